@@ -1,0 +1,69 @@
+/* wm_client.h - a session with a broker: the one way producers, workers and operators talk to it.
+
+   One session is one TCP or ipc connection (RECONNECT_IVL = -1, no routing id, numeric address): it
+   begins with HELLO and WELCOME and ends when the connection closes, the broker is silent for 30 s,
+   a send would block, or BYE/REJECT comes. Then everything the session had (credit, claims) is
+   gone; the owner opens a new one. Nothing is resent inside a session.
+
+   Thread: one at a time. The library's sockets live on the caller's thread.
+   The endpoint is the broker's base address ("tcp://host:5555", "ipc:///path"); the role picks the
+   port: base for workers, +1 producers, +2 operators (ipc: path with .w .p .o).  */
+#ifndef WM_CLIENT_H
+#define WM_CLIENT_H
+
+#include "schema/wm_msg.h"
+#include "schema/wm_pins.h"
+
+#include <czmq.h>
+
+typedef struct wm_client_t wm_client_t;
+
+typedef enum {
+    WM_CLIENT_MESSAGE, /* wm_client_msg and wm_client_payload hold it */
+    WM_CLIENT_EXTRA,   /* the owner's own socket is readable */
+    WM_CLIENT_TIMEOUT, /* nothing within the time given */
+    WM_CLIENT_CLOSED,  /* the session ended; wm_client_error says why */
+} wm_client_event_t;
+
+/* `label` names this process for people ("host:pid"); `signature` (workers) is the engine signature.
+   `extra` (may be NULL): a socket of the owner's that wm_client_wait watches too; lent.
+   Never NULL (asserts on memory).  */
+wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
+                            const char *signature, zsock_t *extra);
+void wm_client_destroy (wm_client_t **self_p);
+
+/* One attempt to open a session, at most timeout_ms long: resolves the host, connects, sends HELLO
+   with `hello` (hello_bytes, may be 0) as payload, waits for WELCOME. WM_OK: open, pins and epoch
+   are known. WM_EAGAIN: not reachable now. WM_EPEER: refused, the text says why and trying again is
+   useless. The instance id stays the same for the life of the object.  */
+wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
+                           int64_t timeout_ms, wm_error_t *error);
+
+/* wm_client_open again and again with back-off until open, WM_EPEER, `give_up_ms` without a broker
+   (WM_EAGAIN), or SIGINT/SIGTERM seen by czmq's zsys_interrupted (WM_EAGAIN).  */
+wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_t hello_bytes,
+                                     int64_t give_up_ms, wm_error_t *error);
+
+int wm_client_is_open (const wm_client_t *self);
+uint64_t wm_client_epoch (const wm_client_t *self);
+const wm_pins_t *wm_client_pins (const wm_client_t *self);     /* lent; valid while open */
+const uint8_t *wm_client_pins_digest (const wm_client_t *self); /* (16) */
+const uint8_t *wm_client_campaign (const wm_client_t *self);   /* (16) the campaign's id */
+const wm_error_t *wm_client_error (const wm_client_t *self);   /* why the session ended */
+
+/* Sends header and payload (copied; NULL for none). WM_EAGAIN: the session has ended.  */
+wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *payload,
+                           size_t payload_bytes);
+
+/* Waits for the next event, at most timeout_ms. Heartbeats of the broker are swallowed; if nothing
+   was sent for heartbeat_ms an empty HEARTBEAT is sent by itself (workers send richer ones).  */
+wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
+
+/* The message of the last WM_CLIENT_MESSAGE; lent until the next wait.  */
+const wm_msg_t *wm_client_msg (const wm_client_t *self);
+const uint8_t *wm_client_payload (const wm_client_t *self, size_t *bytes);
+
+/* Says BYE with this reason and closes.  */
+void wm_client_close (wm_client_t *self, wm_reason_t reason, const char *text);
+
+#endif

@@ -1,0 +1,66 @@
+/* wm_device.h - the only door out of this folder: an engine that scores batches.
+
+   Engines: "reference" (double, plain loops: the judge), "sparse" (the exact-sparse CPU engine for
+   the EmTrkMichelId family), "openvino" (any model, on dense patches), and "auto": sparse where the
+   model is of the family, else openvino. A CUDA engine takes its place here later.
+
+   Rules every engine keeps: row i of the scores is hit i; the bits of a row do not depend on which
+   hits it was grouped with, on the number of threads, or on the batch; identical cells get identical
+   rows; a hit whose score is not finite gets status WM_HIT_NONFINITE and NaN, never a silent number.
+   Thread: one at a time per device; wm_device_progress from any.  */
+#ifndef WM_DEVICE_H
+#define WM_DEVICE_H
+
+#include "kernels/wm_model.h"
+#include "kernels/wm_spec.h"
+#include "schema/wm_batch.h"
+
+typedef struct wm_device_t wm_device_t;
+
+typedef struct {
+    const char *engine;    /* "auto", "reference", "sparse", "openvino" */
+    const char *precision; /* "fp32", "fast" */
+    int threads;           /* >= 1: threads it computes with */
+} wm_device_config_t;
+
+/* Opens an engine for a model; `spec` is copied (NULL: dense patches only), the model is lent for the
+   device's life. NULL with *error: WM_EHOST names what is missing and how to get it, WM_EBATCH a
+   model or specification this engine cannot run.  */
+wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
+                            const wm_device_config_t *config, wm_error_t *error);
+void wm_device_destroy (wm_device_t **self_p);
+
+/* "sparse/avx512/fp32/v1" and the like: engine, instruction set, precision, version. Results of one
+   signature are equal bit for bit. Threads are not in it: they never change bits.  */
+const char *wm_device_signature (const wm_device_t *self);
+
+/* Scores a batch: status (n_hit), scores (n_hit, n_output). WM_EBATCH: this batch can never be scored
+   (wrong patch size); WM_EHOST: this machine failed. Blocks. Nothing is allocated after the first
+   batches of a size.  */
+wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
+                            float *scores, wm_error_t *error);
+
+/* Hits finished since the device was made; advances while wm_device_score runs.  */
+uint64_t wm_device_progress (const wm_device_t *self);
+
+/* Known-answer test: scores the model's known answers and compares (fp32 1e-5, fast 5e-3; general
+   models 1e-4 against fp32). WM_EHOST with the largest difference if it fails.  */
+wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
+
+/* One engine behind the door; each engine's file defines one. Private to kernels/.  */
+typedef struct {
+    const char *name;
+    void *(*open) (const wm_model_t *model, const wm_spec_t *spec,
+                   const wm_device_config_t *config, char signature[64], wm_error_t *error);
+    void (*close) (void *engine);
+    wm_fault_t (*score) (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
+                         _Atomic uint64_t *progress, wm_error_t *error);
+} wm_engine_t;
+
+extern const wm_engine_t wm_engine_reference;
+extern const wm_engine_t wm_engine_sparse;
+/* The OpenVINO engine lives in its own shared object (wm_openvino.so), opened at run time; the object
+   exports this one symbol.  */
+extern const wm_engine_t wm_engine_openvino;
+
+#endif

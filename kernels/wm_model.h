@@ -1,0 +1,94 @@
+/* wm_model.h - an imported model: a .wmm file, mapped.
+
+   A .wmm holds a header, known answers, and either the network of the EmTrkMichelId family as a
+   graph of ours (convolutions, then a tree of dense layers) or the original file for the general
+   engine. It is made by `wiremill import` (kernels/wm_import.h); workers only map it.
+   A model's identity is the SHA-256 of the file it was imported from.
+   Everything a .wmm claims is checked when it is opened. Pointers into it live as long as the model.
+   Thread: any number may read one model.  */
+#ifndef WM_MODEL_H
+#define WM_MODEL_H
+
+#include "schema/wm_fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WM_MODEL_CONVS_MAX 8
+#define WM_MODEL_DENSES_MAX 32
+#define WM_MODEL_PORTS_MAX 16 /* inputs, outputs */
+#define WM_MODEL_DIMS_MAX 6
+
+typedef enum {
+    WM_ACT_NONE,
+    WM_ACT_RELU,
+    WM_ACT_SIGMOID,
+    WM_ACT_TANH,
+    WM_ACT_SOFTMAX, /* over the layer's outputs; dense layers only */
+} wm_act_t;
+
+/* A valid convolution, stride 1: in (H, W, c_in) -> out (H-kh+1, W-kw+1, c_out), channels last.  */
+typedef struct {
+    uint32_t kh, kw, c_in, c_out;
+    wm_act_t act;
+    const float *weight; /* (kh, kw, c_in, c_out), 64-byte aligned */
+    const float *bias;   /* (c_out) */
+} wm_conv_t;
+
+/* A dense layer. The first one(s) read the flattened convolution in (row, column, channel) order.  */
+typedef struct {
+    int32_t parent; /* -1: the flattened convolution; else the index of an earlier dense layer */
+    uint32_t n_in, n_out;
+    wm_act_t act;
+    int32_t output;      /* first column of the scores it fills, -1 for none */
+    const float *weight; /* (n_in, n_out), 64-byte aligned */
+    const float *bias;   /* (n_out) */
+} wm_dense_t;
+
+typedef struct {
+    uint32_t height, width, channel; /* the input patch: (wire, drift, channel) */
+    uint32_t n_conv, n_dense;
+    wm_conv_t conv[WM_MODEL_CONVS_MAX];
+    wm_dense_t dense[WM_MODEL_DENSES_MAX];
+} wm_net_t;
+
+/* An input or output of the model, without its batch dimension.  */
+typedef struct {
+    char name[128];
+    uint32_t n_dim, dim[WM_MODEL_DIMS_MAX];
+    uint32_t n_value; /* product of dim */
+} wm_port_t;
+
+typedef enum { WM_MODEL_FAMILY = 1, WM_MODEL_GENERAL = 2 } wm_model_kind_t;
+
+typedef struct wm_model_t wm_model_t;
+
+/* Maps and checks a .wmm. NULL with *error set: WM_EBATCH for a file that is damaged or no model
+   (named), WM_EHOST for one that cannot be read.  */
+wm_model_t *wm_model_open (const char *path, wm_error_t *error);
+void wm_model_destroy (wm_model_t **self_p);
+
+wm_model_kind_t wm_model_kind (const wm_model_t *self);
+const char *wm_model_sha256 (const wm_model_t *self); /* hex, of the file given to import */
+const char *wm_model_why (const wm_model_t *self);    /* which engine and why, one line */
+uint32_t wm_model_n_input (const wm_model_t *self);
+const wm_port_t *wm_model_input (const wm_model_t *self, uint32_t i);
+uint32_t wm_model_n_output_port (const wm_model_t *self);
+const wm_port_t *wm_model_output (const wm_model_t *self, uint32_t i);
+uint32_t wm_model_n_value (const wm_model_t *self);  /* input values a patch, all inputs */
+uint32_t wm_model_n_output (const wm_model_t *self); /* scores a patch, all outputs in order */
+const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */
+
+/* The file given to import (ONNX bytes): what the general engine runs. Kept for both kinds? A family
+   model keeps only the graph; wm_model_onnx writes an equivalent ONNX file on request (see
+   wm_onnx_write.h). General: *bytes > 0.  */
+const void *wm_model_original (const wm_model_t *self, size_t *bytes);
+
+/* Known answers: n inputs (n, n_value) and their scores (n, n_output): in double for the family,
+   the general engine's own fp32 answers else (then n may be 0 until an engine has given them).  */
+uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores);
+
+/* SHA-256 of the whole .wmm file, hex (65 bytes with NUL).  */
+wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
+
+#endif

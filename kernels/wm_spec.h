@@ -1,0 +1,56 @@
+/* wm_spec.h - the patch specification: how a plane becomes a patch.
+
+   The user writes it as YAML (or names a preset); its canonical form is YAML too, with every key
+   present and in a fixed order, and is what a campaign is pinned to. Detector facts that belong to
+   the event (tick length, trigger offset, lifetime) come from the input unless given here.
+   Source of the semantics: LArSoft larreco DataProviderAlg, larrecodnn PointIdAlg (v10).
+   Thread: any; plain values.  */
+#ifndef WM_SPEC_H
+#define WM_SPEC_H
+
+#include "schema/wm_fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WM_SPEC_AMPLITUDES_MAX 8
+#define WM_SPEC_LABELS_MAX 64
+
+typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
+typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_view_t;
+typedef enum { WM_LIFETIME_NONE, WM_LIFETIME_EXP, WM_LIFETIME_TABLE } wm_lifetime_t;
+
+typedef struct {
+    char table[64];               /* name of the output table */
+    uint32_t patch_wire, patch_bin; /* wires, drift bins */
+    uint32_t drift_window;        /* ticks a drift bin: W */
+    wm_downscale_t downscale;
+    wm_view_t view;
+    double adc_min, adc_max;      /* clamp, after amplitude */
+    double out_min, out_max;
+    uint32_t n_amplitude;
+    double amplitude[WM_SPEC_AMPLITUDES_MAX]; /* per plane; a plane beyond the list takes the last */
+    wm_lifetime_t lifetime;
+    double tau_us, t0_us, tick_us, trigger_offset; /* NaN: from the input (t0_us: 0) */
+    uint32_t n_wire;              /* 0: from the input; else wires of every plane */
+    uint32_t n_label;             /* 0: the model's own output names */
+    char label[WM_SPEC_LABELS_MAX][32];
+} wm_spec_t;
+
+/* A preset by name ("protodune-2021", "dunefd-44x48", "golden" is none). WM_EBATCH lists those
+   that exist.  */
+wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error);
+
+/* Parses YAML text (a user's file or the canonical form); keys left out take the preset
+   "protodune-2021"'s value, except lifetime, which is then none... see wm_spec.c. Unknown keys are
+   refused and the nearest known one is named. `where` names the text in errors.  */
+wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
+                          wm_error_t *error);
+
+/* Canonical text, NUL-terminated; returns its length. WM_EBATCH never: `bytes_max` >= 4096.  */
+size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max);
+
+/* The zero level Z: the value of 0 ADC, of bad or missing wires and of everything outside.  */
+float wm_spec_zero (const wm_spec_t *self);
+
+#endif

@@ -1,0 +1,106 @@
+/* wm_batch.h - a batch of patches: the unit of dispatch, lease and retry, and its payload.
+
+   A batch is one plane of one event with its hits (or a slice of its hits), or N ready-made
+   patches of one event. It travels as a payload frame:
+
+     PLANE   the zero-suppressed runs of the plane and the cells of the hits; whoever scores it
+             cuts the patches. In drift bins (full view: values are downscaled and scaled, Z
+             between the runs) or in ticks (own view: values are adc x lifetime factor, 0 between).
+     PATCHES dense patches, float32, the model's inputs one after another per hit.
+
+   Runs are in (wire, first) order, do not touch or overlap on a wire, and lie inside the plane.
+   Hits are in (wire, col) order as the producer sorted them; row i of a result is hit i.
+   The digest covers the raw columns and the specification, never encoded bytes, so that a rerun
+   of the same input gives the same digest whatever the compressor does.
+
+   Thread: one at a time per object.  */
+#ifndef WM_BATCH_H
+#define WM_BATCH_H
+
+#include "schema/wm_fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Who a batch is, inside its campaign. generation: `kick` adds one, the highest wins.  */
+typedef struct {
+    uint32_t input, ordinal, batch, generation;
+} wm_key_t;
+
+typedef enum {
+    WM_BATCH_BINS = 1,    /* plane in drift bins */
+    WM_BATCH_TICKS = 2,   /* plane in ticks */
+    WM_BATCH_PATCHES = 3, /* dense patches */
+} wm_batch_kind_t;
+
+/* Status of one hit: 0 scored, else held with this reason and NaN scores.  */
+typedef enum {
+    WM_HIT_SCORED = 0,
+    WM_HIT_BAD_TIME = 1,   /* peak time not finite, or beyond 2^30 ticks */
+    WM_HIT_BAD_WIRE = 2,   /* wire outside its plane, or no such plane */
+    WM_HIT_BAD_PIXEL = 3,  /* its patch holds a non-finite pixel */
+    WM_HIT_POISON = 4,     /* the engine dies of it */
+    WM_HIT_HELD = 5,       /* its batch is held: attempts used up, or an alarm */
+    WM_HIT_NONFINITE = 6,  /* the engine answered with a non-finite score */
+} wm_hit_status_t;
+
+/* One word per reason, for tables and messages ("scored", "bad time", ...). Never NULL.  */
+const char *wm_hit_status_text (uint8_t status);
+
+typedef struct {
+    wm_batch_kind_t kind;
+    uint32_t n_hit; /* rows of the result */
+
+    /* WM_BATCH_BINS, WM_BATCH_TICKS */
+    uint32_t plane;         /* index into the specification's amplitudes */
+    uint32_t n_wire, n_col; /* size of the plane: wires, and drift bins or ticks */
+    uint32_t n_run, n_value;
+    uint32_t *run_wire, *run_first, *run_length; /* (n_run) */
+    float *value;                                /* (n_value): the runs' values, run after run */
+    uint32_t *hit_wire;                          /* (n_hit), < n_wire */
+    int32_t *hit_col; /* (n_hit): (int)((float) t / W) in bins, (int) t in ticks; may lie outside */
+
+    /* WM_BATCH_PATCHES */
+    uint32_t patch_values; /* values a patch */
+    float *patch;          /* (n_hit, patch_values) */
+
+    /* Memory behind the pointers after wm_batch_reserve or wm_batch_decode; owned, reused.  */
+    void *memory;
+    size_t memory_bytes;
+} wm_batch_t;
+
+/* Frees the memory and zeroes the batch. NULL-safe, idempotent.  */
+void wm_batch_clear (wm_batch_t *self);
+
+/* Points the columns of `self` at memory of its own for the counts already set in it (kind, n_hit,
+   n_run, n_value or patch_values). Grows only; nothing is allocated when the memory is large
+   enough. WM_EBATCH where the raw size would pass WM_RAW_BYTES_MAX, WM_EHOST without memory.  */
+wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error);
+
+/* Raw bytes of the columns: what the limits count.  */
+uint64_t wm_batch_raw_bytes (const wm_batch_t *self);
+
+/* XXH3-128 over the raw columns and `pins_digest`.  */
+void wm_batch_digest (const wm_batch_t *self, const uint8_t pins_digest[16], uint8_t digest[16]);
+
+/* Largest encoded size of this batch.  */
+size_t wm_batch_encode_bound (const wm_batch_t *self);
+
+/* Encodes into `frame` (capacity `bytes_max`), sets *bytes. Columns are delta-coded, byte-shuffled
+   and compressed with zstd (level 1). `scratch`: a batch whose memory is used as work space and
+   may be reused from call to call.  */
+wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_batch_t *scratch, uint8_t *frame,
+                            size_t bytes_max, size_t *bytes, wm_error_t *error);
+
+/* Decodes a frame from a peer into `self`, reusing its memory. Everything that this header
+   promises of a batch is checked: WM_EPEER names the first broken rule.  */
+wm_fault_t wm_batch_decode (wm_batch_t *self, wm_batch_t *scratch, const uint8_t *frame,
+                            size_t bytes, wm_error_t *error);
+
+/* A result: status (n_hit) then float32 scores (n_hit, n_output), one raw frame.  */
+static inline size_t wm_result_bytes (uint32_t n_hit, uint32_t n_output)
+{
+    return (size_t) n_hit * (1 + 4 * (size_t) n_output);
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* wm_fault.h - whose fault it was, and the words for it.
+
+   A fault says who must act, because the decision to retry needs exactly that. The text is
+   written once, where the fault is known, and is meant for a person: what, where, why, what next.
+   Thread: any; a wm_error_t belongs to its caller.  */
+#ifndef WM_FAULT_H
+#define WM_FAULT_H
+
+typedef enum {
+    WM_OK = 0,
+    WM_EAGAIN = 1, /* nobody's: try later (disk full, queue full, broker away) */
+    WM_EPEER = 2,  /* the peer broke the protocol: drop it */
+    WM_EBATCH = 3, /* this input is bad: never retry */
+    WM_EHOST = 4,  /* this machine is bad: retry elsewhere */
+} wm_fault_t;
+
+typedef struct {
+    wm_fault_t fault;
+    char text[480];
+} wm_error_t;
+
+/* Exit codes of every program.  */
+enum {
+    WM_EXIT_OK = 0,          /* all done */
+    WM_EXIT_FAILURE = 1,     /* anything not below */
+    WM_EXIT_USAGE = 2,       /* the command line */
+    WM_EXIT_HELD = 3,        /* finished, some events or hits are held */
+    WM_EXIT_UNREACHABLE = 4, /* no broker */
+    WM_EXIT_INPUT = 5,       /* bad model, input or specification */
+    WM_EXIT_AGAIN = 75,      /* try again later; also: drained by a signal */
+};
+
+/* Fills *error (may be NULL) and returns `fault`, so that `return wm_fault (...)` reads well.  */
+wm_fault_t wm_fault (wm_error_t *error, wm_fault_t fault, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
+
+#endif

@@ -1,0 +1,38 @@
+/* wm_pins.h - what a campaign is pinned to at its first start.
+
+   A small text that broker, producers and workers agree on; the broker stores and compares it
+   without understanding the specification. Lines "key: value" in a fixed order, then a line "---",
+   then the patch specification in its canonical form (kernels/wm_spec.h). Thread: any.  */
+#ifndef WM_PINS_H
+#define WM_PINS_H
+
+#include "schema/wm_limits.h"
+#include "schema/wm_fault.h"
+
+#include <stddef.h>
+
+typedef struct {
+    char model[65];      /* SHA-256 of the model file given, hex: the model's identity */
+    char wmm[65];        /* SHA-256 of the imported .wmm that workers fetch */
+    char precision[8];   /* "fp32" or "fast" */
+    uint32_t n_output;   /* scores a hit */
+    uint32_t n_value;    /* input values a patch (all the model's inputs together) */
+    uint32_t batch_hits; /* most hits a batch */
+    uint32_t batch_bytes; /* most raw bytes a batch */
+    char output[1025];   /* absolute folder the output files go to */
+    char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
+} wm_pins_t;
+
+/* Prints the canonical text; returns its length (without NUL).  */
+size_t wm_pins_print (const wm_pins_t *self, char text[WM_PINS_BYTES_MAX]);
+
+/* Parses what wm_pins_print wrote; anything else is WM_EPEER with the line named.  */
+wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_error_t *error);
+
+/* XXH3-128 of the canonical text without `output`: goes into every batch digest.  */
+void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
+
+/* WM_OK if equal, else WM_EBATCH naming the first pin that differs, with both values.  */
+wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error);
+
+#endif
