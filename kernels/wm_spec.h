@@ -37,13 +37,12 @@ typedef struct {
     char label[WM_SPEC_LABELS_MAX][32];
 } wm_spec_t;
 
-/* A preset by name ("protodune-2021", "dunefd-44x48", "golden" is none). WM_EBATCH lists those
-   that exist.  */
+/* A preset by name: "protodune-2021", "dunefd-44x48". WM_EBATCH lists those that exist.  */
 wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error);
 
-/* Parses YAML text (a user's file or the canonical form); keys left out take the preset
-   "protodune-2021"'s value, except lifetime, which is then none... see wm_spec.c. Unknown keys are
-   refused and the nearest known one is named. `where` names the text in errors.  */
+/* Parses YAML text (a user's file or the canonical form). A key left out takes the value it has in
+   preset "protodune-2021". WM_EBATCH with the line: an unknown or repeated key (the nearest known
+   one is named), a value of the wrong shape or out of its range. `where` names the text in errors. */
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error);
 
