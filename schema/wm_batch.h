@@ -8,7 +8,7 @@
              between the runs) or in ticks (own view: values are adc x lifetime factor, 0 between).
      PATCHES dense patches, float32, the model's inputs one after another per hit.
 
-   Runs are in (wire, first) order, do not touch or overlap on a wire, and lie inside the plane.
+   Runs are in (wire, first) order, do not overlap, and lie inside the plane.
    Hits are in (wire, col) order as the producer sorted them; row i of a result is hit i.
    The digest covers the raw columns and the specification, never encoded bytes, so that a rerun
    of the same input gives the same digest whatever the compressor does.
@@ -83,18 +83,24 @@ uint64_t wm_batch_raw_bytes (const wm_batch_t *self);
 /* XXH3-128 over the raw columns and `pins_digest`.  */
 void wm_batch_digest (const wm_batch_t *self, const uint8_t pins_digest[16], uint8_t digest[16]);
 
-/* Largest encoded size of this batch.  */
+/* Compression contexts and work space for encoding and decoding, reused from call to call.
+   Thread: one at a time.  */
+typedef struct wm_coder_t wm_coder_t;
+wm_coder_t *wm_coder_new (void); /* never NULL (asserts on memory) */
+void wm_coder_destroy (wm_coder_t **self_p);
+
+/* Largest encoded size of this batch; at most WM_FRAME_BYTES_MAX for a batch within the limits.  */
 size_t wm_batch_encode_bound (const wm_batch_t *self);
 
-/* Encodes into `frame` (capacity `bytes_max`), sets *bytes. Columns are delta-coded, byte-shuffled
-   and compressed with zstd (level 1). `scratch`: a batch whose memory is used as work space and
-   may be reused from call to call.  */
-wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_batch_t *scratch, uint8_t *frame,
+/* Encodes into `frame` (capacity at least wm_batch_encode_bound), sets *bytes. Columns are
+   delta-coded and byte-shuffled, then everything is compressed with zstd (level 1).  */
+wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *frame,
                             size_t bytes_max, size_t *bytes, wm_error_t *error);
 
 /* Decodes a frame from a peer into `self`, reusing its memory. Everything that this header
-   promises of a batch is checked: WM_EPEER names the first broken rule.  */
-wm_fault_t wm_batch_decode (wm_batch_t *self, wm_batch_t *scratch, const uint8_t *frame,
+   promises of a batch is checked: WM_EPEER names the first broken rule. Compare wm_batch_digest
+   with the digest of the message that brought it: the frame itself carries no checksum.  */
+wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *frame,
                             size_t bytes, wm_error_t *error);
 
 /* A result: status (n_hit) then float32 scores (n_hit, n_output), one raw frame.  */
