@@ -4,11 +4,12 @@
    graph of ours (convolutions, then a tree of dense layers) or the original file for the general
    engine. It is made by `wiremill import` (kernels/wm_import.h); workers only map it.
    A model's identity is the SHA-256 of the file it was imported from.
-   Everything a .wmm claims is checked when it is opened. Pointers into it live as long as the model.
-   Thread: any number may read one model.  */
+   Everything a .wmm claims is checked when it is opened. Pointers into it live as long as the
+   model. Thread: any number may read one model.  */
 #ifndef WM_MODEL_H
 #define WM_MODEL_H
 
+#include "kernels/wm_file.h"
 #include "schema/wm_fault.h"
 
 #include <stddef.h>
@@ -35,7 +36,8 @@ typedef struct {
     const float *bias;   /* (c_out) */
 } wm_conv_t;
 
-/* A dense layer. The first one(s) read the flattened convolution in (row, column, channel) order.  */
+/* A dense layer. The first one(s) read the flattened convolution in (row, column, channel) order.
+ */
 typedef struct {
     int32_t parent; /* -1: the flattened convolution; else the index of an earlier dense layer */
     uint32_t n_in, n_out;
@@ -75,20 +77,33 @@ uint32_t wm_model_n_input (const wm_model_t *self);
 const wm_port_t *wm_model_input (const wm_model_t *self, uint32_t i);
 uint32_t wm_model_n_output_port (const wm_model_t *self);
 const wm_port_t *wm_model_output (const wm_model_t *self, uint32_t i);
-uint32_t wm_model_n_value (const wm_model_t *self);  /* input values a patch, all inputs */
-uint32_t wm_model_n_output (const wm_model_t *self); /* scores a patch, all outputs in order */
+uint32_t wm_model_n_value (const wm_model_t *self);    /* input values a patch, all inputs */
+uint32_t wm_model_n_output (const wm_model_t *self);   /* scores a patch, all outputs in order */
 const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */
 
-/* The file given to import (ONNX bytes): what the general engine runs. Kept for both kinds? A family
-   model keeps only the graph; wm_model_onnx writes an equivalent ONNX file on request (see
-   wm_onnx_write.h). General: *bytes > 0.  */
+/* The file given to import (ONNX bytes), for the general engine. A family model keeps only its
+   graph: NULL and *bytes = 0 (wm_onnx_write makes an equivalent file).  */
 const void *wm_model_original (const wm_model_t *self, size_t *bytes);
 
 /* Known answers: n inputs (n, n_value) and their scores (n, n_output): in double for the family,
-   the general engine's own fp32 answers else (then n may be 0 until an engine has given them).  */
+   general models have none yet: n is 0.  */
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores);
 
-/* SHA-256 of the whole .wmm file, hex (65 bytes with NUL).  */
-wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
+/* What a .wmm is made of. `net` for the family, `original` for general models, the other NULL.  */
+typedef struct {
+    wm_model_kind_t kind;
+    uint8_t sha256[32];
+    const char *why;
+    uint32_t n_input, n_output;
+    const wm_port_t *input, *output;
+    const wm_net_t *net;
+    const void *original;
+    size_t original_bytes;
+    uint32_t n_known;
+    const float *known_inputs, *known_scores;
+} wm_model_parts_t;
+
+/* Writes a .wmm, whole or not at all (wm_file_write).  */
+wm_fault_t wm_model_write (const char *path, const wm_model_parts_t *parts, wm_error_t *error);
 
 #endif

@@ -1,0 +1,32 @@
+/* wm_file.h - a whole file: mapped, digested, written at once.
+
+   Thread: any.  */
+#ifndef WM_FILE_H
+#define WM_FILE_H
+
+#include "schema/wm_fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Maps `path` read-only, shared between processes; undo with munmap. WM_EBATCH for an empty file or
+   one of more than bytes_max, WM_EHOST for one that cannot be read.  */
+wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **bytes, size_t *size,
+                        wm_error_t *error);
+
+/* SHA-256 of a file, hex (65 bytes with NUL).  */
+wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
+
+/* Part of a file to write.  */
+typedef struct {
+    const void *bytes;
+    size_t size;
+} wm_part_t;
+
+/* Writes the parts one after another under a temporary name beside `path`, fsyncs, renames, fsyncs
+   the folder: after a crash there is the old file or the new one. WM_EAGAIN for a full disk,
+   WM_EHOST for any other failure; nothing is left behind but by a crash.  */
+wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part,
+                          wm_error_t *error);
+
+#endif
