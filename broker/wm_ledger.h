@@ -1,0 +1,111 @@
+/* wm_ledger.h - the ledger: an index of the journal, so that a start does not read all of it.
+
+   DIR/ledger.db, SQLite (schema/ledger.sql). It derives its rows from journal records alone and
+   notes the (epoch, sequence) it accounts for; whatever happens to it, the journal makes it again.
+   A row per input for ever; a row per batch only while its input is open. Every row carries a
+   checksum and the rows are counted, because SQLite would believe a flipped bit.
+
+   One connection in all (exclusive locking, set before WAL): readers ask the broker.
+   Thread: one. apply never blocks; commit, open and load block on the disk.  */
+#ifndef WM_LEDGER_H
+#define WM_LEDGER_H
+
+#include "broker/wm_journal.h"
+
+typedef struct wm_ledger_t wm_ledger_t;
+
+/* Opens DIR/ledger.db or makes it. One that is damaged is renamed to ledger.db.damaged-N, said in a
+   line on stderr, and made anew (catch_up fills it). `vfs` names SQLite's VFS (NULL: default; the
+   simulator has its own). NULL on failure, *error says why: a newer schema is refused naming both
+   versions (WM_EHOST); WM_EAGAIN: disk full, or another process has it.  */
+wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error);
+void wm_ledger_destroy (wm_ledger_t **self_p);
+
+/* What the ledger accounts for on disk; (0, 0) when new.  */
+void wm_ledger_position (const wm_ledger_t *self, uint64_t *epoch, uint64_t *sequence);
+
+/* Replays the journal after the ledger's position into the ledger and commits. *found as of
+   wm_journal_replay.  */
+wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_journal_found_t *found,
+                               wm_error_t *error);
+
+/* Takes a durable record into the next commit. Memory only; what `record` points at is copied.  */
+void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place);
+
+/* One transaction for everything applied since the last. WM_EAGAIN: disk full; nothing is lost, the
+   same records go with the next commit. WM_EHOST: the disk or the file is bad. A failed fsync ends
+   the process.  */
+wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error);
+
+/* Records applied and not yet committed.  */
+size_t wm_ledger_pending (const wm_ledger_t *self);
+
+/* The campaign as its CAMPAIGN record gave it.  */
+typedef struct {
+    uint8_t id[16];
+    int64_t created_ns;
+    const char *pins; /* terminated; lent for the life of the ledger */
+    size_t pins_bytes;
+} wm_ledger_campaign_t;
+
+typedef enum {
+    WM_LEDGER_OPEN = 1,
+    WM_LEDGER_WRITTEN = 2,
+    WM_LEDGER_HELD = 3, /* as a whole */
+} wm_ledger_input_state_t;
+
+typedef struct {
+    uint32_t id, generation;
+    wm_ledger_input_state_t state;
+    const char *path, *name; /* terminated, lent for the call */
+    int64_t size, mtime_ns;
+    int64_t n_event; /* -1 until INPUT_END */
+    /* of the output; WRITTEN only */
+    int64_t out_size, out_mtime_ns;
+    uint8_t out_digest[16];
+    uint64_t n_hit, n_held;
+    /* HELD only */
+    uint32_t code;
+    const char *text; /* "" otherwise */
+} wm_ledger_input_t;
+
+typedef enum {
+    WM_LEDGER_RETURNED = 1,   /* place is where its RESULT lies */
+    WM_LEDGER_BATCH_HELD = 2, /* code and text say why; no place */
+    WM_LEDGER_KICKED = 3,     /* to be scored again as key.generation; no place */
+} wm_ledger_batch_state_t;
+
+/* key.batch is WM_ALL where the whole event was held or kicked.  */
+typedef struct {
+    wm_key_t key;
+    wm_ledger_batch_state_t state;
+    uint8_t digest[16];
+    uint32_t n_batch, n_hit, n_held, attempt;
+    wm_place_t place;
+    uint32_t signature; /* wm_ledger_signature */
+    uint32_t code;
+    const char *text; /* "" unless held; terminated, lent for the call */
+} wm_ledger_batch_t;
+
+/* Called in this order: campaign (if there is one), inputs by id, batches of inputs that are not
+   written, by key. Any may be NULL.  */
+typedef struct {
+    void (*campaign)(void *argument, const wm_ledger_campaign_t *campaign);
+    void (*input)(void *argument, const wm_ledger_input_t *input);
+    void (*batch)(void *argument, const wm_ledger_batch_t *batch);
+} wm_ledger_load_t;
+
+/* Reads everything committed. Each returned batch is held in `journal` (wm_journal_hold); one whose
+   record is gone is not shown (it is scored again) but counted in *n_gone. `journal` may be NULL
+   (readers of a stopped campaign); n_gone too.  */
+wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_ledger_load_t *to,
+                           void *argument, uint64_t *n_gone, wm_error_t *error);
+
+/* Text of an engine signature; "" for an id that does not exist. Lent for the life of the ledger.
+ */
+const char *wm_ledger_signature (const wm_ledger_t *self, uint32_t id);
+
+/* Bytes of ledger.db and its WAL.  */
+uint64_t wm_ledger_bytes (const wm_ledger_t *self);
+
+#endif
