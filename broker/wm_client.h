@@ -51,12 +51,18 @@ const uint8_t *wm_client_pins_digest (const wm_client_t *self); /* (16) */
 const uint8_t *wm_client_campaign (const wm_client_t *self);   /* (16) the campaign's id */
 const wm_error_t *wm_client_error (const wm_client_t *self);   /* why the session ended */
 
+/* The reason in the BYE or REJECT of the broker that ended the last session; 0: it ended otherwise. */
+wm_reason_t wm_client_reason (const wm_client_t *self);
+
 /* Sends header and payload (copied; NULL for none). WM_EAGAIN: the session has ended.  */
 wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *payload,
                            size_t payload_bytes);
 
 /* Waits for the next event, at most timeout_ms. Heartbeats of the broker are swallowed; if nothing
-   was sent for heartbeat_ms an empty HEARTBEAT is sent by itself (workers send richer ones).  */
+   was sent for heartbeat_ms an empty HEARTBEAT is sent by itself (workers send richer ones); so an
+   owner calls it at least every few seconds. A signal ends the wait early with TIMEOUT.
+   Messages that came before a close are handed out before CLOSED. Only messages that the broker may
+   send to this role arrive; any other ends the session with WM_EPEER.  */
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
 
 /* The message of the last WM_CLIENT_MESSAGE; lent until the next wait.  */
