@@ -6,7 +6,8 @@
    Full view: image[wire][tick / W], downscaled (mean, maxpool, maxmean of adc x lifetime factor)
    and scaled; the patch of a hit in (wire w, bin b) is rows w-h/2 .., columns b-n/2 .. , Z outside.
    Own view: ticks d0 = max(0, t - W n/2) .. are cut first, ticks from d1 = t + W n/2 on (after a
-   clamp) and past the readout count 0 ADC, then downscaled and scaled inside the patch; Z must be 0.
+   clamp) and past the readout count 0 ADC, then downscaled and scaled inside the patch; Z must be
+   0.
 
    A PLANE batch carries, full view: the scaled bins that differ from Z (kind BINS, n_col = bins);
    own view: adc x lifetime factor of the ticks that differ from 0, as float32 (kind TICKS,
@@ -34,13 +35,14 @@ uint32_t wm_image_n_col (const wm_spec_t *spec, uint32_t n_tick);
    may lie outside the plane. time: finite and within +-2^30, which the caller has checked.  */
 int32_t wm_image_col (const wm_spec_t *spec, float time);
 
-/* f(t) = exp (((t - trigger_offset) tick_us - t0_us) / tau_us), t = 0..n_tick-1, kept as float32. */
+/* f(t) = exp (((t - trigger_offset) tick_us - t0_us) / tau_us), t = 0..n_tick-1, kept as float32.
+ */
 void wm_image_lifetime (double tau_us, double t0_us, double tick_us, double trigger_offset,
                         uint32_t n_tick, float *factor);
 
-/* The bins [*bin_first, *bin_last) whose value the ticks [first, last) of a wire enter: with maxmean
-   that is one more on either side. Both are at most n_tick / W: the ticks after the last whole bin
-   enter none.  */
+/* The bins [*bin_first, *bin_last) whose value the ticks [first, last) of a wire enter: with
+   maxmean that is one more on either side. Both are at most n_tick / W: ticks after the last whole
+   bin enter no bin, but for the first of them as a neighbour.  */
 void wm_image_touched (const wm_spec_t *spec, uint32_t n_tick, uint32_t first, uint32_t last,
                        uint32_t *bin_first, uint32_t *bin_last);
 
