@@ -30,18 +30,19 @@ enum {
 typedef enum { CLOSED, OPENING, OPEN } state_t;
 
 #define BIT(type) (1ull << (type))
-static_assert(WM_MSG_TYPE_END <= 64, "a set of message types is one word");
+static_assert (WM_MSG_TYPE_END <= 64, "a set of message types is one word");
 
 /* What a broker may say to each role in an open session, beside HEARTBEAT, BYE and REJECT.  */
 static const uint64_t heard[] = {
-    [WM_ROLE_WORKER] = BIT(WM_MSG_MODEL) | BIT(WM_MSG_TASK) | BIT(WM_MSG_RESULT_ACK) |
-                       BIT(WM_MSG_REVOKE) | BIT(WM_MSG_DRAIN),
-    [WM_ROLE_PRODUCER] = BIT(WM_MSG_INPUT_ACK) | BIT(WM_MSG_SUBMIT_ACK) | BIT(WM_MSG_NEED) |
-                         BIT(WM_MSG_EVENT_DONE) | BIT(WM_MSG_RESULTS) | BIT(WM_MSG_ACK) |
-                         BIT(WM_MSG_DRAIN),
-    [WM_ROLE_OPERATOR] = BIT(WM_MSG_STATUS_REPLY) | BIT(WM_MSG_ACK),
+    [WM_ROLE_WORKER] = BIT (WM_MSG_MODEL) | BIT (WM_MSG_TASK) | BIT (WM_MSG_RESULT_ACK) |
+                       BIT (WM_MSG_REVOKE) | BIT (WM_MSG_DRAIN),
+    [WM_ROLE_PRODUCER] = BIT (WM_MSG_INPUT_ACK) | BIT (WM_MSG_SUBMIT_ACK) | BIT (WM_MSG_NEED) |
+                         BIT (WM_MSG_EVENT_DONE) | BIT (WM_MSG_RESULTS) | BIT (WM_MSG_ACK) |
+                         BIT (WM_MSG_DRAIN),
+    [WM_ROLE_OPERATOR] = BIT (WM_MSG_STATUS_REPLY) | BIT (WM_MSG_ACK),
 };
-static const uint64_t heard_always = BIT(WM_MSG_HEARTBEAT) | BIT(WM_MSG_BYE) | BIT(WM_MSG_REJECT);
+static const uint64_t heard_always =
+    BIT (WM_MSG_HEARTBEAT) | BIT (WM_MSG_BYE) | BIT (WM_MSG_REJECT);
 
 struct wm_client_t {
     char *endpoint, *label, *signature;
@@ -70,20 +71,20 @@ struct wm_client_t {
 wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
                             const char *signature, zsock_t *extra)
 {
-    assert(endpoint && label && role >= WM_ROLE_WORKER && role <= WM_ROLE_OPERATOR);
-    wm_client_t *self = calloc(1, sizeof *self);
-    assert(self);
-    self->endpoint = strdup(endpoint);
-    self->label = strdup(label);
-    self->signature = strdup(signature ? signature : WM_VERSION);
-    assert(self->endpoint && self->label && self->signature);
+    assert (endpoint && label && role >= WM_ROLE_WORKER && role <= WM_ROLE_OPERATOR);
+    wm_client_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->endpoint = strdup (endpoint);
+    self->label = strdup (label);
+    self->signature = strdup (signature ? signature : WM_VERSION);
+    assert (self->endpoint && self->label && self->signature);
     self->role = role;
     self->extra = extra;
-    int rc = sodium_init();
-    assert(rc >= 0);
-    randombytes_buf(self->instance, sizeof self->instance);
-    zmq_msg_init(&self->header);
-    zmq_msg_init(&self->payload);
+    int rc = sodium_init ();
+    assert (rc >= 0);
+    randombytes_buf (self->instance, sizeof self->instance);
+    zmq_msg_init (&self->header);
+    zmq_msg_init (&self->payload);
     return self;
 }
 
@@ -91,25 +92,25 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
 static void sockets_close (wm_client_t *self, int linger_ms)
 {
     if (self->socket) {
-        zmq_socket_monitor(zsock_resolve(self->socket), NULL, 0);
-        zsock_set_linger(self->socket, linger_ms);
+        zmq_socket_monitor (zsock_resolve (self->socket), NULL, 0);
+        zsock_set_linger (self->socket, linger_ms);
     }
-    zsock_destroy(&self->monitor);
-    zsock_destroy(&self->socket);
+    zsock_destroy (&self->monitor);
+    zsock_destroy (&self->socket);
     self->state = CLOSED;
 }
 
 static wm_fault_t session_end (wm_client_t *self, wm_fault_t fault, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    __attribute__ ((format (printf, 3, 4)));
 static wm_fault_t session_end (wm_client_t *self, wm_fault_t fault, const char *format, ...)
 {
     char text[sizeof self->error.text];
     va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    sockets_close(self, fault == WM_EPEER ? LINGER_MS : 0);
-    return wm_fault(&self->error, fault, "%s", text);
+    va_start (args, format);
+    vsnprintf (text, sizeof text, format, args);
+    va_end (args);
+    sockets_close (self, fault == WM_EPEER ? LINGER_MS : 0);
+    return wm_fault (&self->error, fault, "%s", text);
 }
 
 void wm_client_destroy (wm_client_t **self_p)
@@ -117,13 +118,13 @@ void wm_client_destroy (wm_client_t **self_p)
     wm_client_t *self = *self_p;
     if (!self)
         return;
-    sockets_close(self, 0);
-    zmq_msg_close(&self->header);
-    zmq_msg_close(&self->payload);
-    free(self->endpoint);
-    free(self->label);
-    free(self->signature);
-    free(self);
+    sockets_close (self, 0);
+    zmq_msg_close (&self->header);
+    zmq_msg_close (&self->payload);
+    free (self->endpoint);
+    free (self->label);
+    free (self->signature);
+    free (self);
     *self_p = NULL;
 }
 
@@ -133,51 +134,51 @@ void wm_client_destroy (wm_client_t **self_p)
    vanish (measured with RECONNECT_IVL = -1). Names are looked up before each connect.  */
 static int resolve_tcp (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *error)
 {
-    const char *host = self->endpoint + strlen("tcp://");
-    const char *colon = strrchr(host, ':');
+    const char *host = self->endpoint + strlen ("tcp://");
+    const char *colon = strrchr (host, ':');
     char *end = NULL;
-    long port = colon ? strtol(colon + 1, &end, 10) : 0;
-    size_t length = colon ? (size_t)(colon - host) : 0;
+    long port = colon ? strtol (colon + 1, &end, 10) : 0;
+    size_t length = colon ? (size_t) (colon - host) : 0;
     if (!colon || end == colon + 1 || *end || port < 1 || port > 65533 || !length || length > 255) {
-        wm_fault(error, WM_EPEER, "endpoint %s: expected tcp://host:port with a port up to 65533",
-                 self->endpoint);
+        wm_fault (error, WM_EPEER, "endpoint %s: expected tcp://host:port with a port up to 65533",
+                  self->endpoint);
         return 0;
     }
     char name[256], service[16];
     int bracketed = host[0] == '[' && host[length - 1] == ']' && length > 2;
-    snprintf(name, sizeof name, "%.*s", (int)(bracketed ? length - 2 : length), host + bracketed);
-    snprintf(service, sizeof service, "%ld", port + (long)self->role - WM_ROLE_WORKER);
+    snprintf (name, sizeof name, "%.*s", (int) (bracketed ? length - 2 : length), host + bracketed);
+    snprintf (service, sizeof service, "%ld", port + (long) self->role - WM_ROLE_WORKER);
 
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    int rc = getaddrinfo(name, service, &hints, &found);
+    int rc = getaddrinfo (name, service, &hints, &found);
     if (rc) {
-        wm_fault(error, WM_EAGAIN, "host %s is not known now: %s", name, gai_strerror(rc));
+        wm_fault (error, WM_EAGAIN, "host %s is not known now: %s", name, gai_strerror (rc));
         return 0;
     }
     int count = 0;
     for (struct addrinfo *a = found; a && count < ADDRESSES_MAX; a = a->ai_next) {
-        if (getnameinfo(a->ai_addr, a->ai_addrlen, name, sizeof name, NULL, 0, NI_NUMERICHOST))
+        if (getnameinfo (a->ai_addr, a->ai_addrlen, name, sizeof name, NULL, 0, NI_NUMERICHOST))
             continue;
-        snprintf(list[count++], ADDRESS_BYTES,
-                 a->ai_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s", name, service);
+        snprintf (list[count++], ADDRESS_BYTES,
+                  a->ai_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s", name, service);
     }
-    freeaddrinfo(found);
+    freeaddrinfo (found);
     if (!count)
-        wm_fault(error, WM_EAGAIN, "host of %s has no address", self->endpoint);
+        wm_fault (error, WM_EAGAIN, "host of %s has no address", self->endpoint);
     return count;
 }
 
 static int resolve (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *error)
 {
-    if (strncmp(self->endpoint, "tcp://", 6) == 0)
-        return resolve_tcp(self, list, error);
-    if (strncmp(self->endpoint, "ipc://", 6) == 0 && strlen(self->endpoint) > 6 &&
-        strlen(self->endpoint) < ADDRESS_BYTES - 3) {
-        snprintf(list[0], ADDRESS_BYTES, "%s.%c", self->endpoint, "?wpo"[self->role]);
+    if (strncmp (self->endpoint, "tcp://", 6) == 0)
+        return resolve_tcp (self, list, error);
+    if (strncmp (self->endpoint, "ipc://", 6) == 0 && strlen (self->endpoint) > 6 &&
+        strlen (self->endpoint) < ADDRESS_BYTES - 3) {
+        snprintf (list[0], ADDRESS_BYTES, "%s.%c", self->endpoint, "?wpo"[self->role]);
         return 1;
     }
-    wm_fault(error, WM_EPEER, "endpoint %s: expected tcp://host:port or ipc:///path",
-             self->endpoint);
+    wm_fault (error, WM_EPEER, "endpoint %s: expected tcp://host:port or ipc:///path",
+              self->endpoint);
     return 0;
 }
 
@@ -186,38 +187,38 @@ static int resolve (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *e
 static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t timeout_ms)
 {
     static _Atomic unsigned serial;
-    const wm_times_t *times = wm_times();
-    self->socket = zsock_new(ZMQ_DEALER);
-    self->monitor = zsock_new(ZMQ_PAIR);
+    const wm_times_t *times = wm_times ();
+    self->socket = zsock_new (ZMQ_DEALER);
+    self->monitor = zsock_new (ZMQ_PAIR);
     if (!self->socket || !self->monitor)
-        return session_end(self, WM_EAGAIN, "no socket for %s: %s", address, strerror(errno));
-    zsock_set_linger(self->socket, LINGER_MS);
-    zsock_set_reconnect_ivl(self->socket, -1);
-    zsock_set_ipv6(self->socket, 1);
-    zsock_set_sndhwm(self->socket, SEND_HWM);
-    zsock_set_maxmsgsize(self->socket, self->role == WM_ROLE_OPERATOR ? (int)WM_CONTROL_BYTES_MAX
-                                                                      : (int)WM_FRAME_BYTES_MAX);
-    zsock_set_handshake_ivl(self->socket, (int)times->handshake_ms);
-    zsock_set_connect_timeout(self->socket, (int)timeout_ms);
+        return session_end (self, WM_EAGAIN, "no socket for %s: %s", address, strerror (errno));
+    zsock_set_linger (self->socket, LINGER_MS);
+    zsock_set_reconnect_ivl (self->socket, -1);
+    zsock_set_ipv6 (self->socket, 1);
+    zsock_set_sndhwm (self->socket, SEND_HWM);
+    zsock_set_maxmsgsize (self->socket, self->role == WM_ROLE_OPERATOR ? (int) WM_CONTROL_BYTES_MAX
+                                                                       : (int) WM_FRAME_BYTES_MAX);
+    zsock_set_handshake_ivl (self->socket, (int) times->handshake_ms);
+    zsock_set_connect_timeout (self->socket, (int) timeout_ms);
     /* A peer whose machine died says nothing: the kernel finds out for us (MAXRT while we send,
        keepalive while we do not).  */
-    zsock_set_tcp_maxrt(self->socket, (int)times->silence_ms);
-    zsock_set_tcp_keepalive(self->socket, 1);
-    zsock_set_tcp_keepalive_idle(self->socket, 10);
-    zsock_set_tcp_keepalive_intvl(self->socket, 5);
-    zsock_set_tcp_keepalive_cnt(self->socket, 4);
+    zsock_set_tcp_maxrt (self->socket, (int) times->silence_ms);
+    zsock_set_tcp_keepalive (self->socket, 1);
+    zsock_set_tcp_keepalive_idle (self->socket, 10);
+    zsock_set_tcp_keepalive_intvl (self->socket, 5);
+    zsock_set_tcp_keepalive_cnt (self->socket, 4);
 
     char name[64];
-    snprintf(name, sizeof name, "inproc://wm-client-monitor-%u", serial++);
-    if (zmq_socket_monitor(zsock_resolve(self->socket), name, ZMQ_EVENT_ALL) ||
-        zsock_connect(self->monitor, "%s", name))
-        return session_end(self, WM_EAGAIN, "no monitor for %s: %s", address, strerror(errno));
-    if (zsock_connect(self->socket, "%s", address))
-        return session_end(self, WM_EPEER, "cannot connect to %s: %s", address, strerror(errno));
+    snprintf (name, sizeof name, "inproc://wm-client-monitor-%u", serial++);
+    if (zmq_socket_monitor (zsock_resolve (self->socket), name, ZMQ_EVENT_ALL) ||
+        zsock_connect (self->monitor, "%s", name))
+        return session_end (self, WM_EAGAIN, "no monitor for %s: %s", address, strerror (errno));
+    if (zsock_connect (self->socket, "%s", address))
+        return session_end (self, WM_EPEER, "cannot connect to %s: %s", address, strerror (errno));
     self->hung_up = 0;
     self->reason = 0;
     self->state = OPENING;
-    self->heard_ms = self->sent_ms = self->looked_ms = wm_now_ms();
+    self->heard_ms = self->sent_ms = self->looked_ms = wm_now_ms ();
     return WM_OK;
 }
 
@@ -226,13 +227,13 @@ static void read_monitor (wm_client_t *self)
 {
     for (;;) {
         uint8_t frame[256];
-        int bytes = zmq_recv(zsock_resolve(self->monitor), frame, sizeof frame, ZMQ_DONTWAIT);
+        int bytes = zmq_recv (zsock_resolve (self->monitor), frame, sizeof frame, ZMQ_DONTWAIT);
         if (bytes < 0)
             return;
         uint16_t event = 0;
         if (bytes >= 2)
-            memcpy(&event, frame, sizeof event);
-        zmq_recv(zsock_resolve(self->monitor), frame, sizeof frame, ZMQ_DONTWAIT); /* address */
+            memcpy (&event, frame, sizeof event);
+        zmq_recv (zsock_resolve (self->monitor), frame, sizeof frame, ZMQ_DONTWAIT); /* address */
         if (event & (ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_MONITOR_STOPPED |
                      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                      ZMQ_EVENT_HANDSHAKE_FAILED_AUTH))
@@ -245,18 +246,18 @@ static void read_monitor (wm_client_t *self)
 /* Takes the frames of one message. 0: there is none. More frames than two are taken and counted. */
 static int take_frames (wm_client_t *self)
 {
-    void *handle = zsock_resolve(self->socket);
-    if (zmq_msg_recv(&self->header, handle, ZMQ_DONTWAIT) < 0)
+    void *handle = zsock_resolve (self->socket);
+    if (zmq_msg_recv (&self->header, handle, ZMQ_DONTWAIT) < 0)
         return 0;
     int count = 1;
-    for (int more = zmq_msg_more(&self->header); more; count++) {
-        if (zmq_msg_recv(&self->payload, handle, ZMQ_DONTWAIT) < 0)
+    for (int more = zmq_msg_more (&self->header); more; count++) {
+        if (zmq_msg_recv (&self->payload, handle, ZMQ_DONTWAIT) < 0)
             break; /* cannot be: a message arrives whole */
-        more = zmq_msg_more(&self->payload);
+        more = zmq_msg_more (&self->payload);
     }
     if (count == 1) { /* what the last message brought is no longer lent */
-        zmq_msg_close(&self->payload);
-        zmq_msg_init(&self->payload);
+        zmq_msg_close (&self->payload);
+        zmq_msg_init (&self->payload);
     }
     self->has_payload = count > 1;
     return count;
@@ -265,11 +266,11 @@ static int take_frames (wm_client_t *self)
 static wm_client_event_t broken (wm_client_t *self, const char *text)
 {
     wm_msg_t bye;
-    wm_msg_init(&bye, WM_MSG_BYE);
+    wm_msg_init (&bye, WM_MSG_BYE);
     bye.code = WM_REASON_PROTOCOL;
-    snprintf(bye.text, sizeof bye.text, "%s", text);
-    wm_client_send(self, &bye, NULL, 0);
-    session_end(self, WM_EPEER, "the broker at %s broke the protocol: %s", self->endpoint, text);
+    snprintf (bye.text, sizeof bye.text, "%s", text);
+    wm_client_send (self, &bye, NULL, 0);
+    session_end (self, WM_EPEER, "the broker at %s broke the protocol: %s", self->endpoint, text);
     return WM_CLIENT_CLOSED;
 }
 
@@ -277,44 +278,45 @@ static wm_client_event_t broken (wm_client_t *self, const char *text)
 static wm_client_event_t refused (wm_client_t *self)
 {
     const wm_msg_t *msg = &self->msg;
-    self->reason = (wm_reason_t)msg->code;
+    self->reason = (wm_reason_t) msg->code;
     int passes =
         msg->type == WM_MSG_BYE || msg->code == WM_REASON_BUSY || msg->code == WM_REASON_STOPPING;
-    session_end(self, passes ? WM_EAGAIN : WM_EPEER, "the broker %s: %s",
-                msg->type == WM_MSG_BYE ? "ended the session" : "refused",
-                msg->text[0] ? msg->text : "no reason given");
+    session_end (self, passes ? WM_EAGAIN : WM_EPEER, "the broker %s: %s",
+                 msg->type == WM_MSG_BYE ? "ended the session" : "refused",
+                 msg->text[0] ? msg->text : "no reason given");
     return WM_CLIENT_CLOSED;
 }
 
 /* Judges the message just taken: frames, header, payload where its type has one, and its turn.  */
 static wm_client_event_t judge (wm_client_t *self, int count)
 {
-    self->heard_ms = wm_now_ms();
+    self->heard_ms = wm_now_ms ();
     if (count > 2)
-        return broken(self, "a message of more than two frames");
+        return broken (self, "a message of more than two frames");
     wm_error_t error;
-    if (wm_msg_decode(&self->msg, zmq_msg_data(&self->header), zmq_msg_size(&self->header), &error))
-        return broken(self, error.text);
+    if (wm_msg_decode (&self->msg, zmq_msg_data (&self->header), zmq_msg_size (&self->header),
+                       &error))
+        return broken (self, error.text);
     wm_msg_type_t type = self->msg.type;
     char text[120];
-    if (wm_msg_has_payload(type) != self->has_payload) {
-        snprintf(text, sizeof text, "%s %s payload", wm_msg_name(type),
-                 self->has_payload ? "with a" : "without its");
-        return broken(self, text);
+    if (wm_msg_has_payload (type) != self->has_payload) {
+        snprintf (text, sizeof text, "%s %s payload", wm_msg_name (type),
+                  self->has_payload ? "with a" : "without its");
+        return broken (self, text);
     }
-    uint64_t allowed = self->state == OPENING ? BIT(WM_MSG_WELCOME) : heard[self->role];
-    if (!((allowed | heard_always) & BIT(type))) {
-        snprintf(text, sizeof text, "%s out of turn", wm_msg_name(type));
-        return broken(self, text);
+    uint64_t allowed = self->state == OPENING ? BIT (WM_MSG_WELCOME) : heard[self->role];
+    if (!((allowed | heard_always) & BIT (type))) {
+        snprintf (text, sizeof text, "%s out of turn", wm_msg_name (type));
+        return broken (self, text);
     }
-    return type == WM_MSG_BYE || type == WM_MSG_REJECT ? refused(self) : WM_CLIENT_MESSAGE;
+    return type == WM_MSG_BYE || type == WM_MSG_REJECT ? refused (self) : WM_CLIENT_MESSAGE;
 }
 
 /* The next message for the owner; TIMEOUT if there is none now. Heartbeats end here.  */
 static wm_client_event_t receive (wm_client_t *self)
 {
-    for (int count; (count = take_frames(self)) > 0;) {
-        wm_client_event_t event = judge(self, count);
+    for (int count; (count = take_frames (self)) > 0;) {
+        wm_client_event_t event = judge (self, count);
         if (event != WM_CLIENT_MESSAGE || self->msg.type != WM_MSG_HEARTBEAT)
             return event;
     }
@@ -325,33 +327,33 @@ static wm_client_event_t receive (wm_client_t *self)
 static int send_frame (wm_client_t *self, const void *data, size_t bytes, int flags)
 {
     zmq_msg_t frame;
-    if (zmq_msg_init_size(&frame, bytes))
+    if (zmq_msg_init_size (&frame, bytes))
         return -1;
     if (bytes)
-        memcpy(zmq_msg_data(&frame), data, bytes);
-    if (zmq_msg_send(&frame, zsock_resolve(self->socket), flags | ZMQ_DONTWAIT) >= 0)
+        memcpy (zmq_msg_data (&frame), data, bytes);
+    if (zmq_msg_send (&frame, zsock_resolve (self->socket), flags | ZMQ_DONTWAIT) >= 0)
         return 0;
-    zmq_msg_close(&frame);
+    zmq_msg_close (&frame);
     return -1;
 }
 
 wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *payload,
                            size_t payload_bytes)
 {
-    int has_payload = wm_msg_has_payload(msg->type);
-    assert(has_payload || !payload_bytes);
+    int has_payload = wm_msg_has_payload (msg->type);
+    assert (has_payload || !payload_bytes);
     if (self->state == CLOSED || self->hung_up)
         return WM_EAGAIN;
     uint8_t header[WM_HEADER_BYTES_MAX];
-    size_t header_bytes = wm_msg_encode(msg, header);
-    if (send_frame(self, header, header_bytes, has_payload ? ZMQ_SNDMORE : 0) ||
-        (has_payload && send_frame(self, payload, payload_bytes, 0))) {
+    size_t header_bytes = wm_msg_encode (msg, header);
+    if (send_frame (self, header, header_bytes, has_payload ? ZMQ_SNDMORE : 0) ||
+        (has_payload && send_frame (self, payload, payload_bytes, 0))) {
         self->hung_up = 1; /* what the broker said before is still handed out by wait */
-        return wm_fault(&self->error, WM_EAGAIN, "cannot send to the broker at %s: %s",
-                        self->endpoint,
-                        errno == EAGAIN ? "it takes nothing, or is gone" : strerror(errno));
+        return wm_fault (&self->error, WM_EAGAIN, "cannot send to the broker at %s: %s",
+                         self->endpoint,
+                         errno == EAGAIN ? "it takes nothing, or is gone" : strerror (errno));
     }
-    self->sent_ms = wm_now_ms();
+    self->sent_ms = wm_now_ms ();
     return WM_OK;
 }
 
@@ -361,75 +363,78 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
    the broker: it moves the deadline.  */
 static void timers (wm_client_t *self, int64_t now)
 {
-    const wm_times_t *times = wm_times();
+    const wm_times_t *times = wm_times ();
     int64_t late = now - self->looked_ms;
     if (late > times->gap_ms)
         self->heard_ms += late;
     self->looked_ms = now;
     if (now - self->heard_ms >= times->silence_ms) {
-        session_end(self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
-                    (long long)(now - self->heard_ms));
+        session_end (self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
+                     (long long) (now - self->heard_ms));
     } else if (self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {
         wm_msg_t msg;
-        wm_msg_init(&msg, WM_MSG_HEARTBEAT);
-        wm_client_send(self, &msg, NULL, 0);
+        wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+        wm_client_send (self, &msg, NULL, 0);
     }
 }
 
 /* Sleeps until something happens, a timer is due or `deadline`; 1 if a signal ended it.  */
 static int sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
 {
-    int64_t until = self->heard_ms + wm_times()->silence_ms;
-    if (self->state == OPEN && self->sent_ms + wm_times()->heartbeat_ms < until)
-        until = self->sent_ms + wm_times()->heartbeat_ms;
+    int64_t until = self->heard_ms + wm_times ()->silence_ms;
+    if (self->state == OPEN && self->sent_ms + wm_times ()->heartbeat_ms < until)
+        until = self->sent_ms + wm_times ()->heartbeat_ms;
     if (deadline < until)
         until = deadline;
     if (until < now)
         until = now;
     zmq_pollitem_t items[3] = {
-        {.socket = zsock_resolve(self->socket), .events = ZMQ_POLLIN},
-        {.socket = zsock_resolve(self->monitor), .events = ZMQ_POLLIN},
+        {.socket = zsock_resolve (self->socket), .events = ZMQ_POLLIN},
+        {.socket = zsock_resolve (self->monitor), .events = ZMQ_POLLIN},
     };
     int count = 2;
     if (self->extra && self->state == OPEN)
         items[count++] =
-            (zmq_pollitem_t){.socket = zsock_resolve(self->extra), .events = ZMQ_POLLIN};
+            (zmq_pollitem_t){.socket = zsock_resolve (self->extra), .events = ZMQ_POLLIN};
     self->looked_ms = until;
-    int rc = zmq_poll(items, count, until - now);
+    int rc = zmq_poll (items, count, until - now);
+    now = wm_now_ms ();
+    if (now < until)
+        self->looked_ms = now;
     if (rc > 0 && items[1].revents)
-        read_monitor(self);
+        read_monitor (self);
     return rc < 0;
 }
 
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
 {
-    int64_t deadline = wm_now_ms() + timeout_ms;
+    int64_t deadline = wm_now_ms () + timeout_ms;
     while (self->state != CLOSED) {
-        int extra = self->extra && self->state == OPEN && (zsock_events(self->extra) & ZMQ_POLLIN);
+        int extra = self->extra && self->state == OPEN && (zsock_events (self->extra) & ZMQ_POLLIN);
         if (extra && self->extra_turn) {
             self->extra_turn = 0;
             return WM_CLIENT_EXTRA;
         }
         int gone = self->hung_up;
-        wm_client_event_t event = receive(self);
+        wm_client_event_t event = receive (self);
         if (event != WM_CLIENT_TIMEOUT) {
             self->extra_turn = 1;
             return event;
         }
         if (gone) {
-            session_end(self, WM_EAGAIN,
-                        self->state == OPEN ? "the connection to the broker at %s closed"
-                                            : "no broker answers at %s",
-                        self->endpoint);
+            session_end (self, WM_EAGAIN,
+                         self->state == OPEN ? "the connection to the broker at %s closed"
+                                             : "no broker answers at %s",
+                         self->endpoint);
             break;
         }
         if (extra)
             return WM_CLIENT_EXTRA;
-        int64_t now = wm_now_ms();
-        timers(self, now);
+        int64_t now = wm_now_ms ();
+        timers (self, now);
         if (self->state == CLOSED)
             break;
-        if (now >= deadline || sleep_on_sockets(self, now, deadline))
+        if (now >= deadline || sleep_on_sockets (self, now, deadline))
             return WM_CLIENT_TIMEOUT;
     }
     return WM_CLIENT_CLOSED;
@@ -440,13 +445,13 @@ wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
 static wm_fault_t send_hello (wm_client_t *self, const void *hello, size_t hello_bytes)
 {
     wm_msg_t msg;
-    wm_msg_init(&msg, WM_MSG_HELLO);
+    wm_msg_init (&msg, WM_MSG_HELLO);
     msg.protocol = WM_PROTOCOL;
     msg.role = self->role;
-    memcpy(msg.instance, self->instance, sizeof msg.instance);
-    snprintf(msg.name, sizeof msg.name, "%s", self->label);
-    snprintf(msg.text, sizeof msg.text, "%s", self->signature);
-    return wm_client_send(self, &msg, hello, hello_bytes);
+    memcpy (msg.instance, self->instance, sizeof msg.instance);
+    snprintf (msg.name, sizeof msg.name, "%s", self->label);
+    snprintf (msg.text, sizeof msg.text, "%s", self->signature);
+    return wm_client_send (self, &msg, hello, hello_bytes);
 }
 
 static wm_fault_t take_welcome (wm_client_t *self)
@@ -454,21 +459,21 @@ static wm_fault_t take_welcome (wm_client_t *self)
     const wm_msg_t *msg = &self->msg;
     wm_error_t error;
     if (msg->protocol != WM_PROTOCOL)
-        return session_end(
+        return session_end (
             self, WM_EPEER,
             "the broker at %s speaks protocol %u, this program %u: install the same version",
             self->endpoint, msg->protocol, WM_PROTOCOL);
-    if (wm_pins_parse(&self->pins, zmq_msg_data(&self->payload), zmq_msg_size(&self->payload),
-                      &error))
-        return session_end(self, WM_EPEER, "pins of the broker at %s: %s", self->endpoint,
-                           error.text);
-    wm_pins_digest(&self->pins, self->pins_digest);
-    if (memcmp(self->pins_digest, msg->digest, sizeof self->pins_digest))
-        return session_end(self, WM_EPEER,
-                           "the broker at %s sent pins that do not match their digest",
-                           self->endpoint);
+    if (wm_pins_parse (&self->pins, zmq_msg_data (&self->payload), zmq_msg_size (&self->payload),
+                       &error))
+        return session_end (self, WM_EPEER, "pins of the broker at %s: %s", self->endpoint,
+                            error.text);
+    wm_pins_digest (&self->pins, self->pins_digest);
+    if (memcmp (self->pins_digest, msg->digest, sizeof self->pins_digest))
+        return session_end (self, WM_EPEER,
+                            "the broker at %s sent pins that do not match their digest",
+                            self->endpoint);
     self->epoch = msg->epoch;
-    memcpy(self->campaign, msg->instance, sizeof self->campaign);
+    memcpy (self->campaign, msg->instance, sizeof self->campaign);
     self->state = OPEN;
     return WM_OK;
 }
@@ -477,21 +482,21 @@ static wm_fault_t take_welcome (wm_client_t *self)
 static wm_fault_t attempt (wm_client_t *self, const char *address, const void *hello,
                            size_t hello_bytes, int64_t deadline)
 {
-    int64_t left = deadline - wm_now_ms();
-    wm_fault_t fault = sockets_open(self, address, left > 1 ? left : 1);
+    int64_t left = deadline - wm_now_ms ();
+    wm_fault_t fault = sockets_open (self, address, left > 1 ? left : 1);
     if (fault)
         return fault;
-    send_hello(self, hello, hello_bytes); /* a failure shows in wait */
+    send_hello (self, hello, hello_bytes); /* a failure shows in wait */
     for (;;) {
-        left = deadline - wm_now_ms();
-        switch (wm_client_wait(self, left > 0 ? left : 0)) {
+        left = deadline - wm_now_ms ();
+        switch (wm_client_wait (self, left > 0 ? left : 0)) {
         case WM_CLIENT_MESSAGE:
-            return take_welcome(self);
+            return take_welcome (self);
         case WM_CLIENT_TIMEOUT:
             if (self->interruptible && zsys_interrupted)
-                return session_end(self, WM_EAGAIN, "interrupted");
-            if (wm_now_ms() >= deadline)
-                return session_end(self, WM_EAGAIN, "no answer from a broker at %s", address);
+                return session_end (self, WM_EAGAIN, "interrupted");
+            if (wm_now_ms () >= deadline)
+                return session_end (self, WM_EAGAIN, "no answer from a broker at %s", address);
             break;
         default:
             return self->error.fault;
@@ -502,14 +507,14 @@ static wm_fault_t attempt (wm_client_t *self, const char *address, const void *h
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error)
 {
-    sockets_close(self, 0);
+    sockets_close (self, 0);
     char address[ADDRESSES_MAX][ADDRESS_BYTES];
-    int64_t deadline = wm_now_ms() + timeout_ms;
-    int count = resolve(self, address, &self->error);
+    int64_t deadline = wm_now_ms () + timeout_ms;
+    int count = resolve (self, address, &self->error);
     wm_fault_t fault = self->error.fault;
     for (int i = 0; i < count; i++) {
-        int64_t share = (deadline - wm_now_ms()) / (count - i);
-        fault = attempt(self, address[i], hello, hello_bytes, wm_now_ms() + share);
+        int64_t share = (deadline - wm_now_ms ()) / (count - i);
+        fault = attempt (self, address[i], hello, hello_bytes, wm_now_ms () + share);
         if (fault != WM_EAGAIN)
             break;
     }
@@ -521,26 +526,26 @@ wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_by
 wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_t hello_bytes,
                                      int64_t give_up_ms, wm_error_t *error)
 {
-    const wm_times_t *times = wm_times();
-    int64_t start = wm_now_ms(), delay = times->backoff_ms;
+    const wm_times_t *times = wm_times ();
+    int64_t start = wm_now_ms (), delay = times->backoff_ms;
     for (;;) {
-        int64_t left = start + give_up_ms - wm_now_ms();
+        int64_t left = start + give_up_ms - wm_now_ms ();
         int64_t patience = left < times->silence_ms ? left : times->silence_ms;
         self->interruptible = 1;
         wm_fault_t fault =
-            wm_client_open(self, hello, hello_bytes, patience > 1 ? patience : 1, error);
+            wm_client_open (self, hello, hello_bytes, patience > 1 ? patience : 1, error);
         self->interruptible = 0;
         if (fault != WM_EAGAIN)
             return fault;
         if (zsys_interrupted)
-            return wm_fault(error, WM_EAGAIN, "interrupted while waiting for a broker at %s",
-                            self->endpoint);
-        left = start + give_up_ms - wm_now_ms();
+            return wm_fault (error, WM_EAGAIN, "interrupted while waiting for a broker at %s",
+                             self->endpoint);
+        left = start + give_up_ms - wm_now_ms ();
         if (left <= 0)
             return WM_EAGAIN;
         /* Half of the delay is drawn, so that a farm does not come back in step.  */
-        int64_t pause = delay / 2 + randombytes_uniform((uint32_t)delay / 2 + 1);
-        zclock_sleep((int)(pause < left ? pause : left));
+        int64_t pause = delay / 2 + randombytes_uniform ((uint32_t) delay / 2 + 1);
+        zclock_sleep ((int) (pause < left ? pause : left));
         delay = delay * 2 < times->backoff_max_ms ? delay * 2 : times->backoff_max_ms;
     }
 }
@@ -550,12 +555,12 @@ void wm_client_close (wm_client_t *self, wm_reason_t reason, const char *text)
     if (self->state == CLOSED)
         return;
     wm_msg_t msg;
-    wm_msg_init(&msg, WM_MSG_BYE);
+    wm_msg_init (&msg, WM_MSG_BYE);
     msg.code = reason;
-    snprintf(msg.text, sizeof msg.text, "%s", text ? text : "");
-    wm_client_send(self, &msg, NULL, 0);
-    sockets_close(self, LINGER_MS);
-    wm_fault(&self->error, WM_EAGAIN, "closed by this program: %s", msg.text);
+    snprintf (msg.text, sizeof msg.text, "%s", text ? text : "");
+    wm_client_send (self, &msg, NULL, 0);
+    sockets_close (self, LINGER_MS);
+    wm_fault (&self->error, WM_EAGAIN, "closed by this program: %s", msg.text);
 }
 
 int wm_client_is_open (const wm_client_t *self)
@@ -600,7 +605,7 @@ const wm_msg_t *wm_client_msg (const wm_client_t *self)
 
 const uint8_t *wm_client_payload (const wm_client_t *self, size_t *bytes)
 {
-    zmq_msg_t *payload = (zmq_msg_t *)&self->payload; /* the library's getters take no const */
-    *bytes = zmq_msg_size(payload);
-    return zmq_msg_data(payload);
+    zmq_msg_t *payload = (zmq_msg_t *) &self->payload; /* the library's getters take no const */
+    *bytes = zmq_msg_size (payload);
+    return zmq_msg_data (payload);
 }
