@@ -54,8 +54,8 @@ void wm_coder_destroy (wm_coder_t **self_p)
 
 const char *wm_hit_status_text (uint8_t status)
 {
-    static const char *text[] = {"scored", "bad time", "bad wire",        "bad pixel",
-                                 "poison", "held",     "non-finite score"};
+    static const char *text[] = { "scored", "bad time", "bad wire",        "bad pixel",
+                                  "poison", "held",     "non-finite score" };
     return status < sizeof text / sizeof *text ? text[status] : "unknown";
 }
 
@@ -71,15 +71,15 @@ static size_t columns (const wm_batch_t *self, column_t column[COLUMNS])
 {
     if (self->kind == WM_BATCH_PATCHES) {
         column[0] =
-            (column_t){(uint32_t *)self->patch, (size_t)self->n_hit * self->patch_values, 0};
+            (column_t){ (uint32_t *) self->patch, (size_t) self->n_hit * self->patch_values, 0 };
         return 1;
     }
-    column[0] = (column_t){self->run_wire, self->n_run, 1};
-    column[1] = (column_t){self->run_first, self->n_run, 1};
-    column[2] = (column_t){self->run_length, self->n_run, 0};
-    column[3] = (column_t){self->hit_wire, self->n_hit, 1};
-    column[4] = (column_t){(uint32_t *)self->hit_col, self->n_hit, 1};
-    column[5] = (column_t){(uint32_t *)self->value, self->n_value, 0};
+    column[0] = (column_t){ self->run_wire, self->n_run, 1 };
+    column[1] = (column_t){ self->run_first, self->n_run, 1 };
+    column[2] = (column_t){ self->run_length, self->n_run, 0 };
+    column[3] = (column_t){ self->hit_wire, self->n_hit, 1 };
+    column[4] = (column_t){ (uint32_t *) self->hit_col, self->n_hit, 1 };
+    column[5] = (column_t){ (uint32_t *) self->value, self->n_value, 0 };
     return COLUMNS;
 }
 
@@ -87,8 +87,8 @@ uint64_t wm_batch_raw_bytes (const wm_batch_t *self)
 {
     /* 32-bit counts: none of these can pass 64 bits */
     if (self->kind == WM_BATCH_PATCHES)
-        return 4 * (uint64_t)self->n_hit * self->patch_values;
-    return 12 * (uint64_t)self->n_run + 4 * (uint64_t)self->n_value + 8 * (uint64_t)self->n_hit;
+        return 4 * (uint64_t) self->n_hit * self->patch_values;
+    return 12 * (uint64_t) self->n_run + 4 * (uint64_t) self->n_value + 8 * (uint64_t) self->n_hit;
 }
 
 void wm_batch_clear (wm_batch_t *self)
@@ -104,12 +104,12 @@ wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error)
     uint64_t raw = wm_batch_raw_bytes(self);
     if (raw > WM_RAW_BYTES_MAX)
         return wm_fault(error, WM_EBATCH, "batch of %llu raw bytes, more than %u",
-                        (unsigned long long)raw, WM_RAW_BYTES_MAX);
+                        (unsigned long long) raw, WM_RAW_BYTES_MAX);
     if (self->memory_bytes < raw || !self->memory) {
         void *memory = realloc(self->memory, raw ? raw : 1);
         if (!memory)
             return wm_fault(error, WM_EHOST, "out of memory for a batch of %llu bytes",
-                            (unsigned long long)raw);
+                            (unsigned long long) raw);
         self->memory = memory;
         self->memory_bytes = raw ? raw : 1;
     }
@@ -118,22 +118,23 @@ wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error)
     self->run_wire = self->run_first = self->run_length = self->hit_wire = NULL;
     self->hit_col = NULL;
     if (self->kind == WM_BATCH_PATCHES) {
-        self->patch = (float *)word;
+        self->patch = (float *) word;
         return WM_OK;
     }
     self->run_wire = word;
     self->run_first = word + self->n_run;
     self->run_length = self->run_first + self->n_run;
     self->hit_wire = self->run_length + self->n_run;
-    self->hit_col = (int32_t *)(self->hit_wire + self->n_hit);
-    self->value = (float *)(self->hit_col + self->n_hit);
+    self->hit_col = (int32_t *) (self->hit_wire + self->n_hit);
+    self->value = (float *) (self->hit_col + self->n_hit);
     return WM_OK;
 }
 
 static header_t header_of (const wm_batch_t *self)
 {
     header_t header = {
-        {'W', 'M', 'B', '1'}, (uint32_t)self->kind, self->n_hit, 0, 0, 0, 0, 0, 0, 0};
+        { 'W', 'M', 'B', '1' }, (uint32_t) self->kind, self->n_hit, 0, 0, 0, 0, 0, 0, 0
+    };
     if (self->kind == WM_BATCH_PATCHES)
         header.patch_values = self->patch_values;
     else {
@@ -167,7 +168,7 @@ void wm_batch_digest (const wm_batch_t *self, const uint8_t pins_digest[16], uin
 
 size_t wm_batch_encode_bound (const wm_batch_t *self)
 {
-    return sizeof(header_t) + ZSTD_compressBound((size_t)wm_batch_raw_bytes(self));
+    return sizeof(header_t) + ZSTD_compressBound((size_t) wm_batch_raw_bytes(self));
 }
 
 /* Four byte planes of a column: plane b holds byte b of every word.  */
@@ -179,10 +180,10 @@ static void shuffle (const column_t *column, uint8_t *plane)
         uint32_t word = column->word[i] - before;
         if (column->delta)
             before = column->word[i];
-        plane[i] = (uint8_t)word;
-        plane[n + i] = (uint8_t)(word >> 8);
-        plane[2 * n + i] = (uint8_t)(word >> 16);
-        plane[3 * n + i] = (uint8_t)(word >> 24);
+        plane[i] = (uint8_t) word;
+        plane[n + i] = (uint8_t) (word >> 8);
+        plane[2 * n + i] = (uint8_t) (word >> 16);
+        plane[3 * n + i] = (uint8_t) (word >> 24);
     }
 }
 
@@ -191,8 +192,8 @@ static void unshuffle (const column_t *column, const uint8_t *plane)
     size_t n = column->count;
     uint32_t before = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t word = plane[i] | (uint32_t)plane[n + i] << 8 | (uint32_t)plane[2 * n + i] << 16 |
-                        (uint32_t)plane[3 * n + i] << 24;
+        uint32_t word = plane[i] | (uint32_t) plane[n + i] << 8 |
+                        (uint32_t) plane[2 * n + i] << 16 | (uint32_t) plane[3 * n + i] << 24;
         column->word[i] = word + before;
         if (column->delta)
             before = column->word[i];
@@ -202,7 +203,7 @@ static void unshuffle (const column_t *column, const uint8_t *plane)
 wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *frame,
                             size_t bytes_max, size_t *bytes, wm_error_t *error)
 {
-    size_t raw = (size_t)wm_batch_raw_bytes(self);
+    size_t raw = (size_t) wm_batch_raw_bytes(self);
     if (raw > WM_RAW_BYTES_MAX || bytes_max < wm_batch_encode_bound(self))
         return wm_fault(error, WM_EBATCH, "batch of %zu raw bytes does not fit a frame of %zu", raw,
                         bytes_max);
@@ -254,7 +255,7 @@ static wm_fault_t plane_check (const wm_batch_t *self, wm_error_t *error)
         uint32_t wire = self->run_wire[i], first = self->run_first[i], n = self->run_length[i];
         if (wire >= self->n_wire || first >= self->n_col || !n || n > self->n_col - first)
             return wm_fault(error, WM_EPEER, "batch frame: run %u lies outside its plane", i);
-        uint64_t at = (uint64_t)wire << 32 | first;
+        uint64_t at = (uint64_t) wire << 32 | first;
         if (i && at < free_from)
             return wm_fault(error, WM_EPEER, "batch frame: run %u is out of order or overlaps", i);
         free_from = at + n;
@@ -262,7 +263,7 @@ static wm_fault_t plane_check (const wm_batch_t *self, wm_error_t *error)
     }
     if (values != self->n_value)
         return wm_fault(error, WM_EPEER, "batch frame: runs hold %llu values, not %u",
-                        (unsigned long long)values, self->n_value);
+                        (unsigned long long) values, self->n_value);
     for (uint32_t i = 0; i < self->n_hit; i++)
         if (self->hit_wire[i] >= self->n_wire)
             return wm_fault(error, WM_EPEER, "batch frame: hit %u lies outside its plane", i);
@@ -279,7 +280,7 @@ wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *
     wm_fault_t fault = header_check(&header, error);
     if (fault)
         return fault;
-    self->kind = (wm_batch_kind_t)header.kind;
+    self->kind = (wm_batch_kind_t) header.kind;
     self->n_hit = header.n_hit;
     self->plane = header.plane;
     self->n_wire = header.n_wire;
@@ -291,12 +292,12 @@ wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *
     const uint8_t *blob = frame + sizeof header;
     if (raw > WM_RAW_BYTES_MAX || ZSTD_getFrameContentSize(blob, bytes - sizeof header) != raw)
         return wm_fault(error, WM_EPEER, "batch frame: its content is not the %llu bytes announced",
-                        (unsigned long long)raw);
+                        (unsigned long long) raw);
     if ((fault = wm_batch_reserve(self, error)))
         return fault;
     int patches = self->kind == WM_BATCH_PATCHES;
     size_t got = ZSTD_decompressDCtx(coder->decompressor, patches ? self->memory : coder->space,
-                                     (size_t)raw, blob, bytes - sizeof header);
+                                     (size_t) raw, blob, bytes - sizeof header);
     if (ZSTD_isError(got) || got != raw)
         return wm_fault(error, WM_EPEER, "batch frame: damaged (%s)",
                         ZSTD_isError(got) ? ZSTD_getErrorName(got) : "short");

@@ -12,27 +12,27 @@ typedef struct {
     size_t offset, size; /* size 0: a uint32_t, else a string with its NUL */
 } pin_t;
 
-#define TEXT(member) offsetof(wm_pins_t, member), sizeof(((wm_pins_t *)0)->member)
+#define TEXT(member) offsetof(wm_pins_t, member), sizeof(((wm_pins_t *) 0)->member)
 #define NUMBER(member) offsetof(wm_pins_t, member), 0
 static const pin_t pins[] = {
-    {"model", TEXT(model)},
-    {"wmm", TEXT(wmm)},
-    {"precision", TEXT(precision)},
-    {"n_output", NUMBER(n_output)},
-    {"n_value", NUMBER(n_value)},
-    {"batch_hits", NUMBER(batch_hits)},
-    {"batch_bytes", NUMBER(batch_bytes)},
-    {"output", TEXT(output)}, /* last: not in the digest */
+    { "model", TEXT(model) },
+    { "wmm", TEXT(wmm) },
+    { "precision", TEXT(precision) },
+    { "n_output", NUMBER(n_output) },
+    { "n_value", NUMBER(n_value) },
+    { "batch_hits", NUMBER(batch_hits) },
+    { "batch_bytes", NUMBER(batch_bytes) },
+    { "output", TEXT(output) }, /* last: not in the digest */
 };
 #define PINS (sizeof pins / sizeof *pins)
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {
-    const char *at = (const char *)self + pin->offset;
+    const char *at = (const char *) self + pin->offset;
     uint32_t number;
     memcpy(&number, at, sizeof number);
     if (pin->size)
-        snprintf(text, 1100, "%.*s", (int)pin->size, at);
+        snprintf(text, 1100, "%.*s", (int) pin->size, at);
     else
         snprintf(text, 1100, "%u", number);
 }
@@ -43,10 +43,10 @@ static size_t print (const wm_pins_t *self, size_t pin_count, char text[WM_PINS_
     for (size_t i = 0; i < pin_count; i++) {
         char value[1100];
         value_print(self, &pins[i], value);
-        length += (size_t)snprintf(text + length, WM_PINS_BYTES_MAX - length, "%s: %s\n",
-                                   pins[i].key, value);
+        length += (size_t) snprintf(text + length, WM_PINS_BYTES_MAX - length, "%s: %s\n",
+                                    pins[i].key, value);
     }
-    length += (size_t)snprintf(text + length, WM_PINS_BYTES_MAX - length, "---\n%s", self->spec);
+    length += (size_t) snprintf(text + length, WM_PINS_BYTES_MAX - length, "---\n%s", self->spec);
     return length;
 }
 
@@ -69,13 +69,13 @@ static int pin_parse (wm_pins_t *self, const pin_t *pin, const char **text, cons
 {
     size_t key = strlen(pin->key);
     const char *at = *text;
-    const char *newline = memchr(at, '\n', (size_t)(end - at));
-    if (!newline || (size_t)(newline - at) < key + 2 || memcmp(at, pin->key, key) ||
+    const char *newline = memchr(at, '\n', (size_t) (end - at));
+    if (!newline || (size_t) (newline - at) < key + 2 || memcmp(at, pin->key, key) ||
         memcmp(at + key, ": ", 2))
         return -1;
     const char *value = at + key + 2;
-    size_t length = (size_t)(newline - value);
-    char *to = (char *)self + pin->offset;
+    size_t length = (size_t) (newline - value);
+    char *to = (char *) self + pin->offset;
     if (pin->size) {
         if (length >= pin->size || memchr(value, 0, length))
             return -1;
@@ -90,7 +90,7 @@ static int pin_parse (wm_pins_t *self, const pin_t *pin, const char **text, cons
         unsigned long number = strtoul(digits, &rest, 10);
         if (*rest || number > UINT32_MAX)
             return -1;
-        memcpy(to, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
+        memcpy(to, &(uint32_t){ (uint32_t) number }, sizeof(uint32_t));
     }
     *text = newline + 1;
     return 0;
@@ -109,7 +109,7 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
     if (end - text < 4 || memcmp(text, "---\n", 4))
         return wm_fault(error, WM_EPEER, "campaign pins: no line '---' before the specification");
     text += 4;
-    size_t length = (size_t)(end - text);
+    size_t length = (size_t) (end - text);
     if (length >= sizeof self->spec || memchr(text, 0, length))
         return wm_fault(error, WM_EPEER, "campaign pins: specification is no text below %zu bytes",
                         sizeof self->spec);
@@ -123,7 +123,7 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
 /* Length of the line at `text`, without its end.  */
 static int line_length (const char *text)
 {
-    return (int)strcspn(text, "\n");
+    return (int) strcspn(text, "\n");
 }
 
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error)
@@ -138,7 +138,7 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
                             b);
     }
     const char *a = pinned->spec, *b = given->spec;
-    while (*a && *b && line_length(a) == line_length(b) && !memcmp(a, b, (size_t)line_length(a))) {
+    while (*a && *b && line_length(a) == line_length(b) && !memcmp(a, b, (size_t) line_length(a))) {
         a += line_length(a) + (a[line_length(a)] == '\n');
         b += line_length(b) + (b[line_length(b)] == '\n');
     }

@@ -13,7 +13,7 @@ static wm_msg_t full (wm_msg_type_t type)
 {
     wm_msg_t msg;
     wm_msg_init(&msg, type);
-    msg.key = (wm_key_t){1, 0x7fffffff, 300, UINT32_MAX};
+    msg.key = (wm_key_t){ 1, 0x7fffffff, 300, UINT32_MAX };
     memset(msg.digest, 0xab, 16);
     memset(msg.instance, 0xcd, 16);
     msg.protocol = WM_PROTOCOL;
@@ -39,9 +39,9 @@ static wm_msg_t full (wm_msg_type_t type)
 
 static void every_type_survives_the_wire (void **state)
 {
-    (void)state;
+    (void) state;
     for (int type = WM_MSG_HELLO; type < WM_MSG_TYPE_END; type++) {
-        wm_msg_t msg = full((wm_msg_type_t)type), back, again;
+        wm_msg_t msg = full((wm_msg_type_t) type), back, again;
         uint8_t frame[WM_HEADER_BYTES_MAX], second[WM_HEADER_BYTES_MAX];
         wm_error_t error;
         size_t bytes = wm_msg_encode(&msg, frame);
@@ -52,13 +52,13 @@ static void every_type_survives_the_wire (void **state)
         assert_memory_equal(frame, second, bytes);
         assert_int_equal(wm_msg_decode(&again, second, bytes, &error), WM_OK);
         assert_memory_equal(&back, &again, sizeof back);
-        assert_string_not_equal(wm_msg_name((wm_msg_type_t)type), "?");
+        assert_string_not_equal(wm_msg_name((wm_msg_type_t) type), "?");
     }
 }
 
 static void fields_arrive (void **state)
 {
-    (void)state;
+    (void) state;
     wm_msg_t msg = full(WM_MSG_INPUT), back;
     uint8_t frame[WM_HEADER_BYTES_MAX];
     size_t bytes = wm_msg_encode(&msg, frame);
@@ -72,9 +72,9 @@ static void fields_arrive (void **state)
 
 static void every_cut_is_refused (void **state)
 {
-    (void)state;
+    (void) state;
     for (int type = WM_MSG_HELLO; type < WM_MSG_TYPE_END; type++) {
-        wm_msg_t msg = full((wm_msg_type_t)type), back;
+        wm_msg_t msg = full((wm_msg_type_t) type), back;
         uint8_t frame[WM_HEADER_BYTES_MAX + 1];
         size_t bytes = wm_msg_encode(&msg, frame);
         for (size_t cut = 0; cut < bytes; cut++)
@@ -86,30 +86,30 @@ static void every_cut_is_refused (void **state)
 
 static void hostile_headers_are_refused (void **state)
 {
-    (void)state;
+    (void) state;
     static const struct {
         const char *what, *bytes;
         size_t count;
     } hostile[] = {
-        {"no array", "\x01", 1},
-        {"array of 2^32-1", "\xdd\xff\xff\xff\xff", 5},
-        {"nested arrays", "\x92\x92\x92\x92", 4},
-        {"type 0", "\x91\x00", 2},
-        {"type out of range", "\x91\xcc\xc8", 3},
-        {"negative type", "\x91\xff", 2},
-        {"string as type", "\x91\xa1x", 3},
-        {"too few fields", "\x92\x01\x01", 3},
-        {"REJECT, binary as text", "\x93\x03\x01\xc4\x01x", 6},
-        {"REJECT, string longer than the frame", "\x93\x03\x01\xdb\xff\xff\xff\xff", 8},
-        {"REJECT, NUL in text", "\x93\x03\x01\xa2x\0", 6},
-        {"REJECT, code above 32 bits", "\x93\x03\xcf\0\0\0\1\0\0\0\0\xa0", 12},
-        {"REJECT, code negative", "\x93\x03\xd0\xff\xa0", 5},
+        { "no array", "\x01", 1 },
+        { "array of 2^32-1", "\xdd\xff\xff\xff\xff", 5 },
+        { "nested arrays", "\x92\x92\x92\x92", 4 },
+        { "type 0", "\x91\x00", 2 },
+        { "type out of range", "\x91\xcc\xc8", 3 },
+        { "negative type", "\x91\xff", 2 },
+        { "string as type", "\x91\xa1x", 3 },
+        { "too few fields", "\x92\x01\x01", 3 },
+        { "REJECT, binary as text", "\x93\x03\x01\xc4\x01x", 6 },
+        { "REJECT, string longer than the frame", "\x93\x03\x01\xdb\xff\xff\xff\xff", 8 },
+        { "REJECT, NUL in text", "\x93\x03\x01\xa2x\0", 6 },
+        { "REJECT, code above 32 bits", "\x93\x03\xcf\0\0\0\1\0\0\0\0\xa0", 12 },
+        { "REJECT, code negative", "\x93\x03\xd0\xff\xa0", 5 },
     };
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         wm_msg_t back;
-        wm_error_t error = {WM_OK, ""};
+        wm_error_t error = { WM_OK, "" };
         wm_fault_t fault =
-            wm_msg_decode(&back, (const uint8_t *)hostile[i].bytes, hostile[i].count, &error);
+            wm_msg_decode(&back, (const uint8_t *) hostile[i].bytes, hostile[i].count, &error);
         if (fault != WM_EPEER || !*error.text)
             fail_msg("%s was not refused", hostile[i].what);
     }
@@ -120,16 +120,16 @@ static void hostile_headers_are_refused (void **state)
 
 static void random_bytes_never_harm (void **state)
 {
-    (void)state;
+    (void) state;
     srandom(7);
     for (int round = 0; round < 200000; round++) {
         uint8_t frame[64];
         wm_msg_t back;
-        size_t bytes = (size_t)random() % sizeof frame;
+        size_t bytes = (size_t) random() % sizeof frame;
         for (size_t i = 0; i < bytes; i++)
-            frame[i] = (uint8_t)random();
+            frame[i] = (uint8_t) random();
         if (bytes && round % 2)
-            frame[0] = (uint8_t)(0x90 | random() % 16);
+            frame[0] = (uint8_t) (0x90 | random() % 16);
         if (wm_msg_decode(&back, frame, bytes, NULL) == WM_OK)
             assert_true(back.type >= WM_MSG_HELLO && back.type < WM_MSG_TYPE_END);
     }

@@ -10,13 +10,13 @@
 
 static wm_pins_t good (void)
 {
-    wm_pins_t pins = {.precision = "fp32",
-                      .n_output = 4,
-                      .n_value = 2304,
-                      .batch_hits = 4096,
-                      .batch_bytes = WM_RAW_BYTES_MAX,
-                      .output = "/data/out: put",
-                      .spec = "table: emtrkmichel\nview: full\n"};
+    wm_pins_t pins = { .precision = "fp32",
+                       .n_output = 4,
+                       .n_value = 2304,
+                       .batch_hits = 4096,
+                       .batch_bytes = WM_RAW_BYTES_MAX,
+                       .output = "/data/out: put",
+                       .spec = "table: emtrkmichel\nview: full\n" };
     memset(pins.model, 'a', 64);
     memset(pins.wmm, 'b', 64);
     return pins;
@@ -24,7 +24,7 @@ static wm_pins_t good (void)
 
 static void pins_survive (void **state)
 {
-    (void)state;
+    (void) state;
     wm_pins_t pins = good(), back;
     char text[WM_PINS_BYTES_MAX];
     size_t bytes = wm_pins_print(&pins, text);
@@ -38,7 +38,7 @@ static void pins_survive (void **state)
 
 static void the_output_folder_is_not_in_the_digest (void **state)
 {
-    (void)state;
+    (void) state;
     wm_pins_t pins = good();
     uint8_t a[16], b[16];
     wm_pins_digest(&pins, a);
@@ -52,7 +52,7 @@ static void the_output_folder_is_not_in_the_digest (void **state)
 
 static void differences_are_named (void **state)
 {
-    (void)state;
+    (void) state;
     wm_pins_t pins = good(), other = good();
     wm_error_t error;
     strcpy(other.precision, "fast");
@@ -66,19 +66,19 @@ static void differences_are_named (void **state)
 
 static void broken_pins_are_refused (void **state)
 {
-    (void)state;
+    (void) state;
     wm_pins_t pins = good(), back;
     char text[WM_PINS_BYTES_MAX], bad[WM_PINS_BYTES_MAX];
     size_t bytes = wm_pins_print(&pins, text);
-    static const char *swap[][2] = {{"n_output: 4", "n_output: 0"},
-                                    {"n_output: 4", "n_output: x"},
-                                    {"batch_bytes: 4194304", "batch_bytes: 4194305"},
-                                    {"precision: fp32", "precision: fp32fp32"},
-                                    {"n_value: 2304", "n_valeu: 2304"}};
+    static const char *swap[][2] = { { "n_output: 4", "n_output: 0" },
+                                     { "n_output: 4", "n_output: x" },
+                                     { "batch_bytes: 4194304", "batch_bytes: 4194305" },
+                                     { "precision: fp32", "precision: fp32fp32" },
+                                     { "n_value: 2304", "n_valeu: 2304" } };
     for (size_t i = 0; i < sizeof swap / sizeof *swap; i++) {
         char *at = strstr(text, swap[i][0]);
         assert_non_null(at);
-        size_t before = (size_t)(at - text), skip = before + strlen(swap[i][0]);
+        size_t before = (size_t) (at - text), skip = before + strlen(swap[i][0]);
         memcpy(bad, text, before);
         strcpy(bad + before, swap[i][1]);
         strcpy(bad + before + strlen(swap[i][1]), text + skip);
