@@ -23,8 +23,8 @@
    The journal's own (never shown to its users):
      EPOCH         first record of an epoch; size: the epoch before it; n_event: up to there that
                    epoch was found complete.
-     DROPPED       a RESULT segment was deleted, all its inputs written; size: which;
-                   n_event..n_hit: its first and last sequence; n_held: records in it.
+     DROPPED       a RESULT segment was deleted, all its inputs written; n_event: its epoch; its
+                   RESULTs were those from sequence n_hit to n_held of that epoch.
 
    A record is valid at one place only: segment and offset seed its checksums, so that neither a
    stale block nor a record quoted inside a payload is ever taken for one.
@@ -41,7 +41,7 @@
 #include <stdint.h>
 
 #define WM_RECORD_MAGIC 0x31524d57u /* "WMR1" */
-#define WM_RECORD_HEAD_BYTES 144u
+#define WM_RECORD_HEAD_BYTES 152u
 #define WM_RECORD_TEXT_BYTES_MAX WM_PINS_BYTES_MAX
 #define WM_RECORD_BYTES_MAX                                                                        \
     (WM_RECORD_HEAD_BYTES + WM_RECORD_TEXT_BYTES_MAX + 256u + WM_RAW_BYTES_MAX + 8u)
@@ -67,6 +67,7 @@ typedef struct {
     uint32_t code;
     uint64_t epoch, sequence; /* set by the journal; sequence counts from 1 in each epoch */
     uint64_t durable;         /* set by the journal: highest sequence synced before this */
+    uint64_t n_kept; /* set by the journal: records of segments that stay, before this one */
     wm_key_t key;
     uint8_t digest[16];
     uint64_t n_event, n_hit, n_held;
