@@ -1,0 +1,119 @@
+"""golden.py - compares wiremill's patches and scores with other code's: NumPy's, ONNX Runtime's.
+
+usage: golden.py patches WIREMILL SHARED WORK       stored patches of the golden event, every mode
+       golden.py variants WIREMILL SHARED MODEL WORK  patches and scores of the harsher variants
+       golden.py scores SCORES.h5 GOLDEN.npz LIMIT  scores of every hit of the golden event
+       golden.py oracle WIREMILL MODEL INPUT.h5 SCORES.h5 SPEC WORK LIMIT  against ONNX Runtime
+Prints one line per comparison; exits 1 if one is beyond its limit.
+"""
+import json
+import os
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+
+PATCH_LIMIT = 4e-6
+LABELS = ["track", "em", "none", "michel"]
+failed = False
+
+
+def report(what, difference, limit):
+    global failed
+    bad = not difference <= limit          # NaN is bad
+    failed |= bad
+    print(f"{'BAD ' if bad else 'good'} {what}: largest difference {difference:.3g}, limit {limit:g}")
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode not in (0, 3):
+        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
+
+
+def cut(wiremill, spec, event, work):
+    """Every hit's patch, in input order, by wiremill."""
+    out = os.path.join(work, "patches.npy")
+    run(wiremill, "cut", "--spec", spec, "--input", event, "--patches", out)
+    return np.load(out)
+
+
+def spec_file(work, name, spec):
+    """A specification as YAML; JSON's lists and numbers are YAML too."""
+    path = os.path.join(work, name + ".yaml")
+    spec = dict(spec)
+    if "lifetime" in spec:
+        spec["lifetime"] = "exp" if spec["lifetime"] is True else spec["lifetime"] or "none"
+    spec["labels"] = LABELS
+    with open(path, "w") as f:
+        for key, value in spec.items():
+            f.write(f"{key}: {json.dumps(value).strip(chr(34))}\n")
+    return path
+
+
+def table(path, name="emtrkmichel"):
+    with h5py.File(path) as f:
+        return np.stack([f[f"{name}/{label}"][:] for label in LABELS], 1)
+
+
+def patches(wiremill, shared, work):
+    golden = np.load(f"{shared}/data/golden/pdhd_run27409_evt40896_apa1.npz")
+    event = f"{shared}/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5"
+    base = dict(patch=[48, 48], drift_window=6, adc=[-10, 30], out=[-5, 15],
+                amplitude=[0.02, 0.02, 0.02], lifetime="none")
+    for view, mode in (("full", "mean"), ("full", "maxpool"), ("full", "maxmean"), ("own", "mean")):
+        spec = spec_file(work, f"{view}_{mode}", dict(base, view=view, downscale=mode))
+        got = cut(wiremill, spec, event, work)
+        for plane in range(3):
+            hits = golden[f"hits_plane{plane}"]
+            want = golden[f"{view}_{mode}_plane{plane}"]
+            report(f"golden patches {view} {mode} plane {plane} ({len(hits)} hits)",
+                   np.abs(got[hits] - want).max(), PATCH_LIMIT)
+
+
+def variants(wiremill, shared, model, work):
+    golden = np.load(f"{shared}/data/golden/variants.npz")
+    event = f"{shared}/data/golden/variants.h5"
+    for name, spec in json.loads(str(golden["specs"])).items():
+        path = spec_file(work, name, spec)
+        got, hits = cut(wiremill, path, event, work), golden[name + "_hits"]
+        report(f"variant patches {name} ({len(hits)} hits)",
+               np.abs(got[hits] - golden[name]).max(), PATCH_LIMIT)
+        if name + "_scores" in golden:
+            out = os.path.join(work, "out-" + name)
+            run(wiremill, "run", "--model", model, "--input", event, "--output", out, "--spec", path,
+                "--quiet")
+            report(f"variant scores {name}",
+                   np.abs(table(f"{out}/variants.scores.h5")[hits] - golden[name + "_scores"]).max(), 1e-5)
+
+
+def oracle(wiremill, model, event, scores, spec, work, limit):
+    import onnxruntime
+    x = cut(wiremill, spec, event, work)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    want = np.concatenate([np.concatenate(session.run(None, {name: x[i:i + 256, :, :, None]}), 1)
+                           for i in range(0, len(x), 256)])
+    got = table(scores)
+    assert len(got) == len(want), (got.shape, want.shape)
+    print(f"     scores vary: standard deviation {want.std(0).round(4)}")
+    report(f"scores of {len(got)} hits against ONNX Runtime", np.abs(got - want).max(), limit)
+
+
+def main(verb, *a):
+    if verb == "patches":
+        patches(*a)
+    elif verb == "variants":
+        variants(*a)
+    elif verb == "scores":
+        report("scores of the golden event", np.abs(table(a[0]) - np.load(a[1])["scores"]).max(), float(a[2]))
+    elif verb == "oracle":
+        oracle(*a[:6], float(a[6]))
+    else:
+        sys.exit(__doc__)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,30 @@
+#!/bin/bash
+# shared.t - the real event and the harsh variants, compared with an independent NumPy reference.
+cd "$(dirname "$0")/../.." || exit 1
+bin=${WM_BUILD:-build/release}/bin python=build/venv/bin/python shared=../shared
+[ -r $shared/data/golden/variants.npz ] || { echo "1..0 # SKIP no ../shared with golden data here"; exit 0; }
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+event=pdhd_run27409_evt40896_apa1
+echo 1..4
+
+check () # number, description, command...
+{
+    local number=$1 what=$2
+    shift 2
+    if "$@" >"$work/log" 2>&1; then echo "ok $number - $what"; else echo "not ok $number - $what"; fi
+    sed 's/^/# /' "$work/log"
+}
+golden () { "$python" tests/golden/golden.py "$@"; }
+scores ()
+{
+    "$bin/wiremill" run --model "$work/golden.onnx" --input $shared/data/protodune-hd/$event.h5 \
+        --spec $shared/data/golden/spec.yaml --output "$work/out" --quiet &&
+        golden scores "$work/out/$event.scores.h5" $shared/data/golden/$event.npz 1e-5
+}
+
+(cd "$work" && "$OLDPWD/$python" "$OLDPWD/$shared/tools/make_golden.py" --model golden.onnx) >"$work/made" 2>&1 ||
+    { sed 's/^/# /' "$work/made"; echo "Bail out! cannot make the golden model"; exit 1; }
+check 1 "every stored patch of the real event" golden patches "$bin/wiremill" $shared "$work"
+check 2 "every variant: patches and scores" golden variants "$bin/wiremill" $shared "$work/golden.onnx" "$work"
+check 3 "scores of all hits of the real event" scores
+check 4 "the same command again has nothing to do and succeeds" scores
