@@ -1,0 +1,193 @@
+/* wm_cache.c - look, lock, look again, fetch, verify, rename.
+
+   Nothing is synced: after a power cut a file may be damaged, and then it is fetched again, because
+   every use begins with its hash.  */
+#include "gpuworker/wm_cache.h"
+#include "kernels/wm_model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LOCK_POLL_MS = 100 };
+
+wm_fault_t wm_cache_default (char folder[WM_CACHE_PATH_MAX], wm_error_t *error)
+{
+    const char *cache = getenv ("XDG_CACHE_HOME"), *home = getenv ("HOME");
+    int length = -1;
+    if (cache && cache[0] == '/')
+        length = snprintf (folder, WM_CACHE_PATH_MAX, "%s/wiremill", cache);
+    else if (home && home[0] == '/')
+        length = snprintf (folder, WM_CACHE_PATH_MAX, "%s/.cache/wiremill", home);
+    if (length < 0 || length >= WM_CACHE_PATH_MAX)
+        return wm_fault (
+            error, WM_EHOST,
+            "no folder for models: neither XDG_CACHE_HOME nor HOME is set; give --cache DIR");
+    return WM_OK;
+}
+
+static wm_fault_t make_folder (const char *folder, wm_error_t *error)
+{
+    char path[WM_CACHE_PATH_MAX];
+    snprintf (path, sizeof path, "%s", folder);
+    for (char *slash = path + 1; (slash = strchr (slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        mkdir (path, 0700);
+    }
+    if (mkdir (path, 0700) && errno != EEXIST)
+        return wm_fault (error, WM_EHOST,
+                         "cannot make the folder %s for models: %s; give --cache DIR", folder,
+                         strerror (errno));
+    return WM_OK;
+}
+
+/* 1: the file has the hash. 0: it is not there, or it has not (then *damaged).  */
+static int is_good (const char *path, const char *sha256, int *damaged)
+{
+    char hex[65];
+    if (access (path, F_OK))
+        return 0;
+    if (wm_file_sha256 (path, hex, NULL) == WM_OK && strcmp (hex, sha256) == 0)
+        return 1;
+    *damaged = 1;
+    return 0;
+}
+
+/* The lock of one model; *fd is closed by the caller. The session is kept alive while another
+   worker holds it.  */
+static wm_fault_t take_lock (const char *path, wm_client_t *client, int *fd, wm_error_t *error)
+{
+    *fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*fd < 0)
+        return wm_fault (error, WM_EHOST, "cannot open %s: %s", path, strerror (errno));
+    while (flock (*fd, LOCK_EX | LOCK_NB)) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return wm_fault (error, WM_EHOST, "cannot lock %s: %s", path, strerror (errno));
+        if (zsys_interrupted)
+            return wm_fault (error, WM_EAGAIN,
+                             "interrupted while another worker fetches the model");
+        if (wm_client_wait (client, LOCK_POLL_MS) == WM_CLIENT_CLOSED)
+            return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
+    }
+    return WM_OK;
+}
+
+/* Asks for the bytes from `offset` and waits for them.  */
+static wm_fault_t ask (wm_client_t *client, uint64_t offset, wm_error_t *error)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_MODEL_GET);
+    msg.offset = offset;
+    wm_client_send (client, &msg, NULL, 0); /* a failure shows in wait */
+    int64_t deadline = wm_now_ms () + wm_times ()->silence_ms;
+    for (;;) {
+        wm_client_event_t event = wm_client_wait (client, deadline - wm_now_ms ());
+        if (event == WM_CLIENT_CLOSED)
+            return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
+        if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_MODEL)
+            return WM_OK;
+        if (zsys_interrupted || wm_now_ms () >= deadline)
+            return wm_fault (error, WM_EAGAIN,
+                             zsys_interrupted ? "interrupted while fetching the model"
+                                              : "the broker does not send the model");
+    }
+}
+
+static wm_fault_t write_all (int fd, const uint8_t *data, size_t bytes, const char *path,
+                             wm_error_t *error)
+{
+    while (bytes) {
+        ssize_t written = write (fd, data, bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return wm_fault (error, WM_EHOST, "cannot write the model to %s: %s; give --cache DIR",
+                             path, strerror (errno));
+        data += written;
+        bytes -= (size_t) written;
+    }
+    return WM_OK;
+}
+
+static wm_fault_t fetch (wm_client_t *client, int fd, const char *path, wm_error_t *error)
+{
+    uint64_t offset = 0, size = 0;
+    do {
+        wm_fault_t fault = ask (client, offset, error);
+        if (fault)
+            return fault;
+        const wm_msg_t *msg = wm_client_msg (client);
+        size_t bytes;
+        const uint8_t *payload = wm_client_payload (client, &bytes);
+        if (msg->offset != offset || !bytes || msg->size > WM_MODEL_BYTES_MAX ||
+            bytes > msg->size - offset || offset >= msg->size || (size && msg->size != size))
+            return wm_fault (error, WM_EPEER,
+                             "the broker sent %zu bytes at %" PRIu64 " of a model of %" PRIu64
+                             " bytes where those at %" PRIu64 " were asked for",
+                             bytes, msg->offset, msg->size, offset);
+        size = msg->size;
+        fault = write_all (fd, payload, bytes, path, error);
+        if (fault)
+            return fault;
+        offset += bytes;
+    } while (offset < size);
+    return WM_OK;
+}
+
+static wm_fault_t fetch_to (const char *path, const char *sha256, wm_client_t *client,
+                            wm_error_t *error)
+{
+    char part[WM_CACHE_PATH_MAX + 8];
+    snprintf (part, sizeof part, "%s.part", path);
+    int fd = open (part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return wm_fault (error, WM_EHOST, "cannot write %s: %s; give --cache DIR", part,
+                         strerror (errno));
+    wm_fault_t fault = fetch (client, fd, part, error);
+    if (close (fd) && !fault)
+        fault = wm_fault (error, WM_EHOST, "cannot write %s: %s", part, strerror (errno));
+    int damaged;
+    if (!fault && !is_good (part, sha256, &damaged))
+        fault =
+            wm_fault (error, WM_EPEER,
+                      "the broker sent a model that is not %.12s, the one it is pinned to", sha256);
+    if (!fault && rename (part, path))
+        fault = wm_fault (error, WM_EHOST, "cannot rename %s: %s", part, strerror (errno));
+    if (fault)
+        unlink (part);
+    return fault;
+}
+
+wm_fault_t wm_cache_model (const char *folder, const char *sha256, wm_client_t *client,
+                           char path[WM_CACHE_PATH_MAX], wm_error_t *error)
+{
+    /* The hash becomes a file name, so it is nothing but a hash.  */
+    if (strlen (sha256) != 64 || strspn (sha256, "0123456789abcdef") != 64)
+        return wm_fault (error, WM_EPEER,
+                         "the broker names a model by something that is no SHA-256");
+    if (strlen (folder) + 80 > WM_CACHE_PATH_MAX)
+        return wm_fault (error, WM_EHOST, "the path of the folder for models is too long");
+    wm_fault_t fault = make_folder (folder, error);
+    if (fault)
+        return fault;
+    char lock[WM_CACHE_PATH_MAX + 8];
+    snprintf (path, WM_CACHE_PATH_MAX, "%s/%s.wmm", folder, sha256);
+    snprintf (lock, sizeof lock, "%s.lock", path);
+    int damaged = 0, fd = -1;
+    if (is_good (path, sha256, &damaged))
+        return WM_OK;
+    fault = take_lock (lock, client, &fd, error);
+    damaged = 0;
+    if (!fault && !is_good (path, sha256, &damaged)) {
+        if (damaged)
+            fprintf (stderr, "wiremill-worker: %s is damaged; fetching it again\n", path);
+        fault = fetch_to (path, sha256, client, error);
+    }
+    if (fd >= 0)
+        close (fd);
+    return fault;
+}
