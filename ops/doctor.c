@@ -1,0 +1,277 @@
+/* doctor.c - `wiremill doctor`: is this machine fit, and what to do if not.
+
+   One line a check: ok, warn (it will work, less well) or FAIL (it will not), and what to do.
+   Nothing is changed, apart from a temporary file in the folder that is looked at.  */
+
+#include "ops/verbs.h"
+#include "ops/wm_setup.h"
+#include "ops/wm_show.h"
+
+#include <czmq.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <hdf5.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOW_DISK_BYTES 2e9   /* a few journal segments of 256 MiB */
+#define LOW_MEMORY_BYTES 2e9 /* the broker's budget and two workers */
+#define LOW_FILES 1024
+#define SLOW_FSYNC_MS 50 /* ten times a group commit's share of a second */
+
+/* clang-format off */
+const wm_option_t doctor_options[] = {
+    {.name = "campaign", .letter = 'c', .value = "DIR",
+     .help = "the folder a campaign is in or will be in (default: here)"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+typedef enum { GOOD, WARN, FAIL } verdict_t;
+
+static int failures;
+
+static void say (verdict_t verdict, const char *what, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
+static void say (verdict_t verdict, const char *what, const char *format, ...)
+{
+    static const char *const words[] = { "ok  ", "warn", "FAIL" };
+    va_list args;
+    printf ("%s  %-10s ", words[verdict], what);
+    va_start (args, format);
+    vprintf (format, args);
+    va_end (args);
+    putchar ('\n');
+    failures += verdict == FAIL;
+}
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+/* Whether /proc/cpuinfo's first flags line has this word.  */
+static int has_flag (const char *flags, const char *word)
+{
+    const size_t n = strlen (word);
+    for (const char *p = flags; (p = strstr (p, word)); p += n)
+        if (p[-1] == ' ' && (p[n] == ' ' || p[n] == '\n' || !p[n]))
+            return 1;
+    return 0;
+}
+
+static void check_cpu (void)
+{
+    char *line = NULL, model[128] = "unknown";
+    size_t room = 0;
+    int avx2 = 0, avx512 = 0, bf16 = 0, amx = 0;
+    FILE *file = fopen ("/proc/cpuinfo", "re");
+    while (file && getline (&line, &room, file) > 0) {
+        const char *colon = strchr (line, ':');
+        if (colon && strncmp (line, "model name", 10) == 0)
+            snprintf (model, sizeof model, "%.*s", (int) strcspn (colon + 2, "\n"), colon + 2);
+        if (colon && strncmp (line, "flags", 5) == 0) {
+            avx2 = has_flag (colon, "avx2") && has_flag (colon, "fma");
+            avx512 = has_flag (colon, "avx512f") && has_flag (colon, "avx512bw");
+            bf16 = has_flag (colon, "avx512_bf16");
+            amx = has_flag (colon, "amx_bf16");
+            break;
+        }
+    }
+    free (line);
+    if (file)
+        fclose (file);
+    say (avx2 ? GOOD : WARN, "cpu", "%ld cores, %s,%s%s%s%s%s", sysconf (_SC_NPROCESSORS_ONLN),
+         model, avx2 ? " AVX2" : "", avx512 ? " AVX-512" : "", bf16 ? " BF16" : "",
+         amx ? " AMX" : "", avx2 ? "" : " no AVX2: it runs, slowly");
+}
+
+static void check_memory (void)
+{
+    char total_text[32], free_text[32];
+    const double page = (double) sysconf (_SC_PAGESIZE);
+    const double total = page * (double) sysconf (_SC_PHYS_PAGES);
+    const double available = page * (double) sysconf (_SC_AVPHYS_PAGES);
+    say (total < LOW_MEMORY_BYTES ? WARN : GOOD, "memory", "%s, %s unused%s",
+         wm_show_bytes (total, total_text), wm_show_bytes (available, free_text),
+         total < LOW_MEMORY_BYTES ? "; give wiremill broker a smaller --budget" : "");
+    struct rlimit files;
+    if (getrlimit (RLIMIT_NOFILE, &files) == 0)
+        say (files.rlim_max < LOW_FILES ? WARN : GOOD, "open files", "%llu allowed%s",
+             (unsigned long long) files.rlim_max,
+             files.rlim_max < LOW_FILES ? ": fewer workers can connect; raise it with ulimit -n"
+                                        : "");
+}
+
+static void check_clock (void)
+{
+    struct timex state = { .modes = 0 };
+    const time_t now = time (NULL);
+    if (now < 1700000000) /* before this was written */
+        say (WARN, "clock", "says %.24s; times in status will be wrong, nothing else",
+             ctime (&now));
+    else if (adjtimex (&state) == TIME_ERROR)
+        say (GOOD, "clock", "not synchronised (only shown times depend on it)");
+    else
+        say (GOOD, "clock", "synchronised");
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+/* Writes, syncs and locks a file there; milliseconds of an fdatasync, -1 with errno.  */
+static double try_folder (const char *folder)
+{
+    char path[PATH_MAX], block[4096] = { 0 };
+    struct timespec a, b;
+    if (snprintf (path, sizeof path, "%s/.wiremill-doctor-%ld", folder, (long) getpid ()) >=
+        (int) sizeof path)
+        return -1;
+    const int fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    const int written = write (fd, block, sizeof block) == (ssize_t) sizeof block;
+    clock_gettime (CLOCK_MONOTONIC, &a);
+    const int synced = written && fdatasync (fd) == 0;
+    clock_gettime (CLOCK_MONOTONIC, &b);
+    const int saved = errno;
+    close (fd);
+    unlink (path);
+    errno = saved;
+    return synced ? (double) (b.tv_sec - a.tv_sec) * 1e3 + (double) (b.tv_nsec - a.tv_nsec) / 1e6
+                  : -1;
+}
+
+static void check_folder (const char *wanted)
+{
+    char folder[PATH_MAX], space[32];
+    struct statvfs fs;
+    snprintf (folder, sizeof folder, "%s", wanted);
+    while (access (folder, F_OK) && strrchr (folder, '/') > folder) /* not made yet: its parent */
+        *strrchr (folder, '/') = 0;
+    if (access (folder, F_OK))
+        snprintf (folder, sizeof folder, ".");
+    const char *network = wm_setup_network (folder);
+    if (network)
+        say (FAIL, "folder",
+             "%s is on a network file system (%s): put the campaign on a local disk "
+             "with --campaign DIR",
+             folder, network);
+    const double ms = try_folder (folder);
+    if (ms < 0)
+        say (FAIL, "folder", "%s cannot be written: %s", folder, strerror (errno));
+    else
+        say (ms > SLOW_FSYNC_MS ? WARN : GOOD, "folder", "%s, local, an fdatasync takes %.2f ms",
+             folder, ms);
+    if (statvfs (folder, &fs))
+        return;
+    const double left = (double) fs.f_bavail * (double) fs.f_frsize;
+    say (left < LOW_DISK_BYTES ? WARN : GOOD, "disk",
+         "%s free; the journal needs 16 bytes a hit until its file is written%s",
+         wm_show_bytes (left, space),
+         left < LOW_DISK_BYTES ? "; a full disk pauses the campaign, nothing is lost" : "");
+}
+
+/* ---- libraries, sockets, devices ------------------------------------------------------------- */
+
+static void check_libraries (void)
+{
+    int major, minor, patch;
+    unsigned hmajor, hminor, hpatch;
+    zmq_version (&major, &minor, &patch);
+    say (major == 4 && minor >= 3 ? GOOD : FAIL, "libzmq", "%d.%d.%d", major, minor, patch);
+    say (GOOD, "czmq", "%d.%d.%d", CZMQ_VERSION_MAJOR, CZMQ_VERSION_MINOR, CZMQ_VERSION_PATCH);
+    H5get_libversion (&hmajor, &hminor, &hpatch);
+    say (hmajor == 1 && hminor >= 10 ? GOOD : WARN, "hdf5", "%u.%u.%u", hmajor, hminor, hpatch);
+    void *sqlite = dlopen ("libsqlite3.so.0", RTLD_LAZY);
+    const char *(*version) (void);
+    *(void **) &version = sqlite ? dlsym (sqlite, "sqlite3_libversion") : NULL;
+    say (version ? GOOD : FAIL, "sqlite", "%s",
+         version ? version () : "libsqlite3.so.0 is missing: apt-get install libsqlite3-0");
+    if (sqlite)
+        dlclose (sqlite);
+}
+
+static void check_programs (void)
+{
+    static const char *const names[] = { "wiremill-broker", "wiremill-producer",
+                                         "wiremill-worker" };
+    char path[PATH_MAX];
+    wm_error_t error;
+    int missing = 0;
+    for (size_t i = 0; i < 3; i++)
+        if (wm_setup_program (path, names[i], &error)) {
+            say (FAIL, "programs", "%s", error.text);
+            missing = 1;
+        }
+    if (!missing)
+        say (GOOD, "programs", "broker, producer and worker lie beside this one");
+    void *engine = wm_setup_program (path, "../lib/wm_openvino.so", &error) == WM_OK
+                       ? dlopen (path, RTLD_LAZY)
+                       : NULL;
+    if (engine)
+        say (GOOD, "openvino", "the general engine loads");
+    else
+        say (WARN, "openvino",
+             "not there (%s): models outside the EmTrkMichelId family cannot run; "
+             "make fetches and builds it",
+             path[0] && !access (path, F_OK) ? dlerror () : "not built");
+    if (engine)
+        dlclose (engine);
+}
+
+static void check_sockets (void)
+{
+    zsock_t *tcp = zsock_new (ZMQ_DEALER);
+    const int port = zsock_bind (tcp, "tcp://127.0.0.1:*");
+    zsock_destroy (&tcp);
+    say (port > 0 ? GOOD : FAIL, "loopback",
+         port > 0 ? "a port can be bound" : "no port of 127.0.0.1 can be bound");
+    const char *runtime = getenv ("XDG_RUNTIME_DIR");
+    const char *folder = runtime && *runtime ? runtime : "/tmp";
+    say (access (folder, W_OK) ? WARN : GOOD, "ipc", "sockets of long campaign paths go to %s%s",
+         folder, access (folder, W_OK) ? ", which cannot be written" : "");
+}
+
+static void check_gpu (void)
+{
+    void *cuda = dlopen ("libcuda.so.1", RTLD_LAZY);
+    int (*init) (unsigned), (*count) (int *), (*driver) (int *);
+    int n = 0, version = 0;
+    if (!cuda) {
+        say (GOOD, "gpu", "no driver (libcuda.so.1); the GPU engine is not built yet anyway");
+        return;
+    }
+    *(void **) &init = dlsym (cuda, "cuInit");
+    *(void **) &count = dlsym (cuda, "cuDeviceGetCount");
+    *(void **) &driver = dlsym (cuda, "cuDriverGetVersion");
+    if (init && count && driver && init (0) == 0 && count (&n) == 0 && driver (&version) == 0)
+        say (GOOD, "gpu", "%d, driver for CUDA %d.%d; the GPU engine is not built yet", n,
+             version / 1000, version % 1000 / 10);
+    else
+        say (WARN, "gpu", "a driver is there, but it does not start; nvidia-smi says why");
+    dlclose (cuda);
+}
+
+int doctor_main (const wm_args_t *args)
+{
+    const char *folder = wm_args_text (args, "campaign");
+    if (!folder)
+        folder = wm_args_rest (args, 0);
+    zsys_handler_set (NULL);
+    check_cpu ();
+    check_memory ();
+    check_clock ();
+    check_folder (folder ? folder : ".");
+    check_libraries ();
+    check_programs ();
+    check_sockets ();
+    check_gpu ();
+    if (failures)
+        printf ("%d check%s failed\n", failures, failures == 1 ? "" : "s");
+    return failures ? WM_EXIT_FAILURE : WM_EXIT_OK;
+}

@@ -1,0 +1,105 @@
+/* main.c - the `wiremill` command: the table of its verbs. */
+
+#include "ops/verbs.h"
+#include "schema/wm_fault.h"
+#include "schema/wm_limits.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const wm_option_t no_options[] = { { .name = NULL } };
+
+static const char run_text[] =
+    "  wiremill run --model m.onnx --input 'data/*.h5' --output out/\n\n"
+    "Killed at any moment, the same command continues; every hit is scored exactly once. The "
+    "first\n"
+    "Ctrl-C drains and prints the command that resumes, the second kills.\n";
+static const char broker_text[] =
+    "  wiremill broker  --model m.onnx --output out/ --listen tcp://127.0.0.1:5555\n"
+    "  wiremill produce --broker tcp://127.0.0.1:5555 --input 'data/*.h5'\n"
+    "  wiremill work    --broker tcp://127.0.0.1:5555\n\n"
+    "The three of them are what `wiremill run` starts on one machine.\n";
+
+/* clang-format off */
+static const wm_verb_t verbs[] = {
+    {.name = "run", .task = "a whole campaign", .rest = "[FILES]",
+     .summary = "score files on this machine, or continue", .text = run_text,
+     .options = run_options, .run = run_main},
+    {.name = "broker", .task = "the same by hand, on many machines",
+     .summary = "hold a campaign: hand out work, keep results", .text = broker_text,
+     .options = broker_options, .run = broker_main},
+    {.name = "produce", .rest = "[FILES]", .summary = "send files, write their scores",
+     .options = produce_options, .run = produce_main},
+    {.name = "work", .summary = "score what a broker hands out", .options = work_options,
+     .run = work_main},
+    {.name = "drain", .rest = "[DIR]", .summary = "let workers finish and leave",
+     .options = drain_options, .run = drain_main},
+    {.name = "status", .task = "looking", .rest = "[DIR]",
+     .summary = "how a campaign and its workers stand", .options = status_options,
+     .run = status_main},
+    {.name = "doctor", .rest = "[DIR]", .summary = "is this machine fit, and what to do if not",
+     .options = doctor_options, .run = doctor_main},
+    {.name = "import", .task = "models and events", .rest = "MODEL.onnx",
+     .summary = "turn an ONNX model into a .wmm, saying which engine it gets",
+     .options = import_options, .run = import_main},
+    {.name = "model", .rest = "new emtrkmichel", .summary = "write a seeded network as ONNX",
+     .options = model_options, .run = model_main},
+    {.name = "synth", .summary = "write seeded synthetic events", .options = no_options,
+     .pass = pass_to_producer},
+    {.name = "cut", .summary = "cut patches to a .npy file, to train on or to look at",
+     .options = no_options, .pass = pass_to_producer},
+    {.name = "top", .task = "not built yet", .summary = "watch", .options = no_options},
+    {.name = "why", .summary = "why something is held", .options = no_options},
+    {.name = "held", .summary = "list what is held", .options = no_options},
+    {.name = "kick", .summary = "score again", .options = no_options},
+    {.name = "pause", .summary = "send nothing new", .options = no_options},
+    {.name = "resume", .summary = "send again", .options = no_options},
+    {.name = "verify", .summary = "recompute a sample", .options = no_options},
+    {.name = "rebuild", .summary = "a ledger from the journal", .options = no_options},
+    {.name = "report", .summary = "one HTML file", .options = no_options},
+    {.name = "show", .summary = "a picture of a plane", .options = no_options},
+    {.name = "bench", .summary = "measure", .options = no_options},
+    {.name = "plan", .summary = "what would run", .options = no_options},
+    {.name = "keys", .summary = "who may come", .options = no_options},
+    {.name = NULL},
+};
+/* clang-format on */
+
+static int unknown (const char *name)
+{
+    const char *near = wm_verb_nearest (verbs, name);
+    fprintf (stderr, "wiremill: there is no verb '%s'%s%s%s; see wiremill --help\n", name,
+             near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    return WM_EXIT_USAGE;
+}
+
+int main (int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "--help";
+    if (strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 || strcmp (name, "help") == 0) {
+        wm_verbs_help (verbs);
+        return argc > 1 ? WM_EXIT_OK : WM_EXIT_USAGE;
+    }
+    if (strcmp (name, "--version") == 0) {
+        printf ("wiremill %s\n", WM_VERSION);
+        return WM_EXIT_OK;
+    }
+    const wm_verb_t *verb = verbs;
+    while (verb->name && strcmp (verb->name, name) != 0)
+        verb++;
+    if (!verb->name)
+        return unknown (name);
+    if (verb->pass)
+        return verb->pass (argc - 1, argv + 1);
+    if (!verb->run) {
+        fprintf (stderr, "wiremill %s: not built yet\n", name);
+        return WM_EXIT_USAGE;
+    }
+    int code;
+    wm_args_t *args = wm_args_new (verb, argc - 1, argv + 1, &code);
+    if (args) {
+        code = verb->run (args);
+        wm_args_destroy (&args);
+    }
+    return code;
+}

@@ -1,0 +1,371 @@
+/* run.c - `wiremill run`: a whole campaign with one command, and again with the same command.
+
+   It starts a broker, a producer and workers (wm_crew), shows how far they are, stops them and says
+   what came of it. It decides nothing about the work itself: killed at any moment, the same command
+   goes on. With --broker it starts a producer only and a farm does the work.  */
+
+#include "ops/verbs.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_crew.h"
+#include "ops/wm_setup.h"
+#include "ops/wm_show.h"
+#include "kernels/wm_spec.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ASK_EVERY_MS 200
+#define HELD_SHOWN_MAX 5
+
+/* clang-format off */
+const wm_option_t run_options[] = {
+    INPUT_OPTIONS,
+    CAMPAIGN_OPTIONS,
+    {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
+     .most = WM_CREW_WORKERS_MAX, .help = "worker processes (default: 2, or 1 on a single core)"},
+    {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
+     .help = "threads a worker (default: cores / workers)"},
+    {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto",
+     .help = "auto, sparse, openvino or reference"},
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT",
+     .help = "send to a farm's broker instead; model, spec and output are its own"},
+    {.name = "json", .task = "what is said", .help = "the summary as JSON on stdout"},
+    {.name = "quiet", .letter = 'q', .help = "no progress"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+typedef struct {
+    const wm_args_t *args;
+    wm_setup_t *setup; /* NULL with --broker */
+    wm_inputs_t inputs;
+    wm_crew_t crew;
+    wm_client_t *client; /* operator session, open or not */
+    json_t *status;      /* last heard, NULL before */
+    int64_t asked_ms, started_ms;
+    int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
+} run_t;
+
+static volatile int stops; /* Ctrl-C, TERM and HUP so far */
+static wm_progress_t progress;
+
+static void before_words (void)
+{
+    wm_progress_clear (&progress);
+}
+
+/* ---- listening to the broker ----------------------------------------------------------------- */
+
+static void heard (run_t *self, json_t *status)
+{
+    const int64_t now = wm_now_ms (), done = wm_ask_int (status, "hits.done");
+    if (!self->status)
+        self->hits_before = self->hits_last = done;
+    if (done != self->hits_last) {
+        if (!self->first_ms)
+            self->first_ms = self->asked_ms;
+        self->last_ms = now;
+        self->hits_last = done;
+    }
+    json_decref (self->status);
+    self->status = status;
+    const char *input = json_string_value (
+        json_object_get (json_array_get (json_object_get (status, "producers"), 0), "input"));
+    if (input && *input)
+        snprintf (self->crew.input, sizeof self->crew.input, "%s", input);
+}
+
+/* One turn: opens a session if there is none, asks, naps until the next turn or a child's end.  */
+static void listen_once (run_t *self)
+{
+    wm_error_t error;
+    self->asked_ms = wm_now_ms ();
+    if (wm_client_is_open (self->client) ||
+        wm_client_open (self->client, NULL, 0, ASK_EVERY_MS, &error) == WM_OK) {
+        json_t *status = wm_ask_status (self->client, ASK_EVERY_MS);
+        if (status)
+            heard (self, status);
+    }
+    const int64_t left = self->asked_ms + ASK_EVERY_MS - wm_now_ms ();
+    wm_crew_nap (left > 20 ? left : 20);
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void first_line (const run_t *self)
+{
+    char n[32];
+    if (!self->setup) {
+        fprintf (stderr, "wiremill %s: %s files to the broker at %s\n", WM_VERSION,
+                 wm_show_count ((int64_t) self->inputs.n_file, n), self->crew.endpoint);
+        return;
+    }
+    fprintf (stderr,
+             "wiremill %s: %s file%s, spec %s, model %.12s (%s), %s, %d worker%s x %s thread%s\n",
+             WM_VERSION, wm_show_count ((int64_t) self->inputs.n_file, n),
+             self->inputs.n_file == 1 ? "" : "s", self->setup->spec_name, self->setup->pins.model,
+             self->setup->why, self->setup->pins.precision, self->crew.n_worker,
+             self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
+             strcmp (self->crew.threads, "1") == 0 ? "" : "s");
+}
+
+/* All hits of the campaign, guessed from the files seen so far while not all are announced.  */
+static double expected_hits (const run_t *self)
+{
+    const double announced = wm_ask_real (self->status, "hits.announced");
+    const double total = wm_ask_real (self->status, "inputs.total");
+    const double seen = wm_ask_real (self->status, "inputs.written") +
+                        wm_ask_real (self->status, "inputs.held") +
+                        (double) json_array_size (json_object_get (self->status, "producers"));
+    return seen > 0 && total > seen ? announced / seen * total : announced;
+}
+
+static void progress_line (const run_t *self, char line[256])
+{
+    char bar[64], done_text[32], all_text[32], rate_text[32], eta[32] = "--:--";
+    const int64_t done = wm_ask_int (self->status, "hits.done");
+    const double all = expected_hits (self), rate = wm_ask_real (self->status, "rate.hits_s");
+    if (rate > 0 && all > (double) done)
+        wm_show_time ((all - (double) done) / rate, eta);
+    snprintf (line, 256, "%s %5.1f %%  files %lld/%lld  hits %s/%s  %s hits/s  ETA %s",
+              wm_show_bar (all > 0 ? (double) done / all : 0, 20, bar),
+              all > 0 ? 100 * (double) done / all : 0.,
+              (long long) wm_ask_int (self->status, "inputs.written"),
+              (long long) wm_ask_int (self->status, "inputs.total"),
+              wm_show_count (done, done_text), wm_show_short (all, all_text),
+              wm_show_short (rate, rate_text), eta);
+}
+
+/* The command that was typed, so that a shell reads it back.  */
+static void print_command (FILE *out, const wm_args_t *args)
+{
+    fputs (program_invocation_name, out);
+    const char *word;
+    for (int i = 0; (word = wm_args_word (args, i)); i++) {
+        fputc (' ', out);
+        if (*word && !word[strspn (word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                         "0123456789_-+=./:,@%")]) {
+            fputs (word, out);
+            continue;
+        }
+        fputc ('\'', out);
+        for (; *word; word++)
+            fputs (*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, out);
+        fputc ('\'', out);
+    }
+    fputc ('\n', out);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static const char *output_folder (const run_t *self)
+{
+    return self->setup ? self->setup->output : wm_ask_text (self->status, "campaign.output");
+}
+
+/* A file of scores to show people how to read one: the first input's, else any.  */
+static int example_file (const run_t *self, char path[PATH_MAX])
+{
+    char stem[256];
+    glob_t found;
+    const char *slash = strrchr (self->inputs.first, '/');
+    snprintf (stem, sizeof stem, "%.255s", slash ? slash + 1 : self->inputs.first);
+    char *dot = strrchr (stem, '.');
+    if (dot)
+        *dot = 0;
+    snprintf (path, PATH_MAX, "%.3800s/%.255s.scores.h5", output_folder (self), stem);
+    if (access (path, R_OK) == 0)
+        return 1;
+    snprintf (path, PATH_MAX, "%.3800s/*.scores.h5", output_folder (self));
+    if (glob (path, 0, NULL, &found))
+        return 0;
+    snprintf (path, PATH_MAX, "%s", found.gl_pathv[0]);
+    globfree (&found);
+    return 1;
+}
+
+static void print_reading (const run_t *self)
+{
+    char path[PATH_MAX];
+    wm_spec_t spec;
+    wm_error_t error;
+    if (!self->setup && !wm_client_is_open (self->client))
+        return;
+    const char *text = self->setup ? self->setup->pins.spec : wm_client_pins (self->client)->spec;
+    if (!example_file (self, path) || wm_spec_parse (&spec, text, strlen (text), "pins", &error))
+        return;
+    printf (
+        "  read it with     python3 -c 'import h5py; print (h5py.File (\"%s\")[\"%s/%s\"][:])'\n",
+        path, spec.table, spec.n_label ? spec.label[0] : "out_0");
+}
+
+static double hits_per_second (const run_t *self)
+{
+    const int64_t span = self->last_ms - self->first_ms;
+    return span > 0 ? 1e3 * (double) (self->hits_last - self->hits_before) / (double) span : 0;
+}
+
+static double bytes_per_event (const run_t *self)
+{
+    const double events = wm_ask_real (self->status, "events.done");
+    return events > 0 ? wm_ask_real (self->status, "bytes.task_out") / events : 0;
+}
+
+static void print_table (const run_t *self, double seconds)
+{
+    char a[32], b[32];
+    const json_t *s = self->status;
+    printf ("\n  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
+    printf (", %s held\n", wm_show_count (wm_ask_int (s, "inputs.held"), a));
+    printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
+    printf ("  hits             %s, %s held\n", wm_show_count (wm_ask_int (s, "hits.done"), a),
+            wm_show_count (wm_ask_int (s, "hits.held"), b));
+    if (self->hits_last > self->hits_before) {
+        printf ("  hits/s           %s while there was work\n",
+                wm_show_count ((int64_t) hits_per_second (self), a));
+        printf ("  sent per event   %s to workers\n", wm_show_bytes (bytes_per_event (self), a));
+    } else
+        printf ("  nothing was left to do\n");
+    printf ("  time             %s\n", wm_show_time (seconds, a));
+    printf ("  output           %s\n", output_folder (self));
+    print_reading (self);
+}
+
+static void print_json (const run_t *self, int code, double seconds)
+{
+    json_t *summary =
+        json_pack ("{s:s, s:s, s:i, s:f, s:f, s:f, s:s, s:O?}", "schema", "wiremill-run-1",
+                   "version", WM_VERSION, "exit", code, "seconds", seconds, "hits_s",
+                   hits_per_second (self), "bytes_per_event", bytes_per_event (self), "output",
+                   output_folder (self), "status", self->status);
+    json_dumpf (summary, stdout, JSON_INDENT (2));
+    putchar ('\n');
+    json_decref (summary);
+}
+
+static void print_held (const run_t *self)
+{
+    const json_t *held = json_object_get (self->status, "held");
+    const size_t n = json_array_size (held);
+    for (size_t i = 0; i < n && i < HELD_SHOWN_MAX; i++) {
+        const json_t *one = json_array_get (held, i);
+        const char *reason = wm_ask_text (one, "reason");
+        fprintf (stderr, "held: %s event %lld batch %lld: %s\n", wm_ask_text (one, "input"),
+                 (long long) wm_ask_int (one, "event"), (long long) wm_ask_int (one, "batch"),
+                 *reason ? reason : "no reason given");
+    }
+    if (n > HELD_SHOWN_MAX)
+        fprintf (stderr, "held: and %zu more; see wiremill status\n", n - HELD_SHOWN_MAX);
+}
+
+/* The last word: what the broker says now, before everybody is sent home.  */
+static void ask_last (run_t *self)
+{
+    wm_error_t error;
+    if (self->setup && !self->crew.broker.pid)
+        return;
+    if (!wm_client_is_open (self->client) && wm_client_open (self->client, NULL, 0, 2000, &error))
+        return;
+    json_t *status = wm_ask_status (self->client, 2000);
+    if (status)
+        heard (self, status);
+}
+
+static int finish (run_t *self, int code)
+{
+    const double seconds = (double) (wm_now_ms () - self->started_ms) / 1e3;
+    before_words ();
+    const int finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
+    if (wm_args_given (self->args, "json"))
+        print_json (self, code, seconds);
+    else if (finished && self->status)
+        print_table (self, seconds);
+    if (code == WM_EXIT_HELD)
+        print_held (self);
+    if (!finished && code != WM_EXIT_INPUT && code != WM_EXIT_USAGE) {
+        fputs ("what was done is kept; this command goes on:\n  ", stderr);
+        print_command (stderr, self->args);
+    }
+    return code;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static int work (run_t *self)
+{
+    char line[256];
+    int code = self->setup ? wm_crew_start_broker (&self->crew, &stops) : WM_CREW_WORKING;
+    if (code == WM_CREW_WORKING && stops)
+        code = WM_EXIT_AGAIN;
+    if (code == WM_CREW_WORKING)
+        code = wm_crew_start_rest (&self->crew);
+    while (code == WM_CREW_WORKING && !stops) {
+        listen_once (self);
+        if (self->status) {
+            progress_line (self, line);
+            wm_progress_show (&progress, line, wm_now_ms ());
+        }
+        code = wm_crew_tend (&self->crew);
+    }
+    if (stops) {
+        before_words ();
+        fprintf (stderr, "stopping: what executes is finished first; Ctrl-C again kills\n");
+        code = WM_EXIT_AGAIN;
+    }
+    return code;
+}
+
+/* Fills in how many workers with how many threads.  */
+static void choose_workers (run_t *self, char threads[16])
+{
+    const long cores = sysconf (_SC_NPROCESSORS_ONLN);
+    long n = wm_args_number (self->args, "workers");
+    if (!n)
+        n = cores > 1 ? 2 : 1;
+    const long given = wm_args_number (self->args, "threads");
+    snprintf (threads, 16, "%ld", given ? given : cores / n > 1 ? cores / n : 1);
+    self->crew.n_worker = self->setup ? (int) n : 0;
+    self->crew.threads = threads;
+    self->crew.engine = wm_args_text (self->args, "engine");
+}
+
+int run_main (const wm_args_t *args)
+{
+    wm_error_t error;
+    char threads[16];
+    const char *broker = wm_args_text (args, "broker");
+    if (!broker && (!wm_args_text (args, "model") || !wm_args_text (args, "output"))) {
+        fprintf (stderr, "wiremill run: --%s is missing; see wiremill run --help\n",
+                 wm_args_text (args, "model") ? "output" : "model");
+        return WM_EXIT_USAGE;
+    }
+    static wm_setup_t setup;
+    static run_t run;
+    run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
+    zsys_handler_set (NULL); /* signals are ours */
+    wm_progress_init (&progress, wm_args_given (args, "quiet"));
+    wm_fault_t fault = wm_setup_inputs (&run.inputs, args, &error);
+    if (!fault && !broker)
+        fault = wm_setup (&setup, args, &error);
+    if (!fault)
+        fault = wm_crew_init (&run.crew, run.setup, &run.inputs, broker, &error);
+    if (fault)
+        return wm_setup_complain ("run", &error);
+    choose_workers (&run, threads);
+    run.crew.before_words = before_words;
+    first_line (&run);
+    wm_crew_signals (&stops);
+    run.client = wm_client_new (run.crew.endpoint, WM_ROLE_OPERATOR, "wiremill-run", NULL, NULL);
+    int code = work (&run);
+    if (code != WM_EXIT_AGAIN || stops)
+        ask_last (&run);
+    wm_crew_stop (&run.crew, &stops, 2);
+    code = finish (&run, code);
+    wm_client_destroy (&run.client);
+    json_decref (run.status);
+    return code;
+}

@@ -1,0 +1,216 @@
+/* status.c - `wiremill status`: how a campaign and its workers stand.
+
+   With a broker running it is asked; with none, wiremill-broker reads the ledger under the
+   campaign's lock. Either way the answer is the JSON "wiremill-status-1", which --json prints as it
+   is.  */
+
+#include "ops/verbs.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_setup.h"
+#include "ops/wm_show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ANSWER_MS 3000
+#define HELD_SHOWN_MAX 10
+
+/* clang-format off */
+const wm_option_t status_options[] = {
+    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what",
+     .help = "folder of the campaign or of its output (default: here)"},
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "or the broker's base address"},
+    {.name = "json", .task = "how", .help = "the broker's answer, schema wiremill-status-1"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static json_t *ask_broker (const char *endpoint, wm_error_t *error)
+{
+    json_t *status = NULL;
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-status", NULL, NULL);
+    if (wm_client_open (client, NULL, 0, ANSWER_MS, error) == WM_OK) {
+        status = wm_ask_status (client, ANSWER_MS);
+        if (!status)
+            wm_fault (error, WM_EAGAIN, "the broker at %s did not answer within %d s", endpoint,
+                      ANSWER_MS / 1000);
+        wm_client_close (client, WM_REASON_DONE, "");
+    }
+    wm_client_destroy (&client);
+    return status;
+}
+
+/* Runs `wiremill-broker --status --campaign DIR` and reads what it prints. *code is its exit code.
+ */
+static json_t *ask_ledger (const char *campaign, int *code)
+{
+    char path[PATH_MAX];
+    wm_error_t error;
+    int ends[2], status = 0;
+    json_t *reply = NULL;
+    *code = WM_EXIT_FAILURE;
+    if (wm_setup_program (path, "wiremill-broker", &error)) {
+        *code = wm_setup_complain ("status", &error);
+        return NULL;
+    }
+    if (pipe (ends))
+        return NULL;
+    const pid_t pid = fork ();
+    if (pid == 0) {
+        dup2 (ends[1], STDOUT_FILENO);
+        close (ends[0]);
+        close (ends[1]);
+        execl (path, "wiremill-broker", "--status", "--campaign", campaign, (char *) NULL);
+        _exit (127);
+    }
+    close (ends[1]);
+    if (pid > 0) {
+        reply = json_loadfd (ends[0], 0, NULL);
+        if (waitpid (pid, &status, 0) == pid && WIFEXITED (status))
+            *code = WEXITSTATUS (status);
+    }
+    close (ends[0]);
+    return reply;
+}
+
+/* ---- showing --------------------------------------------------------------------------------- */
+
+static const char *base_name (const char *path)
+{
+    const char *slash = strrchr (path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Name of a campaign for people: its folder, or the output folder when it is the default one. */
+static void campaign_name (const json_t *status, char name[64])
+{
+    char folder[PATH_MAX];
+    snprintf (folder, sizeof folder, "%s", wm_ask_text (status, "dir"));
+    const char *base = base_name (folder);
+    if (strcmp (base, ".wiremill") == 0) {
+        folder[strlen (folder) - strlen ("/.wiremill")] = 0;
+        base = base_name (folder);
+    }
+    snprintf (name, 64, "%s", *base ? base : "-");
+}
+
+static void show_campaign (const json_t *s)
+{
+    char name[64], run[32], queued[32], held[32], events[32], rate[32], eta[32] = "-", bar[64];
+    const double hits = wm_ask_real (s, "hits.announced"), done = wm_ask_real (s, "hits.done");
+    const double share = hits > 0 ? done / hits : 0;
+    const double eta_s = wm_ask_real (s, "eta_s");
+    campaign_name (s, name);
+    if (eta_s > 0)
+        wm_show_time (eta_s, eta);
+    printf ("%-14s %-9s %-17s %7s %6s %7s %6s %9s %11s %9s\n", "CAMPAIGN", "STATE", "SUBMITTED",
+            "DONE", "RUN", "QUEUED", "HELD", "EVENTS", "RATE", "ETA");
+    printf ("%-14.14s %-9s %-17.17s %6.1f%% %6s %7s %6s %9s %6s hit/s %9s %s\n", name,
+            wm_ask_text (s, "campaign.state"), wm_ask_text (s, "campaign.submitted"), 100 * share,
+            wm_show_short (wm_ask_real (s, "batches.running"), run),
+            wm_show_short (wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked"),
+                           queued),
+            wm_show_short (wm_ask_real (s, "hits.held"), held),
+            wm_show_count (wm_ask_int (s, "events.announced"), events),
+            wm_show_short (wm_ask_real (s, "rate.hits_s"), rate), eta,
+            wm_show_bar (share, 10, bar));
+    printf ("files: %lld written, %lld open, %lld held of %lld\n",
+            (long long) wm_ask_int (s, "inputs.written"), (long long) wm_ask_int (s, "inputs.open"),
+            (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
+}
+
+static void show_workers (const json_t *s)
+{
+    const json_t *list = json_object_get (s, "workers"), *one;
+    size_t i;
+    char rate[32];
+    if (!json_array_size (list))
+        return;
+    printf ("\n%-24s %-30s %-9s %8s %10s\n", "WORKER", "ENGINE", "STATE", "BATCHES", "hits/s");
+    json_array_foreach (list, i, one)
+    {
+        printf ("%-24.24s %-30.30s %-9s %8lld %10s\n", wm_ask_text (one, "label"),
+                wm_ask_text (one, "signature"), wm_ask_text (one, "state"),
+                (long long) wm_ask_int (one, "batches"),
+                wm_show_short (wm_ask_real (one, "hits_s"), rate));
+    }
+    const int64_t total = wm_ask_int (s, "workers_total");
+    if (total > (int64_t) json_array_size (list))
+        printf ("... and %lld more\n", (long long) (total - (int64_t) json_array_size (list)));
+}
+
+static void show_producers (const json_t *s)
+{
+    const json_t *list = json_object_get (s, "producers"), *one;
+    size_t i;
+    if (json_array_size (list))
+        printf ("\n%-24s %s\n", "PRODUCER", "INPUT");
+    json_array_foreach (list, i, one)
+    {
+        printf ("%-24.24s %s\n", wm_ask_text (one, "label"), wm_ask_text (one, "input"));
+    }
+}
+
+static void show_held (const json_t *s)
+{
+    const json_t *list = json_object_get (s, "held"), *one;
+    size_t i;
+    json_array_foreach (list, i, one)
+    {
+        if (i == HELD_SHOWN_MAX) {
+            printf ("held: and more; wiremill status --json lists them\n");
+            break;
+        }
+        printf ("held: %s event %lld:%lld:%lld batch %lld: %s\n", wm_ask_text (one, "input"),
+                (long long) wm_ask_int (one, "run"), (long long) wm_ask_int (one, "subrun"),
+                (long long) wm_ask_int (one, "event"), (long long) wm_ask_int (one, "batch"),
+                wm_ask_text (one, "reason"));
+    }
+}
+
+static void show_status (const json_t *s)
+{
+    char up[32], ledger[32], journal[32];
+    const char *endpoint = wm_ask_text (s, "endpoint");
+    const char *waiting = wm_ask_text (s, "waiting_for");
+    printf ("broker %s", *endpoint ? endpoint : "not running");
+    if (*endpoint)
+        printf ("  up %s  pid %lld", wm_show_time (wm_ask_real (s, "up_s"), up),
+                (long long) wm_ask_int (s, "pid"));
+    printf ("  ledger %s  journal %s\n", wm_show_bytes (wm_ask_real (s, "bytes.ledger"), ledger),
+            wm_show_bytes (wm_ask_real (s, "bytes.journal"), journal));
+    show_campaign (s);
+    if (*waiting)
+        printf ("waiting for: %s\n", waiting);
+    show_workers (s);
+    show_producers (s);
+    show_held (s);
+}
+
+int status_main (const wm_args_t *args)
+{
+    char endpoint[256], campaign[PATH_MAX];
+    wm_error_t error = { 0 };
+    int code = WM_EXIT_UNREACHABLE;
+    if (wm_ask_where (args, endpoint, campaign, &error))
+        return wm_setup_complain ("status", &error);
+    json_t *status = *endpoint ? ask_broker (endpoint, &error) : NULL;
+    if (!status && *campaign)
+        status = ask_ledger (campaign, &code);
+    else if (!status)
+        fprintf (stderr, "wiremill status: %s\n", error.text);
+    if (!status)
+        return code ? code : WM_EXIT_FAILURE;
+    if (wm_args_given (args, "json")) {
+        json_dumpf (status, stdout, JSON_INDENT (2));
+        putchar ('\n');
+    } else
+        show_status (status);
+    json_decref (status);
+    return WM_EXIT_OK;
+}

@@ -1,0 +1,232 @@
+/* verbs.c - the verbs that prepare something and then are another program, or do one small thing.
+ */
+
+#include "ops/verbs.h"
+#include "kernels/wm_import.h"
+#include "kernels/wm_model.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_MAX 32
+
+/* ---- broker ---------------------------------------------------------------------------------- */
+
+/* clang-format off */
+const wm_option_t broker_options[] = {
+    CAMPAIGN_OPTIONS,
+    {.name = "listen", .letter = 'l', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
+     .task = "who may come", .help = "workers' port; producers +1, operators +2 (ipc: .w .p .o)"},
+    {.name = "insecure", .help = "allow an address other than loopback, without keys"},
+    {.name = "budget", .value = "BYTES", .help = "payloads held in memory (default: 1 GiB)"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int broker_main (const wm_args_t *args)
+{
+    static wm_setup_t setup;
+    wm_error_t error;
+    if (!wm_args_text (args, "model") || !wm_args_text (args, "output")) {
+        fprintf (stderr, "wiremill broker: --%s is missing; see wiremill broker --help\n",
+                 wm_args_text (args, "model") ? "output" : "model");
+        return WM_EXIT_USAGE;
+    }
+    if (wm_setup (&setup, args, &error))
+        return wm_setup_complain ("broker", &error);
+    const char *argv[WORDS_MAX] = { "wiremill-broker",
+                                    "--campaign",
+                                    setup.campaign,
+                                    "--listen",
+                                    wm_args_text (args, "listen"),
+                                    "--pins",
+                                    setup.pins_path,
+                                    "--wmm",
+                                    setup.wmm };
+    int n = 9;
+    if (wm_args_text (args, "budget")) {
+        argv[n++] = "--budget";
+        argv[n++] = wm_args_text (args, "budget");
+    }
+    if (wm_args_given (args, "insecure"))
+        argv[n++] = "--insecure";
+    fprintf (stderr, "wiremill %s: campaign %s, spec %s, model %.12s (%s)\n", WM_VERSION,
+             setup.campaign, setup.spec_name, setup.pins.model, setup.why);
+    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
+}
+
+/* ---- produce, work --------------------------------------------------------------------------- */
+
+/* clang-format off */
+const wm_option_t produce_options[] = {
+    INPUT_OPTIONS,
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
+     .task = "where to", .help = "the broker's base address"},
+    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
+     .help = "seconds without a broker before giving up"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int produce_main (const wm_args_t *args)
+{
+    wm_inputs_t inputs;
+    wm_error_t error;
+    if (wm_setup_inputs (&inputs, args, &error))
+        return wm_setup_complain ("produce", &error);
+    const char *argv[WORDS_MAX] = { "wiremill-producer",           "produce",      "--broker",
+                                    wm_args_text (args, "broker"), "--input-list", inputs.path };
+    if (wm_args_text (args, "give-up")) {
+        argv[6] = "--give-up";
+        argv[7] = wm_args_text (args, "give-up");
+    }
+    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
+}
+
+/* clang-format off */
+const wm_option_t work_options[] = {
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
+     .task = "for whom", .help = "the broker's base address"},
+    {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto", .task = "how",
+     .help = "auto, sparse, openvino or reference"},
+    {.name = "threads", .letter = 't', .value = "N", .fallback = "1", .least = 1, .most = 1024,
+     .help = "threads to compute with"},
+    {.name = "cache", .value = "DIR", .help = "where fetched models are kept"},
+    {.name = "idle-timeout", .value = "S", .least = 1, .most = 1 << 30, .task = "until when",
+     .help = "leave after so many seconds without work"},
+    {.name = "wall-time", .value = "S", .least = 1, .most = 1 << 30,
+     .help = "drain and leave after so many seconds"},
+    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
+     .help = "seconds without a broker before giving up"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int work_main (const wm_args_t *args)
+{
+    static const char *const names[] = { "broker",       "engine",    "threads", "cache",
+                                         "idle-timeout", "wall-time", "give-up" };
+    static char words[sizeof names / sizeof *names][16];
+    const char *argv[WORDS_MAX] = { "wiremill-worker" };
+    int n = 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = wm_args_text (args, names[i]);
+        if (!value)
+            continue;
+        snprintf (words[i], sizeof words[i], "--%s", names[i]);
+        argv[n++] = words[i];
+        argv[n++] = value;
+    }
+    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
+}
+
+int pass_to_producer (int argc, char **argv)
+{
+    char **words = calloc ((size_t) argc + 2, sizeof *words);
+    if (!words)
+        return WM_EXIT_FAILURE;
+    words[0] = (char *) (uintptr_t) "wiremill-producer"; /* execv changes nothing */
+    memcpy (words + 1, argv, (size_t) argc * sizeof *words);
+    return wm_setup_exec (words[0], words);
+}
+
+/* ---- import, model --------------------------------------------------------------------------- */
+
+/* clang-format off */
+const wm_option_t import_options[] = {
+    {.name = "output", .letter = 'o', .value = "FILE", .help = "where the .wmm goes"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int import_main (const wm_args_t *args)
+{
+    wm_error_t error;
+    char why[480] = "";
+    const char *from = wm_args_rest (args, 0), *to = wm_args_text (args, "output");
+    if (!from || !to || wm_args_rest (args, 1)) {
+        fprintf (stderr, "usage: wiremill import MODEL.onnx -o MODEL.wmm\n");
+        return WM_EXIT_USAGE;
+    }
+    if (wm_import (from, to, why, &error))
+        return wm_setup_complain ("import", &error);
+    wm_model_t *model = wm_model_open (to, &error);
+    if (!model)
+        return wm_setup_complain ("import", &error);
+    printf ("%s: %s\n  model %s, %u values in, %u scores out\n", to, why, wm_model_sha256 (model),
+            wm_model_n_value (model), wm_model_n_output (model));
+    wm_model_destroy (&model);
+    return WM_EXIT_OK;
+}
+
+/* clang-format off */
+const wm_option_t model_options[] = {
+    {.name = "output", .letter = 'o', .value = "FILE", .help = "where the ONNX file goes"},
+    {.name = "seed", .value = "N", .fallback = "1", .least = 0, .most = 1L << 62,
+     .help = "the same seed gives the same bytes"},
+    {.name = "wire", .value = "N", .fallback = "48", .least = 5, .most = 256,
+     .help = "patch size in wires"},
+    {.name = "bin", .value = "N", .fallback = "48", .least = 5, .most = 256,
+     .help = "patch size in drift bins"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int model_main (const wm_args_t *args)
+{
+    wm_error_t error;
+    const char *what = wm_args_rest (args, 0), *kind = what ? wm_args_rest (args, 1) : NULL;
+    const char *to = wm_args_text (args, "output");
+    if (!what || strcmp (what, "new") != 0 || !kind || strcmp (kind, "emtrkmichel") != 0 || !to) {
+        fprintf (stderr, "usage: wiremill model new emtrkmichel [--seed N] -o MODEL.onnx\n");
+        return WM_EXIT_USAGE;
+    }
+    if (wm_model_new_emtrkmichel ((uint64_t) wm_args_number (args, "seed"),
+                                  (uint32_t) wm_args_number (args, "wire"),
+                                  (uint32_t) wm_args_number (args, "bin"), to, &error))
+        return wm_setup_complain ("model", &error);
+    return WM_EXIT_OK;
+}
+
+/* ---- drain ----------------------------------------------------------------------------------- */
+
+/* clang-format off */
+const wm_option_t drain_options[] = {
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "the broker's base address"},
+    {.name = "campaign", .letter = 'c', .value = "DIR", .help = "or the folder of its campaign"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int drain_main (const wm_args_t *args)
+{
+    char endpoint[256], campaign[4096];
+    wm_error_t error;
+    if (wm_ask_where (args, endpoint, campaign, &error))
+        return wm_setup_complain ("drain", &error);
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-drain", NULL, NULL);
+    int code = WM_EXIT_UNREACHABLE;
+    if (!*endpoint || wm_client_open (client, NULL, 0, 3000, &error))
+        fprintf (stderr, "wiremill drain: no broker answers at %s: %s\n",
+                 *endpoint ? endpoint : campaign, *endpoint ? error.text : "none is running");
+    else {
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_CONTROL);
+        snprintf (msg.name, sizeof msg.name, "drain");
+        wm_client_event_t event = WM_CLIENT_CLOSED;
+        if (wm_client_send (client, &msg, NULL, 0) == WM_OK)
+            event = wm_client_wait (client, 3000);
+        if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_ACK) {
+            printf ("draining: workers finish what they execute and leave\n");
+            code = WM_EXIT_OK;
+        } else {
+            fprintf (stderr, "wiremill drain: refused: %s\n", wm_client_error (client)->text);
+            code = WM_EXIT_FAILURE;
+        }
+    }
+    wm_client_destroy (&client);
+    return code;
+}

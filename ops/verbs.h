@@ -1,0 +1,46 @@
+/* verbs.h - what each verb brings to the table in main.c: its options and its function. */
+#ifndef VERBS_H
+#define VERBS_H
+
+#include "ops/wm_option.h"
+
+extern const wm_option_t run_options[], broker_options[], produce_options[], work_options[],
+    status_options[], drain_options[], import_options[], model_options[], doctor_options[];
+
+/* Each returns an exit code.  */
+int run_main (const wm_args_t *args);
+int broker_main (const wm_args_t *args);
+int produce_main (const wm_args_t *args);
+int work_main (const wm_args_t *args);
+int status_main (const wm_args_t *args);
+int drain_main (const wm_args_t *args);
+int import_main (const wm_args_t *args);
+int model_main (const wm_args_t *args);
+int doctor_main (const wm_args_t *args);
+
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut. */
+int pass_to_producer (int argc, char **argv);
+
+/* The options that pin a campaign, shared by run and broker.  */
+/* clang-format off */
+#define CAMPAIGN_OPTIONS \
+    {.name = "model", .letter = 'm', .value = "FILE", .task = "what is scored, and how", \
+     .help = "ONNX file, or .wmm of wiremill import"}, \
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021", \
+     .help = "patch specification"}, \
+    {.name = "precision", .value = "fp32|fast", .fallback = "fp32", \
+     .help = "fast: 16-bit arithmetic where the machine has it"}, \
+    {.name = "batch-hits", .value = "N", .fallback = "4096", .least = 1, .most = 1 << 20, \
+     .help = "most hits a batch"}, \
+    {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
+     .help = "folder of the <stem>.scores.h5"}, \
+    {.name = "campaign", .letter = 'c', .value = "DIR", \
+     .help = "folder of the campaign, on a local disk (default: OUTPUT/.wiremill)"}
+
+#define INPUT_OPTIONS \
+    {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
+     .help = "files to score; may be repeated"}, \
+    {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"}
+/* clang-format on */
+
+#endif

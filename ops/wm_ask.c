@@ -1,0 +1,114 @@
+/* wm_ask.c - see wm_ask.h. */
+
+#include "ops/wm_ask.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
+{
+    char path[4200];
+    snprintf (path, sizeof path, "%s/endpoint.json", campaign);
+    json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
+    const char *text = json_string_value (json_object_get (file, "endpoint"));
+    const int sound = text && strlen (text) < 256;
+    if (sound) {
+        strcpy (endpoint, text);
+        if (pid)
+            *pid = (long) json_integer_value (json_object_get (file, "pid"));
+    }
+    json_decref (file);
+    return sound;
+}
+
+wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
+                         wm_error_t *error)
+{
+    const char *broker = wm_args_text (args, "broker");
+    const char *folder = wm_args_text (args, "campaign");
+    endpoint[0] = campaign[0] = 0;
+    if (broker) {
+        snprintf (endpoint, 256, "%s", broker);
+        return WM_OK;
+    }
+    if (!folder)
+        folder = wm_args_rest (args, 0);
+    if (!folder)
+        folder = ".";
+    const char *const forms[] = { "%s/.wiremill",
+                                  "%s" }; /* the output folder, the campaign itself */
+    for (size_t i = 0; i < 2; i++) {
+        char lock[4200];
+        const int n = snprintf (campaign, 4096, forms[i], folder);
+        snprintf (lock, sizeof lock, "%s/lock", campaign);
+        if (n < 4096 && access (lock, F_OK) == 0) {
+            wm_ask_endpoint (campaign, endpoint, NULL);
+            return WM_OK;
+        }
+    }
+    return wm_fault (
+        error, WM_EBATCH,
+        "%s holds no campaign; name its folder, the output folder, or --broker ENDPOINT", folder);
+}
+
+wm_fault_t wm_ask_send (wm_client_t *client)
+{
+    wm_msg_t ask;
+    wm_msg_init (&ask, WM_MSG_STATUS);
+    return wm_client_send (client, &ask, NULL, 0);
+}
+
+json_t *wm_ask_reply (const wm_client_t *client)
+{
+    size_t bytes = 0;
+    if (wm_client_msg (client)->type != WM_MSG_STATUS_REPLY)
+        return NULL;
+    const uint8_t *payload = wm_client_payload (client, &bytes);
+    return payload ? json_loadb ((const char *) payload, bytes, 0, NULL) : NULL;
+}
+
+json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms)
+{
+    const int64_t end = wm_now_ms () + timeout_ms;
+    if (wm_ask_send (client))
+        return NULL;
+    for (int64_t left = timeout_ms; left > 0; left = end - wm_now_ms ()) {
+        const wm_client_event_t event = wm_client_wait (client, left);
+        if (event == WM_CLIENT_CLOSED)
+            return NULL;
+        json_t *reply = event == WM_CLIENT_MESSAGE ? wm_ask_reply (client) : NULL;
+        if (reply)
+            return reply;
+    }
+    return NULL;
+}
+
+static const json_t *lookup (const json_t *node, const char *path)
+{
+    char name[32];
+    while (node && *path) {
+        const size_t n = strcspn (path, ".");
+        snprintf (name, sizeof name, "%.*s", (int) n, path);
+        node = json_object_get (node, name);
+        path += n + (path[n] == '.');
+    }
+    return node;
+}
+
+int64_t wm_ask_int (const json_t *status, const char *path)
+{
+    const json_t *node = lookup (status, path);
+    return json_is_real (node) ? (int64_t) json_real_value (node) : json_integer_value (node);
+}
+
+double wm_ask_real (const json_t *status, const char *path)
+{
+    return json_number_value (lookup (status, path));
+}
+
+const char *wm_ask_text (const json_t *status, const char *path)
+{
+    const char *text = json_string_value (lookup (status, path));
+    return text ? text : "";
+}

@@ -1,0 +1,36 @@
+/* wm_ask.h - asking a broker how it stands.
+
+   Readers never open a live ledger: they ask the broker, or, with none running, wiremill-broker
+   reads under the campaign's lock. Thread: one.  */
+#ifndef WM_ASK_H
+#define WM_ASK_H
+
+#include "broker/wm_client.h"
+#include "ops/wm_option.h"
+
+#include <jansson.h>
+
+/* Finds the broker that --broker, --campaign or the one argument of `args` names. endpoint[0] is 0
+   if no broker has written its endpoint there; campaign is "" with --broker. WM_EBATCH: no
+   campaign.  */
+wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
+                         wm_error_t *error);
+
+/* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none or it is not sound. */
+int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
+
+/* Sends STATUS on an open operator session. WM_EAGAIN: the session ended.  */
+wm_fault_t wm_ask_send (wm_client_t *client);
+
+/* The reply in the client's last message, NULL if it is none; the caller's.  */
+json_t *wm_ask_reply (const wm_client_t *client);
+
+/* Both, waiting at most timeout_ms. NULL: no answer.  */
+json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms);
+
+/* A value by its path ("hits.done"); 0, 0.0 or "" if it is not there.  */
+int64_t wm_ask_int (const json_t *status, const char *path);
+double wm_ask_real (const json_t *status, const char *path);
+const char *wm_ask_text (const json_t *status, const char *path);
+
+#endif

@@ -1,0 +1,145 @@
+/* wm_child.c - see wm_child.h. */
+
+#include "ops/wm_child.h"
+#include "ops/wm_setup.h"
+#include "schema/wm_limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SHOW_LINES_MAX 20
+
+wm_fault_t wm_child_init (wm_child_t *self, const char *name, const char *folder, wm_error_t *error)
+{
+    memset (self, 0, sizeof *self);
+    snprintf (self->name, sizeof self->name, "%s", name);
+    if (snprintf (self->log, sizeof self->log, "%s/%s.log", folder, name) >= (int) sizeof self->log)
+        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", folder);
+    return WM_OK;
+}
+
+/* In the child, between fork and exec: only async-signal-safe calls.  */
+static void become (const char *path, const char *const argv[], int log, pid_t parent)
+{
+    prctl (PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid () != parent) /* it died before the line above */
+        _exit (WM_EXIT_AGAIN);
+    setsid ();
+    sigset_t none;
+    sigemptyset (&none);
+    sigprocmask (SIG_SETMASK, &none, NULL);
+    for (int s = 1; s < NSIG; s++)
+        signal (s, SIG_DFL);
+    const int null = open ("/dev/null", O_RDONLY);
+    if (null < 0 || dup2 (null, 0) < 0 || dup2 (log, 1) < 0 || dup2 (log, 2) < 0)
+        _exit (WM_EXIT_FAILURE);
+    close (null);
+    close (log);
+    execv (path, (char *const *) (uintptr_t) argv); /* execv takes what it does not change */
+    _exit (127);
+}
+
+wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *const argv[],
+                           wm_error_t *error)
+{
+    char path[PATH_MAX];
+    wm_fault_t fault = wm_setup_program (path, program, error);
+    if (fault)
+        return fault;
+    const int log = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    struct stat st;
+    if (log < 0 || fstat (log, &st))
+        return wm_fault (error, WM_EHOST, "the log %s cannot be opened: %s", self->log,
+                         strerror (errno));
+    self->shown = (long) st.st_size;
+    const pid_t parent = getpid ();
+    fflush (NULL);
+    const pid_t pid = fork ();
+    if (pid == 0)
+        become (path, argv, log, parent);
+    const int saved = errno;
+    close (log);
+    if (pid < 0)
+        return wm_fault (error, WM_EHOST, "%s cannot be started: %s", program, strerror (saved));
+    self->pid = pid;
+    self->started_ms = wm_now_ms ();
+    self->retry_ms = 0;
+    return WM_OK;
+}
+
+int wm_child_ended (wm_child_t *self)
+{
+    if (!self->pid)
+        return 0;
+    int status;
+    const pid_t pid = waitpid (self->pid, &status, WNOHANG);
+    if (pid == 0 || (pid < 0 && errno == EINTR))
+        return 0;
+    self->status = pid < 0 ? 0 : status;
+    self->pid = 0;
+    return 1;
+}
+
+void wm_child_signal (const wm_child_t *self, int signal)
+{
+    if (self->pid)
+        kill (self->pid, signal);
+}
+
+const char *wm_child_how (const wm_child_t *self, char text[80])
+{
+    if (WIFSIGNALED (self->status))
+        snprintf (text, 80, "signal %d (%s)", WTERMSIG (self->status),
+                  strsignal (WTERMSIG (self->status)));
+    else
+        snprintf (text, 80, "exit code %d", WEXITSTATUS (self->status));
+    return text;
+}
+
+int wm_child_crashed (const wm_child_t *self)
+{
+    if (!WIFSIGNALED (self->status))
+        return 0;
+    switch (WTERMSIG (self->status)) {
+    case SIGSEGV:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGSYS:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+void wm_child_show (wm_child_t *self, FILE *out, int all)
+{
+    FILE *log = fopen (self->log, "re");
+    if (!log)
+        return;
+    char line[1024];
+    int lines = 0;
+    if (fseek (log, self->shown, SEEK_SET) == 0) {
+        while (fgets (line, sizeof line, log)) {
+            if (!strchr (line, '\n') && strlen (line) + 1 < sizeof line)
+                break; /* half a line: next time */
+            self->shown = ftell (log);
+            if (!all && !strcasestr (line, "error") && !strcasestr (line, "warning"))
+                continue;
+            if (++lines <= SHOW_LINES_MAX)
+                fprintf (out, "  %s: %s%s", self->name, line, strchr (line, '\n') ? "" : "\n");
+        }
+        if (lines > SHOW_LINES_MAX)
+            fprintf (out, "  %s: ... %d more lines in %s\n", self->name, lines - SHOW_LINES_MAX,
+                     self->log);
+    }
+    fclose (log);
+}

@@ -1,0 +1,54 @@
+/* wm_child.h - a program that `run` started and answers for.
+
+   Each child has its own session, so that a Ctrl-C on the terminal reaches only `run`, and dies
+   with `run` (parent-death signal, set before exec; the programs' --parent does the same in their
+   own way). What it prints goes to a log file that outlives everybody; `run` reads the file's tail
+   when the child has something to answer for. Thread: one.  */
+#ifndef WM_CHILD_H
+#define WM_CHILD_H
+
+#include "schema/wm_fault.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#define WM_CHILD_ARGS_MAX 32
+
+typedef struct {
+    char name[24]; /* "broker", "worker-1": also of its log */
+    char log[PATH_MAX];
+    pid_t pid; /* 0: not running */
+    int64_t started_ms;
+    int64_t retry_ms; /* start it again at this time; 0: not waiting */
+    int failures;     /* in a row, quickly */
+    long shown;       /* how much of the log has been shown */
+    int status;       /* of the last exit, as waitpid gave it */
+} wm_child_t;
+
+/* Names the child and its log FOLDER/<name>.log. */
+wm_fault_t wm_child_init (wm_child_t *self, const char *name, const char *folder,
+                          wm_error_t *error);
+
+/* Starts `program` (beside this one) with the NULL-terminated argv.  */
+wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *const argv[],
+                           wm_error_t *error);
+
+/* 1 if it has ended since the last call: pid is 0 and status says how.  */
+int wm_child_ended (wm_child_t *self);
+
+/* Sends a signal if it runs.  */
+void wm_child_signal (const wm_child_t *self, int signal);
+
+/* "signal 11 (Segmentation fault)" or "exit code 5".  */
+const char *wm_child_how (const wm_child_t *self, char text[80]);
+
+/* Whether it ended by a signal that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS).  */
+int wm_child_crashed (const wm_child_t *self);
+
+/* Copies what is new in the log and is of interest to `out`: every line if `all`, else those that
+   say "error" or "warning". At most 20 lines a call; how many were left out is said.  */
+void wm_child_show (wm_child_t *self, FILE *out, int all);
+
+#endif

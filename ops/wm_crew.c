@@ -1,0 +1,373 @@
+/* wm_crew.c - see wm_crew.h. */
+
+#include "ops/wm_crew.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_blame.h"
+#include "schema/wm_limits.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define IPC_PATH_BYTES_MAX 90 /* sun_path holds 108, libzmq and ".w" need some of it */
+#define TICK_MS 20
+#define BROKER_DEATHS_MAX 5
+#define WORKER_FAILURES_MAX 5
+#define QUICK_MS 10000 /* who dies within it has not worked */
+#define PAUSE_MS 200
+#define PAUSE_MAX_MS 10000
+#define STOP_MS 60000
+
+static void say (const wm_crew_t *self, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
+static void say (const wm_crew_t *self, const char *format, ...)
+{
+    va_list args;
+    if (self->before_words)
+        self->before_words ();
+    va_start (args, format);
+    vfprintf (stderr, format, args);
+    va_end (args);
+    fputc ('\n', stderr);
+}
+
+static int code_of (const wm_child_t *child)
+{
+    return WIFEXITED (child->status) ? WEXITSTATUS (child->status) : WM_EXIT_AGAIN;
+}
+
+int wm_crew_producer_code (const wm_crew_t *self)
+{
+    return code_of (&self->producer);
+}
+
+/* ---- signals --------------------------------------------------------------------------------- */
+
+static volatile int *stop_count;
+
+static void on_signal (int signal)
+{
+    if (signal != SIGCHLD)
+        ++*stop_count;
+}
+
+void wm_crew_signals (volatile int *stop)
+{
+    static const int wanted[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+    struct sigaction action = { .sa_handler = on_signal };
+    sigset_t set;
+    stop_count = stop;
+    sigemptyset (&set);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        sigaction (wanted[i], &action, NULL);
+        sigaddset (&set, wanted[i]);
+    }
+    sigprocmask (SIG_BLOCK, &set, NULL);
+    signal (SIGPIPE, SIG_IGN);
+}
+
+void wm_crew_nap (int64_t ms)
+{
+    sigset_t none;
+    sigemptyset (&none);
+    const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
+    ppoll (NULL, 0, &time, &none);
+}
+
+/* ---- where things go ------------------------------------------------------------------------- */
+
+/* Sockets lie in the campaign, or, where its path is too long for a socket, in a folder only we may
+   enter.  */
+static wm_fault_t choose_endpoint (wm_crew_t *self, wm_error_t *error)
+{
+    const char *campaign = self->setup->campaign;
+    if (strlen (campaign) + strlen ("/broker.w") < IPC_PATH_BYTES_MAX) {
+        snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.*s/broker", IPC_PATH_BYTES_MAX,
+                  campaign);
+        return WM_OK;
+    }
+    const char *runtime = getenv ("XDG_RUNTIME_DIR");
+    if (!runtime || !*runtime || strlen (runtime) > IPC_PATH_BYTES_MAX / 2)
+        runtime = "/tmp";
+    snprintf (self->ipc_folder, sizeof self->ipc_folder, "%s/wiremill-XXXXXX", runtime);
+    if (!mkdtemp (self->ipc_folder)) {
+        self->ipc_folder[0] = 0;
+        return wm_fault (error, WM_EHOST, "no folder for sockets in %s: %s", runtime,
+                         strerror (errno));
+    }
+    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s/broker", self->ipc_folder);
+    return WM_OK;
+}
+
+wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inputs_t *inputs,
+                         const char *broker, wm_error_t *error)
+{
+    char name[24];
+    memset (self, 0, sizeof *self);
+    self->setup = setup;
+    self->inputs = inputs;
+    if (!setup) { /* a farm's broker: the producer's log goes where we stand */
+        snprintf (self->endpoint, sizeof self->endpoint, "%s", broker);
+        return wm_child_init (&self->producer, "wiremill-producer", ".", error);
+    }
+    if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
+        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
+    wm_fault_t fault = wm_setup_folder (self->log_folder, error);
+    if (!fault)
+        fault = choose_endpoint (self, error);
+    if (!fault)
+        fault = wm_child_init (&self->broker, "broker", self->log_folder, error);
+    if (!fault)
+        fault = wm_child_init (&self->producer, "producer", self->log_folder, error);
+    for (int i = 0; i < WM_CREW_WORKERS_MAX && !fault; i++) {
+        snprintf (name, sizeof name, "worker-%d", i + 1);
+        fault = wm_child_init (&self->worker[i], name, self->log_folder, error);
+    }
+    return fault;
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
+{
+    const char *const argv[] = { "wiremill-broker",
+                                 "--campaign",
+                                 self->setup->campaign,
+                                 "--listen",
+                                 self->endpoint,
+                                 "--pins",
+                                 self->setup->pins_path,
+                                 "--wmm",
+                                 self->setup->wmm,
+                                 "--parent",
+                                 NULL };
+    return wm_child_start (&self->broker, argv[0], argv, error);
+}
+
+static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
+{
+    const char *const argv[] = { "wiremill-producer", "produce",
+                                 "--broker",          self->endpoint,
+                                 "--input-list",      self->inputs->path,
+                                 "--parent",          NULL };
+    return wm_child_start (&self->producer, argv[0], argv, error);
+}
+
+static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t *error)
+{
+    const char *const argv[] = { "wiremill-worker", "--broker",   self->endpoint,
+                                 "--engine",        self->engine, "--threads",
+                                 self->threads,     "--parent",   NULL };
+    return wm_child_start (worker, argv[0], argv, error);
+}
+
+static int failed (const wm_crew_t *self, const wm_error_t *error)
+{
+    if (self->before_words)
+        self->before_words ();
+    return wm_setup_complain ("run", error);
+}
+
+/* The broker has ended: says why, and starts it again if that can help.  */
+static int broker_ended (wm_crew_t *self)
+{
+    char how[80];
+    wm_error_t error;
+    const int code = code_of (&self->broker);
+    const int by_itself = WIFEXITED (self->broker.status);
+    if (self->before_words)
+        self->before_words ();
+    wm_child_show (&self->broker, stderr, 1);
+    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN))
+        return code;
+    if (by_itself && code == WM_EXIT_OK) {
+        say (self, "wiremill run: the broker was asked to stop");
+        return WM_EXIT_AGAIN;
+    }
+    const int64_t now = wm_now_ms ();
+    if (!self->broker_deaths || now - self->broker_minute_ms > 60000) {
+        self->broker_minute_ms = now;
+        self->broker_deaths = 0;
+    }
+    if (++self->broker_deaths > BROKER_DEATHS_MAX) {
+        say (self,
+             "wiremill run: the broker ended %d times within a minute, the last time by %s; see %s",
+             self->broker_deaths, wm_child_how (&self->broker, how), self->broker.log);
+        return WM_EXIT_FAILURE;
+    }
+    say (self, "wiremill run: the broker ended by %s; starting it again",
+         wm_child_how (&self->broker, how));
+    return start_broker (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
+}
+
+int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
+{
+    wm_error_t error;
+    char endpoint[256];
+    if (start_broker (self, &error))
+        return failed (self, &error);
+    while (!*stop) {
+        long pid = 0;
+        if (wm_child_ended (&self->broker)) {
+            const int code = broker_ended (self);
+            if (code != WM_CREW_WORKING)
+                return code;
+        }
+        if (wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid)
+            return WM_CREW_WORKING;
+        if (wm_now_ms () - self->broker.started_ms > 500)
+            wm_child_show (&self->broker, stderr, 1); /* it waits for the lock and says whose */
+        wm_crew_nap (TICK_MS);
+    }
+    return WM_EXIT_AGAIN;
+}
+
+int wm_crew_start_rest (wm_crew_t *self)
+{
+    wm_error_t error;
+    if (start_producer (self, &error))
+        return failed (self, &error);
+    for (int i = 0; i < self->n_worker; i++)
+        if (start_worker (self, &self->worker[i], &error))
+            return failed (self, &error);
+    return WM_CREW_WORKING;
+}
+
+/* ---- looking after them ---------------------------------------------------------------------- */
+
+/* A worker has ended: plans its return. Returns WM_CREW_WORKING unless none is left.  */
+static int worker_ended (wm_crew_t *self, wm_child_t *worker)
+{
+    char how[80];
+    const int64_t now = wm_now_ms ();
+    if (self->before_words)
+        self->before_words ();
+    wm_child_show (worker, stderr, 1);
+    worker->failures = now - worker->started_ms < QUICK_MS ? worker->failures + 1 : 1;
+    wm_child_how (worker, how);
+    if (WIFEXITED (worker->status) && worker->failures >= WORKER_FAILURES_MAX) {
+        say (self, "wiremill run: %s ended by %s %d times in a row and is left alone; see %s",
+             worker->name, how, worker->failures, worker->log);
+        for (int i = 0; i < self->n_worker; i++)
+            if (self->worker[i].pid || self->worker[i].retry_ms)
+                return WM_CREW_WORKING;
+        say (self, "wiremill run: no worker is left");
+        return code_of (worker) ? code_of (worker) : WM_EXIT_FAILURE;
+    }
+    int64_t pause = PAUSE_MS << (worker->failures > 6 ? 6 : worker->failures - 1);
+    if (pause > PAUSE_MAX_MS)
+        pause = PAUSE_MAX_MS;
+    worker->retry_ms = now + pause;
+    say (self, "wiremill run: %s ended by %s; starting it again in %.1f s", worker->name, how,
+         (double) pause / 1e3);
+    return WM_CREW_WORKING;
+}
+
+/* The producer has ended. WM_CREW_WORKING if it was started again.  */
+static int producer_ended (wm_crew_t *self)
+{
+    char how[80];
+    wm_error_t error;
+    wm_child_how (&self->producer, how);
+    if (self->before_words)
+        self->before_words ();
+    wm_child_show (&self->producer, stderr, 1);
+    if (!wm_child_crashed (&self->producer)) {
+        if (WIFSIGNALED (self->producer.status))
+            say (self, "wiremill run: the producer ended by %s; what was done is kept", how);
+        return code_of (&self->producer);
+    }
+    const char *input = wm_blame_input (&self->producer, self->input);
+    if (!*input || (strcmp (input, self->crashed) == 0 && self->producer.failures > 8)) {
+        say (self, "wiremill run: the producer crashed by %s; see %s", how, self->producer.log);
+        return WM_EXIT_FAILURE;
+    }
+    const int again = strcmp (input, self->crashed) == 0;
+    self->producer.failures = again ? self->producer.failures + 1 : 1;
+    if (again) {
+        say (self, "wiremill run: the producer crashed a second time on %s (%s): held as bad",
+             input, how);
+        if (wm_blame_hold (self->endpoint, input, how, &error))
+            return failed (self, &error);
+    } else
+        say (self, "wiremill run: the producer crashed by %s on %s; starting it again", how, input);
+    snprintf (self->crashed, sizeof self->crashed, "%s", input);
+    return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
+}
+
+int wm_crew_tend (wm_crew_t *self)
+{
+    wm_error_t error;
+    int code = WM_CREW_WORKING;
+    if (wm_child_ended (&self->producer) && (code = producer_ended (self)) != WM_CREW_WORKING)
+        return code;
+    if (self->setup && wm_child_ended (&self->broker) &&
+        (code = broker_ended (self)) != WM_CREW_WORKING)
+        return code;
+    for (int i = 0; i < self->n_worker; i++) {
+        wm_child_t *worker = &self->worker[i];
+        if (wm_child_ended (worker) && (code = worker_ended (self, worker)) != WM_CREW_WORKING)
+            return code;
+        if (worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
+            start_worker (self, worker, &error))
+            return failed (self, &error);
+    }
+    return WM_CREW_WORKING;
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+static int running (wm_crew_t *self)
+{
+    int n = 0;
+    wm_child_ended (&self->producer);
+    n += self->producer.pid != 0;
+    for (int i = 0; i < self->n_worker; i++) {
+        wm_child_ended (&self->worker[i]);
+        n += self->worker[i].pid != 0;
+    }
+    return n;
+}
+
+static void signal_rest (const wm_crew_t *self, int signal)
+{
+    wm_child_signal (&self->producer, signal);
+    for (int i = 0; i < self->n_worker; i++)
+        wm_child_signal (&self->worker[i], signal);
+}
+
+static void remove_sockets (const wm_crew_t *self)
+{
+    static const char *const port[] = { "w", "p", "o" };
+    char path[160];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf (path, sizeof path, "%s/broker.%s", self->ipc_folder, port[i]);
+        unlink (path);
+    }
+    rmdir (self->ipc_folder);
+}
+
+void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
+{
+    const int64_t end = wm_now_ms () + STOP_MS;
+    signal_rest (self, SIGTERM);
+    while (running (self)) {
+        wm_child_ended (&self->broker);
+        if (*stop >= kill_at || wm_now_ms () > end)
+            signal_rest (self, SIGKILL);
+        wm_crew_nap (TICK_MS);
+    }
+    wm_child_signal (&self->broker, SIGTERM);
+    while (self->broker.pid && !wm_child_ended (&self->broker)) {
+        if (*stop >= kill_at || wm_now_ms () > end + STOP_MS)
+            wm_child_signal (&self->broker, SIGKILL);
+        wm_crew_nap (TICK_MS);
+    }
+    if (self->ipc_folder[0])
+        remove_sockets (self);
+}

@@ -1,0 +1,67 @@
+/* wm_crew.h - the broker, the producer and the workers of one `wiremill run`.
+
+   Starts them, keeps them alive and stops them in order. Who is restarted, and why:
+
+     broker     whenever it dies, at once, at most 5 times in a minute; not after exit codes 2, 5
+                and 75, which say that trying again is useless
+     worker     always, with a pause that doubles from 0.2 s to 10 s while it keeps dying within 10
+   s; one that fails by itself 5 times in a row is left alone producer   after a crash that a bad
+   file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second crash on one input holds that input as
+   bad; KILL and TERM are somebody's wish
+
+   Stopping: SIGTERM to workers and producer, which finish what they execute; then to the broker.
+   Signals: wm_crew_signals holds them back except while napping, so that neither a library's poll
+   nor a decision is ever interrupted, and none is missed. Thread: one.  */
+#ifndef WM_CREW_H
+#define WM_CREW_H
+
+#include "ops/wm_child.h"
+#include "ops/wm_setup.h"
+
+#define WM_CREW_WORKERS_MAX 256
+#define WM_CREW_WORKING (-1)
+
+typedef struct {
+    const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
+    const wm_inputs_t *inputs;
+    const char *engine, *threads;
+    int n_worker;
+    char endpoint[256];
+    char ipc_folder[128]; /* made for the sockets, "" if they lie in the campaign */
+    char log_folder[PATH_MAX];
+    wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
+    int broker_deaths; /* within the minute that began at broker_minute_ms */
+    int64_t broker_minute_ms;
+    char input[PATH_MAX];        /* the one the producer works on, as last heard */
+    char crashed[PATH_MAX];      /* the one it last crashed on */
+    void (*before_words) (void); /* called before anything is printed; may be NULL */
+} wm_crew_t;
+
+/* INT, TERM and HUP are counted in *stop, CHLD ends a nap; all are blocked outside wm_crew_nap.  */
+void wm_crew_signals (volatile int *stop);
+void wm_crew_nap (int64_t ms);
+
+/* Fills in where things go. The setup (may be NULL, then `broker` is the endpoint) and inputs are
+   lent for the crew's life.  */
+wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inputs_t *inputs,
+                         const char *broker, wm_error_t *error);
+
+/* Starts the broker and waits until it serves (or the lock's holder has been named). Returns
+   WM_CREW_WORKING or the exit code; *stop becoming non-zero ends the wait with 75.  */
+int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop);
+
+/* Starts the producer and the workers.  */
+int wm_crew_start_rest (wm_crew_t *self);
+
+/* Looks after everybody. WM_CREW_WORKING, or the exit code once the producer has ended for good or
+   nothing can go on.  */
+int wm_crew_tend (wm_crew_t *self);
+
+/* Drains and ends everybody; kills instead when *stop reaches `kill_at` (a second Ctrl-C) or after
+   a minute.  */
+void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at);
+
+/* What the producer ended with: an exit code, WM_EXIT_AGAIN for a signal.  */
+int wm_crew_producer_code (const wm_crew_t *self);
+
+#endif

@@ -1,0 +1,433 @@
+/* wm_setup.c - see wm_setup.h. */
+
+#include "ops/wm_setup.h"
+#include "kernels/wm_import.h"
+#include "kernels/wm_model.h"
+#include "kernels/wm_spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define DEFAULT_SPEC "protodune-2021"
+
+/* ---- places and programs --------------------------------------------------------------------- */
+
+const char *wm_setup_network (const char *path)
+{
+    static const struct {
+        long type;
+        const char *name;
+    } known[] = { { 0x6969, "NFS" },        { 0xFF534D42, "CIFS" }, { 0xFE534D42, "SMB" },
+                  { 0x0BD00BD0, "Lustre" }, { 0x47504653, "GPFS" }, { 0x5346414F, "AFS" },
+                  { 0x00C36400, "CephFS" }, { 0x65735546, "FUSE" }, { 0x19830326, "BeeGFS" },
+                  { 0x01021997, "9P" } };
+    struct statfs fs;
+    if (statfs (path, &fs))
+        return NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if ((long) fs.f_type == known[i].type)
+            return known[i].name;
+    return NULL;
+}
+
+wm_fault_t wm_setup_folder (const char *path, wm_error_t *error)
+{
+    char part[PATH_MAX];
+    if (snprintf (part, sizeof part, "%s", path) >= (int) sizeof part)
+        return wm_fault (error, WM_EHOST, "the folder name is too long: %.200s...", path);
+    for (char *p = part + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        const char saved = *p;
+        *p = 0;
+        if (mkdir (part, 0777) && errno != EEXIST)
+            return wm_fault (error, WM_EHOST, "the folder %s cannot be made: %s", part,
+                             strerror (errno));
+        *p = saved;
+        if (!saved)
+            break;
+    }
+    struct stat st;
+    if (stat (path, &st) || !S_ISDIR (st.st_mode))
+        return wm_fault (error, WM_EHOST, "%s is not a folder", path);
+    return WM_OK;
+}
+
+/* Absolute form of a path that need not exist yet.  */
+static wm_fault_t absolute (char out[PATH_MAX], const char *path, wm_error_t *error)
+{
+    char here[PATH_MAX] = "";
+    if (path[0] != '/' && !getcwd (here, sizeof here))
+        return wm_fault (error, WM_EHOST, "the current folder has no name: %s", strerror (errno));
+    const int n = path[0] == '/' ? snprintf (out, PATH_MAX, "%s", path)
+                                 : snprintf (out, PATH_MAX, "%s/%s", here, path);
+    if (n >= PATH_MAX)
+        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", path);
+    size_t end = (size_t) n;
+    while (end > 1 && out[end - 1] == '/')
+        out[--end] = 0;
+    return WM_OK;
+}
+
+/* The folder, made, and its real name.  */
+static wm_fault_t make_folder (char out[PATH_MAX], const char *path, wm_error_t *error)
+{
+    char wanted[PATH_MAX];
+    wm_fault_t fault = absolute (wanted, path, error);
+    if (!fault)
+        fault = wm_setup_folder (wanted, error);
+    if (!fault && !realpath (wanted, out))
+        fault = wm_fault (error, WM_EHOST, "%s: %s", wanted, strerror (errno));
+    return fault;
+}
+
+wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
+                              wm_error_t *error)
+{
+    char beside[PATH_MAX];
+    if (!campaign) {
+        if (snprintf (beside, sizeof beside, "%s/.wiremill", output) >= (int) sizeof beside)
+            return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", output);
+        campaign = beside;
+    }
+    return absolute (path, campaign, error);
+}
+
+wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *error)
+{
+    char self[PATH_MAX];
+    const ssize_t n = readlink ("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return wm_fault (error, WM_EHOST, "/proc/self/exe cannot be read: %s", strerror (errno));
+    self[n] = 0;
+    if (snprintf (path, PATH_MAX, "%s/%s", dirname (self), name) >= PATH_MAX)
+        return wm_fault (error, WM_EHOST, "the path of %s is too long", name);
+    if (access (path, X_OK))
+        return wm_fault (error, WM_EHOST,
+                         "%s cannot be run (%s); build it with make, or keep the "
+                         "four programs in one folder",
+                         path, strerror (errno));
+    return WM_OK;
+}
+
+int wm_setup_exec (const char *name, char *const argv[])
+{
+    char path[PATH_MAX];
+    wm_error_t error;
+    if (wm_setup_program (path, name, &error))
+        return wm_setup_complain (NULL, &error);
+    execv (path, argv);
+    wm_fault (&error, WM_EHOST, "%s cannot be run: %s", path, strerror (errno));
+    return wm_setup_complain (NULL, &error);
+}
+
+int wm_setup_complain (const char *verb, const wm_error_t *error)
+{
+    fprintf (stderr, "wiremill%s%s: %s\n", verb ? " " : "", verb ? verb : "", error->text);
+    switch (error->fault) {
+    case WM_EBATCH:
+        return WM_EXIT_INPUT;
+    case WM_EAGAIN:
+        return WM_EXIT_AGAIN;
+    default:
+        return WM_EXIT_FAILURE;
+    }
+}
+
+/* ---- memory files ---------------------------------------------------------------------------- */
+
+static wm_fault_t memory_file (const char *name, const char *text, size_t bytes, int *fd,
+                               char path[32], wm_error_t *error)
+{
+    *fd = memfd_create (name, 0); /* inherited: no CLOEXEC */
+    if (*fd < 0)
+        return wm_fault (error, WM_EHOST, "memfd_create: %s", strerror (errno));
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = write (*fd, text + done, bytes - done);
+        if (n <= 0)
+            return wm_fault (error, WM_EHOST, "memory for %s: %s", name, strerror (errno));
+        done += (size_t) n;
+    }
+    snprintf (path, 32, "/proc/self/fd/%d", *fd);
+    return WM_OK;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static wm_fault_t copy_file (const char *from, const char *to, wm_error_t *error)
+{
+    char temporary[PATH_MAX];
+    if (snprintf (temporary, sizeof temporary, "%s.%ld", to, (long) getpid ()) >= PATH_MAX)
+        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", to);
+    wm_fault_t fault = WM_OK;
+    const int in = open (from, O_RDONLY | O_CLOEXEC);
+    const int out = open (temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    char buffer[1 << 16];
+    ssize_t n = in < 0 || out < 0 ? -1 : 1;
+    while (n > 0 && (n = read (in, buffer, sizeof buffer)) > 0)
+        if (write (out, buffer, (size_t) n) != n)
+            n = -1;
+    if (n < 0 || fsync (out) || rename (temporary, to))
+        fault =
+            wm_fault (error, WM_EHOST, "%s cannot be copied to %s: %s", from, to, strerror (errno));
+    if (in >= 0)
+        close (in);
+    if (out >= 0)
+        close (out);
+    if (fault)
+        unlink (temporary);
+    return fault;
+}
+
+/* Whether `path` is a sound .wmm of the model `sha256`.  */
+static int is_imported (const char *path, const char *sha256)
+{
+    wm_error_t error;
+    if (access (path, R_OK))
+        return 0;
+    wm_model_t *model = wm_model_open (path, &error);
+    const int same = model && strcmp (wm_model_sha256 (model), sha256) == 0;
+    wm_model_destroy (&model);
+    return same;
+}
+
+static int ends_with (const char *text, const char *end)
+{
+    const size_t n = strlen (text), m = strlen (end);
+    return n >= m && strcmp (text + n - m, end) == 0;
+}
+
+/* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins.  */
+static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    char folder[PATH_MAX];
+    if (access (path, R_OK))
+        return wm_fault (error, WM_EBATCH, "the model %s cannot be read: %s", path,
+                         strerror (errno));
+    const int ready = ends_with (path, ".wmm");
+    if (ready) {
+        wm_model_t *model = wm_model_open (path, error);
+        if (!model)
+            return error->fault;
+        snprintf (self->pins.model, sizeof self->pins.model, "%s", wm_model_sha256 (model));
+        wm_model_destroy (&model);
+    } else
+        fault = wm_file_sha256 (path, self->pins.model, error);
+    if (fault)
+        return fault;
+    if (snprintf (folder, sizeof folder, "%s/models", self->campaign) >= (int) sizeof folder ||
+        snprintf (self->wmm, sizeof self->wmm, "%s/models/%s.wmm", self->campaign,
+                  self->pins.model) >= (int) sizeof self->wmm)
+        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", self->campaign);
+    if ((fault = wm_setup_folder (folder, error)))
+        return fault;
+    if (!is_imported (self->wmm, self->pins.model)) {
+        fault = ready ? copy_file (path, self->wmm, error)
+                      : wm_import (path, self->wmm, self->why, error);
+        if (fault)
+            return fault;
+    }
+    wm_model_t *model = wm_model_open (self->wmm, error);
+    if (!model)
+        return error->fault;
+    self->pins.n_output = wm_model_n_output (model);
+    self->pins.n_value = wm_model_n_value (model);
+    snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
+    wm_model_destroy (&model);
+    return wm_file_sha256 (self->wmm, self->pins.wmm, error);
+}
+
+/* ---- the specification ----------------------------------------------------------------------- */
+
+static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, wm_error_t *error)
+{
+    char text[WM_CONTROL_BYTES_MAX + 1];
+    FILE *file = fopen (path, "r");
+    if (!file)
+        return wm_fault (error, WM_EBATCH, "the specification %s cannot be read: %s", path,
+                         strerror (errno));
+    const size_t n = fread (text, 1, sizeof text, file);
+    fclose (file);
+    if (n == sizeof text)
+        return wm_fault (error, WM_EBATCH, "the specification %s is larger than 64 KiB", path);
+    return wm_spec_parse (spec, text, n, path, error);
+}
+
+/* --spec is a preset's name or a file; a name without '/' and '.' is a preset unless such a file
+   exists.  */
+static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *error)
+{
+    wm_spec_t spec;
+    wm_fault_t fault;
+    const char *wanted = name ? name : DEFAULT_SPEC;
+    if (name && (strpbrk (name, "./") || access (name, R_OK) == 0))
+        fault = read_spec_file (&spec, name, error);
+    else
+        fault = wm_spec_preset (&spec, wanted, error);
+    if (fault)
+        return fault;
+    snprintf (self->spec_name, sizeof self->spec_name, "%s", wanted);
+    if (spec.n_label && spec.n_label != self->pins.n_output) {
+        if (name)
+            return wm_fault (
+                error, WM_EBATCH,
+                "%s names %u labels, the model gives %u scores a hit; change its labels", wanted,
+                spec.n_label, self->pins.n_output);
+        spec.n_label =
+            0; /* nobody asked for this preset: an unknown model's scores are out_0 ... */
+    }
+    if (name && spec.patch_wire * spec.patch_bin != self->pins.n_value)
+        return wm_fault (error, WM_EBATCH,
+                         "%s cuts patches of %u x %u = %u values, the model takes %u; change "
+                         "patch_wire and patch_bin",
+                         wanted, spec.patch_wire, spec.patch_bin, spec.patch_wire * spec.patch_bin,
+                         self->pins.n_value);
+    wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
+    return WM_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static wm_fault_t make_folders (wm_setup_t *self, const wm_args_t *args, wm_error_t *error)
+{
+    char wanted[PATH_MAX];
+    wm_fault_t fault = make_folder (self->output, wm_args_text (args, "output"), error);
+    if (!fault)
+        fault = wm_setup_campaign (wanted, wm_args_text (args, "campaign"), self->output, error);
+    if (!fault)
+        fault = make_folder (self->campaign, wanted, error);
+    if (fault)
+        return fault;
+    if (strlen (self->output) >= sizeof self->pins.output)
+        return wm_fault (error, WM_EHOST,
+                         "the output folder's path is longer than 1,024 characters");
+    const char *network = wm_setup_network (self->campaign);
+    if (network)
+        return wm_fault (error, WM_EHOST,
+                         "%s lies on a network file system (%s), where neither locks nor fsync can "
+                         "be trusted; put the campaign on a local disk with --campaign DIR (the "
+                         "output may stay where it is)",
+                         self->campaign, network);
+    snprintf (self->pins.output, sizeof self->pins.output, "%s", self->output);
+    return WM_OK;
+}
+
+wm_fault_t wm_setup (wm_setup_t *self, const wm_args_t *args, wm_error_t *error)
+{
+    memset (self, 0, sizeof *self);
+    const char *model = wm_args_text (args, "model"), *output = wm_args_text (args, "output");
+    const char *precision = wm_args_text (args, "precision");
+    if (!model || !output)
+        return wm_fault (error, WM_EBATCH, "--%s is missing; see --help",
+                         model ? "output" : "model");
+    if (strcmp (precision, "fp32") != 0 && strcmp (precision, "fast") != 0)
+        return wm_fault (error, WM_EBATCH, "--precision is fp32 or fast, not '%s'", precision);
+    snprintf (self->pins.precision, sizeof self->pins.precision, "%s", precision);
+    self->pins.batch_hits = (uint32_t) wm_args_number (args, "batch-hits");
+    self->pins.batch_bytes = WM_RAW_BYTES_MAX;
+    wm_fault_t fault = make_folders (self, args, error);
+    if (!fault)
+        fault = import_model (self, model, error);
+    if (!fault)
+        fault = read_spec (self, wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
+                           error);
+    if (fault)
+        return fault;
+    char text[WM_PINS_BYTES_MAX];
+    const size_t bytes = wm_pins_print (&self->pins, text);
+    return memory_file ("pins", text, bytes, &self->pins_fd, self->pins_path, error);
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    FILE *out;
+    wm_inputs_t *inputs;
+} list_t;
+
+static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
+{
+    if (strchr (path, '\n'))
+        return wm_fault (error, WM_EBATCH, "an input's name holds a line break: %.200s", path);
+    if (list->inputs->n_file++ == 0)
+        snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
+    fprintf (list->out, "%s\n", path);
+    return WM_OK;
+}
+
+static wm_fault_t add_pattern (list_t *list, const char *pattern, wm_error_t *error)
+{
+    struct stat st;
+    if (stat (pattern, &st) == 0) {
+        if (S_ISDIR (st.st_mode))
+            return wm_fault (error, WM_EBATCH, "%s is a folder; name its files: '%s/*.h5'", pattern,
+                             pattern);
+        return add_file (list, pattern, error);
+    }
+    glob_t found;
+    wm_fault_t fault = WM_OK;
+    if (glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
+        return wm_fault (error, WM_EBATCH, "no file matches '%s'", pattern);
+    for (size_t i = 0; i < found.gl_pathc && !fault; i++)
+        fault = add_file (list, found.gl_pathv[i], error);
+    globfree (&found);
+    return fault;
+}
+
+static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
+{
+    FILE *file = strcmp (path, "-") == 0 ? stdin : fopen (path, "r");
+    if (!file)
+        return wm_fault (error, WM_EBATCH, "the list of inputs %s cannot be read: %s", path,
+                         strerror (errno));
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    wm_fault_t fault = WM_OK;
+    while (!fault && (n = getline (&line, &room, file)) > 0) {
+        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
+            line[--n] = 0;
+        if (n)
+            fault = add_file (list, line, error);
+    }
+    free (line);
+    if (file != stdin)
+        fclose (file);
+    return fault;
+}
+
+wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t *error)
+{
+    memset (self, 0, sizeof *self);
+    char *text = NULL;
+    size_t bytes = 0;
+    list_t list = { open_memstream (&text, &bytes), self };
+    if (!list.out)
+        return wm_fault (error, WM_EHOST, "no memory for the list of inputs");
+    wm_fault_t fault = WM_OK;
+    const char *name;
+    for (int i = 0; !fault && (name = wm_args_each (args, "input", i)); i++)
+        fault = add_pattern (&list, name, error);
+    for (int i = 0; !fault && (name = wm_args_rest (args, i)); i++)
+        fault = add_pattern (&list, name, error);
+    for (int i = 0; !fault && (name = wm_args_each (args, "input-list", i)); i++)
+        fault = add_list (&list, name, error);
+    fclose (list.out);
+    if (!fault && !self->n_file)
+        fault =
+            wm_fault (error, WM_EBATCH, "no input is given; use --input 'GLOB' or --input-list");
+    if (!fault)
+        fault = memory_file ("inputs", text, bytes, &self->fd, self->path, error);
+    free (text);
+    return fault;
+}

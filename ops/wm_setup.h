@@ -1,0 +1,64 @@
+/* wm_setup.h - from what people type to what the programs take.
+
+   Makes the folders of a campaign, imports the model into it, reads the specification, writes the
+   pins, expands the inputs. Owns nothing of a running campaign: the broker is its only writer; what
+   is made here (folders, models/<sha256>.wmm) is made again by anyone with the same bytes.
+   Texts that a program reads once (pins, list of inputs) travel as memory files that the program
+   inherits: a second command on the same campaign cannot overwrite them.  */
+#ifndef WM_SETUP_H
+#define WM_SETUP_H
+
+#include "ops/wm_option.h"
+#include "schema/wm_fault.h"
+#include "schema/wm_pins.h"
+
+#include <limits.h>
+
+typedef struct {
+    char output[PATH_MAX];    /* absolute */
+    char campaign[PATH_MAX];  /* absolute */
+    char wmm[PATH_MAX];       /* the imported model in the campaign */
+    char why[480];            /* which engine the model gets, and why */
+    char spec_name[PATH_MAX]; /* as people call it */
+    wm_pins_t pins;
+    int pins_fd;        /* holds the pins' text; inherited */
+    char pins_path[32]; /* its name for a program that inherited it */
+} wm_setup_t;
+
+typedef struct {
+    int fd;        /* one path a line; inherited */
+    char path[32]; /* its name for a program that inherited it */
+    size_t n_file;
+    char first[PATH_MAX];
+} wm_inputs_t;
+
+/* Reads --model --output --campaign --spec --precision --batch-hits of `args`, makes folders,
+   imports. WM_EBATCH: the model or the specification is bad; WM_EHOST: files, or a place that
+   cannot hold a campaign.  */
+wm_fault_t wm_setup (wm_setup_t *self, const wm_args_t *args, wm_error_t *error);
+
+/* Expands every --input, every argument that is no option, and --input-list. WM_EBATCH names a
+   pattern that matches nothing.  */
+wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t *error);
+
+/* OUTPUT/.wiremill, or --campaign; not made. */
+wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
+                              wm_error_t *error);
+
+/* Path of a program that lies beside this one.  */
+wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *error);
+
+/* Replaces this process by a program beside this one; argv[0] is its name. Returns the exit code if
+   it cannot.  */
+int wm_setup_exec (const char *name, char *const argv[]);
+
+/* Name of the network file system that holds `path`, NULL if it is a local one or unknown.  */
+const char *wm_setup_network (const char *path);
+
+/* The exit code that a fault becomes; prints "wiremill VERB: text".  */
+int wm_setup_complain (const char *verb, const wm_error_t *error);
+
+/* mkdir -p. */
+wm_fault_t wm_setup_folder (const char *path, wm_error_t *error);
+
+#endif

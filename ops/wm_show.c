@@ -1,0 +1,104 @@
+/* wm_show.c - see wm_show.h. */
+
+#include "ops/wm_show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PLAIN_EVERY_MS 30000
+#define DRAW_EVERY_MS 250
+
+const char *wm_show_count (int64_t n, char text[32])
+{
+    char digits[24];
+    const int length = snprintf (digits, sizeof digits, "%lld", (long long) n);
+    char *out = text;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0 && digits[i - 1] != '-')
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = 0;
+    return text;
+}
+
+const char *wm_show_short (double n, char text[32])
+{
+    if (n < 10000)
+        snprintf (text, 32, "%.0f", n);
+    else if (n < 1e6)
+        snprintf (text, 32, "%.1fk", n / 1e3);
+    else
+        snprintf (text, 32, "%.1fM", n / 1e6);
+    return text;
+}
+
+const char *wm_show_bytes (double bytes, char text[32])
+{
+    if (bytes < 1e4)
+        snprintf (text, 32, "%.0f B", bytes);
+    else if (bytes < 1e5)
+        snprintf (text, 32, "%.1f kB", bytes / 1e3);
+    else if (bytes < 1e9)
+        snprintf (text, 32, "%.2f MB", bytes / 1e6);
+    else
+        snprintf (text, 32, "%.2f GB", bytes / 1e9);
+    return text;
+}
+
+const char *wm_show_time (double seconds, char text[32])
+{
+    const long s = (long) seconds;
+    if (seconds < 60)
+        snprintf (text, 32, "%.1f s", seconds);
+    else if (s < 3600)
+        snprintf (text, 32, "%02ld:%02ld", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf (text, 32, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf (text, 32, "%ldd %02ld:%02ld", s / 86400, s / 3600 % 24, s / 60 % 60);
+    return text;
+}
+
+const char *wm_show_bar (double share, int width, char text[64])
+{
+    if (width > 60)
+        width = 60;
+    const int full = share >= 1 ? width : share <= 0 ? 0 : (int) (share * width);
+    text[0] = '[';
+    memset (text + 1, '#', (size_t) full);
+    memset (text + 1 + full, '-', (size_t) (width - full));
+    text[width + 1] = ']';
+    text[width + 2] = 0;
+    return text;
+}
+
+void wm_progress_init (wm_progress_t *self, int quiet)
+{
+    const char *term = getenv ("TERM");
+    *self = (wm_progress_t){ .quiet = quiet };
+    self->terminal = isatty (STDERR_FILENO) && term && strcmp (term, "dumb") != 0;
+    self->last_ms = INT64_MIN / 2;
+}
+
+void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
+{
+    if (self->quiet || now_ms - self->last_ms < (self->terminal ? DRAW_EVERY_MS : PLAIN_EVERY_MS))
+        return;
+    self->last_ms = now_ms;
+    if (self->terminal) {
+        fprintf (stderr, "\r\033[K%s", line);
+        self->drawn = 1;
+    } else
+        fprintf (stderr, "%s\n", line);
+    fflush (stderr);
+}
+
+void wm_progress_clear (wm_progress_t *self)
+{
+    if (self->drawn)
+        fputs ("\r\033[K", stderr);
+    self->drawn = 0;
+}

@@ -1,0 +1,30 @@
+/* wm_show.h - numbers and progress for people.
+
+   Words and progress go to stderr, results to stdout. On a terminal progress is one line that is
+   redrawn; elsewhere a plain line every 30 s. NO_COLOR and TERM=dumb are respected.  */
+#ifndef WM_SHOW_H
+#define WM_SHOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each writes into `text` and returns it. */
+const char *wm_show_count (int64_t n, char text[32]);             /* 96,540 */
+const char *wm_show_short (double n, char text[32]);              /* 18.1k */
+const char *wm_show_bytes (double bytes, char text[32]);          /* 0.25 MB */
+const char *wm_show_time (double seconds, char text[32]);         /* 12.3 s, 04:12, 3d 04:12 */
+const char *wm_show_bar (double share, int width, char text[64]); /* [####----] */
+
+typedef struct {
+    int quiet, terminal;
+    int64_t last_ms; /* when something was shown */
+    int drawn;       /* a line stands on the terminal */
+} wm_progress_t;
+
+void wm_progress_init (wm_progress_t *self, int quiet);
+/* Shows `line` if it is time to.  */
+void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms);
+/* Clears the drawn line, before anything else is printed.  */
+void wm_progress_clear (wm_progress_t *self);
+
+#endif
