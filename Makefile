@@ -16,7 +16,7 @@ OPENVINO         ?= build/openvino-$(OPENVINO_VERSION)
 
 
 PKG       = $(shell pkg-config $(1) $(2) 2>/dev/null)
-MSGPACK  := $(if $(shell pkg-config --exists msgpack-c && echo y),msgpack-c,msgpack)
+MSGPACK  := $(if $(shell pkg-config --exists msgpack-c 2>/dev/null && echo y),msgpack-c,msgpack)
 
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN),-O3)
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wvla -Werror
@@ -122,8 +122,87 @@ $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
 
-.PHONY: unit
+# Oracles for the golden tests; nothing of wiremill itself needs Python.
+VENV := build/venv
+$(VENV)/.made: tests/requirements.txt
+	@echo "  VENV  $(VENV)"
+	$(Q)rm -rf $(VENV) && python3 -m venv $(VENV) && $(VENV)/bin/python -m pip -q install -r $< && touch $@
+
+.PHONY: unit golden e2e fault check
 unit: $(UNIT) all ## build and run the unit tests (T=prefix picks some)
 	@set -e; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT)); do echo "== $$t"; WM_BUILD=$(B) $$t; done
+golden: all $(VENV)/.made ## patches and scores against NumPy and ONNX Runtime
+	@WM_BUILD=$(B) prove --timer -v tests/golden
+e2e: all ## whole campaigns, killed and resumed, refused and split by hand
+	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
+fault: all ## 40 random kills over one campaign (KILLS=n)
+	@WM_BUILD=$(B) prove --timer -v tests/fault
+check: all $(UNIT) $(VENV)/.made
+	@$(MAKE) --no-print-directory unit
+	@WM_BUILD=$(B) prove --timer -v tests/e2e tests/golden
+
+# ---- what people type --------------------------------------------------------------------------
+# deps first, in a make of its own: what pkg-config says is read when a Makefile is parsed.
+JOBS     ?= $(shell nproc)
+AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
+PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
+            libhdf5-dev libzstd-dev libxxhash-dev libsodium-dev libprotobuf-c-dev \
+            protobuf-c-compiler libonnx-dev libcyaml-dev libjansson-dev libcmocka-dev \
+            python3-pip python3-venv unzip perl ca-certificates
+.PHONY: deps run demo test lint format san tsan bench install clean help
+deps: ## install the Debian packages that are missing (as root, or by sudo without a password)
+	@missing=; for p in $(PACKAGES); do \
+	    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing+=" $$p"; done; \
+	[ -n "$$missing" ] || exit 0; \
+	line="apt-get update -q && apt-get install -qy --no-install-recommends$$missing"; \
+	if [ "$$(id -u)" = 0 ]; then echo "  APT  $$missing"; sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null; \
+	elif sudo -n true 2>/dev/null; then echo "  APT  $$missing"; sudo -n sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null; \
+	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi
+
+run: deps ## install what is missing, build, make events and a model, score them
+	@$(AGAIN) all
+	@$(AGAIN) demo
+
+# The demonstration starts fresh each time: only its events and its model are kept.
+DEMO := build/demo
+$(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
+	@mkdir -p $(@D); echo "  SYNTH $@"
+	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --output $@
+$(DEMO)/model.onnx: | $(B)/bin/wiremill
+	@mkdir -p $(@D); echo "  MODEL $@"
+	$(Q)$(B)/bin/wiremill model new emtrkmichel --seed 1 --output $@
+demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5 $(DEMO)/model.onnx
+	@rm -rf $(DEMO)/out
+	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out --workers 2
+	@echo; echo "engines: exact-sparse CPU and reference$(if $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); GPU: not built yet"
+
+test: deps ## everything: unit, end to end, golden, with all set-up
+	@$(AGAIN) check
+	@echo "make test: all passed (build $(B)); make lint, san, tsan, fault look further"
+
+lint: ## the house rules a machine can check
+	@tests/lint.sh
+format: ## clang-format on all of ours
+	$(Q)clang-format -i $(wildcard $(foreach r,$(ROOMS) kernels/bench tests/unit,$(r)/*.[ch]))
+# Sanitizers build beside the release and run the unit tests and one whole campaign.
+san: ## address and undefined-behaviour sanitizers
+	@$(AGAIN) SAN=address,undefined B=build/address-undefined sanitized
+tsan: ## thread sanitizer
+	@$(AGAIN) SAN=thread B=build/thread sanitized
+.PHONY: sanitized
+sanitized: all $(UNIT)
+	@$(MAKE) --no-print-directory unit
+	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
+
+PREFIX ?= /usr/local
+install: all ## programs to $(PREFIX)/bin, the general engine to $(PREFIX)/lib
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
+	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install $(B)/lib/wm_openvino.so $(DESTDIR)$(PREFIX)/lib
+clean: ## remove what was built (not what was fetched)
+	rm -rf build/release build/address-undefined build/thread $(DEMO)
+help: ## this list
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@echo "  variables: B=folder V=1 SAN=... T=prefix JOBS=n OPENVINO=dir PREFIX=dir"
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
