@@ -493,16 +493,16 @@ __attribute__((format(printf, 2, 3))) static void put (page_t *page, const char 
         page->bytes = page->bytes_max - 1;
 }
 
-/* The shortest decimal that reads back as the same double.  */
+/* The shortest text that reads back as the same double: 30, not 3e+01.  */
 static void put_double (page_t *page, double number)
 {
-    char text[32];
+    char text[32], shortest[32] = "";
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
-        if (strtod(text, NULL) == number)
-            break;
+        snprintf (text, sizeof text, "%.*g", digits, number);
+        if (strtod (text, NULL) == number && (!*shortest || strlen (text) < strlen (shortest)))
+            memcpy (shortest, text, sizeof text);
     }
-    put(page, "%s", text);
+    put (page, "%s", shortest);
 }
 
 static void put_value (page_t *page, const wm_spec_t *self, const spec_key_t *key)
