@@ -45,22 +45,22 @@ typedef struct {
    simulator can stand in its place. All as in POSIX (-1 and errno) unless said. `path` is absolute
    or relative to the working directory, as DIR was given.  */
 typedef struct {
-    void *context;                                       /* first argument of each */
-    int (*make_folder)(void *context, const char *path); /* EEXIST is success */
-    int (*list)(void *context, const char *path,         /* names, in any order */
-                void (*each)(void *argument, const char *name), void *argument);
-    int (*create)(void *context, const char *path); /* O_CREAT O_EXCL O_RDWR: fd */
-    int (*open)(void *context, const char *path);   /* O_RDWR: fd */
-    int (*close)(void *context, int fd);
-    int64_t (*size)(void *context, int fd);
-    int (*allocate)(void *context, int fd, int64_t offset, int64_t bytes); /* posix_fallocate, but
-                                                                    -1 and errno */
-    ssize_t (*read)(void *context, int fd, void *buffer, size_t bytes, int64_t offset);
-    ssize_t (*write)(void *context, int fd, const void *buffer, size_t bytes, int64_t offset);
-    int (*sync)(void *context, int fd);   /* fdatasync */
-    int (*forget)(void *context, int fd); /* drops clean cached pages: reads come from the disk */
-    int (*sync_folder)(void *context, const char *path); /* fsync of a folder */
-    int (*remove)(void *context, const char *path);
+    void *context;                                        /* first argument of each */
+    int (*make_folder) (void *context, const char *path); /* EEXIST is success */
+    int (*list) (void *context, const char *path,         /* names, in any order */
+                 void (*each) (void *argument, const char *name), void *argument);
+    int (*create) (void *context, const char *path); /* O_CREAT O_EXCL O_RDWR: fd */
+    int (*open) (void *context, const char *path);   /* O_RDWR: fd */
+    int (*close) (void *context, int fd);
+    int64_t (*size) (void *context, int fd);
+    int (*allocate) (void *context, int fd, int64_t offset, int64_t bytes); /* posix_fallocate, but
+                                                                     -1 and errno */
+    ssize_t (*read) (void *context, int fd, void *buffer, size_t bytes, int64_t offset);
+    ssize_t (*write) (void *context, int fd, const void *buffer, size_t bytes, int64_t offset);
+    int (*sync) (void *context, int fd);   /* fdatasync */
+    int (*forget) (void *context, int fd); /* drops clean cached pages: reads come from the disk */
+    int (*sync_folder) (void *context, const char *path); /* fsync of a folder */
+    int (*remove) (void *context, const char *path);
 } wm_storage_ops_t;
 
 extern const wm_storage_ops_t wm_storage_posix;
@@ -91,8 +91,8 @@ typedef struct {
    returned. (0, 0): everything. Damage is skipped to the next valid record and counted, never a
    failure; WM_EHOST where a segment cannot be read at all (text names it). Only before
    wm_journal_start.  */
-typedef wm_fault_t(wm_journal_each_fn)(void *argument, const wm_record_t *record,
-                                       const wm_place_t *place, wm_error_t *error);
+typedef wm_fault_t (wm_journal_each_fn) (void *argument, const wm_record_t *record,
+                                         const wm_place_t *place, wm_error_t *error);
 wm_fault_t wm_journal_replay (wm_journal_t *self, uint64_t epoch, uint64_t sequence,
                               wm_journal_each_fn *each, void *argument, wm_journal_found_t *found,
                               wm_error_t *error);

@@ -90,9 +90,9 @@ typedef struct {
 /* Called in this order: campaign (if there is one), inputs by id, batches of inputs that are not
    written, by key. Any may be NULL.  */
 typedef struct {
-    void (*campaign)(void *argument, const wm_ledger_campaign_t *campaign);
-    void (*input)(void *argument, const wm_ledger_input_t *input);
-    void (*batch)(void *argument, const wm_ledger_batch_t *batch);
+    void (*campaign) (void *argument, const wm_ledger_campaign_t *campaign);
+    void (*input) (void *argument, const wm_ledger_input_t *input);
+    void (*batch) (void *argument, const wm_ledger_batch_t *batch);
 } wm_ledger_load_t;
 
 /* Reads everything committed. Each returned batch is held in `journal` (wm_journal_hold); one whose

@@ -82,8 +82,9 @@ typedef struct {
     const uint8_t *payload;
 } wm_record_t;
 
-static_assert(offsetof(wm_record_t, text) == WM_RECORD_HEAD_BYTES, "the head is what lies on disk");
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-endian");
+static_assert (offsetof (wm_record_t, text) == WM_RECORD_HEAD_BYTES,
+               "the head is what lies on disk");
+static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-endian");
 
 /* "CAMPAIGN", "INPUT", ...; "?" for a type that does not exist.  */
 const char *wm_record_name (uint32_t type);
