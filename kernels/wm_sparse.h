@@ -1,0 +1,248 @@
+/* wm_sparse.h - the inside of the exact-sparse CPU engine. Private to kernels/ (and its tests).
+
+   The engine in one formula. For a patch, with c the output of the last convolution where its
+   window holds only the zero level Z:
+
+       y = b + sum over all positions of W_pos^T act (conv)
+         = [b + W^T c] + sum over ACTIVE positions of W_pos^T (act (conv) - c)
+
+   A position is active if a pixel of its window (through all convolutions) is not bitwise Z. The
+   bracket is computed once, in double. What is stored of an active position is v = act (conv) - r
+   with r = 0 under ReLU, so that the filters it switched off are zeros to be skipped, and r = c
+   else; the difference, W_pos^T (r - c), is one row a position, also computed once.
+
+   Words: an IMAGE holds many patches as windows (a plane, or a batch of dense patches stacked); a
+   CELL is a place of the image that some hit's patch begins at; a position is LIVE if it is active
+   and in some cell's patch; a SLOT keeps the values of one live position. A BLOCK is the cells one
+   thread carries through all positions together; a ROOT is a dense layer on the convolution.
+
+   Bits: per cell and row of positions one partial sum in fp32, positions and filters ascending,
+   then the rows added in order. Nothing in that order knows of blocks, threads or batches.
+
+   Files: wm_sparse.c the engine and its jobs, wm_sparse_map.c which positions are live,
+   wm_sparse_block.c a block of cells, wm_sparse_tail.c the layers behind the roots,
+   wm_sparse_pool.c threads, wm_sparse_kernel.h the loops, compiled once per instruction set.  */
+#ifndef WM_SPARSE_H
+#define WM_SPARSE_H
+
+#include "kernels/wm_device.h"
+#include "kernels/wm_image.h"
+
+#include <stdbool.h>
+
+#define WM_SPARSE_POSITIONS 4 /* positions that one call of a convolution kernel takes */
+#define WM_SPARSE_AHEAD 4 /* list entries a kernel prefetches ahead; lists are padded by as many   \
+                           */
+
+/* ---- memory that only grows ------------------------------------------------------------------ */
+
+typedef struct {
+    void *data;
+    size_t bytes;
+} wm_sparse_buffer_t;
+
+/* Makes room for count * each bytes, 64-byte aligned, huge pages where it pays; contents are lost
+   when it grows. Adds 1 to *allocations then. false without memory.  */
+bool wm_sparse_reserve (wm_sparse_buffer_t *self, size_t count, size_t each, uint64_t *allocations);
+void wm_sparse_release (wm_sparse_buffer_t *self);
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+typedef struct wm_sparse_pool_t wm_sparse_pool_t;
+typedef void (wm_sparse_task_fn) (void *arg, uint32_t task, uint32_t thread);
+
+/* `threads` counts the caller, who works as thread 0. NULL if they cannot be started.  */
+wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads);
+void wm_sparse_pool_destroy (wm_sparse_pool_t **self_p);
+
+/* Runs tasks 0 .. n_task-1, each once, in any order on any thread; returns when all are done.  */
+void wm_sparse_pool_run (wm_sparse_pool_t *self, wm_sparse_task_fn *task_fn, void *arg,
+                         uint32_t n_task);
+
+/* ---- what kernels read ----------------------------------------------------------------------- */
+
+/* A convolution. A window is n_span runs of `span` values that lie side by side.  */
+typedef struct {
+    uint32_t kh, kw, c_in, c_out, c_pad; /* c_pad: c_out rounded up to 16 */
+    uint32_t n_span, span;
+    wm_act_t act;
+    float *weight;    /* (n_span * span, c_pad) */
+    float *bias;      /* (c_pad) */
+    float *constant;  /* (c_pad): the output where the window is inactive */
+    float *reference; /* (c_pad): what is subtracted from the output before it is stored */
+} wm_sparse_conv_t;
+
+/* A dense layer on the flattened convolution.  */
+typedef struct {
+    uint32_t n_out, n_pad; /* n_pad: n_out rounded up to 16 */
+    uint32_t offset;       /* of its outputs in a cell's accumulators */
+    uint32_t dense;        /* index in the net */
+    const float *weight;   /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
+    float *base;           /* (n_position, n_pad): W_pos^T (r - c); NULL if that is 0 */
+    float *inactive;       /* (n_pad): b + W^T c */
+    void *packed;          /* the weights as a 16-bit kernel wants them, or NULL */
+} wm_sparse_root_t;
+
+/* The stored values of the last convolution.  */
+typedef struct {
+    const char *value;    /* (n_slot, stride_bytes) */
+    const uint64_t *mask; /* (n_slot, n_mask): which filters are not 0 */
+    size_t stride_bytes;
+    uint32_t n_mask;
+} wm_sparse_values_t;
+
+/* One instruction set and precision.  */
+typedef struct {
+    const char *isa, *precision;
+    uint32_t value_bytes; /* of a stored value */
+
+    /* act (convolution) - reference at WM_SPARSE_POSITIONS positions; span (position, n_span).  */
+    void (*conv) (const wm_sparse_conv_t *conv, const float *const *span,
+                  float *out /* (position, c_pad) */);
+    /* Stores one position's values and the mask of those that are not 0.  */
+    void (*store) (const float *value, uint32_t c_out, uint32_t c_pad, void *slot, uint64_t *mask);
+    /* The cells h < n (a multiple of 16) with `bit` set in mask[h]: h and slot[h], which moves on
+       by one. Returns their number; the lists have room for 16 more.  */
+    uint32_t (*list) (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
+                      uint32_t *list_cell, uint32_t *list_slot);
+    /* row[cell] += W_pos^T v[slot] (+ base) over a list of n, padded by WM_SPARSE_AHEAD entries. */
+    void (*dense) (const wm_sparse_root_t *root, uint32_t position, uint32_t c_out,
+                   const wm_sparse_values_t *values, const uint32_t *list_cell,
+                   const uint32_t *list_slot, uint32_t n, float *row, size_t row_stride);
+    /* total += row, row = 0.  */
+    void (*fold) (float *total, float *row, size_t n);
+    /* 16-bit kernels: the weights in their own layout; NULL: root->weight is used.  */
+    size_t (*packed_bytes) (const wm_sparse_root_t *root, uint32_t n_position, uint32_t c_out);
+    void (*pack) (wm_sparse_root_t *root, uint32_t n_position, uint32_t c_out);
+} wm_sparse_kernel_t;
+
+extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512;
+
+/* The kernels this machine can run, best first, for a precision ("fp32"); NULL-terminated.  */
+const wm_sparse_kernel_t *const *wm_sparse_kernels (const char *precision);
+
+/* ---- live positions -------------------------------------------------------------------------- */
+
+/* A bit per position, row after row; a row has spare bits behind, so that 64 can be read anywhere.
+ */
+typedef struct {
+    uint32_t n_row, n_col, n_word;
+    uint64_t *bit;  /* (n_row, n_word) */
+    uint32_t *rank; /* (n_row, n_word): bits set before this word, in all rows */
+    uint32_t count;
+    wm_sparse_buffer_t bits, ranks;
+} wm_sparse_map_t;
+
+static inline uint64_t wm_sparse_map_bits (const wm_sparse_map_t *self, uint32_t row, uint32_t col)
+{
+    const uint64_t *word = self->bit + (size_t) row * self->n_word + col / 64;
+    return col % 64 ? word[0] >> col % 64 | word[1] << (64 - col % 64) : word[0];
+}
+
+static inline uint32_t wm_sparse_map_rank (const wm_sparse_map_t *self, uint32_t row, uint32_t col)
+{
+    size_t word = (size_t) row * self->n_word + col / 64;
+    uint64_t before = self->bit[word] & ((UINT64_C (1) << col % 64) - 1);
+    return self->rank[word] + (uint32_t) __builtin_popcountll (before);
+}
+
+/* ---- the engine ------------------------------------------------------------------------------ */
+
+typedef struct {
+    uint32_t row, col; /* of the image */
+    uint32_t n_hit;    /* hits that share it */
+    uint32_t work;     /* its live positions */
+} wm_sparse_cell_t;
+
+/* A worker's own memory.  */
+typedef struct {
+    float *row, *total; /* (cells_max, stride) */
+    uint64_t *mask;     /* (cells_max) */
+    uint32_t *slot, *list_cell, *list_slot;
+    float *value;       /* (WM_SPARSE_POSITIONS, largest c_pad) */
+    const float **span; /* (WM_SPARSE_POSITIONS, largest n_span) */
+    float *tail;        /* (sum of the dense layers' n_pad) */
+    wm_sparse_buffer_t memory;
+} wm_sparse_thread_t;
+
+/* A dense layer behind the roots, and every layer's place in the tail's memory.  */
+typedef struct {
+    uint32_t n_in, n_out, n_pad, offset;
+    int32_t parent, output;
+    wm_act_t act;
+    float *weight, *bias; /* (n_in, n_pad), (n_pad); NULL for a root */
+} wm_sparse_layer_t;
+
+typedef struct {
+    uint64_t pairs;     /* live (cell, position) pairs */
+    uint64_t positions; /* convolved */
+    uint64_t cells;
+    uint64_t allocations; /* of working memory; stands still after warm-up */
+} wm_sparse_stats_t;
+
+typedef struct {
+    wm_net_t net;
+    wm_spec_t spec;
+    bool has_spec;
+    float zero;
+    uint32_t n_output, threads;
+    const wm_sparse_kernel_t *kernel;
+    wm_sparse_pool_t *pool;
+    wm_plane_t *plane;
+
+    wm_sparse_conv_t conv[WM_MODEL_CONVS_MAX];
+    wm_sparse_root_t root[WM_MODEL_DENSES_MAX];
+    wm_sparse_layer_t layer[WM_MODEL_DENSES_MAX];
+    uint32_t n_root, stride, tail_floats; /* stride: accumulators of a cell */
+    uint32_t pos_rows, pos_cols;          /* positions of a patch */
+    uint32_t cells_max;                   /* of a block */
+    wm_sparse_thread_t *thread;
+
+    /* The job at hand.  */
+    const float *image; /* (n_row, n_col, net.channel) */
+    uint32_t n_row, n_col;
+    wm_sparse_cell_t *cell;
+    uint32_t n_cell, group_first, group_cells; /* the cells worked on together */
+    wm_sparse_map_t active[WM_MODEL_CONVS_MAX + 1], live[WM_MODEL_CONVS_MAX + 1]; /* 0: the image */
+    float *mid[WM_MODEL_CONVS_MAX + 1]; /* outputs of the convolutions before the last */
+    wm_sparse_values_t values;
+    uint64_t *order;        /* cells of the group along a curve: the low halves */
+    uint32_t *block_first;  /* (n_block + 1), into order */
+    uint32_t n_block, step; /* step: the layer a phase works on */
+    float *cell_score;      /* (n_cell, n_output) */
+    uint32_t *hit_cell;     /* (n_hit): UINT32_MAX if the hit is not of this job */
+    wm_sparse_buffer_t cells, orders, orders2, blocks, scores, hits, patches, masks, slots,
+        mids[WM_MODEL_CONVS_MAX + 1];
+    _Atomic uint64_t *progress;
+    wm_sparse_stats_t stats;
+} wm_sparse_t;
+
+/* Opens the engine on a net (lent). `kernel`: NULL for the best one.  */
+wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
+                            const wm_sparse_kernel_t *kernel, wm_error_t *error);
+void wm_sparse_destroy (wm_sparse_t **self_p);
+wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, uint8_t *status,
+                            float *scores, _Atomic uint64_t *progress, wm_error_t *error);
+wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self);
+
+/* Multiply-adds that the roots executed for the last group of cells, zeros skipped; walks them all,
+   for benches.  */
+uint64_t wm_sparse_last_madds (const wm_sparse_t *self);
+
+/* wm_sparse_map.c: scan finds the active positions of an image; convolve stores the values of those
+   that are live for the cells from group_first on, and sets group_cells to as many as the memory
+   for slots allows.  */
+wm_fault_t wm_sparse_scan (wm_sparse_t *self, wm_error_t *error);
+wm_fault_t wm_sparse_convolve (wm_sparse_t *self, wm_error_t *error);
+
+/* wm_sparse_block.c: the group's scores, to cell_score.  */
+wm_fault_t wm_sparse_blocks (wm_sparse_t *self, wm_error_t *error);
+
+/* wm_sparse_tail.c */
+wm_fault_t wm_sparse_tail_new (wm_sparse_t *self, wm_error_t *error);
+void wm_sparse_tail_destroy (wm_sparse_t *self);
+void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory, float *scores);
+void wm_sparse_activate (wm_act_t act, float *value, uint32_t n);
+double wm_sparse_activated (wm_act_t act, double value);
+
+#endif

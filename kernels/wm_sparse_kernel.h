@@ -1,0 +1,240 @@
+/* wm_sparse_kernel.h - the loops of the exact-sparse engine, compiled once per instruction set.
+
+   A file that includes this defines first
+     NAME         the suffix of the table: wm_sparse_kernel_NAME, and its name as text
+     LANES, vec   a vector of LANES floats
+     CONV_VECS    accumulator vectors a position in `conv` (WM_SPARSE_POSITIONS * this + 2
+   registers) V_LOAD V_STORE (64-byte aligned) V_SET1 (from memory) V_ADD V_SUB V_FMA (a, b, c) = a
+   b + c V_RELU       keeps NaN V_NONZERO    bit l set where lane l is not 0 (NaN is not)
+
+   The heart is dense_tile. Two ways were tried for the roots:
+     v1  6 cells x 64 outputs in registers, all filters: FMA-bound, 14 k hits/s a core (Zen 4).
+     v2  1 cell x 128 outputs, only filters whose value is not 0: a load an FMA, which these cores
+         just sustain, and half the FMAs. This is v2. W_pos (48 x 128) stays in L1 for all cells. */
+#include "kernels/wm_sparse.h"
+
+#define INLINE static inline __attribute__ ((always_inline))
+
+/* ---- convolution ----------------------------------------------------------------------------- */
+
+INLINE void conv_tile (const wm_sparse_conv_t *conv, const float *const *span, uint32_t first,
+                       float *out, const int n_vec)
+{
+    vec sum[WM_SPARSE_POSITIONS][CONV_VECS];
+    const float *weight = conv->weight + first;
+    const uint32_t n_span = conv->n_span, n = conv->span, c_pad = conv->c_pad;
+#pragma GCC unroll 4
+    for (int p = 0; p < WM_SPARSE_POSITIONS; p++)
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vec; v++)
+            sum[p][v] = V_LOAD (conv->bias + first + v * LANES);
+    for (uint32_t s = 0; s < n_span; s++) {
+        const float *x0 = span[s], *x1 = span[n_span + s], *x2 = span[2 * n_span + s],
+                    *x3 = span[3 * n_span + s];
+        for (uint32_t i = 0; i < n; i++, weight += c_pad) {
+            vec x[WM_SPARSE_POSITIONS] = { V_SET1 (x0 + i), V_SET1 (x1 + i), V_SET1 (x2 + i),
+                                           V_SET1 (x3 + i) };
+#pragma GCC unroll 4
+            for (int v = 0; v < n_vec; v++) {
+                vec w = V_LOAD (weight + v * LANES);
+#pragma GCC unroll 4
+                for (int p = 0; p < WM_SPARSE_POSITIONS; p++)
+                    sum[p][v] = V_FMA (x[p], w, sum[p][v]);
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < WM_SPARSE_POSITIONS; p++)
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vec; v++)
+            V_STORE (out + (size_t) p * c_pad + first + v * LANES, sum[p][v]);
+}
+
+INLINE void finish (const wm_sparse_conv_t *conv, float *out)
+{
+    for (uint32_t p = 0; p < WM_SPARSE_POSITIONS; p++, out += conv->c_pad) {
+        if (conv->act != WM_ACT_RELU && conv->act != WM_ACT_NONE)
+            wm_sparse_activate (conv->act, out, conv->c_pad);
+        for (uint32_t k = 0; k < conv->c_pad; k += LANES) {
+            vec v = V_LOAD (out + k);
+            if (conv->act == WM_ACT_RELU)
+                v = V_RELU (v);
+            V_STORE (out + k, V_SUB (v, V_LOAD (conv->reference + k)));
+        }
+    }
+}
+
+static void kernel_conv (const wm_sparse_conv_t *conv, const float *const *span, float *out)
+{
+    uint32_t left = conv->c_pad / LANES;
+    for (uint32_t first = 0; left > 0;) {
+        uint32_t n_vec = left < CONV_VECS ? left : CONV_VECS;
+        switch (n_vec) {
+#if CONV_VECS > 3
+        case 4:
+            conv_tile (conv, span, first, out, 4);
+            break;
+#endif
+#if CONV_VECS > 2
+        case 3:
+            conv_tile (conv, span, first, out, 3);
+            break;
+#endif
+        case 2:
+            conv_tile (conv, span, first, out, 2);
+            break;
+        default:
+            conv_tile (conv, span, first, out, 1);
+        }
+        first += n_vec * LANES;
+        left -= n_vec;
+    }
+    finish (conv, out);
+}
+
+static void kernel_store (const float *value, uint32_t c_out, uint32_t c_pad, void *slot,
+                          uint64_t *mask)
+{
+    for (uint32_t m = 0; m < (c_out + 63) / 64; m++)
+        mask[m] = 0;
+    for (uint32_t k = 0; k < c_pad; k += LANES) {
+        vec v = V_LOAD (value + k);
+        V_STORE ((float *) slot + k, v);
+        mask[k / 64] |= (uint64_t) V_NONZERO (v) << k % 64;
+    }
+    if (c_out % 64)
+        mask[c_out / 64] &= (UINT64_C (1) << c_out % 64) - 1;
+}
+
+/* ---- roots ----------------------------------------------------------------------------------- */
+
+INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mask,
+                        const float *weight, size_t n_pad, const float *base, float *row,
+                        const int n_vec)
+{
+    vec sum[8];
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vec; v++) {
+        sum[v] = V_LOAD (row + v * LANES);
+        if (base)
+            sum[v] = V_ADD (sum[v], V_LOAD (base + v * LANES));
+    }
+    for (uint32_t m = 0; m < n_mask; m++, value += 64, weight += 64 * n_pad)
+        for (uint64_t bits = mask[m]; bits; bits &= bits - 1) {
+            size_t k = (size_t) __builtin_ctzll (bits);
+            const float *w = weight + k * n_pad;
+            vec x = V_SET1 (value + k);
+#pragma GCC unroll 8
+            for (int v = 0; v < n_vec; v++)
+                sum[v] = V_FMA (x, V_LOAD (w + v * LANES), sum[v]);
+        }
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vec; v++)
+        V_STORE (row + v * LANES, sum[v]);
+}
+
+typedef struct {
+    const wm_sparse_values_t *values;
+    const uint32_t *cell, *slot;
+    uint32_t n;
+    const float *weight, *base;
+    float *row;
+    size_t n_pad, row_stride;
+} dense_t;
+
+INLINE void dense_list (const dense_t *d, const int n_vec)
+{
+    const wm_sparse_values_t *values = d->values;
+    for (uint32_t g = 0; g < d->n; g++) {
+        const char *next = values->value + d->slot[g + WM_SPARSE_AHEAD] * values->stride_bytes;
+        const float *next_row = d->row + d->cell[g + WM_SPARSE_AHEAD] * d->row_stride;
+        for (size_t b = 0; b < values->stride_bytes; b += 64)
+            __builtin_prefetch (next + b);
+        __builtin_prefetch (values->mask + (size_t) d->slot[g + WM_SPARSE_AHEAD] * values->n_mask);
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vec * LANES; v += 16)
+            __builtin_prefetch (next_row + v, 1);
+        dense_tile ((const float *) (values->value + d->slot[g] * values->stride_bytes),
+                    values->mask + (size_t) d->slot[g] * values->n_mask, values->n_mask, d->weight,
+                    d->n_pad, d->base, d->row + d->cell[g] * d->row_stride, n_vec);
+    }
+}
+
+static void kernel_dense (const wm_sparse_root_t *root, uint32_t position, uint32_t c_out,
+                          const wm_sparse_values_t *values, const uint32_t *list_cell,
+                          const uint32_t *list_slot, uint32_t n, float *row, size_t row_stride)
+{
+    dense_t d = {
+        .values = values,
+        .cell = list_cell,
+        .slot = list_slot,
+        .n = n,
+        .weight = root->weight + (size_t) position * c_out * root->n_pad,
+        .base = root->base ? root->base + (size_t) position * root->n_pad : NULL,
+        .row = row + root->offset,
+        .n_pad = root->n_pad,
+        .row_stride = row_stride,
+    };
+    for (uint32_t left = root->n_pad / LANES; left > 0;) {
+        uint32_t n_vec = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        switch (n_vec) {
+        case 8:
+            dense_list (&d, 8);
+            break;
+        case 4:
+            dense_list (&d, 4);
+            break;
+        case 2:
+            dense_list (&d, 2);
+            break;
+        default:
+            dense_list (&d, 1);
+        }
+        d.weight += n_vec * LANES;
+        d.row += n_vec * LANES;
+        if (d.base)
+            d.base += n_vec * LANES;
+        left -= n_vec;
+    }
+}
+
+static void kernel_fold (float *total, float *row, size_t n)
+{
+    const float zero = 0;
+    for (size_t i = 0; i < n; i += LANES) {
+        V_STORE (total + i, V_ADD (V_LOAD (total + i), V_LOAD (row + i)));
+        V_STORE (row + i, V_SET1 (&zero));
+    }
+}
+
+#ifndef KERNEL_LIST
+static uint32_t kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
+                             uint32_t *list_cell, uint32_t *list_slot)
+{
+    uint32_t count = 0;
+    for (uint32_t h = 0; h < n; h++) {
+        uint32_t on = (uint32_t) (mask[h] >> bit) & 1;
+        list_cell[count] = h;
+        list_slot[count] = slot[h];
+        count += on;
+        slot[h] += on;
+    }
+    return count;
+}
+#endif
+
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF (name)
+#define JOIN_OF(a, b) a##b
+#define JOIN(a, b) JOIN_OF (a, b)
+
+const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = {
+    .isa = TEXT (NAME),
+    .precision = "fp32",
+    .value_bytes = sizeof (float),
+    .conv = kernel_conv,
+    .store = kernel_store,
+    .list = kernel_list,
+    .dense = kernel_dense,
+    .fold = kernel_fold,
+};
