@@ -149,7 +149,7 @@ static int resolve_tcp (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_
     snprintf (name, sizeof name, "%.*s", (int) (bracketed ? length - 2 : length), host + bracketed);
     snprintf (service, sizeof service, "%ld", port + (long) self->role - WM_ROLE_WORKER);
 
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
     int rc = getaddrinfo (name, service, &hints, &found);
     if (rc) {
         wm_fault (error, WM_EAGAIN, "host %s is not known now: %s", name, gai_strerror (rc));
@@ -389,13 +389,13 @@ static int sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
     if (until < now)
         until = now;
     zmq_pollitem_t items[3] = {
-        {.socket = zsock_resolve (self->socket), .events = ZMQ_POLLIN},
-        {.socket = zsock_resolve (self->monitor), .events = ZMQ_POLLIN},
+        { .socket = zsock_resolve (self->socket), .events = ZMQ_POLLIN },
+        { .socket = zsock_resolve (self->monitor), .events = ZMQ_POLLIN },
     };
     int count = 2;
     if (self->extra && self->state == OPEN)
         items[count++] =
-            (zmq_pollitem_t){.socket = zsock_resolve (self->extra), .events = ZMQ_POLLIN};
+            (zmq_pollitem_t){ .socket = zsock_resolve (self->extra), .events = ZMQ_POLLIN };
     self->looked_ms = until;
     int rc = zmq_poll (items, count, until - now);
     now = wm_now_ms ();

@@ -150,8 +150,9 @@ uint32_t wm_book_hello (const wm_book_t *self, wm_hello_held_t list[WM_CREDIT_MA
         if (task->state == WM_TASK_FREE)
             continue;
         wm_hello_held_t *line = &list[count++];
-        *line = (wm_hello_held_t){
-            .key = task->key, .n_hit = task->n_hit, .unacked = task->state == WM_TASK_RETURNED};
+        *line = (wm_hello_held_t){ .key = task->key,
+                                   .n_hit = task->n_hit,
+                                   .unacked = task->state == WM_TASK_RETURNED };
         memcpy (line->digest, task->digest, sizeof line->digest);
     }
     return count;

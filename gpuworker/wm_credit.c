@@ -7,7 +7,7 @@ static const double weight =
 
 void wm_credit_init (wm_credit_t *self)
 {
-    *self = (wm_credit_t){.window = 2};
+    *self = (wm_credit_t){ .window = 2 };
 }
 
 void wm_credit_session (wm_credit_t *self)

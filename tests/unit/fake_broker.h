@@ -106,8 +106,8 @@ static inline void fake_thread (zsock_t *pipe, void *argument)
     assert (bound);
     zsock_signal (pipe, 0);
     for (;;) {
-        zmq_pollitem_t items[] = {{.socket = zsock_resolve (self->router), .events = ZMQ_POLLIN},
-                                  {.socket = zsock_resolve (pipe), .events = ZMQ_POLLIN}};
+        zmq_pollitem_t items[] = { { .socket = zsock_resolve (self->router), .events = ZMQ_POLLIN },
+                                   { .socket = zsock_resolve (pipe), .events = ZMQ_POLLIN } };
         int rc = zmq_poll (items, 2, 5);
         if (rc > 0 && items[1].revents)
             break;

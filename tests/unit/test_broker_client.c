@@ -145,9 +145,10 @@ static void refuses_endpoints (void **state)
     (void) state;
     static const char *const bad[] = {
         "",          "nonsense",      "tcp://",      "tcp://host", "tcp://:5555",
-        "tcp://h:0", "tcp://h:65534", "tcp://h:12x", "ipc://",     "inproc://x"};
+        "tcp://h:0", "tcp://h:65534", "tcp://h:12x", "ipc://",     "inproc://x"
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        wm_error_t error = {0};
+        wm_error_t error = { 0 };
         wm_client_t *client = wm_client_new (bad[i], WM_ROLE_PRODUCER, "test:1", NULL, NULL);
         assert_int_equal (wm_client_open (client, NULL, 0, 1000, &error), WM_EPEER);
         assert_int_not_equal (error.text[0], 0);
@@ -159,10 +160,10 @@ static void no_broker (void **state)
 {
     (void) state;
     /* Nobody listens: known at once, not after the time allowed. localhost has two addresses.  */
-    static const char *const absent[] = {"tcp://127.0.0.1:9", "tcp://localhost:9",
-                                         "ipc://wm-no-such-folder/b"};
+    static const char *const absent[] = { "tcp://127.0.0.1:9", "tcp://localhost:9",
+                                          "ipc://wm-no-such-folder/b" };
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        wm_error_t error = {0};
+        wm_error_t error = { 0 };
         wm_client_t *client = wm_client_new (absent[i], WM_ROLE_WORKER, "test:1", NULL, NULL);
         int64_t start = wm_now_ms ();
         assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_EAGAIN);
@@ -182,7 +183,7 @@ static void refusals (void **state)
     fake_start (broker);
     wm_client_t *client = client_for (broker, NULL);
     for (code = WM_REASON_DONE; code <= WM_REASON_FAILED; code++) {
-        wm_error_t error = {0};
+        wm_error_t error = { 0 };
         int passes = code == WM_REASON_BUSY || code == WM_REASON_STOPPING;
         assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error),
                           passes ? WM_EAGAIN : WM_EPEER);
@@ -321,7 +322,7 @@ static void wrong_welcomes (void **state)
     fake_start (broker);
     wm_client_t *client = client_for (broker, NULL);
     for (what = 0; what < 4; what++) {
-        wm_error_t error = {0};
+        wm_error_t error = { 0 };
         assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_EPEER);
         assert_false (wm_client_is_open (client));
     }
@@ -350,7 +351,7 @@ static void extra_is_heard (void **state)
     zstr_send (outside, "one");
     assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_EXTRA);
     assert_int_equal (wm_client_wait (client, 0), WM_CLIENT_EXTRA); /* until it is read */
-    zstr_free (&(char *){zstr_recv (inside)});
+    zstr_free (&(char *){ zstr_recv (inside) });
     assert_int_equal (wm_client_wait (client, 1), WM_CLIENT_TIMEOUT);
     /* A busy broker does not starve it.  */
     ask (client, 1);
