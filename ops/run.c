@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,7 +323,8 @@ static int work (run_t *self)
 /* Fills in how many workers with how many threads.  */
 static void choose_workers (run_t *self, char threads[16])
 {
-    const long cores = sysconf (_SC_NPROCESSORS_ONLN);
+    cpu_set_t set;
+    const long cores = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
     long n = wm_args_number (self->args, "workers");
     if (!n)
         n = cores > 1 ? 2 : 1;

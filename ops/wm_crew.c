@@ -160,9 +160,12 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t *error)
 {
+    char cache[PATH_MAX + 8];
+    snprintf (cache, sizeof cache, "%s/models", self->setup->campaign);
     const char *const argv[] = { "wiremill-worker", "--broker",   self->endpoint,
                                  "--engine",        self->engine, "--threads",
-                                 self->threads,     "--parent",   NULL };
+                                 self->threads,     "--cache",    cache,
+                                 "--parent",        NULL };
     return wm_child_start (worker, argv[0], argv, error);
 }
 

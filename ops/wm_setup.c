@@ -206,7 +206,9 @@ static int ends_with (const char *text, const char *end)
     return n >= m && strcmp (text + n - m, end) == 0;
 }
 
-/* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins.  */
+/* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins. A
+   second name, the hash of the .wmm itself, makes the folder a cache that workers of this machine
+   find their model in.  */
 static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
@@ -244,7 +246,13 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
     wm_model_destroy (&model);
-    return wm_file_sha256 (self->wmm, self->pins.wmm, error);
+    fault = wm_file_sha256 (self->wmm, self->pins.wmm, error);
+    char alias[PATH_MAX + 72];
+    snprintf (alias, sizeof alias, "%s/%s.wmm", folder, self->pins.wmm);
+    if (!fault && link (self->wmm, alias) && errno != EEXIST)
+        fprintf (stderr, "wiremill: %s cannot be linked (%s); workers fetch the model instead\n",
+                 alias, strerror (errno));
+    return fault;
 }
 
 /* ---- the specification ----------------------------------------------------------------------- */

@@ -1,0 +1,60 @@
+#!/bin/bash
+# refuse.t - what a campaign refuses, by name, with the right exit code, losing nothing.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+make_model 1 && make_model 2 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
+    make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --quiet)
+
+refused () # code, pattern, command...
+{
+    local code=$1 pattern=$2
+    shift 2
+    exits "$code" keep "$@" && says "$pattern"
+}
+ok "an unknown verb names the nearest" refused 2 "did you mean status" "$bin/wiremill" statsu
+ok "an unknown option names the nearest" refused 2 "did you mean --model" "${run[@]}" --modle x
+ok "a number out of range" refused 2 "whole number from 1" "${run[@]}" --workers 0
+ok "a verb that is not built yet" refused 2 "not built yet" "$bin/wiremill" report
+ok "no such input" refused 5 "no file matches" "${run[@]}" --input "$work/none-*.h5"
+ok "no such model" refused 5 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
+    --output "$work/o" --input "$made/one.h5"
+head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
+ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
+    --output "$work/o" --input "$made/one.h5"
+ok "no such preset" refused 5 "protodune-2021" "${run[@]}" --spec protodune-2012 --input "$made/one.h5"
+printf 'patch_wires: 48\n' >"$work/spec.yaml"
+ok "an unknown key of a specification names the nearest" refused 5 "patch_wire" "${run[@]}" \
+    --spec "$work/spec.yaml" --input "$made/one.h5"
+ok "no broker at that endpoint" refused 4 "" "$bin/wiremill" status --broker "ipc://$work/nobody"
+ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$work"
+
+head -c 20000 "$made/two.h5" >"$work/short.h5"
+truncated () { refused 3 "short.h5" "${run[@]}" --input "$made/one.h5" --input "$work/short.h5"; }
+ok "a truncated file is held by name, the rest is done" truncated
+ok "the rest is there" test -s "$work/out/one.scores.h5"
+ok "and it is still held the next time" truncated
+
+mkdir -p "$work/foreign"
+echo "mine" >"$work/foreign/one.scores.h5"
+foreign () { exits 5 keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/foreign" --quiet \
+    --input "$made/one.h5" || exits 3 cat /dev/null || grep -q "one.scores.h5" "$work/said"; }
+ok "a file that is not ours is in the way" foreign
+ok "and it is left alone" grep -q mine "$work/foreign/one.scores.h5"
+
+ok "another model for this campaign" refused 5 "model" "$bin/wiremill" run \
+    --model "$made/model-2.wmm" --output "$work/out" --quiet --input "$made/one.h5"
+ok "another specification for this campaign" refused 5 "spec|patch|view|table" "${run[@]}" \
+    --spec dunefd-44x48 --input "$made/one.h5"
+ok "another size of batches for this campaign" refused 5 "batch" "${run[@]}" --batch-hits 100 --input "$made/one.h5"
+
+"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "ipc://$work/b" 2>/dev/null &
+broker=$!
+until_true 10 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json"
+second () { WM_TIME_SCALE=10 refused 75 "$broker" "${run[@]}" --input "$made/one.h5"; }
+ok "a second broker on the campaign names the holder" second
+kill $broker && wait $broker
+ok "and the campaign goes on afterwards" exits 0 "${run[@]}" --input "$made/one.h5"
+ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/wiremill" broker \
+    --model "$made/model-1.wmm" --output "$work/open" --listen tcp://0.0.0.0:5999
+done_testing

@@ -1,0 +1,57 @@
+#!/bin/bash
+# resume.t - kill -9 of every process in turn, Ctrl-C, and the output of an undisturbed run.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+make_model 1 && make_events big --events 1 --seed 7 --hits 60000 --tpcs 1 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/big.h5" --batch-hits 256)
+"${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
+
+# Starts a campaign in $out and waits until some hits are scored; its pid is in $pid.
+start ()
+{
+    out=$work/$1
+    "${run[@]}" --output "$out" >"$work/$1.words" 2>&1 &
+    pid=$!
+    until_true 30 some_done
+}
+some_done ()
+{
+    "$bin/wiremill" status --campaign "$out/.wiremill" --json | grep -Eq '"returned": [1-9]'
+}
+same () { cmp "$out/big.scores.h5" "$work/whole/big.scores.h5"; }
+
+for victim in worker broker; do
+    start $victim
+    killed () { kill -9 "$(child $pid wiremill-$victim)" && wait $pid && same; }
+    ok "a $victim is killed: run starts another, the output is the same" killed
+    ok "and it says so" grep -q "$victim.*signal 9" "$work/$victim.words"
+done
+
+start producer
+killed () { kill -9 "$(child $pid wiremill-producer)"; wait $pid; [ $? = 75 ]; }
+ok "a producer is killed: run stops with 75" killed
+ok "and prints the command that resumes" grep -q -- "--output $out" "$work/producer.words"
+resumed () { "${run[@]}" --output "$out" && same; }
+ok "which makes the same output" resumed
+
+start run
+children=$(cat /proc/$pid/task/$pid/children)
+killed ()
+{
+    kill -9 $pid
+    wait $pid
+    gone () { local p; for p in $children; do ! kill -0 "$p" || return 1; done; }
+    until_true 10 gone
+}
+ok "run itself is killed: its children go" killed
+ok "the same command makes the same output" resumed
+
+start ctrlc
+stopped () { kill -INT $pid; wait $pid; [ $? = 75 ]; }
+ok "Ctrl-C drains with 75" stopped
+ok "and prints the command that resumes" grep -q -- "--output $out" "$work/ctrlc.words"
+ok "which makes the same output" resumed
+nothing () { keep "${run[@]}" --output "$out" && says "nothing was left"; }
+ok "and then there is nothing left to do" nothing
+done_testing

@@ -1,0 +1,43 @@
+#!/bin/bash
+# run.t - a whole campaign on one machine, the same command again, what it says.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --quiet)
+
+first () { keep "${run[@]}" --input "$made/two.h5" && says 'events +2$' && says 'hits/s' && says 'sent per event'; }
+ok "a campaign runs and says what came of it" first
+ok "its output is there" test -s "$work/out/two.scores.h5"
+cp "$work/out/two.scores.h5" "$work/first.h5"
+
+again () { keep "${run[@]}" --input "$made/two.h5" && says 'nothing was left to do'; }
+ok "the same command again has nothing to do" again
+ok "and leaves the output as it is" cmp "$work/out/two.scores.h5" "$work/first.h5"
+
+finished () { keep "$bin/wiremill" status "$work/out" && says 'broker not running' && says '100.0%'; }
+ok "status without a broker" finished
+json () { keep "$bin/wiremill" status --campaign "$work/out/.wiremill" --json && says '"schema": "wiremill-status-1"'; }
+ok "status as JSON" json
+[ -z "$WM_QUICK" ] || done_testing
+
+mkdir -p "$work/a" "$work/b"
+make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no events"
+cp "$made/one.h5" "$work/a/one.h5"
+cp "$made/two.h5" "$work/b/one.h5"
+printf '%s\n' "$work/a/one.h5" "$work/b/one.h5" "$work/a/one.h5" >"$work/list"
+added () { keep "${run[@]}" --input-list "$work/list" && says 'files +3 written'; }
+ok "new inputs are added to the campaign, one given twice counts once" added
+both () { test "$(ls "$work"/out/one*.scores.h5 | wc -l)" = 2; }
+ok "equal stems get different names" both
+
+long=$work/$(printf 'a%.0s' {1..90})
+deep () { "${run[@]}" --campaign "$long" --output "$work/deep" --input "$made/one.h5"; }
+ok "a campaign whose path is too long for a socket" deep
+summary () { keep "${run[@]}" --json --input "$made/two.h5" && says '"schema": "wiremill-run-1"' && says '"exit": 0'; }
+ok "the summary as JSON" summary
+
+lost () { rm "$work/out/two.scores.h5" && "${run[@]}" --input "$made/two.h5" && cmp "$work/out/two.scores.h5" "$work/first.h5"; }
+ok "an output that is lost is made again, the same" lost
+doctor () { keep "$bin/wiremill" doctor "$work" && says '^ok +programs' && says '^ok +gpu|^warn +gpu'; }
+ok "doctor finds this machine fit" doctor
+done_testing

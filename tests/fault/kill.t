@@ -1,0 +1,39 @@
+#!/bin/bash
+# kill.t - KILLS (40) random SIGKILLs over one campaign; the output of an undisturbed run.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+kills=${KILLS:-40} RANDOM=${SEED:-1}
+echo "# KILLS=$kills SEED=${SEED:-1}"
+make_model 1 && make_events large --events 4 --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/large.h5" --batch-hits 512)
+"${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
+
+killed=0 starts=0 finished=1
+while :; do
+    "${run[@]}" --output "$work/out" >>"$work/run.words" 2>&1 &
+    pid=$! starts=$((starts + 1))
+    while kill -0 $pid 2>/dev/null; do
+        sleep 0.$((RANDOM % 9 + 1))
+        [ $killed -lt "$kills" ] || continue
+        case $((RANDOM % 8)) in
+        0) victim=$pid ;;
+        1 | 2) victim=$(child $pid wiremill-producer) ;;
+        3 | 4) victim=$(child $pid wiremill-broker) ;;
+        *) victim=$(child $pid wiremill-worker) ;;
+        esac
+        [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))
+    done
+    wait $pid
+    code=$?
+    [ $code = 0 ] && [ $killed -ge "$kills" ] && break
+    # Done before all kills are spent: begin anew, the kills go on.
+    [ $code = 0 ] && rm -rf "$work/out" && finished=$((finished + 1))
+    [ $starts -lt 200 ] || break
+done
+echo "# $killed kills over $starts starts of $finished campaigns"
+ok "the campaign ends by itself" test $code = 0
+ok "the output is that of an undisturbed run" cmp "$work/out/large.scores.h5" "$work/whole/large.scores.h5"
+clean () { ! grep -E 'assert|Assertion|corrupt' "$work/run.words" "$work"/out/.wiremill/log/*.log; }
+ok "nobody speaks of an assertion or of damage" clean
+done_testing

@@ -1,0 +1,94 @@
+#!/bin/bash
+# helper.sh - TAP in bash: what every shell test begins with (`. tests/helper.sh` after cd to the root).
+# shellcheck shell=bash
+bin=$PWD/${WM_BUILD:-build/release}/bin
+work=$(mktemp -d)
+export LC_ALL=C NO_COLOR=1
+tests=0 failures=0
+
+# Whatever a test started in the background is ended by its own id, then its files go.
+finish ()
+{
+    local pid
+    for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done
+    wait 2>/dev/null
+    rm -rf "$work"
+}
+trap finish EXIT
+
+ok () # description, command...: passes if the command succeeds; its words follow a failure
+{
+    local what=$1
+    shift
+    tests=$((tests + 1))
+    if "$@" >"$work/words" 2>&1; then
+        echo "ok $tests - $what"
+    else
+        echo "not ok $tests - $what"
+        echo "# exit $? of: $*"
+        tail -n 40 "$work/words" | sed 's/^/# /'
+        failures=$((failures + 1))
+    fi
+}
+exits () # code, command...: true if the command exits with this code
+{
+    local wanted=$1 code
+    shift
+    "$@"
+    code=$?
+    [ $code = "$wanted" ] || { echo "exit $code, wanted $wanted"; return 1; }
+}
+says () # pattern: true if the last words of exits/ok hold it (grep -E)
+{
+    grep -Eq -- "$1" "$work/said" || { echo "not said: $1; but:"; cat "$work/said"; return 1; }
+}
+keep () # command...: as it is, its words also kept for `says`
+{
+    "$@" >"$work/said" 2>&1
+    local code=$?
+    cat "$work/said"
+    return $code
+}
+done_testing ()
+{
+    echo "1..$tests"
+    exit $((failures > 0))
+}
+until_true () # seconds, command...: true as soon as the command is
+{
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -lt $end ] || { echo "not within its time: $*"; return 1; }
+        sleep 0.05
+    done
+}
+
+# A model and events, made once a build and kept: they are the same bytes each time.
+made=$PWD/${WM_BUILD:-build/release}/made
+make_model () # seed: $made/model-seed.wmm
+{
+    [ -e "$made/model-$1.wmm" ] && return
+    mkdir -p "$made" &&
+        "$bin/wiremill" model new emtrkmichel --seed "$1" -o "$made/model-$1.onnx" >&2 &&
+        "$bin/wiremill" import "$made/model-$1.onnx" -o "$made/model-$1.wmm" >&2
+}
+make_events () # name, synth options...: $made/name.h5
+{
+    local name=$1
+    shift
+    [ -e "$made/$name.h5" ] && return
+    mkdir -p "$made" && "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 &&
+        mv "$made/$name.part" "$made/$name.h5"
+}
+bail () { echo "Bail out! $*"; exit 1; }
+
+# The process of a campaign: broker, producer or worker, by the parent that started it.
+child () # parent pid, program
+{
+    local pid
+    for pid in $(cat /proc/"$1"/task/"$1"/children 2>/dev/null); do
+        [ "$(readlink /proc/"$pid"/exe)" = "$bin/$2" ] && echo "$pid" && return
+    done
+    return 1
+}
