@@ -92,7 +92,7 @@ $(B)/gen/onnx/onnx.pb-c.c: $(ONNX_PROTO)
 $(B)/obj/kernels/onnx.pb-c.o: $(B)/gen/onnx/onnx.pb-c.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) -std=c11 -g $(OPT) -fPIC -w -c $< -o $@
-$(B)/obj/kernels/wm_onnx.o $(B)/obj/kernels/wm_import.o $(B)/obj/kernels/wm_onnx_write.o: | $(B)/gen/onnx/onnx.pb-c.c
+$(call objects,kernels): | $(B)/gen/onnx/onnx.pb-c.c
 $(call library,kernels): $(B)/obj/kernels/onnx.pb-c.o
 
 # The general engine: OpenVINO's wheel unpacked, linked by a shared object that is opened at run time.

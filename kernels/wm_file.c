@@ -14,37 +14,37 @@
 
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
-    return wm_fault(error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
-                    "%s: cannot %s: %s", path, verb, strerror(errno));
+    return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
+                     "%s: cannot %s: %s", path, verb, strerror (errno));
 }
 
 wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **bytes, size_t *size,
                         wm_error_t *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open (path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return cannot(error, "open", path);
+        return cannot (error, "open", path);
     struct stat stat;
     wm_fault_t fault = WM_OK;
     void *map = MAP_FAILED;
-    if (fstat(fd, &stat))
-        fault = cannot(error, "stat", path);
-    else if (!S_ISREG(stat.st_mode))
-        fault = wm_fault(error, WM_EBATCH, "%s: not a regular file", path);
+    if (fstat (fd, &stat))
+        fault = cannot (error, "stat", path);
+    else if (!S_ISREG (stat.st_mode))
+        fault = wm_fault (error, WM_EBATCH, "%s: not a regular file", path);
     else if (stat.st_size == 0)
-        fault = wm_fault(error, WM_EBATCH, "%s: empty file", path);
-    else if ((uintmax_t)stat.st_size > bytes_max)
-        fault = wm_fault(error, WM_EBATCH, "%s: %jd bytes, more than the limit of %zu", path,
-                         (intmax_t)stat.st_size, bytes_max);
+        fault = wm_fault (error, WM_EBATCH, "%s: empty file", path);
+    else if ((uintmax_t) stat.st_size > bytes_max)
+        fault = wm_fault (error, WM_EBATCH, "%s: %jd bytes, more than the limit of %zu", path,
+                          (intmax_t) stat.st_size, bytes_max);
     else {
-        map = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        map = mmap (NULL, (size_t) stat.st_size, PROT_READ, MAP_SHARED, fd, 0);
         if (map == MAP_FAILED)
-            fault = cannot(error, "map", path);
+            fault = cannot (error, "map", path);
     }
-    close(fd);
+    close (fd);
     if (!fault) {
         *bytes = map;
-        *size = (size_t)stat.st_size;
+        *size = (size_t) stat.st_size;
     }
     return fault;
 }
@@ -53,13 +53,13 @@ wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
 {
     const uint8_t *bytes;
     size_t size;
-    wm_fault_t fault = wm_file_map(path, SIZE_MAX, &bytes, &size, error);
+    wm_fault_t fault = wm_file_map (path, SIZE_MAX, &bytes, &size, error);
     if (fault)
         return fault;
     uint8_t digest[crypto_hash_sha256_BYTES];
-    crypto_hash_sha256(digest, bytes, size);
-    sodium_bin2hex(hex, 65, digest, sizeof digest);
-    munmap((void *)bytes, size);
+    crypto_hash_sha256 (digest, bytes, size);
+    sodium_bin2hex (hex, 65, digest, sizeof digest);
+    munmap ((void *) bytes, size);
     return WM_OK;
 }
 
@@ -68,13 +68,13 @@ static int write_all (int fd, const wm_part_t *part)
     const uint8_t *at = part->bytes;
     size_t left = part->size;
     while (left) {
-        ssize_t n = write(fd, at, left);
+        ssize_t n = write (fd, at, left);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return -1;
         at += n;
-        left -= (size_t)n;
+        left -= (size_t) n;
     }
     return 0;
 }
@@ -83,31 +83,31 @@ static int write_all (int fd, const wm_part_t *part)
 static int sync_folder (const char *path)
 {
     char copy[PATH_MAX];
-    snprintf(copy, sizeof copy, "%s", path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf (copy, sizeof copy, "%s", path);
+    int fd = open (dirname (copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    int rc = fsync(fd);
-    close(fd);
+    int rc = fsync (fd);
+    close (fd);
     return rc;
 }
 
 wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part, wm_error_t *error)
 {
     char temporary[PATH_MAX];
-    int length = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (length < 0 || length >= (int)sizeof temporary)
-        return wm_fault(error, WM_EHOST, "%s: the name is too long", path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int length = snprintf (temporary, sizeof temporary, "%s.%ld.tmp", path, (long) getpid ());
+    if (length < 0 || length >= (int) sizeof temporary)
+        return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
+    int fd = open (temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
-        return cannot(error, "write", path);
+        return cannot (error, "write", path);
     int rc = 0;
     for (size_t i = 0; i < n_part && !rc; i++)
-        rc = write_all(fd, &part[i]);
-    rc = rc || fsync(fd) || rename(temporary, path) || sync_folder(path) ? -1 : 0;
-    wm_fault_t fault = rc ? cannot(error, "write", path) : WM_OK;
-    close(fd);
+        rc = write_all (fd, &part[i]);
+    rc = rc || fsync (fd) || rename (temporary, path) || sync_folder (path) ? -1 : 0;
+    wm_fault_t fault = rc ? cannot (error, "write", path) : WM_OK;
+    close (fd);
     if (fault)
-        unlink(temporary);
+        unlink (temporary);
     return fault;
 }

@@ -57,10 +57,10 @@ typedef struct {
     dense_t dense[WM_MODEL_DENSES_MAX];
 } header_t;
 
-static_assert(sizeof(wm_port_t) == 160, "part of the file");
-static_assert(sizeof(conv_t) == 40 && sizeof(dense_t) == 40, "part of the file");
-static_assert(sizeof(header_t) == 7392, "part of the file");
-#define DIGEST_FROM (offsetof(header_t, digest) + 16)
+static_assert (sizeof (wm_port_t) == 160, "part of the file");
+static_assert (sizeof (conv_t) == 40 && sizeof (dense_t) == 40, "part of the file");
+static_assert (sizeof (header_t) == 7392, "part of the file");
+#define DIGEST_FROM (offsetof (header_t, digest) + 16)
 
 struct wm_model_t {
     const header_t *header; /* the mapping */
@@ -79,9 +79,10 @@ typedef const char *broken_t;
 static int array_fits (const header_t *self, uint64_t offset, uint64_t a, uint64_t b)
 {
     uint64_t bytes, end;
-    return offset % ALIGN == 0 && offset >= sizeof *self && !__builtin_mul_overflow(a, b, &bytes) &&
-           !__builtin_mul_overflow(bytes, sizeof(float), &bytes) &&
-           !__builtin_add_overflow(offset, bytes, &end) && end <= self->file_bytes;
+    return offset % ALIGN == 0 && offset >= sizeof *self &&
+           !__builtin_mul_overflow (a, b, &bytes) &&
+           !__builtin_mul_overflow (bytes, sizeof (float), &bytes) &&
+           !__builtin_add_overflow (offset, bytes, &end) && end <= self->file_bytes;
 }
 
 static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_max,
@@ -91,11 +92,11 @@ static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_
         return "number of inputs or outputs";
     uint64_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (!memchr(port[i].name, 0, sizeof port[i].name) || port[i].n_dim > WM_MODEL_DIMS_MAX)
+        if (!memchr (port[i].name, 0, sizeof port[i].name) || port[i].n_dim > WM_MODEL_DIMS_MAX)
             return "an input's or output's name or rank";
         uint64_t values = 1;
         for (uint32_t d = 0; d < port[i].n_dim; d++)
-            if (!port[i].dim[d] || __builtin_mul_overflow(values, port[i].dim[d], &values))
+            if (!port[i].dim[d] || __builtin_mul_overflow (values, port[i].dim[d], &values))
                 return "an input's or output's shape";
         if (values != port[i].n_value)
             return "an input's or output's shape";
@@ -103,7 +104,7 @@ static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_
         if (sum > values_max)
             return "more values a patch than the limit";
     }
-    *total = (uint32_t)sum;
+    *total = (uint32_t) sum;
     return NULL;
 }
 
@@ -112,7 +113,7 @@ static broken_t check_convs (const header_t *self, uint64_t *flat)
     if (self->n_conv < 1 || self->n_conv > WM_MODEL_CONVS_MAX)
         return "number of convolutions";
     if (!self->height || !self->width || !self->channel || self->n_input != 1 ||
-        (uint64_t)self->height * self->width > UINT32_MAX / self->channel ||
+        (uint64_t) self->height * self->width > UINT32_MAX / self->channel ||
         self->height * self->width * self->channel != self->input[0].n_value)
         return "shape of the patch";
     uint32_t h = self->height, w = self->width, c = self->channel;
@@ -125,13 +126,13 @@ static broken_t check_convs (const header_t *self, uint64_t *flat)
         h -= k->kh - 1;
         w -= k->kw - 1;
         c = k->c_out;
-        if ((uint64_t)h * w > LAYER_VALUES_MAX / c)
+        if ((uint64_t) h * w > LAYER_VALUES_MAX / c)
             return "a convolution larger than the limit";
-        if (!array_fits(self, k->weight, (uint64_t)k->kh * k->kw, (uint64_t)k->c_in * c) ||
-            !array_fits(self, k->bias, 1, c))
+        if (!array_fits (self, k->weight, (uint64_t) k->kh * k->kw, (uint64_t) k->c_in * c) ||
+            !array_fits (self, k->bias, 1, c))
             return "weights of a convolution outside the file";
     }
-    *flat = (uint64_t)h * w * c;
+    *flat = (uint64_t) h * w * c;
     return NULL;
 }
 
@@ -139,24 +140,24 @@ static broken_t check_denses (const header_t *self, uint64_t flat, uint32_t n_ou
 {
     if (self->n_dense < 1 || self->n_dense > WM_MODEL_DENSES_MAX)
         return "number of dense layers";
-    uint8_t filled[WM_OUTPUTS_MAX] = {0};
+    uint8_t filled[WM_OUTPUTS_MAX] = { 0 };
     uint32_t n_filled = 0;
     for (uint32_t i = 0; i < self->n_dense; i++) {
         const dense_t *k = &self->dense[i];
-        if (k->parent < -1 || k->parent >= (int64_t)i)
+        if (k->parent < -1 || k->parent >= (int64_t) i)
             return "parent of a dense layer";
         if (k->n_in != (k->parent < 0 ? flat : self->dense[k->parent].n_out) || !k->n_out ||
             k->n_out > LAYER_VALUES_MAX)
             return "shape of a dense layer";
         if (k->act > WM_ACT_SOFTMAX)
             return "activation of a dense layer";
-        if (!array_fits(self, k->weight, k->n_in, k->n_out) ||
-            !array_fits(self, k->bias, 1, k->n_out))
+        if (!array_fits (self, k->weight, k->n_in, k->n_out) ||
+            !array_fits (self, k->bias, 1, k->n_out))
             return "weights of a dense layer outside the file";
-        if (k->output < -1 || (k->output >= 0 && (uint64_t)k->output + k->n_out > n_output))
+        if (k->output < -1 || (k->output >= 0 && (uint64_t) k->output + k->n_out > n_output))
             return "columns of a dense layer";
         for (uint32_t o = 0; k->output >= 0 && o < k->n_out; o++, n_filled++)
-            if (filled[(uint32_t)k->output + o]++)
+            if (filled[(uint32_t) k->output + o]++)
                 return "a score filled twice";
     }
     return n_filled == n_output ? NULL : "a score that no layer fills";
@@ -164,26 +165,26 @@ static broken_t check_denses (const header_t *self, uint64_t flat, uint32_t n_ou
 
 static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_output)
 {
-    broken_t broken = check_ports(self->input, self->n_input, WM_RAW_BYTES_MAX / 4, n_value);
+    broken_t broken = check_ports (self->input, self->n_input, WM_RAW_BYTES_MAX / 4, n_value);
     if (!broken)
-        broken = check_ports(self->output, self->n_output, WM_OUTPUTS_MAX, n_output);
+        broken = check_ports (self->output, self->n_output, WM_OUTPUTS_MAX, n_output);
     if (broken)
         return broken;
-    if (!memchr(self->why, 0, sizeof self->why))
+    if (!memchr (self->why, 0, sizeof self->why))
         return "its reason";
-    if (self->n_known && (!array_fits(self, self->known_inputs, self->n_known, *n_value) ||
-                          !array_fits(self, self->known_scores, self->n_known, *n_output)))
+    if (self->n_known && (!array_fits (self, self->known_inputs, self->n_known, *n_value) ||
+                          !array_fits (self, self->known_scores, self->n_known, *n_output)))
         return "known answers outside the file";
     if (self->kind == WM_MODEL_FAMILY) {
         uint64_t flat;
-        broken = check_convs(self, &flat);
-        return broken ? broken : check_denses(self, flat, *n_output);
+        broken = check_convs (self, &flat);
+        return broken ? broken : check_denses (self, flat, *n_output);
     }
     if (self->kind != WM_MODEL_GENERAL)
         return "kind of model";
     uint64_t end;
     if (!self->original_bytes || self->original < sizeof *self || self->original % ALIGN ||
-        __builtin_add_overflow(self->original, self->original_bytes, &end) ||
+        __builtin_add_overflow (self->original, self->original_bytes, &end) ||
         end > self->file_bytes)
         return "original outside the file";
     return NULL;
@@ -195,88 +196,88 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
 static void point (wm_model_t *self)
 {
     const header_t *h = self->header;
-    const uint8_t *base = (const uint8_t *)h;
+    const uint8_t *base = (const uint8_t *) h;
     wm_net_t *net = &self->net;
-    *net = (wm_net_t){.height = h->height,
-                      .width = h->width,
-                      .channel = h->channel,
-                      .n_conv = h->n_conv,
-                      .n_dense = h->n_dense};
+    *net = (wm_net_t){ .height = h->height,
+                       .width = h->width,
+                       .channel = h->channel,
+                       .n_conv = h->n_conv,
+                       .n_dense = h->n_dense };
     for (uint32_t i = 0; i < h->n_conv; i++) {
         const conv_t *k = &h->conv[i];
-        net->conv[i] = (wm_conv_t){.kh = k->kh,
-                                   .kw = k->kw,
-                                   .c_in = k->c_in,
-                                   .c_out = k->c_out,
-                                   .act = (wm_act_t)k->act,
-                                   .weight = (const float *)(base + k->weight),
-                                   .bias = (const float *)(base + k->bias)};
+        net->conv[i] = (wm_conv_t){ .kh = k->kh,
+                                    .kw = k->kw,
+                                    .c_in = k->c_in,
+                                    .c_out = k->c_out,
+                                    .act = (wm_act_t) k->act,
+                                    .weight = (const float *) (base + k->weight),
+                                    .bias = (const float *) (base + k->bias) };
     }
     for (uint32_t i = 0; i < h->n_dense; i++) {
         const dense_t *k = &h->dense[i];
-        net->dense[i] = (wm_dense_t){.parent = k->parent,
-                                     .n_in = k->n_in,
-                                     .n_out = k->n_out,
-                                     .act = (wm_act_t)k->act,
-                                     .output = k->output,
-                                     .weight = (const float *)(base + k->weight),
-                                     .bias = (const float *)(base + k->bias)};
+        net->dense[i] = (wm_dense_t){ .parent = k->parent,
+                                      .n_in = k->n_in,
+                                      .n_out = k->n_out,
+                                      .act = (wm_act_t) k->act,
+                                      .output = k->output,
+                                      .weight = (const float *) (base + k->weight),
+                                      .bias = (const float *) (base + k->bias) };
     }
 }
 
 static wm_fault_t check_file (wm_model_t *self, const char *path, wm_error_t *error)
 {
     const header_t *h = self->header;
-    if (self->size < DIGEST_FROM || memcmp(h->magic, magic, sizeof magic))
-        return wm_fault(error, WM_EBATCH,
-                        "%s: not a wiremill model (.wmm); make one with "
-                        "'wiremill import model.onnx -o model.wmm'",
-                        path);
+    if (self->size < DIGEST_FROM || memcmp (h->magic, magic, sizeof magic))
+        return wm_fault (error, WM_EBATCH,
+                         "%s: not a wiremill model (.wmm); make one with "
+                         "'wiremill import model.onnx -o model.wmm'",
+                         path);
     if (h->version != VERSION)
-        return wm_fault(error, WM_EBATCH,
-                        "%s: .wmm format %u, this wiremill reads %u; import "
-                        "the model again",
-                        path, h->version, VERSION);
+        return wm_fault (error, WM_EBATCH,
+                         "%s: .wmm format %u, this wiremill reads %u; import "
+                         "the model again",
+                         path, h->version, VERSION);
     if (self->size < sizeof *h || h->file_bytes != self->size)
-        return wm_fault(error, WM_EBATCH,
-                        "%s: truncated or padded: %zu bytes, its header says "
-                        "%llu; import or copy the model again",
-                        path, self->size, (unsigned long long)h->file_bytes);
+        return wm_fault (error, WM_EBATCH,
+                         "%s: truncated or padded: %zu bytes, its header says "
+                         "%llu; import or copy the model again",
+                         path, self->size, (unsigned long long) h->file_bytes);
     XXH128_canonical_t digest;
-    XXH128_canonicalFromHash(
-        &digest, XXH3_128bits((const uint8_t *)h + DIGEST_FROM, self->size - DIGEST_FROM));
-    if (memcmp(h->digest, digest.digest, sizeof h->digest))
-        return wm_fault(error, WM_EBATCH,
-                        "%s: damaged: its bytes do not match its digest; "
-                        "import or copy the model again",
-                        path);
-    broken_t broken = check(h, &self->n_value, &self->n_output);
+    XXH128_canonicalFromHash (
+        &digest, XXH3_128bits ((const uint8_t *) h + DIGEST_FROM, self->size - DIGEST_FROM));
+    if (memcmp (h->digest, digest.digest, sizeof h->digest))
+        return wm_fault (error, WM_EBATCH,
+                         "%s: damaged: its bytes do not match its digest; "
+                         "import or copy the model again",
+                         path);
+    broken_t broken = check (h, &self->n_value, &self->n_output);
     if (broken)
-        return wm_fault(error, WM_EBATCH, "%s: not a sound model: %s", path, broken);
+        return wm_fault (error, WM_EBATCH, "%s: not a sound model: %s", path, broken);
     return WM_OK;
 }
 
 wm_model_t *wm_model_open (const char *path, wm_error_t *error)
 {
-    wm_model_t *self = calloc(1, sizeof *self);
+    wm_model_t *self = calloc (1, sizeof *self);
     if (!self) {
-        wm_fault(error, WM_EHOST, "%s: no memory to open it", path);
+        wm_fault (error, WM_EHOST, "%s: no memory to open it", path);
         return NULL;
     }
     const uint8_t *bytes;
     /* A .wmm is its model and little more: twice the limit leaves room for known answers.  */
-    if (wm_file_map(path, 2 * (size_t)WM_MODEL_BYTES_MAX, &bytes, &self->size, error)) {
-        free(self);
+    if (wm_file_map (path, 2 * (size_t) WM_MODEL_BYTES_MAX, &bytes, &self->size, error)) {
+        free (self);
         return NULL;
     }
-    self->header = (const header_t *)bytes;
-    if (check_file(self, path, error)) {
-        wm_model_destroy(&self);
+    self->header = (const header_t *) bytes;
+    if (check_file (self, path, error)) {
+        wm_model_destroy (&self);
         return NULL;
     }
-    sodium_bin2hex(self->sha256, sizeof self->sha256, self->header->sha256, 32);
+    sodium_bin2hex (self->sha256, sizeof self->sha256, self->header->sha256, 32);
     if (self->header->kind == WM_MODEL_FAMILY)
-        point(self);
+        point (self);
     return self;
 }
 
@@ -284,14 +285,14 @@ void wm_model_destroy (wm_model_t **self_p)
 {
     if (!*self_p)
         return;
-    munmap((void *)(*self_p)->header, (*self_p)->size);
-    free(*self_p);
+    munmap ((void *) (*self_p)->header, (*self_p)->size);
+    free (*self_p);
     *self_p = NULL;
 }
 
 wm_model_kind_t wm_model_kind (const wm_model_t *self)
 {
-    return (wm_model_kind_t)self->header->kind;
+    return (wm_model_kind_t) self->header->kind;
 }
 
 const char *wm_model_sha256 (const wm_model_t *self)
@@ -342,14 +343,14 @@ const wm_net_t *wm_model_net (const wm_model_t *self)
 const void *wm_model_original (const wm_model_t *self, size_t *bytes)
 {
     *bytes = self->header->original_bytes;
-    return *bytes ? (const uint8_t *)self->header + self->header->original : NULL;
+    return *bytes ? (const uint8_t *) self->header + self->header->original : NULL;
 }
 
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores)
 {
-    const uint8_t *base = (const uint8_t *)self->header;
-    *inputs = (const float *)(base + self->header->known_inputs);
-    *scores = (const float *)(base + self->header->known_scores);
+    const uint8_t *base = (const uint8_t *) self->header;
+    *inputs = (const float *) (base + self->header->known_inputs);
+    *scores = (const float *) (base + self->header->known_scores);
     return self->header->n_known;
 }
 
@@ -368,10 +369,10 @@ typedef struct {
 static uint64_t place (layout_t *self, const void *bytes, uint64_t size)
 {
     static const uint8_t zero[ALIGN];
-    size_t gap = (size_t)(-self->offset % ALIGN);
+    size_t gap = (size_t) (-self->offset % ALIGN);
     if (gap)
-        self->part[self->n_part++] = (wm_part_t){zero, gap};
-    self->part[self->n_part++] = (wm_part_t){bytes, (size_t)size};
+        self->part[self->n_part++] = (wm_part_t){ zero, gap };
+    self->part[self->n_part++] = (wm_part_t){ bytes, (size_t) size };
     uint64_t at = self->offset + gap;
     self->offset = at + size;
     return at;
@@ -386,25 +387,25 @@ static void place_net (layout_t *self, header_t *h, const wm_net_t *net)
     h->n_dense = net->n_dense;
     for (uint32_t i = 0; i < net->n_conv; i++) {
         const wm_conv_t *k = &net->conv[i];
-        uint64_t weights = (uint64_t)k->kh * k->kw * k->c_in * k->c_out;
-        h->conv[i] = (conv_t){.kh = k->kh,
-                              .kw = k->kw,
-                              .c_in = k->c_in,
-                              .c_out = k->c_out,
-                              .act = k->act,
-                              .weight = place(self, k->weight, 4 * weights),
-                              .bias = place(self, k->bias, 4 * (uint64_t)k->c_out)};
+        uint64_t weights = (uint64_t) k->kh * k->kw * k->c_in * k->c_out;
+        h->conv[i] = (conv_t){ .kh = k->kh,
+                               .kw = k->kw,
+                               .c_in = k->c_in,
+                               .c_out = k->c_out,
+                               .act = k->act,
+                               .weight = place (self, k->weight, 4 * weights),
+                               .bias = place (self, k->bias, 4 * (uint64_t) k->c_out) };
     }
     for (uint32_t i = 0; i < net->n_dense; i++) {
         const wm_dense_t *k = &net->dense[i];
-        uint64_t weights = (uint64_t)k->n_in * k->n_out;
-        h->dense[i] = (dense_t){.parent = k->parent,
-                                .n_in = k->n_in,
-                                .n_out = k->n_out,
-                                .act = k->act,
-                                .output = k->output,
-                                .weight = place(self, k->weight, 4 * weights),
-                                .bias = place(self, k->bias, 4 * (uint64_t)k->n_out)};
+        uint64_t weights = (uint64_t) k->n_in * k->n_out;
+        h->dense[i] = (dense_t){ .parent = k->parent,
+                                 .n_in = k->n_in,
+                                 .n_out = k->n_out,
+                                 .act = k->act,
+                                 .output = k->output,
+                                 .weight = place (self, k->weight, 4 * weights),
+                                 .bias = place (self, k->bias, 4 * (uint64_t) k->n_out) };
     }
 }
 
@@ -416,50 +417,50 @@ static void place_known (layout_t *self, header_t *h, const wm_model_parts_t *pa
     for (uint32_t i = 0; i < parts->n_output; i++)
         n_output += parts->output[i].n_value;
     h->n_known = parts->n_known;
-    h->known_inputs = place(self, parts->known_inputs, 4 * n_value * parts->n_known);
-    h->known_scores = place(self, parts->known_scores, 4 * n_output * parts->n_known);
+    h->known_inputs = place (self, parts->known_inputs, 4 * n_value * parts->n_known);
+    h->known_scores = place (self, parts->known_scores, 4 * n_output * parts->n_known);
 }
 
 wm_fault_t wm_model_write (const char *path, const wm_model_parts_t *parts, wm_error_t *error)
 {
-    assert(parts->n_input <= WM_MODEL_PORTS_MAX && parts->n_output <= WM_MODEL_PORTS_MAX);
-    header_t h = {.version = VERSION,
-                  .kind = parts->kind,
-                  .n_input = parts->n_input,
-                  .n_output = parts->n_output};
-    memcpy(h.magic, magic, sizeof magic);
-    memcpy(h.sha256, parts->sha256, sizeof h.sha256);
-    snprintf(h.why, sizeof h.why, "%s", parts->why);
-    memcpy(h.input, parts->input, parts->n_input * sizeof *h.input);
-    memcpy(h.output, parts->output, parts->n_output * sizeof *h.output);
+    assert (parts->n_input <= WM_MODEL_PORTS_MAX && parts->n_output <= WM_MODEL_PORTS_MAX);
+    header_t h = { .version = VERSION,
+                   .kind = parts->kind,
+                   .n_input = parts->n_input,
+                   .n_output = parts->n_output };
+    memcpy (h.magic, magic, sizeof magic);
+    memcpy (h.sha256, parts->sha256, sizeof h.sha256);
+    snprintf (h.why, sizeof h.why, "%s", parts->why);
+    memcpy (h.input, parts->input, parts->n_input * sizeof *h.input);
+    memcpy (h.output, parts->output, parts->n_output * sizeof *h.output);
 
-    layout_t layout = {.n_part = 0};
-    place(&layout, &h, sizeof h);
+    layout_t layout = { .n_part = 0 };
+    place (&layout, &h, sizeof h);
     if (parts->net)
-        place_net(&layout, &h, parts->net);
+        place_net (&layout, &h, parts->net);
     if (parts->n_known)
-        place_known(&layout, &h, parts);
+        place_known (&layout, &h, parts);
     if (parts->original_bytes) {
         h.original_bytes = parts->original_bytes;
-        h.original = place(&layout, parts->original, parts->original_bytes);
+        h.original = place (&layout, parts->original, parts->original_bytes);
     }
     h.file_bytes = layout.offset;
 
     uint32_t n_value, n_output;
-    broken_t broken = check(&h, &n_value, &n_output);
+    broken_t broken = check (&h, &n_value, &n_output);
     if (broken)
-        return wm_fault(error, WM_EBATCH, "%s: cannot be written: %s", path, broken);
+        return wm_fault (error, WM_EBATCH, "%s: cannot be written: %s", path, broken);
 
-    XXH3_state_t *state = XXH3_createState();
+    XXH3_state_t *state = XXH3_createState ();
     if (!state)
-        return wm_fault(error, WM_EHOST, "%s: no memory to write it", path);
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, (const uint8_t *)&h + DIGEST_FROM, sizeof h - DIGEST_FROM);
+        return wm_fault (error, WM_EHOST, "%s: no memory to write it", path);
+    XXH3_128bits_reset (state);
+    XXH3_128bits_update (state, (const uint8_t *) &h + DIGEST_FROM, sizeof h - DIGEST_FROM);
     for (size_t i = 1; i < layout.n_part; i++)
-        XXH3_128bits_update(state, layout.part[i].bytes, layout.part[i].size);
+        XXH3_128bits_update (state, layout.part[i].bytes, layout.part[i].size);
     XXH128_canonical_t digest;
-    XXH128_canonicalFromHash(&digest, XXH3_128bits_digest(state));
-    XXH3_freeState(state);
-    memcpy(h.digest, digest.digest, sizeof h.digest);
-    return wm_file_write(path, layout.part, layout.n_part, error);
+    XXH128_canonicalFromHash (&digest, XXH3_128bits_digest (state));
+    XXH3_freeState (state);
+    memcpy (h.digest, digest.digest, sizeof h.digest);
+    return wm_file_write (path, layout.part, layout.n_part, error);
 }

@@ -15,25 +15,25 @@ static const char *text (const char *s)
 
 const char *wm_onnx_op (const Onnx__NodeProto *node)
 {
-    return text(node->op_type);
+    return text (node->op_type);
 }
 
 const char *wm_onnx_node_name (const Onnx__NodeProto *node)
 {
-    return *text(node->name) || !node->n_output ? text(node->name) : node->output[0];
+    return *text (node->name) || !node->n_output ? text (node->name) : node->output[0];
 }
 
 const Onnx__AttributeProto *wm_onnx_attribute (const Onnx__NodeProto *node, const char *name)
 {
     for (size_t i = 0; i < node->n_attribute; i++)
-        if (!strcmp(text(node->attribute[i]->name), name))
+        if (!strcmp (text (node->attribute[i]->name), name))
             return node->attribute[i];
     return NULL;
 }
 
 int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t otherwise)
 {
-    const Onnx__AttributeProto *a = wm_onnx_attribute(node, name);
+    const Onnx__AttributeProto *a = wm_onnx_attribute (node, name);
     return a && a->has_i ? a->i : otherwise;
 }
 
@@ -53,7 +53,7 @@ static int read_varint (const uint8_t **at, const uint8_t *end, uint64_t *value)
     *value = 0;
     for (int shift = 0; shift < 64 && *at < end; shift += 7) {
         uint8_t byte = *(*at)++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
+        *value |= (uint64_t) (byte & 0x7f) << shift;
         if (!(byte & 0x80))
             return 1;
     }
@@ -67,19 +67,19 @@ static int read_field (frame_t *frame, const uint8_t **at, const ProtobufCMessag
 {
     uint64_t key, value = 0;
     *inner = NULL;
-    if (!read_varint(at, frame->end, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX)
+    if (!read_varint (at, frame->end, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX)
         return 0;
     uint64_t size = 0;
     switch (key & 7) {
     case 0:
-        if (!read_varint(at, frame->end, &value))
+        if (!read_varint (at, frame->end, &value))
             return 0;
         break;
     case 1:
         size = 8;
         break;
     case 2:
-        if (!read_varint(at, frame->end, &size))
+        if (!read_varint (at, frame->end, &size))
             return 0;
         break;
     case 5:
@@ -88,17 +88,17 @@ static int read_field (frame_t *frame, const uint8_t **at, const ProtobufCMessag
     default:
         return 0;
     }
-    if (size > (uint64_t)(frame->end - *at))
+    if (size > (uint64_t) (frame->end - *at))
         return 0;
     const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field(frame->type, (unsigned)(key >> 3));
+        protobuf_c_message_descriptor_get_field (frame->type, (unsigned) (key >> 3));
     if (frame->type == &onnx__tensor_proto__descriptor && field) {
-        if (!strcmp(field->name, "name") && (key & 7) == 2) {
+        if (!strcmp (field->name, "name") && (key & 7) == 2) {
             frame->name = *at;
-            frame->name_length = size < 100 ? (size_t)size : 100;
+            frame->name_length = size < 100 ? (size_t) size : 100;
         }
-        if (!strcmp(field->name, "external_data") ||
-            (!strcmp(field->name, "data_location") && value))
+        if (!strcmp (field->name, "external_data") ||
+            (!strcmp (field->name, "data_location") && value))
             frame->external = 1;
     }
     if ((key & 7) == 2 && field && field->type == PROTOBUF_C_TYPE_MESSAGE) {
@@ -112,8 +112,8 @@ static int read_field (frame_t *frame, const uint8_t **at, const ProtobufCMessag
 
 static wm_fault_t scan (const wm_onnx_t *self, wm_error_t *error)
 {
-    frame_t stack[WM_ONNX_DEPTH_MAX] = {
-        {.type = &onnx__model_proto__descriptor, .end = self->bytes + self->size}};
+    frame_t stack[WM_ONNX_DEPTH_MAX] = { { .type = &onnx__model_proto__descriptor,
+                                           .end = self->bytes + self->size } };
     int depth = 0;
     uint32_t fields = 0;
     const uint8_t *at = self->bytes;
@@ -121,30 +121,30 @@ static wm_fault_t scan (const wm_onnx_t *self, wm_error_t *error)
         frame_t *frame = &stack[depth];
         if (at == frame->end) {
             if (frame->external)
-                return wm_fault(error, WM_EBATCH,
-                                "%s: tensor '%.*s' keeps its data in another file; save the "
-                                "model as one file (external data is refused)",
-                                self->path, (int)frame->name_length,
-                                frame->name ? (const char *)frame->name : "");
+                return wm_fault (error, WM_EBATCH,
+                                 "%s: tensor '%.*s' keeps its data in another file; save the "
+                                 "model as one file (external data is refused)",
+                                 self->path, (int) frame->name_length,
+                                 frame->name ? (const char *) frame->name : "");
             depth--;
             continue;
         }
         const ProtobufCMessageDescriptor *inner;
         uint64_t inner_size;
-        if (!read_field(frame, &at, &inner, &inner_size))
-            return wm_fault(error, WM_EBATCH,
-                            "%s: not an ONNX file, damaged or truncated (byte %zu)", self->path,
-                            (size_t)(at - self->bytes));
+        if (!read_field (frame, &at, &inner, &inner_size))
+            return wm_fault (error, WM_EBATCH,
+                             "%s: not an ONNX file, damaged or truncated (byte %zu)", self->path,
+                             (size_t) (at - self->bytes));
         if (++fields > WM_ONNX_FIELDS_MAX)
-            return wm_fault(error, WM_EBATCH, "%s: more than %u fields: no model looks like this",
-                            self->path, WM_ONNX_FIELDS_MAX);
+            return wm_fault (error, WM_EBATCH, "%s: more than %u fields: no model looks like this",
+                             self->path, WM_ONNX_FIELDS_MAX);
         if (!inner)
             continue;
         if (++depth == WM_ONNX_DEPTH_MAX)
-            return wm_fault(error, WM_EBATCH,
-                            "%s: messages nested more than %d deep (byte %zu): refused", self->path,
-                            WM_ONNX_DEPTH_MAX, (size_t)(at - self->bytes));
-        stack[depth] = (frame_t){.type = inner, .end = at + inner_size};
+            return wm_fault (error, WM_EBATCH,
+                             "%s: messages nested more than %d deep (byte %zu): refused",
+                             self->path, WM_ONNX_DEPTH_MAX, (size_t) (at - self->bytes));
+        stack[depth] = (frame_t){ .type = inner, .end = at + inner_size };
     }
     return WM_OK;
 }
@@ -154,36 +154,37 @@ static wm_fault_t scan (const wm_onnx_t *self, wm_error_t *error)
 
 static int by_name (const void *a, const void *b)
 {
-    return strcmp(((const wm_onnx_value_t *)a)->name, ((const wm_onnx_value_t *)b)->name);
+    return strcmp (((const wm_onnx_value_t *) a)->name, ((const wm_onnx_value_t *) b)->name);
 }
 
 int64_t wm_onnx_find (const wm_onnx_t *self, const char *name)
 {
-    wm_onnx_value_t key = {.name = name};
+    wm_onnx_value_t key = { .name = name };
     const wm_onnx_value_t *found =
-        self->n_value ? bsearch(&key, self->value, self->n_value, sizeof key, by_name) : NULL;
+        self->n_value ? bsearch (&key, self->value, self->n_value, sizeof key, by_name) : NULL;
     return found ? found - self->value : -1;
 }
 
 static void add_value (wm_onnx_t *self, wm_onnx_value_t value)
 {
-    if (*text(value.name))
+    if (*text (value.name))
         self->value[self->n_value++] = value;
 }
 
 /* Makes one value of those with one name; the same name from two nodes is refused.  */
 static wm_fault_t merge_values (wm_onnx_t *self, wm_error_t *error)
 {
-    qsort(self->value, self->n_value, sizeof *self->value, by_name);
+    qsort (self->value, self->n_value, sizeof *self->value, by_name);
     size_t n = 0;
     for (size_t i = 0; i < self->n_value; i++) {
         wm_onnx_value_t *last = n ? &self->value[n - 1] : NULL, *v = &self->value[i];
-        if (!last || strcmp(last->name, v->name)) {
+        if (!last || strcmp (last->name, v->name)) {
             self->value[n++] = *v;
             continue;
         }
         if (last->node || v->node || (last->initializer && v->initializer))
-            return wm_fault(error, WM_EBATCH, "%s: '%.100s' is defined twice", self->path, v->name);
+            return wm_fault (error, WM_EBATCH, "%s: '%.100s' is defined twice", self->path,
+                             v->name);
         if (v->initializer)
             *last = *v;
     }
@@ -197,23 +198,23 @@ static wm_fault_t collect_values (wm_onnx_t *self, wm_error_t *error)
     size_t n = g->n_input + g->n_initializer + g->n_sparse_initializer;
     for (size_t i = 0; i < g->n_node; i++)
         n += g->node[i]->n_output;
-    self->value = calloc(n ? n : 1, sizeof *self->value);
+    self->value = calloc (n ? n : 1, sizeof *self->value);
     if (!self->value)
-        return wm_fault(error, WM_EHOST, "%s: no memory for %zu names", self->path, n);
+        return wm_fault (error, WM_EHOST, "%s: no memory for %zu names", self->path, n);
     for (size_t i = 0; i < g->n_input; i++)
-        add_value(self, (wm_onnx_value_t){.name = g->input[i]->name});
+        add_value (self, (wm_onnx_value_t){ .name = g->input[i]->name });
     for (size_t i = 0; i < g->n_initializer; i++)
-        add_value(self, (wm_onnx_value_t){.name = g->initializer[i]->name,
-                                          .initializer = g->initializer[i]});
+        add_value (self, (wm_onnx_value_t){ .name = g->initializer[i]->name,
+                                            .initializer = g->initializer[i] });
     for (size_t i = 0; i < g->n_sparse_initializer; i++)
         if (g->sparse_initializer[i]->values)
-            add_value(self, (wm_onnx_value_t){.name = g->sparse_initializer[i]->values->name});
+            add_value (self, (wm_onnx_value_t){ .name = g->sparse_initializer[i]->values->name });
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t o = 0; o < g->node[i]->n_output; o++)
-            add_value(self, (wm_onnx_value_t){.name = g->node[i]->output[o],
-                                              .node = g->node[i],
-                                              .node_index = (uint32_t)i});
-    return merge_values(self, error);
+            add_value (self, (wm_onnx_value_t){ .name = g->node[i]->output[o],
+                                                .node = g->node[i],
+                                                .node_index = (uint32_t) i });
+    return merge_values (self, error);
 }
 
 /* ---- order --------------------------------------------------------------------------------------
@@ -232,11 +233,11 @@ static wm_fault_t check_reads (const wm_onnx_t *self, size_t *n_edge, wm_error_t
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t k = 0; k < g->node[i]->n_input; k++) {
             const char *name = g->node[i]->input[k];
-            if (*name && wm_onnx_find(self, name) < 0)
-                return wm_fault(error, WM_EBATCH,
-                                "%s: node '%.100s' (%.60s) reads '%.100s', which nothing makes",
-                                self->path, wm_onnx_node_name(g->node[i]), wm_onnx_op(g->node[i]),
-                                name);
+            if (*name && wm_onnx_find (self, name) < 0)
+                return wm_fault (error, WM_EBATCH,
+                                 "%s: node '%.100s' (%.60s) reads '%.100s', which nothing makes",
+                                 self->path, wm_onnx_node_name (g->node[i]),
+                                 wm_onnx_op (g->node[i]), name);
             *n_edge += 1;
         }
     return WM_OK;
@@ -245,8 +246,8 @@ static wm_fault_t check_reads (const wm_onnx_t *self, size_t *n_edge, wm_error_t
 /* The node that makes input k of node i, or -1.  */
 static int64_t maker (const wm_onnx_t *self, size_t i, size_t k)
 {
-    int64_t v = wm_onnx_find(self, self->graph->node[i]->input[k]);
-    return v >= 0 && self->value[v].node ? (int64_t)self->value[v].node_index : -1;
+    int64_t v = wm_onnx_find (self, self->graph->node[i]->input[k]);
+    return v >= 0 && self->value[v].node ? (int64_t) self->value[v].node_index : -1;
 }
 
 static void link_readers (const wm_onnx_t *self, order_t *o)
@@ -254,7 +255,7 @@ static void link_readers (const wm_onnx_t *self, order_t *o)
     const Onnx__GraphProto *g = self->graph;
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t k = 0; k < g->node[i]->n_input; k++) {
-            int64_t m = maker(self, i, k);
+            int64_t m = maker (self, i, k);
             if (m >= 0) {
                 o->first[m]++;
                 o->waits[i]++;
@@ -264,20 +265,20 @@ static void link_readers (const wm_onnx_t *self, order_t *o)
         o->first[i] += o->first[i - 1]; /* now the end of node i's readers */
     for (size_t i = g->n_node; i-- > 0;)
         for (size_t k = g->node[i]->n_input; k-- > 0;) {
-            int64_t m = maker(self, i, k);
+            int64_t m = maker (self, i, k);
             if (m >= 0)
-                o->reader[--o->first[m]] = (uint32_t)i;
+                o->reader[--o->first[m]] = (uint32_t) i;
         }
 }
 
 static wm_fault_t sort_nodes (wm_onnx_t *self, order_t *o, wm_error_t *error)
 {
     const Onnx__GraphProto *g = self->graph;
-    link_readers(self, o);
+    link_readers (self, o);
     size_t head = 0, tail = 0;
     for (size_t i = 0; i < g->n_node; i++)
         if (!o->waits[i])
-            o->queue[tail++] = (uint32_t)i;
+            o->queue[tail++] = (uint32_t) i;
     for (; head < tail; head++) {
         uint32_t i = o->queue[head];
         self->node[head] = g->node[i];
@@ -287,31 +288,31 @@ static wm_fault_t sort_nodes (wm_onnx_t *self, order_t *o, wm_error_t *error)
     }
     for (size_t i = 0; i < g->n_node; i++)
         if (o->waits[i])
-            return wm_fault(error, WM_EBATCH,
-                            "%s: the graph has a cycle at or before node '%.100s' (%.60s)",
-                            self->path, wm_onnx_node_name(g->node[i]), wm_onnx_op(g->node[i]));
+            return wm_fault (error, WM_EBATCH,
+                             "%s: the graph has a cycle at or before node '%.100s' (%.60s)",
+                             self->path, wm_onnx_node_name (g->node[i]), wm_onnx_op (g->node[i]));
     return WM_OK;
 }
 
 static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
 {
     size_t n_edge, n = self->graph->n_node;
-    wm_fault_t fault = check_reads(self, &n_edge, error);
+    wm_fault_t fault = check_reads (self, &n_edge, error);
     if (fault)
         return fault;
-    order_t o = {.waits = calloc(n + 1, 4),
-                 .first = calloc(n + 1, 4),
-                 .reader = calloc(n_edge + 1, 4),
-                 .queue = calloc(n + 1, 4)};
-    self->node = calloc(n + 1, sizeof *self->node);
+    order_t o = { .waits = calloc (n + 1, 4),
+                  .first = calloc (n + 1, 4),
+                  .reader = calloc (n_edge + 1, 4),
+                  .queue = calloc (n + 1, 4) };
+    self->node = calloc (n + 1, sizeof *self->node);
     if (o.waits && o.first && o.reader && o.queue && self->node)
-        fault = sort_nodes(self, &o, error);
+        fault = sort_nodes (self, &o, error);
     else
-        fault = wm_fault(error, WM_EHOST, "%s: no memory for %zu nodes", self->path, n);
-    free(o.waits);
-    free(o.first);
-    free(o.reader);
-    free(o.queue);
+        fault = wm_fault (error, WM_EHOST, "%s: no memory for %zu nodes", self->path, n);
+    free (o.waits);
+    free (o.first);
+    free (o.reader);
+    free (o.queue);
     return fault;
 }
 
@@ -320,35 +321,35 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
 
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error)
 {
-    *self = (wm_onnx_t){.path = path};
-    wm_fault_t fault = wm_file_map(path, WM_MODEL_BYTES_MAX, &self->bytes, &self->size, error);
+    *self = (wm_onnx_t){ .path = path };
+    wm_fault_t fault = wm_file_map (path, WM_MODEL_BYTES_MAX, &self->bytes, &self->size, error);
     if (!fault)
-        fault = scan(self, error);
+        fault = scan (self, error);
     if (fault)
         return fault;
-    crypto_hash_sha256(self->sha256, self->bytes, self->size);
-    self->model = onnx__model_proto__unpack(NULL, self->size, self->bytes);
+    crypto_hash_sha256 (self->sha256, self->bytes, self->size);
+    self->model = onnx__model_proto__unpack (NULL, self->size, self->bytes);
     if (!self->model)
-        return wm_fault(error, WM_EBATCH, "%s: not an ONNX file, or damaged", path);
+        return wm_fault (error, WM_EBATCH, "%s: not an ONNX file, or damaged", path);
     self->graph = self->model->graph;
     if (!self->graph || !self->graph->n_node)
-        return wm_fault(error, WM_EBATCH, "%s: not an ONNX model: it has no graph", path);
+        return wm_fault (error, WM_EBATCH, "%s: not an ONNX model: it has no graph", path);
     for (size_t i = 0; i < self->model->n_opset_import; i++)
-        if (!*text(self->model->opset_import[i]->domain))
+        if (!*text (self->model->opset_import[i]->domain))
             self->opset = self->model->opset_import[i]->version;
-    fault = collect_values(self, error);
-    return fault ? fault : order_nodes(self, error);
+    fault = collect_values (self, error);
+    return fault ? fault : order_nodes (self, error);
 }
 
 void wm_onnx_clear (wm_onnx_t *self)
 {
     if (self->model)
-        onnx__model_proto__free_unpacked(self->model, NULL);
+        onnx__model_proto__free_unpacked (self->model, NULL);
     if (self->bytes)
-        munmap((void *)self->bytes, self->size);
-    free(self->node);
-    free(self->value);
-    *self = (wm_onnx_t){0};
+        munmap ((void *) self->bytes, self->size);
+    free (self->node);
+    free (self->value);
+    *self = (wm_onnx_t){ 0 };
 }
 
 /* ---- ports --------------------------------------------------------------------------------------
@@ -367,31 +368,31 @@ static wm_fault_t read_shape (const wm_onnx_t *self, const char *what, const cha
                               wm_error_t *error)
 {
     if (!shape || !shape->n_dim || shape->n_dim - 1 > WM_MODEL_DIMS_MAX)
-        return wm_fault(error, WM_EBATCH,
-                        "%s: %s '%s' has no shape, no batch dimension or more than %d dimensions "
-                        "behind it; export the model with its shapes",
-                        self->path, what, name, WM_MODEL_DIMS_MAX);
-    int64_t batch = dim_value(shape->dim[0]);
+        return wm_fault (error, WM_EBATCH,
+                         "%s: %s '%s' has no shape, no batch dimension or more than %d dimensions "
+                         "behind it; export the model with its shapes",
+                         self->path, what, name, WM_MODEL_DIMS_MAX);
+    int64_t batch = dim_value (shape->dim[0]);
     if (batch > 1)
-        return wm_fault(error, WM_EBATCH,
-                        "%s: %s '%s' has a batch dimension fixed at %lld; export the model with "
-                        "a dynamic one",
-                        self->path, what, name, (long long)batch);
+        return wm_fault (error, WM_EBATCH,
+                         "%s: %s '%s' has a batch dimension fixed at %lld; export the model with "
+                         "a dynamic one",
+                         self->path, what, name, (long long) batch);
     *fixed |= batch == 1;
     uint64_t values = 1;
-    port->n_dim = (uint32_t)shape->n_dim - 1;
+    port->n_dim = (uint32_t) shape->n_dim - 1;
     for (uint32_t d = 0; d < port->n_dim; d++) {
-        int64_t size = dim_value(shape->dim[d + 1]);
+        int64_t size = dim_value (shape->dim[d + 1]);
         if (size < 0)
-            return wm_fault(error, WM_EBATCH,
-                            "%s: %s '%s': dimension %u is not fixed; only the batch dimension may "
-                            "be dynamic",
-                            self->path, what, name, d + 1);
-        if (__builtin_mul_overflow(values, (uint64_t)size, &values) || values > UINT32_MAX)
-            return wm_fault(error, WM_EBATCH, "%s: %s '%s' is too large", self->path, what, name);
-        port->dim[d] = (uint32_t)size;
+            return wm_fault (error, WM_EBATCH,
+                             "%s: %s '%s': dimension %u is not fixed; only the batch dimension may "
+                             "be dynamic",
+                             self->path, what, name, d + 1);
+        if (__builtin_mul_overflow (values, (uint64_t) size, &values) || values > UINT32_MAX)
+            return wm_fault (error, WM_EBATCH, "%s: %s '%s' is too large", self->path, what, name);
+        port->dim[d] = (uint32_t) size;
     }
-    port->n_value = (uint32_t)values;
+    port->n_value = (uint32_t) values;
     return WM_OK;
 }
 
@@ -399,20 +400,20 @@ static wm_fault_t read_port (const wm_onnx_t *self, const char *what,
                              const Onnx__ValueInfoProto *info, wm_port_t *port, int *fixed,
                              wm_error_t *error)
 {
-    const char *name = text(info->name);
-    *port = (wm_port_t){.n_dim = 0};
-    if (strlen(name) >= sizeof port->name)
-        return wm_fault(error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes", self->path,
-                        what, name, sizeof port->name - 1);
-    strcpy(port->name, name);
+    const char *name = text (info->name);
+    *port = (wm_port_t){ .n_dim = 0 };
+    if (strlen (name) >= sizeof port->name)
+        return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes",
+                         self->path, what, name, sizeof port->name - 1);
+    strcpy (port->name, name);
     const Onnx__TypeProto__Tensor *tensor =
         info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
             ? info->type->tensor_type
             : NULL;
     if (!tensor || tensor->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
-        return wm_fault(error, WM_EBATCH, "%s: %s '%s' is not a float32 tensor", self->path, what,
-                        name);
-    return read_shape(self, what, name, tensor->shape, port, fixed, error);
+        return wm_fault (error, WM_EBATCH, "%s: %s '%s' is not a float32 tensor", self->path, what,
+                         name);
+    return read_shape (self, what, name, tensor->shape, port, fixed, error);
 }
 
 wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n,
@@ -423,22 +424,22 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_
     *fixed_batch = 0;
     uint64_t values = 0;
     for (size_t i = 0; i < g->n_input; i++) {
-        int64_t v = wm_onnx_find(self, text(g->input[i]->name));
+        int64_t v = wm_onnx_find (self, text (g->input[i]->name));
         if (v >= 0 && self->value[v].initializer)
             continue;
         if (*n == WM_MODEL_PORTS_MAX)
-            return wm_fault(error, WM_EBATCH, "%s: more than %d inputs", self->path,
-                            WM_MODEL_PORTS_MAX);
-        wm_fault_t fault = read_port(self, "input", g->input[i], &port[*n], fixed_batch, error);
+            return wm_fault (error, WM_EBATCH, "%s: more than %d inputs", self->path,
+                             WM_MODEL_PORTS_MAX);
+        wm_fault_t fault = read_port (self, "input", g->input[i], &port[*n], fixed_batch, error);
         if (fault)
             return fault;
         values += port[(*n)++].n_value;
     }
     if (*n == 0)
-        return wm_fault(error, WM_EBATCH, "%s: the graph has no input", self->path);
+        return wm_fault (error, WM_EBATCH, "%s: the graph has no input", self->path);
     if (values > WM_RAW_BYTES_MAX / 4)
-        return wm_fault(error, WM_EBATCH, "%s: a patch of %llu values is more than the limit, %u",
-                        self->path, (unsigned long long)values, WM_RAW_BYTES_MAX / 4);
+        return wm_fault (error, WM_EBATCH, "%s: a patch of %llu values is more than the limit, %u",
+                         self->path, (unsigned long long) values, WM_RAW_BYTES_MAX / 4);
     return WM_OK;
 }
 
@@ -447,18 +448,19 @@ wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS
 {
     const Onnx__GraphProto *g = self->graph;
     if (g->n_output < 1 || g->n_output > WM_MODEL_PORTS_MAX)
-        return wm_fault(error, WM_EBATCH, "%s: %zu outputs; 1 to %d are possible", self->path,
-                        g->n_output, WM_MODEL_PORTS_MAX);
+        return wm_fault (error, WM_EBATCH, "%s: %zu outputs; 1 to %d are possible", self->path,
+                         g->n_output, WM_MODEL_PORTS_MAX);
     uint64_t values = 0;
     int fixed_batch = 0;
     for (*n = 0; *n < g->n_output; ++*n) {
-        wm_fault_t fault = read_port(self, "output", g->output[*n], &port[*n], &fixed_batch, error);
+        wm_fault_t fault =
+            read_port (self, "output", g->output[*n], &port[*n], &fixed_batch, error);
         if (fault)
             return fault;
         values += port[*n].n_value;
     }
     if (values > WM_OUTPUTS_MAX)
-        return wm_fault(error, WM_EBATCH, "%s: %llu scores a patch, the limit is %u", self->path,
-                        (unsigned long long)values, WM_OUTPUTS_MAX);
+        return wm_fault (error, WM_EBATCH, "%s: %llu scores a patch, the limit is %u", self->path,
+                         (unsigned long long) values, WM_OUTPUTS_MAX);
     return WM_OK;
 }

@@ -1,0 +1,16 @@
+/* wm_seed.h - numbers that look random and are the same on every machine.  */
+#ifndef WM_SEED_H
+#define WM_SEED_H
+
+#include <stdint.h>
+
+/* The next of a seeded sequence: splitmix64 (Steele, Lea, Flood 2014).  */
+static inline uint64_t wm_seed_next (uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+#endif
