@@ -1,0 +1,173 @@
+/* wm_core.h - decides everything a broker does: state + message + time in, actions out.
+
+   Owns the truth of what is announced, asked for, running, returned and held, and of who is there.
+   It does no I/O and knows no clock: the reactor feeds it messages, ends of connections, records
+   that became durable and ticks, each with the time, and it answers at once through its sink.
+   So the same code runs in the broker, in unit tests and in the simulator.
+
+   A batch goes through these states (the words of operators in brackets):
+
+       NONE --SUBMIT--> QUEUED --NEED,BATCH--> READY --TASK--> RUNNING
+                 [queued]                [queued]        [running]
+       any of these --RESULT--> COMMITTING --durable--> RETURNED   [returned]
+       any of these --too many failures--> HOLDING --durable--> HELD   [held]
+       RUNNING --lease lost, NACK--> READY or QUEUED; QUEUED --claim ends--> NONE
+
+   An effect (RESULT_ACK, EVENT_DONE, ACK, INPUT_ACK of a new input) is sent only from
+   wm_core_durable, after the record it rests on.
+
+   Left out on purpose, each with its place: tail copies (worker_dispatch, when nothing is ready),
+   poison bisection (batch_blame), the circuit breaker (worker_nack), several brokers a worker.
+
+   Memory is allocated only where the message that wants it can be refused.
+   Thread: one at a time.  */
+#ifndef WM_CORE_H
+#define WM_CORE_H
+
+#include "broker/wm_ledger.h"
+#include "schema/wm_msg.h"
+#include "schema/wm_record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct wm_core_t wm_core_t;
+
+/* Bytes beside a header. handle: the reactor's refcounted owner of the bytes, NULL for bytes that
+   live only during the call.  */
+typedef struct {
+    void *handle;
+    const void *data;
+    size_t bytes;
+} wm_payload_t;
+
+/* Where the core's actions go, in the order they happen. No function may call back into the core.
+   A send that fails is reported later through wm_core_closed.  */
+typedef struct {
+    void *context;
+    /* Sends header and payload (NULL: none) to a session.  */
+    void (*send) (void *context, uint32_t session, const wm_msg_t *msg,
+                  const wm_payload_t *payload);
+    /* Appends a record. Each is answered by one wm_core_durable, in the order of appending. body: a
+       payload or NULL. Never refused: with a full disk it waits (wm_core_disk_full).  */
+    void (*append) (void *context, const wm_record_t *record, const wm_payload_t *body);
+    /* Reads the result at `place` in the journal and sends it as `results`, filling in text.  */
+    void (*fetch) (void *context, uint32_t session, const wm_msg_t *results,
+                   const wm_place_t *place);
+    /* Sends MODEL: the piece of the .wmm from this offset.  */
+    void (*model) (void *context, uint32_t session, uint64_t offset);
+    /* Sends STATUS_REPLY; may read the core (wm_core_summary).  */
+    void (*status) (void *context, uint32_t session);
+    /* The session is over: forget its id, ignore its connection from now on.  */
+    void (*drop) (void *context, uint32_t session);
+    /* One reference more, one less.  */
+    void (*hold) (void *context, void *handle);
+    void (*release) (void *context, void *handle);
+    /* One line for people.  */
+    void (*log) (void *context, const char *text);
+} wm_core_sink_t;
+
+typedef struct {
+    uint8_t campaign[16], pins_digest[16];
+    const char *pins; /* canonical text; copied */
+    size_t pins_bytes;
+    uint32_t n_output; /* scores a hit */
+    uint64_t epoch;
+    uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
+    wm_times_t times;
+    int64_t now_ms;
+} wm_core_config_t;
+
+/* NULL without memory.  */
+wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *sink);
+void wm_core_destroy (wm_core_t **self_p);
+
+/* ---- what was there before (wm_ledger_load; before any session) -------------------------------
+ */
+
+/* -1 without memory.  */
+int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
+int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
+
+/* ---- sessions and time ------------------------------------------------------------------------
+ */
+
+/* A peer that was never heard before, on the port of this role. Returns its session's id, or 0: no
+   place for more (ignore it).  */
+uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms);
+
+/* A message of a session; payload NULL if it has none. A session that is over ignores it.  */
+void wm_core_message (wm_core_t *self, uint32_t session, const wm_msg_t *msg,
+                      const wm_payload_t *payload, int64_t now_ms);
+
+/* The session sent what is no message, in words: REJECT, and it is over.  */
+void wm_core_reject (wm_core_t *self, uint32_t session, wm_reason_t reason, const char *text);
+
+/* The connection of a session is closed (or refused a send).  */
+void wm_core_closed (wm_core_t *self, uint32_t session, int64_t now_ms);
+
+/* The oldest record appended and not yet reported is on disk, at `place`.  */
+void wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms);
+
+/* Records appended and not yet reported durable.  */
+size_t wm_core_pending (const wm_core_t *self);
+
+/* Lets time pass: heartbeats, silences, leases. Call it several times a heartbeat, after the input
+   that is there was read. A gap between calls above gap_ms moves all deadlines by the gap.  */
+void wm_core_tick (wm_core_t *self, int64_t now_ms);
+
+/* The disk is full (nothing more is handed out or asked for), or has room again.  */
+void wm_core_disk_full (wm_core_t *self, int full, int64_t now_ms);
+
+/* The result of this batch cannot be read back: it is queued again, and the session that asked for
+   it is told to come again.  */
+void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t now_ms);
+
+/* BYE to all; every session is over.  */
+void wm_core_stop (wm_core_t *self, const char *text);
+
+/* ---- what people see ----------------------------------------------------------------------------
+ */
+#define WM_SUMMARY_PEERS_MAX 100
+#define WM_SUMMARY_HELD_MAX 32
+
+typedef struct {
+    char label[64], signature[128];
+    const char *state; /* "starting", "idle", "busy", "draining", "lost" */
+    uint32_t running;
+    uint64_t credit, batches, hits;
+    double hits_s;
+} wm_summary_worker_t;
+
+typedef struct {
+    char label[64];
+    const char *input; /* output name of the input it works on; lent; NULL */
+} wm_summary_producer_t;
+
+/* What is named: a batch, event or input held, an alarm.  */
+typedef struct {
+    wm_key_t key; /* ordinal, batch WM_ALL: of the whole input, event */
+    int64_t run, subrun, event;
+    char reason[200];
+} wm_summary_held_t;
+
+typedef struct {
+    const char *state;       /* "running", "paused", "draining", "idle" */
+    const char *waiting_for; /* NULL: nothing */
+    uint64_t epoch;
+    uint64_t inputs, inputs_open, inputs_written, inputs_held;
+    uint64_t events_announced, events_done, events_written;
+    uint64_t batches_queued, batches_asked, batches_running, batches_returned, batches_held;
+    uint64_t hits_announced, hits_done, hits_held;
+    uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
+    double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
+    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm;
+    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held;
+    wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
+    wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];
+    wm_summary_held_t held[WM_SUMMARY_HELD_MAX]; /* the latest */
+} wm_summary_t;
+
+void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);
+
+#endif

@@ -1,0 +1,143 @@
+/* wm_core_status.c - what people see of wm_core: one walk over the peers, everything else is kept.
+ */
+#include "broker/wm_core_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *worker_state (const wm_core_t *self, const session_t *worker)
+{
+    if (worker->state == SESSION_LOST)
+        return "lost";
+    if (worker->draining || self->draining)
+        return "draining";
+    if (worker->n_lease)
+        return "busy";
+    return worker->credit ? "idle" : "starting";
+}
+
+static void add_worker (const wm_core_t *self, const session_t *worker, wm_summary_t *summary)
+{
+    summary->n_worker++;
+    if (summary->n_worker_listed == WM_SUMMARY_PEERS_MAX)
+        return;
+    wm_summary_worker_t *row = &summary->worker[summary->n_worker_listed++];
+    memcpy (row->label, worker->label, sizeof row->label);
+    snprintf (row->signature, sizeof row->signature, "%.127s",
+              worker->signature ? self->signature[worker->signature - 1] : "");
+    row->state = worker_state (self, worker);
+    row->running = worker->n_lease;
+    row->credit = worker->credit > worker->sent ? worker->credit - worker->sent : 0;
+    row->batches = worker->n_batch_done;
+    row->hits = worker->n_hit_done;
+    row->hits_s = rate_per_s (&worker->rate, self->now_ms);
+}
+
+static void add_producer (const wm_core_t *self, const session_t *producer, wm_summary_t *summary)
+{
+    if (summary->n_producer_listed == WM_SUMMARY_PEERS_MAX)
+        return;
+    wm_summary_producer_t *row = &summary->producer[summary->n_producer_listed++];
+    memcpy (row->label, producer->label, sizeof row->label);
+    const input_t *input = input_find (self, producer->last_input);
+    row->input = input && input->claim == producer ? input->name : NULL;
+}
+
+/* Seconds to the end at the present rate. Inputs that are not announced to their end are taken to
+   have as many hits a byte as those that are.  */
+static double eta_s (const wm_core_t *self, const wm_summary_t *summary)
+{
+    double ended_bytes = 0, ended_hits = 0, left = 0, unended_bytes = 0, unended_hits = 0;
+    for (uint32_t i = 0; i < self->n_input; i++) {
+        const input_t *input = self->input[i];
+        if (input->state == INPUT_HELD)
+            continue;
+        int ended = input->ended && input->n_event >= input->end_count;
+        *(ended ? &ended_bytes : &unended_bytes) += (double) input->size;
+        *(ended ? &ended_hits : &unended_hits) += (double) input->n_hit;
+        left += (double) input->n_hit - (double) input->n_hit_done - (double) input->n_hit_held;
+    }
+    if (unended_bytes > 0) {
+        if (ended_bytes <= 0)
+            return -1;
+        double expected = unended_bytes * ended_hits / ended_bytes;
+        left += expected > unended_hits ? expected - unended_hits : 0;
+    }
+    if (left <= 0)
+        return 0;
+    return summary->hits_s > 0 ? left / summary->hits_s : -1;
+}
+
+static const char *waiting_for (const wm_core_t *self, const wm_summary_t *summary)
+{
+    if (self->disk_full)
+        return "disk full";
+    if (self->draining)
+        return "draining";
+    if (self->paused)
+        return "paused";
+    if (!summary->inputs_open)
+        return NULL;
+    uint64_t here = self->ready.count + self->alone.count;
+    if (!self->n_worker && (here || self->n_by_state[BATCH_QUEUED]))
+        return "no worker";
+    if (!self->n_producer)
+        return "no producer";
+    if (!self->n_worker && !self->n_by_state[BATCH_RUNNING] && !self->n_by_state[BATCH_COMMITTING])
+        return "no worker";
+    return NULL;
+}
+
+void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
+{
+    memset (summary, 0, sizeof *summary);
+    summary->epoch = self->config.epoch;
+    summary->inputs = self->n_input;
+    summary->inputs_written = self->n_input_written;
+    summary->inputs_held = self->n_input_held;
+    summary->inputs_open = self->n_input - self->n_input_written - self->n_input_held;
+    summary->events_announced = self->events_known;
+    summary->events_done = self->events_done;
+    summary->events_written = self->events_written;
+    const uint64_t *by = self->n_by_state;
+    summary->batches_asked = self->n_asked;
+    summary->batches_queued = by[BATCH_QUEUED] + by[BATCH_READY];
+    summary->batches_running = by[BATCH_RUNNING] + by[BATCH_COMMITTING];
+    summary->batches_returned = by[BATCH_RETURNED] + self->written_batches;
+    summary->batches_held = by[BATCH_HOLDING] + by[BATCH_HELD] + self->written_batches_held;
+    summary->hits_done = self->hits_done;
+    summary->hits_held = self->hits_held;
+    /* After a restart results count before their events are announced again.  */
+    uint64_t hits = self->hits_done + self->hits_held;
+    summary->hits_announced = self->hits_known > hits ? self->hits_known : hits;
+    summary->payload_in_bytes = self->payload_in;
+    summary->task_out_bytes = self->task_out;
+    summary->result_in_bytes = self->result_in;
+    summary->budget_used_bytes = self->budget_used;
+    summary->budget_bytes = self->config.budget_bytes;
+    summary->hits_s = rate_per_s (&self->hit_rate, self->now_ms);
+    summary->events_s = rate_per_s (&self->event_rate, self->now_ms);
+    summary->n_fail = self->n_fail;
+    summary->n_lost = self->n_lost;
+    summary->n_preempt = self->n_preempt;
+    summary->n_duplicate = self->n_duplicate;
+    summary->n_late = self->n_late;
+    summary->n_alarm = self->n_alarm;
+    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+        const session_t *session = self->session[i];
+        if (!session || session->state == SESSION_NEW)
+            continue;
+        if (session->role == WM_ROLE_WORKER)
+            add_worker (self, session, summary);
+        if (session->role == WM_ROLE_PRODUCER)
+            add_producer (self, session, summary);
+    }
+    for (uint64_t i = 0; i < WM_SUMMARY_HELD_MAX && i < self->n_reason; i++)
+        summary->held[summary->n_held++] = self->reason[i];
+    summary->state = self->draining         ? "draining"
+                     : self->paused         ? "paused"
+                     : summary->inputs_open ? "running"
+                                            : "idle";
+    summary->eta_s = eta_s (self, summary);
+    summary->waiting_for = waiting_for (self, summary);
+}

@@ -1,0 +1,604 @@
+/* wm_core_worker.c - workers: credit, leases, results, and whose fault it was.
+
+   A lease is a batch at a worker. It ends with a RESULT, a NACK, a REVOKE, the worker's end, or is
+   marked expired when the worker has not advanced for lease_ms: the batch is then sent elsewhere,
+   the worker gets nothing more until it advances, and a late result is still accepted. Only the
+   batch that was executing is blamed; what merely waited at the worker goes back and counts
+   nothing.  */
+#include "broker/wm_core_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* How far into the ready queue a worker may look past batches that it should not have.  */
+#define LOOK_BATCHES 16
+
+/* ---- the ring of workers that may have more ----------------------------------------------------
+ */
+static int is_hungry (const wm_core_t *self, const session_t *worker)
+{
+    return worker->state == SESSION_LIVE && worker->credit > worker->sent &&
+           worker->n_lease < WM_CREDIT_MAX && !worker->draining && !worker->stalled &&
+           !worker->alone && !(self->alone_for == worker && worker->n_lease);
+}
+
+/* Sets what follows from its leases and credit: its place in the ring, its share of the window.  */
+static void worker_update (wm_core_t *self, session_t *worker)
+{
+    if (!worker->n_lease)
+        worker->alone = 0;
+    uint64_t window = 0;
+    if (worker->state == SESSION_LIVE && !worker->draining && !worker->stalled) {
+        window =
+            worker->n_lease + (worker->credit > worker->sent ? worker->credit - worker->sent : 0);
+        if (window > WM_CREDIT_MAX)
+            window = WM_CREDIT_MAX;
+    }
+    self->window += window - worker->window;
+    worker->window = window;
+
+    int hungry = is_hungry (self, worker);
+    if (hungry == worker->hungry)
+        return;
+    worker->hungry = (uint8_t) hungry;
+    if (!hungry) {
+        worker->hungry_prev->hungry_next = worker->hungry_next;
+        worker->hungry_next->hungry_prev = worker->hungry_prev;
+        if (self->hungry == worker)
+            self->hungry = worker->hungry_next == worker ? NULL : worker->hungry_next;
+    } else if (!self->hungry) {
+        worker->hungry_prev = worker->hungry_next = worker;
+        self->hungry = worker;
+    } else {
+        worker->hungry_next = self->hungry;
+        worker->hungry_prev = self->hungry->hungry_prev;
+        worker->hungry_prev->hungry_next = worker;
+        self->hungry->hungry_prev = worker;
+    }
+}
+
+void worker_forget (wm_core_t *self, session_t *worker)
+{
+    worker->draining = 1;
+    if (self->alone_for == worker)
+        self->alone_for = NULL;
+    worker_update (self, worker);
+    self->n_orphan -= worker->n_orphan;
+    free (worker->orphan);
+    worker->orphan = NULL;
+    worker->n_orphan = 0;
+}
+
+/* ---- leases ------------------------------------------------------------------------------------
+ */
+static lease_t *lease_of (const batch_t *batch, const session_t *worker)
+{
+    lease_t *lease = batch->lease;
+    while (lease && lease->worker != worker)
+        lease = lease->other;
+    return lease;
+}
+
+static int lease_reserve (wm_core_t *self)
+{
+    if (!self->lease_pool)
+        self->lease_pool = calloc (1, sizeof *self->lease_pool);
+    return self->lease_pool ? 0 : -1;
+}
+
+/* Memory must have been reserved.  */
+static void lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
+{
+    lease_t *lease = self->lease_pool;
+    self->lease_pool = lease->next;
+    *lease = (lease_t){ .batch = batch,
+                        .worker = worker,
+                        .other = batch->lease,
+                        .prev = worker->lease_tail,
+                        .sent_ms = self->now_ms,
+                        .attempt = batch->attempt };
+    batch->lease = lease;
+    *(worker->lease_tail ? &worker->lease_tail->next : &worker->lease_head) = lease;
+    worker->lease_tail = lease;
+    if (!worker->n_lease++)
+        worker->progress_ms = self->now_ms;
+    worker_update (self, worker);
+}
+
+static void lease_end (wm_core_t *self, lease_t *lease)
+{
+    session_t *worker = lease->worker;
+    lease_t **at = &lease->batch->lease;
+    while (*at != lease)
+        at = &(*at)->other;
+    *at = lease->other;
+    *(lease->prev ? &lease->prev->next : &worker->lease_head) = lease->next;
+    *(lease->next ? &lease->next->prev : &worker->lease_tail) = lease->prev;
+    worker->n_lease--;
+    lease->next = self->lease_pool;
+    self->lease_pool = lease;
+    worker_update (self, worker);
+}
+
+static void send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, type);
+    msg.key = key;
+    core_send (self, worker, &msg, NULL);
+}
+
+void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except)
+{
+    lease_t *next;
+    for (lease_t *lease = batch->lease; lease; lease = next) {
+        next = lease->other;
+        if (lease->worker == except)
+            continue;
+        send_key (self, lease->worker, WM_MSG_REVOKE, batch_key (batch));
+        lease_end (self, lease);
+    }
+}
+
+/* Nobody is at work on it any more: it goes back unless somebody is.  */
+static void batch_back (wm_core_t *self, batch_t *batch)
+{
+    if (batch->state != BATCH_RUNNING)
+        return;
+    for (const lease_t *lease = batch->lease; lease; lease = lease->other)
+        if (!lease->expired)
+            return;
+    batch_requeue (self, batch);
+}
+
+/* One failure more of this batch on this worker. Called before batch_back. An engine that dies of
+   one hit is bisected by its supervisor later: until then the batch is held whole.  */
+static void batch_blame (wm_core_t *self, batch_t *batch, const session_t *worker, int lost,
+                         const char *why)
+{
+    if (batch->state != BATCH_RUNNING)
+        return;
+    uint8_t *count = lost ? &batch->n_lost : &batch->n_fail;
+    ++*count;
+    ++*(lost ? &self->n_lost : &self->n_fail);
+    if (batch->failed_on && batch->failed_on != worker->tag)
+        batch->flags |= BATCH_WORKERS;
+    batch->failed_on = worker->tag;
+    unsigned failures = batch->n_fail + batch->n_lost;
+    if (failures >= WM_ATTEMPTS_MAX ||
+        (failures >= WM_FAILURES_MAX && batch->flags & BATCH_WORKERS)) {
+        char text[200];
+        snprintf (text, sizeof text, "%u failures (%u of them lost workers), the last on %s: %.80s",
+                  failures, batch->n_lost, worker->label, why);
+        batch_hold (self, batch, text);
+    }
+}
+
+void worker_give_back (wm_core_t *self, session_t *worker, int blame)
+{
+    /* The oldest that is still its own is what it was executing; sent again alone. */
+    lease_t *oldest = worker->lease_head;
+    while (oldest && oldest->expired)
+        oldest = oldest->next;
+    if (blame && oldest) {
+        batch_t *batch = oldest->batch;
+        batch->flags |= batch->state == BATCH_RUNNING ? BATCH_ALONE : 0;
+        batch_blame (self, batch, worker, 1, "the worker vanished");
+    }
+    while (worker->lease_tail) { /* from the last: each goes to the front of its queue */
+        batch_t *batch = worker->lease_tail->batch;
+        lease_end (self, worker->lease_tail);
+        batch_back (self, batch);
+    }
+}
+
+/* ---- HELLO: what it holds ----------------------------------------------------------------------
+ */
+/* 1: it is its own now; 0: it holds it in vain; -1: of an event that is not announced yet.  */
+static int adopt (wm_core_t *self, session_t *worker, session_t *old, const wm_hello_held_t *held)
+{
+    const input_t *input = input_find (self, held->key.input);
+    if (!input || input->generation != held->key.generation || input->state != INPUT_OPEN)
+        return 0;
+    event_t *event = event_find (self, held->key.input, held->key.ordinal);
+    if (!event)
+        return -1;
+    if (held->key.batch >= event->n_batch)
+        return 0;
+    batch_t *batch = &event->batch[held->key.batch];
+    if (!(batch->flags & BATCH_DIGEST))
+        return -1;
+    if (memcmp (batch->digest, held->digest, 16) != 0 || batch->state >= BATCH_COMMITTING)
+        return 0;
+    lease_t *lease = old ? lease_of (batch, old) : NULL;
+    if (lease)
+        lease_end (self, lease);
+    if (lease_of (batch, worker) || lease_reserve (self))
+        return 0;
+    lease_new (self, batch, worker);
+    if (batch->state != BATCH_RUNNING)
+        batch_set_state (self, batch, BATCH_RUNNING);
+    return 1;
+}
+
+void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
+                      const wm_hello_held_t *held, uint32_t n_held)
+{
+    worker->progress_ms = self->now_ms;
+    for (uint32_t i = 0; i < n_held; i++) {
+        wm_hello_held_t line;
+        memcpy (&line, held + i, sizeof line);
+        int adopted = adopt (self, worker, old, &line);
+        if (adopted < 0 && !worker->orphan)
+            worker->orphan = calloc (n_held, sizeof line);
+        if (adopted < 0 && worker->orphan) {
+            worker->orphan[worker->n_orphan++] = line;
+            self->n_orphan++;
+        } else if (adopted == 0 &&
+                   !line.unacked) /* a result comes by itself, and is acknowledged */
+            send_key (self, worker, WM_MSG_REVOKE, line.key);
+    }
+    if (self->draining) {
+        wm_msg_t drain;
+        wm_msg_init (&drain, WM_MSG_DRAIN);
+        snprintf (drain.text, sizeof drain.text, "the campaign is draining");
+        core_send (self, worker, &drain, NULL);
+    }
+}
+
+static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
+{
+    worker->orphan[i] = worker->orphan[--worker->n_orphan];
+    self->n_orphan--;
+}
+
+/* An event was announced: those who said they hold a batch of it get their leases.  */
+void worker_adopt (wm_core_t *self, event_t *event)
+{
+    for (size_t s = 0; self->n_orphan && s < SESSIONS_MAX; s++) {
+        session_t *worker = self->session[s];
+        for (uint32_t i = worker ? worker->n_orphan : 0; i-- > 0;) {
+            wm_hello_held_t line = worker->orphan[i];
+            if (line.key.input != event->input->id || line.key.ordinal != event->ordinal)
+                continue;
+            orphan_remove (self, worker, i);
+            if (adopt (self, worker, NULL, &line) != 1 && !line.unacked)
+                send_key (self, worker, WM_MSG_REVOKE, line.key);
+        }
+    }
+}
+
+/* ---- CREDIT, DRAIN, HEARTBEAT ------------------------------------------------------------------
+ */
+void worker_on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    worker->credit = msg->count;
+    worker->draining = 0;
+    worker_update (self, worker);
+}
+
+void worker_on_drain (wm_core_t *self, session_t *worker)
+{
+    worker->draining = 1;
+    worker_update (self, worker);
+}
+
+static void advance (wm_core_t *self, session_t *worker)
+{
+    worker->progress_ms = self->now_ms;
+    if (worker->stalled) {
+        worker->stalled = 0;
+        worker_update (self, worker);
+    }
+}
+
+void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    if (msg->key.input && (memcmp (&worker->executing, &msg->key, sizeof msg->key) != 0 ||
+                           msg->count > worker->progress))
+        advance (self, worker);
+    worker->executing = msg->key;
+    worker->progress = msg->count;
+}
+
+/* ---- RESULT ------------------------------------------------------------------------------------
+ */
+static void duration_note (wm_core_t *self, session_t *worker, const lease_t *lease)
+{
+    int64_t from = lease->sent_ms > worker->result_ms ? lease->sent_ms : worker->result_ms;
+    self->duration_ms[self->n_duration++ % DURATIONS] = (uint32_t) (self->now_ms - from);
+}
+
+/* Two results of one batch by one kind of engine must be the same bytes.  */
+static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
+                             uint64_t hash)
+{
+    if (!batch->result_hash || batch->result_hash == hash || !batch->signature ||
+        batch->signature != worker->signature || batch->flags & BATCH_ALARM)
+        return;
+    char text[200];
+    snprintf (text, sizeof text,
+              "ALARM: two results with other bytes from one engine signature, the second from %s",
+              worker->label);
+    batch->flags |= BATCH_ALARM;
+    self->n_alarm++;
+    if (!batch->event->input->closing)
+        batch_hold (self, batch, text);
+    else {
+        core_reason (self, batch_key (batch), text);
+        core_log (self, "%s: rows of %s", text, batch->event->input->name);
+    }
+}
+
+static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, const wm_msg_t *msg,
+                           const wm_payload_t *payload)
+{
+    const uint8_t *status = payload->data;
+    batch->n_held = 0;
+    for (uint32_t i = 0; i < msg->n_hit; i++)
+        batch->n_held += status[i] != WM_HIT_SCORED;
+    leases_revoke (self, batch, NULL);
+    batch_set_state (self, batch, BATCH_COMMITTING);
+    batch_drop_payload (self, batch);
+    worker->n_batch_done++;
+    worker->n_hit_done += msg->n_hit;
+    rate_add (&worker->rate, self->now_ms, msg->n_hit);
+    self->result_in += payload->bytes;
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_RESULT);
+    record.key = msg->key;
+    memcpy (record.digest, msg->digest, 16);
+    record.n_batch = msg->n_batch;
+    record.n_hit = msg->n_hit;
+    record.n_held = batch->n_held;
+    record.attempt = msg->attempt;
+    if (worker->signature)
+        wm_record_text (&record, self->signature[worker->signature - 1]);
+    core_append (self, &record, payload, worker, 0);
+}
+
+/* The batch that a result is of, if the result may count. An event that is not announced again yet
+   is made from what the result says.  */
+static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
+{
+    input_t *input = input_find (self, msg->key.input);
+    if (!input || input->generation != msg->key.generation || input->state != INPUT_OPEN ||
+        msg->key.ordinal == WM_ALL)
+        return NULL;
+    event_t *event = event_find (self, msg->key.input, msg->key.ordinal);
+    if (!event)
+        event = event_new (self, input, msg->key.ordinal, msg->n_batch);
+    if (!event || event->n_batch != msg->n_batch)
+        return NULL;
+    batch_t *batch = &event->batch[msg->key.batch];
+    if (batch->flags & BATCH_DIGEST)
+        return memcmp (batch->digest, msg->digest, 16) == 0 && batch->n_hit == msg->n_hit ? batch
+                                                                                          : NULL;
+    memcpy (batch->digest, msg->digest, 16);
+    batch->n_hit = msg->n_hit;
+    batch->flags |= BATCH_DIGEST;
+    return batch;
+}
+
+void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                       const wm_payload_t *payload)
+{
+    if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
+        msg->key.batch >= msg->n_batch || payload->bytes > WM_RAW_BYTES_MAX ||
+        payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output)) {
+        core_refuse (self, worker, WM_REASON_PROTOCOL,
+                     "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
+                     msg->key.batch, msg->n_batch, payload->bytes);
+        return;
+    }
+    advance (self, worker);
+    for (uint32_t i = worker->n_orphan; i-- > 0;)
+        if (memcmp (&worker->orphan[i].key, &msg->key, sizeof msg->key) == 0)
+            orphan_remove (self, worker, i);
+    batch_t *known = batch_find (self, &msg->key);
+    lease_t *lease = known ? lease_of (known, worker) : NULL;
+    int late = !lease || lease->expired;
+    if (lease) {
+        duration_note (self, worker, lease);
+        lease_end (self, lease);
+    }
+    worker->result_ms = self->now_ms;
+    batch_t *batch = result_batch (self, msg);
+    if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD) {
+        self->n_late++;
+        if (known)
+            batch_back (self, known); /* its lease ended with a result of something else */
+        send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+        return;
+    }
+    uint64_t hash = XXH3_64bits (payload->data, payload->bytes);
+    if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED) {
+        self->n_duplicate++;
+        int returned = batch->state == BATCH_RETURNED;
+        compare_results (self, batch, worker, hash);
+        if (returned)
+            send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+        else
+            core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+        return;
+    }
+    self->n_late += late != 0;
+    batch->result_hash = hash;
+    batch->signature = worker->signature;
+    result_append (self, batch, worker, msg, payload);
+}
+
+/* ---- NACK --------------------------------------------------------------------------------------
+ */
+void worker_on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    if (msg->code != WM_EAGAIN && msg->code != WM_EBATCH && msg->code != WM_EHOST) {
+        core_refuse (self, worker, WM_REASON_PROTOCOL, "NACK with code %u", msg->code);
+        return;
+    }
+    advance (self, worker);
+    batch_t *batch = batch_find (self, &msg->key);
+    lease_t *lease = batch ? lease_of (batch, worker) : NULL;
+    if (!lease)
+        return;
+    int expired = lease->expired; /* it has been blamed then */
+    lease_end (self, lease);
+    if (msg->code == WM_EAGAIN) {
+        self->n_preempt++;
+        worker_on_drain (self, worker); /* until it gives credit again */
+    } else if (!expired) {
+        /* More failures than successes: the circuit breaker's place, in the worker first. */
+        core_log (self, "%s refuses batch %u.%u.%u: %s", worker->label, msg->key.input,
+                  msg->key.ordinal, msg->key.batch, msg->text);
+        batch_blame (self, batch, worker, msg->code == WM_EHOST, msg->text);
+    }
+    batch_back (self, batch);
+}
+
+/* ---- time --------------------------------------------------------------------------------------
+ */
+static int by_size (const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+    return (x > y) - (x < y);
+}
+
+/* The lease: ten times what 95 of 100 batches take, but never less than the table says.  */
+void workers_look_at_durations (wm_core_t *self)
+{
+    if (!self->n_duration || self->now_ms - self->lease_looked_ms < 1000)
+        return;
+    self->lease_looked_ms = self->now_ms;
+    uint32_t sorted[DURATIONS], n = self->n_duration < DURATIONS ? self->n_duration : DURATIONS;
+    memcpy (sorted, self->duration_ms, n * sizeof *sorted);
+    qsort (sorted, n, sizeof *sorted, by_size);
+    int64_t lease_ms = 10 * (int64_t) sorted[(n - 1) * 95 / 100];
+    self->lease_ms =
+        lease_ms > self->config.times.lease_ms ? lease_ms : self->config.times.lease_ms;
+}
+
+void worker_tick (wm_core_t *self, session_t *worker)
+{
+    if (!worker->n_lease || worker->stalled || self->now_ms - worker->progress_ms <= self->lease_ms)
+        return;
+    core_log (self, "worker %s has not advanced for %lld ms: its work goes elsewhere",
+              worker->label, (long long) (self->now_ms - worker->progress_ms));
+    worker->stalled = 1;
+    lease_t *prev;
+    for (lease_t *lease = worker->lease_tail; lease; lease = prev) {
+        prev = lease->prev;
+        batch_t *batch = lease->batch;
+        wm_key_t key = batch_key (batch);
+        if (lease->expired)
+            continue;
+        if (memcmp (&key, &worker->executing, sizeof key) == 0) {
+            lease->expired = 1;
+            batch_blame (self, batch, worker, 1, "no progress");
+        } else {
+            send_key (self, worker, WM_MSG_REVOKE, key);
+            lease_end (self, lease);
+        }
+        batch_back (self, batch);
+    }
+    worker_update (self, worker);
+}
+
+/* ---- TASK --------------------------------------------------------------------------------------
+ */
+/* Whether this worker should have this batch: not twice, and not where it failed if there is
+   another that works.  */
+static int suits (const wm_core_t *self, const session_t *worker, const batch_t *batch)
+{
+    return !lease_of (batch, worker) &&
+           (batch->failed_on != worker->tag || self->window == worker->window);
+}
+
+static int task_send (wm_core_t *self, session_t *worker, batch_t *batch)
+{
+    if (lease_reserve (self))
+        return -1;
+    lease_t *oldest = batch->lease; /* at most two hold it: a third revokes the oldest */
+    if (oldest && oldest->other) {
+        while (oldest->other)
+            oldest = oldest->other;
+        send_key (self, oldest->worker, WM_MSG_REVOKE, batch_key (batch));
+        lease_end (self, oldest);
+    }
+    batch->attempt++;
+    worker->sent++;
+    worker->alone = (batch->flags & BATCH_ALONE) != 0;
+    batch_set_state (self, batch, BATCH_RUNNING);
+    lease_new (self, batch, worker);
+    self->task_out += batch->payload_bytes;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_TASK);
+    msg.key = batch_key (batch);
+    memcpy (msg.digest, batch->digest, 16);
+    msg.n_batch = batch->event->n_batch;
+    msg.n_hit = batch->n_hit;
+    msg.attempt = batch->attempt;
+    core_send (self, worker, &msg, &(wm_payload_t){ batch->handle, NULL, batch->payload_bytes });
+    return 0;
+}
+
+/* The batch that waits to be sent alone: one worker gets nothing until it is empty, then that.  */
+static void dispatch_alone (wm_core_t *self)
+{
+    while (self->alone.head && self->hungry) {
+        batch_t *batch = self->alone.head;
+        session_t *worker = self->alone_for;
+        if (worker && worker->n_lease)
+            return; /* it is finishing what it has */
+        session_t *at = self->hungry;
+        if (!worker || !worker->hungry || !suits (self, worker, batch)) {
+            worker = NULL;
+            do { /* the one with the least to finish */
+                if (suits (self, at, batch) && (!worker || at->n_lease < worker->n_lease))
+                    worker = at;
+                at = at->hungry_next;
+            } while (at != self->hungry);
+        }
+        self->alone_for = worker;
+        if (!worker)
+            return;
+        if (worker->n_lease) {
+            worker_update (self, worker);
+            return;
+        }
+        self->alone_for = NULL;
+        if (task_send (self, worker, batch))
+            return;
+    }
+}
+
+/* Ready batches to workers with credit, in turn. With nothing ready and workers idle, a second copy
+   of the slowest leases would be sent here (tail).  */
+void worker_dispatch (wm_core_t *self)
+{
+    if (self->paused || self->draining || self->disk_full)
+        return;
+    dispatch_alone (self);
+    batch_t *batch = self->ready.head, *next;
+    for (int looked = 0; batch && self->hungry && looked < LOOK_BATCHES; batch = next) {
+        next = batch->next;
+        session_t *worker = self->hungry, *first = worker;
+        while (!suits (self, worker, batch)) {
+            worker = worker->hungry_next;
+            if (worker == first) {
+                worker = NULL;
+                break;
+            }
+        }
+        if (!worker) {
+            looked++;
+            continue;
+        }
+        self->hungry = worker->hungry_next; /* the next one's turn */
+        if (task_send (self, worker, batch))
+            return;
+        next = self->ready.head;
+        looked = 0;
+    }
+}
