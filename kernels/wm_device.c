@@ -19,14 +19,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Until these engines are in the tree the door says so instead of failing to link.  */
-#if !__has_include("kernels/wm_sparse.c")
-#pragma weak wm_engine_sparse
-#endif
-#if !__has_include("kernels/wm_reference.c")
-#pragma weak wm_engine_reference
-#endif
-
 #define PROBES 8u /* seeded patches where a model has no known answers */
 
 struct wm_device_t {
@@ -77,7 +69,7 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
 {
     bool family = wm_model_kind(model) == WM_MODEL_FAMILY;
     if (strcmp(name, "auto") == 0)
-        name = family && &wm_engine_sparse ? "sparse" : "openvino";
+        name = family ? "sparse" : "openvino";
     if (strcmp(name, "openvino") == 0)
         return load_openvino(error);
     const wm_engine_t *engine = strcmp(name, "sparse") == 0      ? &wm_engine_sparse
