@@ -64,7 +64,7 @@ struct wm_worker_t {
 
     int done, draining, code;
     int64_t drained_ms; /* since when only acknowledgements are waited for; 0: not yet */
-    char why[200];      /* of the drain */
+    char why[WM_TEXT_BYTES_MAX + 1]; /* of the drain */
     uint64_t n_batch, n_hit;
 };
 

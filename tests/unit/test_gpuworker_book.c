@@ -1,0 +1,171 @@
+/* test_gpuworker_book.c - what a worker holds, and how much it asks for.  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "gpuworker/wm_book.h"
+#include "gpuworker/wm_credit.h"
+
+#include <string.h>
+
+static wm_msg_t task_msg (uint32_t ordinal, uint32_t n_hit)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_TASK);
+    msg.key = (wm_key_t) { 1, ordinal, 2, 3 };
+    msg.n_hit = n_hit;
+    msg.attempt = 4;
+    memset (msg.digest, (int) ordinal, sizeof msg.digest);
+    return msg;
+}
+
+static void keeps_until_forgotten (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_hello_held_t held[WM_CREDIT_MAX];
+    wm_book_t *book = wm_book_new (4);
+    for (uint32_t i = 0; i < 3; i++) {
+        wm_msg_t msg = task_msg (i, i + 1);
+        assert_int_equal (wm_book_add (book, &msg, (const uint8_t *) "abc", i, &error), WM_OK);
+    }
+    wm_msg_t again = task_msg (1, 2);
+    assert_int_equal (wm_book_add (book, &again, NULL, 0, &error), WM_EAGAIN);
+
+    wm_task_t *task = wm_book_oldest (book, WM_TASK_QUEUED);
+    assert_int_equal (task->key.ordinal, 0);
+    task->state = WM_TASK_RETURNED;
+    assert_int_equal (wm_book_in_hand (book), 2);
+    assert_int_equal (wm_book_held (book), 3);
+    assert_int_equal (wm_book_oldest (book, WM_TASK_QUEUED)->key.ordinal, 1);
+
+    assert_int_equal (wm_book_hello (book, held), 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal (held[i].unacked, held[i].key.ordinal == 0);
+        assert_int_equal (held[i].n_hit, held[i].key.ordinal + 1);
+        assert_int_equal (held[i].digest[15], held[i].key.ordinal);
+    }
+    wm_book_forget (book, task);
+    assert_null (wm_book_find (book, &(wm_key_t) { 1, 0, 2, 3 }));
+    assert_non_null (wm_book_find (book, &(wm_key_t) { 1, 1, 2, 3 }));
+    assert_null (wm_book_find (book, &(wm_key_t) { 1, 1, 2, 4 })); /* another generation */
+    assert_int_equal (wm_book_hello (book, held), 2);
+    wm_book_destroy (&book);
+    wm_book_destroy (&book);
+}
+
+static void results_are_one_frame (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_book_t *book = wm_book_new (3);
+    for (uint32_t n_hit = 1; n_hit < 70; n_hit++) {
+        wm_msg_t msg = task_msg (n_hit, n_hit);
+        assert_int_equal (wm_book_add (book, &msg, NULL, 0, &error), WM_OK);
+        wm_task_t *task = wm_book_find (book, &msg.key);
+        assert_int_equal (task->result_bytes, n_hit * 13);
+        assert_ptr_equal (task->scores, task->status + n_hit);
+        assert_int_equal ((uintptr_t) task->scores % 4, 0);
+        memset (task->status, 1, task->result_bytes); /* a sanitizer looks at the end */
+        if (n_hit % 2)
+            wm_book_forget (book, task);
+    }
+    wm_book_destroy (&book);
+}
+
+static void refuses (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_book_t *book = wm_book_new (WM_OUTPUTS_MAX);
+    wm_msg_t none = task_msg (0, 0), huge = task_msg (0, 1024), most = task_msg (0, UINT32_MAX);
+    assert_int_equal (wm_book_add (book, &none, NULL, 0, &error), WM_EBATCH);
+    assert_int_equal (wm_book_add (book, &huge, NULL, 0, &error), WM_EBATCH); /* 4 MiB + 1,024 */
+    assert_int_equal (wm_book_add (book, &most, NULL, 0, &error), WM_EBATCH);
+    for (uint32_t i = 0; i < WM_CREDIT_MAX; i++) {
+        wm_msg_t msg = task_msg (i, 1);
+        assert_int_equal (wm_book_add (book, &msg, NULL, 0, &error), WM_OK);
+    }
+    wm_msg_t over = task_msg (WM_CREDIT_MAX, 1);
+    assert_int_equal (wm_book_add (book, &over, NULL, 0, &error), WM_EAGAIN);
+    wm_book_destroy (&book);
+}
+
+static void collect (wm_task_t *task, void *argument)
+{
+    uint32_t **next = argument;
+    *(*next)++ = task->key.ordinal;
+}
+
+static void order_of_arrival (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    uint32_t seen[8], *next = seen;
+    wm_book_t *book = wm_book_new (1);
+    for (uint32_t i = 0; i < 4; i++) {
+        wm_msg_t msg = task_msg (i, 1);
+        wm_book_add (book, &msg, NULL, 0, &error);
+    }
+    /* A line used again is not an older task.  */
+    wm_book_forget (book, wm_book_find (book, &(wm_key_t) { 1, 0, 2, 3 }));
+    wm_msg_t late = task_msg (9, 1);
+    wm_book_add (book, &late, NULL, 0, &error);
+    wm_book_each (book, WM_TASK_QUEUED, collect, &next);
+    assert_int_equal (next - seen, 4);
+    assert_int_equal (seen[0], 1);
+    assert_int_equal (seen[3], 9);
+    wm_book_destroy (&book);
+}
+
+static void credit_grows_and_falls (void **state)
+{
+    (void) state;
+    wm_credit_t credit;
+    wm_credit_init (&credit);
+    assert_int_equal (wm_credit_grant (&credit, 0, 0), 2);
+    assert_int_equal (wm_credit_grant (&credit, 0, 0), 0); /* nothing new */
+    credit.received = 2;
+    assert_int_equal (wm_credit_grant (&credit, 2, 2), 0);
+    wm_credit_success (&credit, 0.1);
+    assert_int_equal (wm_credit_grant (&credit, 1, 2), 4); /* window 3, one in hand */
+    for (int i = 0; i < 100; i++)
+        wm_credit_success (&credit, 0.1);
+    assert_in_range (credit.window, 19, 20); /* two seconds of batches of 0.1 s */
+    wm_credit_failure (&credit);
+    credit.received = 4;
+    assert_int_equal (wm_credit_grant (&credit, 1, 1), 0);
+    assert_int_equal (wm_credit_grant (&credit, 0, 0), 5);
+    for (int i = 0; i < 100; i++)
+        wm_credit_success (&credit, 30);
+    assert_int_equal (credit.window, 2); /* one computes, one waits */
+    for (int i = 0; i < 1000; i++)
+        wm_credit_success (&credit, 0);
+    assert_int_equal (credit.window, WM_CREDIT_MAX);
+}
+
+static void credit_is_bounded_by_what_is_held (void **state)
+{
+    (void) state;
+    wm_credit_t credit;
+    wm_credit_init (&credit);
+    for (int i = 0; i < 1000; i++)
+        wm_credit_success (&credit, 0.001);
+    /* Nothing is acknowledged: results pile up to the limit and not above.  */
+    assert_int_equal (wm_credit_grant (&credit, 0, WM_CREDIT_MAX - 3), 3);
+    assert_int_equal (wm_credit_grant (&credit, 0, WM_CREDIT_MAX), 0);
+    /* A new session counts from zero, with what is in hand.  */
+    wm_credit_session (&credit);
+    assert_int_equal (wm_credit_grant (&credit, WM_CREDIT_MAX - 5, WM_CREDIT_MAX - 5), 5);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (keeps_until_forgotten),  cmocka_unit_test (results_are_one_frame),
+        cmocka_unit_test (refuses),                cmocka_unit_test (order_of_arrival),
+        cmocka_unit_test (credit_grows_and_falls), cmocka_unit_test (credit_is_bounded_by_what_is_held),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
