@@ -21,14 +21,14 @@ typedef struct {
 
 static scale_t scale_of (const wm_spec_t *spec, uint32_t plane)
 {
-    assert(spec->n_amplitude > 0);
+    assert (spec->n_amplitude > 0);
     scale_t scale = {
         .slope = (spec->out_max - spec->out_min) / (spec->adc_max - spec->adc_min),
         .amplitude = spec->amplitude[plane < spec->n_amplitude ? plane : spec->n_amplitude - 1],
         .adc_min = spec->adc_min,
         .adc_max = spec->adc_max,
     };
-    scale.zero = wm_spec_zero(spec) == 0 ? 0 : spec->out_min - scale.slope * spec->adc_min;
+    scale.zero = wm_spec_zero (spec) == 0 ? 0 : spec->out_min - scale.slope * spec->adc_min;
     return scale;
 }
 
@@ -36,13 +36,13 @@ static inline float scaled (const scale_t *scale, double adc)
 {
     double v = adc * scale->amplitude;
     double clamped = v < scale->adc_min ? scale->adc_min : v > scale->adc_max ? scale->adc_max : v;
-    return (float)(scale->zero + scale->slope * clamped + 0 * v); /* 0 v: NaN unless v is finite */
+    return (float) (scale->zero + scale->slope * clamped + 0 * v); /* 0 v: NaN unless v is finite */
 }
 
 float wm_image_scale (const wm_spec_t *spec, uint32_t plane, double adc)
 {
-    scale_t scale = scale_of(spec, plane);
-    return scaled(&scale, adc);
+    scale_t scale = scale_of (spec, plane);
+    return scaled (&scale, adc);
 }
 
 uint32_t wm_image_n_col (const wm_spec_t *spec, uint32_t n_tick)
@@ -52,21 +52,22 @@ uint32_t wm_image_n_col (const wm_spec_t *spec, uint32_t n_tick)
 
 int32_t wm_image_col (const wm_spec_t *spec, float time)
 {
-    return spec->view == WM_FULL_VIEW ? (int32_t)(time / (float)spec->drift_window) : (int32_t)time;
+    return spec->view == WM_FULL_VIEW ? (int32_t) (time / (float) spec->drift_window)
+                                      : (int32_t) time;
 }
 
 void wm_image_lifetime (double tau_us, double t0_us, double tick_us, double trigger_offset,
                         uint32_t n_tick, float *factor)
 {
     for (uint32_t t = 0; t < n_tick; t++)
-        factor[t] = (float)exp(((t - trigger_offset) * tick_us - t0_us) / tau_us);
+        factor[t] = (float) exp (((t - trigger_offset) * tick_us - t0_us) / tau_us);
 }
 
 /* ---- downscale ------------------------------------------------------------------------------- */
 
 static inline double sample (const float *adc, const float *factor, uint32_t tick)
 {
-    return factor ? (double)adc[tick] * (double)factor[tick] : (double)adc[tick];
+    return factor ? (double) adc[tick] * (double) factor[tick] : (double) adc[tick];
 }
 
 /* Mean of a bin; `window` is a constant where it matters.  */
@@ -74,7 +75,7 @@ static inline double mean_of (const float *adc, const float *factor, uint32_t ti
 {
     double sum = 0;
     for (uint32_t i = 0; i < window; i++)
-        sum += sample(adc, factor, tick + i);
+        sum += sample (adc, factor, tick + i);
     return sum / window;
 }
 
@@ -84,9 +85,9 @@ static uint32_t top_of (const float *adc, const float *factor, uint32_t tick, ui
                         double *poison)
 {
     uint32_t top = tick;
-    double most = sample(adc, factor, tick), zero = 0 * most;
+    double most = sample (adc, factor, tick), zero = 0 * most;
     for (uint32_t t = tick + 1; t < tick + window; t++) {
-        double v = sample(adc, factor, t);
+        double v = sample (adc, factor, t);
         zero += 0 * v;
         if (v > most)
             most = v, top = t;
@@ -100,12 +101,12 @@ static double maxmean_of (const float *adc, const float *factor, uint32_t n_tick
                           uint32_t window)
 {
     double poison, sum, count = 1;
-    uint32_t top = top_of(adc, factor, tick, window, &poison);
-    sum = sample(adc, factor, top) + poison;
+    uint32_t top = top_of (adc, factor, tick, window, &poison);
+    sum = sample (adc, factor, top) + poison;
     if (top > 0)
-        sum += sample(adc, factor, top - 1), count++;
+        sum += sample (adc, factor, top - 1), count++;
     if (top + 1 < n_tick)
-        sum += sample(adc, factor, top + 1), count++;
+        sum += sample (adc, factor, top + 1), count++;
     return sum / count;
 }
 
@@ -113,31 +114,31 @@ void wm_image_downscale_range (const wm_spec_t *spec, uint32_t plane, const floa
                                const float *factor, uint32_t n_tick, uint32_t bin_first,
                                uint32_t bin_last, float *bins)
 {
-    const scale_t scale = scale_of(spec, plane);
+    const scale_t scale = scale_of (spec, plane);
     const uint32_t window = spec->drift_window;
-    assert(bin_last <= n_tick / window);
+    assert (bin_last <= n_tick / window);
     for (uint32_t b = bin_first; b < bin_last; b++) {
         double v, poison;
         switch (spec->downscale) {
         case WM_MEAN:
-            v = window == 6 ? mean_of(adc, factor, b * 6, 6)
-                            : mean_of(adc, factor, b * window, window);
+            v = window == 6 ? mean_of (adc, factor, b * 6, 6)
+                            : mean_of (adc, factor, b * window, window);
             break;
         case WM_MAXPOOL:
-            v = sample(adc, factor, top_of(adc, factor, b * window, window, &poison)) + poison;
+            v = sample (adc, factor, top_of (adc, factor, b * window, window, &poison)) + poison;
             break;
         default:
-            v = maxmean_of(adc, factor, n_tick, b * window, window);
+            v = maxmean_of (adc, factor, n_tick, b * window, window);
         }
-        bins[b - bin_first] = scaled(&scale, v);
+        bins[b - bin_first] = scaled (&scale, v);
     }
 }
 
 void wm_image_downscale (const wm_spec_t *spec, uint32_t plane, const float *adc,
                          const float *factor, uint32_t n_tick, float *bins)
 {
-    wm_image_downscale_range(spec, plane, adc, factor, n_tick, 0, n_tick / spec->drift_window,
-                             bins);
+    wm_image_downscale_range (spec, plane, adc, factor, n_tick, 0, n_tick / spec->drift_window,
+                              bins);
 }
 
 void wm_image_touched (const wm_spec_t *spec, uint32_t n_tick, uint32_t first, uint32_t last,
@@ -164,12 +165,12 @@ static void own_ticks (const wm_spec_t *spec, int32_t hit_col, int64_t *d0, int6
 bool wm_image_covers (const wm_spec_t *spec, uint32_t hit_wire, int32_t hit_col, uint32_t wire,
                       uint32_t col)
 {
-    int64_t row = (int64_t)wire - hit_wire + spec->patch_wire / 2;
+    int64_t row = (int64_t) wire - hit_wire + spec->patch_wire / 2;
     if (row < 0 || row >= spec->patch_wire)
         return false;
-    int64_t first = (int64_t)hit_col - spec->patch_bin / 2, last = first + spec->patch_bin;
+    int64_t first = (int64_t) hit_col - spec->patch_bin / 2, last = first + spec->patch_bin;
     if (spec->view == WM_OWN_VIEW)
-        own_ticks(spec, hit_col, &first, &last);
+        own_ticks (spec, hit_col, &first, &last);
     return col >= first && col < last;
 }
 
@@ -182,7 +183,7 @@ static void gather (const wm_batch_t *batch, uint32_t wire, int64_t first, int64
         if (batch->run_wire[r] != wire)
             continue;
         for (uint32_t i = 0; i < batch->run_length[r]; i++) {
-            int64_t col = (int64_t)batch->run_first[r] + i;
+            int64_t col = (int64_t) batch->run_first[r] + i;
             if (col >= first && col < last)
                 row[col - first] = batch->value[value + i];
         }
@@ -193,26 +194,26 @@ void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, u
                                float *patch)
 {
     const uint32_t n = spec->patch_bin, n_tick = n * spec->drift_window;
-    const float zero = wm_spec_zero(spec);
+    const float zero = wm_spec_zero (spec);
     const int32_t col = batch->hit_col[hit];
     float tick[SIDE_MAX * WINDOW_MAX];
-    assert(n <= SIDE_MAX && spec->drift_window <= WINDOW_MAX);
+    assert (n <= SIDE_MAX && spec->drift_window <= WINDOW_MAX);
     for (uint32_t i = 0; i < spec->patch_wire; i++) {
-        int64_t wire = (int64_t)batch->hit_wire[hit] - spec->patch_wire / 2 + i;
+        int64_t wire = (int64_t) batch->hit_wire[hit] - spec->patch_wire / 2 + i;
         bool inside = wire >= 0 && wire < batch->n_wire;
         if (spec->view == WM_FULL_VIEW) {
-            int64_t first = (int64_t)col - n / 2;
+            int64_t first = (int64_t) col - n / 2;
             for (uint32_t j = 0; j < n; j++)
                 patch[i * n + j] = zero;
             if (inside)
-                gather(batch, (uint32_t)wire, first, first + n, patch + (size_t)i * n);
+                gather (batch, (uint32_t) wire, first, first + n, patch + (size_t) i * n);
         } else {
             int64_t d0, d1;
-            own_ticks(spec, col, &d0, &d1);
-            memset(tick, 0, n_tick * sizeof tick[0]);
+            own_ticks (spec, col, &d0, &d1);
+            memset (tick, 0, n_tick * sizeof tick[0]);
             if (inside)
-                gather(batch, (uint32_t)wire, d0, d1, tick);
-            wm_image_downscale(spec, batch->plane, tick, NULL, n_tick, patch + (size_t)i * n);
+                gather (batch, (uint32_t) wire, d0, d1, tick);
+            wm_image_downscale (spec, batch->plane, tick, NULL, n_tick, patch + (size_t) i * n);
         }
     }
 }

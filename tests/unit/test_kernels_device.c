@@ -1,0 +1,428 @@
+/* test_kernels_device.c - the door and its engines: they agree, and keep the rules of wm_device.h.
+
+   A small seeded network stands for the real one. OpenVINO is tested where wm_openvino.so is built
+   (`make unit` builds it first); a test that cannot find it fails, it does not pass over it.  */
+#include "kernels/wm_device.h"
+#include "kernels/wm_image.h"
+#include "kernels/wm_import.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WIRES 12u
+#define BINS 10u
+#define CELLS (WIRES * BINS)
+#define HITS 300u
+#define OUTPUTS 4u
+
+static const char *const engines[] = { "reference", "sparse", "openvino" };
+enum { ENGINES = 3 };
+
+static char folder[] = "/tmp/wm_device_XXXXXX";
+static wm_model_t *model, *general;
+static wm_spec_t full, own;
+static uint64_t seed = 1;
+
+static uint32_t draw (uint32_t below)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t) (seed >> 33) % below;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static char *in_folder (const char *name)
+{
+    static char path[4][128];
+    static int next;
+    char *p = path[next++ % 4];
+    snprintf (p, sizeof path[0], "%s/%s", folder, name);
+    return p;
+}
+
+/* The same network as a general model: the original bytes, no known answers.  */
+static void make_general (void)
+{
+    static char bytes[4 << 20];
+    FILE *file = fopen (in_folder ("m.onnx"), "rb");
+    assert_non_null (file);
+    size_t size = fread (bytes, 1, sizeof bytes, file);
+    fclose (file);
+    assert_true (size > 0 && size < sizeof bytes);
+    wm_port_t outputs[WM_MODEL_PORTS_MAX];
+    for (uint32_t i = 0; i < wm_model_n_output_port (model); i++)
+        outputs[i] = *wm_model_output (model, i);
+    wm_model_parts_t parts = {
+        .kind = WM_MODEL_GENERAL,
+        .why = "general for this test",
+        .n_input = 1,
+        .input = wm_model_input (model, 0),
+        .n_output = wm_model_n_output_port (model),
+        .output = outputs,
+        .original = bytes,
+        .original_bytes = size,
+    };
+    assert_int_equal (wm_model_write (in_folder ("g.wmm"), &parts, NULL), WM_OK);
+    assert_non_null (general = wm_model_open (in_folder ("g.wmm"), NULL));
+}
+
+static int set_up (void **state)
+{
+    (void) state;
+    char why[480];
+    char text[200];
+    assert_non_null (mkdtemp (folder));
+    assert_int_equal (wm_model_new_emtrkmichel (7, WIRES, BINS, in_folder ("m.onnx"), NULL), WM_OK);
+    assert_int_equal (wm_import (in_folder ("m.onnx"), in_folder ("m.wmm"), why, NULL), WM_OK);
+    assert_non_null (model = wm_model_open (in_folder ("m.wmm"), NULL));
+    assert_int_equal (wm_model_n_output (model), OUTPUTS);
+    snprintf (text, sizeof text, "patch: [%u, %u]", WIRES, BINS);
+    assert_int_equal (wm_spec_parse (&full, text, strlen (text), "full", NULL), WM_OK);
+    own = full;
+    own.view = WM_OWN_VIEW;
+    make_general ();
+    return 0;
+}
+
+static int tear_down (void **state)
+{
+    (void) state;
+    wm_model_destroy (&model);
+    wm_model_destroy (&general);
+    unlink (in_folder ("m.onnx"));
+    unlink (in_folder ("m.wmm"));
+    unlink (in_folder ("g.wmm"));
+    unlink (in_folder ("lie.wmm"));
+    return rmdir (folder);
+}
+
+static wm_device_t *device_of (const wm_model_t *m, const wm_spec_t *spec, const char *engine,
+                               int threads)
+{
+    wm_error_t error = { 0 };
+    wm_device_config_t config = { engine, "fp32", threads };
+    wm_device_t *device = wm_device_new (m, spec, &config, &error);
+    if (!device)
+        fail_msg ("%s: %s", engine, error.text);
+    return device;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+/* A plane with a few runs a wire, hits in (wire, column) order, some in the same cell. */
+static void make_plane (wm_batch_t *batch, const wm_spec_t *spec)
+{
+    enum { PLANE_WIRES = 40, RUNS = 3 };
+    bool ticks = spec->view == WM_OWN_VIEW;
+    uint32_t n_col = ticks ? 600 : 100, length = ticks ? 30 : 6;
+    *batch = (wm_batch_t){
+        .kind = ticks ? WM_BATCH_TICKS : WM_BATCH_BINS,
+        .n_hit = HITS,
+        .n_wire = PLANE_WIRES,
+        .n_col = n_col,
+        .n_run = PLANE_WIRES * RUNS,
+        .n_value = PLANE_WIRES * RUNS * length,
+    };
+    assert_int_equal (wm_batch_reserve (batch, NULL), WM_OK);
+    for (uint32_t r = 0; r < batch->n_run; r++) {
+        batch->run_wire[r] = r / RUNS;
+        batch->run_first[r] = r % RUNS * (n_col / RUNS) + draw (n_col / RUNS - length);
+        batch->run_length[r] = length;
+    }
+    for (uint32_t i = 0; i < batch->n_value; i++)
+        batch->value[i] = (float) draw (1000) / 100 - 2;
+    for (uint32_t i = 0; i < HITS; i++) {
+        batch->hit_wire[i] = i * PLANE_WIRES / HITS;
+        bool same = i && batch->hit_wire[i] == batch->hit_wire[i - 1];
+        int32_t before = same ? batch->hit_col[i - 1] : -5;
+        batch->hit_col[i] = before + (int32_t) draw (ticks ? 100 : 20) * (draw (4) != 0);
+    }
+}
+
+/* The hits first .. first+count-1 of a plane as a batch of their own.  */
+static wm_batch_t slice (const wm_batch_t *batch, uint32_t first, uint32_t count)
+{
+    wm_batch_t part = *batch;
+    part.n_hit = count;
+    part.hit_wire += first;
+    part.hit_col += first;
+    return part;
+}
+
+static void score (wm_device_t *device, const wm_batch_t *batch, float *scores)
+{
+    uint8_t status[HITS];
+    wm_error_t error = { 0 };
+    memset (status, 99, sizeof status);
+    if (wm_device_score (device, batch, status, scores, &error))
+        fail_msg ("%s: %s", wm_device_signature (device), error.text);
+    for (uint32_t i = 0; i < batch->n_hit; i++)
+        assert_int_equal (status[i], WM_HIT_SCORED);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static void engines_agree_and_keep_their_bits (void **state)
+{
+    (void) state;
+    for (int view = 0; view < 2; view++) {
+        const wm_spec_t *spec = view ? &own : &full;
+        wm_batch_t plane;
+        make_plane (&plane, spec);
+        static float judge[HITS * OUTPUTS], scores[HITS * OUTPUTS], again[HITS * OUTPUTS];
+        for (int e = 0; e < ENGINES; e++) {
+            wm_device_t *device = device_of (model, spec, engines[e], 1);
+            score (device, &plane, scores);
+            assert_int_equal (wm_device_progress (device), HITS);
+            if (e == 0)
+                memcpy (judge, scores, sizeof judge);
+            for (uint32_t i = 0; i < HITS * OUTPUTS; i++)
+                if (!(fabsf (scores[i] - judge[i]) <= 1e-5f))
+                    fail_msg ("%s: hit %u output %u: %g is not %g", engines[e], i / 4, i % 4,
+                              (double) scores[i], (double) judge[i]);
+            for (uint32_t i = 0; i < HITS;) { /* other groups, another order of groups */
+                uint32_t n = 1 + draw (60);
+                if (n > HITS - i)
+                    n = HITS - i;
+                wm_batch_t part = slice (&plane, i, n);
+                score (device, &part, again + i * OUTPUTS);
+                i += n;
+            }
+            assert_memory_equal (scores, again, sizeof scores);
+            for (uint32_t i = 1; i < HITS; i++)
+                if (plane.hit_wire[i] == plane.hit_wire[i - 1] &&
+                    plane.hit_col[i] == plane.hit_col[i - 1])
+                    assert_memory_equal (scores + i * OUTPUTS, scores + (i - 1) * OUTPUTS,
+                                         OUTPUTS * sizeof *scores);
+            wm_device_destroy (&device);
+            device = device_of (model, spec, engines[e], 2); /* threads never change bits */
+            score (device, &plane, again);
+            assert_memory_equal (scores, again, sizeof scores);
+            wm_device_destroy (&device);
+        }
+        wm_batch_clear (&plane);
+    }
+}
+
+static void patches_score_like_the_plane_they_are_cut_from (void **state)
+{
+    (void) state;
+    static float scores[HITS * OUTPUTS], again[HITS * OUTPUTS];
+    wm_batch_t plane, patches = { .kind = WM_BATCH_PATCHES, .n_hit = HITS, .patch_values = CELLS };
+    make_plane (&plane, &full);
+    assert_int_equal (wm_batch_reserve (&patches, NULL), WM_OK);
+    for (uint32_t i = 0; i < HITS; i++)
+        wm_image_patch_reference (&full, &plane, i, patches.patch + i * CELLS);
+    for (int e = 0; e < ENGINES; e++) {
+        wm_device_t *device = device_of (model, &full, engines[e], 2);
+        score (device, &plane, scores);
+        score (device, &patches, again);
+        for (uint32_t i = 0; i < HITS * OUTPUTS; i++)
+            assert_true (fabsf (scores[i] - again[i]) <= 1e-5f);
+        wm_device_destroy (&device);
+    }
+    wm_batch_clear (&plane);
+    wm_batch_clear (&patches);
+}
+
+/* Answers 3e38 times the sum of a patch. (A patch of huge pixels does not do: an overflow inside
+   the real network is NaN, and relu (NaN) is 0.)  */
+static wm_model_t *make_overflowing (void)
+{
+    static float ones[CELLS], zero[1], huge[1] = { 3e38f };
+    for (uint32_t i = 0; i < CELLS; i++)
+        ones[i] = 1;
+    wm_net_t net = {
+        .height = WIRES,
+        .width = BINS,
+        .channel = 1,
+        .n_conv = 1,
+        .n_dense = 2,
+        .conv = { { 1, 1, 1, 1, WM_ACT_RELU, ones, zero } },
+        .dense = { { -1, CELLS, 1, WM_ACT_RELU, -1, ones, zero },
+                   { 0, 1, 1, WM_ACT_NONE, 0, huge, zero } },
+    };
+    wm_port_t output = { .name = "sum", .n_dim = 1, .dim = { 1 }, .n_value = 1 };
+    wm_model_parts_t parts = {
+        .kind = WM_MODEL_FAMILY,
+        .why = "overflows",
+        .n_input = 1,
+        .input = wm_model_input (model, 0),
+        .n_output = 1,
+        .output = &output,
+        .net = &net,
+    };
+    wm_error_t error = { 0 };
+    if (wm_model_write (in_folder ("huge.wmm"), &parts, &error))
+        fail_msg ("%s", error.text);
+    wm_model_t *self = wm_model_open (in_folder ("huge.wmm"), &error);
+    if (!self)
+        fail_msg ("%s", error.text);
+    unlink (in_folder ("huge.wmm"));
+    return self;
+}
+
+static void scores_that_are_no_numbers_hold_their_hit_only (void **state)
+{
+    (void) state;
+    static float patch[3 * CELLS];
+    wm_model_t *overflowing = make_overflowing ();
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = CELLS, .patch = patch
+    };
+    for (uint32_t i = 0; i < CELLS; i++)
+        patch[CELLS + i] = 1;
+    patch[2 * CELLS] = 1;
+    for (int e = 0; e < ENGINES; e++) {
+        float scores[3];
+        uint8_t status[3];
+        wm_device_t *device = device_of (overflowing, NULL, engines[e], 1);
+        assert_int_equal (wm_device_score (device, &batch, status, scores, NULL), WM_OK);
+        assert_int_equal (status[0], WM_HIT_SCORED);
+        assert_int_equal (status[1], WM_HIT_NONFINITE);
+        assert_int_equal (status[2], WM_HIT_SCORED);
+        assert_true (scores[0] == 0 && isnan (scores[1]) && scores[2] > 2.9e38f);
+        wm_device_destroy (&device);
+    }
+    wm_model_destroy (&overflowing);
+}
+
+static void the_self_test_passes_and_can_fail (void **state)
+{
+    (void) state;
+    wm_error_t error = { 0 };
+    for (int e = 0; e < ENGINES; e++) {
+        wm_device_t *device = device_of (model, &full, engines[e], 1);
+        if (wm_device_self_test (device, &error))
+            fail_msg ("%s", error.text);
+        wm_device_destroy (&device);
+    }
+    /* The same network, whose file claims another answer.  */
+    const float *inputs, *answers;
+    uint32_t known = wm_model_known (model, &inputs, &answers);
+    assert_true (known > 0);
+    float *lies = malloc (known * OUTPUTS * sizeof *lies);
+    memcpy (lies, answers, known * OUTPUTS * sizeof *lies);
+    lies[known * OUTPUTS - 1] += 1e-4f;
+    wm_port_t outputs[WM_MODEL_PORTS_MAX];
+    for (uint32_t i = 0; i < wm_model_n_output_port (model); i++)
+        outputs[i] = *wm_model_output (model, i);
+    wm_model_parts_t parts = {
+        .kind = WM_MODEL_FAMILY,
+        .why = "a lie",
+        .n_input = 1,
+        .input = wm_model_input (model, 0),
+        .n_output = wm_model_n_output_port (model),
+        .output = outputs,
+        .net = wm_model_net (model),
+        .n_known = known,
+        .known_inputs = inputs,
+        .known_scores = lies,
+    };
+    assert_int_equal (wm_model_write (in_folder ("lie.wmm"), &parts, NULL), WM_OK);
+    wm_model_t *lie = wm_model_open (in_folder ("lie.wmm"), NULL);
+    assert_non_null (lie);
+    for (int e = 0; e < ENGINES; e++) {
+        wm_device_t *device = device_of (lie, NULL, engines[e], 1);
+        assert_int_equal (wm_device_self_test (device, &error), WM_EHOST);
+        assert_non_null (strstr (error.text, "output 3 differs by 0.0001"));
+        wm_device_destroy (&device);
+    }
+    wm_model_destroy (&lie);
+    free (lies);
+}
+
+static void general_models_get_openvino (void **state)
+{
+    (void) state;
+    static float scores[HITS * OUTPUTS], again[HITS * OUTPUTS];
+    wm_error_t error = { 0 };
+    wm_batch_t plane;
+    make_plane (&plane, &full);
+    wm_device_t *device = device_of (general, &full, "auto", 2);
+    assert_non_null (strstr (wm_device_signature (device), "openvino-"));
+    if (wm_device_self_test (device, &error))
+        fail_msg ("%s", error.text);
+    score (device, &plane, scores);
+    wm_device_destroy (&device);
+    device = device_of (model, &full, "reference", 1);
+    score (device, &plane, again);
+    for (uint32_t i = 0; i < HITS * OUTPUTS; i++)
+        assert_true (fabsf (scores[i] - again[i]) <= 1e-5f);
+    wm_device_destroy (&device);
+    wm_batch_clear (&plane);
+    device = device_of (model, &full, "auto", 1);
+    assert_non_null (strstr (wm_device_signature (device), "sparse/"));
+    wm_device_destroy (&device);
+}
+
+static void no_device (const wm_model_t *m, const wm_spec_t *spec, const char *engine,
+                       const char *precision, wm_fault_t fault, const char *words)
+{
+    wm_error_t error = { 0 };
+    wm_device_config_t config = { engine, precision, 1 };
+    assert_null (wm_device_new (m, spec, &config, &error));
+    assert_int_equal (error.fault, fault);
+    if (!strstr (error.text, words))
+        fail_msg ("'%s' lacks '%s'", error.text, words);
+}
+
+static void what_cannot_be_run_is_refused_by_name (void **state)
+{
+    (void) state;
+    wm_spec_t large = full;
+    large.patch_wire = 48;
+    no_device (model, &full, "fpga", "fp32", WM_EBATCH, "there are auto, sparse, openvino");
+    no_device (model, &full, "auto", "int8", WM_EBATCH, "fp32 and fast");
+    no_device (model, &large, "auto", "fp32", WM_EBATCH, "patches of 48 x 10");
+    no_device (general, &full, "sparse", "fp32", WM_EBATCH, "general for this test");
+    no_device (general, &full, "reference", "fp32", WM_EBATCH, "use openvino");
+    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    no_device (general, &full, "auto", "fp32", WM_EHOST, "/nowhere/wm_openvino.so");
+    unsetenv ("WM_OPENVINO_SO");
+}
+
+static void batches_that_do_not_fit_are_refused (void **state)
+{
+    (void) state;
+    uint8_t status[HITS];
+    static float scores[HITS * OUTPUTS];
+    wm_error_t error = { 0 };
+    wm_batch_t ticks, patches = { .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = CELLS + 1 };
+    make_plane (&ticks, &own);
+    for (int e = 0; e < ENGINES; e++) {
+        wm_device_t *device = device_of (model, &full, engines[e], 1);
+        assert_int_equal (wm_device_score (device, &ticks, status, scores, &error), WM_EBATCH);
+        assert_non_null (strstr (error.text, "view: full"));
+        assert_int_equal (wm_device_score (device, &patches, status, scores, &error), WM_EBATCH);
+        assert_non_null (strstr (error.text, "121 values"));
+        wm_device_destroy (&device);
+        device = device_of (model, NULL, engines[e], 1);
+        assert_int_equal (wm_device_score (device, &ticks, status, scores, &error), WM_EBATCH);
+        assert_int_equal (wm_device_progress (device), 0);
+        wm_device_destroy (&device);
+        assert_null (device);
+    }
+    wm_batch_clear (&ticks);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (engines_agree_and_keep_their_bits),
+        cmocka_unit_test (patches_score_like_the_plane_they_are_cut_from),
+        cmocka_unit_test (scores_that_are_no_numbers_hold_their_hit_only),
+        cmocka_unit_test (the_self_test_passes_and_can_fail),
+        cmocka_unit_test (general_models_get_openvino),
+        cmocka_unit_test (what_cannot_be_run_is_refused_by_name),
+        cmocka_unit_test (batches_that_do_not_fit_are_refused),
+    };
+    return cmocka_run_group_tests (tests, set_up, tear_down);
+}
