@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define ASK_EVERY_MS 200
+#define LAST_WORD_MS 2000
 #define HELD_SHOWN_MAX 5
 
 /* clang-format off */
@@ -49,6 +50,8 @@ typedef struct {
     json_t *status;      /* last heard, NULL before */
     int64_t asked_ms, started_ms;
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
+    int64_t events_before, sent_last, sent_bytes; /* task payloads in this run; a broker's own count
+                                                     begins anew with it */
 } run_t;
 
 static volatile int stops; /* Ctrl-C, TERM and HUP so far */
@@ -64,8 +67,14 @@ static void before_words (void)
 static void heard (run_t *self, json_t *status)
 {
     const int64_t now = wm_now_ms (), done = wm_ask_int (status, "hits.done");
-    if (!self->status)
+    const int64_t sent = wm_ask_int (status, "bytes.task_out");
+    if (!self->status) {
         self->hits_before = self->hits_last = done;
+        self->events_before = wm_ask_int (status, "events.done");
+        self->sent_last = self->setup ? 0 : sent;
+    }
+    self->sent_bytes += sent - (sent < self->sent_last ? 0 : self->sent_last);
+    self->sent_last = sent;
     if (done != self->hits_last) {
         if (!self->first_ms)
             self->first_ms = self->asked_ms;
@@ -74,23 +83,25 @@ static void heard (run_t *self, json_t *status)
     }
     json_decref (self->status);
     self->status = status;
-    const char *input = json_string_value (
-        json_object_get (json_array_get (json_object_get (status, "producers"), 0), "input"));
-    if (input && *input)
-        snprintf (self->crew.input, sizeof self->crew.input, "%s", input);
 }
 
-/* One turn: opens a session if there is none, asks, naps until the next turn or a child's end.  */
-static void listen_once (run_t *self)
+/* Asks once, opening a session if there is none.  */
+static void ask (run_t *self, int64_t patience_ms)
 {
     wm_error_t error;
     self->asked_ms = wm_now_ms ();
-    if (wm_client_is_open (self->client) ||
-        wm_client_open (self->client, NULL, 0, ASK_EVERY_MS, &error) == WM_OK) {
-        json_t *status = wm_ask_status (self->client, ASK_EVERY_MS);
-        if (status)
-            heard (self, status);
-    }
+    if (!wm_client_is_open (self->client) &&
+        wm_client_open (self->client, NULL, 0, patience_ms, &error))
+        return;
+    json_t *status = wm_ask_status (self->client, patience_ms);
+    if (status)
+        heard (self, status);
+}
+
+/* One turn: asks, naps until the next turn or a child's end.  */
+static void listen_once (run_t *self)
+{
+    ask (self, ASK_EVERY_MS);
     const int64_t left = self->asked_ms + ASK_EVERY_MS - wm_now_ms ();
     wm_crew_nap (left > 20 ? left : 20);
 }
@@ -105,24 +116,22 @@ static void first_line (const run_t *self)
                  wm_show_count ((int64_t) self->inputs.n_file, n), self->crew.endpoint);
         return;
     }
-    fprintf (stderr,
-             "wiremill %s: %s file%s, spec %s, model %.12s (%s), %s, %d worker%s x %s thread%s\n",
-             WM_VERSION, wm_show_count ((int64_t) self->inputs.n_file, n),
-             self->inputs.n_file == 1 ? "" : "s", self->setup->spec_name, self->setup->pins.model,
-             self->setup->why, self->setup->pins.precision, self->crew.n_worker,
+    fprintf (stderr, "wiremill %s: %s file%s, spec %s, %s, %d worker%s x %s thread%s\n", WM_VERSION,
+             wm_show_count ((int64_t) self->inputs.n_file, n), self->inputs.n_file == 1 ? "" : "s",
+             self->setup->spec_name, self->setup->pins.precision, self->crew.n_worker,
              self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
+    fprintf (stderr, "model %.12s: %s\n", self->setup->pins.model, self->setup->why);
 }
 
-/* All hits of the campaign, guessed from the files seen so far while not all are announced.  */
+/* All hits of the campaign: while not all are announced, what the broker's ETA is made of.  */
 static double expected_hits (const run_t *self)
 {
     const double announced = wm_ask_real (self->status, "hits.announced");
-    const double total = wm_ask_real (self->status, "inputs.total");
-    const double seen = wm_ask_real (self->status, "inputs.written") +
-                        wm_ask_real (self->status, "inputs.held") +
-                        (double) json_array_size (json_object_get (self->status, "producers"));
-    return seen > 0 && total > seen ? announced / seen * total : announced;
+    const double ahead =
+        wm_ask_real (self->status, "eta_s") * wm_ask_real (self->status, "rate.hits_s");
+    const double expected = (double) wm_ask_int (self->status, "hits.done") + ahead;
+    return expected > announced ? expected : announced;
 }
 
 static void progress_line (const run_t *self, char line[256])
@@ -130,8 +139,9 @@ static void progress_line (const run_t *self, char line[256])
     char bar[64], done_text[32], all_text[32], rate_text[32], eta[32] = "--:--";
     const int64_t done = wm_ask_int (self->status, "hits.done");
     const double all = expected_hits (self), rate = wm_ask_real (self->status, "rate.hits_s");
-    if (rate > 0 && all > (double) done)
-        wm_show_time ((all - (double) done) / rate, eta);
+    const double left = wm_ask_real (self->status, "eta_s");
+    if (left > 0)
+        wm_show_time (left, eta);
     snprintf (line, 256, "%s %5.1f %%  files %lld/%lld  hits %s/%s  %s hits/s  ETA %s",
               wm_show_bar (all > 0 ? (double) done / all : 0, 20, bar),
               all > 0 ? 100 * (double) done / all : 0.,
@@ -212,8 +222,8 @@ static double hits_per_second (const run_t *self)
 
 static double bytes_per_event (const run_t *self)
 {
-    const double events = wm_ask_real (self->status, "events.done");
-    return events > 0 ? wm_ask_real (self->status, "bytes.task_out") / events : 0;
+    const int64_t events = wm_ask_int (self->status, "events.done") - self->events_before;
+    return events > 0 ? (double) self->sent_bytes / (double) events : 0;
 }
 
 static void print_table (const run_t *self, double seconds)
@@ -254,26 +264,10 @@ static void print_held (const run_t *self)
     const size_t n = json_array_size (held);
     for (size_t i = 0; i < n && i < HELD_SHOWN_MAX; i++) {
         const json_t *one = json_array_get (held, i);
-        const char *reason = wm_ask_text (one, "reason");
-        fprintf (stderr, "held: %s event %lld batch %lld: %s\n", wm_ask_text (one, "input"),
-                 (long long) wm_ask_int (one, "event"), (long long) wm_ask_int (one, "batch"),
-                 *reason ? reason : "no reason given");
+        wm_ask_held (stderr, one);
     }
     if (n > HELD_SHOWN_MAX)
         fprintf (stderr, "held: and %zu more; see wiremill status\n", n - HELD_SHOWN_MAX);
-}
-
-/* The last word: what the broker says now, before everybody is sent home.  */
-static void ask_last (run_t *self)
-{
-    wm_error_t error;
-    if (self->setup && !self->crew.broker.pid)
-        return;
-    if (!wm_client_is_open (self->client) && wm_client_open (self->client, NULL, 0, 2000, &error))
-        return;
-    json_t *status = wm_ask_status (self->client, 2000);
-    if (status)
-        heard (self, status);
 }
 
 static int finish (run_t *self, int code)
@@ -287,7 +281,7 @@ static int finish (run_t *self, int code)
         print_table (self, seconds);
     if (code == WM_EXIT_HELD)
         print_held (self);
-    if (!finished && code != WM_EXIT_INPUT && code != WM_EXIT_USAGE) {
+    if (code == WM_EXIT_AGAIN || (code == WM_EXIT_FAILURE && self->status)) {
         fputs ("what was done is kept; this command goes on:\n  ", stderr);
         print_command (stderr, self->args);
     }
@@ -302,8 +296,10 @@ static int work (run_t *self)
     int code = self->setup ? wm_crew_start_broker (&self->crew, &stops) : WM_CREW_WORKING;
     if (code == WM_CREW_WORKING && stops)
         code = WM_EXIT_AGAIN;
-    if (code == WM_CREW_WORKING)
+    if (code == WM_CREW_WORKING) {
+        ask (self, LAST_WORD_MS); /* what was done before: hits/s and bytes speak of this run */
         code = wm_crew_start_rest (&self->crew);
+    }
     while (code == WM_CREW_WORKING && !stops) {
         listen_once (self);
         if (self->status) {
@@ -359,12 +355,13 @@ int run_main (const wm_args_t *args)
         return wm_setup_complain ("run", &error);
     choose_workers (&run, threads);
     run.crew.before_words = before_words;
-    first_line (&run);
+    if (!progress.quiet)
+        first_line (&run);
     wm_crew_signals (&stops);
     run.client = wm_client_new (run.crew.endpoint, WM_ROLE_OPERATOR, "wiremill-run", NULL, NULL);
     int code = work (&run);
-    if (code != WM_EXIT_AGAIN || stops)
-        ask_last (&run);
+    if (!run.setup || run.crew.broker.pid)
+        ask (&run, LAST_WORD_MS);
     wm_crew_stop (&run.crew, &stops, 2);
     code = finish (&run, code);
     wm_client_destroy (&run.client);

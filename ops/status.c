@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ANSWER_MS 3000
@@ -102,16 +103,21 @@ static void campaign_name (const json_t *status, char name[64])
 static void show_campaign (const json_t *s)
 {
     char name[64], run[32], queued[32], held[32], events[32], rate[32], eta[32] = "-", bar[64];
+    char submitted[32] = "-";
     const double hits = wm_ask_real (s, "hits.announced"), done = wm_ask_real (s, "hits.done");
     const double share = hits > 0 ? done / hits : 0;
     const double eta_s = wm_ask_real (s, "eta_s");
     campaign_name (s, name);
     if (eta_s > 0)
         wm_show_time (eta_s, eta);
-    printf ("%-14s %-9s %-17s %7s %6s %7s %6s %9s %11s %9s\n", "CAMPAIGN", "STATE", "SUBMITTED",
+    const time_t submitted_s = (time_t) wm_ask_int (s, "campaign.submitted");
+    struct tm local;
+    if (localtime_r (&submitted_s, &local))
+        strftime (submitted, sizeof submitted, "%b %d %H:%M", &local);
+    printf ("%-14s %-9s %-12s %7s %6s %7s %6s %9s %11s %9s\n", "CAMPAIGN", "STATE", "SUBMITTED",
             "DONE", "RUN", "QUEUED", "HELD", "EVENTS", "RATE", "ETA");
-    printf ("%-14.14s %-9s %-17.17s %6.1f%% %6s %7s %6s %9s %6s hit/s %9s %s\n", name,
-            wm_ask_text (s, "campaign.state"), wm_ask_text (s, "campaign.submitted"), 100 * share,
+    printf ("%-14.14s %-9s %-12s %6.1f%% %6s %7s %6s %9s %6s hit/s %9s %s\n", name,
+            wm_ask_text (s, "campaign.state"), submitted, 100 * share,
             wm_show_short (wm_ask_real (s, "batches.running"), run),
             wm_show_short (wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked"),
                            queued),
@@ -166,10 +172,7 @@ static void show_held (const json_t *s)
             printf ("held: and more; wiremill status --json lists them\n");
             break;
         }
-        printf ("held: %s event %lld:%lld:%lld batch %lld: %s\n", wm_ask_text (one, "input"),
-                (long long) wm_ask_int (one, "run"), (long long) wm_ask_int (one, "subrun"),
-                (long long) wm_ask_int (one, "event"), (long long) wm_ask_int (one, "batch"),
-                wm_ask_text (one, "reason"));
+        wm_ask_held (stdout, one);
     }
 }
 

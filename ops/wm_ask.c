@@ -112,3 +112,18 @@ const char *wm_ask_text (const json_t *status, const char *path)
     const char *text = json_string_value (lookup (status, path));
     return text ? text : "";
 }
+
+void wm_ask_held (FILE *out, const json_t *held)
+{
+    const char *reason = wm_ask_text (held, "reason"), *input = wm_ask_text (held, "input");
+    if (*input)
+        fprintf (out, "held: %s", input);
+    else
+        fprintf (out, "held: input %lld", (long long) wm_ask_int (held, "input"));
+    if (json_is_integer (json_object_get (held, "event")))
+        fprintf (out, " event %lld:%lld:%lld", (long long) wm_ask_int (held, "run"),
+                 (long long) wm_ask_int (held, "subrun"), (long long) wm_ask_int (held, "event"));
+    if (json_is_integer (json_object_get (held, "batch")))
+        fprintf (out, " batch %lld", (long long) wm_ask_int (held, "batch"));
+    fprintf (out, ": %s\n", *reason ? reason : "no reason given");
+}

@@ -12,11 +12,11 @@
 #define PATIENCE_MS 15000
 #define TAIL_BYTES 65536L
 
-const char *wm_blame_input (const wm_child_t *producer, const char *heard)
+const char *wm_blame_input (const wm_child_t *producer)
 {
     static char input[PATH_MAX];
     char line[PATH_MAX + 256];
-    snprintf (input, sizeof input, "%s", heard);
+    input[0] = 0;
     FILE *log = fopen (producer->log, "re");
     if (!log)
         return input;

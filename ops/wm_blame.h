@@ -8,9 +8,9 @@
 
 #include "ops/wm_child.h"
 
-/* The input a producer worked on when it died: from its log, else `heard`; "" if unknown. Lent
-   until the next call.  */
-const char *wm_blame_input (const wm_child_t *producer, const char *heard);
+/* The input a producer worked on when it died, from its log; "" if unknown. Lent until the next
+   call.  */
+const char *wm_blame_input (const wm_child_t *producer);
 
 /* Holds `input` at the broker as a whole, with how its reader died as the reason. WM_EAGAIN: no
    broker.  */

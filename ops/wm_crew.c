@@ -285,7 +285,7 @@ static int producer_ended (wm_crew_t *self)
             say (self, "wiremill run: the producer ended by %s; what was done is kept", how);
         return code_of (&self->producer);
     }
-    const char *input = wm_blame_input (&self->producer, self->input);
+    const char *input = wm_blame_input (&self->producer);
     if (!*input || (strcmp (input, self->crashed) == 0 && self->producer.failures > 8)) {
         say (self, "wiremill run: the producer crashed by %s; see %s", how, self->producer.log);
         return WM_EXIT_FAILURE;

@@ -32,7 +32,6 @@ typedef struct {
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
     int broker_deaths; /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
-    char input[PATH_MAX];        /* the one the producer works on, as last heard */
     char crashed[PATH_MAX];      /* the one it last crashed on */
     void (*before_words) (void); /* called before anything is printed; may be NULL */
 } wm_crew_t;
