@@ -104,6 +104,8 @@ build/openvino-$(OPENVINO_VERSION)/.unpacked:
 	$(Q)python3 -m pip -q download --no-deps --only-binary=:all: --python-version 3.11 \
 	    --platform manylinux_2_28_x86_64 --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp
 	$(Q)unzip -qo $(@D).tmp/*.whl -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@
+# Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless it is told of them.
+export TBB_ENABLE_SANITIZERS := 1
 # It carries its own copy of what it needs from kernels and schema, and shows one symbol.
 $(B)/lib/wm_openvino.so: kernels/wm_openvino.c $(call libs,kernels) | \
     $(if $(wildcard $(OPENVINO)/openvino/include/openvino/c/openvino.h),,$(OPENVINO)/.unpacked)
@@ -140,6 +142,15 @@ fault: all ## 40 random kills over one campaign (KILLS=n)
 check: all $(UNIT) $(VENV)/.made
 	@$(MAKE) --no-print-directory unit
 	@WM_BUILD=$(B) prove --timer -v tests/e2e tests/golden
+
+# <room>/bench/<name>.c is a program linked as the room's unit tests are.
+BENCH := $(foreach r,$(ROOMS),$(patsubst $(r)/bench/%.c,$(B)/bench/%,$(wildcard $(r)/bench/*.c)))
+define bench
+$(B)/bench/%: $(1)/bench/%.c $(call libs,$(1))
+	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  BENCH $$@"
+	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$< $(call links,$(1)) -o $$@
+endef
+$(foreach r,$(ROOMS),$(eval $(call bench,$(r))))
 
 # ---- what people type --------------------------------------------------------------------------
 # deps first, in a make of its own: what pkg-config says is read when a Makefile is parsed.
@@ -180,6 +191,8 @@ test: deps ## everything: unit, end to end, golden, with all set-up
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan, fault look further"
 
+bench: all $(BENCH) ## measure engines, pipeline and broker; the machine is printed beside the numbers
+	@WM_BUILD=$(B) tests/bench.sh
 lint: ## the house rules a machine can check
 	@tests/lint.sh
 format: ## clang-format on all of ours
