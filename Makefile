@@ -95,6 +95,11 @@ $(B)/obj/kernels/onnx.pb-c.o: $(B)/gen/onnx/onnx.pb-c.c
 $(call objects,kernels): | $(B)/gen/onnx/onnx.pb-c.c
 $(call library,kernels): $(B)/obj/kernels/onnx.pb-c.o
 
+# The ledger's schema, as a C string.
+$(B)/gen/ledger.sql.inc: schema/ledger.sql
+	$(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+$(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
+
 # The general engine: OpenVINO's wheel unpacked, linked by a shared object that is opened at run time.
 OPENVINO_WHEEL_SHA256 := 2d22b1da03f7caf74df30e9f6417d0ab2f637e4a38e08e1dcd294d2c37407aaf
 build/openvino-$(OPENVINO_VERSION)/.unpacked:
@@ -106,6 +111,8 @@ build/openvino-$(OPENVINO_VERSION)/.unpacked:
 	$(Q)unzip -qo $(@D).tmp/*.whl -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@
 # Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless it is told of them.
 export TBB_ENABLE_SANITIZERS := 1
+# And it, like every library not built by us, synchronises where the thread sanitizer cannot see it.
+export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
 # It carries its own copy of what it needs from kernels and schema, and shows one symbol.
 $(B)/lib/wm_openvino.so: kernels/wm_openvino.c $(call libs,kernels) | \
     $(if $(wildcard $(OPENVINO)/openvino/include/openvino/c/openvino.h),,$(OPENVINO)/.unpacked)

@@ -296,8 +296,8 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *err
     }
     if (name && spec.patch_wire * spec.patch_bin != self->pins.n_value)
         return wm_fault (error, WM_EBATCH,
-                         "%s cuts patches of %u x %u = %u values, the model takes %u; change "
-                         "patch_wire and patch_bin",
+                         "%s cuts patches of %u x %u = %u values, the model takes %u; change its "
+                         "`patch`, or leave --spec out where the inputs are ready-made patches",
                          wanted, spec.patch_wire, spec.patch_bin, spec.patch_wire * spec.patch_bin,
                          self->pins.n_value);
     wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);

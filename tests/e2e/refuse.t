@@ -23,8 +23,8 @@ head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
 ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
     --output "$work/o" --input "$made/one.h5"
 ok "no such preset" refused 5 "protodune-2021" "${run[@]}" --spec protodune-2012 --input "$made/one.h5"
-printf 'patch_wires: 48\n' >"$work/spec.yaml"
-ok "an unknown key of a specification names the nearest" refused 5 "patch_wire" "${run[@]}" \
+printf 'pathc: [48, 48]\n' >"$work/spec.yaml"
+ok "an unknown key of a specification names the nearest" refused 5 "patch" "${run[@]}" \
     --spec "$work/spec.yaml" --input "$made/one.h5"
 ok "no broker at that endpoint" refused 4 "" "$bin/wiremill" status --broker "ipc://$work/nobody"
 ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$work"
