@@ -15,13 +15,9 @@
 
 /* ---- finding -----------------------------------------------------------------------------------
  */
-/* A bijection (splitmix64's finalizer), so that an equal hash is an equal event.  */
 static uint64_t event_hash (uint32_t input, uint32_t ordinal)
 {
-    uint64_t hash = (uint64_t) input << 32 | ordinal;
-    hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9u;
-    hash = (hash ^ hash >> 27) * 0x94d049bb133111ebu;
-    return hash ^ hash >> 31;
+    return wm_table_mix ((uint64_t) input << 32 | ordinal);
 }
 
 event_t *event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal)

@@ -8,28 +8,9 @@
 #define WM_CORE_PRIVATE_H
 
 #include "broker/wm_core.h"
+#include "broker/wm_table.h"
 
 #include <assert.h>
-
-/* ---- a table from 64-bit hash to pointer (linear probing; equal hashes are walked) ------------
- */
-typedef struct {
-    uint64_t hash;
-    void *item; /* NULL: empty */
-} wm_slot_t;
-
-typedef struct {
-    wm_slot_t *slot;
-    size_t mask, count;
-} wm_table_t;
-
-/* Makes room for one more; -1 without memory. wm_table_put after it cannot fail.  */
-int wm_table_reserve (wm_table_t *self);
-void wm_table_put (wm_table_t *self, uint64_t hash, void *item);
-/* First item of this hash; *at is for wm_table_next. NULL: no more.  */
-void *wm_table_first (const wm_table_t *self, uint64_t hash, size_t *at);
-void *wm_table_next (const wm_table_t *self, uint64_t hash, size_t *at);
-void wm_table_remove (wm_table_t *self, uint64_t hash, const void *item);
 
 /* ---- nouns ------------------------------------------------------------------------------------
  */

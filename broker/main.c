@@ -1,0 +1,330 @@
+/* main.c - wiremill-broker: the one master of a campaign, until SIGTERM or SIGINT.
+
+   Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's file.
+ */
+#include "broker/wm_campaign.h"
+#include "broker/wm_core.h"
+#include "broker/wm_reactor.h"
+#include "broker/wm_status.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: wiremill-broker --campaign DIR --listen ENDPOINT --pins FILE --wmm FILE [options]\n"
+    "       wiremill-broker --campaign DIR --status\n"
+    "\n"
+    "The one master of a campaign: takes batches from producers, gives them to workers, keeps\n"
+    "results in DIR/journal and progress in DIR/ledger.db. Killed at any time, it goes on where "
+    "it\n"
+    "was when it is started again.\n"
+    "\n"
+    "  --campaign DIR     folder of the campaign, on a local disk (made if it is not there)\n"
+    "  --listen ENDPOINT  tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH\n"
+    "  --pins FILE        what the campaign is pinned to\n"
+    "  --wmm FILE         the imported model that workers fetch\n"
+    "  --budget BYTES     payloads held in memory at most (default 1073741824)\n"
+    "  --insecure         listen on other addresses than loopback and ipc, unprotected\n"
+    "  --parent           end when the parent process ends\n"
+    "  --status           print the status of a campaign that has no broker now, as JSON\n"
+    "  --help             this text\n"
+    "\n"
+    "exit: 0 stopped by a signal, 1 failure, 2 usage, 5 other pins or model than the campaign's,\n"
+    "75 another broker has the campaign, or the disk is full: try again\n";
+
+typedef struct {
+    const char *campaign, *listen, *pins, *wmm;
+    uint64_t budget_bytes;
+    int insecure, parent, status;
+} options_t;
+
+static volatile sig_atomic_t stop;
+
+static void on_signal (int signal)
+{
+    (void) signal;
+    stop = 1;
+}
+
+static int fail (const wm_error_t *error)
+{
+    fprintf (stderr, "wiremill-broker: %s\n", error->text);
+    return error->fault == WM_EAGAIN   ? WM_EXIT_AGAIN
+           : error->fault == WM_EBATCH ? WM_EXIT_INPUT
+                                       : WM_EXIT_FAILURE;
+}
+
+static int usage (const char *text)
+{
+    fprintf (stderr, "wiremill-broker: %s (see wiremill-broker --help)\n", text);
+    return WM_EXIT_USAGE;
+}
+
+/* -1: go on; else the exit code.  */
+static int parse (int argc, char **argv, options_t *options)
+{
+    static const struct option table[] = {
+        { "campaign", required_argument, NULL, 'c' }, { "listen", required_argument, NULL, 'l' },
+        { "pins", required_argument, NULL, 'p' },     { "wmm", required_argument, NULL, 'w' },
+        { "budget", required_argument, NULL, 'b' },   { "insecure", no_argument, NULL, 'i' },
+        { "parent", no_argument, NULL, 'P' },         { "status", no_argument, NULL, 's' },
+        { "help", no_argument, NULL, 'h' },           { 0 }
+    };
+    *options = (options_t){ .budget_bytes = WM_BUDGET_BYTES };
+    char *end;
+    int option;
+    opterr = 0;
+    while ((option = getopt_long (argc, argv, "", table, NULL)) != -1)
+        switch (option) {
+        case 'c':
+            options->campaign = optarg;
+            break;
+        case 'l':
+            options->listen = optarg;
+            break;
+        case 'p':
+            options->pins = optarg;
+            break;
+        case 'w':
+            options->wmm = optarg;
+            break;
+        case 'b':
+            errno = 0;
+            options->budget_bytes = strtoull (optarg, &end, 10);
+            if (errno || *end || end == optarg || options->budget_bytes < 4 * WM_FRAME_BYTES_MAX)
+                return usage ("--budget takes a number of bytes, at least 17039360");
+            break;
+        case 'i':
+            options->insecure = 1;
+            break;
+        case 'P':
+            options->parent = 1;
+            break;
+        case 's':
+            options->status = 1;
+            break;
+        case 'h':
+            fputs (help, stdout);
+            return WM_EXIT_OK;
+        default:
+            fprintf (stderr,
+                     "wiremill-broker: %s: unknown, or without its value (see "
+                     "wiremill-broker --help)\n",
+                     argv[optind - 1]);
+            return WM_EXIT_USAGE;
+        }
+    if (optind < argc)
+        return usage ("takes no arguments, only options");
+    if (!options->campaign)
+        return usage ("--campaign DIR is missing");
+    if (!options->status && (!options->listen || !options->pins || !options->wmm))
+        return usage ("--listen, --pins and --wmm are needed");
+    return -1;
+}
+
+static wm_fault_t read_pins (const char *path, wm_pins_t *pins, wm_error_t *error)
+{
+    char text[WM_PINS_BYTES_MAX + 1];
+    FILE *file = fopen (path, "re");
+    if (!file)
+        return wm_fault (error, WM_EHOST, "cannot read the pins in %s: %s", path, strerror (errno));
+    size_t bytes = fread (text, 1, sizeof text, file);
+    fclose (file);
+    if (bytes == sizeof text)
+        return wm_fault (error, WM_EHOST, "%s is larger than %u bytes", path, WM_PINS_BYTES_MAX);
+    wm_error_t why;
+    if (wm_pins_parse (pins, text, bytes, &why))
+        return wm_fault (error, WM_EHOST, "%s: %.400s", path, why.text);
+    return WM_OK;
+}
+
+/* The model's file is the one pinned, byte for byte: workers would refuse another.  */
+static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, wm_error_t *error)
+{
+    static uint8_t buffer[1 << 16];
+    crypto_hash_sha256_state state;
+    uint8_t digest[crypto_hash_sha256_BYTES];
+    char hex[2 * sizeof digest + 1];
+    FILE *file = fopen (path, "re");
+    if (!file)
+        return wm_fault (error, WM_EHOST, "cannot read the model %s: %s", path, strerror (errno));
+    crypto_hash_sha256_init (&state);
+    for (size_t bytes; (bytes = fread (buffer, 1, sizeof buffer, file)) > 0;)
+        crypto_hash_sha256_update (&state, buffer, bytes);
+    fclose (file);
+    crypto_hash_sha256_final (&state, digest);
+    sodium_bin2hex (hex, sizeof hex, digest, sizeof digest);
+    if (strcmp (hex, pins->wmm) != 0)
+        return wm_fault (error, WM_EBATCH, "%s has SHA-256 %s, the pins say %s", path, hex,
+                         pins->wmm);
+    return WM_OK;
+}
+
+/* ---- --status ----------------------------------------------------------------------------------
+ */
+static void ignore_drop (void *context, uint32_t session)
+{
+    (void) context;
+    (void) session;
+}
+
+typedef struct {
+    wm_core_t *core;
+    wm_ledger_t *ledger;
+    int failed;
+} load_t;
+
+static void load_input (void *argument, const wm_ledger_input_t *input)
+{
+    load_t *load = argument;
+    load->failed |= wm_core_restore_input (load->core, input);
+}
+
+static void load_batch (void *argument, const wm_ledger_batch_t *batch)
+{
+    load_t *load = argument;
+    load->failed |= wm_core_restore_batch (load->core, batch,
+                                           wm_ledger_signature (load->ledger, batch->signature));
+}
+
+static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error)
+{
+    wm_core_config_t config = { .pins = "",
+                                .epoch = wm_journal_epoch (campaign->journal),
+                                .times = *wm_times () };
+    wm_core_sink_t sink = { .drop = ignore_drop };
+    load_t load = { .core = wm_core_new (&config, &sink), .ledger = campaign->ledger };
+    wm_summary_t *summary = malloc (sizeof *summary);
+    wm_ledger_load_t to = { .input = load_input, .batch = load_batch };
+    char *json = NULL;
+    wm_fault_t fault = WM_OK;
+    if (!load.core || !summary)
+        fault = wm_fault (error, WM_EHOST, "no memory");
+    else
+        fault = wm_ledger_load (campaign->ledger, NULL, &to, &load, NULL, error);
+    if (fault == WM_OK) {
+        wm_core_summary (load.core, summary);
+        summary->waiting_for = summary->inputs_open ? "no broker" : NULL;
+        json = wm_status_json (
+            summary, &(wm_status_about_t){ .dir = campaign->dir,
+                                           .campaign = campaign->id,
+                                           .pins = &campaign->pins,
+                                           .submitted_s = campaign->created_ns / 1000000000,
+                                           .journal_bytes = wm_journal_bytes (campaign->journal),
+                                           .ledger_bytes = wm_ledger_bytes (campaign->ledger) });
+    }
+    if (fault == WM_OK && (load.failed || !json))
+        fault = wm_fault (error, WM_EHOST, "no memory");
+    if (fault == WM_OK)
+        puts (json);
+    free (json);
+    free (summary);
+    wm_core_destroy (&load.core);
+    return fault;
+}
+
+static int status (const options_t *options)
+{
+    wm_campaign_t campaign;
+    wm_error_t error;
+    char path[4096];
+    struct stat info;
+    snprintf (path, sizeof path, "%s/journal", options->campaign);
+    if (stat (path, &info)) {
+        wm_fault (&error, WM_EHOST, "there is no campaign in %s", options->campaign);
+        return fail (&error);
+    }
+    int code = WM_EXIT_OK;
+    if (wm_campaign_lock (&campaign, options->campaign, 0, 0, &error) ||
+        wm_campaign_open (&campaign, &error) || print_status (&campaign, &error))
+        code = fail (&error);
+    wm_campaign_close (&campaign);
+    return code;
+}
+
+/* ---- serving -----------------------------------------------------------------------------------
+ */
+static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
+                         wm_error_t *error)
+{
+    wm_reactor_config_t config = { .endpoint = options->listen,
+                                   .insecure = options->insecure,
+                                   .dir = options->campaign,
+                                   .wmm = options->wmm,
+                                   .pins = pins,
+                                   .budget_bytes = options->budget_bytes };
+    wm_fault_t fault;
+    while ((fault = wm_campaign_start (campaign, pins, &config.epoch, error)) == WM_EAGAIN &&
+           !stop) {
+        fprintf (stderr, "wiremill-broker: %s; waiting\n", error->text);
+        usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
+    }
+    if (fault)
+        return fault;
+    memcpy (config.campaign, campaign->id, 16);
+    config.submitted_s = campaign->created_ns / 1000000000;
+    config.journal = campaign->journal;
+    config.ledger = campaign->ledger;
+    wm_reactor_t *reactor = wm_reactor_new (&config, error);
+    if (!reactor)
+        return error->fault;
+    fault = wm_campaign_announce (campaign, wm_reactor_endpoint (reactor), error);
+    if (fault == WM_OK) {
+        fault = wm_reactor_run (reactor, &stop, error);
+        wm_campaign_unannounce (campaign);
+    }
+    wm_reactor_destroy (&reactor);
+    return fault;
+}
+
+int main (int argc, char **argv)
+{
+    options_t options;
+    pid_t parent = getppid ();
+    int code = parse (argc, argv, &options);
+    if (code >= 0)
+        return code;
+    struct sigaction action = { .sa_handler = on_signal };
+    sigaction (SIGTERM, &action, NULL);
+    sigaction (SIGINT, &action, NULL);
+    signal (SIGPIPE, SIG_IGN);
+    if (options.parent && (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent))
+        return WM_EXIT_AGAIN; /* it ended before this took effect */
+    if (sodium_init () < 0) {
+        fprintf (stderr, "wiremill-broker: libsodium cannot start\n");
+        return WM_EXIT_FAILURE;
+    }
+    if (options.status)
+        return status (&options);
+    struct rlimit files; /* a descriptor a peer and a few of our own */
+    if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
+        setrlimit (RLIMIT_NOFILE, &files);
+    }
+    if (options.insecure)
+        fprintf (stderr,
+                 "wiremill-broker: INSECURE: whoever can reach %s can read and write this "
+                 "campaign; nothing is encrypted and nobody is asked for a key\n",
+                 options.listen);
+    static wm_pins_t pins;
+    static wm_campaign_t campaign;
+    wm_error_t error;
+    if (read_pins (options.pins, &pins, &error) || check_wmm (options.wmm, &pins, &error))
+        return fail (&error);
+    campaign.lock_fd = -1;
+    if (wm_campaign_lock (&campaign, options.campaign, 1, wm_times ()->lock_ms, &error) ||
+        wm_campaign_open (&campaign, &error) || serve (&options, &pins, &campaign, &error))
+        code = fail (&error);
+    else
+        code = WM_EXIT_OK;
+    wm_campaign_close (&campaign);
+    return code;
+}

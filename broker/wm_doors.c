@@ -1,0 +1,442 @@
+/* wm_doors.c - binds three ROUTERs, reads them in turn, and joins messages with closed connections.
+
+   Why closed connections come last: the monitor's event may overtake messages that are already in
+   the socket. So a peer that is closed waits in a list until its socket has nothing more to read.
+   Descriptors are used again at once: the monitor is read before a new peer is entered, and libzmq
+   tells of a closed descriptor before it closes it.  */
+#include "broker/wm_doors.h"
+#include "broker/wm_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DOORS 3
+/* More than one peer's share of TASKs, NEEDs and answers on their way: a peer that does not read
+   them is gone.  */
+#define SEND_HWM 8192
+#define RECV_HWM 1000
+#define LINGER_MS 1000
+/* Messages of one door before the others have their turn.  */
+#define TURN 64
+
+typedef struct {
+    void *socket, *monitor;
+    wm_role_t role;
+    wm_table_t peers; /* by routing id */
+    wm_table_t by_fd;
+    wm_peer_t **closed; /* to be reported when the socket is read empty */
+    size_t n_closed, closed_capacity;
+} door_t;
+
+struct wm_doors_t {
+    void *context;
+    char endpoint[512];
+    door_t door[DOORS];
+    size_t turn, turn_left;
+    wm_peer_t *closing; /* reported closed; freed at the next call */
+    wm_peer_t **failed; /* a send failed, to be reported */
+    size_t n_failed, failed_capacity;
+    zmq_msg_t header, payload;
+    uint32_t n_frames;
+};
+
+/* ---- addresses ---------------------------------------------------------------------------------
+ */
+typedef struct {
+    int ipc;
+    char host[256]; /* numeric, in brackets for IPv6; or the ipc path */
+    int port;
+} address_t;
+
+/* Numeric address of a host (libzmq binds to numbers and interface names only); whether it is
+   loopback.  */
+static int resolve (const char *host, char numeric[256], int *loopback)
+{
+    if (strcmp (host, "*") == 0)
+        host = "0.0.0.0";
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found;
+    char text[200];
+    if (getaddrinfo (host, NULL, &hints, &found))
+        return -1;
+    int failed =
+        getnameinfo (found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+    int v6 = found->ai_family == AF_INET6;
+    freeaddrinfo (found);
+    if (failed)
+        return -1;
+    *loopback = strncmp (text, "127.", 4) == 0 || strcmp (text, "::1") == 0;
+    snprintf (numeric, 256, v6 ? "[%s]" : "%s", text);
+    return 0;
+}
+
+static wm_fault_t address_parse (address_t *address, const char *endpoint, int insecure,
+                                 wm_error_t *error)
+{
+    memset (address, 0, sizeof *address);
+    if (strncmp (endpoint, "ipc://", 6) == 0) {
+        address->ipc = 1;
+        if (strlen (endpoint + 6) > 100 || !endpoint[6])
+            return wm_fault (error, WM_EHOST,
+                             "%s: an ipc path has 1 to 100 characters; give a shorter one",
+                             endpoint);
+        snprintf (address->host, sizeof address->host, "%s", endpoint + 6);
+        return WM_OK;
+    }
+    const char *colon = strrchr (endpoint, ':');
+    char host[200], *end;
+    if (strncmp (endpoint, "tcp://", 6) != 0 || !colon || colon < endpoint + 7 ||
+        (size_t) (colon - endpoint - 6) >= sizeof host)
+        return wm_fault (error, WM_EHOST, "%s is no tcp://HOST:PORT and no ipc://PATH", endpoint);
+    long port = strcmp (colon + 1, "*") == 0 ? 0 : strtol (colon + 1, &end, 10);
+    if (strcmp (colon + 1, "*") != 0 && (*end || !colon[1] || port < 0 || port > 65533))
+        return wm_fault (error, WM_EHOST, "%s: the port is not a number up to 65533", endpoint);
+    size_t length = (size_t) (colon - endpoint - 6);
+    memcpy (host, endpoint + 6, length);
+    host[length] = 0;
+    if (*host == '[' && host[length - 1] == ']') {
+        memmove (host, host + 1, length);
+        host[length - 2] = 0;
+    }
+    int loopback = 0;
+    if (resolve (host, address->host, &loopback))
+        return wm_fault (error, WM_EHOST, "%s: no such host", endpoint);
+    if (!loopback && !insecure)
+        return wm_fault (error, WM_EHOST,
+                         "%s is not loopback: everybody who can reach it could read and write this "
+                         "campaign; --insecure allows it",
+                         endpoint);
+    address->port = (int) port;
+    return WM_OK;
+}
+
+static void address_print (const address_t *address, size_t i, char text[400])
+{
+    if (address->ipc)
+        snprintf (text, 400, "ipc://%s.%c", address->host, "wpo"[i]);
+    else
+        snprintf (text, 400, "tcp://%s:%d", address->host, address->port + (int) i);
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+static void set (void *socket, int option, int value)
+{
+    int rc = zmq_setsockopt (socket, option, &value, sizeof value);
+    assert (rc == 0);
+    (void) rc;
+}
+
+static int door_open (wm_doors_t *self, size_t i)
+{
+    door_t *door = &self->door[i];
+    door->role = (wm_role_t) (WM_ROLE_WORKER + (int) i);
+    door->socket = zmq_socket (self->context, ZMQ_ROUTER);
+    door->monitor = zmq_socket (self->context, ZMQ_PAIR);
+    if (!door->socket || !door->monitor)
+        return -1;
+    int64_t bytes_max = door->role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : WM_FRAME_BYTES_MAX;
+    zmq_setsockopt (door->socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
+    set (door->socket, ZMQ_ROUTER_MANDATORY, 1);
+    set (door->socket, ZMQ_SNDHWM, SEND_HWM);
+    set (door->socket, ZMQ_RCVHWM, RECV_HWM);
+    set (door->socket, ZMQ_LINGER, LINGER_MS);
+    set (door->socket, ZMQ_HANDSHAKE_IVL, (int) wm_times ()->handshake_ms);
+    set (door->socket, ZMQ_TCP_KEEPALIVE, 1);
+    set (door->socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
+    set (door->socket, ZMQ_BACKLOG, 1024);
+    set (door->socket, ZMQ_IPV6, 1);
+    set (door->monitor, ZMQ_LINGER, 0);
+    set (door->monitor, ZMQ_RCVHWM, 0);
+    char name[64];
+    snprintf (name, sizeof name, "inproc://monitor-%zu", i);
+    return zmq_socket_monitor (door->socket, name, ZMQ_EVENT_DISCONNECTED) ||
+           zmq_connect (door->monitor, name);
+}
+
+/* Binds the three doors to three addresses in a row; all or none.  */
+static int doors_bind (wm_doors_t *self, const address_t *address)
+{
+    for (size_t i = 0; i < DOORS; i++) {
+        char text[400];
+        address_print (address, i, text);
+        if (zmq_bind (self->door[i].socket, text) == 0)
+            continue;
+        int saved = errno;
+        while (i-- > 0) {
+            address_print (address, i, text);
+            zmq_unbind (self->door[i].socket, text);
+        }
+        errno = saved;
+        return -1;
+    }
+    return 0;
+}
+
+wm_doors_t *wm_doors_new (const char *endpoint, int insecure, wm_error_t *error)
+{
+    address_t address;
+    if (address_parse (&address, endpoint, insecure, error))
+        return NULL;
+    wm_doors_t *self = calloc (1, sizeof *self);
+    assert (self);
+    zmq_msg_init (&self->header);
+    zmq_msg_init (&self->payload);
+    self->context = zmq_ctx_new ();
+    int failed = !self->context;
+    for (size_t i = 0; !failed && i < DOORS; i++)
+        failed = door_open (self, i);
+    if (!failed && (address.ipc || address.port))
+        failed = doors_bind (self, &address);
+    else if (!failed) { /* any three free ports, first where this process is likely alone */
+        failed = 1;
+        for (int i = 0; i < 200 && failed; i++) {
+            address.port = 20000 + (int) (((unsigned) getpid () * 7 + (unsigned) i * 131) % 40000);
+            failed = doors_bind (self, &address);
+        }
+    }
+    if (failed) {
+        wm_fault (error, WM_EHOST, "cannot listen on %s (and +1, +2): %s", endpoint,
+                  zmq_strerror (errno));
+        wm_doors_destroy (&self);
+        return NULL;
+    }
+    if (address.ipc)
+        snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s", address.host);
+    else
+        address_print (&address, 0, self->endpoint);
+    return self;
+}
+
+const char *wm_doors_endpoint (const wm_doors_t *self)
+{
+    return self->endpoint;
+}
+
+static void table_free_items (wm_table_t *table)
+{
+    for (size_t i = 0; table->slot && i <= table->mask; i++)
+        free (table->slot[i].item);
+    free (table->slot);
+}
+
+void wm_doors_destroy (wm_doors_t **self_p)
+{
+    wm_doors_t *self = *self_p;
+    if (!self)
+        return;
+    for (size_t i = 0; i < DOORS; i++) {
+        door_t *door = &self->door[i];
+        if (door->socket) {
+            zmq_socket_monitor (door->socket, NULL, 0);
+            zmq_close (door->socket);
+        }
+        if (door->monitor)
+            zmq_close (door->monitor);
+        table_free_items (&door->peers);
+        free (door->by_fd.slot);
+        free (door->closed);
+    }
+    zmq_msg_close (&self->header);
+    zmq_msg_close (&self->payload);
+    if (self->context)
+        zmq_ctx_term (self->context);
+    free (self->closing);
+    free (self->failed);
+    free (self);
+    *self_p = NULL;
+}
+
+/* ---- peers -------------------------------------------------------------------------------------
+ */
+static uint64_t id_hash (const uint8_t id[5])
+{
+    uint64_t value = 0;
+    memcpy (&value, id, 5);
+    return wm_table_mix (value);
+}
+
+static wm_peer_t *peer_of_fd (const door_t *door, int fd)
+{
+    size_t at;
+    return wm_table_first (&door->by_fd, wm_table_mix ((uint64_t) (uint32_t) fd), &at);
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+/* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
+static void *grow (void *list, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return list;
+    *capacity = *capacity ? *capacity * 2 : 16;
+    list = realloc (list, *capacity * size);
+    assert (list);
+    return list;
+}
+
+static void monitor_read (door_t *door)
+{
+    zmq_msg_t msg;
+    zmq_msg_init (&msg);
+    while (zmq_msg_recv (&msg, door->monitor, ZMQ_DONTWAIT) >= 0) {
+        int32_t fd;
+        if (!zmq_msg_more (&msg) || zmq_msg_size (&msg) != 6)
+            continue; /* the address, which follows each event */
+        memcpy (&fd, (uint8_t *) zmq_msg_data (&msg) + 2, 4);
+        wm_peer_t *peer = peer_of_fd (door, fd);
+        if (!peer)
+            continue; /* it never spoke */
+        wm_table_remove (&door->by_fd, wm_table_mix ((uint64_t) (uint32_t) fd), peer);
+        door->closed =
+            grow (door->closed, door->n_closed, &door->closed_capacity, sizeof *door->closed);
+        door->closed[door->n_closed++] = peer;
+    }
+    zmq_msg_close (&msg);
+}
+
+/* The peer that a message came from; NULL without memory (the message is dropped).  */
+static wm_peer_t *peer_of (door_t *door, zmq_msg_t *id, int fd)
+{
+    size_t at;
+    if (zmq_msg_size (id) != 5)
+        return NULL;
+    wm_peer_t *peer = wm_table_first (&door->peers, id_hash (zmq_msg_data (id)), &at);
+    if (peer)
+        return peer;
+    monitor_read (door); /* before it takes a closed one's descriptor */
+    if (wm_table_reserve (&door->peers) || wm_table_reserve (&door->by_fd))
+        return NULL;
+    peer = calloc (1, sizeof *peer);
+    if (!peer)
+        return NULL;
+    memcpy (peer->id, zmq_msg_data (id), 5);
+    peer->role = door->role;
+    peer->fd = fd;
+    wm_table_put (&door->peers, id_hash (peer->id), peer);
+    wm_table_put (&door->by_fd, wm_table_mix ((uint64_t) (uint32_t) fd), peer);
+    return peer;
+}
+
+/* Reads one message whole. -1: there is none.  */
+static int message_read (wm_doors_t *self, door_t *door, wm_peer_t **peer)
+{
+    zmq_msg_t id, more;
+    zmq_msg_init (&id);
+    if (zmq_msg_recv (&id, door->socket, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close (&id);
+        return -1;
+    }
+    self->n_frames = 0;
+    int fd = -1;
+    zmq_msg_init (&more);
+    for (int has_more = zmq_msg_more (&id); has_more; self->n_frames++) {
+        zmq_msg_t *to = self->n_frames == 0   ? &self->header
+                        : self->n_frames == 1 ? &self->payload
+                                              : &more;
+        zmq_msg_recv (to, door->socket, ZMQ_DONTWAIT); /* messages are delivered whole */
+        has_more = zmq_msg_more (to);
+        fd = zmq_msg_get (to, ZMQ_SRCFD);
+    }
+    zmq_msg_close (&more);
+    *peer = peer_of (door, &id, fd);
+    zmq_msg_close (&id);
+    return 0;
+}
+
+void wm_doors_wait (wm_doors_t *self, int64_t timeout_ms)
+{
+    zmq_pollitem_t items[2 * DOORS];
+    for (size_t i = 0; i < DOORS; i++) {
+        items[2 * i] = (zmq_pollitem_t){ .socket = self->door[i].socket, .events = ZMQ_POLLIN };
+        items[2 * i + 1] =
+            (zmq_pollitem_t){ .socket = self->door[i].monitor, .events = ZMQ_POLLIN };
+    }
+    if (!self->n_failed)
+        zmq_poll (items, 2 * DOORS, timeout_ms);
+    for (size_t i = 0; i < DOORS; i++)
+        monitor_read (&self->door[i]);
+    self->turn_left = TURN;
+}
+
+/* A peer of this door that is to be reported closed; NULL: none.  */
+static wm_peer_t *closed_next (wm_doors_t *self, door_t *door)
+{
+    while (door->n_closed) {
+        wm_peer_t *peer = door->closed[--door->n_closed];
+        wm_table_remove (&door->peers, id_hash (peer->id), peer);
+        free (self->closing);
+        self->closing = peer;
+        if (!peer->failed)
+            return peer;
+    }
+    return NULL;
+}
+
+wm_doors_event_t wm_doors_next (wm_doors_t *self, wm_peer_t **peer)
+{
+    free (self->closing);
+    self->closing = NULL;
+    if (self->n_failed) { /* it stays known, so that what it still says is ignored */
+        *peer = self->failed[--self->n_failed];
+        return WM_DOORS_CLOSED;
+    }
+    for (size_t empty = 0; empty < DOORS;) {
+        door_t *door = &self->door[self->turn];
+        if (self->turn_left && message_read (self, door, peer) == 0) {
+            self->turn_left--;
+            if (*peer)
+                return WM_DOORS_MESSAGE;
+            continue;
+        }
+        if (self->turn_left) {
+            *peer = closed_next (self, door);
+            if (*peer)
+                return WM_DOORS_CLOSED;
+            empty++;
+        }
+        self->turn = (self->turn + 1) % DOORS;
+        self->turn_left = TURN;
+    }
+    return WM_DOORS_NOTHING;
+}
+
+const uint8_t *wm_doors_header (const wm_doors_t *self, size_t *bytes, uint32_t *n_frames)
+{
+    *bytes = zmq_msg_size (&self->header);
+    *n_frames = self->n_frames;
+    return zmq_msg_data ((zmq_msg_t *) (uintptr_t) &self->header);
+}
+
+zmq_msg_t *wm_doors_payload (wm_doors_t *self)
+{
+    return &self->payload;
+}
+
+/* ---- sending -----------------------------------------------------------------------------------
+ */
+void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_msg_t *payload)
+{
+    void *socket = self->door[peer->role - WM_ROLE_WORKER].socket;
+    uint8_t header[WM_HEADER_BYTES_MAX];
+    size_t bytes = wm_msg_encode (msg, header);
+    /* The first frame decides: after it the others of the message cannot be refused. */
+    int sent = !peer->failed &&
+               zmq_send (socket, peer->id, sizeof peer->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+    if (sent) {
+        zmq_send (socket, header, bytes, (payload ? ZMQ_SNDMORE : 0) | ZMQ_DONTWAIT);
+        if (payload && zmq_msg_send (payload, socket, ZMQ_DONTWAIT) >= 0)
+            return;
+    } else if (!peer->failed) {
+        peer->failed = 1;
+        self->failed =
+            grow (self->failed, self->n_failed, &self->failed_capacity, sizeof *self->failed);
+        self->failed[self->n_failed++] = peer;
+    }
+    if (payload)
+        zmq_msg_close (payload);
+}

@@ -1,0 +1,608 @@
+/* wm_reactor.c - one loop: read, tick, append, sync, effects, ledger.
+
+   Invariants
+     1. A record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync that
+        follows its append, in the order of appending.
+     2. The core is never entered from its own sink: what the sink finds out (a failed send, damage,
+        a full disk) is told to the core when it has returned.
+     3. A payload frame is copied nowhere: what a producer sent is what a worker gets.  */
+#include "broker/wm_reactor.h"
+#include "broker/wm_core.h"
+#include "broker/wm_doors.h"
+#include "broker/wm_status.h"
+#include "broker/wm_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GROUP_RECORDS 256   /* one sync for at most about this many */
+#define LEDGER_MS 500       /* between commits of the ledger */
+#define LEDGER_RECORDS 8192 /* or when so many wait */
+
+/* A payload that outlives its message: the core's handle.  */
+typedef struct {
+    zmq_msg_t msg;
+    uint32_t refs;
+} frame_t;
+
+/* A record that is appended and not synced, or waits for room on the disk.  */
+typedef struct entry_t {
+    struct entry_t *next;
+    wm_record_t record;
+    wm_place_t place;
+    frame_t *body;
+    char text[]; /* record.text, then record.name */
+} entry_t;
+
+typedef struct {
+    entry_t *head, *tail;
+    size_t count;
+} entries_t;
+
+struct wm_reactor_t {
+    const wm_reactor_config_t *config;
+    wm_core_t *core;
+    wm_doors_t *doors;
+    wm_table_t peers; /* of sessions */
+    int wmm_fd;
+    uint64_t wmm_bytes;
+    int64_t started_ms, ledger_ms, retry_ms;
+
+    entries_t appended;     /* in the journal, not synced */
+    entries_t waiting;      /* the disk is full */
+    int disk_full, written; /* written: a FILE_WRITTEN since the last sweep */
+    wm_fault_t fault;
+    wm_error_t error;
+
+    int fetch_failed; /* the result asked for could not be read */
+    wm_key_t fetch_key;
+    uint32_t fetch_session;
+};
+
+/* ---- payloads ----------------------------------------------------------------------------------
+ */
+static void frame_hold (void *context, void *handle)
+{
+    (void) context;
+    ((frame_t *) handle)->refs++;
+}
+
+static void frame_release (void *context, void *handle)
+{
+    (void) context;
+    frame_t *frame = handle;
+    if (--frame->refs)
+        return;
+    zmq_msg_close (&frame->msg);
+    free (frame);
+}
+
+/* ---- sending -----------------------------------------------------------------------------------
+ */
+static wm_peer_t *peer_of_session (const wm_reactor_t *self, uint32_t session)
+{
+    size_t at;
+    return wm_table_first (&self->peers, wm_table_mix (session), &at);
+}
+
+static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
+                     const wm_payload_t *payload)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    if (!peer)
+        return;
+    zmq_msg_t body;
+    if (!payload) {
+        wm_doors_send (self->doors, peer, msg, NULL);
+        return;
+    }
+    if (payload->handle) {
+        zmq_msg_init (&body);
+        zmq_msg_copy (&body, &((frame_t *) payload->handle)->msg);
+    } else if (zmq_msg_init_size (&body, payload->bytes) == 0) {
+        if (payload->bytes)
+            memcpy (zmq_msg_data (&body), payload->data, payload->bytes);
+    } else
+        return; /* no memory: the peer misses an answer, falls silent, and comes again */
+    wm_doors_send (self->doors, peer, msg, &body);
+}
+
+static void on_drop (void *context, uint32_t session)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    if (!peer)
+        return;
+    wm_table_remove (&self->peers, wm_table_mix (session), peer);
+    peer->session = 0;
+}
+
+static void on_log (void *context, const char *text)
+{
+    (void) context;
+    fprintf (stderr, "wiremill-broker: %s\n", text);
+}
+
+static void on_model (void *context, uint32_t session, uint64_t offset)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    if (!peer)
+        return;
+    uint64_t left = offset < self->wmm_bytes ? self->wmm_bytes - offset : 0;
+    size_t bytes = left < WM_RAW_BYTES_MAX ? (size_t) left : WM_RAW_BYTES_MAX;
+    zmq_msg_t body;
+    if (zmq_msg_init_size (&body, bytes))
+        return;
+    if (bytes &&
+        pread (self->wmm_fd, zmq_msg_data (&body), bytes, (off_t) offset) != (ssize_t) bytes) {
+        fprintf (stderr, "wiremill-broker: cannot read %s at %llu: %s\n", self->config->wmm,
+                 (unsigned long long) offset, strerror (errno));
+        zmq_msg_close (&body);
+        return;
+    }
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_MODEL);
+    msg.offset = offset;
+    msg.size = self->wmm_bytes;
+    wm_doors_send (self->doors, peer, &msg, &body);
+}
+
+static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
+                      const wm_place_t *place)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    wm_record_t record;
+    wm_error_t error = { .text = "another record lies where a result should be" };
+    if (!peer)
+        return;
+    if (wm_journal_read (self->config->journal, place, &record, &error) != WM_OK ||
+        record.type != WM_RECORD_RESULT || memcmp (&record.key, &results->key, sizeof record.key)) {
+        fprintf (stderr, "wiremill-broker: %s\n", error.text);
+        self->fetch_failed = 1;
+        self->fetch_key = results->key;
+        self->fetch_session = session;
+        return;
+    }
+    wm_msg_t msg = *results;
+    snprintf (msg.text, sizeof msg.text, "%.*s", (int) record.text_bytes,
+              record.text ? record.text : "");
+    zmq_msg_t body;
+    if (zmq_msg_init_size (&body, record.payload_bytes))
+        return;
+    memcpy (zmq_msg_data (&body), record.payload, record.payload_bytes);
+    wm_doors_send (self->doors, peer, &msg, &body);
+}
+
+static void on_status (void *context, uint32_t session)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    char *json = wm_reactor_status (self);
+    zmq_msg_t body;
+    if (peer && json && zmq_msg_init_size (&body, strlen (json)) == 0) {
+        memcpy (zmq_msg_data (&body), json, strlen (json));
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_STATUS_REPLY);
+        wm_doors_send (self->doors, peer, &msg, &body);
+    }
+    free (json);
+}
+
+char *wm_reactor_status (wm_reactor_t *self)
+{
+    wm_summary_t *summary = malloc (sizeof *summary);
+    if (!summary)
+        return NULL;
+    wm_core_summary (self->core, summary);
+    wm_status_about_t about = {
+        .endpoint = wm_doors_endpoint (self->doors),
+        .dir = self->config->dir,
+        .campaign = self->config->campaign,
+        .pins = self->config->pins,
+        .up_s = (double) (wm_now_ms () - self->started_ms) / 1000,
+        .submitted_s = self->config->submitted_s,
+        .journal_bytes = wm_journal_bytes (self->config->journal),
+        .ledger_bytes = wm_ledger_bytes (self->config->ledger),
+    };
+    char *json = wm_status_json (summary, &about);
+    free (summary);
+    return json;
+}
+
+/* ---- records -----------------------------------------------------------------------------------
+ */
+static void entries_push (entries_t *entries, entry_t *entry)
+{
+    entry->next = NULL;
+    *(entries->tail ? &entries->tail->next : &entries->head) = entry;
+    entries->tail = entry;
+    entries->count++;
+}
+
+static entry_t *entries_pop (entries_t *entries)
+{
+    entry_t *entry = entries->head;
+    if (!entry)
+        return NULL;
+    entries->head = entry->next;
+    if (!entries->head)
+        entries->tail = NULL;
+    entries->count--;
+    return entry;
+}
+
+static void entry_free (entry_t *entry)
+{
+    if (entry->body)
+        frame_release (NULL, entry->body);
+    free (entry);
+}
+
+/* Into the journal, or what waits for room.  */
+static void entry_append (wm_reactor_t *self, entry_t *entry)
+{
+    wm_record_t record = entry->record;
+    if (entry->body)
+        record.payload = zmq_msg_data (&entry->body->msg);
+    wm_fault_t fault = self->waiting.count ? WM_EAGAIN
+                                           : wm_journal_append (self->config->journal, &record,
+                                                                &entry->place, &self->error);
+    if (fault == WM_EAGAIN) {
+        entries_push (&self->waiting, entry);
+        return;
+    }
+    if (fault != WM_OK) {
+        self->fault = fault; /* the disk is bad: the loop ends, nothing more is said */
+        entry_free (entry);
+        return;
+    }
+    if (entry->body)
+        frame_release (NULL, entry->body);
+    entry->body = NULL;
+    entry->record = record;
+    entry->record.payload = NULL; /* the ledger needs its numbers only */
+    entries_push (&self->appended, entry);
+}
+
+static void on_append (void *context, const wm_record_t *record, const wm_payload_t *body)
+{
+    wm_reactor_t *self = context;
+    entry_t *entry = malloc (sizeof *entry + record->text_bytes + record->name_bytes);
+    if (!entry) { /* nothing acknowledged is lost: the same as a crash here */
+        self->fault = wm_fault (&self->error, WM_EHOST, "no memory for a record");
+        return;
+    }
+    *entry = (entry_t){ .record = *record };
+    if (record->text_bytes)
+        memcpy (entry->text, record->text, record->text_bytes);
+    if (record->name_bytes)
+        memcpy (entry->text + record->text_bytes, record->name, record->name_bytes);
+    entry->record.text = record->text_bytes ? entry->text : NULL;
+    entry->record.name = record->name_bytes ? entry->text + record->text_bytes : NULL;
+    if (body && body->handle) {
+        entry->body = body->handle;
+        entry->body->refs++;
+        entry->record.payload_bytes = (uint32_t) body->bytes;
+    }
+    if (self->fault)
+        entry_free (entry);
+    else
+        entry_append (self, entry);
+}
+
+/* Tries again what waits for room, oldest first.  */
+static void retry (wm_reactor_t *self, int64_t now_ms)
+{
+    int was_full = self->disk_full;
+    if (self->waiting.count && now_ms >= self->retry_ms) {
+        entries_t waiting = self->waiting;
+        self->waiting = (entries_t){ 0 };
+        entry_t *entry;
+        while ((entry = entries_pop (&waiting)))
+            entry_append (self, entry);
+        self->retry_ms = now_ms + wm_times ()->disk_full_ms;
+    }
+    self->disk_full = self->waiting.count != 0;
+    if (self->disk_full == was_full)
+        return;
+    if (self->disk_full)
+        fprintf (stderr, "wiremill-broker: disk full, paused: %s\n", self->error.text);
+    else
+        fprintf (stderr, "wiremill-broker: the disk has room again, going on\n");
+    wm_core_disk_full (self->core, self->disk_full, now_ms);
+}
+
+/* One sync for everything appended; then, and not before, the effects.  */
+static void commit (wm_reactor_t *self)
+{
+    size_t count = self->appended.count;
+    if (!count || self->fault)
+        return;
+    wm_journal_sync (self->config->journal);
+    int64_t now_ms = wm_now_ms ();
+    while (count--) { /* effects may append: those wait for the next sync */
+        entry_t *entry = entries_pop (&self->appended);
+        wm_ledger_apply (self->config->ledger, &entry->record, &entry->place);
+        self->written |= entry->record.type == WM_RECORD_FILE_WRITTEN;
+        wm_core_durable (self->core, &entry->place, now_ms);
+        entry_free (entry);
+    }
+}
+
+/* The ledger follows behind; segments that it has no use for any more go.  */
+static void ledger_commit (wm_reactor_t *self, int64_t now_ms, int at_once)
+{
+    size_t pending = wm_ledger_pending (self->config->ledger);
+    if (self->fault || !pending ||
+        (!at_once && pending < LEDGER_RECORDS && now_ms - self->ledger_ms < LEDGER_MS))
+        return;
+    self->ledger_ms = now_ms;
+    wm_error_t error;
+    wm_fault_t fault = wm_ledger_commit (self->config->ledger, &error);
+    if (fault == WM_EAGAIN) {
+        fprintf (stderr, "wiremill-broker: %s\n", error.text);
+        self->ledger_ms = now_ms + wm_times ()->disk_full_ms;
+    } else if (fault != WM_OK) {
+        self->fault = fault;
+        self->error = error;
+    } else if (self->written) {
+        self->written = 0;
+        wm_journal_sweep (self->config->journal);
+    }
+}
+
+/* ---- reading -----------------------------------------------------------------------------------
+ */
+/* A session for a peer that speaks for the first time. 0: no place.  */
+static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
+{
+    if (wm_table_reserve (&self->peers))
+        return 0;
+    uint32_t session = wm_core_open (self->core, peer->role, now_ms);
+    if (session)
+        wm_table_put (&self->peers, wm_table_mix (session), peer);
+    peer->session = session;
+    return session;
+}
+
+/* Takes the payload frame of the message at hand into a handle. -1: no memory.  */
+static int take_payload (wm_reactor_t *self, wm_payload_t *payload)
+{
+    frame_t *frame = malloc (sizeof *frame);
+    if (!frame)
+        return -1;
+    frame->refs = 1;
+    zmq_msg_init (&frame->msg);
+    zmq_msg_move (&frame->msg, wm_doors_payload (self->doors));
+    *payload = (wm_payload_t){ frame, zmq_msg_data (&frame->msg), zmq_msg_size (&frame->msg) };
+    return 0;
+}
+
+static void refuse_stranger (wm_reactor_t *self, wm_peer_t *peer)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_REJECT);
+    msg.code = WM_REASON_BUSY;
+    snprintf (msg.text, sizeof msg.text, "this broker has its %u peers: try again later",
+              WM_PEERS_MAX);
+    wm_doors_send (self->doors, peer, &msg, NULL);
+}
+
+static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
+{
+    size_t bytes;
+    uint32_t n_frames;
+    const uint8_t *header = wm_doors_header (self->doors, &bytes, &n_frames);
+    if (peer->heard && !peer->session)
+        return; /* its session is over */
+    if (!peer->heard && !session_open (self, peer, now_ms)) {
+        peer->heard = 1;
+        refuse_stranger (self, peer);
+        return;
+    }
+    peer->heard = 1;
+    wm_msg_t msg;
+    wm_error_t error;
+    if (n_frames == 0 || n_frames > 2)
+        wm_core_reject (self->core, peer->session, WM_REASON_PROTOCOL,
+                        "a message of 1 or 2 frames");
+    else if (wm_msg_decode (&msg, header, bytes, &error) != WM_OK)
+        wm_core_reject (self->core, peer->session, WM_REASON_PROTOCOL, error.text);
+    else if (n_frames == 1)
+        wm_core_message (self->core, peer->session, &msg, NULL, now_ms);
+    else {
+        wm_payload_t payload;
+        if (take_payload (self, &payload)) {
+            wm_core_reject (self->core, peer->session, WM_REASON_BUSY, "no memory now");
+            return;
+        }
+        wm_core_message (self->core, peer->session, &msg, &payload, now_ms);
+        frame_release (NULL, payload.handle);
+    }
+    if (self->fetch_failed) {
+        self->fetch_failed = 0;
+        wm_core_damaged (self->core, self->fetch_key, self->fetch_session, now_ms);
+    }
+}
+
+static void closed (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
+{
+    uint32_t session = peer->session;
+    if (!session)
+        return;
+    wm_table_remove (&self->peers, wm_table_mix (session), peer);
+    peer->session = 0;
+    wm_core_closed (self->core, session, now_ms);
+}
+
+/* Reads what is there, up to a group of records or the time of one.  */
+static void read_all (wm_reactor_t *self, int64_t until_ms)
+{
+    wm_peer_t *peer;
+    while (self->appended.count < GROUP_RECORDS && !self->fault) {
+        int64_t now_ms = wm_now_ms ();
+        wm_doors_event_t event = wm_doors_next (self->doors, &peer);
+        if (event == WM_DOORS_NOTHING)
+            return;
+        if (event == WM_DOORS_MESSAGE)
+            message (self, peer, now_ms);
+        else
+            closed (self, peer, now_ms);
+        if (now_ms >= until_ms)
+            return;
+    }
+}
+
+wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop, wm_error_t *error)
+{
+    const wm_times_t *times = wm_times ();
+    int64_t tick_ms = times->heartbeat_ms / 8 > 0 ? times->heartbeat_ms / 8 : 1;
+    int64_t ticked_ms = 0;
+    while (!*stop && !self->fault) {
+        wm_doors_wait (self->doors, self->appended.count ? 0 : tick_ms);
+        int64_t now_ms = wm_now_ms ();
+        read_all (self, now_ms + times->group_commit_ms);
+        now_ms = wm_now_ms ();
+        if (now_ms - ticked_ms >= tick_ms) {
+            ticked_ms = now_ms;
+            wm_core_tick (self->core, now_ms);
+        }
+        retry (self, now_ms);
+        commit (self);
+        ledger_commit (self, wm_now_ms (), 0);
+    }
+    if (!self->fault) {
+        commit (self);
+        wm_core_stop (self->core, "the broker stops");
+        commit (self); /* what stopping may have held */
+        ledger_commit (self, wm_now_ms (), 1);
+    }
+    if (error)
+        *error = self->error;
+    return self->fault;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+typedef struct {
+    wm_reactor_t *self;
+    int failed;
+} load_t;
+
+static void load_input (void *argument, const wm_ledger_input_t *input)
+{
+    load_t *load = argument;
+    load->failed |= wm_core_restore_input (load->self->core, input);
+}
+
+static void load_batch (void *argument, const wm_ledger_batch_t *batch)
+{
+    load_t *load = argument;
+    const char *signature = wm_ledger_signature (load->self->config->ledger, batch->signature);
+    load->failed |= wm_core_restore_batch (load->self->core, batch, signature);
+}
+
+static wm_fault_t load_ledger (wm_reactor_t *self, wm_error_t *error)
+{
+    load_t load = { .self = self };
+    const wm_ledger_load_t to = { .input = load_input, .batch = load_batch };
+    uint64_t n_gone = 0;
+    wm_fault_t fault =
+        wm_ledger_load (self->config->ledger, self->config->journal, &to, &load, &n_gone, error);
+    if (fault != WM_OK)
+        return fault;
+    if (load.failed)
+        return wm_fault (error, WM_EHOST, "no memory for the campaign in %s", self->config->dir);
+    if (n_gone)
+        fprintf (stderr,
+                 "wiremill-broker: %llu results are gone from the journal: they are scored again\n",
+                 (unsigned long long) n_gone);
+    wm_journal_sweep (self->config->journal);
+    return WM_OK;
+}
+
+static wm_fault_t open_model (wm_reactor_t *self, wm_error_t *error)
+{
+    struct stat info;
+    self->wmm_fd = open (self->config->wmm, O_RDONLY | O_CLOEXEC);
+    if (self->wmm_fd < 0 || fstat (self->wmm_fd, &info))
+        return wm_fault (error, WM_EHOST, "cannot read the model %s: %s", self->config->wmm,
+                         strerror (errno));
+    self->wmm_bytes = (uint64_t) info.st_size;
+    if (self->wmm_bytes > WM_MODEL_BYTES_MAX)
+        return wm_fault (error, WM_EBATCH, "%s is larger than 1 GiB", self->config->wmm);
+    return WM_OK;
+}
+
+static wm_core_t *make_core (wm_reactor_t *self)
+{
+    const wm_reactor_config_t *config = self->config;
+    char text[WM_PINS_BYTES_MAX];
+    wm_core_config_t core = { .pins = text,
+                              .pins_bytes = wm_pins_print (config->pins, text),
+                              .n_output = config->pins->n_output,
+                              .epoch = config->epoch,
+                              .budget_bytes = config->budget_bytes,
+                              .times = *wm_times (),
+                              .now_ms = wm_now_ms () };
+    memcpy (core.campaign, config->campaign, 16);
+    wm_pins_digest (config->pins, core.pins_digest);
+    const wm_core_sink_t sink = { .context = self,
+                                  .send = on_send,
+                                  .append = on_append,
+                                  .fetch = on_fetch,
+                                  .model = on_model,
+                                  .status = on_status,
+                                  .drop = on_drop,
+                                  .hold = frame_hold,
+                                  .release = frame_release,
+                                  .log = on_log };
+    return wm_core_new (&core, &sink);
+}
+
+wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *error)
+{
+    wm_reactor_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->config = config;
+    self->wmm_fd = -1;
+    self->started_ms = self->ledger_ms = wm_now_ms ();
+    self->core = make_core (self);
+    assert (self->core);
+    if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
+        self->doors = wm_doors_new (config->endpoint, config->insecure, error);
+    if (!self->doors)
+        wm_reactor_destroy (&self);
+    return self;
+}
+
+void wm_reactor_destroy (wm_reactor_t **self_p)
+{
+    wm_reactor_t *self = *self_p;
+    if (!self)
+        return;
+    wm_core_destroy (&self->core);
+    wm_doors_destroy (&self->doors);
+    entry_t *entry;
+    while ((entry = entries_pop (&self->appended)) || (entry = entries_pop (&self->waiting)))
+        entry_free (entry);
+    free (self->peers.slot);
+    if (self->wmm_fd >= 0)
+        close (self->wmm_fd);
+    free (self);
+    *self_p = NULL;
+}
+
+const char *wm_reactor_endpoint (const wm_reactor_t *self)
+{
+    return wm_doors_endpoint (self->doors);
+}

@@ -1,0 +1,56 @@
+/* wm_reactor.h - carries out what wm_core decides: sockets, journal, ledger, the model's file,
+   time.
+
+   Three ROUTER sockets (workers, producers, operators; the base port, +1, +2, or an ipc path with
+   .w .p .o), each with a monitor that tells of closed connections. One thread does everything: read
+   what is there (closed connections last, because what they had said still counts), let timers
+   fire, sync the journal once for all records of that pass, and only then let their effects out.
+
+   A full disk: records wait in memory in their order, the core hands nothing out, and every
+   disk_full_ms the oldest is tried again.
+   Thread: the one that made it.  */
+#ifndef WM_REACTOR_H
+#define WM_REACTOR_H
+
+#include "broker/wm_journal.h"
+#include "broker/wm_ledger.h"
+#include "schema/wm_pins.h"
+
+#include <signal.h>
+
+typedef struct {
+    const char *endpoint; /* "tcp://127.0.0.1:5555" (port 0: any three free ones), "ipc:///path" */
+    int insecure;         /* other addresses than loopback and ipc are allowed */
+    const char *dir;      /* the campaign's, for the status */
+    const char *wmm;      /* the model's file */
+    const wm_pins_t *pins;
+    uint8_t campaign[16];
+    int64_t submitted_s;
+    uint64_t epoch, budget_bytes;
+    wm_journal_t *journal; /* lent, started */
+    wm_ledger_t *ledger;   /* lent, caught up */
+} wm_reactor_config_t;
+
+typedef struct wm_reactor_t wm_reactor_t;
+
+/* Loads the ledger into a new core and binds. NULL on failure: WM_EHOST an address that cannot be
+   bound or is not allowed, a disk or model that cannot be read; *error says which. `config` and
+   what it points at are lent for life.  */
+wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *error);
+
+/* Says nothing to anybody (wm_reactor_run does that when it stops).  */
+void wm_reactor_destroy (wm_reactor_t **self_p);
+
+/* The base address bound, with its port.  */
+const char *wm_reactor_endpoint (const wm_reactor_t *self);
+
+/* Serves until *stop is set by a signal handler; then syncs, says BYE to all and commits the
+   ledger. Other than WM_OK: the disk or the database failed, as *error says; nothing acknowledged
+   is lost. */
+wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop,
+                           wm_error_t *error);
+
+/* The status of the campaign as JSON (wm_status.h); the caller frees it.  */
+char *wm_reactor_status (wm_reactor_t *self);
+
+#endif

@@ -1,0 +1,133 @@
+/* wm_status.c - prints a summary of the core as JSON. Its fields are a documented schema: a change
+   of meaning is a new schema name; readers ignore fields that they do not know.  */
+#include "broker/wm_status.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static json_t *integer (uint64_t value)
+{
+    return json_integer ((json_int_t) value);
+}
+
+/* Text of a peer: what is not UTF-8 is shown as such and does not spoil the reply.  */
+static json_t *text (const char *string)
+{
+    json_t *json = string ? json_string (string) : json_null ();
+    return json ? json : json_string ("(not UTF-8)");
+}
+
+static json_t *number_or_null (double value)
+{
+    return value < 0 ? json_null () : json_real ((double) (int64_t) (value * 10 + 0.5) / 10);
+}
+
+static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *about)
+{
+    char id[33];
+    for (int i = 0; i < 16; i++)
+        snprintf (id + 2 * i, 3, "%02x", about->campaign[i]);
+    return json_pack ("{s:s, s:s, s:o, s:o, s:I, s:o}", "id", id, "state", s->state, "precision",
+                      text (about->pins->precision), "model", text (about->pins->model),
+                      "submitted", (json_int_t) about->submitted_s, "output",
+                      text (about->pins->output));
+}
+
+static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status_about_t *about)
+{
+    json_object_set_new (root, "inputs",
+                         json_pack ("{s:o, s:o, s:o, s:o}", "total", integer (s->inputs), "open",
+                                    integer (s->inputs_open), "written",
+                                    integer (s->inputs_written), "held", integer (s->inputs_held)));
+    json_object_set_new (root, "events",
+                         json_pack ("{s:o, s:o, s:o}", "announced", integer (s->events_announced),
+                                    "done", integer (s->events_done), "written",
+                                    integer (s->events_written)));
+    json_object_set_new (
+        root, "batches",
+        json_pack ("{s:o, s:o, s:o, s:o, s:o}", "queued", integer (s->batches_queued), "asked",
+                   integer (s->batches_asked), "running", integer (s->batches_running), "returned",
+                   integer (s->batches_returned), "held", integer (s->batches_held)));
+    json_object_set_new (root, "hits",
+                         json_pack ("{s:o, s:o, s:o}", "announced", integer (s->hits_announced),
+                                    "done", integer (s->hits_done), "held",
+                                    integer (s->hits_held)));
+    json_object_set_new (
+        root, "bytes",
+        json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "payload_in",
+                   integer (s->payload_in_bytes), "task_out", integer (s->task_out_bytes),
+                   "result_in", integer (s->result_in_bytes), "budget_used",
+                   integer (s->budget_used_bytes), "budget", integer (s->budget_bytes), "journal",
+                   integer (about->journal_bytes), "ledger", integer (about->ledger_bytes)));
+    json_object_set_new (root, "rate",
+                         json_pack ("{s:f, s:f}", "hits_s", s->hits_s, "events_s", s->events_s));
+    json_object_set_new (root, "eta_s", number_or_null (s->eta_s));
+    json_object_set_new (root, "counters",
+                         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o}", "n_fail", integer (s->n_fail),
+                                    "n_lost", integer (s->n_lost), "n_preempt",
+                                    integer (s->n_preempt), "duplicate", integer (s->n_duplicate),
+                                    "late", integer (s->n_late), "alarm", integer (s->n_alarm)));
+    return root;
+}
+
+static json_t *worker_json (const wm_summary_worker_t *w)
+{
+    return json_pack ("{s:o, s:o, s:s, s:i, s:o, s:o, s:o, s:f}", "label", text (w->label),
+                      "signature", text (w->signature), "state", w->state, "running",
+                      (int) w->running, "credit", integer (w->credit), "batches",
+                      integer (w->batches), "hits", integer (w->hits), "hits_s", w->hits_s);
+}
+
+/* input 0 of a key is none; WM_ALL of an ordinal or batch is null.  */
+static json_t *held_json (const wm_summary_held_t *h)
+{
+    int of_event = h->key.ordinal != WM_ALL;
+    return json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o}", "input", integer (h->key.input), "run",
+                      of_event ? json_integer (h->run) : json_null (), "subrun",
+                      of_event ? json_integer (h->subrun) : json_null (), "event",
+                      of_event ? json_integer (h->event) : json_null (), "batch",
+                      h->key.batch != WM_ALL ? integer (h->key.batch) : json_null (), "reason",
+                      text (h->reason));
+}
+
+static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
+{
+    json_t *workers = json_array (), *producers = json_array (), *held = json_array ();
+    for (uint32_t i = 0; i < s->n_worker_listed && i < rows_max; i++)
+        json_array_append_new (workers, worker_json (&s->worker[i]));
+    for (uint32_t i = 0; i < s->n_producer_listed && i < rows_max; i++)
+        json_array_append_new (producers,
+                               json_pack ("{s:o, s:o}", "label", text (s->producer[i].label),
+                                          "input", text (s->producer[i].input)));
+    for (uint32_t i = 0; i < s->n_held; i++)
+        json_array_append_new (held, held_json (&s->held[i]));
+    json_object_set_new (root, "workers_total", json_integer (s->n_worker));
+    json_object_set_new (root, "workers", workers);
+    json_object_set_new (root, "producers", producers);
+    json_object_set_new (root, "waiting_for", text (s->waiting_for));
+    json_object_set_new (root, "held", held);
+}
+
+char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *about)
+{
+    for (uint32_t rows_max = WM_SUMMARY_PEERS_MAX;; rows_max /= 2) {
+        json_t *root =
+            json_pack ("{s:s, s:s, s:o, s:o, s:f, s:o, s:o, s:o}", "schema", "wiremill-status-1",
+                       "version", WM_VERSION, "endpoint", text (about->endpoint), "pid",
+                       about->endpoint ? json_integer (getpid ()) : json_null (), "up_s",
+                       about->up_s, "epoch", integer (summary->epoch), "dir", text (about->dir),
+                       "campaign", campaign_json (summary, about));
+        if (!root)
+            return NULL;
+        counts_json (summary, root, about);
+        lists_json (summary, root, rows_max);
+        char *printed = json_dumps (root, JSON_COMPACT | JSON_REAL_PRECISION (9));
+        json_decref (root);
+        if (!printed || strlen (printed) <= WM_STATUS_BYTES_MAX || !rows_max)
+            return printed;
+        free (printed);
+    }
+}

@@ -1,0 +1,27 @@
+/* wm_status.h - the status of a campaign as JSON, "wiremill-status-1".
+
+   One text for STATUS_REPLY of a running broker and for `wiremill-broker --status` of a stopped
+   one. Thread: any.  */
+#ifndef WM_STATUS_H
+#define WM_STATUS_H
+
+#include "broker/wm_core.h"
+#include "schema/wm_pins.h"
+
+/* What the core does not know. Strings are lent.  */
+typedef struct {
+    const char *endpoint; /* NULL: no broker is running */
+    const char *dir;
+    const uint8_t *campaign; /* (16) */
+    const wm_pins_t *pins;
+    double up_s;
+    int64_t submitted_s; /* Unix time */
+    uint64_t journal_bytes, ledger_bytes;
+} wm_status_about_t;
+
+/* At most WM_STATUS_BYTES_MAX long; lists are cut where it would be longer. The caller frees it.
+   NULL without memory.  */
+#define WM_STATUS_BYTES_MAX (60u << 10)
+char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *about);
+
+#endif
