@@ -1,0 +1,349 @@
+/* wm_ledger_apply.c - derives the ledger's rows from journal records, many in one transaction.
+
+   What each record does, and nothing else does anything:
+     CAMPAIGN      the campaign
+     INPUT         the input is open
+     INPUT_END     its n_event
+     RESULT, HELD, KICK of a batch or an event
+                   a row in batch, if its input is open; a higher or equal generation replaces it.
+                   KICK opens the input again if it was written
+     HELD, KICK of an input
+                   its state; KICK forgets its batches
+     FILE_WRITTEN  its state and totals; its batches are forgotten
+     FILE_LOST     the input is open again, without batches
+   Records of an input that the ledger does not know are passed over: its INPUT was lost to damage,
+   the loss has been reported, and its number may be given again.  */
+#include "broker/wm_ledger_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const sql[SQL_END] = {
+    [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign VALUES (1, ?1, ?2)",
+    [SQL_PUT_PROGRESS] = "INSERT OR REPLACE INTO progress VALUES (1, ?1)",
+    [SQL_PUT_SIGNATURE] = "INSERT INTO signature VALUES (?1, ?2, ?3)",
+    [SQL_GET_INPUT] = "SELECT data, path, name, text FROM input WHERE id = ?1",
+    [SQL_PUT_INPUT] = "INSERT OR REPLACE INTO input VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_ADD_BATCH] = "INSERT OR IGNORE INTO batch VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_GET_BATCH] = "SELECT data FROM batch WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
+    [SQL_SET_BATCH] = "UPDATE batch SET data = ?4, text = ?5"
+                      " WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
+    [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
+};
+
+int wm_ledger_prepare (wm_ledger_t *self)
+{
+    int code = SQLITE_OK;
+    for (sql_t i = 0; i < SQL_END && code == SQLITE_OK; i++)
+        code = sqlite3_prepare_v3 (self->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                   &self->statement[i], NULL);
+    return code;
+}
+
+/* ---- pending --------------------------------------------------------------------------------- */
+
+/* Room for `more` items behind `n`. Asserts on memory: a restart loses nothing.  */
+static void *grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes)
+{
+    if (n + more <= *max)
+        return array;
+    *max = 2 * (n + more);
+    array = realloc (array, *max * item_bytes);
+    assert (array);
+    return array;
+}
+
+/* Copies a text into the pool, terminated; returns where.  */
+static size_t keep_text (wm_ledger_t *self, const char *text, size_t bytes)
+{
+    self->pool = grown (self->pool, self->pool_bytes, bytes + 1, &self->pool_max, 1);
+    const size_t at = self->pool_bytes;
+    if (bytes)
+        memcpy (self->pool + at, text, bytes);
+    self->pool[at + bytes] = 0;
+    self->pool_bytes += bytes + 1;
+    return at;
+}
+
+uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < self->n_signature; i++)
+        if (strlen (self->signature[i]) == bytes && memcmp (self->signature[i], text, bytes) == 0)
+            return (uint32_t) (i + 1);
+    char **more = realloc (self->signature, (self->n_signature + 1) * sizeof *more);
+    assert (more);
+    self->signature = more;
+    more[self->n_signature] = strndup (bytes ? text : "", bytes);
+    assert (more[self->n_signature]);
+    return (uint32_t) ++self->n_signature;
+}
+
+void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
+{
+    self->pending =
+        grown (self->pending, self->n_pending, 1, &self->pending_max, sizeof *self->pending);
+    pending_t *pending = &self->pending[self->n_pending++];
+    *pending = (pending_t){ .record = *record, .place = *place };
+    if (record->type == WM_RECORD_RESULT)
+        pending->signature = wm_ledger_intern (self, record->text, record->text_bytes);
+    else {
+        pending->text = keep_text (self, record->text, record->text_bytes);
+        pending->name = keep_text (self, record->name, record->name_bytes);
+    }
+}
+
+size_t wm_ledger_pending (const wm_ledger_t *self)
+{
+    return self->n_pending;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Runs a statement that gives no row.  */
+static int run (wm_ledger_t *self, sql_t which)
+{
+    sqlite3_stmt *statement = self->statement[which];
+    sqlite3_step (statement);
+    return sqlite3_reset (statement);
+}
+
+static int put_input (wm_ledger_t *self, input_row_t *row, const char *path, const char *name,
+                      const char *text)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_INPUT];
+    row->sum = wm_ledger_sum (row, offsetof (input_row_t, sum), path, name, text);
+    sqlite3_bind_int64 (statement, 1, row->id);
+    sqlite3_bind_text (statement, 2, path, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_text (statement, 3, name, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_text (statement, 4, text, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_blob (statement, 5, row, sizeof *row, SQLITE_TRANSIENT);
+    return run (self, SQL_PUT_INPUT);
+}
+
+static int delete_batches (wm_ledger_t *self, uint32_t input)
+{
+    sqlite3_bind_int64 (self->statement[SQL_DELETE_BATCHES], 1, input);
+    const int code = run (self, SQL_DELETE_BATCHES);
+    if (code == SQLITE_OK)
+        self->progress.n_batch -= (uint64_t) sqlite3_changes (self->db);
+    return code;
+}
+
+static void bind_batch (sqlite3_stmt *statement, const batch_row_t *row, const char *text)
+{
+    sqlite3_bind_int64 (statement, 1, row->key.input);
+    sqlite3_bind_int64 (statement, 2, row->key.ordinal);
+    sqlite3_bind_int64 (statement, 3, row->key.batch);
+    if (!text)
+        return;
+    sqlite3_bind_blob (statement, 4, row, sizeof *row, SQLITE_STATIC);
+    sqlite3_bind_text (statement, 5, text, -1, SQLITE_STATIC);
+}
+
+static int put_batch (wm_ledger_t *self, const pending_t *pending)
+{
+    const wm_record_t *record = &pending->record;
+    const int is_result = record->type == WM_RECORD_RESULT;
+    const char *text = is_result ? "" : self->pool + pending->text;
+    batch_row_t row = {
+        .key = record->key,
+        .state = is_result                        ? WM_LEDGER_RETURNED
+                 : record->type == WM_RECORD_HELD ? WM_LEDGER_BATCH_HELD
+                                                  : WM_LEDGER_KICKED,
+        .place = is_result ? pending->place : (wm_place_t){ 0 },
+        .n_batch = record->n_batch,
+        .n_hit = (uint32_t) record->n_hit,
+        .n_held = (uint32_t) record->n_held,
+        .attempt = record->attempt,
+        .signature = pending->signature,
+        .code = record->code,
+    };
+    memcpy (row.digest, record->digest, sizeof row.digest);
+    row.sum = wm_ledger_sum (&row, offsetof (batch_row_t, sum), text, NULL, NULL);
+    bind_batch (self->statement[SQL_ADD_BATCH], &row, text);
+    int code = run (self, SQL_ADD_BATCH);
+    if (code != SQLITE_OK || sqlite3_changes (self->db)) {
+        self->progress.n_batch += code == SQLITE_OK;
+        return code;
+    }
+    batch_row_t old = { 0 };
+    sqlite3_stmt *get = self->statement[SQL_GET_BATCH];
+    bind_batch (get, &row, NULL);
+    if (sqlite3_step (get) == SQLITE_ROW && sqlite3_column_bytes (get, 0) == sizeof old)
+        memcpy (&old, sqlite3_column_blob (get, 0), sizeof old);
+    code = sqlite3_reset (get);
+    if (code != SQLITE_OK || old.key.generation > row.key.generation)
+        return code;
+    bind_batch (self->statement[SQL_SET_BATCH], &row, text);
+    return run (self, SQL_SET_BATCH);
+}
+
+static int put_campaign (wm_ledger_t *self, const pending_t *pending)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_CAMPAIGN];
+    const char *pins = self->pool + pending->text;
+    memcpy (self->campaign.id, pending->record.digest, sizeof self->campaign.id);
+    self->campaign.created_ns = pending->record.mtime_ns;
+    self->campaign.sum =
+        wm_ledger_sum (&self->campaign, offsetof (campaign_row_t, sum), pins, NULL, NULL);
+    free (self->pins);
+    self->pins = strdup (pins);
+    assert (self->pins);
+    sqlite3_bind_blob (statement, 1, &self->campaign, sizeof self->campaign, SQLITE_STATIC);
+    sqlite3_bind_text (statement, 2, self->pins, -1, SQLITE_STATIC);
+    return run (self, SQL_PUT_CAMPAIGN);
+}
+
+static int new_input (wm_ledger_t *self, const pending_t *pending, int is_known)
+{
+    const wm_record_t *record = &pending->record;
+    input_row_t row = {
+        .id = record->key.input,
+        .generation = record->key.generation,
+        .state = WM_LEDGER_OPEN,
+        .size = record->size,
+        .mtime_ns = record->mtime_ns,
+        .n_event = -1,
+    };
+    self->progress.n_input += !is_known;
+    return put_input (self, &row, self->pool + pending->text, self->pool + pending->name, "");
+}
+
+/* What a record about a whole input makes of its row; says whether its batches are forgotten.  */
+static int change_input (input_row_t *row, const wm_record_t *record)
+{
+    switch (record->type) {
+    case WM_RECORD_INPUT_END:
+        row->n_event = (int64_t) record->n_event;
+        return 0;
+    case WM_RECORD_HELD:
+        row->state = WM_LEDGER_HELD;
+        row->code = record->code;
+        return 0;
+    case WM_RECORD_KICK:
+        row->state = WM_LEDGER_OPEN;
+        row->generation = record->key.generation;
+        row->size = record->size;
+        row->mtime_ns = record->mtime_ns;
+        row->n_event = -1;
+        return 1;
+    case WM_RECORD_FILE_WRITTEN:
+        row->state = WM_LEDGER_WRITTEN;
+        row->out_size = record->size;
+        row->out_mtime_ns = record->mtime_ns;
+        memcpy (row->out_digest, record->digest, sizeof row->out_digest);
+        row->n_event = (int64_t) record->n_event;
+        row->n_hit = record->n_hit;
+        row->n_held = record->n_held;
+        return 1;
+    default: /* FILE_LOST */
+        row->state = WM_LEDGER_OPEN;
+        return 1;
+    }
+}
+
+/* Whether a record speaks of one batch or event, not of its input.  */
+static int is_of_batch (const wm_record_t *record)
+{
+    return record->type == WM_RECORD_RESULT ||
+           ((record->type == WM_RECORD_HELD || record->type == WM_RECORD_KICK) &&
+            record->key.ordinal != WM_ALL);
+}
+
+/* A record about an input that is known; `get` stands on its row.  */
+static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row, sqlite3_stmt *get)
+{
+    const wm_record_t *record = &pending->record;
+    int forget = 0;
+    if (!is_of_batch (record))
+        forget = change_input (row, record);
+    else if (row->state == WM_LEDGER_WRITTEN && record->type == WM_RECORD_KICK)
+        row->state = WM_LEDGER_OPEN;
+    else
+        return row->state == WM_LEDGER_WRITTEN ? SQLITE_OK : put_batch (self, pending);
+
+    const char *text = row->state != WM_LEDGER_HELD ? ""
+                       : record->type == WM_RECORD_HELD
+                           ? self->pool + pending->text
+                           : (const char *) sqlite3_column_text (get, 3);
+    int code = put_input (self, row, (const char *) sqlite3_column_text (get, 1),
+                          (const char *) sqlite3_column_text (get, 2), text);
+    if (code == SQLITE_OK && forget)
+        code = delete_batches (self, row->id);
+    return code == SQLITE_OK && is_of_batch (record) ? put_batch (self, pending) : code;
+}
+
+static int carry_out (wm_ledger_t *self, const pending_t *pending)
+{
+    if (pending->record.type == WM_RECORD_CAMPAIGN)
+        return put_campaign (self, pending);
+    sqlite3_stmt *get = self->statement[SQL_GET_INPUT];
+    sqlite3_bind_int64 (get, 1, pending->record.key.input);
+    input_row_t row = { 0 };
+    if (sqlite3_step (get) == SQLITE_ROW && sqlite3_column_bytes (get, 0) == sizeof row)
+        memcpy (&row, sqlite3_column_blob (get, 0), sizeof row);
+    int code = SQLITE_OK;
+    if (pending->record.type == WM_RECORD_INPUT)
+        code = new_input (self, pending, row.id != 0);
+    else if (row.id)
+        code = change (self, pending, &row, get);
+    const int end = sqlite3_reset (get);
+    return code == SQLITE_OK ? end : code;
+}
+
+/* ---- commit ---------------------------------------------------------------------------------- */
+
+static int put_signatures (wm_ledger_t *self)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_SIGNATURE];
+    int code = SQLITE_OK;
+    for (size_t i = self->n_signature_stored; i < self->n_signature && code == SQLITE_OK; i++) {
+        const uint64_t id = i + 1;
+        const uint64_t sum = wm_ledger_sum (&id, sizeof id, self->signature[i], NULL, NULL);
+        sqlite3_bind_int64 (statement, 1, (int64_t) id);
+        sqlite3_bind_text (statement, 2, self->signature[i], -1, SQLITE_STATIC);
+        sqlite3_bind_int64 (statement, 3, (int64_t) sum);
+        code = run (self, SQL_PUT_SIGNATURE);
+    }
+    return code;
+}
+
+static int put_progress (wm_ledger_t *self)
+{
+    const wm_record_t *last = &self->pending[self->n_pending - 1].record;
+    self->progress.epoch = last->epoch;
+    self->progress.sequence = last->sequence;
+    self->progress.sum =
+        wm_ledger_sum (&self->progress, offsetof (progress_row_t, sum), NULL, NULL, NULL);
+    sqlite3_bind_blob (self->statement[SQL_PUT_PROGRESS], 1, &self->progress, sizeof self->progress,
+                       SQLITE_STATIC);
+    return run (self, SQL_PUT_PROGRESS);
+}
+
+wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
+{
+    if (!self->n_pending)
+        return WM_OK;
+    const progress_row_t before = self->progress;
+    /* IMMEDIATE: a deferred transaction that turns to writing can fail at once.  */
+    int code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    for (size_t i = 0; i < self->n_pending && code == SQLITE_OK; i++)
+        code = carry_out (self, &self->pending[i]);
+    if (code == SQLITE_OK)
+        code = put_signatures (self);
+    if (code == SQLITE_OK)
+        code = put_progress (self);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL);
+    if (code != SQLITE_OK) {
+        const wm_fault_t fault = wm_ledger_fault (self, code, "write", error);
+        if (!sqlite3_get_autocommit (self->db))
+            sqlite3_exec (self->db, "ROLLBACK", NULL, NULL, NULL);
+        self->progress = before;
+        return fault;
+    }
+    self->n_signature_stored = self->n_signature;
+    self->n_pending = 0;
+    self->pool_bytes = 0;
+    return WM_OK;
+}

@@ -1,0 +1,95 @@
+/* wm_ledger_inside.h - the rows of the ledger, and what wm_ledger.c (opens, verifies, loads) and
+   wm_ledger_apply.c (writes) share. Nobody else includes this.  */
+#ifndef WM_LEDGER_INSIDE_H
+#define WM_LEDGER_INSIDE_H
+
+#include "broker/wm_ledger.h"
+
+#include <limits.h>
+#include <sqlite3.h>
+
+#define WM_LEDGER_SCHEMA 1 /* user_version of schema/ledger.sql */
+
+/* The `data` of each table. sum: XXH3 of the struct before it and of the row's texts. No padding.
+ */
+typedef struct {
+    uint8_t id[16];
+    int64_t created_ns;
+    uint64_t sum;
+} campaign_row_t;
+
+typedef struct {
+    uint64_t epoch, sequence;
+    uint64_t n_input, n_batch; /* rows */
+    uint64_t sum;
+} progress_row_t;
+
+typedef struct {
+    uint32_t id, generation, state, code;
+    int64_t size, mtime_ns, n_event;
+    int64_t out_size, out_mtime_ns;
+    uint8_t out_digest[16];
+    uint64_t n_hit, n_held;
+    uint64_t sum;
+} input_row_t;
+
+typedef struct {
+    wm_key_t key;
+    uint8_t digest[16];
+    wm_place_t place;
+    uint32_t state, n_batch, n_hit, n_held, attempt, signature, code, zero;
+    uint64_t sum;
+} batch_row_t;
+
+static_assert (sizeof (campaign_row_t) == 32 && sizeof (progress_row_t) == 40, "no padding");
+static_assert (sizeof (input_row_t) == 96 && sizeof (batch_row_t) == 88, "no padding");
+
+typedef enum {
+    SQL_PUT_CAMPAIGN,
+    SQL_PUT_PROGRESS,
+    SQL_PUT_SIGNATURE,
+    SQL_GET_INPUT,
+    SQL_PUT_INPUT,
+    SQL_ADD_BATCH,
+    SQL_GET_BATCH,
+    SQL_SET_BATCH,
+    SQL_DELETE_BATCHES,
+    SQL_END,
+} sql_t;
+
+/* A record applied and not committed; its texts lie in the ledger's pool at these offsets.  */
+typedef struct {
+    wm_record_t record;
+    wm_place_t place;
+    uint32_t signature; /* RESULT */
+    size_t text, name;
+} pending_t;
+
+struct wm_ledger_t {
+    char path[PATH_MAX - 32];
+    sqlite3 *db;
+    sqlite3_stmt *statement[SQL_END];
+    progress_row_t progress;
+    char *pins; /* NULL: no campaign yet */
+    campaign_row_t campaign;
+    char **signature; /* (n_signature), [0] is id 1 */
+    size_t n_signature, n_signature_stored;
+    pending_t *pending;
+    size_t n_pending, pending_max;
+    char *pool;
+    size_t pool_bytes, pool_max;
+};
+
+/* Sum of a row: `bytes` of its struct before the sum, and up to three texts (NULL ends them).  */
+uint64_t wm_ledger_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c);
+
+/* Prepares the statements that write; an SQLite code.  */
+int wm_ledger_prepare (wm_ledger_t *self);
+
+/* The fault behind an SQLite code; ends the process if it was an fsync.  */
+wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_error_t *error);
+
+/* Gives `text` an id (from 1).  */
+uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes);
+
+#endif

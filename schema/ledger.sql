@@ -1,0 +1,48 @@
+-- ledger.sql - the ledger: an index of the journal, made again from it whenever it is in doubt.
+--
+-- Numbers of a row lie together in `data`, a little-endian struct of broker/wm_ledger_inside.h that
+-- ends in a checksum (XXH3) of itself and of the row's texts: SQLite would believe a flipped bit,
+-- and a million rows are read three times faster so than as "one column a number". progress.data
+-- counts the rows of input and batch, so that rows that went missing are missed.
+-- `wiremill status --json` shows all of it in words.
+
+-- The one campaign: its id and when it was made; what it is pinned to.
+CREATE TABLE campaign (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    data BLOB NOT NULL,
+    pins TEXT NOT NULL
+) STRICT;
+
+-- The journal's (epoch, sequence) that the other tables account for.
+CREATE TABLE progress (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    data BLOB NOT NULL
+) STRICT;
+
+-- A row per input, for ever. text: why it is held, else ''.
+CREATE TABLE input (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL,
+    name TEXT NOT NULL,
+    text TEXT NOT NULL,
+    data BLOB NOT NULL
+) STRICT;
+
+-- Engine signatures, so that batches name them by number.
+CREATE TABLE signature (
+    id INTEGER PRIMARY KEY,
+    text TEXT NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
+
+-- A row per batch returned, held or kicked, while its input is open. text: why, else ''.
+CREATE TABLE batch (
+    input INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    batch INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (input, ordinal, batch)
+) STRICT, WITHOUT ROWID;
+
+PRAGMA user_version = 1;
