@@ -180,6 +180,8 @@ static wm_fault_t make_slot (engine_t *self, slot_t *slot, wm_error_t *error)
 static const char *instruction_set (void)
 {
     __builtin_cpu_init ();
+    if (__builtin_cpu_supports ("amx-tile"))
+        return "amx";
     if (__builtin_cpu_supports ("avx512f"))
         return "avx512";
     return __builtin_cpu_supports ("avx2") ? "avx2" : "sse";
