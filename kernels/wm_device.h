@@ -5,9 +5,9 @@
    model is of the family, else openvino. A CUDA engine takes its place here later.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row do not depend on which
-   hits it was grouped with, on the number of threads, or on the batch; identical cells get identical
-   rows; a hit whose score is not finite gets status WM_HIT_NONFINITE and NaN, never a silent number.
-   Thread: one at a time per device; wm_device_progress from any.  */
+   hits it was grouped with, on the number of threads, or on the batch; identical cells get
+   identical rows; a hit whose score is not finite gets status WM_HIT_NONFINITE and NaN, never a
+   silent number. Thread: one at a time per device; wm_device_progress from any.  */
 #ifndef WM_DEVICE_H
 #define WM_DEVICE_H
 
@@ -23,9 +23,9 @@ typedef struct {
     int threads;           /* >= 1: threads it computes with */
 } wm_device_config_t;
 
-/* Opens an engine for a model; `spec` is copied (NULL: dense patches only), the model is lent for the
-   device's life. NULL with *error: WM_EHOST names what is missing and how to get it, WM_EBATCH a
-   model or specification this engine cannot run.  */
+/* Opens an engine for a model; `spec` is copied (NULL: dense patches only), the model is lent for
+   the device's life. NULL with *error: WM_EHOST names what is missing and how to get it, WM_EBATCH
+   a model or specification this engine cannot run.  */
 wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error);
 void wm_device_destroy (wm_device_t **self_p);
@@ -34,9 +34,9 @@ void wm_device_destroy (wm_device_t **self_p);
    signature are equal bit for bit. Threads are not in it: they never change bits.  */
 const char *wm_device_signature (const wm_device_t *self);
 
-/* Scores a batch: status (n_hit), scores (n_hit, n_output). WM_EBATCH: this batch can never be scored
-   (wrong patch size); WM_EHOST: this machine failed. Blocks. Nothing is allocated after the first
-   batches of a size.  */
+/* Scores a batch: status (n_hit), scores (n_hit, n_output). WM_EBATCH: this batch can never be
+   scored (wrong patch size); WM_EHOST: this machine failed. Blocks. Nothing is allocated after the
+   first batches of a size.  */
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 
@@ -52,8 +52,8 @@ wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 /* One engine behind the door; each engine's file defines one. Private to kernels/.  */
 typedef struct {
     const char *name;
-    void *(*open) (const wm_model_t *model, const wm_spec_t *spec,
-                   const wm_device_config_t *config, char signature[64], wm_error_t *error);
+    void *(*open) (const wm_model_t *model, const wm_spec_t *spec, const wm_device_config_t *config,
+                   char signature[64], wm_error_t *error);
     void (*close) (void *engine);
     wm_fault_t (*score) (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error);
@@ -61,8 +61,8 @@ typedef struct {
 
 extern const wm_engine_t wm_engine_reference;
 extern const wm_engine_t wm_engine_sparse;
-/* The OpenVINO engine lives in its own shared object (wm_openvino.so), opened at run time; the object
-   exports this one symbol.  */
+/* The OpenVINO engine lives in its own shared object (wm_openvino.so), opened at run time; the
+   object exports this one symbol.  */
 extern const wm_engine_t wm_engine_openvino;
 
 #endif

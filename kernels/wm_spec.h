@@ -21,19 +21,20 @@ typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_view_t;
 typedef enum { WM_LIFETIME_NONE, WM_LIFETIME_EXP, WM_LIFETIME_TABLE } wm_lifetime_t;
 
 typedef struct {
-    char table[64];               /* name of the output table */
+    char table[64];                 /* name of the output table */
     uint32_t patch_wire, patch_bin; /* wires, drift bins */
-    uint32_t drift_window;        /* ticks a drift bin: W */
+    uint32_t drift_window;          /* ticks a drift bin: W */
     wm_downscale_t downscale;
     wm_view_t view;
-    double adc_min, adc_max;      /* clamp, after amplitude */
+    double adc_min, adc_max; /* clamp, after amplitude */
     double out_min, out_max;
     uint32_t n_amplitude;
-    double amplitude[WM_SPEC_AMPLITUDES_MAX]; /* per plane; a plane beyond the list takes the last */
+    double
+        amplitude[WM_SPEC_AMPLITUDES_MAX]; /* per plane; a plane beyond the list takes the last */
     wm_lifetime_t lifetime;
     double tau_us, t0_us, tick_us, trigger_offset; /* NaN: from the input (t0_us: 0) */
-    uint32_t n_wire;              /* 0: from the input; else wires of every plane */
-    uint32_t n_label;             /* 0: the model's own output names */
+    uint32_t n_wire;  /* 0: from the input; else wires of every plane */
+    uint32_t n_label; /* 0: the model's own output names */
     char label[WM_SPEC_LABELS_MAX][32];
 } wm_spec_t;
 
@@ -42,7 +43,8 @@ wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error)
 
 /* Parses YAML text (a user's file or the canonical form). A key left out takes the value it has in
    preset "protodune-2021". WM_EBATCH with the line: an unknown or repeated key (the nearest known
-   one is named), a value of the wrong shape or out of its range. `where` names the text in errors. */
+   one is named), a value of the wrong shape or out of its range. `where` names the text in errors.
+ */
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error);
 
