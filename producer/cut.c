@@ -1,0 +1,270 @@
+/* cut.c - `wiremill-producer cut`: the patches of a file's hits, through the reader and the cut
+   that a campaign uses, into a .npy file. No broker; golden tests and curious people use it.  */
+#include "producer/verbs.h"
+
+#include "kernels/wm_image.h"
+#include "producer/wm_npy.h"
+#include "producer/wm_pack.h"
+#include "producer/wm_reader.h"
+#include "schema/wm_limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: wiremill-producer cut --input FILE --patches OUT.npy [--spec FILE|PRESET] [--event N]\n"
+    "                             [--timing]\n"
+    "Writes the patch of every hit, in input order, as float32 (hits, wires, bins); NaN where a "
+    "hit\n"
+    "is held.\n"
+    "  --input FILE     any layout a campaign reads\n"
+    "  --patches FILE   the array to write\n"
+    "  --spec S         YAML file or preset (protodune-2021)\n"
+    "  --event N        only event number N of the file, from 0\n"
+    "  --timing         also encode as for a broker, and print where the time went\n";
+
+typedef struct {
+    const char *input, *patches, *spec_name;
+    long event; /* -1: all */
+    int timing;
+
+    wm_spec_t spec;
+    wm_reader_t *reader;
+    wm_event_t content;
+    wm_cut_t *cut;
+    wm_plane_t *plane;
+    wm_batch_t batch;
+    uint32_t values; /* a patch */
+    float *to;       /* the array's patches */
+    void *map;
+    size_t map_bytes;
+    int64_t read_ns;
+    uint64_t raw_bytes, frame_bytes;
+    uint32_t n_batch, n_held;
+} job_t;
+
+static int64_t now_ns (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *error)
+{
+    char text[16384];
+    FILE *file = fopen (name, "re");
+    if (!file)
+        return wm_spec_preset (spec, name, error);
+    size_t bytes = fread (text, 1, sizeof text, file);
+    int whole = !ferror (file) && bytes < sizeof text;
+    fclose (file);
+    return whole ? wm_spec_parse (spec, text, bytes, name, error)
+                 : wm_fault (error, WM_EBATCH, "%s: cannot be read, or is no specification", name);
+}
+
+/* The array, mapped, all NaN.  */
+static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
+{
+    char head[WM_NPY_HEAD_MAX];
+    uint64_t dim[] = { n_row, job->spec.patch_wire, job->spec.patch_bin }, bytes;
+    if (job->content.patch_values || !job->values)
+        return wm_fault (error, WM_EBATCH, "%s: holds patches already", job->input);
+    size_t head_bytes = wm_npy_print (dim, 3, head);
+    if (__builtin_mul_overflow (n_row, 4ull * job->values, &bytes) || bytes > 1ull << 40)
+        return wm_fault (error, WM_EBATCH, "%llu patches are too many for one file: use --event",
+                         (unsigned long long) n_row);
+    job->map_bytes = head_bytes + bytes;
+    int fd = open (job->patches, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int rc = fd < 0 ? errno : posix_fallocate (fd, 0, (off_t) job->map_bytes);
+    if (!rc) {
+        job->map = mmap (NULL, job->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        rc = job->map == MAP_FAILED ? errno : 0;
+    }
+    if (fd >= 0)
+        close (fd);
+    if (rc) {
+        job->map = NULL;
+        return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (rc));
+    }
+    memcpy (job->map, head, head_bytes);
+    job->to = (float *) (void *) ((char *) job->map + head_bytes);
+    for (uint64_t i = 0; i < n_row * job->values; i++)
+        job->to[i] = NAN;
+    return WM_OK;
+}
+
+/* Cuts the hits of a batch, piece by piece, to their places.  */
+static wm_fault_t batch_cut (job_t *job, const uint32_t *hit, wm_error_t *error)
+{
+    enum { PIECE = 64 };
+    wm_fault_t fault = wm_plane_load (job->plane, &job->batch, error);
+    float *patches = malloc (4ul * PIECE * job->values);
+    if (!fault && !patches)
+        fault = wm_fault (error, WM_EHOST, "out of memory");
+    for (uint32_t i = 0, n; i < job->batch.n_hit && !fault; i += n) {
+        n = job->batch.n_hit - i < PIECE ? job->batch.n_hit - i : PIECE;
+        wm_plane_cut (job->plane, i, n, patches);
+        for (uint32_t k = 0; k < n; k++) {
+            uint64_t row = job->event < 0 ? job->content.hit[hit[i + k]].row : hit[i + k];
+            memcpy (job->to + row * job->values, patches + (size_t) k * job->values,
+                    4ul * job->values);
+        }
+    }
+    free (patches);
+    return fault;
+}
+
+static wm_fault_t event_read (job_t *job, uint32_t ordinal, char where[480], wm_error_t *error)
+{
+    int64_t start = now_ns ();
+    wm_fault_t fault = wm_reader_event (job->reader, ordinal, &job->content, error);
+    job->read_ns += now_ns () - start;
+    snprintf (where, 480, "%.300s: event %lld:%lld:%lld", job->input, (long long) job->content.run,
+              (long long) job->content.subrun, (long long) job->content.event);
+    return fault;
+}
+
+static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
+{
+    char where[480];
+    wm_fault_t fault;
+    const uint32_t *hit;
+    if ((fault = event_read (job, ordinal, where, error)) ||
+        (job->event >= 0 && (fault = array_make (job, job->content.n_hit, error))) ||
+        (fault = wm_cut_start (job->cut, &job->content, where, error)))
+        return fault;
+    for (;;) {
+        if ((fault = wm_cut_next (job->cut, &job->batch, &hit, error)))
+            return fault;
+        if (!job->batch.n_hit)
+            break;
+        job->n_batch++;
+        if ((fault = batch_cut (job, hit, error)))
+            return fault;
+    }
+    uint32_t n_held;
+    const wm_manifest_held_t *held = wm_cut_held (job->cut, &n_held);
+    for (uint32_t i = 0; i < n_held; i++)
+        fprintf (stderr, "%s: hit %u is held: %s\n", where, held[i].row,
+                 wm_hit_status_text ((uint8_t) held[i].status));
+    job->n_held += n_held;
+    return WM_OK;
+}
+
+/* What a campaign's producer does with each event, measured.  */
+static wm_fault_t time_print (job_t *job, wm_error_t *error)
+{
+    const uint8_t digest[16] = { 0 };
+    wm_packer_t *packer = wm_packer_new (&job->spec, 4, 4096, WM_RAW_BYTES_MAX, digest);
+    wm_fault_t fault = WM_OK;
+    job->read_ns = 0;
+    for (uint32_t e = 0; e < wm_reader_n_event (job->reader) && !fault; e++) {
+        char where[480];
+        wm_pack_t *pack = NULL;
+        const uint8_t *in_fiducial;
+        if ((job->event >= 0 && (uint32_t) job->event != e) ||
+            (fault = event_read (job, e, where, error)) ||
+            (fault = wm_packer_pack (packer, &job->content, where, &pack, &in_fiducial, error)))
+            continue;
+        uint64_t raw = 0;
+        for (uint32_t b = 0; b < pack->n_batch; b++)
+            raw += pack->batch[b].raw_bytes;
+        printf ("event %lld:%lld:%lld: %u hits (%u in the cell of the one before), %u held, %u "
+                "batches, "
+                "%llu bytes raw, %zu encoded\n",
+                (long long) pack->run, (long long) pack->subrun, (long long) pack->event,
+                pack->n_hit, pack->n_same_cell, pack->n_held, pack->n_batch,
+                (unsigned long long) raw, pack->n_batch ? pack->frame_start[pack->n_batch] : 0);
+        wm_pack_destroy (&pack);
+    }
+    int64_t cut_ns, encode_ns;
+    wm_packer_times (packer, &cut_ns, &encode_ns);
+    printf ("read %.1f ms, cut %.1f ms, digest and encode %.1f ms\n", (double) job->read_ns * 1e-6,
+            (double) cut_ns * 1e-6, (double) encode_ns * 1e-6);
+    wm_packer_destroy (&packer);
+    return fault;
+}
+
+static wm_fault_t job_run (job_t *job, wm_error_t *error)
+{
+    wm_fault_t fault = spec_load (&job->spec, job->spec_name, error);
+    if (fault)
+        return fault;
+    job->values = job->spec.patch_wire * job->spec.patch_bin;
+    job->reader = wm_reader_open (job->input, &job->spec, 0, error);
+    if (!job->reader)
+        return error->fault;
+    uint32_t n_event = wm_reader_n_event (job->reader);
+    if (job->event >= (long) n_event)
+        return wm_fault (error, WM_EBATCH, "%s: has %u events; there is no number %ld", job->input,
+                         n_event, job->event);
+    job->cut = wm_cut_new (&job->spec, 1, 4096, WM_RAW_BYTES_MAX);
+    job->plane = wm_plane_new (&job->spec);
+    if (job->event < 0 && (fault = array_make (job, wm_reader_n_row (job->reader), error)))
+        return fault;
+    for (uint32_t e = 0; e < n_event && !fault; e++)
+        if (job->event < 0 || (uint32_t) job->event == e)
+            fault = event_cut (job, e, error);
+    return fault || !job->timing ? fault : time_print (job, error);
+}
+
+static int usage_error (const char *format, const char *word)
+{
+    fprintf (stderr, format, word);
+    fputs (usage, stderr);
+    return WM_EXIT_USAGE;
+}
+
+int cut_main (int argc, char **argv)
+{
+    job_t job = { .spec_name = "protodune-2021", .event = -1 };
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp (word, "--help"))
+            return fputs (usage, stdout), WM_EXIT_OK;
+        if (!strcmp (word, "--timing")) {
+            job.timing = 1;
+            continue;
+        }
+        const char **text = !strcmp (word, "--input")     ? &job.input
+                            : !strcmp (word, "--patches") ? &job.patches
+                            : !strcmp (word, "--spec")    ? &job.spec_name
+                                                          : NULL;
+        if (!text && strcmp (word, "--event"))
+            return usage_error ("unknown option %s\n", word);
+        if (!value)
+            return usage_error ("%s takes a value\n", word);
+        char *end = NULL;
+        if (text)
+            *text = value;
+        else if ((job.event = strtol (value, &end, 10)) < 0 || end == value || *end)
+            return usage_error ("--event %s is no number\n", value);
+        i++;
+    }
+    if (!job.input || !job.patches)
+        return usage_error ("%s is missing\n", job.input ? "--patches" : "--input");
+    wm_error_t error;
+    wm_fault_t fault = job_run (&job, &error);
+    if (fault)
+        fprintf (stderr, "%s\n", error.text);
+    if (job.map)
+        munmap (job.map, job.map_bytes);
+    int code = fault == WM_EBATCH ? WM_EXIT_INPUT
+               : fault            ? WM_EXIT_FAILURE
+               : job.n_held       ? WM_EXIT_HELD
+                                  : WM_EXIT_OK;
+    wm_batch_clear (&job.batch);
+    wm_event_clear (&job.content);
+    wm_plane_destroy (&job.plane);
+    wm_cut_destroy (&job.cut);
+    wm_reader_destroy (&job.reader);
+    return code;
+}

@@ -1,0 +1,470 @@
+/* wm_cut.c - sorts and judges hits, cuts planes into slices.
+
+   start   factors, judgement of each hit by itself, order
+   next    loads the next plane with hits: its runs, and the hits near non-finite cells are held;
+           then slice after slice of it
+   Which cells a slice needs is kept in blocks: a difference array over (wire, block), one cheap
+   update a hit, summed up once a slice.  */
+#include "producer/wm_cut.h"
+
+#include "producer/wm_runs.h"
+#include "schema/wm_limits.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TIME_MAX 0x1p30f
+
+typedef struct {
+    uint32_t plane, wire, hit; /* plane: index; hit: index into the event's */
+    float time;
+    int32_t col;
+} sorted_t;
+
+struct wm_cut_t {
+    const wm_spec_t *spec;
+    uint32_t batch_hits, batch_bytes;
+
+    const wm_event_t *event;
+    const float *factor; /* of this event, or NULL */
+    float *factors;
+    sorted_t *sorted;
+    uint32_t n_sorted;
+    wm_manifest_held_t *held;
+    uint32_t n_held, n_same_cell;
+    uint8_t *in_fiducial;
+    uint32_t *hit; /* of the batches, one after another */
+    uint32_t n_hit;
+
+    wm_runs_t runs;
+    uint32_t at, plane_end; /* of sorted: the next hit, and the end of the plane that is loaded */
+    int32_t *cover;         /* (wires of a slice + 1, blocks + 1) */
+    size_t factors_max, sorted_max, held_max, in_fiducial_max, hit_max, cover_max;
+};
+
+wm_cut_t *wm_cut_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_hits,
+                      uint32_t batch_bytes)
+{
+    wm_cut_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->spec = spec;
+    uint32_t fit = (uint32_t) (WM_RAW_BYTES_MAX / wm_result_bytes (1, n_output));
+    self->batch_hits = batch_hits < fit ? batch_hits : fit;
+    self->batch_bytes = batch_bytes < WM_RAW_BYTES_MAX ? batch_bytes : WM_RAW_BYTES_MAX;
+    return self;
+}
+
+void wm_cut_destroy (wm_cut_t **self_p)
+{
+    wm_cut_t *self = *self_p;
+    if (!self)
+        return;
+    wm_runs_clear (&self->runs);
+    free (self->factors);
+    free (self->sorted);
+    free (self->held);
+    free (self->in_fiducial);
+    free (self->hit);
+    free (self->cover);
+    free (self);
+    *self_p = NULL;
+}
+
+/* ---- start ------------------------------------------------------------------------------------*/
+
+static double fact (double of_spec, double of_event)
+{
+    return isnan (of_spec) ? of_event : of_spec;
+}
+
+static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *error)
+{
+    const wm_spec_t *spec = self->spec;
+    const wm_event_t *event = self->event;
+    self->factor = NULL;
+    if (spec->lifetime == WM_LIFETIME_NONE)
+        return WM_OK;
+    if (spec->lifetime == WM_LIFETIME_TABLE) {
+        self->factor = event->lifetime;
+        return event->n_lifetime == event->n_tick
+                   ? WM_OK
+                   : wm_fault (error, WM_EBATCH,
+                               "%s: the specification says lifetime: table, but the input has no "
+                               "table of %u factors (event_table/lifetime)",
+                               where, event->n_tick);
+    }
+    double tau_us = fact (spec->tau_us, event->tau_us),
+           tick_us = fact (spec->tick_us, event->tick_us);
+    double trigger_offset = fact (spec->trigger_offset, event->trigger_offset);
+    double t0_us = fact (spec->t0_us, 0);
+    const char *missing = !(tau_us > 0)            ? "tau_us"
+                          : !(tick_us > 0)         ? "tick_us"
+                          : isnan (trigger_offset) ? "trigger_offset"
+                                                   : NULL;
+    if (missing)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: the specification says lifetime: exp, but neither it nor the input "
+                         "gives %s; give it, or say lifetime: none",
+                         where, missing);
+    wm_fault_t fault =
+        wm_event_reserve (&self->factors, &self->factors_max, event->n_tick, 4, error);
+    if (!fault)
+        wm_image_lifetime (tau_us, t0_us, tick_us, trigger_offset, event->n_tick, self->factors);
+    self->factor = self->factors;
+    return fault;
+}
+
+static void hold (wm_cut_t *self, uint32_t hit, wm_hit_status_t status)
+{
+    self->held[self->n_held++] = (wm_manifest_held_t){ hit, status };
+}
+
+static uint8_t is_inside (const wm_spec_t *spec, const wm_event_t *event, uint32_t n_wire,
+                          const wm_hit_t *hit)
+{
+    uint32_t wire = spec->patch_wire / 8, col = spec->patch_bin / 8;
+    uint32_t n_bin = event->n_tick / spec->drift_window;
+    int32_t bin = (int32_t) (hit->time / (float) spec->drift_window);
+    return hit->wire >= (int64_t) wire && hit->wire < (int64_t) n_wire - wire &&
+           bin >= (int64_t) col && bin < (int64_t) n_bin - col;
+}
+
+/* Whether upstream would take this hit's patch for the last one's: same wire, same cell; in own
+   view it compares the time with the whole ticks of the last.  */
+static bool is_same_cell (const wm_spec_t *spec, const sorted_t *last, const sorted_t *hit)
+{
+    return last->wire == hit->wire &&
+           (spec->view == WM_FULL_VIEW ? last->col == hit->col : (float) last->col == hit->time);
+}
+
+static void hits_judge (wm_cut_t *self)
+{
+    const wm_event_t *event = self->event;
+    sorted_t last = { .plane = UINT32_MAX };
+    for (uint32_t i = 0; i < event->n_hit; i++) {
+        const wm_hit_t *hit = &event->hit[i];
+        uint32_t plane = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
+        self->in_fiducial[i] = 0;
+        if (!isfinite (hit->time) || fabsf (hit->time) > TIME_MAX) {
+            hold (self, i, WM_HIT_BAD_TIME);
+            continue;
+        }
+        if (plane == UINT32_MAX || hit->wire < 0 ||
+            (uint32_t) hit->wire >= event->plane[plane].n_wire) {
+            hold (self, i, WM_HIT_BAD_WIRE);
+            continue;
+        }
+        sorted_t *s = &self->sorted[self->n_sorted++];
+        *s = (sorted_t){ plane, (uint32_t) hit->wire, i, hit->time,
+                         wm_image_col (self->spec, hit->time) };
+        self->in_fiducial[i] = is_inside (self->spec, event, event->plane[plane].n_wire, hit);
+        self->n_same_cell += last.plane == plane && is_same_cell (self->spec, &last, s);
+        last = *s;
+    }
+}
+
+static int hit_compare (const void *a_v, const void *b_v)
+{
+    const sorted_t *a = a_v, *b = b_v;
+    if (a->plane != b->plane)
+        return a->plane < b->plane ? -1 : 1;
+    if (a->wire != b->wire)
+        return a->wire < b->wire ? -1 : 1;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return a->hit < b->hit ? -1 : a->hit > b->hit;
+}
+
+/* A patch with a non-finite value holds its hit; the others stay in input order.  */
+static void patches_judge (wm_cut_t *self)
+{
+    const wm_event_t *event = self->event;
+    for (uint32_t i = 0; i < event->n_hit; i++) {
+        const float *patch = event->patch + (size_t) i * event->patch_values;
+        float sum = 0; /* 0 x: NaN unless x is finite */
+        for (uint32_t k = 0; k < event->patch_values; k++)
+            sum += 0 * patch[k];
+        if (sum != 0)
+            hold (self, i, WM_HIT_BAD_PIXEL);
+        else
+            self->sorted[self->n_sorted++] = (sorted_t){ .hit = i };
+        self->in_fiducial[i] = sum == 0;
+    }
+}
+
+wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *where,
+                         wm_error_t *error)
+{
+    self->event = event;
+    self->n_sorted = self->n_held = self->n_same_cell = self->n_hit = self->at = self->plane_end =
+        0;
+    uint64_t n = event->n_hit;
+    wm_fault_t fault;
+    if ((fault =
+             wm_event_reserve (&self->sorted, &self->sorted_max, n, sizeof *self->sorted, error)) ||
+        (fault = wm_event_reserve (&self->held, &self->held_max, n, sizeof *self->held, error)) ||
+        (fault = wm_event_reserve (&self->in_fiducial, &self->in_fiducial_max, n, 1, error)) ||
+        (fault = wm_event_reserve (&self->hit, &self->hit_max, n, 4, error)))
+        return fault;
+    if (event->patch_values) {
+        patches_judge (self);
+        return WM_OK;
+    }
+    if (event->n_hit && wm_image_n_col (self->spec, event->n_tick) < 1)
+        return wm_fault (error, WM_EBATCH, "%s: a readout of %u ticks is shorter than a drift bin",
+                         where, event->n_tick);
+    if ((fault = factors_make (self, where, error)))
+        return fault;
+    hits_judge (self);
+    if (self->n_sorted > 1)
+        qsort (self->sorted, self->n_sorted, sizeof *self->sorted, hit_compare);
+    return WM_OK;
+}
+
+/* ---- planes -----------------------------------------------------------------------------------*/
+
+/* Whether a hit's patch reads a non-finite cell. They are few, and in wire order.  */
+static bool reads_bad (const wm_cut_t *self, const sorted_t *hit)
+{
+    const wm_cell_t *bad = self->runs.bad;
+    uint64_t low = 0, high = self->runs.n_bad;
+    uint32_t half = self->spec->patch_wire / 2;
+    uint32_t from = hit->wire > half ? hit->wire - half : 0;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (bad[middle].wire < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < self->runs.n_bad && bad[low].wire < hit->wire + self->spec->patch_wire; low++)
+        if (wm_image_covers (self->spec, hit->wire, hit->col, bad[low].wire, bad[low].col))
+            return true;
+    return false;
+}
+
+/* Makes the runs of the plane of the next hit, and holds its hits near non-finite cells: sorted[at
+   .. plane_end) is what remains, shifted to the plane's end.  */
+static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
+{
+    uint32_t plane = self->sorted[self->at].plane, end = self->at;
+    while (end < self->n_sorted && self->sorted[end].plane == plane)
+        end++;
+    wm_fault_t fault =
+        wm_runs_make (&self->runs, self->spec, self->event, plane, self->factor, error);
+    if (fault)
+        return fault;
+    uint32_t keep = end;
+    for (uint32_t i = end; self->runs.n_bad && i-- > self->at;) {
+        if (reads_bad (self, &self->sorted[i]))
+            hold (self, self->sorted[i].hit, WM_HIT_BAD_PIXEL);
+        else
+            self->sorted[--keep] = self->sorted[i];
+    }
+    if (self->runs.n_bad)
+        self->at = keep;
+    self->plane_end = end;
+    return WM_OK;
+}
+
+/* ---- slices -----------------------------------------------------------------------------------*/
+
+/* The cells a slice needs: wires first_wire .. +n_wire, blocks of columns, > 0 where needed.  */
+typedef struct {
+    uint32_t first_wire, n_wire, n_block;
+    size_t pitch;
+} slice_t;
+
+/* Columns [*first, *last) of the plane that a hit's patch reads.  */
+static void columns_of (const wm_cut_t *self, const sorted_t *hit, int64_t *first, int64_t *last)
+{
+    const wm_spec_t *spec = self->spec;
+    if (spec->view == WM_FULL_VIEW) {
+        *first = (int64_t) hit->col - spec->patch_bin / 2;
+        *last = *first + spec->patch_bin;
+    } else {
+        *first = (int64_t) hit->col - spec->patch_bin * spec->drift_window / 2;
+        *last = (int64_t) hit->col + spec->patch_bin * spec->drift_window / 2;
+    }
+    *first = *first < 0 ? 0 : *first;
+    *last = *last > self->runs.n_col ? self->runs.n_col : *last;
+}
+
+static wm_fault_t slice_cover (wm_cut_t *self, uint32_t count, slice_t *slice, wm_error_t *error)
+{
+    const sorted_t *hit = self->sorted + self->at;
+    const uint32_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
+    uint32_t last_wire = hit[count - 1].wire + below; /* sorted by wire */
+    if (last_wire > self->runs.n_wire)
+        last_wire = self->runs.n_wire;
+    slice->first_wire = hit->wire > above ? hit->wire - above : 0;
+    slice->n_wire = last_wire - slice->first_wire;
+    slice->n_block = (self->runs.n_col + WM_CUT_BLOCK - 1) / WM_CUT_BLOCK;
+    slice->pitch = slice->n_block + 1ul;
+    uint64_t cells = (slice->n_wire + 1ull) * slice->pitch;
+    wm_fault_t fault = wm_event_reserve (&self->cover, &self->cover_max, cells, 4, error);
+    if (fault)
+        return fault;
+    memset (self->cover, 0, cells * sizeof *self->cover);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t first, last;
+        columns_of (self, &hit[i], &first, &last);
+        if (first >= last)
+            continue;
+        size_t a = (size_t) first / WM_CUT_BLOCK, b = ((size_t) last - 1) / WM_CUT_BLOCK + 1;
+        uint32_t top = hit[i].wire > above ? hit[i].wire - above : 0;
+        uint32_t bottom = hit[i].wire + below < last_wire ? hit[i].wire + below : last_wire;
+        int32_t *from = self->cover + (top - slice->first_wire) * slice->pitch;
+        int32_t *to = self->cover + (bottom - slice->first_wire) * slice->pitch;
+        from[a]++, from[b]--, to[a]--, to[b]++;
+    }
+    for (uint32_t w = 0; w < slice->n_wire; w++) {
+        int32_t *row = self->cover + w * slice->pitch;
+        for (size_t b = 1; b < slice->pitch; b++)
+            row[b] += row[b - 1];
+        for (size_t b = 0; w && b < slice->pitch; b++)
+            row[b] += row[b - slice->pitch];
+    }
+    return WM_OK;
+}
+
+/* Clips the runs to the slice and counts them; with `fill` also writes them to the batch.  */
+static void slice_runs (const wm_cut_t *self, const slice_t *slice, wm_batch_t *batch, bool fill)
+{
+    uint32_t n_run = 0;
+    uint64_t n_value = 0;
+    const wm_runs_t *runs = &self->runs;
+    uint64_t end = runs->wire_start[slice->first_wire + slice->n_wire];
+    for (uint64_t r = runs->wire_start[slice->first_wire]; r < end; r++) {
+        const wm_run_t *run = &runs->run[r];
+        const int32_t *cover = self->cover + (run->wire - slice->first_wire) * slice->pitch;
+        uint32_t stop = run->first + run->length;
+        for (uint32_t at = run->first; at < stop;) {
+            uint32_t block = at / WM_CUT_BLOCK, from = at;
+            while (at < stop && cover[block] > 0)
+                at = ++block * WM_CUT_BLOCK < stop ? block * WM_CUT_BLOCK : stop;
+            if (at > from) {
+                if (fill) {
+                    batch->run_wire[n_run] = run->wire;
+                    batch->run_first[n_run] = from;
+                    batch->run_length[n_run] = at - from;
+                    memcpy (batch->value + n_value, runs->value + run->value + (from - run->first),
+                            (at - from) * sizeof (float));
+                }
+                n_run++;
+                n_value += at - from;
+            }
+            while (at < stop && cover[block] <= 0)
+                at = ++block * WM_CUT_BLOCK < stop ? block * WM_CUT_BLOCK : stop;
+        }
+    }
+    batch->n_run = n_run;
+    batch->n_value = n_value > UINT32_MAX ? UINT32_MAX : (uint32_t) n_value;
+}
+
+static wm_fault_t too_large (const wm_cut_t *self, uint64_t raw, wm_error_t *error)
+{
+    return wm_fault (error, WM_EBATCH,
+                     "event %lld:%lld:%lld: the patch of one hit takes %llu bytes, more than a "
+                     "batch of %u",
+                     (long long) self->event->run, (long long) self->event->subrun,
+                     (long long) self->event->event, (unsigned long long) raw, self->batch_bytes);
+}
+
+static wm_fault_t plane_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *error)
+{
+    uint32_t count = self->plane_end - self->at;
+    if (count > self->batch_hits)
+        count = self->batch_hits;
+    wm_fault_t fault;
+    slice_t slice;
+    const sorted_t *hit = self->sorted + self->at;
+    batch->kind = self->spec->view == WM_FULL_VIEW ? WM_BATCH_BINS : WM_BATCH_TICKS;
+    batch->plane = (uint32_t) self->event->plane[hit->plane].plane;
+    batch->n_wire = self->runs.n_wire;
+    batch->n_col = self->runs.n_col;
+    for (;; count = (count + 1) / 2) {
+        if ((fault = slice_cover (self, count, &slice, error)))
+            return fault;
+        batch->n_hit = count;
+        slice_runs (self, &slice, batch, false);
+        if (wm_batch_raw_bytes (batch) <= self->batch_bytes)
+            break;
+        if (count == 1)
+            return too_large (self, wm_batch_raw_bytes (batch), error);
+    }
+    if ((fault = wm_batch_reserve (batch, error)))
+        return fault;
+    slice_runs (self, &slice, batch, true);
+    for (uint32_t i = 0; i < count; i++) {
+        batch->hit_wire[i] = hit[i].wire;
+        batch->hit_col[i] = hit[i].col;
+        self->hit[self->n_hit++] = hit[i].hit;
+    }
+    return WM_OK;
+}
+
+static wm_fault_t patches_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *error)
+{
+    const uint32_t values = self->event->patch_values;
+    uint32_t count = self->n_sorted - self->at, fit = self->batch_bytes / 4 / values;
+    if (!fit)
+        return too_large (self, 4ull * values, error);
+    count = count < fit ? count : fit;
+    count = count < self->batch_hits ? count : self->batch_hits;
+    batch->kind = WM_BATCH_PATCHES;
+    batch->n_hit = count;
+    batch->patch_values = values;
+    wm_fault_t fault = wm_batch_reserve (batch, error);
+    for (uint32_t i = 0; i < count && !fault; i++) {
+        uint32_t hit = self->sorted[self->at + i].hit;
+        memcpy (batch->patch + (size_t) i * values, self->event->patch + (size_t) hit * values,
+                values * sizeof (float));
+        self->hit[self->n_hit++] = hit;
+    }
+    return fault;
+}
+
+static int held_compare (const void *a_v, const void *b_v)
+{
+    const wm_manifest_held_t *a = a_v, *b = b_v;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+wm_fault_t wm_cut_next (wm_cut_t *self, wm_batch_t *batch, const uint32_t **hit, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    int planes = self->event->patch_values == 0;
+    while (planes && self->at == self->plane_end && self->at < self->n_sorted && !fault)
+        fault = plane_load (self, error); /* again where it held every hit of its plane */
+    batch->n_hit = 0;
+    *hit = self->hit + self->n_hit;
+    if (fault)
+        return fault;
+    if (self->at == self->n_sorted) {
+        if (self->n_held > 1)
+            qsort (self->held, self->n_held, sizeof *self->held, held_compare);
+        return WM_OK;
+    }
+    fault = planes ? plane_next (self, batch, error) : patches_next (self, batch, error);
+    self->at += fault ? 0 : batch->n_hit;
+    return fault;
+}
+
+const wm_manifest_held_t *wm_cut_held (const wm_cut_t *self, uint32_t *count)
+{
+    *count = self->n_held;
+    return self->held;
+}
+
+const uint8_t *wm_cut_in_fiducial (const wm_cut_t *self)
+{
+    return self->in_fiducial;
+}
+
+uint32_t wm_cut_n_same_cell (const wm_cut_t *self)
+{
+    return self->n_same_cell;
+}

@@ -1,0 +1,53 @@
+/* wm_cut.h - from an event to its batches: which hits, in what order, with which runs.
+
+   A pure function of the event, the specification and the limits, so that a rerun makes the same
+   batches with the same digests:
+   - hits are held that no engine may see: a time that is not finite or beyond 2^30 ticks, a wire
+     outside its plane or no such plane, a patch that reads a non-finite cell;
+   - the others are sorted by (cryostat, TPC, plane, wire, time, input order);
+   - a plane's hits are cut into slices of at most batch_hits; a slice above batch_bytes (raw) is
+     halved until it fits. It carries the runs its hits' windows need, clipped to blocks of
+     WM_CUT_BLOCK columns.
+   Every hit is in exactly one batch, or held.
+   Thread: one at a time.  */
+#ifndef WM_CUT_H
+#define WM_CUT_H
+
+#include "kernels/wm_spec.h"
+#include "producer/wm_event.h"
+#include "schema/wm_batch.h"
+#include "schema/wm_msg.h"
+
+#define WM_CUT_BLOCK 32u
+
+typedef struct wm_cut_t wm_cut_t;
+
+/* batch_hits is lowered where n_output scores a hit would not fit a result. Never NULL (asserts on
+   memory). spec is lent.  */
+wm_cut_t *wm_cut_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_hits,
+                      uint32_t batch_bytes);
+void wm_cut_destroy (wm_cut_t **self_p);
+
+/* Begins with an event, which is lent until the next start. WM_EBATCH: the specification asks for
+   what the input does not say (lifetime), or the readout is shorter than a drift bin; `where` names
+   the event.  */
+wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *where,
+                         wm_error_t *error);
+
+/* The next batch into *batch, reusing its memory; n_hit 0: there are no more. *hit: the batch's
+   hits as indices into event->hit, lent until the next start. WM_EBATCH: one hit does not fit
+   batch_bytes.  */
+wm_fault_t wm_cut_next (wm_cut_t *self, wm_batch_t *batch, const uint32_t **hit, wm_error_t *error);
+
+/* After the last batch: the held hits by index, in order.  */
+const wm_manifest_held_t *wm_cut_held (const wm_cut_t *self, uint32_t *count);
+
+/* After start: 1 for a hit whose cell lies at least an eighth of a patch inside its plane
+   (LArSoft's isInsideFiducialRegion). (n_hit)  */
+const uint8_t *wm_cut_in_fiducial (const wm_cut_t *self);
+
+/* After start: hits in the same cell as the hit before them in their plane; LArSoft's buffered
+   patch leaves those empty (here they are scored), so that comparisons can be explained.  */
+uint32_t wm_cut_n_same_cell (const wm_cut_t *self);
+
+#endif

@@ -1,0 +1,414 @@
+/* wm_h5.c - opens and reads HDF5 files, refusing everything that leads out of them.  */
+#include "producer/wm_h5.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROWS_MAX (1ull << 48)
+#define CHUNK_BYTES_MAX (1ull << 30) /* the library allocates a chunk as a whole */
+#define INFLATE_MAX 1100             /* deflate cannot do better than 1,032 : 1 */
+#define SLACK_BYTES (64u << 20)      /* fill values that were never stored */
+#define CACHE_BYTES (64u << 20)      /* a chunk of waveforms is above the library's default 1 MiB */
+#define TOGETHER_ROWS 65536u         /* spans are read together up to this many rows, */
+#define TOGETHER_GAP 1024u           /* where less than this lies between two */
+#define TOGETHER_WIDTH_MAX 8u        /* and rows are short */
+
+struct wm_h5_t {
+    hid_t file;
+    uint64_t file_bytes;
+    char *path;
+    void *space; /* of wm_h5_read_spans: TOGETHER_ROWS of TOGETHER_WIDTH_MAX doubles */
+};
+
+void wm_h5_init (void)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    /* Shared file systems often cannot lock; a file that is being written is no input anyway.  */
+    setenv ("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+    /* A file whose closing failed (disk full) would be tried again, noisily, at exit.  */
+    H5dont_atexit ();
+    H5open ();
+    H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
+    H5PLset_loading_state (0);
+}
+
+wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
+{
+    wm_h5_init ();
+    struct stat status;
+    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat (fd, &status)) {
+        wm_fault (error, WM_EBATCH, "%s: cannot open: %s", path, strerror (errno));
+        if (fd >= 0)
+            close (fd);
+        return NULL;
+    }
+    close (fd);
+    wm_h5_t *self = calloc (1, sizeof *self);
+    if (!self || !(self->path = strdup (path))) {
+        free (self);
+        wm_fault (error, WM_EHOST, "out of memory");
+        return NULL;
+    }
+    self->file_bytes = (uint64_t) status.st_size;
+    self->file = H5Fopen (path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (self->file < 0) {
+        wm_fault (error, WM_EBATCH, "%s: not an HDF5 file, truncated or damaged", path);
+        wm_h5_close (&self);
+    }
+    return self;
+}
+
+void wm_h5_close (wm_h5_t **self_p)
+{
+    wm_h5_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->file >= 0)
+        H5Fclose (self->file);
+    free (self->path);
+    free (self->space);
+    free (self);
+    *self_p = NULL;
+}
+
+const char *wm_h5_path (const wm_h5_t *self)
+{
+    return self->path;
+}
+
+bool wm_h5_has (const wm_h5_t *self, const char *name)
+{
+    char part[96];
+    for (const char *slash = name; (slash = strchr (slash, '/')); slash++) {
+        snprintf (part, sizeof part, "%.*s", (int) (slash - name), name);
+        if (part[0] && H5Lexists (self->file, part, H5P_DEFAULT) <= 0)
+            return false;
+    }
+    return H5Lexists (self->file, name, H5P_DEFAULT) > 0;
+}
+
+bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max)
+{
+    bool found = false;
+    if (H5Aexists (self->file, name) <= 0)
+        return false;
+    hid_t attribute = H5Aopen (self->file, name, H5P_DEFAULT);
+    if (attribute < 0)
+        return false;
+    hid_t type = H5Aget_type (attribute), space = H5Aget_space (attribute);
+    if (H5Tget_class (type) == H5T_STRING && H5Sget_simple_extent_npoints (space) == 1) {
+        if (H5Tis_variable_str (type) > 0) {
+            char *string = NULL;
+            if (H5Aread (attribute, type, &string) >= 0 && string) {
+                found = strlen (string) < bytes_max;
+                snprintf (text, bytes_max, "%s", string);
+                H5free_memory (string);
+            }
+        } else if (H5Tget_size (type) < bytes_max) {
+            memset (text, 0, bytes_max);
+            found = H5Aread (attribute, type, text) >= 0;
+        }
+    }
+    H5Sclose (space);
+    H5Tclose (type);
+    H5Aclose (attribute);
+    return found;
+}
+
+bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number)
+{
+    if (H5Aexists (self->file, name) <= 0)
+        return false;
+    hid_t attribute = H5Aopen (self->file, name, H5P_DEFAULT);
+    if (attribute < 0)
+        return false;
+    hid_t type = H5Aget_type (attribute), space = H5Aget_space (attribute);
+    bool found = H5Tget_class (type) == H5T_INTEGER && H5Sget_simple_extent_npoints (space) == 1 &&
+                 H5Aread (attribute, H5T_NATIVE_INT64, number) >= 0;
+    H5Sclose (space);
+    H5Tclose (type);
+    H5Aclose (attribute);
+    return found;
+}
+
+/* ---- columns ----------------------------------------------------------------------------------*/
+
+/* Whether every link on the way to `name` is a hard one, so that it stays in this file.  */
+static bool stays_inside (const wm_h5_t *self, const char *name)
+{
+    char part[96];
+    for (const char *at = name; *at;) {
+        at += strspn (at, "/");
+        at += strcspn (at, "/");
+        snprintf (part, sizeof part, "%.*s", (int) (at - name), name);
+        H5L_info_t info;
+        if (H5Lget_info (self->file, part, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
+            return false;
+    }
+    return true;
+}
+
+static bool is_half (hid_t type)
+{
+    size_t sign, exponent, exponent_size, mantissa, mantissa_size;
+    return H5Tget_size (type) == 2 && H5Tget_order (type) == H5T_ORDER_LE &&
+           H5Tget_fields (type, &sign, &exponent, &exponent_size, &mantissa, &mantissa_size) >= 0 &&
+           sign == 15 && exponent == 10 && exponent_size == 5 && mantissa == 0 &&
+           mantissa_size == 10 && H5Tget_ebias (type) == 15;
+}
+
+static wm_fault_t type_check (wm_column_t *column, wm_h5_class_t class, size_t *bytes,
+                              wm_error_t *error)
+{
+    hid_t type = H5Dget_type (column->id);
+    H5T_class_t is = type < 0 ? H5T_NO_CLASS : H5Tget_class (type);
+    *bytes = type < 0 ? 0 : H5Tget_size (type);
+    bool fine = *bytes >= 1 && *bytes <= 8 &&
+                (is == H5T_INTEGER || (is == H5T_FLOAT && class == WM_H5_FLOAT));
+    column->half = fine && is == H5T_FLOAT && is_half (type);
+    if (type >= 0)
+        H5Tclose (type);
+    return fine ? WM_OK
+                : wm_fault (error, WM_EBATCH, "%s: dataset %s holds no %s",
+                            wm_h5_path (column->file), column->name,
+                            class == WM_H5_FLOAT ? "numbers" : "integers");
+}
+
+static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *error)
+{
+    hsize_t dim[8] = { 0 };
+    hid_t space = H5Dget_space (column->id);
+    int n_dim = space < 0 ? -1 : H5Sget_simple_extent_ndims (space);
+    bool fine = n_dim >= 1 && n_dim <= 8 && H5Sget_simple_extent_dims (space, dim, NULL) == n_dim;
+    if (space >= 0)
+        H5Sclose (space);
+    uint64_t values = 1;
+    for (int i = 1; fine && i < n_dim; i++)
+        fine =
+            dim[i] > 0 && !__builtin_mul_overflow (values, dim[i], &values) && values <= UINT32_MAX;
+    fine = fine && dim[0] <= ROWS_MAX && (!width || (n_dim <= 2 && values == width));
+    if (!fine)
+        return wm_fault (error, WM_EBATCH, "%s: dataset %s is not of shape (n, %u)",
+                         wm_h5_path (column->file), column->name, width);
+    column->n_row = dim[0];
+    column->width = (uint32_t) values;
+    column->n_dim = (uint32_t) n_dim;
+    for (int i = 0; i < n_dim; i++)
+        column->dim[i] = dim[i];
+    return WM_OK;
+}
+
+/* Whether the dataset's bytes lie in this file, and can.  */
+static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_error_t *error)
+{
+    hid_t list = H5Dget_create_plist (column->id);
+    H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout (list);
+    bool inside = layout == H5D_COMPACT || layout == H5D_CHUNKED ||
+                  (layout == H5D_CONTIGUOUS && H5Pget_external_count (list) == 0);
+    uint64_t chunk = value_bytes;
+    if (layout == H5D_CHUNKED) {
+        hsize_t dim[8];
+        int n = H5Pget_chunk (list, 8, dim);
+        for (int i = 0; i < n; i++)
+            if (__builtin_mul_overflow (chunk, dim[i], &chunk))
+                chunk = UINT64_MAX;
+    }
+    if (list >= 0)
+        H5Pclose (list);
+    const char *path = wm_h5_path (column->file);
+    if (!inside)
+        return wm_fault (error, WM_EBATCH, "%s: dataset %s lies outside the file: refused", path,
+                         column->name);
+    uint64_t bytes;
+    if (chunk > CHUNK_BYTES_MAX || __builtin_mul_overflow (column->n_row, column->width, &bytes) ||
+        __builtin_mul_overflow (bytes, value_bytes, &bytes) ||
+        bytes / INFLATE_MAX > column->file->file_bytes + SLACK_BYTES / INFLATE_MAX)
+        return wm_fault (error, WM_EBATCH, "%s: dataset %s claims more than the file can hold",
+                         path, column->name);
+    return WM_OK;
+}
+
+wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, uint32_t width,
+                         wm_column_t *column, wm_error_t *error)
+{
+    memset (column, 0, sizeof *column);
+    column->file = self;
+    snprintf (column->name, sizeof column->name, "%s", name);
+    if (strlen (name) >= sizeof column->name || !wm_h5_has (self, name))
+        return wm_fault (error, WM_EBATCH, "%s: no dataset %s", self->path, name);
+    if (!stays_inside (self, name))
+        return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", self->path, name);
+    hid_t access = H5Pcreate (H5P_DATASET_ACCESS);
+    H5Pset_chunk_cache (access, 521, CACHE_BYTES, 1.0);
+    hid_t id = H5Dopen2 (self->file, name, access);
+    H5Pclose (access);
+    if (id < 0)
+        return wm_fault (error, WM_EBATCH, "%s: %s is no dataset, or is damaged", self->path, name);
+    column->id = id;
+    size_t value_bytes;
+    wm_fault_t fault;
+    if ((fault = type_check (column, class, &value_bytes, error)) ||
+        (fault = shape_check (column, width, error)) ||
+        (fault = storage_check (column, value_bytes, error)))
+        wm_h5_column_close (column);
+    return fault;
+}
+
+void wm_h5_column_close (wm_column_t *column)
+{
+    if (column && column->id) {
+        H5Dclose (column->id);
+        column->id = 0;
+    }
+}
+
+typedef struct {
+    char *name;
+    size_t bytes_max;
+    unsigned count;
+} search_t;
+
+static herr_t look (hid_t group, const char *name, const H5L_info_t *info, void *data)
+{
+    search_t *search = data;
+    if (info->type != H5L_TYPE_HARD)
+        return 0;
+    hid_t id = H5Dopen2 (group, name, H5P_DEFAULT);
+    if (id < 0)
+        return 0;
+    hid_t space = H5Dget_space (id);
+    if (H5Sget_simple_extent_ndims (space) >= 2 && strcmp (name, "event_id")) {
+        search->count++;
+        snprintf (search->name, search->bytes_max, "%s", name);
+    }
+    H5Sclose (space);
+    H5Dclose (id);
+    return 0;
+}
+
+bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max)
+{
+    search_t search = { name, bytes_max, 0 };
+    H5Literate (self->file, H5_INDEX_NAME, H5_ITER_INC, NULL, look, &search);
+    return search.count == 1;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------*/
+
+static hid_t memory_type (wm_h5_type_t type)
+{
+    switch (type) {
+    case WM_H5_I32:
+        return H5T_NATIVE_INT32;
+    case WM_H5_I64:
+        return H5T_NATIVE_INT64;
+    case WM_H5_F32:
+        return H5T_NATIVE_FLOAT;
+    case WM_H5_F64:
+        return H5T_NATIVE_DOUBLE;
+    }
+    return H5I_INVALID_HID;
+}
+
+static size_t value_bytes (wm_h5_type_t type)
+{
+    return type == WM_H5_I64 || type == WM_H5_F64 ? 8 : 4;
+}
+
+/* The library converts float16 value by value; this is ten times faster.  */
+static bool read_half (const wm_column_t *column, hid_t memory, hid_t file, size_t count, void *to)
+{
+    uint16_t *half = (uint16_t *) to + count; /* the upper half of the space; converted upwards */
+    hid_t type = H5Dget_type (column->id);
+    bool fine = H5Dread (column->id, type, memory, file, H5P_DEFAULT, half) >= 0;
+    H5Tclose (type);
+    if (fine)
+        wm_half_to_float (half, count, to);
+    return fine;
+}
+
+wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
+                       void *to, wm_error_t *error)
+{
+    if (!count)
+        return WM_OK;
+    bool fine = first <= column->n_row && count <= column->n_row - first;
+    if (fine) {
+        hsize_t start[8] = { first }, size[8] = { count }, n = count * column->width;
+        for (uint32_t i = 1; i < column->n_dim; i++)
+            size[i] = column->dim[i];
+        hid_t file = H5Dget_space (column->id), memory = H5Screate_simple (1, &n, NULL);
+        fine = H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0;
+        if (fine && column->half && type == WM_H5_F32)
+            fine = read_half (column, memory, file, n, to);
+        else
+            fine = fine &&
+                   H5Dread (column->id, memory_type (type), memory, file, H5P_DEFAULT, to) >= 0;
+        H5Sclose (memory);
+        H5Sclose (file);
+    }
+    return fine
+               ? WM_OK
+               : wm_fault (error, WM_EBATCH,
+                           "%s: dataset %s: rows %llu to %llu cannot be read: damaged or truncated",
+                           wm_h5_path (column->file), column->name, (unsigned long long) first,
+                           (unsigned long long) (first + count - 1));
+}
+
+wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,
+                             wm_h5_type_t type, void *to, wm_error_t *error)
+{
+    size_t row_bytes = value_bytes (type) * column->width;
+    uint8_t *at = to;
+    wm_fault_t fault = WM_OK;
+    for (uint64_t i = 0, next; i < n_span && !fault; i = next) {
+        uint64_t first = span[i].first, end = first + span[i].count;
+        for (next = i + 1; next < n_span && column->width <= TOGETHER_WIDTH_MAX &&
+                           span[next].first >= end && span[next].first - end < TOGETHER_GAP &&
+                           span[next].first + (uint64_t) span[next].count - first <= TOGETHER_ROWS;
+             next++)
+            end = span[next].first + (uint64_t) span[next].count;
+        if (next == i + 1) {
+            fault = wm_h5_read (column, first, end - first, type, at, error);
+            at += (end - first) * row_bytes;
+            continue;
+        }
+        wm_h5_t *file = column->file;
+        if (!file->space && !(file->space = malloc (8ul * TOGETHER_ROWS * TOGETHER_WIDTH_MAX)))
+            return wm_fault (error, WM_EHOST, "out of memory");
+        fault = wm_h5_read (column, first, end - first, type, file->space, error);
+        for (uint64_t k = i; k < next && !fault; k++) {
+            const uint8_t *from = (uint8_t *) file->space + (span[k].first - first) * row_bytes;
+            memcpy (at, from, span[k].count * row_bytes);
+            at += span[k].count * row_bytes;
+        }
+    }
+    return fault;
+}
+
+void wm_half_to_float (const uint16_t *half, size_t count, float *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t sign = (uint32_t) (half[i] & 0x8000) << 16, rest = half[i] & 0x7fff, bits;
+        if (rest >= 0x7c00) { /* Inf, NaN */
+            bits = rest << 13 | 0x7f800000;
+        } else if (rest >= 0x0400) { /* normal */
+            bits = (rest << 13) + 0x38000000;
+        } else { /* zero, subnormal: exact in float */
+            float value = (float) rest * 0x1p-24f;
+            memcpy (&bits, &value, sizeof bits);
+        }
+        bits |= sign;
+        memcpy (&to[i], &bits, sizeof bits);
+    }
+}

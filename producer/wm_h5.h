@@ -1,0 +1,81 @@
+/* wm_h5.h - HDF5 files of strangers, read with the doors shut.
+
+   The library follows external links, external storage and virtual datasets and loads filter
+   plugins by default; all of that is refused here, and every dataset's type and size is checked
+   before a byte of it is read. What remains is that a damaged file may crash the library: the
+   producer is the process that may die of it.
+
+   A column is a dataset of rows: (n), (n, 1), (n, 3) or, for patches, (n, ...). Tables are read by
+   spans of rows, never whole.
+   Texts of errors name file and dataset. Thread: one for all files (the library is not ours).  */
+#ifndef WM_H5_H
+#define WM_H5_H
+
+#include "schema/wm_fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct wm_h5_t wm_h5_t;
+
+/* Rows first .. first+count-1 of a table.  */
+typedef struct {
+    uint32_t first, count;
+} wm_span_t;
+
+typedef enum { WM_H5_INTEGER, WM_H5_FLOAT } wm_h5_class_t;
+
+/* What a column is read as.  */
+typedef enum { WM_H5_I32, WM_H5_I64, WM_H5_F32, WM_H5_F64 } wm_h5_type_t;
+
+typedef struct {
+    wm_h5_t *file; /* lent */
+    int64_t id;    /* of the dataset; 0: none */
+    char name[96];
+    uint64_t n_row;
+    uint32_t width, n_dim; /* values a row */
+    uint64_t dim[8];
+    bool half; /* stored as IEEE float16, little-endian */
+} wm_column_t;
+
+/* Shuts the library's doors; once, before anything else of it. Idempotent.  */
+void wm_h5_init (void);
+
+/* Opens for reading. NULL with WM_EBATCH: not readable, truncated, not HDF5.  */
+wm_h5_t *wm_h5_open (const char *path, wm_error_t *error);
+void wm_h5_close (wm_h5_t **self_p);
+const char *wm_h5_path (const wm_h5_t *self);
+
+/* Whether an object of that name is there (links of any kind count).  */
+bool wm_h5_has (const wm_h5_t *self, const char *name);
+
+/* Text attribute of the root group into `text`; false: not there, or no text that fits.  */
+bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max);
+
+/* Whole-number attribute of the root group; false: not there.  */
+bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number);
+
+/* Opens a column. class INTEGER takes integers, FLOAT integers and floats. width: 1, 3, or 0 for
+   rows of any shape. WM_EBATCH: missing, another type or shape, external, or larger than its file
+   can hold. Close with wm_h5_column_close (NULL-safe, idempotent).  */
+wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, uint32_t width,
+                         wm_column_t *column, wm_error_t *error);
+void wm_h5_column_close (wm_column_t *column);
+
+/* Name of the only dataset of at least two dimensions in the root group; false: none, or several.
+ */
+bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max);
+
+/* Reads rows as `type` into `to` (count x width).  */
+wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
+                       void *to, wm_error_t *error);
+
+/* Reads the rows of spans, one after another. Near spans are read together.  */
+wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,
+                             wm_h5_type_t type, void *to, wm_error_t *error);
+
+/* IEEE half to float, `count` values.  */
+void wm_half_to_float (const uint16_t *half, size_t count, float *to);
+
+#endif

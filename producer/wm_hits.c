@@ -1,0 +1,125 @@
+/* wm_hits.c - the hit table of the plane layouts.  */
+#include "producer/wm_layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static wm_fault_t column_open (wm_hits_t *self, wm_h5_t *file, const char *name,
+                               wm_h5_class_t class, wm_column_t *column, wm_error_t *error)
+{
+    char path[96];
+    if (!name)
+        return WM_OK;
+    snprintf (path, sizeof path, "hit_table/%s", name);
+    wm_fault_t fault = wm_h5_column (file, path, class, 1, column, error);
+    if (!fault && column->n_row != self->event_id.n_row)
+        fault = wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, hit_table/event_id %llu",
+                          wm_h5_path (file), path, (unsigned long long) column->n_row,
+                          (unsigned long long) self->event_id.n_row);
+    return fault;
+}
+
+wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
+                         const wm_index_t *index, wm_error_t *error)
+{
+    wm_fault_t fault =
+        wm_h5_column (file, "hit_table/event_id", WM_H5_INTEGER, 3, &self->event_id, error);
+    struct {
+        const char *name;
+        wm_column_t *column;
+        wm_h5_class_t class;
+    } list[] = { { names->cryostat, &self->cryostat, WM_H5_INTEGER },
+                 { names->tpc, &self->tpc, WM_H5_INTEGER },
+                 { names->plane, &self->plane, WM_H5_INTEGER },
+                 { names->wire, &self->wire, WM_H5_INTEGER },
+                 { names->time, &self->time, WM_H5_FLOAT },
+                 { names->id, &self->id, WM_H5_INTEGER } };
+    for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
+        fault = column_open (self, file, list[i].name, list[i].class, list[i].column, error);
+    return fault ? fault : wm_rows_scan (&self->rows, index, &self->event_id, NULL, error);
+}
+
+void wm_hits_clear (wm_hits_t *self)
+{
+    wm_column_t *list[] = { &self->event_id, &self->cryostat, &self->tpc, &self->plane,
+                            &self->wire,     &self->time,     &self->id };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        wm_h5_column_close (list[i]);
+    wm_rows_clear (&self->rows);
+    free (self->space);
+    memset (self, 0, sizeof *self);
+}
+
+/* Puts one integer column of the hits where its member lies in wm_hit_t; a column that is not there
+   gives 0.  */
+static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column, const wm_span_t *span,
+                               uint64_t n_span, size_t offset, wm_event_t *event, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    if (column->id)
+        fault =
+            wm_h5_read_spans (column, span, n_span, column == &self->time ? WM_H5_F32 : WM_H5_I32,
+                              self->space, error);
+    else
+        memset (self->space, 0, 4ul * event->n_hit);
+    for (uint32_t i = 0; i < event->n_hit && !fault; i++) /* each is four bytes */
+        memcpy ((char *) &event->hit[i] + offset, (char *) self->space + 4ul * i, 4);
+    return fault;
+}
+
+wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error)
+{
+    uint64_t n_span, n_row;
+    const wm_span_t *span = wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
+    wm_fault_t fault;
+    if ((fault =
+             wm_event_reserve (&event->hit, &event->hit_max, n_row, sizeof *event->hit, error)) ||
+        (fault = wm_event_reserve (&self->space, &self->space_max, n_row + 1, 4, error)))
+        return fault;
+    event->n_hit = (uint32_t) n_row;
+    wm_hit_t *hit = event->hit;
+    for (uint64_t i = 0; i < n_span; i++)
+        for (uint32_t k = 0; k < span[i].count; k++)
+            (hit++)->row = span[i].first + k;
+    struct {
+        const wm_column_t *column;
+        size_t offset;
+    } list[] = { { &self->cryostat, offsetof (wm_hit_t, cryostat) },
+                 { &self->tpc, offsetof (wm_hit_t, tpc) },
+                 { &self->plane, offsetof (wm_hit_t, plane) },
+                 { &self->wire, offsetof (wm_hit_t, wire) },
+                 { &self->time, offsetof (wm_hit_t, time) } };
+    for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
+        fault = member_read (self, list[i].column, span, n_span, list[i].offset, event, error);
+    return fault;
+}
+
+static wm_fault_t rows_i32 (const wm_column_t *column, uint64_t first, uint32_t count, int32_t *to,
+                            wm_error_t *error)
+{
+    if (column->id)
+        return wm_h5_read (column, first, count, WM_H5_I32, to, error);
+    memset (to, 0, count * sizeof *to);
+    return WM_OK;
+}
+
+wm_fault_t wm_hits_rows (wm_hits_t *self, uint64_t first, uint32_t count,
+                         const wm_reader_rows_t *rows, wm_error_t *error)
+{
+    wm_fault_t fault;
+    if ((fault = wm_event_reserve (&self->space, &self->space_max, 6ull * count, 4, error)) ||
+        (fault = wm_h5_read (&self->event_id, first, count, WM_H5_I64, self->space, error)))
+        return fault;
+    const wm_event_id_t *id = self->space;
+    for (uint32_t i = 0; i < count; i++) {
+        rows->run[i] = id[i].id[0];
+        rows->subrun[i] = id[i].id[1];
+        rows->event[i] = id[i].id[2];
+    }
+    if ((fault = rows_i32 (&self->cryostat, first, count, rows->cryostat, error)) ||
+        (fault = rows_i32 (&self->tpc, first, count, rows->tpc, error)) ||
+        (fault = rows_i32 (&self->plane, first, count, rows->plane, error)))
+        return fault;
+    return wm_h5_read (&self->id, first, count, WM_H5_I64, rows->hit_id, error);
+}

@@ -1,0 +1,207 @@
+/* wm_index.c - lists events and scans tables for their rows.  */
+#include "producer/wm_index.h"
+
+#include "producer/wm_event.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define PIECE_ROWS 65536u
+
+void wm_index_clear (wm_index_t *self)
+{
+    free (self->event);
+    free (self->slot);
+    memset (self, 0, sizeof *self);
+}
+
+/* The slot of an id, or the free one where it would go. The table is at most half full.  */
+static uint32_t *slot_of (const wm_index_t *self, const wm_event_id_t *id)
+{
+    uint32_t mask = self->n_slot - 1, at = (uint32_t) XXH3_64bits (id, sizeof *id) & mask;
+    while (self->slot[at] && memcmp (&self->event[self->slot[at] - 1], id, sizeof *id))
+        at = (at + 1) & mask;
+    return &self->slot[at];
+}
+
+uint32_t wm_index_find (const wm_index_t *self, const wm_event_id_t *id)
+{
+    return self->n_slot ? *slot_of (self, id) - 1 : UINT32_MAX; /* 0 - 1 is UINT32_MAX */
+}
+
+static wm_fault_t slots_grow (wm_index_t *self, wm_error_t *error)
+{
+    uint32_t n_slot = self->n_slot ? self->n_slot * 2 : 1024;
+    uint32_t *slot = n_slot ? calloc (n_slot, sizeof *slot) : NULL;
+    if (!slot)
+        return wm_fault (error, WM_EHOST, "out of memory for %u events", self->n_event);
+    free (self->slot);
+    self->slot = slot;
+    self->n_slot = n_slot;
+    for (uint32_t i = 0; i < self->n_event; i++)
+        *slot_of (self, &self->event[i]) = i + 1;
+    return WM_OK;
+}
+
+static wm_fault_t event_add (wm_index_t *self, const wm_event_id_t *id, bool repeats,
+                             const wm_column_t *column, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    if (self->n_event * 2ull >= self->n_slot && (fault = slots_grow (self, error)))
+        return fault;
+    uint32_t *slot = slot_of (self, id);
+    if (*slot)
+        return repeats ? WM_OK
+                       : wm_fault (error, WM_EBATCH,
+                                   "%s: %s: event %lld:%lld:%lld is there twice, so that its rows "
+                                   "cannot be told apart",
+                                   wm_h5_path (column->file), column->name, (long long) id->id[0],
+                                   (long long) id->id[1], (long long) id->id[2]);
+    fault =
+        wm_event_reserve (&self->event, &self->event_max, self->n_event + 1ull, sizeof *id, error);
+    if (!fault) {
+        self->event[self->n_event] = *id;
+        *slot = ++self->n_event;
+    }
+    return fault;
+}
+
+wm_fault_t wm_index_read (wm_index_t *self, const wm_column_t *event_id, bool repeats,
+                          wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    wm_event_id_t *piece = malloc (PIECE_ROWS * sizeof *piece);
+    if (!piece)
+        return wm_fault (error, WM_EHOST, "out of memory");
+    for (uint64_t row = 0; row < event_id->n_row && !fault; row += PIECE_ROWS) {
+        uint64_t left = event_id->n_row - row, count = left < PIECE_ROWS ? left : PIECE_ROWS;
+        fault = wm_h5_read (event_id, row, count, WM_H5_I64, piece, error);
+        for (uint64_t i = 0; i < count && !fault; i++)
+            if (!i || memcmp (&piece[i], &piece[i - 1], sizeof *piece) || !repeats)
+                fault = event_add (self, &piece[i], repeats, event_id, error);
+    }
+    free (piece);
+    return fault;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------*/
+
+void wm_rows_clear (wm_rows_t *self)
+{
+    free (self->span);
+    free (self->value);
+    free (self->start);
+    memset (self, 0, sizeof *self);
+}
+
+/* A span as the scan finds it.  */
+typedef struct {
+    uint32_t ordinal, first, count;
+    uint64_t value;
+} found_t;
+
+typedef struct {
+    found_t *found;
+    size_t found_max;
+    uint64_t n_found;
+    wm_event_id_t *id; /* (PIECE_ROWS) */
+    int64_t *length;   /* (PIECE_ROWS) */
+} scan_t;
+
+static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, const wm_index_t *index, uint64_t row,
+                              uint64_t count, bool lengths, const wm_column_t *column,
+                              wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    uint32_t ordinal = UINT32_MAX;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!i || memcmp (&scan->id[i], &scan->id[i - 1], sizeof *scan->id))
+            ordinal = wm_index_find (index, &scan->id[i]);
+        found_t *last = scan->n_found ? &scan->found[scan->n_found - 1] : NULL;
+        if (ordinal == UINT32_MAX)
+            self->n_stray++;
+        else if (last && last->ordinal == ordinal && last->first + last->count == row + i)
+            last->count++;
+        else {
+            fault = wm_event_reserve (&scan->found, &scan->found_max, scan->n_found + 1,
+                                      sizeof *scan->found, error);
+            if (fault)
+                return fault;
+            scan->found[scan->n_found++] =
+                (found_t){ ordinal, (uint32_t) (row + i), 1, self->n_value };
+        }
+        if (lengths && (scan->length[i] < 0 || scan->length[i] > INT32_MAX))
+            return wm_fault (error, WM_EBATCH, "%s: %s row %llu: a length of %lld",
+                             wm_h5_path (column->file), column->name,
+                             (unsigned long long) (row + i), (long long) scan->length[i]);
+        if (lengths)
+            self->n_value += (uint64_t) scan->length[i]; /* < 2^32 rows x 2^32 */
+    }
+    return WM_OK;
+}
+
+/* Sorts the spans by event, keeping their order within one.  */
+static wm_fault_t spans_sort (wm_rows_t *self, const scan_t *scan, uint32_t n_event, bool lengths,
+                              wm_error_t *error)
+{
+    self->span = malloc ((scan->n_found + 1) * sizeof *self->span);
+    self->value = lengths ? malloc ((scan->n_found + 1) * sizeof *self->value) : NULL;
+    self->start = calloc (n_event + 2ull, sizeof *self->start);
+    if (!self->span || !self->start || (lengths && !self->value))
+        return wm_fault (error, WM_EHOST, "out of memory for %llu spans of rows",
+                         (unsigned long long) scan->n_found);
+    for (uint64_t i = 0; i < scan->n_found; i++)
+        self->start[scan->found[i].ordinal + 2]++;
+    for (uint64_t e = 2; e < n_event + 2ull; e++)
+        self->start[e] += self->start[e - 1];
+    for (uint64_t i = 0; i < scan->n_found;
+         i++) { /* start[e + 1] moves from e's begin to its end */
+        const found_t *f = &scan->found[i];
+        uint64_t at = self->start[f->ordinal + 1]++;
+        self->span[at] = (wm_span_t){ f->first, f->count };
+        if (lengths)
+            self->value[at] = f->value;
+    }
+    return WM_OK;
+}
+
+wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *length, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    if (event_id->n_row >= UINT32_MAX)
+        return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, more than %u: split the file",
+                         wm_h5_path (event_id->file), event_id->name,
+                         (unsigned long long) event_id->n_row, UINT32_MAX - 1);
+    scan_t scan = { .id = malloc (PIECE_ROWS * sizeof *scan.id),
+                    .length = malloc (PIECE_ROWS * sizeof *scan.length) };
+    if (!scan.id || !scan.length)
+        fault = wm_fault (error, WM_EHOST, "out of memory");
+    for (uint64_t row = 0; row < event_id->n_row && !fault; row += PIECE_ROWS) {
+        uint64_t left = event_id->n_row - row, count = left < PIECE_ROWS ? left : PIECE_ROWS;
+        fault = wm_h5_read (event_id, row, count, WM_H5_I64, scan.id, error);
+        if (!fault && length)
+            fault = wm_h5_read (length, row, count, WM_H5_I64, scan.length, error);
+        if (!fault)
+            fault = scan_piece (&scan, self, index, row, count, length != NULL,
+                                length ? length : event_id, error);
+    }
+    if (!fault)
+        fault = spans_sort (self, &scan, index->n_event, length != NULL, error);
+    free (scan.id);
+    free (scan.length);
+    free (scan.found);
+    return fault;
+}
+
+const wm_span_t *wm_rows_of (const wm_rows_t *self, uint32_t ordinal, uint64_t *n_span,
+                             uint64_t *n_row)
+{
+    const wm_span_t *span = self->span + self->start[ordinal];
+    *n_span = self->start[ordinal + 1] - self->start[ordinal];
+    *n_row = 0;
+    for (uint64_t i = 0; i < *n_span; i++)
+        *n_row += span[i].count;
+    return span;
+}

@@ -1,0 +1,54 @@
+/* wm_index.h - which rows of a table belong to which event.
+
+   Files may hold thousands of events and hits in any order: one scan of a table's event_id column,
+   in pieces, gives every event its spans of rows, which are all that is read of the table later.
+   A span costs 8 bytes, so a table in event order costs nothing, one in random order 8 bytes a row.
+   Thread: one at a time.  */
+#ifndef WM_INDEX_H
+#define WM_INDEX_H
+
+#include "producer/wm_h5.h"
+
+typedef struct {
+    int64_t id[3]; /* run, subrun, event */
+} wm_event_id_t;
+
+/* The events of a file; an event's ordinal is its place in the list.  */
+typedef struct {
+    wm_event_id_t *event;
+    uint32_t n_event;
+    size_t event_max;
+    uint32_t *slot; /* hash table: ordinal + 1, 0 free */
+    uint32_t n_slot;
+} wm_index_t;
+
+/* The rows of one table by event. Rows of no event of the list are in none (n_stray counts them).
+ */
+typedef struct {
+    wm_span_t *span;
+    uint64_t *value;  /* of a table of runs: where a span's values begin; else NULL */
+    uint64_t *start;  /* (n_event + 1): first span of an event */
+    uint64_t n_value; /* sum of all lengths */
+    uint64_t n_stray;
+} wm_rows_t;
+
+/* Lists the events of an event_id column in order. A repeated one is WM_EBATCH, or (`repeats`)
+   counts once.  */
+wm_fault_t wm_index_read (wm_index_t *self, const wm_column_t *event_id, bool repeats,
+                          wm_error_t *error);
+void wm_index_clear (wm_index_t *self);
+
+/* Ordinal of an event, UINT32_MAX if it is not in the list.  */
+uint32_t wm_index_find (const wm_index_t *self, const wm_event_id_t *id);
+
+/* Scans a table. `length` (NULL: none): column of run lengths, which are summed up in row order;
+   a negative one is WM_EBATCH.  */
+wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *length, wm_error_t *error);
+void wm_rows_clear (wm_rows_t *self);
+
+/* Spans of an event; *n_row their rows in all.  */
+const wm_span_t *wm_rows_of (const wm_rows_t *self, uint32_t ordinal, uint64_t *n_span,
+                             uint64_t *n_row);
+
+#endif

@@ -1,0 +1,100 @@
+/* wm_input.h - one input file on its way: what is known of it, its events, its scores.
+
+   Owns the reader, the scratch file and the writer while the input is claimed, and what must be
+   kept of each event: before its results are all here its frames and rows, afterwards only the
+   manifest, with which it is announced again to a broker that was restarted. Knows nothing of
+   messages; wm_produce drives it. Thread: one.  */
+#ifndef WM_INPUT_H
+#define WM_INPUT_H
+
+#include "producer/wm_pack.h"
+#include "producer/wm_writer.h"
+
+typedef enum {
+    WM_INPUT_IS_NEW,    /* not yet made known to the broker */
+    WM_INPUT_IS_OPEN,   /* known, to be claimed */
+    WM_INPUT_IS_BUSY,   /* another producer's */
+    WM_INPUT_IS_OURS,   /* claimed in this session */
+    WM_INPUT_IS_LOST,   /* written, but the file is gone: FILE_LOST is on its way */
+    WM_INPUT_IS_ENDING, /* INPUT_HELD is on its way */
+    WM_INPUT_IS_WRITTEN,
+    WM_INPUT_IS_HELD,
+} wm_input_is_t;
+
+typedef struct {
+    wm_pack_t *pack;    /* NULL: never made */
+    uint8_t announced;  /* in this session */
+    uint8_t done;       /* the broker has all its results, and said so in this epoch */
+    uint8_t complete;   /* they are in the scratch file */
+    uint32_t n_fetched; /* batches */
+} wm_input_event_t;
+
+typedef struct {
+    char *path; /* real path, with ":/dataset" where it was given so */
+    uint64_t size;
+    int64_t mtime_ns;
+    char name[256]; /* of the output file */
+    uint32_t id, generation;
+    wm_input_is_t is;
+    int64_t retry_ms;
+
+    /* from the claim to the written file */
+    wm_reader_t *reader;
+    wm_scratch_t scratch;
+    wm_input_event_t *event; /* (n_event) */
+    uint32_t n_event, n_done, n_complete;
+    uint32_t next; /* events below are announced */
+    uint64_t n_same_cell, n_bad_channel;
+    bool end_sent, end_acked;
+    wm_writer_t *writer;
+    char *output;              /* path */
+    bool placed, written_sent; /* the output is in its place; FILE_WRITTEN is on its way */
+    wm_writer_result_t result;
+    uint64_t n_held; /* hits, once written */
+} wm_input_t;
+
+/* Looks at the file: its real path, size and time. A file that is not there gets the path as given
+   and no size: it will be held when it is opened. WM_EBATCH: the path is too long.  */
+wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error);
+void wm_input_clear (wm_input_t *self);
+
+/* The name proposed for the output: "<stem>.scores.h5".  */
+void wm_input_propose (const wm_input_t *self, char name[256]);
+
+/* Whether size or modification time differ from the first look.  */
+bool wm_input_changed (const wm_input_t *self);
+
+/* Opens reader and scratch file; a second call while open does nothing. WM_EBATCH: hold the input;
+   WM_EAGAIN: disk full; WM_EHOST.  */
+wm_fault_t wm_input_open (wm_input_t *self, const wm_spec_t *spec, const wm_pins_t *pins,
+                          wm_error_t *error);
+
+/* Forgets reader, scores and events.  */
+void wm_input_close (wm_input_t *self);
+
+/* Reads and packs event `ordinal`, keeps the pack and notes held hits in the scratch file.
+   `content` is work space.  */
+wm_fault_t wm_input_pack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,
+                          wm_event_t *content, wm_error_t *error);
+
+/* The same for an event whose frames are gone; *pack is the caller's.  */
+wm_fault_t wm_input_repack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,
+                            wm_event_t *content, wm_pack_t **pack, wm_error_t *error);
+
+/* Encoded bytes kept for an event.  */
+size_t wm_input_event_bytes (const wm_input_t *self, uint32_t ordinal);
+
+/* Puts a batch's result in its rows: status bytes, then scores; `engine` from 1.  */
+void wm_input_place (wm_input_t *self, uint32_t ordinal, uint32_t batch, const uint8_t *result,
+                     uint16_t engine);
+
+/* Holds all hits of a batch.  */
+void wm_input_hold_batch (wm_input_t *self, uint32_t ordinal, uint32_t batch, uint8_t status);
+
+/* All batches of the event are placed: frames and rows are freed.  */
+void wm_input_complete (wm_input_t *self, uint32_t ordinal);
+
+/* The session has ended. new_epoch: what the broker said to be done must be announced again.  */
+void wm_input_session_end (wm_input_t *self, bool new_epoch);
+
+#endif

@@ -1,0 +1,58 @@
+/* wm_layout.h - what a layout has to bring to be a reader; for the files that implement one.  */
+#ifndef WM_LAYOUT_H
+#define WM_LAYOUT_H
+
+#include "producer/wm_index.h"
+#include "producer/wm_reader.h"
+
+typedef struct {
+    const char *name;
+    wm_fault_t (*event) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
+    wm_fault_t (*rows) (wm_reader_t *self, uint64_t first, uint32_t count,
+                        const wm_reader_rows_t *rows, wm_error_t *error);
+    void (*destroy) (wm_reader_t *self); /* frees the object too */
+} wm_layout_t;
+
+/* First member of every layout's object.  */
+struct wm_reader_t {
+    const wm_layout_t *layout;
+    const wm_spec_t *spec; /* lent */
+    uint32_t n_event;
+    uint64_t n_row;
+};
+
+/* Each takes the file (*file is taken and nulled, also on failure).  */
+wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
+wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
+wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_value,
+                            wm_error_t *error);
+wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error);
+
+/* "file: event r:s:e", for errors.  */
+void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event);
+
+/* ---- the hit table, which the two plane layouts share but for its columns' names
+ * ---------------*/
+
+/* Names of columns in hit_table; NULL: not there, all 0.  */
+typedef struct {
+    const char *cryostat, *tpc, *plane, *wire, *time, *id;
+} wm_hits_names_t;
+
+typedef struct {
+    wm_column_t event_id, cryostat, tpc, plane, wire, time, id;
+    wm_rows_t rows;
+    void *space;
+    size_t space_max;
+} wm_hits_t;
+
+wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
+                         const wm_index_t *index, wm_error_t *error);
+void wm_hits_clear (wm_hits_t *self);
+
+/* Reads the hits of an event, in input order.  */
+wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
+wm_fault_t wm_hits_rows (wm_hits_t *self, uint64_t first, uint32_t count,
+                         const wm_reader_rows_t *rows, wm_error_t *error);
+
+#endif

@@ -1,0 +1,31 @@
+/* wm_npy.h - the header of a .npy file: one C-ordered array of <f4 or <f2.
+
+   Format: numpy.lib.format, versions 1.0 and 2.0. Anything else an array file may hold (other
+   types, Fortran order, pickled objects) is refused by name. Thread: any.  */
+#ifndef WM_NPY_H
+#define WM_NPY_H
+
+#include "schema/wm_fault.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WM_NPY_HEAD_MAX 4096u /* bytes of a header we take or write */
+#define WM_NPY_DIMS_MAX 8u
+
+typedef struct {
+    uint32_t head_bytes;  /* where the values begin */
+    uint32_t value_bytes; /* 4: float32, 2: float16 */
+    uint32_t n_dim;
+    uint64_t dim[WM_NPY_DIMS_MAX];
+} wm_npy_t;
+
+/* Parses the first `bytes` of a file. WM_EBATCH names what is wrong; `where` names the file.  */
+wm_fault_t wm_npy_parse (wm_npy_t *self, const void *head, size_t bytes, const char *where,
+                         wm_error_t *error);
+
+/* Writes the header of a float32 array of these dimensions; returns its length, a multiple of 64.
+ */
+size_t wm_npy_print (const uint64_t *dim, uint32_t n_dim, char head[WM_NPY_HEAD_MAX]);
+
+#endif

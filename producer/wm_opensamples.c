@@ -1,0 +1,206 @@
+/* wm_opensamples.c - OpenSamples HDF5: dense waveforms of wires, and hits.
+
+   event_table/event_id (n, 3); wire_table/{event_id, local_plane, local_wire, tpc, adc (n,
+   n_tick)}; hit_table/{event_id, hit_id, local_plane, local_wire, local_time, tpc}. There is no
+   cryostat. A plane exists where an event has wires of it, and is as large as its largest
+   local_wire + 1 unless the specification says n_wire. Waveforms are read in pieces of a few wires
+   and kept as the stretches that are not 0.  */
+#include "producer/wm_layout.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define PIECE_BYTES (4u << 20)
+#define GAP_TICKS 16u /* shorter stretches of 0 do not end a region */
+
+typedef struct {
+    wm_reader_t reader;
+    wm_h5_t *file;
+    wm_index_t index;
+    wm_hits_t hits;
+    wm_rows_t wires;
+    wm_column_t event_id, wire_event_id, plane, wire, tpc, adc;
+    int32_t *cell; /* plane, wire and tpc of an event's wires, then their plane's index */
+    size_t cell_max;
+    float *piece;
+} opensamples_t;
+
+static void opensamples_destroy (wm_reader_t *reader)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    wm_column_t *list[] = { &self->event_id, &self->wire_event_id, &self->plane,
+                            &self->wire,     &self->tpc,           &self->adc };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        wm_h5_column_close (list[i]);
+    wm_hits_clear (&self->hits);
+    wm_rows_clear (&self->wires);
+    wm_index_clear (&self->index);
+    wm_h5_close (&self->file);
+    free (self->cell);
+    free (self->piece);
+    free (self);
+}
+
+/* The planes that an event's wires tell of.  */
+static wm_fault_t planes_find (opensamples_t *self, wm_event_t *event, uint64_t n_wire,
+                               const char *where, wm_error_t *error)
+{
+    const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
+    wm_fault_t fault = WM_OK;
+    for (uint64_t i = 0; i < n_wire && !fault; i++) {
+        if (wire[i] < 0 || wire[i] >= (int32_t) WM_EVENT_WIRES_MAX)
+            return wm_fault (error, WM_EBATCH, "%s: wire_table has local_wire %d", where, wire[i]);
+        uint32_t p = 0;
+        while (p < event->n_plane &&
+               (event->plane[p].plane != plane[i] || event->plane[p].tpc != tpc[i]))
+            p++;
+        if (p == event->n_plane) {
+            fault = wm_event_reserve (&event->plane, &event->plane_max, p + 1ull,
+                                      sizeof *event->plane, error);
+            if (fault)
+                return fault;
+            event->plane[event->n_plane++] = (wm_event_plane_t){ 0, tpc[i], plane[i], 0, 0, 0 };
+        }
+        if (event->plane[p].n_wire <= (uint32_t) wire[i])
+            event->plane[p].n_wire = (uint32_t) wire[i] + 1;
+    }
+    for (uint32_t p = 0; p < event->n_plane && self->reader.spec->n_wire; p++)
+        event->plane[p].n_wire = self->reader.spec->n_wire;
+    return wm_event_sort_planes (event, where, error);
+}
+
+/* Keeps what is not 0 of one waveform.  */
+static wm_fault_t wave_add (wm_event_t *event, const float *adc, uint32_t plane, uint32_t wire,
+                            wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (uint32_t t = 0, n = event->n_tick; t < n && !fault;) {
+        while (t < n && adc[t] == 0)
+            t++;
+        uint32_t first = t, last = t; /* [first, last) is the region */
+        for (; t < n && t - last < GAP_TICKS; t++)
+            if (adc[t] != 0)
+                last = t + 1;
+        if (last == first)
+            continue;
+        wm_roi_t roi = { plane, wire, first, last - first, event->n_sample };
+        fault = wm_event_reserve (&event->sample, &event->sample_max, event->n_sample + roi.count,
+                                  sizeof *event->sample, error);
+        for (uint32_t i = first; i < last && !fault; i++)
+            event->sample[event->n_sample++] = adc[i];
+        if (!fault)
+            fault = wm_event_add_roi (event, &roi, error);
+    }
+    return fault;
+}
+
+static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_span_t *span,
+                              uint64_t n_span, uint64_t n_wire, wm_error_t *error)
+{
+    const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
+    uint32_t piece = PIECE_BYTES / 4 / event->n_tick + 1;
+    wm_fault_t fault = WM_OK;
+    uint64_t at = 0;
+    for (uint64_t s = 0; s < n_span; s++)
+        for (uint32_t row = 0, n; row < span[s].count && !fault; row += n) {
+            n = span[s].count - row < piece ? span[s].count - row : piece;
+            fault = wm_h5_read (&self->adc, span[s].first + (uint64_t) row, n, WM_H5_F32,
+                                self->piece, error);
+            for (uint32_t i = 0; i < n && !fault; i++, at++)
+                fault = wave_add (event, self->piece + (size_t) i * event->n_tick,
+                                  wm_event_plane (event, 0, tpc[at], plane[at]),
+                                  (uint32_t) wire[at], error);
+        }
+    return fault;
+}
+
+static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                     wm_error_t *error)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    const int64_t *id = self->index.event[ordinal].id;
+    event->run = id[0], event->subrun = id[1], event->event = id[2];
+    event->n_tick = self->adc.width;
+    event->tick_us = event->trigger_offset = event->tau_us = NAN;
+    char where[480];
+    wm_layout_where (where, sizeof where, self->file, event);
+    uint64_t n_span, n_wire;
+    const wm_span_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
+    wm_fault_t fault;
+    if ((fault = wm_event_reserve (&self->cell, &self->cell_max, 3 * n_wire + 1, 4, error)) ||
+        (fault = wm_h5_read_spans (&self->plane, span, n_span, WM_H5_I32, self->cell, error)) ||
+        (fault =
+             wm_h5_read_spans (&self->wire, span, n_span, WM_H5_I32, self->cell + n_wire, error)) ||
+        (fault = wm_h5_read_spans (&self->tpc, span, n_span, WM_H5_I32, self->cell + 2 * n_wire,
+                                   error)) ||
+        (fault = planes_find (self, event, n_wire, where, error)) ||
+        (fault = waves_read (self, event, span, n_span, n_wire, error)) ||
+        (fault = wm_event_arrange (event, where, error)))
+        return fault;
+    return wm_hits_read (&self->hits, ordinal, event, error);
+}
+
+static wm_fault_t opensamples_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
+                                    const wm_reader_rows_t *rows, wm_error_t *error)
+{
+    return wm_hits_rows (&((opensamples_t *) reader)->hits, first, count, rows, error);
+}
+
+static const wm_layout_t layout = { "OpenSamples", opensamples_event, opensamples_rows,
+                                    opensamples_destroy };
+
+static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
+{
+    struct {
+        const char *name;
+        wm_h5_class_t class;
+        uint32_t width;
+        wm_column_t *column;
+    } list[] = { { "event_table/event_id", WM_H5_INTEGER, 3, &self->event_id },
+                 { "wire_table/event_id", WM_H5_INTEGER, 3, &self->wire_event_id },
+                 { "wire_table/local_plane", WM_H5_INTEGER, 1, &self->plane },
+                 { "wire_table/local_wire", WM_H5_INTEGER, 1, &self->wire },
+                 { "wire_table/tpc", WM_H5_INTEGER, 1, &self->tpc },
+                 { "wire_table/adc", WM_H5_FLOAT, 0, &self->adc } };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_column_t *column = list[i].column;
+        wm_fault_t fault =
+            wm_h5_column (self->file, list[i].name, list[i].class, list[i].width, column, error);
+        if (fault)
+            return fault;
+        if (i > 1 && column->n_row != self->wire_event_id.n_row)
+            return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, wire_table/event_id %llu",
+                             wm_h5_path (self->file), column->name,
+                             (unsigned long long) column->n_row,
+                             (unsigned long long) self->wire_event_id.n_row);
+    }
+    if (self->adc.n_dim != 2 || self->adc.width > WM_EVENT_TICKS_MAX)
+        return wm_fault (error, WM_EBATCH, "%s: wire_table/adc is not of shape (wires, ticks)",
+                         wm_h5_path (self->file));
+    self->piece = malloc ((PIECE_BYTES / 4 / self->adc.width + 1) * 4ul * self->adc.width);
+    return self->piece ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+}
+
+wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)
+{
+    static const wm_hits_names_t names = { NULL,         "tpc",        "local_plane",
+                                           "local_wire", "local_time", "hit_id" };
+    opensamples_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        wm_fault (error, WM_EHOST, "out of memory");
+        wm_h5_close (file);
+        return NULL;
+    }
+    self->reader = (wm_reader_t){ &layout, spec, 0, 0 };
+    self->file = *file;
+    *file = NULL;
+    if (columns_open (self, error) || wm_index_read (&self->index, &self->event_id, false, error) ||
+        wm_rows_scan (&self->wires, &self->index, &self->wire_event_id, NULL, error) ||
+        wm_hits_open (&self->hits, self->file, &names, &self->index, error)) {
+        opensamples_destroy (&self->reader);
+        return NULL;
+    }
+    self->reader.n_event = self->index.n_event;
+    self->reader.n_row = self->hits.event_id.n_row;
+    return &self->reader;
+}

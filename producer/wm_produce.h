@@ -1,0 +1,35 @@
+/* wm_produce.h - a producer's session with a broker: inputs claimed, announced, sent, fetched,
+   written.
+
+   Flow of one input (schema/wire.abnf has the messages):
+     INPUT 0 -> OPEN -> INPUT 1 -> CLAIMED -> SUBMIT event after event -> NEED: BATCH, EVENT_DONE:
+     FETCH its batches -> INPUT_END -> the output is written -> FILE_WRITTEN -> WRITTEN
+   Inputs are worked on in order and side by side, so that the end of one does not leave workers
+   idle. Bounded: open events (256), the encoded bytes kept for them, inputs claimed at a time.
+   Reading and writing go in pieces between messages, so that the session lives.
+
+   A session that ends is opened again: claims are made again, and every event not known to be done
+   is announced again (to a new epoch of the broker, all of them, from their kept manifests).
+   Thread: one.  */
+#ifndef WM_PRODUCE_H
+#define WM_PRODUCE_H
+
+#include "broker/wm_client.h"
+
+typedef struct {
+    const char *broker;
+    int64_t give_up_ms; /* without a broker */
+    int quiet;          /* no warnings */
+    const char *const *input;
+    uint32_t n_input;
+} wm_produce_options_t;
+
+/* Runs to the end and returns an exit code: 0 all written; 3 some hits, batches or inputs are held;
+   4 no broker; 5 all inputs are bad, or a foreign file is in the way of an output; 75 drained; 1
+   anything else. Writes to stderr only.  */
+int wm_produce (const wm_produce_options_t *options);
+
+/* The input being read, for whoever must name it in a crash; "" between.  */
+const char *wm_produce_reading (void);
+
+#endif

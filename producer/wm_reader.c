@@ -1,0 +1,113 @@
+/* wm_reader.c - tells a file's layout and opens it.  */
+#include "producer/wm_reader.h"
+
+#include "producer/wm_layout.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+size_t wm_reader_path_length (const char *name)
+{
+    size_t length = strlen (name);
+    if (access (name, F_OK) == 0)
+        return length;
+    const char *dataset = strstr (name, ":/");
+    return dataset ? (size_t) (dataset - name) : length;
+}
+
+static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_spec_t *spec,
+                               uint32_t n_value, wm_error_t *error)
+{
+    wm_h5_t *file = wm_h5_open (path, error);
+    if (!file)
+        return NULL;
+    char text[96];
+    if (dataset)
+        return wm_dense_open (&file, dataset, n_value, error);
+    if (wm_h5_text (file, "layout", text, sizeof text)) {
+        if (!strcmp (text, "wiremill-exchange-1"))
+            return wm_exchange_open (&file, spec, error);
+        wm_fault (error, WM_EBATCH, "%s: layout '%s' is not one that wiremill %s reads", path, text,
+                  "(wiremill-exchange-1)");
+    } else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table"))
+        return wm_opensamples_open (&file, spec, error);
+    else if (wm_h5_only_dataset (file, text, sizeof text))
+        return wm_dense_open (&file, text, n_value, error);
+    else
+        wm_fault (error, WM_EBATCH,
+                  "%s: no layout that wiremill reads: neither attribute layout, nor hit_table and "
+                  "wire_table, nor one dataset of patches (else name it: file.h5:/dataset)",
+                  path);
+    wm_h5_close (&file);
+    return NULL;
+}
+
+wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
+                             wm_error_t *error)
+{
+    size_t length = wm_reader_path_length (name);
+    char *path = strndup (name, length);
+    if (!path) {
+        wm_fault (error, WM_EHOST, "out of memory");
+        return NULL;
+    }
+    const char *dataset = name[length] ? name + length + 1 : NULL;
+    uint8_t magic[6] = { 0 };
+    wm_reader_t *self = NULL;
+    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read (fd, magic, sizeof magic) < 0)
+        wm_fault (error, WM_EBATCH, "%s: cannot read: %s", path, strerror (errno));
+    else if (!memcmp (magic, "\x93NUMPY", 6) && !dataset)
+        self = wm_npy_open (path, n_value, error);
+    else
+        self = hdf5_open (path, dataset, spec, n_value, error);
+    if (fd >= 0)
+        close (fd);
+    free (path);
+    return self;
+}
+
+void wm_reader_destroy (wm_reader_t **self_p)
+{
+    if (*self_p)
+        (*self_p)->layout->destroy (*self_p);
+    *self_p = NULL;
+}
+
+const char *wm_reader_layout (const wm_reader_t *self)
+{
+    return self->layout->name;
+}
+
+uint32_t wm_reader_n_event (const wm_reader_t *self)
+{
+    return self->n_event;
+}
+
+uint64_t wm_reader_n_row (const wm_reader_t *self)
+{
+    return self->n_row;
+}
+
+wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                            wm_error_t *error)
+{
+    wm_event_reset (event);
+    return self->layout->event (self, ordinal, event, error);
+}
+
+wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
+                           const wm_reader_rows_t *rows, wm_error_t *error)
+{
+    return self->layout->rows (self, first, count, rows, error);
+}
+
+void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event)
+{
+    snprintf (text, bytes_max, "%s: event %lld:%lld:%lld", wm_h5_path (file),
+              (long long) event->run, (long long) event->subrun, (long long) event->event);
+}

@@ -1,0 +1,52 @@
+/* wm_reader.h - one interface to every layout of input files.
+
+   exchange     wiremill's own (attribute layout = wiremill-exchange-1): events with detector facts,
+                wire map, regions of interest, bad channels, hits
+   OpenSamples  dense waveforms of wires, and hits
+   dense        ready-made patches: a .npy file, an HDF5 file with one dataset, or
+   "file.h5:/dataset"
+
+   The layout is told by looking into the file. An input's rows are those of its hit table (or its
+   patches): the output has one row for each, in the same order. Events are read one at a time.
+   A patch file without event ids is cut into events of at most WM_READER_PATCH_BYTES, so that
+   memory stays bounded; all of them are run 0, subrun 0, event 0.
+   Thread: one for all readers.  */
+#ifndef WM_READER_H
+#define WM_READER_H
+
+#include "kernels/wm_spec.h"
+#include "producer/wm_event.h"
+
+#define WM_READER_PATCH_BYTES (32u << 20)
+
+typedef struct wm_reader_t wm_reader_t;
+
+/* What the output repeats of each row. */
+typedef struct {
+    int64_t *run, *subrun, *event, *hit_id;
+    int32_t *cryostat, *tpc, *plane; /* -1: the layout has none */
+} wm_reader_rows_t;
+
+/* The file behind an input's name: "a.h5:/patches" is dataset /patches in a.h5. Returns the length
+   of the file's part.  */
+size_t wm_reader_path_length (const char *name);
+
+/* Opens by layout. `n_value`: values a patch. NULL with WM_EBATCH: no layout we know, or broken in
+   a way that concerns the whole file; WM_EHOST: out of memory. spec is lent.  */
+wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
+                             wm_error_t *error);
+void wm_reader_destroy (wm_reader_t **self_p);
+
+const char *wm_reader_layout (const wm_reader_t *self); /* a word for people */
+uint32_t wm_reader_n_event (const wm_reader_t *self);
+uint64_t wm_reader_n_row (const wm_reader_t *self);
+
+/* Reads event `ordinal` into *event, reusing its memory. WM_EBATCH: the file is bad.  */
+wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                            wm_error_t *error);
+
+/* Reads rows first .. first+count-1; the arrays hold `count`.  */
+wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
+                           const wm_reader_rows_t *rows, wm_error_t *error);
+
+#endif

@@ -1,0 +1,61 @@
+/* wm_scratch.c - makes and frees the scratch file of an input.  */
+#include "producer/wm_scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static wm_fault_t file_map (wm_scratch_t *self, int fd, const char *folder, wm_error_t *error)
+{
+    int rc = posix_fallocate (fd, 0, (off_t) self->bytes);
+    if (rc == ENOSPC || rc == EDQUOT)
+        return wm_fault (error, WM_EAGAIN, "%s: disk full: no room for %zu bytes of scores", folder,
+                         self->bytes);
+    if (rc)
+        return wm_fault (error, WM_EHOST, "%s: no scratch file of %zu bytes: %s", folder,
+                         self->bytes, strerror (rc));
+    self->map = mmap (NULL, self->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (self->map == MAP_FAILED) {
+        self->map = NULL;
+        return wm_fault (error, WM_EHOST, "cannot map %zu bytes: %s", self->bytes,
+                         strerror (errno));
+    }
+    return WM_OK;
+}
+
+wm_fault_t wm_scratch_open (wm_scratch_t *self, const char *folder, uint64_t n_row,
+                            uint32_t n_output, wm_error_t *error)
+{
+    memset (self, 0, sizeof *self);
+    self->n_row = n_row;
+    self->n_output = n_output;
+    uint64_t bytes; /* n_row < 2^32, n_output <= 1024: cannot pass 64 bits */
+    bytes = n_row * (4ull * n_output + 4);
+    self->bytes = bytes ? bytes : 1;
+    char name[1200];
+    snprintf (name, sizeof name, "%.1100s/.wiremill-scratch-XXXXXX", folder);
+    int fd = mkostemp (name, O_CLOEXEC);
+    if (fd < 0)
+        return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
+                         "%s: no scratch file: %s", folder, strerror (errno));
+    unlink (name);
+    wm_fault_t fault = file_map (self, fd, folder, error);
+    close (fd);
+    self->score = self->map;
+    self->engine = (uint16_t *) (void *) (self->score + n_row * n_output);
+    self->state = (uint8_t *) (self->engine + n_row);
+    self->in_fiducial = self->state + n_row;
+    return fault;
+}
+
+void wm_scratch_close (wm_scratch_t *self)
+{
+    if (self && self->map)
+        munmap (self->map, self->bytes);
+    if (self)
+        memset (self, 0, sizeof *self);
+}

@@ -1,0 +1,68 @@
+/* wm_writer.h - the output file of one input.
+
+   HDF5, opened by every reader at hand (shuffle + gzip only):
+     <table>/   1-D columns, one row per hit of the input, in input order: run, subrun, event,
+                cryostat, tpc, plane, hit_id, the labels (float32, NaN where held), in_fiducial,
+                status (0: scored), engine (index into engine/signature; 65535: none)
+     held/      row, hit_id, status, reason
+     engine/    signature
+     attributes of the root: layout, model_sha256, precision, specification, wiremill_version,
+                campaign; hits, hits_held, hits_same_cell, hits_bad_channel
+   Nothing in it depends on when, where or by whom it was scored: equal content is equal bytes.
+
+   Written under "<name>.part", fsynced, renamed, the folder fsynced. In steps, so that the session
+   with the broker lives on meanwhile.
+   Thread: one for all writers and readers.  */
+#ifndef WM_WRITER_H
+#define WM_WRITER_H
+
+#include "producer/wm_reader.h"
+#include "producer/wm_scratch.h"
+#include "schema/wm_batch.h"
+#include "schema/wm_pins.h"
+
+#include <stdbool.h>
+
+/* What is written; all of it is lent until the writer is destroyed.  */
+typedef struct {
+    const char *path; /* of the output */
+    const wm_spec_t *spec;
+    const wm_pins_t *pins;
+    const uint8_t *campaign; /* (16) */
+    const wm_scratch_t *scratch;
+    wm_reader_t *reader;
+    const char *const *engine; /* signatures; the scratch counts them from 1 */
+    uint32_t n_engine;
+    uint64_t n_same_cell, n_bad_channel;
+} wm_writer_job_t;
+
+typedef struct {
+    uint64_t size, n_held;
+    int64_t mtime_ns;
+    uint8_t digest[16]; /* XXH3-128 of the file */
+} wm_writer_result_t;
+
+typedef struct wm_writer_t wm_writer_t;
+
+/* Whether a file can be written with these names: WM_EBATCH names a label or table that is a
+   column's or group's own name.  */
+wm_fault_t wm_writer_check (const wm_spec_t *spec, uint32_t n_output, wm_error_t *error);
+
+/* Never NULL (asserts on memory). Nothing is touched before the first step.  */
+wm_writer_t *wm_writer_new (const wm_writer_job_t *job);
+
+/* Abandons an unfinished file and removes it.  */
+void wm_writer_destroy (wm_writer_t **self_p);
+
+/* Does a piece of the work, in well under a second. WM_OK with *done: the file is in its place,
+   durable, and *result is filled in. WM_EAGAIN: the disk is full; call again later, it starts over
+   when there is room. WM_EBATCH: the input cannot be read any more. WM_EHOST: anything else; a
+   failed fsync among it, after which the process must end.  */
+wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *result,
+                           wm_error_t *error);
+
+/* Whether `path` is an output of this campaign; false also where it is no file of ours at all.
+ *n_held (may be NULL): its held hits.  */
+bool wm_writer_is_ours (const char *path, const uint8_t campaign[16], uint64_t *n_held);
+
+#endif
