@@ -458,12 +458,12 @@ void event_on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
         return;
     }
     self->payload_in += payload->bytes;
-    batch_forget_need (self, batch);
-    if (batch->state != BATCH_QUEUED && batch->state != BATCH_RUNNING)
-        return; /* its result came by another way meanwhile */
     int queued = batch->state == BATCH_QUEUED;
-    if (queued) /* out of QUEUED before it has a payload: it is in no queue now */
-        batch_set_state (self, batch, BATCH_NONE);
+    if (queued) /* while it counts as asked for: it is in no queue */
+        batch_set_state(self, batch, BATCH_NONE);
+    batch_forget_need(self, batch);
+    if (!queued && batch->state != BATCH_RUNNING)
+        return; /* its result came by another way meanwhile */
     self->sink.hold (self->sink.context, payload->handle);
     batch->handle = payload->handle;
     batch->payload_bytes = (uint32_t) payload->bytes;
