@@ -13,8 +13,9 @@
 #include <sys/mman.h>
 
 #define HUGE_BYTES (2u << 20)
+#define SLOT_BYTES_MAX (128u << 20) /* a full plane of noise would ask for more */
 #define CUT_PATCHES 512u            /* patches cut at a time where they are no windows */
-#define BLOCK_FLOATS (1024u * 128u) /* accumulators of a block: 0.5 MB, twice */
+#define BLOCK_FLOATS (2048u * 128u) /* accumulators of a block at most: 1 MB, twice */
 
 /* ---- memory that only grows ------------------------------------------------------------------ */
 
@@ -47,36 +48,37 @@ void wm_sparse_release (wm_sparse_buffer_t *self)
 
 /* ---- which kernels --------------------------------------------------------------------------- */
 
-const wm_sparse_kernel_t *const *wm_sparse_kernels (const char *precision)
+const wm_sparse_kernel_t *const *wm_sparse_kernels (void)
 {
-    static const wm_sparse_kernel_t *can[8];
-    uint32_t n = 0;
-    (void) precision;
+    static const wm_sparse_kernel_t *const all[] = {
+#if defined __x86_64__
+        &wm_sparse_kernel_avx512,
+        &wm_sparse_kernel_avx2,
+#endif
+        &wm_sparse_kernel_c,
+        NULL
+    };
+    uint32_t first = 0;
 #if defined __x86_64__
     __builtin_cpu_init ();
-    if (__builtin_cpu_supports ("avx512f") && __builtin_cpu_supports ("avx512bw") &&
-        __builtin_cpu_supports ("avx512dq") && __builtin_cpu_supports ("avx512vl"))
-        can[n++] = &wm_sparse_kernel_avx512;
-    if (__builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma"))
-        can[n++] = &wm_sparse_kernel_avx2;
+    if (!__builtin_cpu_supports ("avx512f") || !__builtin_cpu_supports ("avx512bw") ||
+        !__builtin_cpu_supports ("avx512dq") || !__builtin_cpu_supports ("avx512vl"))
+        first = 1;
+    if (first == 1 && (!__builtin_cpu_supports ("avx2") || !__builtin_cpu_supports ("fma")))
+        first = 2;
 #endif
-    can[n++] = &wm_sparse_kernel_c;
-    can[n] = NULL;
-    return can;
+    return all + first; /* what has the better one has the others */
 }
 
-/* The best kernel for a precision, or the one that WM_ISA names.  */
-static const wm_sparse_kernel_t *choose_kernel (const char *precision, wm_error_t *error)
+const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error)
 {
-    const wm_sparse_kernel_t *const *can = wm_sparse_kernels (precision);
     const char *isa = getenv ("WM_ISA");
-    if (!isa || !*isa)
-        return can[0];
-    for (; *can; can++)
-        if (strcmp ((*can)->isa, isa) == 0)
+    (void) precision;
+    for (const wm_sparse_kernel_t *const *can = wm_sparse_kernels (); *can; can++)
+        if (!isa || !*isa || strcmp ((*can)->isa, isa) == 0)
             return *can;
     wm_fault (error, WM_EHOST,
-              "WM_ISA=%s: this machine has no such kernel; avx512, avx2 and c are known, unset "
+              "WM_ISA=%s: not a kernel this machine can run; avx512, avx2 and c are known, unset "
               "WM_ISA for the best",
               isa);
     return NULL;
@@ -89,7 +91,7 @@ static uint32_t padded (uint32_t n)
     return (n + 15) / 16 * 16;
 }
 
-static float *floats (size_t count)
+float *wm_sparse_floats (size_t count)
 {
     float *p = aligned_alloc (64, (count * sizeof *p + 63) / 64 * 64);
     if (p)
@@ -142,10 +144,10 @@ static wm_fault_t open_conv (wm_sparse_t *self, uint32_t i, wm_error_t *error)
         .n_span = i == 0 ? from->kh : from->kh * from->kw,
         .span = i == 0 ? from->kw * from->c_in : from->c_in,
     };
-    conv->weight = floats ((size_t) n * conv->c_pad);
-    conv->bias = floats (conv->c_pad);
-    conv->constant = floats (conv->c_pad);
-    conv->reference = floats (conv->c_pad);
+    conv->weight = wm_sparse_floats ((size_t) n * conv->c_pad);
+    conv->bias = wm_sparse_floats (conv->c_pad);
+    conv->constant = wm_sparse_floats (conv->c_pad);
+    conv->reference = wm_sparse_floats (conv->c_pad);
     if (!conv->weight || !conv->bias || !conv->constant || !conv->reference)
         return wm_fault (error, WM_EHOST, "no memory for convolution %u", i);
     for (uint32_t k = 0; k < n; k++)
@@ -169,8 +171,8 @@ static wm_fault_t fold_constant (wm_sparse_t *self, wm_sparse_root_t *root, wm_e
         differs |= conv->constant[f] != conv->reference[f];
     }
     double *sum = calloc (3 * (size_t) n, sizeof *sum);
-    root->inactive = floats (n);
-    root->base = differs ? floats ((size_t) n_position * n) : NULL;
+    root->inactive = wm_sparse_floats (n);
+    root->base = differs ? wm_sparse_floats ((size_t) n_position * n) : NULL;
     if (!sum || !root->inactive || (differs && !root->base)) {
         free (sum);
         return wm_fault (error, WM_EHOST, "no memory for dense layer %u", root->dense);
@@ -215,7 +217,7 @@ static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t
         return wm_fault (error, WM_EBATCH, "dense layer %u takes %u values, the convolution has %u",
                          dense_index, dense->n_in, n_row);
     if (root->n_pad != root->n_out || (uintptr_t) root->weight % 64) {
-        float *copy = floats ((size_t) n_row * root->n_pad);
+        float *copy = wm_sparse_floats ((size_t) n_row * root->n_pad);
         if (!copy)
             return wm_fault (error, WM_EHOST, "no memory for dense layer %u", dense_index);
         for (uint32_t k = 0; k < n_row; k++)
@@ -300,7 +302,8 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t
     }
     self->net = *net;
     self->threads = threads > 0 ? threads : 1;
-    self->kernel = kernel ? kernel : wm_sparse_kernels ("fp32")[0];
+    self->slot_bytes_max = SLOT_BYTES_MAX;
+    self->kernel = kernel ? kernel : wm_sparse_kernels ()[0];
     if (spec) {
         self->has_spec = true;
         self->spec = *spec;
@@ -519,7 +522,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
                   wm_model_why (model));
         return NULL;
     }
-    const wm_sparse_kernel_t *kernel = choose_kernel (config->precision, error);
+    const wm_sparse_kernel_t *kernel = wm_sparse_kernel_choose (config->precision, error);
     if (!kernel)
         return NULL;
     wm_sparse_t *self = wm_sparse_new (

@@ -31,8 +31,9 @@
 #include <stdbool.h>
 
 #define WM_SPARSE_POSITIONS 4 /* positions that one call of a convolution kernel takes */
-#define WM_SPARSE_AHEAD 4 /* list entries a kernel prefetches ahead; lists are padded by as many   \
-                           */
+#define WM_SPARSE_AHEAD                                                                            \
+    4 /* list entries a kernel prefetches ahead; lists are padded by as many                       \
+       */
 
 /* ---- memory that only grows ------------------------------------------------------------------ */
 
@@ -46,6 +47,9 @@ typedef struct {
 bool wm_sparse_reserve (wm_sparse_buffer_t *self, size_t count, size_t each, uint64_t *allocations);
 void wm_sparse_release (wm_sparse_buffer_t *self);
 
+/* `count` floats of 0, 64-byte aligned, for free (); NULL without memory.  */
+float *wm_sparse_floats (size_t count);
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 typedef struct wm_sparse_pool_t wm_sparse_pool_t;
@@ -58,6 +62,37 @@ void wm_sparse_pool_destroy (wm_sparse_pool_t **self_p);
 /* Runs tasks 0 .. n_task-1, each once, in any order on any thread; returns when all are done.  */
 void wm_sparse_pool_run (wm_sparse_pool_t *self, wm_sparse_task_fn *task_fn, void *arg,
                          uint32_t n_task);
+
+/* ---- live positions -------------------------------------------------------------------------- */
+
+/* A bit per position, row after row; a row has spare bits behind, so that 64 can be read anywhere.
+ */
+typedef struct {
+    uint32_t n_row, n_col, n_word;
+    uint64_t *bit;  /* (n_row, n_word) */
+    uint32_t *rank; /* (n_row, n_word): bits set before this word, in all rows */
+    uint32_t count;
+    wm_sparse_buffer_t bits, ranks;
+} wm_sparse_map_t;
+
+static inline uint64_t wm_sparse_map_bits (const wm_sparse_map_t *self, uint32_t row, uint32_t col)
+{
+    const uint64_t *word = self->bit + (size_t) row * self->n_word + col / 64;
+    return col % 64 ? word[0] >> col % 64 | word[1] << (64 - col % 64) : word[0];
+}
+
+static inline uint32_t wm_sparse_map_rank (const wm_sparse_map_t *self, uint32_t row, uint32_t col)
+{
+    size_t word = (size_t) row * self->n_word + col / 64;
+    uint64_t before = self->bit[word] & ((UINT64_C (1) << col % 64) - 1);
+    return self->rank[word] + (uint32_t) __builtin_popcountll (before);
+}
+
+typedef struct {
+    uint32_t row, col; /* of the image */
+    uint32_t n_hit;    /* hits that share it */
+    uint32_t work;     /* its live positions */
+} wm_sparse_cell_t;
 
 /* ---- what kernels read ----------------------------------------------------------------------- */
 
@@ -91,6 +126,14 @@ typedef struct {
     uint32_t n_mask;
 } wm_sparse_values_t;
 
+/* A dense layer behind the roots, and every layer's place in the tail's memory.  */
+typedef struct {
+    uint32_t n_in, n_out, n_pad, offset;
+    int32_t parent, output;
+    wm_act_t act;
+    float *weight, *bias; /* (n_in, n_pad), (n_pad); NULL for a root */
+} wm_sparse_layer_t;
+
 /* One instruction set and precision.  */
 typedef struct {
     const char *isa, *precision;
@@ -101,6 +144,11 @@ typedef struct {
                   float *out /* (position, c_pad) */);
     /* Stores one position's values and the mask of those that are not 0.  */
     void (*store) (const float *value, uint32_t c_out, uint32_t c_pad, void *slot, uint64_t *mask);
+    /* Which of 64 columns, from (row, col) of each of n patches on, are live (and `valid`), and the
+       slot of the first of them. Returns the union. mask is padded by zeros to a multiple of 16. */
+    uint64_t (*masks) (const wm_sparse_map_t *map, const wm_sparse_cell_t *cell,
+                       const uint64_t *order, uint32_t n, uint32_t row, uint32_t col,
+                       uint64_t valid, uint64_t *mask, uint32_t *slot);
     /* The cells h < n (a multiple of 16) with `bit` set in mask[h]: h and slot[h], which moves on
        by one. Returns their number; the lists have room for 16 more.  */
     uint32_t (*list) (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
@@ -111,6 +159,8 @@ typedef struct {
                    const uint32_t *list_slot, uint32_t n, float *row, size_t row_stride);
     /* total += row, row = 0.  */
     void (*fold) (float *total, float *row, size_t n);
+    /* y = b + W^T x, inputs in order.  */
+    void (*layer) (const wm_sparse_layer_t *layer, const float *x, float *y);
     /* 16-bit kernels: the weights in their own layout; NULL: root->weight is used.  */
     size_t (*packed_bytes) (const wm_sparse_root_t *root, uint32_t n_position, uint32_t c_out);
     void (*pack) (wm_sparse_root_t *root, uint32_t n_position, uint32_t c_out);
@@ -118,41 +168,14 @@ typedef struct {
 
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512;
 
-/* The kernels this machine can run, best first, for a precision ("fp32"); NULL-terminated.  */
-const wm_sparse_kernel_t *const *wm_sparse_kernels (const char *precision);
+/* The kernels this machine can run, best first; NULL-terminated.  */
+const wm_sparse_kernel_t *const *wm_sparse_kernels (void);
 
-/* ---- live positions -------------------------------------------------------------------------- */
-
-/* A bit per position, row after row; a row has spare bits behind, so that 64 can be read anywhere.
- */
-typedef struct {
-    uint32_t n_row, n_col, n_word;
-    uint64_t *bit;  /* (n_row, n_word) */
-    uint32_t *rank; /* (n_row, n_word): bits set before this word, in all rows */
-    uint32_t count;
-    wm_sparse_buffer_t bits, ranks;
-} wm_sparse_map_t;
-
-static inline uint64_t wm_sparse_map_bits (const wm_sparse_map_t *self, uint32_t row, uint32_t col)
-{
-    const uint64_t *word = self->bit + (size_t) row * self->n_word + col / 64;
-    return col % 64 ? word[0] >> col % 64 | word[1] << (64 - col % 64) : word[0];
-}
-
-static inline uint32_t wm_sparse_map_rank (const wm_sparse_map_t *self, uint32_t row, uint32_t col)
-{
-    size_t word = (size_t) row * self->n_word + col / 64;
-    uint64_t before = self->bit[word] & ((UINT64_C (1) << col % 64) - 1);
-    return self->rank[word] + (uint32_t) __builtin_popcountll (before);
-}
+/* The best of them, or the one that the environment's WM_ISA names. NULL: WM_EHOST says what there
+   is.  */
+const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error);
 
 /* ---- the engine ------------------------------------------------------------------------------ */
-
-typedef struct {
-    uint32_t row, col; /* of the image */
-    uint32_t n_hit;    /* hits that share it */
-    uint32_t work;     /* its live positions */
-} wm_sparse_cell_t;
 
 /* A worker's own memory.  */
 typedef struct {
@@ -164,14 +187,6 @@ typedef struct {
     float *tail;        /* (sum of the dense layers' n_pad) */
     wm_sparse_buffer_t memory;
 } wm_sparse_thread_t;
-
-/* A dense layer behind the roots, and every layer's place in the tail's memory.  */
-typedef struct {
-    uint32_t n_in, n_out, n_pad, offset;
-    int32_t parent, output;
-    wm_act_t act;
-    float *weight, *bias; /* (n_in, n_pad), (n_pad); NULL for a root */
-} wm_sparse_layer_t;
 
 typedef struct {
     uint64_t pairs;     /* live (cell, position) pairs */
@@ -196,6 +211,7 @@ typedef struct {
     uint32_t n_root, stride, tail_floats; /* stride: accumulators of a cell */
     uint32_t pos_rows, pos_cols;          /* positions of a patch */
     uint32_t cells_max;                   /* of a block */
+    uint64_t slot_bytes_max;              /* of a group, unless one cell needs more */
     wm_sparse_thread_t *thread;
 
     /* The job at hand.  */

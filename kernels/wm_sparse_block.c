@@ -9,10 +9,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#ifndef BLOCK_CELLS
-#define BLOCK_CELLS 512u /* on average; a block may hold up to self->cells_max */
-#endif
-#define WORK_CELLS 128u /* cells of a task that counts work */
+#define BLOCK_CELLS 1536u /* on average; a block may hold up to self->cells_max */
+#define WORK_CELLS 128u   /* cells of a task that counts work */
 
 /* Phase: live positions of each cell.  */
 static void count_work (void *arg, uint32_t task, uint32_t thread)
@@ -113,19 +111,11 @@ typedef struct {
 static uint64_t load_masks (const block_t *block, uint32_t row, uint32_t col)
 {
     const wm_sparse_t *self = block->self;
-    const wm_sparse_map_t *map = &self->live[self->net.n_conv];
-    const wm_sparse_cell_t *cell = self->cell + self->group_first;
     uint32_t left = self->pos_cols - col;
-    uint64_t valid = left < 64 ? (UINT64_C (1) << left) - 1 : UINT64_MAX, any = 0;
-    for (uint32_t h = 0; h < block->n; h++) {
-        const wm_sparse_cell_t *c = cell + (uint32_t) block->order[h];
-        block->mine->mask[h] = wm_sparse_map_bits (map, c->row + row, c->col + col) & valid;
-        block->mine->slot[h] = wm_sparse_map_rank (map, c->row + row, c->col + col);
-        any |= block->mine->mask[h];
-    }
-    for (uint32_t h = block->n; h % 16; h++)
-        block->mine->mask[h] = 0;
-    return any;
+    return self->kernel->masks (&self->live[self->net.n_conv], self->cell + self->group_first,
+                                block->order, block->n, row, col,
+                                left < 64 ? (UINT64_C (1) << left) - 1 : UINT64_MAX,
+                                block->mine->mask, block->mine->slot);
 }
 
 static void position (const block_t *block, uint32_t row, uint32_t col, uint32_t bit)

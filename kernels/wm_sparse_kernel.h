@@ -109,7 +109,7 @@ static void kernel_store (const float *value, uint32_t c_out, uint32_t c_pad, vo
 /* ---- roots ----------------------------------------------------------------------------------- */
 
 INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mask,
-                        const float *weight, size_t n_pad, const float *base, float *row,
+                        const float *weight, size_t n_pad, const vec *base, float *row,
                         const int n_vec)
 {
     vec sum[8];
@@ -117,7 +117,7 @@ INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mas
     for (int v = 0; v < n_vec; v++) {
         sum[v] = V_LOAD (row + v * LANES);
         if (base)
-            sum[v] = V_ADD (sum[v], V_LOAD (base + v * LANES));
+            sum[v] = V_ADD (sum[v], base[v]);
     }
     for (uint32_t m = 0; m < n_mask; m++, value += 64, weight += 64 * n_pad)
         for (uint64_t bits = mask[m]; bits; bits &= bits - 1) {
@@ -140,12 +140,22 @@ typedef struct {
     const float *weight, *base;
     float *row;
     size_t n_pad, row_stride;
+    const char *coming;  /* weights to prefetch to L2 ... */
+    size_t coming_bytes; /* ... with each entry */
 } dense_t;
 
-INLINE void dense_list (const dense_t *d, const int n_vec)
+INLINE void dense_list (const dense_t *d, const bool has_base, const int n_vec)
 {
+    vec base[8];
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vec && has_base; v++)
+        base[v] = V_LOAD (d->base + v * LANES);
     const wm_sparse_values_t *values = d->values;
+    const char *coming = d->coming;
     for (uint32_t g = 0; g < d->n; g++) {
+        for (size_t b = 0; b < d->coming_bytes; b += 64)
+            __builtin_prefetch (coming + b, 0, 2);
+        coming += d->coming_bytes;
         const char *next = values->value + d->slot[g + WM_SPARSE_AHEAD] * values->stride_bytes;
         const float *next_row = d->row + d->cell[g + WM_SPARSE_AHEAD] * d->row_stride;
         for (size_t b = 0; b < values->stride_bytes; b += 64)
@@ -156,7 +166,7 @@ INLINE void dense_list (const dense_t *d, const int n_vec)
             __builtin_prefetch (next_row + v, 1);
         dense_tile ((const float *) (values->value + d->slot[g] * values->stride_bytes),
                     values->mask + (size_t) d->slot[g] * values->n_mask, values->n_mask, d->weight,
-                    d->n_pad, d->base, d->row + d->cell[g] * d->row_stride, n_vec);
+                    d->n_pad, has_base ? base : NULL, d->row + d->cell[g] * d->row_stride, n_vec);
     }
 }
 
@@ -175,25 +185,33 @@ static void kernel_dense (const wm_sparse_root_t *root, uint32_t position, uint3
         .n_pad = root->n_pad,
         .row_stride = row_stride,
     };
+    /* The next position's weights come from memory while this one's are at work.  */
+    const size_t bytes = (size_t) c_out * root->n_pad * sizeof (float);
+    d.coming = (const char *) d.weight + bytes;
+    d.coming_bytes = (bytes / n + 63) / 64 * 64;
     for (uint32_t left = root->n_pad / LANES; left > 0;) {
-        uint32_t n_vec = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-        switch (n_vec) {
+        uint32_t n_vec = left >= 8 ? 8 : left >= 4 ? 4 : 1;
+        switch (n_vec + (d.base != NULL)) {
+        case 9:
+            dense_list (&d, true, 8);
+            break;
         case 8:
-            dense_list (&d, 8);
+            dense_list (&d, false, 8);
+            break;
+        case 5:
+            dense_list (&d, true, 4);
             break;
         case 4:
-            dense_list (&d, 4);
-            break;
-        case 2:
-            dense_list (&d, 2);
+            dense_list (&d, false, 4);
             break;
         default:
-            dense_list (&d, 1);
+            d.base ? dense_list (&d, true, 1) : dense_list (&d, false, 1);
         }
         d.weight += n_vec * LANES;
         d.row += n_vec * LANES;
         if (d.base)
             d.base += n_vec * LANES;
+        d.coming_bytes = 0;
         left -= n_vec;
     }
 }
@@ -204,6 +222,44 @@ static void kernel_fold (float *total, float *row, size_t n)
     for (size_t i = 0; i < n; i += LANES) {
         V_STORE (total + i, V_ADD (V_LOAD (total + i), V_LOAD (row + i)));
         V_STORE (row + i, V_SET1 (&zero));
+    }
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+static uint64_t kernel_masks (const wm_sparse_map_t *map, const wm_sparse_cell_t *cell,
+                              const uint64_t *order, uint32_t n, uint32_t row, uint32_t col,
+                              uint64_t valid, uint64_t *mask, uint32_t *slot)
+{
+    uint64_t any = 0;
+    for (uint32_t h = 0; h < n; h++) {
+        const wm_sparse_cell_t *c = cell + (uint32_t) order[h];
+        mask[h] = wm_sparse_map_bits (map, c->row + row, c->col + col) & valid;
+        slot[h] = wm_sparse_map_rank (map, c->row + row, c->col + col);
+        any |= mask[h];
+    }
+    for (uint32_t h = n; h % 16; h++)
+        mask[h] = 0;
+    return any;
+}
+
+static void kernel_layer (const wm_sparse_layer_t *layer, const float *x, float *y)
+{
+    for (uint32_t first = 0; first < layer->n_pad; first += 16) {
+        const float *weight = layer->weight + first;
+        vec sum[16 / LANES];
+#pragma GCC unroll 4
+        for (int v = 0; v < 16 / LANES; v++)
+            sum[v] = V_LOAD (layer->bias + first + v * LANES);
+        for (uint32_t k = 0; k < layer->n_in; k++, weight += layer->n_pad) {
+            vec in = V_SET1 (x + k);
+#pragma GCC unroll 4
+            for (int v = 0; v < 16 / LANES; v++)
+                sum[v] = V_FMA (in, V_LOAD (weight + v * LANES), sum[v]);
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < 16 / LANES; v++)
+            V_STORE (y + first + v * LANES, sum[v]);
     }
 }
 
@@ -234,7 +290,9 @@ const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = {
     .value_bytes = sizeof (float),
     .conv = kernel_conv,
     .store = kernel_store,
+    .masks = kernel_masks,
     .list = kernel_list,
     .dense = kernel_dense,
     .fold = kernel_fold,
+    .layer = kernel_layer,
 };

@@ -6,13 +6,12 @@
    slot.
 
    A plane with few empty windows could ask for hundreds of megabytes of slots. So the cells of a
-   job are worked on in groups: as many, in their order, as SLOT_BYTES_MAX allows, and never less
+   job are worked on in groups: as many, in their order, as slot_bytes_max allows, and never less
    than one. Bits of scores do not depend on it.  */
 #include "kernels/wm_sparse.h"
 
 #include <string.h>
 
-#define SLOT_BYTES_MAX (128u << 20)
 #define ROWS 32u /* rows of a task */
 
 static uint32_t tasks_of (uint32_t rows)
@@ -289,9 +288,9 @@ wm_fault_t wm_sparse_convolve (wm_sparse_t *self, wm_error_t *error)
     self->group_cells = self->n_cell - self->group_first;
     for (;;) {
         uint64_t bytes = find_live (self);
-        if (bytes > 0 && (bytes <= SLOT_BYTES_MAX || self->group_cells == 1))
+        if (bytes > 0 && (bytes <= self->slot_bytes_max || self->group_cells == 1))
             break;
-        double share = bytes ? (double) SLOT_BYTES_MAX / (double) bytes : 0.5;
+        double share = bytes ? (double) self->slot_bytes_max / (double) bytes : 0.5;
         uint32_t fewer = (uint32_t) (self->group_cells * share * 0.9);
         self->group_cells = fewer > 1 ? fewer : 1;
     }

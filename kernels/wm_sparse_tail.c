@@ -1,7 +1,6 @@
 /* wm_sparse_tail.c - from a cell's accumulators to its scores: the layers behind the roots.
 
-   Small, and in plain C that no compiler may reorder, so that it is the same in every instruction
-   set. exp is our own (double, error below 1e-14) because libm's may differ between machines.  */
+   exp is our own (double, error below 1e-14) because libm's may differ between machines.  */
 #include "kernels/wm_sparse.h"
 
 #include <math.h>
@@ -57,6 +56,11 @@ double wm_sparse_activated (wm_act_t act, double value)
 
 void wm_sparse_activate (wm_act_t act, float *value, uint32_t n)
 {
+    if (act == WM_ACT_RELU) {
+        for (uint32_t i = 0; i < n; i++)
+            value[i] = value[i] < 0 ? 0 : value[i]; /* a NaN stays */
+        return;
+    }
     if (act != WM_ACT_SOFTMAX) {
         for (uint32_t i = 0; i < n && act != WM_ACT_NONE; i++)
             value[i] = (float) wm_sparse_activated (act, (double) value[i]);
@@ -89,8 +93,8 @@ wm_fault_t wm_sparse_tail_new (wm_sparse_t *self, wm_error_t *error)
         self->tail_floats += layer->n_pad;
         if (dense->parent < 0)
             continue;
-        layer->weight = calloc ((size_t) layer->n_in * layer->n_pad, sizeof (float));
-        layer->bias = calloc (layer->n_pad, sizeof (float));
+        layer->weight = wm_sparse_floats ((size_t) layer->n_in * layer->n_pad);
+        layer->bias = wm_sparse_floats (layer->n_pad);
         if (!layer->weight || !layer->bias)
             return wm_fault (error, WM_EHOST, "no memory for dense layer %u", i);
         for (uint32_t k = 0; k < layer->n_in; k++)
@@ -109,20 +113,6 @@ void wm_sparse_tail_destroy (wm_sparse_t *self)
     }
 }
 
-/* y = b + W^T x, inputs in order; sixteen outputs at a time stay in registers.  */
-static void multiply (const wm_sparse_layer_t *layer, const float *restrict x, float *restrict y)
-{
-    for (uint32_t first = 0; first < layer->n_pad; first += 16) {
-        const float *weight = layer->weight + first;
-        float sum[16];
-        memcpy (sum, layer->bias + first, sizeof sum);
-        for (uint32_t k = 0; k < layer->n_in; k++, weight += layer->n_pad)
-            for (uint32_t i = 0; i < 16; i++)
-                sum[i] += x[k] * weight[i];
-        memcpy (y + first, sum, sizeof sum);
-    }
-}
-
 void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory, float *scores)
 {
     const wm_sparse_root_t *root = self->root;
@@ -134,7 +124,7 @@ void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory,
                 y[k] = root->inactive[k] + total[root->offset + k];
             root++;
         } else
-            multiply (layer, memory + self->layer[layer->parent].offset, y);
+            self->kernel->layer (layer, memory + self->layer[layer->parent].offset, y);
         wm_sparse_activate (layer->act, y, layer->n_out);
         if (layer->output >= 0)
             memcpy (scores + layer->output, y, layer->n_out * sizeof *y);

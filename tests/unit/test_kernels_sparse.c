@@ -1,0 +1,558 @@
+/* test_kernels_sparse.c - the exact-sparse engine against double, in every instruction set here.
+
+   The judge is written here, from the plain definition of a patch, in double. Nets are small and
+   random, so that hundreds of (net, plane) pairs run in seconds; the shapes cover what the engine
+   treats apart: paddings, several words of filters or columns, every activation, several
+   convolutions and roots, any zero level.  */
+#include "kernels/wm_sparse.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- random nets and planes ------------------------------------------------------------------ */
+
+static uint64_t seed = 1;
+
+static uint32_t random_below (uint32_t n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t) ((seed >> 33) % n);
+}
+
+static float random_float (double scale) /* about normal */
+{
+    double sum = 0;
+    for (int i = 0; i < 4; i++)
+        sum += random_below (1u << 20) / (double) (1u << 20) - 0.5;
+    return (float) (sum * 1.7 * scale);
+}
+
+static float *random_floats (size_t n, double scale)
+{
+    float *p = aligned_alloc (64, (n * sizeof *p + 63) / 64 * 64);
+    assert_non_null (p);
+    for (size_t i = 0; i < n; i++)
+        p[i] = random_float (scale);
+    return p;
+}
+
+typedef struct {
+    uint32_t height, width, channel;
+    uint32_t n_conv, kh[3], kw[3], c_out[3];
+    wm_act_t act;
+    uint32_t n_root, n_out; /* outputs of the first root; the second has 5 */
+    float zero;
+    double bias; /* scale; negative: every bias is below 0 */
+} shape_t;
+
+static const shape_t shapes[] = {
+    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 0, 0.2 },
+    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 3, 0.2 },
+    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 0, -0.2 },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_TANH, 1, 24, 3, 0.2 },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 7 }, WM_ACT_NONE, 2, 144, 0, 0.2 },
+    { 9, 14, 1, 1, { 1 }, { 1 }, { 130 }, WM_ACT_SIGMOID, 1, 80, -1, 0.2 },
+    { 9, 9, 1, 2, { 3, 3 }, { 3, 3 }, { 32, 32 }, WM_ACT_RELU, 1, 64, 0, 0.2 },
+    { 10, 9, 1, 3, { 2, 3, 2 }, { 3, 2, 2 }, { 17, 70, 33 }, WM_ACT_RELU, 2, 16, 3, 0.2 },
+    { 8, 150, 1, 2, { 3, 2 }, { 3, 5 }, { 8, 12 }, WM_ACT_RELU, 1, 40, 0, 0.2 },
+    { 7, 70, 1, 1, { 7 }, { 64 }, { 16 }, WM_ACT_RELU, 1, 16, 3, 0.2 },
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static float *biases (uint32_t n, double scale)
+{
+    float *p = random_floats (n, fabs (scale));
+    for (uint32_t i = 0; i < n && scale < 0; i++)
+        p[i] = -fabsf (p[i]) - 1e-3f;
+    return p;
+}
+
+static wm_dense_t dense_new (int32_t parent, uint32_t n_in, uint32_t n_out, wm_act_t act,
+                             int32_t output)
+{
+    return (wm_dense_t){ parent,
+                         n_in,
+                         n_out,
+                         act,
+                         output,
+                         random_floats ((size_t) n_in * n_out, 1.5 / sqrt (n_in)),
+                         random_floats (n_out, 0.2) };
+}
+
+/* conv(s) -> root (relu) -> 12 relu -> softmax 3, sigmoid 1; a second root -> 5 tanh outputs.  */
+static wm_net_t net_new (const shape_t *shape)
+{
+    wm_net_t net = { .height = shape->height,
+                     .width = shape->width,
+                     .channel = shape->channel,
+                     .n_conv = shape->n_conv };
+    uint32_t rows = net.height, cols = net.width, c_in = net.channel;
+    for (uint32_t i = 0; i < net.n_conv; i++) {
+        uint32_t n = shape->kh[i] * shape->kw[i] * c_in;
+        net.conv[i] = (wm_conv_t){ shape->kh[i],
+                                   shape->kw[i],
+                                   c_in,
+                                   shape->c_out[i],
+                                   shape->act,
+                                   random_floats ((size_t) n * shape->c_out[i], 1 / sqrt (n)),
+                                   biases (shape->c_out[i], shape->bias) };
+        rows -= shape->kh[i] - 1, cols -= shape->kw[i] - 1, c_in = shape->c_out[i];
+    }
+    uint32_t flat = rows * cols * c_in;
+    net.dense[net.n_dense++] = dense_new (-1, flat, shape->n_out, WM_ACT_RELU, -1);
+    net.dense[net.n_dense++] = dense_new (0, shape->n_out, 12, WM_ACT_RELU, -1);
+    net.dense[net.n_dense++] = dense_new (1, 12, 3, WM_ACT_SOFTMAX, 0);
+    net.dense[net.n_dense++] = dense_new (1, 12, 1, WM_ACT_SIGMOID, 3);
+    if (shape->n_root > 1)
+        net.dense[net.n_dense++] = dense_new (-1, flat, 5, WM_ACT_TANH, 4);
+    return net;
+}
+
+static void net_free (wm_net_t *net)
+{
+    for (uint32_t i = 0; i < net->n_conv; i++) {
+        free ((void *) (uintptr_t) net->conv[i].weight);
+        free ((void *) (uintptr_t) net->conv[i].bias);
+    }
+    for (uint32_t i = 0; i < net->n_dense; i++) {
+        free ((void *) (uintptr_t) net->dense[i].weight);
+        free ((void *) (uintptr_t) net->dense[i].bias);
+    }
+}
+
+static uint32_t n_output_of (const wm_net_t *net)
+{
+    return net->n_dense > 4 ? 9 : 4;
+}
+
+static wm_spec_t spec_of (const shape_t *shape, wm_view_t view, wm_downscale_t downscale)
+{
+    wm_spec_t spec;
+    wm_error_t error;
+    assert_int_equal (wm_spec_preset (&spec, "protodune-2021", &error), WM_OK);
+    spec.patch_wire = shape->height, spec.patch_bin = shape->width;
+    spec.view = view, spec.downscale = downscale;
+    spec.adc_min = -10, spec.adc_max = 30;
+    spec.out_min = -5 + (double) shape->zero, spec.out_max = 15 + (double) shape->zero;
+    return spec;
+}
+
+typedef enum { EMPTY, TRACKS, NOISE } fill_t;
+
+/* A plane with runs as `fill` says, and hits everywhere, some far outside, some twice.  */
+static wm_batch_t plane_new (const wm_spec_t *spec, uint32_t n_wire, uint32_t n_col, uint32_t n_hit,
+                             fill_t fill)
+{
+    wm_batch_t batch = { .kind = spec->view == WM_FULL_VIEW ? WM_BATCH_BINS : WM_BATCH_TICKS,
+                         .n_hit = n_hit,
+                         .n_wire = n_wire,
+                         .n_col = n_col };
+    const float zero = batch.kind == WM_BATCH_BINS ? wm_spec_zero (spec) : 0;
+    const uint32_t most = n_wire * (n_col / 2 + 1);
+    batch.run_wire = calloc (most, sizeof (uint32_t));
+    batch.run_first = calloc (most, sizeof (uint32_t));
+    batch.run_length = calloc (most, sizeof (uint32_t));
+    batch.value = calloc ((size_t) n_wire * n_col, sizeof (float));
+    batch.hit_wire = calloc (n_hit, sizeof (uint32_t));
+    batch.hit_col = calloc (n_hit, sizeof (int32_t));
+    for (uint32_t w = 0; w < n_wire && fill != EMPTY; w++)
+        for (uint32_t c = fill == NOISE ? 0 : random_below (n_col); c < n_col;) {
+            uint32_t length = fill == NOISE ? n_col : 1 + random_below (9);
+            length = length < n_col - c ? length : n_col - c;
+            batch.run_wire[batch.n_run] = w, batch.run_first[batch.n_run] = c;
+            batch.run_length[batch.n_run++] = length;
+            for (uint32_t i = 0; i < length; i++)
+                batch.value[batch.n_value++] =
+                    random_below (9) ? zero + random_float (2) : zero; /* a zero inside a run */
+            c += length + 1 + random_below (n_col);
+        }
+    for (uint32_t i = 0; i < n_hit; i++) {
+        batch.hit_wire[i] = random_below (n_wire);
+        batch.hit_col[i] = (int32_t) random_below (n_col + 40) - 20;
+        if (i % 17 == 5)
+            batch.hit_col[i] = i % 2 ? INT32_MAX : INT32_MIN;
+        if (i % 7 == 3)
+            batch.hit_wire[i] = batch.hit_wire[i - 1], batch.hit_col[i] = batch.hit_col[i - 1];
+    }
+    return batch;
+}
+
+static void plane_free (wm_batch_t *batch)
+{
+    free (batch->run_wire);
+    free (batch->run_first);
+    free (batch->run_length);
+    free (batch->value);
+    free (batch->hit_wire);
+    free (batch->hit_col);
+    free (batch->patch);
+}
+
+/* The same hits as dense patches.  */
+static wm_batch_t cut_patches (const wm_spec_t *spec, const wm_batch_t *plane)
+{
+    size_t each = (size_t) spec->patch_wire * spec->patch_bin;
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES,
+                         .n_hit = plane->n_hit,
+                         .patch_values = (uint32_t) each,
+                         .patch = calloc (plane->n_hit, each * sizeof (float)) };
+    for (uint32_t i = 0; i < plane->n_hit; i++)
+        wm_image_patch_reference (spec, plane, i, batch.patch + i * each);
+    return batch;
+}
+
+/* ---- the judge ------------------------------------------------------------------------------- */
+
+static void judge_act (wm_act_t act, double *x, uint32_t n)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        x[i] = act == WM_ACT_RELU      ? fmax (x[i], 0)
+               : act == WM_ACT_SIGMOID ? 1 / (1 + exp (-x[i]))
+               : act == WM_ACT_TANH    ? tanh (x[i])
+               : act == WM_ACT_SOFTMAX ? exp (x[i])
+                                       : x[i];
+        sum += x[i];
+    }
+    for (uint32_t i = 0; i < n && act == WM_ACT_SOFTMAX; i++)
+        x[i] /= sum;
+}
+
+static void judge (const wm_net_t *net, const float *patch, double *scores)
+{
+    static double now[1u << 16], next[1u << 16], out[8][512];
+    uint32_t rows = net->height, cols = net->width;
+    for (uint32_t i = 0; i < rows * cols * net->channel; i++)
+        now[i] = (double) patch[i];
+    for (uint32_t l = 0; l < net->n_conv; l++) {
+        const wm_conv_t *conv = &net->conv[l];
+        uint32_t r = rows - conv->kh + 1, c = cols - conv->kw + 1;
+        for (uint32_t y = 0; y < r; y++)
+            for (uint32_t x = 0; x < c; x++)
+                for (uint32_t f = 0; f < conv->c_out; f++) {
+                    double sum = (double) conv->bias[f];
+                    for (uint32_t dy = 0; dy < conv->kh; dy++)
+                        for (uint32_t dx = 0; dx < conv->kw; dx++)
+                            for (uint32_t i = 0; i < conv->c_in; i++)
+                                sum +=
+                                    now[((y + dy) * cols + x + dx) * conv->c_in + i] *
+                                    (double) conv->weight[((dy * conv->kw + dx) * conv->c_in + i) *
+                                                              conv->c_out +
+                                                          f];
+                    next[(y * c + x) * conv->c_out + f] = sum;
+                }
+        judge_act (conv->act, next, r * c * conv->c_out);
+        memcpy (now, next, sizeof now);
+        rows = r, cols = c;
+    }
+    for (uint32_t i = 0; i < net->n_dense; i++) {
+        const wm_dense_t *dense = &net->dense[i];
+        const double *in = dense->parent < 0 ? now : out[dense->parent];
+        for (uint32_t o = 0; o < dense->n_out; o++) {
+            double sum = (double) dense->bias[o];
+            for (uint32_t k = 0; k < dense->n_in; k++)
+                sum += in[k] * (double) dense->weight[(size_t) k * dense->n_out + o];
+            out[i][o] = sum;
+        }
+        judge_act (dense->act, out[i], dense->n_out);
+        if (dense->output >= 0)
+            memcpy (scores + dense->output, out[i], dense->n_out * sizeof (double));
+    }
+}
+
+/* Largest difference of a score from the judge.  */
+static double worst_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                        const uint8_t *status, const float *scores)
+{
+    const uint32_t n = n_output_of (net);
+    float *patch = calloc ((size_t) net->height * net->width, sizeof *patch);
+    double worst = 0, want[16];
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        assert_int_equal (status[i], WM_HIT_SCORED);
+        wm_image_patch_reference (spec, batch, i, patch);
+        judge (net, patch, want);
+        for (uint32_t k = 0; k < n; k++)
+            worst = fmax (worst, fabs ((double) scores[i * n + k] - want[k]));
+    }
+    free (patch);
+    return worst;
+}
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint8_t *status;
+    float *scores;
+    uint32_t n, n_output;
+} result_t;
+
+static result_t score_with (wm_sparse_t *engine, const wm_batch_t *batch)
+{
+    wm_error_t error = { 0 };
+    result_t result = { .n = batch->n_hit, .n_output = engine->n_output };
+    _Atomic uint64_t progress = 0;
+    result.status = calloc (batch->n_hit, 1);
+    result.scores = calloc ((size_t) batch->n_hit * engine->n_output, sizeof (float));
+    memset (result.status, 0xaa, batch->n_hit);
+    if (wm_sparse_score (engine, batch, result.status, result.scores, &progress, &error))
+        fail_msg ("%s", error.text);
+    assert_int_equal (progress, batch->n_hit);
+    return result;
+}
+
+static void result_free (result_t *result)
+{
+    free (result->status);
+    free (result->scores);
+}
+
+static wm_sparse_t *engine_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
+                                const wm_sparse_kernel_t *kernel)
+{
+    wm_error_t error = { 0 };
+    wm_sparse_t *engine = wm_sparse_new (net, spec, threads, kernel, &error);
+    if (!engine)
+        fail_msg ("%s", error.text);
+    return engine;
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+static double tolerance (const wm_sparse_kernel_t *kernel)
+{
+    return strcmp (kernel->precision, "fp32") == 0 ? 2e-6 : 1.5e-2; /* wild random nets */
+}
+
+static void equals_double_on_planes (void **state)
+{
+    (void) state;
+    for (const wm_sparse_kernel_t *const *kernel = wm_sparse_kernels (); *kernel; kernel++) {
+        double worst = 0;
+        for (uint32_t s = 0; s < SHAPES; s++) {
+            wm_net_t net = net_new (&shapes[s]);
+            wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+            wm_sparse_t *engine = engine_new (&net, &spec, 1 + s % 2, *kernel);
+            for (fill_t fill = EMPTY; fill <= NOISE; fill++) {
+                wm_batch_t batch = plane_new (&spec, 30, 75, fill == EMPTY ? 1 : 60, fill);
+                result_t result = score_with (engine, &batch);
+                double d = worst_of (&net, &spec, &batch, result.status, result.scores);
+                worst = fmax (worst, d);
+                if (!(d <= tolerance (*kernel)))
+                    fail_msg ("shape %u, fill %d, %s/%s: %g from double", s, (int) fill,
+                              (*kernel)->isa, (*kernel)->precision, d);
+                result_free (&result);
+                plane_free (&batch);
+            }
+            wm_sparse_destroy (&engine);
+            assert_null (engine);
+            net_free (&net);
+        }
+        print_message ("%s/%s: largest difference from double %.2g\n", (*kernel)->isa,
+                       (*kernel)->precision, worst);
+    }
+}
+
+static void equals_double_in_own_view (void **state)
+{
+    (void) state;
+    for (const wm_sparse_kernel_t *const *kernel = wm_sparse_kernels (); *kernel; kernel++)
+        for (wm_downscale_t d = WM_MEAN; d <= WM_MAXMEAN; d++)
+            for (uint32_t window = 3; window <= 6; window += 3) { /* 3 x 11 ticks: an odd number */
+                wm_net_t net = net_new (&shapes[0]);
+                wm_spec_t spec = spec_of (&shapes[0], WM_OWN_VIEW, d);
+                spec.drift_window = window;
+                wm_sparse_t *engine = engine_new (&net, &spec, 2, *kernel);
+                wm_batch_t batch = plane_new (&spec, 20, 333, 80, TRACKS);
+                result_t result = score_with (engine, &batch);
+                double far = worst_of (&net, &spec, &batch, result.status, result.scores);
+                if (!(far <= tolerance (*kernel)))
+                    fail_msg ("downscale %d, window %u, %s: %g from double", (int) d, window,
+                              (*kernel)->isa, far);
+                result_free (&result);
+                plane_free (&batch);
+                wm_sparse_destroy (&engine);
+                net_free (&net);
+            }
+}
+
+/* Bits: the whole plane by one thread, against random slices by two or three, against dense
+   patches, against groups of a few cells.  */
+static void grouping_never_changes_bits (void **state)
+{
+    (void) state;
+    for (const wm_sparse_kernel_t *const *kernel = wm_sparse_kernels (); *kernel; kernel++)
+        for (uint32_t s = 0; s < SHAPES; s++) {
+            wm_net_t net = net_new (&shapes[s]);
+            wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+            wm_sparse_t *one = engine_new (&net, &spec, 1, *kernel);
+            wm_sparse_t *many = engine_new (&net, &spec, 2 + s % 2, *kernel);
+            wm_batch_t batch = plane_new (&spec, 40, 90, 500, TRACKS);
+            wm_batch_t dense = cut_patches (&spec, &batch);
+            result_t whole = score_with (one, &batch), again = score_with (many, &batch);
+            result_t patches = score_with (many, &dense);
+            const size_t bytes = batch.n_hit * whole.n_output * sizeof (float);
+            assert_memory_equal (whole.scores, again.scores, bytes);
+            assert_memory_equal (whole.scores, patches.scores, bytes);
+            for (uint32_t first = 0; first < batch.n_hit;) {
+                wm_batch_t slice = batch;
+                uint32_t left = batch.n_hit - first;
+                slice.n_hit = 1 + random_below (random_below (2) ? 3 : 200);
+                slice.n_hit = slice.n_hit < left ? slice.n_hit : left;
+                slice.hit_wire += first, slice.hit_col += first;
+                many->slot_bytes_max = random_below (2) ? 128u << 20 : 1 + random_below (200000);
+                result_t part = score_with (many, &slice);
+                assert_memory_equal (whole.scores + (size_t) first * whole.n_output, part.scores,
+                                     slice.n_hit * whole.n_output * sizeof (float));
+                first += slice.n_hit;
+                result_free (&part);
+            }
+            result_free (&whole), result_free (&again), result_free (&patches);
+            plane_free (&batch), plane_free (&dense);
+            wm_sparse_destroy (&one), wm_sparse_destroy (&many);
+            net_free (&net);
+        }
+}
+
+static void channels_are_taken_dense (void **state)
+{
+    (void) state;
+    shape_t shape = shapes[6];
+    shape.channel = 3;
+    wm_net_t net = net_new (&shape);
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 9, .patch_values = 9 * 9 * 3 };
+    batch.patch = random_floats (9 * 9 * 9 * 3, 1);
+    for (uint32_t i = 0; i < batch.n_hit * batch.patch_values; i++)
+        if (random_below (3))
+            batch.patch[i] = 0;
+    for (const wm_sparse_kernel_t *const *kernel = wm_sparse_kernels (); *kernel; kernel++) {
+        wm_sparse_t *engine = engine_new (&net, NULL, 2, *kernel);
+        result_t result = score_with (engine, &batch);
+        for (uint32_t i = 0; i < batch.n_hit; i++) {
+            double want[16];
+            judge (&net, batch.patch + i * batch.patch_values, want);
+            for (uint32_t k = 0; k < 4; k++)
+                assert_true (fabs (want[k] - (double) result.scores[i * 4 + k]) <=
+                             tolerance (*kernel));
+        }
+        result_free (&result);
+        wm_sparse_destroy (&engine);
+    }
+    plane_free (&batch);
+    net_free (&net);
+}
+
+static void nonfinite_is_never_a_number (void **state)
+{
+    (void) state;
+    wm_net_t net = net_new (&shapes[0]);
+    uint32_t each = net.height * net.width;
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = each };
+    batch.patch = random_floats (3 * each, 1);
+    for (const wm_sparse_kernel_t *const *kernel = wm_sparse_kernels (); *kernel; kernel++)
+        for (int bad = 0; bad < 2; bad++) {
+            wm_sparse_t *engine = engine_new (&net, NULL, 1, *kernel);
+            batch.patch[each + 40] = bad ? NAN : INFINITY;
+            result_t result = score_with (engine, &batch);
+            assert_int_equal (result.status[0], WM_HIT_SCORED);
+            assert_int_equal (result.status[1], WM_HIT_NONFINITE);
+            assert_int_equal (result.status[2], WM_HIT_SCORED);
+            for (uint32_t k = 0; k < 4; k++) {
+                assert_true (isnan (result.scores[4 + k]));
+                assert_true (isfinite (result.scores[k]) && isfinite (result.scores[8 + k]));
+            }
+            result_free (&result);
+            wm_sparse_destroy (&engine);
+        }
+    plane_free (&batch);
+    net_free (&net);
+}
+
+static void nothing_is_allocated_after_warm_up (void **state)
+{
+    (void) state;
+    wm_net_t net = net_new (&shapes[0]);
+    wm_spec_t spec = spec_of (&shapes[0], WM_FULL_VIEW, WM_MEAN);
+    wm_sparse_t *engine = engine_new (&net, &spec, 2, NULL);
+    wm_batch_t batch = plane_new (&spec, 60, 100, 300, NOISE);
+    uint64_t before = 0;
+    for (int i = 0; i < 5; i++) {
+        result_t result = score_with (engine, &batch);
+        result_free (&result);
+        if (i == 0)
+            before = wm_sparse_stats (engine).allocations;
+        assert_int_equal (wm_sparse_stats (engine).allocations, before);
+    }
+    assert_true (before > 0);
+    plane_free (&batch);
+    wm_sparse_destroy (&engine);
+    net_free (&net);
+}
+
+static void what_it_cannot_run_is_refused (void **state)
+{
+    (void) state;
+    wm_error_t error = { 0 };
+    wm_net_t net = net_new (&shapes[0]), bad;
+    wm_spec_t spec = spec_of (&shapes[0], WM_FULL_VIEW, WM_MEAN);
+    uint8_t status[4];
+    float scores[16], values[12 * 11] = { 0 };
+
+    bad = net, bad.n_conv = 0;
+    assert_null (wm_sparse_new (&bad, &spec, 1, NULL, &error));
+    assert_int_equal (error.fault, WM_EBATCH);
+    bad = net, bad.dense[0].n_in -= 1;
+    assert_null (wm_sparse_new (&bad, &spec, 1, NULL, &error));
+    assert_int_equal (error.fault, WM_EBATCH);
+    bad = net, bad.conv[0].kw = 65;
+    assert_null (wm_sparse_new (&bad, NULL, 1, NULL, &error));
+    assert_int_equal (error.fault, WM_EBATCH);
+    spec.patch_bin++;
+    assert_null (wm_sparse_new (&net, &spec, 1, NULL, &error));
+    assert_int_equal (error.fault, WM_EBATCH);
+    assert_non_null (strstr (error.text, "12 x 12"));
+    spec.patch_bin--;
+
+    wm_sparse_t *engine = engine_new (&net, NULL, 1, NULL);
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = 131 };
+    batch.patch = values;
+    assert_int_equal (wm_sparse_score (engine, &batch, status, scores, NULL, &error), WM_EBATCH);
+    batch.kind = WM_BATCH_BINS;
+    assert_int_equal (wm_sparse_score (engine, &batch, status, scores, NULL, &error), WM_EBATCH);
+    wm_sparse_destroy (&engine);
+    engine = engine_new (&net, &spec, 1, NULL);
+    batch.kind = WM_BATCH_TICKS;
+    assert_int_equal (wm_sparse_score (engine, &batch, status, scores, NULL, &error), WM_EBATCH);
+    batch.kind = WM_BATCH_PATCHES, batch.patch_values = 132, batch.n_hit = 0;
+    assert_int_equal (wm_sparse_score (engine, &batch, status, scores, NULL, &error), WM_OK);
+    wm_sparse_destroy (&engine);
+
+    setenv ("WM_ISA", "c", 1);
+    assert_string_equal (wm_sparse_kernel_choose ("fp32", &error)->isa, "c");
+    setenv ("WM_ISA", "pentium", 1);
+    assert_null (wm_sparse_kernel_choose ("fp32", &error));
+    assert_int_equal (error.fault, WM_EHOST);
+    assert_non_null (strstr (error.text, "pentium"));
+    unsetenv ("WM_ISA");
+    assert_ptr_equal (wm_sparse_kernel_choose ("fp32", &error), wm_sparse_kernels ()[0]);
+    net_free (&net);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (equals_double_on_planes),
+        cmocka_unit_test (equals_double_in_own_view),
+        cmocka_unit_test (grouping_never_changes_bits),
+        cmocka_unit_test (channels_are_taken_dense),
+        cmocka_unit_test (nonfinite_is_never_a_number),
+        cmocka_unit_test (nothing_is_allocated_after_warm_up),
+        cmocka_unit_test (what_it_cannot_run_is_refused),
+    };
+    return cmocka_run_group_tests_name ("kernels/sparse", tests, NULL, NULL);
+}
