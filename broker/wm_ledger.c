@@ -416,7 +416,7 @@ wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_le
         to->campaign (argument, &campaign);
     }
     int code = to->input ? load_inputs (self, to, argument) : SQLITE_DONE;
-    if (code == SQLITE_DONE)
+    if (code == SQLITE_DONE && (to->batch || journal))
         code = load_batches (self, journal, to, argument, &gone);
     if (n_gone)
         *n_gone = gone;
