@@ -25,6 +25,7 @@
 #define WORKERS_MAX 16
 #define OUTPUTS 4
 #define CREDIT 32
+#define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 typedef struct {
     const char *broker, *folder;
@@ -185,7 +186,7 @@ static void campaign_make (void)
                        .output = "/bench",
                        .spec = "none: 0\n" };
     memset (pins.model, '0', 64);
-    memset (pins.wmm, '0', 64);
+    strcpy (pins.wmm, EMPTY_SHA256);
     mkdir (options.folder, 0700);
     size_t bytes = wm_pins_print (&pins, text);
     snprintf (path, sizeof path, "%s/pins", options.folder);
