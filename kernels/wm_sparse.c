@@ -15,7 +15,6 @@
 #define HUGE_BYTES (2u << 20)
 #define SLOT_BYTES_MAX (128u << 20) /* a full plane of noise would ask for more */
 #define CUT_PATCHES 512u            /* patches cut at a time where they are no windows */
-#define BLOCK_FLOATS (2048u * 128u) /* accumulators of a block at most: 1 MB, twice */
 
 /* ---- memory that only grows ------------------------------------------------------------------ */
 
@@ -46,51 +45,6 @@ void wm_sparse_release (wm_sparse_buffer_t *self)
     *self = (wm_sparse_buffer_t){ 0 };
 }
 
-/* ---- which kernels --------------------------------------------------------------------------- */
-
-const wm_sparse_kernel_t *const *wm_sparse_kernels (void)
-{
-    static const wm_sparse_kernel_t *const all[] = {
-#if defined __x86_64__
-        &wm_sparse_kernel_avx512,
-        &wm_sparse_kernel_avx2,
-#endif
-        &wm_sparse_kernel_c,
-        NULL
-    };
-    uint32_t first = 0;
-#if defined __x86_64__
-    __builtin_cpu_init ();
-    if (!__builtin_cpu_supports ("avx512f") || !__builtin_cpu_supports ("avx512bw") ||
-        !__builtin_cpu_supports ("avx512dq") || !__builtin_cpu_supports ("avx512vl"))
-        first = 1;
-    if (first == 1 && (!__builtin_cpu_supports ("avx2") || !__builtin_cpu_supports ("fma")))
-        first = 2;
-#endif
-    return all + first; /* what has the better one has the others */
-}
-
-const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error)
-{
-    const char *isa = getenv ("WM_ISA");
-    (void) precision;
-    for (const wm_sparse_kernel_t *const *can = wm_sparse_kernels (); *can; can++)
-        if (!isa || !*isa || strcmp ((*can)->isa, isa) == 0)
-            return *can;
-    wm_fault (error, WM_EHOST,
-              "WM_ISA=%s: not a kernel this machine can run; avx512, avx2 and c are known, unset "
-              "WM_ISA for the best",
-              isa);
-    return NULL;
-}
-
-/* ---- opening --------------------------------------------------------------------------------- */
-
-static uint32_t padded (uint32_t n)
-{
-    return (n + 15) / 16 * 16;
-}
-
 float *wm_sparse_floats (size_t count)
 {
     float *p = aligned_alloc (64, (count * sizeof *p + 63) / 64 * 64);
@@ -98,6 +52,61 @@ float *wm_sparse_floats (size_t count)
         memset (p, 0, count * sizeof *p);
     return p;
 }
+
+/* ---- which kernels --------------------------------------------------------------------------- */
+
+static bool can_run (const wm_sparse_kernel_t *kernel)
+{
+#if defined __x86_64__
+    __builtin_cpu_init ();
+    bool avx2 = __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma");
+    bool avx512 = avx2 && __builtin_cpu_supports ("avx512f") &&
+                  __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq") &&
+                  __builtin_cpu_supports ("avx512vl");
+    if (kernel == &wm_sparse_kernel_avx512_bf16)
+        return avx512 && __builtin_cpu_supports ("avx512bf16");
+    if (kernel == &wm_sparse_kernel_avx512)
+        return avx512;
+    if (kernel == &wm_sparse_kernel_avx2)
+        return avx2;
+#endif
+    return kernel == &wm_sparse_kernel_c;
+}
+
+const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i)
+{
+    static const wm_sparse_kernel_t *const all[] = {
+#if defined __x86_64__
+        &wm_sparse_kernel_avx512_bf16,
+        &wm_sparse_kernel_avx512,
+        &wm_sparse_kernel_avx2,
+#endif
+        &wm_sparse_kernel_c
+    };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (can_run (all[k]) && i-- == 0)
+            return all[k];
+    return NULL;
+}
+
+const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error)
+{
+    const char *isa = getenv ("WM_ISA");
+    const bool fast = strcmp (precision, "fast") == 0;
+    const wm_sparse_kernel_t *kernel;
+    for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
+        if ((fast || strcmp (kernel->precision, "fp32") == 0) &&
+            (!isa || !*isa || strcmp (kernel->isa, isa) == 0))
+            return kernel;
+    wm_fault (
+        error, WM_EHOST,
+        "WM_ISA=%s: not what this machine can run; avx512, avx2 and c are known, unset WM_ISA "
+        "for the best",
+        isa);
+    return NULL;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* What the net must be for this engine.  */
 static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_error_t *error)
@@ -117,179 +126,6 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
     return WM_OK;
 }
 
-/* The convolution where its window holds the constant of the layer below (Z for the first).  */
-static void find_constant (wm_sparse_conv_t *conv, const float *below, float zero)
-{
-    for (uint32_t f = 0; f < conv->c_pad; f++) {
-        double sum = (double) conv->bias[f];
-        for (uint32_t i = 0; i < conv->kh * conv->kw * conv->c_in; i++)
-            sum += (double) (below ? below[i % conv->c_in] : zero) *
-                   (double) conv->weight[(size_t) i * conv->c_pad + f];
-        conv->constant[f] = (float) wm_sparse_activated (conv->act, sum);
-    }
-}
-
-static wm_fault_t open_conv (wm_sparse_t *self, uint32_t i, wm_error_t *error)
-{
-    const wm_conv_t *from = &self->net.conv[i];
-    wm_sparse_conv_t *conv = &self->conv[i];
-    uint32_t n = from->kh * from->kw * from->c_in;
-    *conv = (wm_sparse_conv_t){
-        .kh = from->kh,
-        .kw = from->kw,
-        .c_in = from->c_in,
-        .c_out = from->c_out,
-        .c_pad = padded (from->c_out),
-        .act = from->act,
-        .n_span = i == 0 ? from->kh : from->kh * from->kw,
-        .span = i == 0 ? from->kw * from->c_in : from->c_in,
-    };
-    conv->weight = wm_sparse_floats ((size_t) n * conv->c_pad);
-    conv->bias = wm_sparse_floats (conv->c_pad);
-    conv->constant = wm_sparse_floats (conv->c_pad);
-    conv->reference = wm_sparse_floats (conv->c_pad);
-    if (!conv->weight || !conv->bias || !conv->constant || !conv->reference)
-        return wm_fault (error, WM_EHOST, "no memory for convolution %u", i);
-    for (uint32_t k = 0; k < n; k++)
-        memcpy (conv->weight + (size_t) k * conv->c_pad, from->weight + (size_t) k * from->c_out,
-                from->c_out * sizeof (float));
-    memcpy (conv->bias, from->bias, from->c_out * sizeof (float));
-    find_constant (conv, i ? conv[-1].constant : NULL, self->zero);
-    if (i + 1 == self->net.n_conv && conv->act != WM_ACT_RELU)
-        memcpy (conv->reference, conv->constant, conv->c_pad * sizeof (float));
-    return WM_OK;
-}
-
-/* The parts of a root that do not depend on the patch: base and inactive, in one pass in double. */
-static wm_fault_t fold_constant (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error)
-{
-    const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
-    const uint32_t n_position = self->pos_rows * self->pos_cols, n = root->n_pad;
-    bool any = false, differs = false;
-    for (uint32_t f = 0; f < conv->c_out; f++) {
-        any |= conv->constant[f] != 0;
-        differs |= conv->constant[f] != conv->reference[f];
-    }
-    double *sum = calloc (3 * (size_t) n, sizeof *sum);
-    root->inactive = wm_sparse_floats (n);
-    root->base = differs ? wm_sparse_floats ((size_t) n_position * n) : NULL;
-    if (!sum || !root->inactive || (differs && !root->base)) {
-        free (sum);
-        return wm_fault (error, WM_EHOST, "no memory for dense layer %u", root->dense);
-    }
-    double *all = sum, *here = sum + n;
-    for (uint32_t i = 0; i < root->n_out; i++)
-        all[i] = (double) self->net.dense[root->dense].bias[i];
-    for (uint32_t p = 0; any && p < n_position; p++) {
-        memset (here, 0, n * sizeof *here);
-        for (uint32_t f = 0; f < conv->c_out; f++) {
-            const float *w = root->weight + ((size_t) p * conv->c_out + f) * n;
-            const double c = (double) conv->constant[f], d = (double) conv->reference[f] - c;
-            for (uint32_t i = 0; c != 0 && i < n; i++) {
-                all[i] += c * (double) w[i];
-                here[i] += d * (double) w[i];
-            }
-        }
-        for (uint32_t i = 0; differs && i < n; i++)
-            root->base[(size_t) p * n + i] = (float) here[i];
-    }
-    for (uint32_t i = 0; i < n; i++)
-        root->inactive[i] = (float) all[i];
-    free (sum);
-    return WM_OK;
-}
-
-static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t *error)
-{
-    const wm_dense_t *dense = &self->net.dense[dense_index];
-    const uint32_t n_row =
-        self->pos_rows * self->pos_cols * self->net.conv[self->net.n_conv - 1].c_out;
-    wm_sparse_root_t *root = &self->root[self->n_root++];
-    *root = (wm_sparse_root_t){
-        .n_out = dense->n_out,
-        .n_pad = padded (dense->n_out),
-        .offset = self->stride,
-        .dense = dense_index,
-        .weight = dense->weight,
-    };
-    self->stride += root->n_pad;
-    if (dense->n_in != n_row)
-        return wm_fault (error, WM_EBATCH, "dense layer %u takes %u values, the convolution has %u",
-                         dense_index, dense->n_in, n_row);
-    if (root->n_pad != root->n_out || (uintptr_t) root->weight % 64) {
-        float *copy = wm_sparse_floats ((size_t) n_row * root->n_pad);
-        if (!copy)
-            return wm_fault (error, WM_EHOST, "no memory for dense layer %u", dense_index);
-        for (uint32_t k = 0; k < n_row; k++)
-            memcpy (copy + (size_t) k * root->n_pad, dense->weight + (size_t) k * root->n_out,
-                    root->n_out * sizeof (float));
-        root->weight = copy;
-    }
-    return fold_constant (self, root, error);
-}
-
-static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
-{
-    uint32_t n_span = 0, c_pad = 0;
-    for (uint32_t i = 0; i < self->net.n_conv; i++) {
-        n_span = self->conv[i].n_span > n_span ? self->conv[i].n_span : n_span;
-        c_pad = self->conv[i].c_pad > c_pad ? self->conv[i].c_pad : c_pad;
-    }
-    self->cells_max = BLOCK_FLOATS / self->stride / 16 * 16;
-    if (self->cells_max < 64)
-        self->cells_max = 64;
-    const size_t cells = self->cells_max, list = cells + 16 + WM_SPARSE_AHEAD + 12;
-    const size_t accumulators = cells * self->stride;
-    const size_t values = WM_SPARSE_POSITIONS * (size_t) c_pad;
-    const size_t count = 2 * accumulators + 2 * cells + cells + 2 * list + values +
-                         (self->tail_floats + 15) / 16 * 16 +
-                         2 * WM_SPARSE_POSITIONS * (size_t) n_span;
-    self->thread = calloc (self->threads, sizeof *self->thread);
-    for (uint32_t t = 0; self->thread && t < self->threads; t++) {
-        wm_sparse_thread_t *mine = &self->thread[t];
-        if (!wm_sparse_reserve (&mine->memory, count, sizeof (float), &self->stats.allocations))
-            return wm_fault (error, WM_EHOST, "no memory for thread %u", t);
-        float *p = mine->memory.data;
-        mine->row = p, p += accumulators;
-        mine->total = p, p += accumulators;
-        mine->mask = (void *) p, p += 2 * cells;
-        mine->slot = (void *) p, p += cells;
-        mine->list_cell = (void *) p, p += list;
-        mine->list_slot = (void *) p, p += list;
-        mine->value = p, p += values;
-        mine->tail = p, p += (self->tail_floats + 15) / 16 * 16;
-        mine->span = (void *) p;
-    }
-    self->pool = wm_sparse_pool_new (self->threads);
-    if (!self->thread || !self->pool)
-        return wm_fault (error, WM_EHOST, "cannot start %u threads", self->threads);
-    return WM_OK;
-}
-
-static wm_fault_t open_net (wm_sparse_t *self, wm_error_t *error)
-{
-    wm_fault_t fault = WM_OK;
-    self->pos_rows = self->net.height, self->pos_cols = self->net.width;
-    for (uint32_t i = 0; i < self->net.n_conv && !fault; i++) {
-        self->pos_rows -= self->net.conv[i].kh - 1;
-        self->pos_cols -= self->net.conv[i].kw - 1;
-        fault = open_conv (self, i, error);
-    }
-    for (uint32_t i = 0; i < self->net.n_dense && !fault; i++) {
-        const wm_dense_t *dense = &self->net.dense[i];
-        if (dense->output >= 0 && (uint32_t) dense->output + dense->n_out > self->n_output)
-            self->n_output = (uint32_t) dense->output + dense->n_out;
-        if (dense->parent < 0)
-            fault = open_root (self, i, error);
-    }
-    if (!fault)
-        fault = wm_sparse_tail_new (self, error);
-    const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
-    self->values.stride_bytes = (size_t) conv->c_pad * self->kernel->value_bytes;
-    self->values.n_mask = (conv->c_out + 63) / 64;
-    return fault ? fault : open_threads (self, error);
-}
-
 wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
                             const wm_sparse_kernel_t *kernel, wm_error_t *error)
 {
@@ -303,14 +139,14 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t
     self->net = *net;
     self->threads = threads > 0 ? threads : 1;
     self->slot_bytes_max = SLOT_BYTES_MAX;
-    self->kernel = kernel ? kernel : wm_sparse_kernels ()[0];
+    self->kernel = kernel ? kernel : wm_sparse_kernel_choose ("fp32", error);
     if (spec) {
         self->has_spec = true;
         self->spec = *spec;
         self->zero = wm_spec_zero (spec);
         self->plane = wm_plane_new (spec);
     }
-    if (open_net (self, error))
+    if (wm_sparse_open (self, error))
         wm_sparse_destroy (&self);
     return self;
 }
@@ -320,23 +156,7 @@ void wm_sparse_destroy (wm_sparse_t **self_p)
     wm_sparse_t *self = *self_p;
     if (!self)
         return;
-    wm_sparse_pool_destroy (&self->pool);
-    for (uint32_t t = 0; self->thread && t < self->threads; t++)
-        wm_sparse_release (&self->thread[t].memory);
-    free (self->thread);
-    for (uint32_t i = 0; i < self->net.n_conv; i++) {
-        free (self->conv[i].weight);
-        free (self->conv[i].bias);
-        free (self->conv[i].constant);
-        free (self->conv[i].reference);
-    }
-    for (uint32_t i = 0; i < self->n_root; i++) {
-        if (self->root[i].weight != self->net.dense[self->root[i].dense].weight)
-            free ((void *) (uintptr_t) self->root[i].weight);
-        free (self->root[i].base);
-        free (self->root[i].inactive);
-    }
-    wm_sparse_tail_destroy (self);
+    wm_sparse_close (self);
     wm_plane_destroy (&self->plane);
     for (uint32_t l = 0; l <= WM_MODEL_CONVS_MAX; l++) {
         wm_sparse_release (&self->active[l].bits);

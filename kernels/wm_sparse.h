@@ -19,9 +19,10 @@
    Bits: per cell and row of positions one partial sum in fp32, positions and filters ascending,
    then the rows added in order. Nothing in that order knows of blocks, threads or batches.
 
-   Files: wm_sparse.c the engine and its jobs, wm_sparse_map.c which positions are live,
-   wm_sparse_block.c a block of cells, wm_sparse_tail.c the layers behind the roots,
-   wm_sparse_pool.c threads, wm_sparse_kernel.h the loops, compiled once per instruction set.  */
+   Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c what a net fixes, wm_sparse_map.c
+   which positions are live, wm_sparse_block.c a block of cells, wm_sparse_tail.c the layers behind
+   the roots, wm_sparse_pool.c threads, wm_sparse_kernel.h the loops, compiled once per instruction
+   set.  */
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H
 
@@ -115,13 +116,13 @@ typedef struct {
     const float *weight;   /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
     float *base;           /* (n_position, n_pad): W_pos^T (r - c); NULL if that is 0 */
     float *inactive;       /* (n_pad): b + W^T c */
-    void *packed;          /* the weights as a 16-bit kernel wants them, or NULL */
+    uint32_t *packed;      /* (n_position, words, n_pad) if the kernel packs weights, or NULL */
 } wm_sparse_root_t;
 
 /* The stored values of the last convolution.  */
 typedef struct {
     const char *value;    /* (n_slot, stride_bytes) */
-    const uint64_t *mask; /* (n_slot, n_mask): which filters are not 0 */
+    const uint64_t *mask; /* (n_slot, n_mask): which words are not 0 */
     size_t stride_bytes;
     uint32_t n_mask;
 } wm_sparse_values_t;
@@ -137,7 +138,7 @@ typedef struct {
 /* One instruction set and precision.  */
 typedef struct {
     const char *isa, *precision;
-    uint32_t value_bytes; /* of a stored value */
+    uint32_t unit; /* filters in a 32-bit word of a slot */
 
     /* act (convolution) - reference at WM_SPARSE_POSITIONS positions; span (position, n_span).  */
     void (*conv) (const wm_sparse_conv_t *conv, const float *const *span,
@@ -161,18 +162,21 @@ typedef struct {
     void (*fold) (float *total, float *row, size_t n);
     /* y = b + W^T x, inputs in order.  */
     void (*layer) (const wm_sparse_layer_t *layer, const float *x, float *y);
-    /* 16-bit kernels: the weights in their own layout; NULL: root->weight is used.  */
-    size_t (*packed_bytes) (const wm_sparse_root_t *root, uint32_t n_position, uint32_t c_out);
-    void (*pack) (wm_sparse_root_t *root, uint32_t n_position, uint32_t c_out);
+    /* Kernels with packed weights, else NULL: one position's weights, stored filter k being the
+       model's filter[k]; and a weight as they round it.  */
+    void (*pack) (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
+                  uint32_t position, uint32_t *packed);
+    float (*rounded) (float weight);
 } wm_sparse_kernel_t;
 
-extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512;
+extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512,
+    wm_sparse_kernel_avx512_bf16;
 
-/* The kernels this machine can run, best first; NULL-terminated.  */
-const wm_sparse_kernel_t *const *wm_sparse_kernels (void);
+/* The i-th kernel this machine can run, in order of preference; NULL if there is none.  */
+const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
 
-/* The best of them, or the one that the environment's WM_ISA names. NULL: WM_EHOST says what there
-   is.  */
+/* The best for a precision ("fp32"; "fast" allows 16 bits), or the best that the environment's
+   WM_ISA allows. NULL: WM_EHOST says what there is.  */
 const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error);
 
 /* ---- the engine ------------------------------------------------------------------------------ */
@@ -206,6 +210,7 @@ typedef struct {
     wm_plane_t *plane;
 
     wm_sparse_conv_t conv[WM_MODEL_CONVS_MAX];
+    uint32_t *filter; /* the model's filter that the last convolution computes as its k-th */
     wm_sparse_root_t root[WM_MODEL_DENSES_MAX];
     wm_sparse_layer_t layer[WM_MODEL_DENSES_MAX];
     uint32_t n_root, stride, tail_floats; /* stride: accumulators of a cell */
@@ -244,6 +249,10 @@ wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self);
 /* Multiply-adds that the roots executed for the last group of cells, zeros skipped; walks them all,
    for benches.  */
 uint64_t wm_sparse_last_madds (const wm_sparse_t *self);
+
+/* wm_sparse_open.c: everything of the engine that a net and a kernel fix.  */
+wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error);
+void wm_sparse_close (wm_sparse_t *self);
 
 /* wm_sparse_map.c: scan finds the active positions of an image; convolve stores the values of those
    that are live for the cells from group_first on, and sets group_cells to as many as the memory

@@ -1,17 +1,35 @@
 /* wm_sparse_kernel.h - the loops of the exact-sparse engine, compiled once per instruction set.
 
-   A file that includes this defines first
-     NAME         the suffix of the table: wm_sparse_kernel_NAME, and its name as text
-     LANES, vec   a vector of LANES floats
-     CONV_VECS    accumulator vectors a position in `conv` (WM_SPARSE_POSITIONS * this + 2
-   registers) V_LOAD V_STORE (64-byte aligned) V_SET1 (from memory) V_ADD V_SUB V_FMA (a, b, c) = a
-   b + c V_RELU       keeps NaN V_NONZERO    bit l set where lane l is not 0 (NaN is not)
-
    The heart is dense_tile. Two ways were tried for the roots:
-     v1  6 cells x 64 outputs in registers, all filters: FMA-bound, 14 k hits/s a core (Zen 4).
-     v2  1 cell x 128 outputs, only filters whose value is not 0: a load an FMA, which these cores
-         just sustain, and half the FMAs. This is v2. W_pos (48 x 128) stays in L1 for all cells. */
+     v1, 6 cells x 64 outputs in registers, all filters: FMA-bound, 14.5 k hits/s a core (Zen 4).
+     v2, 1 cell x 128 outputs, only the filters whose value is not 0: half the FMAs, at one load an
+     FMA, which these cores just sustain; 21 k. This is v2. The weights of one position (48 x 128)
+     stay in L1 while all cells of a block that are live there are worked off.
+
+   A file that includes this defines first what follows; in brackets: if it differs from fp32.  */
+/* clang-format off
+   NAME           the table is wm_sparse_kernel_NAME
+   LANES, vec     a vector of LANES floats
+   CONV_VECS      accumulator vectors a position in kernel_conv: WM_SPARSE_POSITIONS * (this + 1)
+                  registers and one more
+   V_LOAD V_STORE 64-byte aligned
+   V_SET1         from memory; moves any 32 bits unchanged
+   V_ADD V_SUB V_FMA (a, b, c) = a b + c
+   V_RELU         keeps NaN
+   V_NONZERO      bit l set where lane l is not 0 (NaN is not)
+   [KERNEL_LIST   kernel_list is defined]
+   [UNIT          filters in one 32-bit word of a slot]
+   [V_DOT         (x, w, c) = c + the products of a word's filters]
+   [KERNEL_STORE  kernel_store is defined]
+   [KERNEL_MORE   further members of the table]
+   [ISA_TEXT, PRECISION_TEXT]
+   clang-format on */
 #include "kernels/wm_sparse.h"
+
+#ifndef UNIT
+#define UNIT 1
+#define V_DOT V_FMA
+#endif
 
 #define INLINE static inline __attribute__ ((always_inline))
 
@@ -92,6 +110,7 @@ static void kernel_conv (const wm_sparse_conv_t *conv, const float *const *span,
     finish (conv, out);
 }
 
+#ifndef KERNEL_STORE
 static void kernel_store (const float *value, uint32_t c_out, uint32_t c_pad, void *slot,
                           uint64_t *mask)
 {
@@ -105,6 +124,7 @@ static void kernel_store (const float *value, uint32_t c_out, uint32_t c_pad, vo
     if (c_out % 64)
         mask[c_out / 64] &= (UINT64_C (1) << c_out % 64) - 1;
 }
+#endif
 
 /* ---- roots ----------------------------------------------------------------------------------- */
 
@@ -126,7 +146,7 @@ INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mas
             vec x = V_SET1 (value + k);
 #pragma GCC unroll 8
             for (int v = 0; v < n_vec; v++)
-                sum[v] = V_FMA (x, V_LOAD (w + v * LANES), sum[v]);
+                sum[v] = V_DOT (x, V_LOAD (w + v * LANES), sum[v]);
         }
 #pragma GCC unroll 8
     for (int v = 0; v < n_vec; v++)
@@ -174,19 +194,21 @@ static void kernel_dense (const wm_sparse_root_t *root, uint32_t position, uint3
                           const wm_sparse_values_t *values, const uint32_t *list_cell,
                           const uint32_t *list_slot, uint32_t n, float *row, size_t row_stride)
 {
+    const float *weight = UNIT > 1 ? (const float *) root->packed : root->weight;
+    const uint32_t words = (c_out + UNIT - 1) / UNIT;
     dense_t d = {
         .values = values,
         .cell = list_cell,
         .slot = list_slot,
         .n = n,
-        .weight = root->weight + (size_t) position * c_out * root->n_pad,
+        .weight = weight + (size_t) position * words * root->n_pad,
         .base = root->base ? root->base + (size_t) position * root->n_pad : NULL,
         .row = row + root->offset,
         .n_pad = root->n_pad,
         .row_stride = row_stride,
     };
     /* The next position's weights come from memory while this one's are at work.  */
-    const size_t bytes = (size_t) c_out * root->n_pad * sizeof (float);
+    const size_t bytes = (size_t) words * root->n_pad * sizeof (float);
     d.coming = (const char *) d.weight + bytes;
     d.coming_bytes = (bytes / n + 63) / 64 * 64;
     for (uint32_t left = root->n_pad / LANES; left > 0;) {
@@ -284,15 +306,22 @@ static uint32_t kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, u
 #define JOIN_OF(a, b) a##b
 #define JOIN(a, b) JOIN_OF (a, b)
 
-const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = {
-    .isa = TEXT (NAME),
-    .precision = "fp32",
-    .value_bytes = sizeof (float),
-    .conv = kernel_conv,
-    .store = kernel_store,
-    .masks = kernel_masks,
-    .list = kernel_list,
-    .dense = kernel_dense,
-    .fold = kernel_fold,
-    .layer = kernel_layer,
+#ifndef ISA_TEXT
+#define ISA_TEXT TEXT (NAME)
+#define PRECISION_TEXT "fp32"
+#endif
+
+const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = { .isa = ISA_TEXT,
+                                                            .precision = PRECISION_TEXT,
+                                                            .unit = UNIT,
+                                                            .conv = kernel_conv,
+                                                            .store = kernel_store,
+                                                            .masks = kernel_masks,
+                                                            .list = kernel_list,
+                                                            .dense = kernel_dense,
+                                                            .fold = kernel_fold,
+                                                            .layer = kernel_layer,
+#ifdef KERNEL_MORE
+                                                            KERNEL_MORE
+#endif
 };
