@@ -58,6 +58,7 @@ typedef struct {
     const Onnx__NodeProto *node; /* being visited */
     state_t *in[8];
     size_t n_in;
+    const state_t *nothing; /* one of `in` that is neither view nor constant, or NULL */
     char *why;
 } family_t;
 
@@ -97,6 +98,14 @@ static void use (family_t *self, const layer_t *layer, uint32_t version)
         self->use[self->n_use].reader = self->node;
     }
     self->n_use++;
+}
+
+/* The node needs a constant that could not be folded.  */
+static int lacks_constant (family_t *self)
+{
+    return self->nothing->maker
+               ? outside (self, self->nothing->maker, "it cannot be folded to a constant")
+               : outside (self, self->node, "a constant has a type that is not read");
 }
 
 static const wm_tensor_t *constant (const family_t *self, size_t k)
@@ -261,8 +270,6 @@ static int check_conv (family_t *self, const wm_tensor_t *w)
 {
     const Onnx__AttributeProto *pad = wm_onnx_attribute (self->node, "auto_pad"),
                                *kernel = wm_onnx_attribute (self->node, "kernel_shape");
-    if (!w || !w->f || w->n_dim != 4)
-        return outside (self, self->node, "its weights are no constant of four dimensions");
     if (!all_are (wm_onnx_attribute (self->node, "strides"), 1))
         return outside (self, self->node, "its stride is not 1");
     if (!all_are (wm_onnx_attribute (self->node, "dilations"), 1))
@@ -272,6 +279,10 @@ static int check_conv (family_t *self, const wm_tensor_t *w)
     if (!all_are (wm_onnx_attribute (self->node, "pads"), 0) ||
         (pad && !attribute_is (pad, "VALID") && !attribute_is (pad, "NOTSET")))
         return outside (self, self->node, "it is padded");
+    if (self->nothing)
+        return lacks_constant (self);
+    if (!w || !w->f || w->n_dim != 4)
+        return outside (self, self->node, "its weights are no constant of four dimensions");
     if (kernel &&
         (kernel->n_ints != 2 || kernel->ints[0] != w->dim[2] || kernel->ints[1] != w->dim[3]))
         return outside (self, self->node, "its kernel_shape is not that of its weights");
@@ -524,11 +535,14 @@ static int visit_view (family_t *self, state_t *out)
         { "Unsqueeze", visit_axes },
     };
     const char *domain = self->node->domain;
-    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
-        if (is (self, table[k].op) && (!domain || !*domain || !strcmp (domain, "ai.onnx")) &&
-            self->in[0])
-            return table[k].visit (self, out);
-    return outside (self, self->node, NULL);
+    size_t k = 0, n = sizeof table / sizeof *table;
+    while (k < n && !is (self, table[k].op))
+        k++;
+    if (k == n || (domain && *domain && strcmp (domain, "ai.onnx")) || !self->in[0])
+        return outside (self, self->node, NULL);
+    if (self->nothing && table[k].visit != visit_conv) /* which has better reasons to give first */
+        return lacks_constant (self);
+    return table[k].visit (self, out);
 }
 
 /* The state of a value, made when first asked for. NULL without memory.  */
@@ -579,9 +593,7 @@ static int visit (family_t *self, const Onnx__NodeProto *node)
     state_t *out = result < 0 ? NULL : state_at (self, result);
     if (!out)
         return result < 0 ? !view || outside (self, node, NULL) : outside (self, node, "no memory");
-    if (view && nothing)
-        return nothing->maker ? outside (self, nothing->maker, "it cannot be folded to a constant")
-                              : outside (self, node, "a constant has a type that is not read");
+    self->nothing = nothing;
     if (node->n_input > 8)
         return !view || outside (self, node, NULL);
     return view ? visit_view (self, out) : visit_constant (self, out);
