@@ -244,7 +244,7 @@ static int status (const options_t *options)
     }
     int code = WM_EXIT_OK;
     if (wm_campaign_lock (&campaign, options->campaign, 0, 0, &error) ||
-        wm_campaign_open (&campaign, &error) || print_status (&campaign, &error))
+        wm_campaign_open (&campaign, NULL, &error) || print_status (&campaign, &error))
         code = fail (&error);
     wm_campaign_close (&campaign);
     return code;
@@ -321,7 +321,7 @@ int main (int argc, char **argv)
         return fail (&error);
     campaign.lock_fd = -1;
     if (wm_campaign_lock (&campaign, options.campaign, 1, wm_times ()->lock_ms, &error) ||
-        wm_campaign_open (&campaign, &error) || serve (&options, &pins, &campaign, &error))
+        wm_campaign_open (&campaign, NULL, &error) || serve (&options, &pins, &campaign, &error))
         code = fail (&error);
     else
         code = WM_EXIT_OK;

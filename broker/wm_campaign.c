@@ -127,9 +127,9 @@ static void load_campaign (void *argument, const wm_ledger_campaign_t *row)
     load->fault = wm_pins_parse (&load->campaign->pins, row->pins, row->pins_bytes, &load->error);
 }
 
-wm_fault_t wm_campaign_open (wm_campaign_t *self, wm_error_t *error)
+wm_fault_t wm_campaign_open (wm_campaign_t *self, const wm_storage_ops_t *ops, wm_error_t *error)
 {
-    self->journal = wm_journal_open (self->dir, NULL, error);
+    self->journal = wm_journal_open (self->dir, ops, error);
     if (self->journal)
         self->ledger = wm_ledger_open (self->dir, NULL, error);
     if (!self->ledger)

@@ -25,8 +25,8 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, int make, int
                              wm_error_t *error);
 
 /* Opens journal and ledger and brings the ledger up to the journal; then id, created_ns and pins
-   are those of the CAMPAIGN record, if there is one.  */
-wm_fault_t wm_campaign_open (wm_campaign_t *self, wm_error_t *error);
+   are those of the CAMPAIGN record, if there is one. ops: of the journal (NULL: POSIX).  */
+wm_fault_t wm_campaign_open (wm_campaign_t *self, const wm_storage_ops_t *ops, wm_error_t *error);
 
 /* Compares with the pins given, or pins a new campaign to them; begins an epoch. WM_EBATCH: another
    pin, named.  */

@@ -315,7 +315,7 @@ static void retry (wm_reactor_t *self, int64_t now_ms)
     if (self->disk_full == was_full)
         return;
     if (self->disk_full)
-        fprintf (stderr, "wiremill-broker: disk full, paused: %s\n", self->error.text);
+        fprintf (stderr, "wiremill-broker: paused: %s\n", self->error.text);
     else
         fprintf (stderr, "wiremill-broker: the disk has room again, going on\n");
     wm_core_disk_full (self->core, self->disk_full, now_ms);
