@@ -48,7 +48,7 @@ typedef struct {
     wm_crew_t crew;
     wm_client_t *client; /* operator session, open or not */
     json_t *status;      /* last heard, NULL before */
-    int64_t asked_ms, started_ms;
+    int64_t asked_ms, heard_ms, started_ms;
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
     int64_t events_before, sent_last, sent_bytes; /* task payloads in this run; a broker's own count
                                                      begins anew with it */
@@ -77,10 +77,11 @@ static void heard (run_t *self, json_t *status)
     self->sent_last = sent;
     if (done != self->hits_last) {
         if (!self->first_ms)
-            self->first_ms = self->asked_ms;
+            self->first_ms = self->heard_ms;
         self->last_ms = now;
         self->hits_last = done;
     }
+    self->heard_ms = now;
     json_decref (self->status);
     self->status = status;
 }

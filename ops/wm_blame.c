@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MARK "input: "
+#define MARK "crashed on input: "
 #define PATIENCE_MS 15000
 #define TAIL_BYTES 65536L
 

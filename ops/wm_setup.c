@@ -373,21 +373,32 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
     return WM_OK;
 }
 
-static wm_fault_t add_pattern (list_t *list, const char *pattern, wm_error_t *error)
+/* FILE.h5:/dataset names a dataset of patches: the file part may be a pattern, the rest is kept. */
+static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *error)
 {
     struct stat st;
+    char pattern[PATH_MAX], path[PATH_MAX];
+    const char *dataset = strstr (given, ":/");
+    const size_t n = dataset ? (size_t) (dataset - given) : strlen (given);
+    if (n >= sizeof pattern)
+        return wm_fault (error, WM_EBATCH, "the path is too long: %.200s...", given);
+    snprintf (pattern, sizeof pattern, "%.*s", (int) n, given);
     if (stat (pattern, &st) == 0) {
         if (S_ISDIR (st.st_mode))
             return wm_fault (error, WM_EBATCH, "%s is a folder; name its files: '%s/*.h5'", pattern,
                              pattern);
-        return add_file (list, pattern, error);
+        return add_file (list, given, error);
     }
     glob_t found;
     wm_fault_t fault = WM_OK;
     if (glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
         return wm_fault (error, WM_EBATCH, "no file matches '%s'", pattern);
-    for (size_t i = 0; i < found.gl_pathc && !fault; i++)
-        fault = add_file (list, found.gl_pathv[i], error);
+    for (size_t i = 0; i < found.gl_pathc && !fault; i++) {
+        const int length = snprintf (path, sizeof path, "%s%s", found.gl_pathv[i], given + n);
+        fault = length < PATH_MAX
+                    ? add_file (list, path, error)
+                    : wm_fault (error, WM_EBATCH, "the path is too long: %.200s...", path);
+    }
     globfree (&found);
     return fault;
 }
