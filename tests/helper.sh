@@ -81,6 +81,19 @@ make_events () # name, synth options...: $made/name.h5
     mkdir -p "$made" && "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 &&
         mv "$made/$name.part" "$made/$name.h5"
 }
+# A file of scores, with the one thing in it that is a campaign's own, its id, blotted out.
+scores () # file, campaign folder
+{
+    local id
+    id=$("$bin/wiremill" status --campaign "$2" --json | sed -n 's/.*"id": *"\([0-9a-f]*\)".*/\1/p')
+    [ ${#id} = 32 ] || { echo "no campaign id in $2" >&2; return 1; }
+    perl -0777 -pe "s/$id/0 x 32/ge" "$1"
+}
+same_scores () # name, folder, folder: true if two campaigns gave the same bytes
+{
+    scores "$2/$1.scores.h5" "$2/.wiremill" >"$work/a.bytes" && scores "$3/$1.scores.h5" "$3/.wiremill" >"$work/b.bytes" &&
+        cmp "$work/a.bytes" "$work/b.bytes"
+}
 bail () { echo "Bail out! $*"; exit 1; }
 
 # The process of a campaign: broker, producer or worker, by the parent that started it.

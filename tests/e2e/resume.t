@@ -19,7 +19,7 @@ some_done ()
 {
     "$bin/wiremill" status --campaign "$out/.wiremill" --json | grep -Eq '"returned": [1-9]'
 }
-same () { cmp "$out/big.scores.h5" "$work/whole/big.scores.h5"; }
+same () { same_scores big "$out" "$work/whole"; }
 
 for victim in worker broker; do
     start $victim
