@@ -31,10 +31,10 @@
 
 #include <stdbool.h>
 
-#define WM_SPARSE_POSITIONS 4 /* positions that one call of a convolution kernel takes */
-#define WM_SPARSE_AHEAD                                                                            \
-    4 /* list entries a kernel prefetches ahead; lists are padded by as many                       \
-       */
+/* Positions that one call of a convolution kernel takes.  */
+#define WM_SPARSE_POSITIONS 4
+/* List entries a kernel prefetches ahead; lists are padded by as many (at most 16).  */
+#define WM_SPARSE_AHEAD 4
 
 /* ---- memory that only grows ------------------------------------------------------------------ */
 
@@ -127,6 +127,14 @@ typedef struct {
     uint32_t n_mask;
 } wm_sparse_values_t;
 
+/* The cells to work on at a position. Arrays have room for 16 entries more than there are cells. */
+typedef struct {
+    uint32_t n;
+    uint32_t *cell;
+    uint32_t *slot; /* of its first live column */
+    uint32_t *live; /* bit f: column f is live */
+} wm_sparse_list_t;
+
 /* A dense layer behind the roots, and every layer's place in the tail's memory.  */
 typedef struct {
     uint32_t n_in, n_out, n_pad, offset;
@@ -139,6 +147,7 @@ typedef struct {
 typedef struct {
     const char *isa, *precision;
     uint32_t unit; /* filters in a 32-bit word of a slot */
+    uint32_t fuse; /* positions (columns side by side) that `dense` takes together */
 
     /* act (convolution) - reference at WM_SPARSE_POSITIONS positions; span (position, n_span).  */
     void (*conv) (const wm_sparse_conv_t *conv, const float *const *span,
@@ -150,14 +159,15 @@ typedef struct {
     uint64_t (*masks) (const wm_sparse_map_t *map, const wm_sparse_cell_t *cell,
                        const uint64_t *order, uint32_t n, uint32_t row, uint32_t col,
                        uint64_t valid, uint64_t *mask, uint32_t *slot);
-    /* The cells h < n (a multiple of 16) with `bit` set in mask[h]: h and slot[h], which moves on
-       by one. Returns their number; the lists have room for 16 more.  */
-    uint32_t (*list) (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
-                      uint32_t *list_cell, uint32_t *list_slot);
-    /* row[cell] += W_pos^T v[slot] (+ base) over a list of n, padded by WM_SPARSE_AHEAD entries. */
+    /* The cells h < n (a multiple of 16) that are live at one of `fuse` columns from `bit` on;
+       slot[h] moves on past them.  */
+    void (*list) (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
+                  wm_sparse_list_t *list);
+    /* row[cell] += W_pos^T v[slot] (+ base) over a list, at `position` and, if fused, the next; the
+       list is padded by WM_SPARSE_AHEAD entries.  */
     void (*dense) (const wm_sparse_root_t *root, uint32_t position, uint32_t c_out,
-                   const wm_sparse_values_t *values, const uint32_t *list_cell,
-                   const uint32_t *list_slot, uint32_t n, float *row, size_t row_stride);
+                   const wm_sparse_values_t *values, const wm_sparse_list_t *list, float *row,
+                   size_t row_stride);
     /* total += row, row = 0.  */
     void (*fold) (float *total, float *row, size_t n);
     /* y = b + W^T x, inputs in order.  */
@@ -185,7 +195,8 @@ const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_err
 typedef struct {
     float *row, *total; /* (cells_max, stride) */
     uint64_t *mask;     /* (cells_max) */
-    uint32_t *slot, *list_cell, *list_slot;
+    uint32_t *slot;
+    wm_sparse_list_t list;
     float *value;       /* (WM_SPARSE_POSITIONS, largest c_pad) */
     const float **span; /* (WM_SPARSE_POSITIONS, largest n_span) */
     float *tail;        /* (sum of the dense layers' n_pad) */

@@ -1,6 +1,9 @@
-/* wm_sparse_avx512.h - what the exact-sparse loops need of AVX-512 (F, BW, DQ, VL).  */
+/* wm_sparse_avx512.h - what the exact-sparse loops need of AVX-512 (F, BW, DQ, VL). The file that
+   includes it defines FUSE.  */
 #include <immintrin.h>
 #include <stdint.h>
+
+#include "kernels/wm_sparse.h"
 
 typedef __m512 vec;
 
@@ -12,28 +15,36 @@ typedef __m512 vec;
 #define V_ADD(a, b) _mm512_add_ps (a, b)
 #define V_SUB(a, b) _mm512_sub_ps (a, b)
 #define V_FMA(a, b, c) _mm512_fmadd_ps (a, b, c)
-#define V_RELU(x) _mm512_max_ps (_mm512_setzero_ps (), x) /* the second operand if either is NaN   \
-                                                           */
+#define V_RELU(x)                                                                                  \
+    _mm512_max_ps (_mm512_setzero_ps (), x) /* the second operand if either is NaN                 \
+                                             */
 #define V_NONZERO(x) ((uint32_t) _mm512_cmp_ps_mask (x, _mm512_setzero_ps (), _CMP_NEQ_UQ))
 
 /* Sixteen cells at a time; the compressing store of the portable loop is one instruction here.  */
 #define KERNEL_LIST
-static uint32_t kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
-                             uint32_t *list_cell, uint32_t *list_slot)
+static void kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
+                         wm_sparse_list_t *list)
 {
-    const __m512i wanted = _mm512_set1_epi64 ((long long) (UINT64_C (1) << bit));
-    const __m512i one = _mm512_set1_epi32 (1), sixteen = _mm512_set1_epi32 (16);
+    const __m512i wanted = _mm512_set1_epi64 (FUSE > 1 ? 3 : 1), sixteen = _mm512_set1_epi32 (16);
+    const __m512i one = _mm512_set1_epi32 (1);
+    const __m128i by = _mm_cvtsi32_si128 ((int) bit);
     __m512i cell = _mm512_setr_epi32 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     uint32_t count = 0;
     for (uint32_t h = 0; h < n; h += 16, cell = _mm512_add_epi32 (cell, sixteen)) {
-        __mmask8 low = _mm512_test_epi64_mask (_mm512_load_si512 (mask + h), wanted);
-        __mmask8 high = _mm512_test_epi64_mask (_mm512_load_si512 (mask + h + 8), wanted);
-        __mmask16 on = _mm512_kunpackb (high, low);
+        __m512i low = _mm512_srl_epi64 (_mm512_load_si512 (mask + h), by);
+        __m512i high = _mm512_srl_epi64 (_mm512_load_si512 (mask + h + 8), by);
+        __m512i live = _mm512_inserti64x4 (
+            _mm512_castsi256_si512 (_mm512_cvtepi64_epi32 (_mm512_and_si512 (low, wanted))),
+            _mm512_cvtepi64_epi32 (_mm512_and_si512 (high, wanted)), 1);
+        __mmask16 on = _mm512_test_epi32_mask (live, live);
         __m512i s = _mm512_load_si512 (slot + h);
-        _mm512_storeu_si512 (list_cell + count, _mm512_maskz_compress_epi32 (on, cell));
-        _mm512_storeu_si512 (list_slot + count, _mm512_maskz_compress_epi32 (on, s));
-        _mm512_store_si512 (slot + h, _mm512_mask_add_epi32 (s, on, s, one));
+        _mm512_storeu_si512 (list->cell + count, _mm512_maskz_compress_epi32 (on, cell));
+        _mm512_storeu_si512 (list->slot + count, _mm512_maskz_compress_epi32 (on, s));
+        _mm512_storeu_si512 (list->live + count, _mm512_maskz_compress_epi32 (on, live));
+        s = _mm512_add_epi32 (s, _mm512_and_si512 (live, one));
+        s = _mm512_add_epi32 (s, _mm512_srli_epi32 (live, 1));
+        _mm512_store_si512 (slot + h, s);
         count += (uint32_t) __builtin_popcount (on);
     }
-    return count;
+    list->n = count;
 }

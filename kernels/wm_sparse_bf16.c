@@ -9,6 +9,7 @@
 #define ISA_TEXT "avx512"
 #define PRECISION_TEXT "bf16"
 #define UNIT 2
+#define FUSE 2
 #include "kernels/wm_sparse_avx512.h"
 
 #define V_DOT(x, w, c) _mm512_dpbf16_ps (c, (__m512bh) (x), (__m512bh) (w))

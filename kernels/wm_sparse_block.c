@@ -122,16 +122,16 @@ static void position (const block_t *block, uint32_t row, uint32_t col, uint32_t
 {
     const wm_sparse_t *self = block->self;
     wm_sparse_thread_t *mine = block->mine;
-    uint32_t n = self->kernel->list (mine->mask, mine->slot, (block->n + 15) / 16 * 16, bit,
-                                     mine->list_cell, mine->list_slot);
+    wm_sparse_list_t *list = &mine->list;
+    self->kernel->list (mine->mask, mine->slot, (block->n + 15) / 16 * 16, bit, list);
     for (uint32_t i = 0; i < WM_SPARSE_AHEAD; i++) {
-        mine->list_cell[n + i] = mine->list_cell[n - 1];
-        mine->list_slot[n + i] = mine->list_slot[n - 1];
+        list->cell[list->n + i] = list->cell[list->n - 1];
+        list->slot[list->n + i] = list->slot[list->n - 1];
     }
     for (uint32_t r = 0; r < self->n_root; r++)
         self->kernel->dense (&self->root[r], row * self->pos_cols + col + bit,
-                             self->conv[self->net.n_conv - 1].c_out, &self->values, mine->list_cell,
-                             mine->list_slot, n, mine->row, self->stride);
+                             self->conv[self->net.n_conv - 1].c_out, &self->values, list, mine->row,
+                             self->stride);
 }
 
 /* Phase: the scores of one block.  */
@@ -145,6 +145,7 @@ static void run_block (void *arg, uint32_t task, uint32_t thread)
         .order = self->order + self->block_first[task],
         .n = self->block_first[task + 1] - self->block_first[task],
     };
+    const uint32_t fuse = self->kernel->fuse;
     size_t floats = (size_t) block.n * self->stride;
     memset (mine->row, 0, floats * sizeof *mine->row);
     memset (mine->total, 0, floats * sizeof *mine->total);
@@ -153,8 +154,9 @@ static void run_block (void *arg, uint32_t task, uint32_t thread)
         for (uint32_t col = 0; col < self->pos_cols; col += 64) {
             uint64_t any = load_masks (&block, row, col);
             touched |= any != 0;
-            for (; any; any &= any - 1)
-                position (&block, row, col, (uint32_t) __builtin_ctzll (any));
+            for (uint32_t bit = 0; bit < 64; bit += fuse)
+                if (any >> bit & (fuse > 1 ? 3 : 1))
+                    position (&block, row, col, bit);
         }
         if (touched)
             self->kernel->fold (mine->total, mine->row, floats);

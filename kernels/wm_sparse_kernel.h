@@ -19,6 +19,7 @@
    V_NONZERO      bit l set where lane l is not 0 (NaN is not)
    [KERNEL_LIST   kernel_list is defined]
    [UNIT          filters in one 32-bit word of a slot]
+   [FUSE          1 or 2: positions taken together, whose weights fit L1 side by side]
    [V_DOT         (x, w, c) = c + the products of a word's filters]
    [KERNEL_STORE  kernel_store is defined]
    [KERNEL_MORE   further members of the table]
@@ -28,6 +29,7 @@
 
 #ifndef UNIT
 #define UNIT 1
+#define FUSE 1
 #define V_DOT V_FMA
 #endif
 
@@ -128,17 +130,10 @@ static void kernel_store (const float *value, uint32_t c_out, uint32_t c_pad, vo
 
 /* ---- roots ----------------------------------------------------------------------------------- */
 
+/* Accumulates the stored values of one position.  */
 INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mask,
-                        const float *weight, size_t n_pad, const vec *base, float *row,
-                        const int n_vec)
+                        const float *weight, size_t n_pad, vec *sum, const int n_vec)
 {
-    vec sum[8];
-#pragma GCC unroll 8
-    for (int v = 0; v < n_vec; v++) {
-        sum[v] = V_LOAD (row + v * LANES);
-        if (base)
-            sum[v] = V_ADD (sum[v], base[v]);
-    }
     for (uint32_t m = 0; m < n_mask; m++, value += 64, weight += 64 * n_pad)
         for (uint64_t bits = mask[m]; bits; bits &= bits - 1) {
             size_t k = (size_t) __builtin_ctzll (bits);
@@ -148,69 +143,90 @@ INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mas
             for (int v = 0; v < n_vec; v++)
                 sum[v] = V_DOT (x, V_LOAD (w + v * LANES), sum[v]);
         }
-#pragma GCC unroll 8
-    for (int v = 0; v < n_vec; v++)
-        V_STORE (row + v * LANES, sum[v]);
 }
 
 typedef struct {
     const wm_sparse_values_t *values;
-    const uint32_t *cell, *slot;
-    uint32_t n;
+    const wm_sparse_list_t *list;
     const float *weight, *base;
     float *row;
     size_t n_pad, row_stride;
+    size_t weight_step;  /* from one position's weights to the next one's */
     const char *coming;  /* weights to prefetch to L2 ... */
     size_t coming_bytes; /* ... with each entry */
 } dense_t;
 
+INLINE void prefetch (const dense_t *d, uint32_t g, const int n_vec)
+{
+    const wm_sparse_values_t *values = d->values;
+    const size_t slot = d->list->slot[g + WM_SPARSE_AHEAD];
+    const char *value = values->value + slot * values->stride_bytes;
+    const float *row = d->row + d->list->cell[g + WM_SPARSE_AHEAD] * d->row_stride;
+    for (size_t b = 0; b < d->coming_bytes; b += 64)
+        __builtin_prefetch (d->coming + g * d->coming_bytes + b, 0, 2);
+    for (size_t b = 0; b < FUSE * values->stride_bytes; b += 64)
+        __builtin_prefetch (value + b);
+    __builtin_prefetch (values->mask + slot * values->n_mask);
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vec * LANES; v += 16)
+        __builtin_prefetch (row + v, 1);
+}
+
 INLINE void dense_list (const dense_t *d, const bool has_base, const int n_vec)
 {
-    vec base[8];
-#pragma GCC unroll 8
-    for (int v = 0; v < n_vec && has_base; v++)
-        base[v] = V_LOAD (d->base + v * LANES);
     const wm_sparse_values_t *values = d->values;
-    const char *coming = d->coming;
-    for (uint32_t g = 0; g < d->n; g++) {
-        for (size_t b = 0; b < d->coming_bytes; b += 64)
-            __builtin_prefetch (coming + b, 0, 2);
-        coming += d->coming_bytes;
-        const char *next = values->value + d->slot[g + WM_SPARSE_AHEAD] * values->stride_bytes;
-        const float *next_row = d->row + d->cell[g + WM_SPARSE_AHEAD] * d->row_stride;
-        for (size_t b = 0; b < values->stride_bytes; b += 64)
-            __builtin_prefetch (next + b);
-        __builtin_prefetch (values->mask + (size_t) d->slot[g + WM_SPARSE_AHEAD] * values->n_mask);
+    vec base[FUSE][8];
+#pragma GCC unroll 2
+    for (int f = 0; f < FUSE; f++)
 #pragma GCC unroll 8
-        for (int v = 0; v < n_vec * LANES; v += 16)
-            __builtin_prefetch (next_row + v, 1);
-        dense_tile ((const float *) (values->value + d->slot[g] * values->stride_bytes),
-                    values->mask + (size_t) d->slot[g] * values->n_mask, values->n_mask, d->weight,
-                    d->n_pad, has_base ? base : NULL, d->row + d->cell[g] * d->row_stride, n_vec);
+        for (int v = 0; v < n_vec && has_base; v++)
+            base[f][v] = V_LOAD (d->base + (size_t) f * d->n_pad + v * LANES);
+    for (uint32_t g = 0; g < d->list->n; g++) {
+        size_t slot = d->list->slot[g];
+        float *row = d->row + d->list->cell[g] * d->row_stride;
+        vec sum[8];
+        prefetch (d, g, n_vec);
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vec; v++)
+            sum[v] = V_LOAD (row + v * LANES);
+#pragma GCC unroll 2
+        for (int f = 0; f < FUSE; f++) {
+            if (FUSE > 1 && !(d->list->live[g] >> f & 1))
+                continue;
+#pragma GCC unroll 8
+            for (int v = 0; v < n_vec && has_base; v++)
+                sum[v] = V_ADD (sum[v], base[f][v]);
+            dense_tile ((const float *) (values->value + slot * values->stride_bytes),
+                        values->mask + slot * values->n_mask, values->n_mask,
+                        d->weight + (size_t) f * d->weight_step, d->n_pad, sum, n_vec);
+            slot++;
+        }
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vec; v++)
+            V_STORE (row + v * LANES, sum[v]);
     }
 }
 
 static void kernel_dense (const wm_sparse_root_t *root, uint32_t position, uint32_t c_out,
-                          const wm_sparse_values_t *values, const uint32_t *list_cell,
-                          const uint32_t *list_slot, uint32_t n, float *row, size_t row_stride)
+                          const wm_sparse_values_t *values, const wm_sparse_list_t *list,
+                          float *row, size_t row_stride)
 {
     const float *weight = UNIT > 1 ? (const float *) root->packed : root->weight;
-    const uint32_t words = (c_out + UNIT - 1) / UNIT;
+    const size_t step = (size_t) (c_out + UNIT - 1) / UNIT * root->n_pad;
     dense_t d = {
         .values = values,
-        .cell = list_cell,
-        .slot = list_slot,
-        .n = n,
-        .weight = weight + (size_t) position * words * root->n_pad,
+        .list = list,
+        .weight = weight + position * step,
         .base = root->base ? root->base + (size_t) position * root->n_pad : NULL,
         .row = row + root->offset,
         .n_pad = root->n_pad,
         .row_stride = row_stride,
+        .weight_step = step,
     };
-    /* The next position's weights come from memory while this one's are at work.  */
-    const size_t bytes = (size_t) words * root->n_pad * sizeof (float);
+    /* The next weights come from memory while these are at work.  */
+    const size_t bytes = FUSE * step * sizeof (float);
     d.coming = (const char *) d.weight + bytes;
-    d.coming_bytes = (bytes / n + 63) / 64 * 64;
+    d.coming_bytes = (bytes / list->n + 63) / 64 * 64;
     for (uint32_t left = root->n_pad / LANES; left > 0;) {
         uint32_t n_vec = left >= 8 ? 8 : left >= 4 ? 4 : 1;
         switch (n_vec + (d.base != NULL)) {
@@ -286,18 +302,19 @@ static void kernel_layer (const wm_sparse_layer_t *layer, const float *x, float 
 }
 
 #ifndef KERNEL_LIST
-static uint32_t kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
-                             uint32_t *list_cell, uint32_t *list_slot)
+static void kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
+                         wm_sparse_list_t *list)
 {
     uint32_t count = 0;
     for (uint32_t h = 0; h < n; h++) {
-        uint32_t on = (uint32_t) (mask[h] >> bit) & 1;
-        list_cell[count] = h;
-        list_slot[count] = slot[h];
-        count += on;
-        slot[h] += on;
+        uint32_t live = (uint32_t) (mask[h] >> bit) & (FUSE > 1 ? 3 : 1);
+        list->cell[count] = h;
+        list->slot[count] = slot[h];
+        list->live[count] = live;
+        count += live != 0;
+        slot[h] += (live & 1) + (live >> 1);
     }
-    return count;
+    list->n = count;
 }
 #endif
 
@@ -314,6 +331,7 @@ static uint32_t kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, u
 const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = { .isa = ISA_TEXT,
                                                             .precision = PRECISION_TEXT,
                                                             .unit = UNIT,
+                                                            .fuse = FUSE,
                                                             .conv = kernel_conv,
                                                             .store = kernel_store,
                                                             .masks = kernel_masks,

@@ -229,10 +229,10 @@ static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
     self->cells_max = BLOCK_FLOATS / self->stride / 16 * 16;
     if (self->cells_max < 64)
         self->cells_max = 64;
-    const size_t cells = self->cells_max, list = cells + 16 + WM_SPARSE_AHEAD + 12;
+    const size_t cells = self->cells_max, list = cells + 32; /* 16 and WM_SPARSE_AHEAD */
     const size_t accumulators = cells * self->stride;
     const size_t values = WM_SPARSE_POSITIONS * (size_t) c_pad;
-    const size_t count = 2 * accumulators + 2 * cells + cells + 2 * list + values +
+    const size_t count = 2 * accumulators + 2 * cells + cells + 3 * list + values +
                          (self->tail_floats + 15) / 16 * 16 +
                          2 * WM_SPARSE_POSITIONS * (size_t) n_span;
     self->thread = calloc (self->threads, sizeof *self->thread);
@@ -245,8 +245,9 @@ static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
         mine->total = p, p += accumulators;
         mine->mask = (void *) p, p += 2 * cells;
         mine->slot = (void *) p, p += cells;
-        mine->list_cell = (void *) p, p += list;
-        mine->list_slot = (void *) p, p += list;
+        mine->list.cell = (void *) p, p += list;
+        mine->list.slot = (void *) p, p += list;
+        mine->list.live = (void *) p, p += list;
         mine->value = p, p += values;
         mine->tail = p, p += (self->tail_floats + 15) / 16 * 16;
         mine->span = (void *) p;
