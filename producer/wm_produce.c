@@ -247,7 +247,8 @@ static void on_input_ack (produce_t *self, const wm_msg_t *msg)
         written_check (self, input, msg);
         return;
     default:
-        warn (self, "input held: %s: %s", input->path, msg->text);
+        if (input->is != WM_INPUT_IS_ENDING) /* else it was said, and is what we asked for */
+            warn (self, "input held: %s: %s", input->path, msg->text);
         input_end (self, input, WM_INPUT_IS_HELD);
     }
 }
@@ -528,6 +529,8 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
         reading = "";
         if (fault)
             blame (self, input, fault);
+        else
+            self->full_said = false;
         return true;
     }
     while (input->next < input->n_event && input->event[input->next].announced)

@@ -511,7 +511,7 @@ static uint64_t room (const wm_writer_t *self)
 static wm_fault_t write_failed (wm_writer_t *self, wm_error_t *error)
 {
     int rc = errno;
-    bool full = rc == ENOSPC || rc == EDQUOT || room (self) < ROOM_BYTES;
+    bool full = rc == ENOSPC || rc == EDQUOT || rc == EFBIG || room (self) < ROOM_BYTES;
     part_remove (self);
     self->phase = CREATE;
     if (!full)

@@ -1,0 +1,490 @@
+/* test_producer_reader.c - each layout is read as written, and what is broken or leads out of the
+   file is refused by name.  */
+#include "producer_files.h"
+
+#include "producer/wm_h5.h"
+#include "producer/wm_npy.h"
+#include "producer/wm_reader.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static wm_spec_t spec;
+static wm_event_t event;
+
+static int setup (void **state)
+{
+    (void) state;
+    wm_h5_init ();
+    return wm_spec_preset (&spec, "protodune-2021", NULL) != WM_OK;
+}
+
+static int teardown (void **state)
+{
+    (void) state;
+    wm_event_clear (&event);
+    test_folder_remove ();
+    return 0;
+}
+
+/* The file cannot be opened (or event 0 or 1 not read), and the reason holds these words.  */
+static void refused (const char *path, uint32_t n_value, const char *words)
+{
+    wm_error_t error = { 0 };
+    wm_reader_t *reader = wm_reader_open (path, &spec, n_value, &error);
+    for (uint32_t e = 0; reader && e < wm_reader_n_event (reader) && !error.fault; e++)
+        wm_reader_event (reader, e, &event, &error);
+    wm_reader_destroy (&reader);
+    assert_int_equal (error.fault, WM_EBATCH);
+    if (!strstr (error.text, words))
+        fail_msg ("'%s' does not say '%s'", error.text, words);
+}
+
+static wm_reader_t *opened (const char *path, uint32_t n_value, const char *layout)
+{
+    wm_error_t error = { 0 };
+    wm_reader_t *reader = wm_reader_open (path, &spec, n_value, &error);
+    if (!reader)
+        fail_msg ("%s", error.text);
+    assert_string_equal (wm_reader_layout (reader), layout);
+    return reader;
+}
+
+static void exchange_is_read (void **state)
+{
+    (void) state;
+    const char *path = test_path ("exchange.h5");
+    H5Fclose (exchange_make (path));
+    wm_reader_t *reader = opened (path, 0, "wiremill exchange");
+    assert_int_equal (wm_reader_n_event (reader), 2);
+    assert_int_equal (wm_reader_n_row (reader), 6);
+
+    assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    assert_int_equal (event.event, 5);
+    assert_int_equal (event.n_tick, 100);
+    assert_true (event.tau_us == 1000 && event.tick_us == 0.5 && event.trigger_offset == 10);
+    assert_int_equal (event.n_plane, 2);
+    assert_int_equal (event.plane[0].plane, 0); /* in order, though the file has 2 first */
+    assert_int_equal (event.plane[0].n_wire, 8);
+    assert_int_equal (event.plane[1].n_wire, 6);
+    /* the wrapped channel fills both wires, with the same samples */
+    assert_int_equal (event.plane[0].roi_count, 2);
+    assert_int_equal (event.roi[0].wire, 3);
+    assert_int_equal (event.roi[1].wire, 7);
+    assert_true (event.sample[event.roi[1].value] == 10 && event.roi[1].count == 3);
+    assert_int_equal (event.roi[2].tick, 96);
+    assert_true (event.sample[event.roi[2].value + 3] == 8);
+    assert_int_equal (event.n_hit, 3);
+    assert_int_equal (event.hit[0].row, 1);
+    assert_int_equal (event.hit[2].row, 5);
+    assert_true (event.hit[0].time == 31.5f && event.hit[0].wire == 7);
+
+    assert_int_equal (wm_reader_event (reader, 1, &event, NULL), WM_OK);
+    assert_int_equal (event.n_roi, 1); /* channel 4 is bad in this event */
+    assert_true (event.sample[event.roi[0].value] == 3);
+    assert_int_equal (event.n_bad_channel_hit, 1);
+    assert_int_equal (event.n_hit, 2);
+
+    int64_t run[6], subrun[6], number[6], id[6];
+    int32_t cryostat[6], tpc[6], plane[6];
+    const wm_reader_rows_t rows = { run, subrun, number, id, cryostat, tpc, plane };
+    assert_int_equal (wm_reader_rows (reader, 2, 4, &rows, NULL), WM_OK);
+    assert_int_equal (id[0], 102);
+    assert_int_equal (number[2], 9); /* of no event, and still a row */
+    assert_int_equal (plane[0], 2);
+    wm_reader_destroy (&reader);
+}
+
+static void specification_overrides_wires (void **state)
+{
+    (void) state;
+    const char *path = test_path ("wires.h5");
+    H5Fclose (exchange_make (path));
+    spec.n_wire = 20;
+    wm_reader_t *reader = opened (path, 0, "wiremill exchange");
+    assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    assert_int_equal (event.plane[1].n_wire, 20);
+    wm_reader_destroy (&reader);
+    spec.n_wire = 2;
+    refused (path, 0, "lie outside 2 wires");
+    spec.n_wire = 0;
+}
+
+static void opensamples_is_read (void **state)
+{
+    (void) state;
+    enum { WIRES = 3, TICKS = 40 };
+    static const int ids[] = { 7, 1, 2, 7, 1, 3 };
+    static const int wire_ids[] = { 7, 1, 3, 7, 1, 2, 7, 1, 3 };
+    static const int plane[] = { 1, 0, 1 }, wire[] = { 4, 0, 1 }, tpc[] = { 2, 2, 2 };
+    static float adc[WIRES][TICKS];
+    static const int hit_ids[] = { 7, 1, 3, 7, 1, 2 }, hit_plane[] = { 1, 0 },
+                     hit_wire[] = { 4, 0 }, hit_id[] = { 50, 51 };
+    static const float time[] = { 3.5f, 4 };
+    adc[0][3] = 2, adc[0][4] = -1, adc[0][39] = 9; /* two regions, the last to the end */
+    adc[2][0] = NAN;
+    const char *path = test_path ("open.h5");
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put_i32 (file, "event_table/event_id", 2, 3, ids);
+    put_i32 (file, "wire_table/event_id", WIRES, 3, wire_ids);
+    put_i32 (file, "wire_table/local_plane", WIRES, 1, plane);
+    put_i32 (file, "wire_table/local_wire", WIRES, 1, wire);
+    put_i32 (file, "wire_table/tpc", WIRES, 1, tpc);
+    put_f32 (file, "wire_table/adc", WIRES, TICKS, &adc[0][0]);
+    put_i32 (file, "hit_table/event_id", 2, 3, hit_ids);
+    put_i32 (file, "hit_table/hit_id", 2, 1, hit_id);
+    put_i32 (file, "hit_table/local_plane", 2, 1, hit_plane);
+    put_i32 (file, "hit_table/local_wire", 2, 1, hit_wire);
+    put_i32 (file, "hit_table/tpc", 2, 1, tpc);
+    put_f32 (file, "hit_table/local_time", 2, 1, time);
+    H5Fclose (file);
+    wm_reader_t *reader = opened (path, 0, "OpenSamples");
+    assert_int_equal (wm_reader_event (reader, 1, &event, NULL), WM_OK);
+    assert_int_equal (event.n_plane, 1);
+    assert_int_equal (event.plane[0].n_wire, 5); /* largest wire + 1 */
+    assert_int_equal (event.plane[0].tpc, 2);
+    assert_int_equal (event.n_roi, 3);
+    assert_int_equal (event.roi[0].wire, 1); /* NaN is not 0: it must not be lost */
+    assert_int_equal (event.roi[1].tick, 3);
+    assert_int_equal (event.roi[1].count, 2);
+    assert_int_equal (event.roi[2].tick, 39);
+    assert_int_equal (event.hit[0].row, 0);
+    assert_true (isnan (event.tau_us));
+    assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    assert_int_equal (event.n_roi, 0);
+    assert_int_equal (event.n_hit, 1);
+    wm_reader_destroy (&reader);
+
+    file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
+    static const int twice[] = { 4, 0, 4 };
+    replace (file, "wire_table/local_wire", H5T_NATIVE_INT, WIRES, 1, twice);
+    adc[2][3] = 1;
+    replace (file, "wire_table/adc", H5T_NATIVE_FLOAT, WIRES, TICKS, adc);
+    H5Fclose (file);
+    refused (path, 0, "two samples at tick 3");
+}
+
+/* ---- patches ----------------------------------------------------------------------------------*/
+
+static void npy_write (const char *path, const char *dictionary, const void *values, size_t bytes)
+{
+    FILE *file = fopen (path, "wb");
+    uint8_t head[10] = "\x93NUMPY\x01\x00";
+    head[8] = (uint8_t) strlen (dictionary);
+    fwrite (head, 1, 10, file);
+    fwrite (dictionary, 1, strlen (dictionary), file);
+    fwrite (values, 1, bytes, file);
+    fclose (file);
+}
+
+static void npy_is_read (void **state)
+{
+    (void) state;
+    const char *path = test_path ("p.npy");
+    static const float value[12] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+    npy_write (path, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 2), }\n", value, 48);
+    wm_reader_t *reader = opened (path, 4, "dense patches");
+    assert_int_equal (wm_reader_n_event (reader), 1);
+    assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    assert_int_equal (event.n_hit, 3);
+    assert_int_equal (event.patch_values, 4);
+    assert_true (event.patch[11] == 11);
+    wm_reader_destroy (&reader);
+    refused (path, 5, "patches of 4 values, the model takes 5");
+    static const uint16_t half[] = { 0x3c00, 0xc000, 0x7bff, 0x0001, 0x7e00, 0x8000 };
+    npy_write (path, "{'shape': (3, 2), 'fortran_order': False, 'descr': '<f2'}", half, 12);
+    reader = opened (path, 2, "dense patches");
+    assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    assert_true (event.patch[0] == 1 && event.patch[1] == -2 && event.patch[2] == 65504);
+    assert_true (event.patch[3] == 0x1p-24f && isnan (event.patch[4]) && signbit (event.patch[5]));
+    wm_reader_destroy (&reader);
+}
+
+static void npy_refusals (void **state)
+{
+    (void) state;
+    const char *path = test_path ("bad.npy");
+    static const float value[12];
+    static const struct {
+        const char *dictionary, *words;
+    } list[] = {
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }", "neither float32" },
+        { "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4), }", "neither float32" },
+        { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }", "Fortran" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -4), }", "no valid shape" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3 4), }", "no valid shape" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (12), }", "no valid shape" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (12,), }", "not an array of patches" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), }", "its header says" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }", "its header says" },
+        { "{'descr': '<f4', 'fortran_order': False, }", "missing" },
+        { "{'descr': '<f4', 'descr': '<f4', 'shape': (3, 4), }", "twice" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), 'x': 1}", "unknown key" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } x", "more text" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)", "does not end" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 4)}",
+          "no valid shape" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967294, 1073741823)}",
+          "its header says" },
+        { "[]", "no dictionary" },
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        npy_write (path, list[i].dictionary, value, 48);
+        refused (path, 0, list[i].words);
+    }
+    wm_npy_t npy;
+    wm_error_t error;
+    static const uint8_t long_head[12] = "\x93NUMPY\x02\x00\xff\xff\xff\xff";
+    assert_int_equal (wm_npy_parse (&npy, long_head, 12, "x", &error), WM_EBATCH);
+    assert_int_equal (wm_npy_parse (&npy, "\x93NUMPY\x03\x00\x00\x00\x00\x00", 12, "x", &error),
+                      WM_EBATCH);
+    assert_int_equal (wm_npy_parse (&npy, "\x93NUMPY", 6, "x", &error), WM_EBATCH);
+    char head[WM_NPY_HEAD_MAX]; /* what is written is read */
+    const uint64_t dim[] = { 7, 48, 44 };
+    size_t bytes = wm_npy_print (dim, 3, head);
+    assert_int_equal (bytes % 64, 0);
+    assert_int_equal (wm_npy_parse (&npy, head, bytes, "x", &error), WM_OK);
+    assert_int_equal (npy.head_bytes, bytes);
+    assert_true (npy.n_dim == 3 && npy.dim[0] == 7 && npy.dim[2] == 44);
+}
+
+static void patches_with_event_ids (void **state)
+{
+    (void) state;
+    static const float value[5][4] = { { 0 }, { 1 }, { 2 }, { 3 }, { 4 } };
+    static const int id[] = { 1, 1, 8, 1, 1, 9, 1, 1, 8, 1, 1, 8, 1, 1, 9 };
+    const char *path = test_path ("dense.h5");
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put_f32 (file, "set/patches", 5, 4, &value[0][0]);
+    put_i32 (file, "set/event_id", 5, 3, id);
+    H5Fclose (file);
+    char name[200];
+    snprintf (name, sizeof name, "%s:/set/patches", path);
+    wm_reader_t *reader = opened (name, 4, "dense patches");
+    assert_int_equal (wm_reader_n_event (reader), 2);
+    assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    assert_int_equal (event.event, 8);
+    assert_int_equal (event.n_hit, 3);
+    assert_true (event.patch[0] == 0 && event.patch[4] == 2 && event.patch[8] == 3);
+    assert_int_equal (event.hit[1].row, 2);
+    wm_reader_destroy (&reader);
+    refused (path, 4, "no layout that wiremill reads"); /* the set must be named */
+    snprintf (name, sizeof name, "%s:/set/none", path);
+    refused (name, 4, "no dataset set/none");
+    file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
+    replace (file, "set/event_id", H5T_NATIVE_INT, 4, 3, id);
+    H5Fclose (file);
+    snprintf (name, sizeof name, "%s:/set/patches", path);
+    refused (name, 4, "has 4 rows");
+}
+
+/* A file without ids passes in pieces, and every row once.  */
+static void long_patch_files_are_cut (void **state)
+{
+    (void) state;
+    enum { SIDE = 1024, ROWS = 20 }; /* 4 MiB each: 8 an event */
+    const char *path = test_path ("long.h5");
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    float *value = calloc (ROWS * (size_t) SIDE, SIDE * sizeof *value);
+    for (int i = 0; i < ROWS; i++)
+        value[(size_t) i * SIDE * SIDE] = (float) i;
+    put_f32 (file, "patches", ROWS, (hsize_t) SIDE * SIDE, value);
+    H5Fclose (file);
+    free (value);
+    wm_reader_t *reader = opened (path, SIDE * SIDE, "dense patches");
+    assert_int_equal (wm_reader_n_event (reader), 3);
+    uint32_t row = 0;
+    for (uint32_t e = 0; e < 3; e++) {
+        assert_int_equal (wm_reader_event (reader, e, &event, NULL), WM_OK);
+        for (uint32_t i = 0; i < event.n_hit; i++, row++) {
+            assert_int_equal (event.hit[i].row, row);
+            assert_true (event.patch[(size_t) i * SIDE * SIDE] == (float) row);
+        }
+    }
+    assert_int_equal (row, ROWS);
+    wm_reader_destroy (&reader);
+}
+
+/* ---- hostile files ----------------------------------------------------------------------------*/
+
+static void broken_tables (void **state)
+{
+    (void) state;
+    static const int ints[16] = { 0 };
+    static const int twice[] = { 1, 0, 5, 1, 0, 5 }, late[] = { 20, 30, 97, 0 },
+                     negative[] = { 2, -3, 4, 2 }, before[] = { 20, -1, 96, 0 },
+                     long_n[] = { 2, 3, 4, 3 }, no_tick[] = { 100, 0 },
+                     same_plane[] = { 0, 0, 0, 2 }, overlap[] = { 4, 12, 12, 10 },
+                     overlap_tick[] = { 20, 94, 96, 0 };
+    static const float floats[16] = { 0 };
+    const char *path = test_path ("broken.h5");
+    static const struct {
+        const char *name;
+        int is_float;
+        hsize_t n, width;
+        const void *value;
+        const char *words;
+    } list[] = {
+        { "event_table/event_id", 0, 2, 3, twice, "event 1:0:5 is there twice" },
+        { "event_table/event_id", 0, 2, 2, ints, "not of shape (n, 3)" },
+        { "event_table/n_tick", 0, 1, 0, ints, "has 1 rows" },
+        { "event_table/n_tick", 0, 2, 0, no_tick, "n_tick is 0" },
+        { "event_table/n_tick", 1, 2, 0, floats, "holds no integers" },
+        { "plane_table/plane", 0, 4, 0, same_plane, "plane 0 is there twice" },
+        { "roi_table/tick", 0, 4, 0, late, "lie outside" },
+        { "roi_table/tick", 0, 4, 0, before, "tick -1" },
+        { "roi_table/n", 0, 4, 0, negative, "length of -3" },
+        { "roi_table/n", 0, 4, 0, long_n, "has 11 samples, roi_table/n adds up to 12" },
+        { "roi_value/adc", 1, 10, 0, floats, "has 10 samples" },
+        { "hit_table/time", 1, 5, 0, floats, "has 5 rows" },
+        { "hit_table/wire", 1, 6, 0, floats, "holds no integers" },
+        { "hit_table/event_id", 0, 6, 0, ints, "not of shape (n, 3)" },
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        hid_t file = exchange_make (path);
+        replace (file, list[i].name, list[i].is_float ? H5T_NATIVE_FLOAT : H5T_NATIVE_INT,
+                 list[i].n, list[i].width, list[i].value);
+        H5Fclose (file);
+        refused (path, 0, list[i].words);
+    }
+    hid_t file = exchange_make (path);
+    replace (file, "roi_table/channel", H5T_NATIVE_INT, 4, 0, overlap);
+    replace (file, "roi_table/tick", H5T_NATIVE_INT, 4, 0, overlap_tick);
+    H5Fclose (file);
+    refused (path, 0, "has two samples at tick 96");
+}
+
+static void missing_tables (void **state)
+{
+    (void) state;
+    static const char *const list[] = { "event_table", "plane_table", "wire_table",
+                                        "roi_table",   "roi_value",   "hit_table" };
+    const char *path = test_path ("missing.h5");
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        hid_t file = exchange_make (path);
+        H5Ldelete (file, list[i], H5P_DEFAULT);
+        H5Fclose (file);
+        refused (path, 0, "no dataset");
+        refused (path, 0, list[i]);
+    }
+    hid_t file = exchange_make (path); /* but this one may be missing */
+    H5Ldelete (file, "bad_channel", H5P_DEFAULT);
+    H5Ldelete (file, "event_table/tau_us", H5P_DEFAULT);
+    H5Fclose (file);
+    wm_reader_t *reader = opened (path, 0, "wiremill exchange");
+    assert_int_equal (wm_reader_event (reader, 1, &event, NULL), WM_OK);
+    assert_int_equal (event.n_roi, 2);
+    assert_true (isnan (event.tau_us));
+    wm_reader_destroy (&reader);
+    file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Adelete (file, "layout");
+    put_layout (file, "wiremill-exchange-9");
+    H5Fclose (file);
+    refused (path, 0, "'wiremill-exchange-9'");
+}
+
+static void truncated_files (void **state)
+{
+    (void) state;
+    const char *path = test_path ("cut.h5");
+    H5Fclose (exchange_make (path));
+    FILE *file = fopen (path, "rb");
+    static char bytes[1 << 20];
+    size_t n = fread (bytes, 1, sizeof bytes, file);
+    fclose (file);
+    assert_true (n > 4096 && n < sizeof bytes);
+    for (size_t keep = 0; keep < n; keep += 1 + n / 40) {
+        file = fopen (path, "wb");
+        fwrite (bytes, 1, keep, file);
+        fclose (file);
+        refused (path, 0, "cut.h5");
+    }
+    refused (test_path ("not-there.h5"), 0, "No such file");
+    refused (test_folder, 0, "cannot read");
+}
+
+/* Nothing of another file is read, whatever links and layouts say.  */
+static void doors_are_shut (void **state)
+{
+    (void) state;
+    char inside[160], outside[160];
+    snprintf (inside, sizeof inside, "%s", test_path ("inside.h5"));
+    snprintf (outside, sizeof outside, "%s", test_path ("outside.h5"));
+    H5Fclose (exchange_make (outside));
+    hid_t file = exchange_make (inside);
+    H5Ldelete (file, "hit_table/time", H5P_DEFAULT);
+    H5Lcreate_external (outside, "hit_table/time", file, "hit_table/time", H5P_DEFAULT,
+                        H5P_DEFAULT);
+    H5Fclose (file);
+    refused (inside, 0, "hit_table/time is a link");
+
+    file = exchange_make (inside);
+    H5Ldelete (file, "hit_table", H5P_DEFAULT);
+    H5Lcreate_external (outside, "hit_table", file, "hit_table", H5P_DEFAULT, H5P_DEFAULT);
+    H5Fclose (file);
+    refused (inside, 0, "is a link");
+
+    file = exchange_make (inside);
+    H5Ldelete (file, "hit_table/time", H5P_DEFAULT);
+    hid_t list = H5Pcreate (H5P_DATASET_CREATE);
+    hsize_t n = 6;
+    hid_t space = H5Screate_simple (1, &n, NULL);
+    H5Pset_external (list, outside, 0, 24);
+    H5Dclose (H5Dcreate2 (file, "hit_table/time", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, list,
+                          H5P_DEFAULT));
+    H5Pclose (list);
+    H5Fclose (file);
+    refused (inside, 0, "lies outside the file");
+
+    file = exchange_make (inside);
+    H5Ldelete (file, "hit_table/time", H5P_DEFAULT);
+    list = H5Pcreate (H5P_DATASET_CREATE);
+    H5Pset_virtual (list, space, outside, "hit_table/time", space);
+    H5Dclose (H5Dcreate2 (file, "hit_table/time", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, list,
+                          H5P_DEFAULT));
+    H5Pclose (list);
+    H5Sclose (space);
+    H5Fclose (file);
+    refused (inside, 0, "lies outside the file");
+}
+
+/* A few bytes of file cannot make us reserve terabytes.  */
+static void claims_are_checked (void **state)
+{
+    (void) state;
+    const char *path = test_path ("claims.h5");
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hsize_t dim[] = { 1ull << 31, 1024 }, chunk[] = { 1, 1024 };
+    hid_t space = H5Screate_simple (2, dim, NULL), list = H5Pcreate (H5P_DATASET_CREATE);
+    H5Pset_chunk (list, 2, chunk);
+    H5Dclose (
+        H5Dcreate2 (file, "patches", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, list, H5P_DEFAULT));
+    H5Pclose (list);
+    H5Sclose (space);
+    H5Fclose (file);
+    refused (path, 1024, "claims more than the file can hold");
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (exchange_is_read),
+        cmocka_unit_test (specification_overrides_wires),
+        cmocka_unit_test (opensamples_is_read),
+        cmocka_unit_test (npy_is_read),
+        cmocka_unit_test (npy_refusals),
+        cmocka_unit_test (patches_with_event_ids),
+        cmocka_unit_test (long_patch_files_are_cut),
+        cmocka_unit_test (broken_tables),
+        cmocka_unit_test (missing_tables),
+        cmocka_unit_test (truncated_files),
+        cmocka_unit_test (doors_are_shut),
+        cmocka_unit_test (claims_are_checked),
+    };
+    return cmocka_run_group_tests_name ("producer reader", tests, setup, teardown);
+}
