@@ -1,6 +1,7 @@
 /* wm_show.c - see wm_show.h. */
 
 #include "ops/wm_show.h"
+#include "schema/wm_limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #define PLAIN_EVERY_MS 30000
+#define PLAIN_FIRST_MS 5000
 #define DRAW_EVERY_MS 250
 
 const char *wm_show_count (int64_t n, char text[32])
@@ -80,7 +82,8 @@ void wm_progress_init (wm_progress_t *self, int quiet)
     const char *term = getenv ("TERM");
     *self = (wm_progress_t){ .quiet = quiet };
     self->terminal = isatty (STDERR_FILENO) && term && strcmp (term, "dumb") != 0;
-    self->last_ms = INT64_MIN / 2;
+    self->last_ms =
+        wm_now_ms () - (self->terminal ? DRAW_EVERY_MS : PLAIN_EVERY_MS - PLAIN_FIRST_MS);
 }
 
 void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
