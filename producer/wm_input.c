@@ -62,8 +62,11 @@ void wm_input_propose (const wm_input_t *self, char name[256])
     for (end = length; end > first + 1 && self->path[end - 1] != '.';)
         end--;
     end = end > first + 1 ? end - 1 : length;
-    snprintf (name, 256, "%.*s.scores.h5", end - first > 200 ? 200 : (int) (end - first),
-              end > first ? self->path + first : "input");
+    if (end == first)
+        snprintf (name, 256, "input.scores.h5");
+    else
+        snprintf (name, 256, "%.*s.scores.h5", end - first > 200 ? 200 : (int) (end - first),
+                  self->path + first);
     for (char *c = name; *c; c++)
         if ((unsigned char) *c < ' ' || *c == 0x7f)
             *c = '_';

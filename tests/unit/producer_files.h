@@ -80,7 +80,7 @@ static void put_layout (hid_t file, const char *text)
 /* Two events (1:0:5 and 1:0:6) of one TPC with planes 0 (8 wires) and 2 (6 wires) of 100 ticks.
    Channel 3 is wrapped: wires 3 and 7 of plane 0. Channel 4 is bad in event 6. Hits are
    interleaved, and row 4 is of an event that does not exist.  */
-static hid_t exchange_make (const char *path)
+__attribute__ ((unused)) static hid_t exchange_make (const char *path)
 {
     static const int event[] = { 1, 0, 5, 1, 0, 6 }, n_tick[] = { 100, 100 };
     static const double tick_us[] = { 0.5, 0.5 }, trigger[] = { 10, 0 }, tau[] = { 1000, 2000 };
@@ -134,8 +134,8 @@ static hid_t exchange_make (const char *path)
 }
 
 /* Replaces a dataset.  */
-static void replace (hid_t file, const char *name, hid_t type, hsize_t n, hsize_t width,
-                     const void *from)
+__attribute__ ((unused)) static void replace (hid_t file, const char *name, hid_t type, hsize_t n,
+                                              hsize_t width, const void *from)
 {
     if (H5Ldelete (file, name, H5P_DEFAULT) < 0)
         abort ();

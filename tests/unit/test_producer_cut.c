@@ -1,0 +1,469 @@
+/* test_producer_cut.c - every hit is in exactly one batch or held, batches keep their limits and
+   are a pure function, and the patch that a slice gives is the patch of the whole plane.  */
+#include "kernels/wm_image.h"
+#include "producer/wm_cut.h"
+#include "producer/wm_pack.h"
+#include "producer/wm_runs.h"
+#include "schema/wm_limits.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* splitmix64: the same events in every run.  */
+static uint64_t random_state;
+static uint32_t random_below (uint32_t n)
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return (uint32_t) ((z ^ z >> 31) >> 32) % n;
+}
+
+static void roi_add (wm_event_t *event, uint32_t plane, uint32_t wire, uint32_t tick, uint32_t n)
+{
+    wm_roi_t roi = { plane, wire, tick, n, event->n_sample };
+    assert_int_equal (
+        wm_event_reserve (&event->sample, &event->sample_max, event->n_sample + n, 4, NULL), WM_OK);
+    for (uint32_t i = 0; i < n; i++)
+        event->sample[event->n_sample++] = (float) random_below (200) * 0.25f - 10;
+    assert_int_equal (wm_event_add_roi (event, &roi, NULL), WM_OK);
+}
+
+static void hit_add (wm_event_t *event, int32_t tpc, int32_t plane, int32_t wire, float time)
+{
+    assert_int_equal (wm_event_reserve (&event->hit, &event->hit_max, event->n_hit + 1ull,
+                                        sizeof *event->hit, NULL),
+                      WM_OK);
+    event->hit[event->n_hit] = (wm_hit_t){ 0, tpc, plane, wire, time, event->n_hit + 1000 };
+    event->n_hit++;
+}
+
+/* Planes 0 (70 wires) and 1 (40) of TPC 1 with 1,003 ticks, hits anywhere in them.  */
+static void event_make (wm_event_t *event, uint64_t seed, uint32_t n_hit)
+{
+    static const uint32_t n_wire[] = { 70, 40 };
+    random_state = seed;
+    wm_event_reset (event);
+    event->n_tick = 1003;
+    event->tau_us = 900, event->tick_us = 0.5, event->trigger_offset = 20;
+    assert_int_equal (
+        wm_event_reserve (&event->plane, &event->plane_max, 2, sizeof *event->plane, NULL), WM_OK);
+    for (int p = 0; p < 2; p++)
+        event->plane[event->n_plane++] = (wm_event_plane_t){ 0, 1, p, n_wire[p], 0, 0 };
+    assert_int_equal (wm_event_sort_planes (event, "test", NULL), WM_OK);
+    for (uint32_t p = 0; p < 2; p++)
+        for (uint32_t w = 0; w < n_wire[p]; w++)
+            for (uint32_t t = random_below (150); t < 950; t += 51 + random_below (200))
+                roi_add (event, p, w, t, 1 + random_below (50));
+    assert_int_equal (wm_event_arrange (event, "test", NULL), WM_OK);
+    for (uint32_t i = 0; i < n_hit; i++) {
+        int32_t p = (int32_t) random_below (2);
+        hit_add (event, 1, p, (int32_t) random_below (n_wire[p]),
+                 (float) random_below (100300) * 0.01f);
+    }
+}
+
+static const char *const spec_text[] = {
+    "lifetime: none\n",
+    "lifetime: none\ndownscale: maxmean\npatch: [44, 48]\nadc: [-20, 30]\n",
+    "lifetime: exp\ndownscale: maxpool\ndrift_window: 4\npatch: [17, 9]\n",
+    "lifetime: exp\nview: own\npatch: [20, 12]\n",
+    "lifetime: none\nview: own\ndownscale: maxmean\npatch: [44, 48]\n",
+};
+enum { SPECS = sizeof spec_text / sizeof *spec_text };
+
+static wm_spec_t spec_of (int i)
+{
+    wm_spec_t spec;
+    wm_error_t error;
+    if (wm_spec_parse (&spec, spec_text[i], strlen (spec_text[i]), "test", &error))
+        fail_msg ("%s", error.text);
+    return spec;
+}
+
+/* ---- the invariants ---------------------------------------------------------------------------*/
+
+static void batch_is_valid (const wm_batch_t *batch, uint32_t batch_hits, uint32_t batch_bytes)
+{
+    uint64_t free_from = 0, values = 0;
+    assert_true (batch->n_hit <= batch_hits);
+    assert_true (wm_batch_raw_bytes (batch) <= batch_bytes);
+    for (uint32_t r = 0; r < batch->n_run; r++) {
+        uint64_t at = (uint64_t) batch->run_wire[r] << 32 | batch->run_first[r];
+        assert_true (batch->run_length[r] > 0 && batch->run_wire[r] < batch->n_wire);
+        assert_true (batch->run_first[r] + batch->run_length[r] <= batch->n_col);
+        assert_true (!r || at > free_from); /* in order, not even touching */
+        free_from = at + batch->run_length[r];
+        values += batch->run_length[r];
+    }
+    assert_int_equal (values, batch->n_value);
+    for (uint32_t i = 0; i < batch->n_value; i++)
+        assert_true (isfinite (batch->value[i]));
+}
+
+/* Cuts with small limits; the patch of every hit must be that of one batch without limits.  */
+static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint32_t batch_hits,
+                           uint32_t batch_bytes)
+{
+    size_t values = (size_t) spec->patch_wire * spec->patch_bin;
+    float *want = calloc (event->n_hit * values, 4), *patch = malloc (4 * values);
+    uint8_t *seen = calloc (event->n_hit, 1);
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    uint32_t last_plane = 0, last_wire = 0;
+    wm_error_t error;
+    wm_cut_t *whole = wm_cut_new (spec, 4, 1u << 30, WM_RAW_BYTES_MAX);
+    wm_cut_t *cut = wm_cut_new (spec, 4, batch_hits, batch_bytes);
+    assert_int_equal (wm_cut_start (whole, event, "test", NULL), WM_OK);
+    for (;;) {
+        assert_int_equal (wm_cut_next (whole, &batch, &hit, NULL), WM_OK);
+        if (!batch.n_hit)
+            break;
+        for (uint32_t i = 0; i < batch.n_hit; i++)
+            wm_image_patch_reference (spec, &batch, i, want + hit[i] * values);
+    }
+    assert_int_equal (wm_cut_start (cut, event, "test", NULL), WM_OK);
+    for (;;) {
+        if (wm_cut_next (cut, &batch, &hit, &error))
+            fail_msg ("%s", error.text);
+        if (!batch.n_hit)
+            break;
+        batch_is_valid (&batch, batch_hits, batch_bytes);
+        for (uint32_t i = 0; i < batch.n_hit; i++) {
+            const wm_hit_t *h = &event->hit[hit[i]];
+            assert_int_equal (h->wire, batch.hit_wire[i]);
+            assert_int_equal (h->plane, batch.plane);
+            assert_int_equal (seen[hit[i]]++, 0);
+            assert_true (batch.plane > last_plane ||
+                         (batch.plane == last_plane && batch.hit_wire[i] >= last_wire));
+            last_plane = batch.plane, last_wire = batch.hit_wire[i];
+            wm_image_patch_reference (spec, &batch, i, patch);
+            assert_memory_equal (patch, want + hit[i] * values, 4 * values);
+        }
+    }
+    uint32_t n_held;
+    const wm_manifest_held_t *held = wm_cut_held (cut, &n_held);
+    for (uint32_t i = 0; i < n_held; i++) {
+        assert_true (!i || held[i].row > held[i - 1].row);
+        assert_int_equal (seen[held[i].row]++, 0);
+    }
+    for (uint32_t i = 0; i < event->n_hit; i++)
+        assert_int_equal (seen[i], 1);
+    wm_cut_destroy (&cut);
+    wm_cut_destroy (&whole);
+    wm_batch_clear (&batch);
+    free (want);
+    free (patch);
+    free (seen);
+}
+
+static void every_hit_once_and_right (void **state)
+{
+    (void) state;
+    wm_event_t event = { 0 };
+    for (int s = 0; s < SPECS; s++) {
+        wm_spec_t spec = spec_of (s);
+        event_make (&event, 100 + (uint64_t) s, 120);
+        hit_add (&event, 1, 0, 0, 0); /* corners, and outside the readout */
+        hit_add (&event, 1, 0, 69, 1002.9f);
+        hit_add (&event, 1, 1, 39, 1e6f);
+        hit_add (&event, 1, 1, 0, -3000.5f);
+        hit_add (&event, 1, 0, 10, 50);
+        hit_add (&event, 1, 0, 10, 50); /* the same cell twice */
+        patches_agree (&event, &spec, 1u << 20, WM_RAW_BYTES_MAX);
+        patches_agree (&event, &spec, 7, WM_RAW_BYTES_MAX);
+        patches_agree (&event, &spec, 1000, 60000);
+        patches_agree (&event, &spec, 1, WM_RAW_BYTES_MAX);
+    }
+    wm_event_clear (&event);
+}
+
+/* A hit is held for a non-finite cell exactly if its patch reads it.  */
+static void bad_pixels_hold_their_hits (void **state)
+{
+    (void) state;
+    wm_event_t event = { 0 };
+    for (int s = 0; s < SPECS; s++) {
+        wm_spec_t spec = spec_of (s);
+        event_make (&event, 7 + (uint64_t) s, 300);
+        /* samples of one region of each plane become NaN, Inf */
+        float poison[] = { NAN, INFINITY };
+        const wm_roi_t *bad[2];
+        for (int p = 0; p < 2; p++) {
+            bad[p] = &event.roi[event.plane[p].roi_first + event.plane[p].roi_count / 2];
+            event.sample[bad[p]->value] = poison[p];
+        }
+        wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+        wm_batch_t batch = { 0 };
+        const uint32_t *hit;
+        assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+        do {
+            assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
+            if (batch.n_hit)
+                batch_is_valid (&batch, 64, WM_RAW_BYTES_MAX);
+        } while (batch.n_hit);
+        uint32_t n_held, at = 0, n_bad = 0;
+        const wm_manifest_held_t *held = wm_cut_held (cut, &n_held);
+        for (uint32_t i = 0; i < event.n_hit; i++) {
+            const wm_hit_t *h = &event.hit[i];
+            const wm_roi_t *r = bad[h->plane];
+            uint32_t first = r->tick, last = r->tick + 1;
+            if (spec.view == WM_FULL_VIEW)
+                wm_image_touched (&spec, event.n_tick, r->tick, r->tick + 1, &first, &last);
+            bool want = false; /* with maxmean not every bin near it needs to read it */
+            bool may = false;
+            for (uint32_t c = first; c < last; c++) {
+                bool covers = wm_image_covers (&spec, (uint32_t) h->wire,
+                                               wm_image_col (&spec, h->time), r->wire, c);
+                may |= covers;
+                want |= covers && (spec.downscale != WM_MAXMEAN || spec.view == WM_OWN_VIEW ||
+                                   c == r->tick / spec.drift_window);
+            }
+            bool is = at < n_held && held[at].row == i;
+            if (want ? !is : is && !may)
+                fail_msg ("spec %d hit %u: held %d", s, i, is);
+            if (is) {
+                assert_int_equal (held[at].status, WM_HIT_BAD_PIXEL);
+                at++;
+            }
+            n_bad += is;
+        }
+        assert_true (n_bad > 0 && n_bad < event.n_hit);
+        assert_int_equal (at, n_held);
+        wm_batch_clear (&batch);
+        wm_cut_destroy (&cut);
+    }
+    wm_event_clear (&event);
+}
+
+static void bad_hits_are_held (void **state)
+{
+    (void) state;
+    wm_event_t event = { 0 };
+    wm_spec_t spec = spec_of (0);
+    event_make (&event, 1, 0);
+    static const struct {
+        int32_t tpc, plane, wire;
+        float time;
+        uint8_t status;
+    } list[] = { { 1, 0, 5, NAN, WM_HIT_BAD_TIME },       { 1, 0, 5, INFINITY, WM_HIT_BAD_TIME },
+                 { 1, 0, 5, 0x1.8p30f, WM_HIT_BAD_TIME }, { 1, 0, 70, 5, WM_HIT_BAD_WIRE },
+                 { 1, 0, -1, 5, WM_HIT_BAD_WIRE },        { 1, 1, 40, 5, WM_HIT_BAD_WIRE },
+                 { 1, 2, 0, 5, WM_HIT_BAD_WIRE },         { 2, 0, 0, 5, WM_HIT_BAD_WIRE },
+                 { 1, 0, 69, 5, WM_HIT_SCORED },          { 1, 0, 0, -0x1p30f, WM_HIT_SCORED } };
+    enum { N = sizeof list / sizeof *list };
+    for (int i = 0; i < N; i++)
+        hit_add (&event, list[i].tpc, list[i].plane, list[i].wire, list[i].time);
+    wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
+    assert_int_equal (batch.n_hit, 2);
+    assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
+    assert_int_equal (batch.n_hit, 0);
+    uint32_t n_held;
+    const wm_manifest_held_t *held = wm_cut_held (cut, &n_held);
+    assert_int_equal (n_held, N - 2);
+    for (uint32_t i = 0; i < n_held; i++) {
+        assert_int_equal (held[i].row, i);
+        assert_int_equal (held[i].status, list[i].status);
+    }
+    assert_int_equal (wm_cut_in_fiducial (cut)[0], 0);
+    wm_batch_clear (&batch);
+    wm_cut_destroy (&cut);
+    wm_event_clear (&event);
+}
+
+static void fiducial_and_same_cell (void **state)
+{
+    (void) state;
+    wm_event_t event = { 0 };
+    wm_spec_t spec = spec_of (0); /* 48 x 48, W = 6: margins of 6 wires and 6 bins */
+    event_make (&event, 1, 0);
+    static const struct {
+        int32_t wire;
+        float time;
+        uint8_t inside, same;
+    } list[] = { { 6, 36, 1, 0 },     { 5, 36, 0, 0 },      { 63, 36, 1, 0 },  { 64, 36, 0, 0 },
+                 { 30, 35.9f, 0, 0 }, { 30, 966.9f, 0, 0 }, { 30, 965, 1, 0 }, { 30, 960, 1, 1 },
+                 { 31, 960, 1, 0 },   { 30, 960, 1, 0 } };
+    enum { N = sizeof list / sizeof *list };
+    uint32_t n_same = 0;
+    for (int i = 0; i < N; i++) {
+        hit_add (&event, 1, 0, list[i].wire, list[i].time);
+        n_same += list[i].same;
+    }
+    wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    for (int i = 0; i < N; i++)
+        if (wm_cut_in_fiducial (cut)[i] != list[i].inside)
+            fail_msg ("hit %d", i);
+    assert_int_equal (wm_cut_n_same_cell (cut), n_same);
+    wm_cut_destroy (&cut);
+    wm_event_clear (&event);
+}
+
+static void lifetime_needs_facts (void **state)
+{
+    (void) state;
+    wm_event_t event = { 0 };
+    wm_error_t error;
+    wm_spec_t spec = spec_of (3);
+    event_make (&event, 1, 3);
+    wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+    event.tau_us = NAN;
+    assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "here"));
+    assert_non_null (strstr (error.text, "tau_us"));
+    spec.tau_us = 1000;
+    assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_OK);
+    event.trigger_offset = NAN;
+    assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
+    spec.lifetime = WM_LIFETIME_TABLE;
+    assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "table"));
+    spec.lifetime = WM_LIFETIME_NONE;
+    event.n_tick = 5; /* shorter than a bin */
+    spec.view = WM_FULL_VIEW;
+    assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
+    wm_cut_destroy (&cut);
+    wm_event_clear (&event);
+}
+
+/* ---- packs ------------------------------------------------------------------------------------*/
+
+static wm_pack_t *packed (wm_packer_t *packer, const wm_event_t *event)
+{
+    wm_pack_t *pack;
+    const uint8_t *in_fiducial;
+    wm_error_t error;
+    if (wm_packer_pack (packer, event, "test", &pack, &in_fiducial, &error))
+        fail_msg ("%s", error.text);
+    return pack;
+}
+
+/* The same event gives the same manifest and frames, whatever the packer did before; another
+   specification other digests.  */
+static void packs_are_pure (void **state)
+{
+    (void) state;
+    static const uint8_t pins[2][16] = { { 1 }, { 2 } };
+    wm_event_t event = { 0 }, other = { 0 };
+    wm_spec_t spec = spec_of (3);
+    wm_packer_t *packer = wm_packer_new (&spec, 4, 50, 1u << 20, pins[0]);
+    wm_packer_t *second = wm_packer_new (&spec, 4, 50, 1u << 20, pins[1]);
+    event_make (&event, 5, 400);
+    event_make (&other, 6, 900);
+    wm_pack_t *a = packed (packer, &event), *between = packed (packer, &other),
+              *b = packed (packer, &event), *c = packed (second, &event);
+    assert_int_equal (a->n_batch, b->n_batch);
+    assert_true (a->n_batch >= 8);
+    assert_int_equal (a->manifest_bytes, b->manifest_bytes);
+    assert_memory_equal (a->batch, b->batch, a->manifest_bytes);
+    assert_memory_equal (a->row, b->row, 4 * 400);
+    assert_memory_equal (a->frames, b->frames, a->frame_start[a->n_batch]);
+    assert_memory_not_equal (a->batch[0].digest, c->batch[0].digest, 16);
+    assert_memory_not_equal (a->batch[0].digest, between->batch[0].digest, 16);
+    /* frames are what the manifest says */
+    wm_coder_t *coder = wm_coder_new ();
+    wm_batch_t batch = { 0 };
+    for (uint32_t i = 0; i < a->n_batch; i++) {
+        uint8_t digest[16];
+        assert_int_equal (wm_batch_decode (&batch, coder, a->frames + a->frame_start[i],
+                                           a->frame_start[i + 1] - a->frame_start[i], NULL),
+                          WM_OK);
+        wm_batch_digest (&batch, pins[0], digest);
+        assert_memory_equal (digest, a->batch[i].digest, 16);
+        assert_int_equal (batch.n_hit, a->hit_start[i + 1] - a->hit_start[i]);
+        for (uint32_t h = 0; h < batch.n_hit; h++)
+            assert_int_equal (event.hit[a->row[a->hit_start[i] + h] - 1000].wire,
+                              batch.hit_wire[h]);
+    }
+    wm_batch_clear (&batch);
+    wm_coder_destroy (&coder);
+    wm_pack_destroy (&a), wm_pack_destroy (&b), wm_pack_destroy (&c), wm_pack_destroy (&between);
+    wm_packer_destroy (&packer), wm_packer_destroy (&second);
+    wm_event_clear (&event), wm_event_clear (&other);
+}
+
+static void patches_are_cut (void **state)
+{
+    (void) state;
+    enum { N = 23, VALUES = 100 };
+    static const uint8_t pins[16];
+    wm_spec_t spec = spec_of (0);
+    wm_event_t event = { 0 };
+    event.patch_values = VALUES;
+    assert_int_equal (wm_event_reserve (&event.patch, &event.patch_max, N * VALUES, 4, NULL),
+                      WM_OK);
+    for (int i = 0; i < N; i++) {
+        hit_add (&event, -1, -1, -1, 0);
+        for (int k = 0; k < VALUES; k++)
+            event.patch[i * VALUES + k] = (float) (i + k);
+    }
+    event.patch[5 * VALUES + 99] = NAN;
+    event.patch[6 * VALUES] = -INFINITY;
+    event.patch[7 * VALUES] = 1e38f; /* large is not bad */
+    wm_packer_t *packer = wm_packer_new (&spec, 4, 64, 4 * VALUES * 10, pins);
+    wm_pack_t *pack = packed (packer, &event);
+    assert_int_equal (pack->n_batch, 3); /* 21 hits, ten a batch */
+    assert_int_equal (pack->batch[2].n_hit, 1);
+    assert_int_equal (pack->n_held, 2);
+    assert_int_equal (pack->held_row[0], 1005);
+    assert_int_equal (pack->row[5], 1007);
+    assert_int_equal (pack->batch[0].raw_bytes, 4 * VALUES * 10);
+    wm_pack_destroy (&pack);
+    wm_packer_destroy (&packer);
+    packer = wm_packer_new (&spec, 4, 64, 4 * VALUES - 1, pins); /* no patch fits */
+    const uint8_t *in_fiducial;
+    wm_error_t error;
+    assert_int_equal (wm_packer_pack (packer, &event, "x", &pack, &in_fiducial, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "more than a batch"));
+    wm_packer_destroy (&packer);
+    wm_event_clear (&event);
+}
+
+static void empty_events_have_no_batches (void **state)
+{
+    (void) state;
+    static const uint8_t pins[16];
+    wm_spec_t spec = spec_of (0);
+    wm_event_t event = { 0 };
+    event_make (&event, 3, 0);
+    wm_packer_t *packer = wm_packer_new (&spec, 4, 64, 1u << 20, pins);
+    wm_pack_t *pack = packed (packer, &event);
+    assert_int_equal (pack->n_batch, 0);
+    assert_int_equal (pack->manifest_bytes, 0);
+    wm_pack_destroy (&pack);
+    event.n_tick = 0, event.n_plane = 0; /* not even a readout */
+    hit_add (&event, 1, 0, 1, NAN);
+    event.n_hit = 0;
+    pack = packed (packer, &event);
+    assert_int_equal (pack->n_batch, 0);
+    wm_pack_destroy (&pack);
+    wm_packer_destroy (&packer);
+    wm_event_clear (&event);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (every_hit_once_and_right),
+        cmocka_unit_test (bad_pixels_hold_their_hits),
+        cmocka_unit_test (bad_hits_are_held),
+        cmocka_unit_test (fiducial_and_same_cell),
+        cmocka_unit_test (lifetime_needs_facts),
+        cmocka_unit_test (packs_are_pure),
+        cmocka_unit_test (patches_are_cut),
+        cmocka_unit_test (empty_events_have_no_batches),
+    };
+    return cmocka_run_group_tests_name ("producer cut", tests, NULL, NULL);
+}

@@ -1,0 +1,371 @@
+/* test_producer_writer.c - the output holds every row in input order, equal content is equal bytes,
+   and a full disk loses nothing.  */
+#include "producer_files.h"
+
+#include "producer/wm_h5.h"
+#include "producer/wm_input.h"
+#include "producer/wm_writer.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static wm_spec_t spec;
+static wm_pins_t pins;
+static const uint8_t campaign[16] = { 0xab, 1 }, stranger[16] = { 0xab, 2 };
+
+/* A patch file of n rows, its reader and its scratch file with scores of (row, output).  */
+typedef struct {
+    wm_reader_t *reader;
+    wm_scratch_t scratch;
+} source_t;
+
+static void source_make (source_t *self, const char *name, uint32_t n)
+{
+    wm_error_t error;
+    const char *path = test_path (name);
+    float *value = calloc (n + 1ul, 8);
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put_f32 (file, "patches", n, 2, value);
+    H5Fclose (file);
+    free (value);
+    self->reader = wm_reader_open (path, &spec, 2, &error);
+    if (!self->reader || wm_scratch_open (&self->scratch, test_folder, n, 4, &error))
+        fail_msg ("%s", error.text);
+    for (uint32_t i = 0; i < n; i++) {
+        self->scratch.state[i] = 1;
+        self->scratch.in_fiducial[i] = i % 3 == 0;
+        self->scratch.engine[i] = (uint16_t) (1 + i % 2);
+        for (uint32_t k = 0; k < 4; k++)
+            self->scratch.score[4 * i + k] = (float) i + (float) k / 8;
+    }
+}
+
+static void source_clear (source_t *self)
+{
+    wm_reader_destroy (&self->reader);
+    wm_scratch_close (&self->scratch);
+}
+
+static int setup (void **state)
+{
+    (void) state;
+    wm_h5_init ();
+    strcpy (pins.model, "0123");
+    strcpy (pins.precision, "fp32");
+    strcpy (pins.spec, "table: emtrkmichel\n");
+    return wm_spec_preset (&spec, "protodune-2021", NULL) != WM_OK;
+}
+
+static int teardown (void **state)
+{
+    (void) state;
+    test_folder_remove ();
+    return 0;
+}
+
+static const char *const engines[] = { "sparse/avx512", "openvino", "unused" };
+static const char *const turned[] = { "openvino", "sparse/avx512", "unused" };
+
+static wm_writer_job_t job_of (source_t *source, const char *path, const char *const *engine)
+{
+    return (wm_writer_job_t){ path,           &spec,  &pins, campaign, &source->scratch,
+                              source->reader, engine, 3,     5,        6 };
+}
+
+static wm_writer_result_t written (const wm_writer_job_t *job)
+{
+    wm_writer_t *writer = wm_writer_new (job);
+    wm_writer_result_t result;
+    wm_error_t error;
+    for (bool done = false; !done;)
+        if (wm_writer_step (writer, &done, &result, &error))
+            fail_msg ("%s", error.text);
+    wm_writer_destroy (&writer);
+    assert_int_not_equal (access (job->path, F_OK), -1);
+    char part[200];
+    snprintf (part, sizeof part, "%s.part", job->path);
+    assert_int_equal (access (part, F_OK), -1);
+    return result;
+}
+
+static void column_read (wm_h5_t *file, const char *name, wm_h5_type_t type, uint32_t n, void *to)
+{
+    wm_column_t column;
+    wm_error_t error;
+    if (wm_h5_column (file, name, WM_H5_FLOAT, 1, &column, &error) ||
+        wm_h5_read (&column, 0, n, type, to, &error))
+        fail_msg ("%s", error.text);
+    assert_int_equal (column.n_row, n);
+    wm_h5_column_close (&column);
+}
+
+static void rows_come_back (void **state)
+{
+    (void) state;
+    enum { N = 70001 }; /* more than one piece */
+    source_t source;
+    source_make (&source, "in.h5", N);
+    wm_scratch_hold (&source.scratch, 2, WM_HIT_BAD_PIXEL);
+    source.scratch.state[70000] = 0; /* of no event */
+    char path[160];
+    snprintf (path, sizeof path, "%s", test_path ("out.scores.h5"));
+    wm_writer_job_t job = job_of (&source, path, engines);
+    wm_writer_result_t result = written (&job);
+    assert_int_equal (result.n_held, 2);
+    struct stat status;
+    assert_int_equal (stat (path, &status), 0);
+    assert_int_equal (status.st_size, result.size);
+
+    wm_h5_t *file = wm_h5_open (path, NULL);
+    assert_non_null (file);
+    static float score[N];
+    static int64_t id[N];
+    static int32_t cell[N];
+    column_read (file, "emtrkmichel/hit_id", WM_H5_I64, N, id);
+    column_read (file, "emtrkmichel/michel", WM_H5_F32, N, score);
+    for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal (id[i], i);
+        if (i == 2 || i == 70000)
+            assert_true (isnan (score[i]));
+        else
+            assert_true (score[i] == (float) i + 3.0f / 8);
+    }
+    column_read (file, "emtrkmichel/status", WM_H5_I32, N, cell);
+    assert_int_equal (cell[1], 0);
+    assert_int_equal (cell[2], WM_HIT_BAD_PIXEL);
+    assert_int_equal (cell[70000], WM_HIT_NO_EVENT);
+    column_read (file, "emtrkmichel/engine", WM_H5_I32, N, cell);
+    assert_int_equal (cell[0], 1); /* alphabetical: openvino is 0 */
+    assert_int_equal (cell[1], 0);
+    assert_int_equal (cell[2], 65535);
+    column_read (file, "emtrkmichel/in_fiducial", WM_H5_I32, N, cell);
+    assert_int_equal (cell[3], 1);
+    assert_int_equal (cell[4], 0);
+    column_read (file, "held/row", WM_H5_I64, 2, id);
+    assert_int_equal (id[0], 2);
+    assert_int_equal (id[1], 70000);
+    char text[64];
+    assert_true (wm_h5_text (file, "model_sha256", text, sizeof text));
+    assert_string_equal (text, "0123");
+    int64_t number;
+    assert_true (wm_h5_number (file, "hits_same_cell", &number) && number == 5);
+    wm_h5_close (&file);
+
+    uint64_t n_held = 0;
+    assert_true (wm_writer_is_ours (path, campaign, &n_held));
+    assert_int_equal (n_held, 2);
+    assert_false (wm_writer_is_ours (path, stranger, NULL));
+    assert_false (wm_writer_is_ours (test_path ("in.h5"), campaign, NULL));
+    assert_false (wm_writer_is_ours (test_folder, campaign, NULL));
+    source_clear (&source);
+}
+
+static size_t file_read (const char *path, char *bytes, size_t bytes_max)
+{
+    FILE *file = fopen (path, "rb");
+    assert_non_null (file);
+    size_t n = fread (bytes, 1, bytes_max, file);
+    fclose (file);
+    assert_true (n < bytes_max);
+    return n;
+}
+
+/* The order in which engines answered must not show, nor when it was written.  */
+static void equal_content_is_equal_bytes (void **state)
+{
+    (void) state;
+    static char a[1 << 20], b[1 << 20];
+    char path[2][160];
+    source_t source;
+    source_make (&source, "in2.h5", 1000);
+    wm_scratch_hold (&source.scratch, 7, WM_HIT_HELD);
+    source.scratch.score[28] = 1234; /* of a held hit: must not show */
+    snprintf (path[0], sizeof path[0], "%s", test_path ("a.scores.h5"));
+    snprintf (path[1], sizeof path[1], "%s", test_path ("b.scores.h5"));
+    wm_writer_job_t job = job_of (&source, path[0], engines);
+    wm_writer_result_t first = written (&job);
+    sleep (1); /* times in the file would differ now */
+    for (uint32_t i = 0; i < 1000; i++)
+        if (source.scratch.engine[i])
+            source.scratch.engine[i] = (uint16_t) (3 - source.scratch.engine[i]);
+    source.scratch.score[28] = 4321;
+    job = job_of (&source, path[1], turned);
+    wm_writer_result_t second = written (&job);
+    size_t n = file_read (path[0], a, sizeof a);
+    assert_int_equal (n, file_read (path[1], b, sizeof b));
+    assert_memory_equal (a, b, n);
+    assert_memory_equal (first.digest, second.digest, 16);
+    source.scratch.score[0] += 1; /* and other content is not */
+    second = written (&job);
+    assert_memory_not_equal (first.digest, second.digest, 16);
+    source_clear (&source);
+}
+
+static void no_rows (void **state)
+{
+    (void) state;
+    source_t source;
+    source_make (&source, "in3.h5", 0);
+    char path[160];
+    snprintf (path, sizeof path, "%s", test_path ("none.scores.h5"));
+    wm_writer_job_t job = job_of (&source, path, engines);
+    assert_int_equal (written (&job).n_held, 0);
+    wm_h5_t *file = wm_h5_open (path, NULL);
+    column_read (file, "emtrkmichel/track", WM_H5_F32, 0, NULL);
+    wm_h5_close (&file);
+    source_clear (&source);
+}
+
+/* The disk is full at any point of the file: the writer says so, leaves nothing behind, starts
+   over, and the file is the same in the end. A limit on the size of files stands for the disk.  */
+static void full_disk_is_waited_for (void **state)
+{
+    (void) state;
+    static char want[1 << 20], got[1 << 20];
+    source_t source;
+    source_make (&source, "in4.h5", 20000);
+    char path[160], part[200];
+    snprintf (path, sizeof path, "%s", test_path ("full.scores.h5"));
+    snprintf (part, sizeof part, "%s.part", path);
+    wm_writer_job_t job = job_of (&source, path, engines);
+    written (&job);
+    size_t n = file_read (path, want, sizeof want);
+    unlink (path);
+    signal (SIGXFSZ, SIG_IGN);
+    struct rlimit before, limit;
+    getrlimit (RLIMIT_FSIZE, &before);
+    for (size_t room = 0; room < n; room += n / 7) {
+        wm_writer_t *writer = wm_writer_new (&job);
+        wm_writer_result_t result;
+        wm_error_t error;
+        bool done = false;
+        wm_fault_t fault = WM_OK;
+        limit = before;
+        limit.rlim_cur = room;
+        setrlimit (RLIMIT_FSIZE, &limit);
+        for (int i = 0; i < 20 && !done && !fault; i++)
+            fault = wm_writer_step (writer, &done, &result, &error);
+        bool is_there = access (path, F_OK) == 0 || access (part, F_OK) == 0;
+        setrlimit (RLIMIT_FSIZE, &before);
+        assert_int_equal (fault, WM_EAGAIN);
+        assert_non_null (strstr (error.text, "disk full"));
+        assert_false (is_there);
+        for (int i = 0; i < 200 && !done; i++) {
+            fault = wm_writer_step (writer, &done, &result, &error);
+            assert_true (fault == WM_OK || fault == WM_EAGAIN);
+        }
+        assert_true (done);
+        wm_writer_destroy (&writer);
+        assert_int_equal (file_read (path, got, sizeof got), n);
+        assert_memory_equal (got, want, n);
+        unlink (path);
+    }
+    source_clear (&source);
+}
+
+static void abandoned_files_are_removed (void **state)
+{
+    (void) state;
+    source_t source;
+    source_make (&source, "in5.h5", 10);
+    char path[160], part[200];
+    snprintf (path, sizeof path, "%s", test_path ("left.scores.h5"));
+    snprintf (part, sizeof part, "%s.part", path);
+    wm_writer_job_t job = job_of (&source, path, engines);
+    wm_writer_t *writer = wm_writer_new (&job);
+    bool done;
+    wm_writer_result_t result;
+    assert_int_equal (wm_writer_step (writer, &done, &result, NULL), WM_OK);
+    assert_int_equal (access (part, F_OK), 0);
+    wm_writer_destroy (&writer);
+    assert_int_equal (access (part, F_OK), -1);
+    assert_int_equal (access (path, F_OK), -1);
+    source_clear (&source);
+}
+
+static void names_that_collide_are_refused (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_spec_t other = spec;
+    assert_int_equal (wm_writer_check (&other, 4, &error), WM_OK);
+    strcpy (other.label[2], "plane");
+    assert_int_equal (wm_writer_check (&other, 4, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "'plane'"));
+    assert_int_equal (wm_writer_check (&other, 5, &error), WM_OK); /* then they are out_0 ... */
+    strcpy (other.table, "held");
+    assert_int_equal (wm_writer_check (&other, 5, &error), WM_EBATCH);
+}
+
+/* ---- names and identity of inputs -------------------------------------------------------------*/
+
+static void outputs_are_named_after_inputs (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *path, *name;
+    } list[] = {
+        { "/no/such/a.h5", "a.scores.h5" },      { "/no/such/a.b.hdf5", "a.b.scores.h5" },
+        { "/no/such/plain", "plain.scores.h5" }, { "/no/such/.hidden.h5", "hidden.scores.h5" },
+        { "/no/such/...", "input.scores.h5" },   { "/no/such/a.h5:/x/y", "a.scores.h5" },
+        { "/no/such/a\nb.npy", "a_b.scores.h5" }
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_input_t input;
+        char name[256];
+        assert_int_equal (wm_input_init (&input, list[i].path, NULL), WM_OK);
+        wm_input_propose (&input, name);
+        assert_string_equal (name, list[i].name);
+        wm_input_clear (&input);
+    }
+    wm_input_t input;
+    char path[4000];
+    wm_error_t error;
+    memset (path, 'a', sizeof path - 1);
+    path[0] = '/', path[sizeof path - 1] = 0;
+    assert_int_equal (wm_input_init (&input, path, &error), WM_EBATCH);
+}
+
+static void changes_of_a_file_are_seen (void **state)
+{
+    (void) state;
+    char path[160], link[160];
+    snprintf (path, sizeof path, "%s", test_path ("changing"));
+    snprintf (link, sizeof link, "%s", test_path ("link"));
+    FILE *file = fopen (path, "w");
+    fputs ("x", file);
+    fclose (file);
+    assert_int_equal (symlink (path, link), 0);
+    wm_input_t input;
+    assert_int_equal (wm_input_init (&input, link, NULL), WM_OK);
+    assert_string_equal (input.path, path); /* the real one */
+    assert_int_equal (input.size, 1);
+    assert_false (wm_input_changed (&input));
+    file = fopen (path, "a");
+    fputs ("y", file);
+    fclose (file);
+    assert_true (wm_input_changed (&input));
+    wm_input_clear (&input);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (rows_come_back),
+        cmocka_unit_test (equal_content_is_equal_bytes),
+        cmocka_unit_test (no_rows),
+        cmocka_unit_test (full_disk_is_waited_for),
+        cmocka_unit_test (abandoned_files_are_removed),
+        cmocka_unit_test (names_that_collide_are_refused),
+        cmocka_unit_test (outputs_are_named_after_inputs),
+        cmocka_unit_test (changes_of_a_file_are_seen),
+    };
+    return cmocka_run_group_tests_name ("producer writer", tests, setup, teardown);
+}
