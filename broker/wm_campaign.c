@@ -88,6 +88,7 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, int make, int
         return wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot open %s: %s", path,
                          strerror (errno));
     int64_t until_ms = wm_now_ms () + wait_ms;
+    int told = wait_ms == 0;
     while (flock (fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
             wm_fault (error, WM_EHOST, "cannot lock %s: %s", path, strerror (errno));
@@ -100,6 +101,11 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, int make, int
             close (fd);
             return error->fault;
         }
+        if (!told)
+            fprintf (stderr,
+                     "wiremill-broker: process %ld is the broker of %s: waiting up to %lld ms\n",
+                     holder (fd), dir, (long long) wait_ms);
+        told = 1;
         nanosleep (&(struct timespec){ .tv_nsec = 50000000 }, NULL);
     }
     char text[32];

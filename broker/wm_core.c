@@ -27,6 +27,9 @@ void core_log (wm_core_t *self, const char *format, ...)
     va_start (args, format);
     vsnprintf (text, sizeof text, format, args);
     va_end (args);
+    for (char *at = text; *at; at++) /* peers' words are in it: one line, whatever they say */
+        if ((unsigned char) *at < ' ' || *at == 0x7f)
+            *at = '?';
     self->sink.log (self->sink.context, text);
 }
 
@@ -63,12 +66,6 @@ void core_reason (wm_core_t *self, wm_key_t key, const char *text)
     wm_summary_held_t *reason = &self->reason[self->n_reason++ % WM_SUMMARY_HELD_MAX];
     memset (reason, 0, sizeof *reason);
     reason->key = key;
-    const event_t *event = event_find (self, key.input, key.ordinal);
-    if (event) {
-        reason->run = event->run;
-        reason->subrun = event->subrun;
-        reason->event = event->event;
-    }
     snprintf (reason->reason, sizeof reason->reason, "%s", text);
 }
 
@@ -82,6 +79,8 @@ static void rate_turn (rate_t *rate, int64_t now_ms)
 
 void rate_add (rate_t *rate, int64_t now_ms, uint32_t count)
 {
+    if (now_ms / 1000 >= rate->second + RATE_SECONDS)
+        rate->start_ms = now_ms;
     if (now_ms / 1000 > rate->second)
         rate_turn (rate, now_ms);
     rate->bucket[rate->second % RATE_SECONDS] += count;
@@ -95,7 +94,8 @@ double rate_per_s (const rate_t *rate, int64_t now_ms)
         if (second >= 0 && second > now_ms / 1000 - RATE_SECONDS)
             sum += rate->bucket[second % RATE_SECONDS];
     }
-    return sum / RATE_SECONDS;
+    double seconds = (double) (now_ms - rate->start_ms) / 1000;
+    return sum / (seconds < 1 ? 1 : seconds > RATE_SECONDS ? RATE_SECONDS : seconds);
 }
 
 void queue_push (queue_t *queue, batch_t *batch)

@@ -460,8 +460,8 @@ void event_on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     self->payload_in += payload->bytes;
     int queued = batch->state == BATCH_QUEUED;
     if (queued) /* while it counts as asked for: it is in no queue */
-        batch_set_state(self, batch, BATCH_NONE);
-    batch_forget_need(self, batch);
+        batch_set_state (self, batch, BATCH_NONE);
+    batch_forget_need (self, batch);
     if (!queued && batch->state != BATCH_RUNNING)
         return; /* its result came by another way meanwhile */
     self->sink.hold (self->sink.context, payload->handle);

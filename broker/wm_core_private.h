@@ -119,10 +119,10 @@ struct lease_t {
     uint8_t expired;
 };
 
-/* Counts of the last ten seconds.  */
+/* Counts of the last ten seconds, or since it began after a pause longer than that.  */
 #define RATE_SECONDS 10
 typedef struct {
-    int64_t second;
+    int64_t start_ms, second;
     uint32_t bucket[RATE_SECONDS];
 } rate_t;
 

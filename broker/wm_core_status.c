@@ -132,8 +132,16 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
         if (session->role == WM_ROLE_PRODUCER)
             add_producer (self, session, summary);
     }
-    for (uint64_t i = 0; i < WM_SUMMARY_HELD_MAX && i < self->n_reason; i++)
-        summary->held[summary->n_held++] = self->reason[i];
+    for (uint64_t i = 0; i < WM_SUMMARY_HELD_MAX && i < self->n_reason; i++) {
+        wm_summary_held_t *held = &summary->held[summary->n_held++];
+        *held = self->reason[i];
+        const event_t *event = event_find (self, held->key.input, held->key.ordinal);
+        if (!event)
+            continue;
+        held->run = event->run;
+        held->subrun = event->subrun;
+        held->event = event->event;
+    }
     summary->state = self->draining         ? "draining"
                      : self->paused         ? "paused"
                      : summary->inputs_open ? "running"

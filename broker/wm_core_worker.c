@@ -549,7 +549,7 @@ static void dispatch_alone (wm_core_t *self)
     while (self->alone.head && self->hungry) {
         batch_t *batch = self->alone.head;
         session_t *worker = self->alone_for;
-        if (worker && worker->n_lease)
+        if (worker && worker->n_lease && !worker->stalled && !worker->draining)
             return; /* it is finishing what it has */
         session_t *at = self->hungry;
         if (!worker || !worker->hungry || !suits (self, worker, batch)) {

@@ -19,7 +19,8 @@
 /* More than one peer's share of TASKs, NEEDs and answers on their way: a peer that does not read
    them is gone.  */
 #define SEND_HWM 8192
-#define RECV_HWM 1000
+/* Unread messages of one peer, of up to 4 MiB each: beyond them its connection waits.  */
+#define RECV_HWM 128
 #define LINGER_MS 1000
 /* Messages of one door before the others have their turn.  */
 #define TURN 64

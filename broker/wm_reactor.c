@@ -57,6 +57,7 @@ struct wm_reactor_t {
     entries_t appended;     /* in the journal, not synced */
     entries_t waiting;      /* the disk is full */
     int disk_full, written; /* written: a FILE_WRITTEN since the last sweep */
+    int ledger_full;        /* its last commit met a full disk */
     wm_fault_t fault;
     wm_error_t error;
 
@@ -349,12 +350,15 @@ static void ledger_commit (wm_reactor_t *self, int64_t now_ms, int at_once)
     wm_error_t error;
     wm_fault_t fault = wm_ledger_commit (self->config->ledger, &error);
     if (fault == WM_EAGAIN) {
-        fprintf (stderr, "wiremill-broker: %s\n", error.text);
+        if (!self->ledger_full)
+            fprintf (stderr, "wiremill-broker: %s\n", error.text);
         self->ledger_ms = now_ms + wm_times ()->disk_full_ms;
     } else if (fault != WM_OK) {
         self->fault = fault;
         self->error = error;
-    } else if (self->written) {
+    }
+    self->ledger_full = fault == WM_EAGAIN;
+    if (fault == WM_OK && self->written) {
         self->written = 0;
         wm_journal_sweep (self->config->journal);
     }

@@ -689,6 +689,35 @@ static void test_hung_worker (void **state)
     bench_end (t);
 }
 
+/* The worker that was picked for a batch to be sent alone hangs before it is empty.  */
+static void test_alone_is_not_stuck (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w1 = worker (t, 2, 1);
+    submit (t, p, input, 0, 2);
+    answer_needs (t, p);
+    wm_msg_t hung = must (t, w1, WM_MSG_TASK)->msg;
+    uint32_t w2 = worker (t, 3, 1);
+    wm_msg_t blamed = must (t, w2, WM_MSG_TASK)->msg;
+    credit (t, w1, 5);
+    wm_core_closed (t->core, w2, t->now_ms);
+    uint32_t w3 = 0;
+    for (int i = 0; i < 40; i++) {
+        heartbeat (t, w1, hung.key, 1);
+        uint32_t alive[] = { p, w3, 0 };
+        pass (t, 1000, alive);
+        if (i == 5) {
+            assert_int_equal (count (t, w1, WM_MSG_TASK), 0); /* it is to be empty first */
+            w3 = worker (t, 4, 1);
+        }
+    }
+    assert_int_equal (must (t, w3, WM_MSG_TASK)->msg.key.batch, blamed.key.batch);
+    bench_end (t);
+}
+
 static void test_gap_moves_deadlines (void **state)
 {
     (void) state;
@@ -1282,6 +1311,7 @@ int main (void)
         cmocka_unit_test (test_takeover_of_a_live_session),
         cmocka_unit_test (test_silent_worker),
         cmocka_unit_test (test_hung_worker),
+        cmocka_unit_test (test_alone_is_not_stuck),
         cmocka_unit_test (test_gap_moves_deadlines),
         cmocka_unit_test (test_given_back),
         cmocka_unit_test (test_held_after_failures),

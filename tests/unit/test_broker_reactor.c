@@ -4,6 +4,7 @@
 #include "broker/wm_campaign.h"
 #include "broker/wm_client.h"
 #include "broker/wm_reactor.h"
+#include "broker/wm_status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -572,6 +573,38 @@ static void test_one_master (void **state)
     broker_end (b);
 }
 
+/* The largest there can be, with every character escaped, is cut to what operators accept.  */
+static void test_status_is_bounded (void **state)
+{
+    (void) state;
+    static wm_summary_t s;
+    static char path[256];
+    memset (path, '"', sizeof path - 1);
+    s.state = "running";
+    s.n_worker = 1000;
+    s.n_worker_listed = s.n_producer_listed = WM_SUMMARY_PEERS_MAX;
+    s.n_held = WM_SUMMARY_HELD_MAX;
+    for (int i = 0; i < WM_SUMMARY_PEERS_MAX; i++) {
+        memset (s.worker[i].label, 1, sizeof s.worker[i].label - 1);
+        memset (s.worker[i].signature, '"', sizeof s.worker[i].signature - 1);
+        s.worker[i].state = "busy";
+        memset (s.producer[i].label, 0xff, sizeof s.producer[i].label - 1); /* not UTF-8 */
+        s.producer[i].input = path;
+    }
+    for (int i = 0; i < WM_SUMMARY_HELD_MAX; i++)
+        memset (s.held[i].reason, '\n', sizeof s.held[i].reason - 1);
+    static const uint8_t id[16];
+    static const wm_pins_t pins;
+    char *json = wm_status_json (&s, &(wm_status_about_t){ .campaign = id, .pins = &pins });
+    assert_non_null (json);
+    assert_true (strlen (json) <= WM_STATUS_BYTES_MAX);
+    json_t *parsed = json_loads (json, 0, NULL);
+    assert_int_equal (json_integer_value (json_object_get (parsed, "workers_total")), 1000);
+    assert_true (json_array_size (json_object_get (parsed, "workers")) > 10);
+    json_decref (parsed);
+    free (json);
+}
+
 int main (void)
 {
     setenv ("WM_TIME_SCALE", "5", 1);
@@ -590,6 +623,7 @@ int main (void)
         cmocka_unit_test (test_hostile_peers),
         cmocka_unit_test (test_addresses),
         cmocka_unit_test (test_one_master),
+        cmocka_unit_test (test_status_is_bounded),
     };
     return cmocka_run_group_tests_name ("broker_reactor", tests, NULL, NULL);
 }
