@@ -200,6 +200,7 @@ static void bad_pixels_hold_their_hits (void **state)
             bad[p] = &event.roi[event.plane[p].roi_first + event.plane[p].roi_count / 2];
             event.sample[bad[p]->value] = poison[p];
         }
+        patches_agree (&event, &spec, 64, WM_RAW_BYTES_MAX); /* the others are there, once */
         wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
         wm_batch_t batch = { 0 };
         const uint32_t *hit;
