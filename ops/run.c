@@ -73,14 +73,13 @@ static void heard (run_t *self, json_t *status)
         self->events_before = wm_ask_int (status, "events.done");
         self->sent_last = self->setup ? 0 : sent;
     }
+    if (sent != self->sent_last && !self->first_ms)
+        self->first_ms = self->heard_ms; /* nobody had anything to do then */
     self->sent_bytes += sent - (sent < self->sent_last ? 0 : self->sent_last);
     self->sent_last = sent;
-    if (done != self->hits_last) {
-        if (!self->first_ms)
-            self->first_ms = self->heard_ms;
+    if (done != self->hits_last)
         self->last_ms = now;
-        self->hits_last = done;
-    }
+    self->hits_last = done;
     self->heard_ms = now;
     json_decref (self->status);
     self->status = status;
