@@ -14,7 +14,7 @@
 #define CHUNK_BYTES_MAX (1ull << 30) /* the library allocates a chunk as a whole */
 #define INFLATE_MAX 1100             /* deflate cannot do better than 1,032 : 1 */
 #define SLACK_BYTES (64u << 20)      /* fill values that were never stored */
-#define CACHE_BYTES (64u << 20)      /* a chunk of waveforms is above the library's default 1 MiB */
+#define CACHE_BYTES (16u << 20)      /* a chunk of waveforms is above the library's default 1 MiB */
 #define TOGETHER_ROWS 65536u         /* spans are read together up to this many rows, */
 #define TOGETHER_GAP 1024u           /* where less than this lies between two */
 #define TOGETHER_WIDTH_MAX 8u        /* and rows are short */
@@ -344,13 +344,15 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         return WM_OK;
     bool fine = first <= column->n_row && count <= column->n_row - first;
     if (fine) {
-        hsize_t start[8] = { first }, size[8] = { count }, n = count * column->width;
+        hsize_t start[8] = { first }, size[8] = { count };
         for (uint32_t i = 1; i < column->n_dim; i++)
             size[i] = column->dim[i];
-        hid_t file = H5Dget_space (column->id), memory = H5Screate_simple (1, &n, NULL);
+        /* memory has the file's shape: with another one the library goes value by value */
+        hid_t file = H5Dget_space (column->id);
+        hid_t memory = H5Screate_simple ((int) column->n_dim, size, NULL);
         fine = H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0;
         if (fine && column->half && type == WM_H5_F32)
-            fine = read_half (column, memory, file, n, to);
+            fine = read_half (column, memory, file, (size_t) (count * column->width), to);
         else
             fine = fine &&
                    H5Dread (column->id, memory_type (type), memory, file, H5P_DEFAULT, to) >= 0;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define FRAMES_BYTES_MAX (256ull << 20) /* encoded and kept; one event may pass it */
-#define INPUTS_OPEN_MAX 32u             /* files, scratch files, claims at a time */
+#define INPUTS_OPEN_MAX 16u             /* files, scratch files, claims at a time */
 #define ENGINES_MAX 60000u              /* signatures; 16-bit in scratch and output */
 #define NAP_MS 500
 
