@@ -1,0 +1,395 @@
+/* test_broker_refusals.c - wm_core: inputs and claims, budget and credit, control, and what it
+ * refuses.  */
+#include "tests/unit/core_bench.h"
+
+/* ---- inputs ------------------------------------------------------------------------------------
+ */
+static void test_inputs (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1), q = producer (t, 2);
+    sent_t *a = input_ask (t, p, "/x/a.h5", "a.scores.h5", 10, 0);
+    assert_int_equal (a->msg.code, WM_INPUT_OPEN);
+    assert_int_equal (a->msg.key.input, 1);
+    assert_string_equal (a->msg.name, "a.scores.h5");
+    sent_t *b = input_ask (t, p, "/y/a.h5", "a.scores.h5", 10, 0);
+    assert_int_equal (b->msg.key.input, 2);
+    assert_string_not_equal (b->msg.name, "a.scores.h5");
+    assert_non_null (strstr (b->msg.name, ".scores.h5"));
+    size_t appended = t->n_appended;
+    assert_int_equal (input_ask (t, q, "/x/a.h5", "a.scores.h5", 10, 1)->msg.code,
+                      WM_INPUT_CLAIMED); /* twice counts once */
+    assert_int_equal (t->n_appended, appended);
+    assert_int_equal (input_ask (t, p, "/x/a.h5", "a.scores.h5", 10, 1)->msg.code, WM_INPUT_BUSY);
+    assert_int_equal (input_ask (t, p, "/y/a.h5", "a.scores.h5", 11, 1)->msg.code, WM_INPUT_HELD);
+    assert_int_equal (input_ask (t, p, "/y/a.h5", "a.scores.h5", 10, 1)->msg.code,
+                      WM_INPUT_CLAIMED);    /* the file is back */
+    wm_core_closed (t->core, q, t->now_ms); /* a claim dies with its session */
+    assert_int_equal (input_ask (t, p, "/x/a.h5", "a.scores.h5", 10, 1)->msg.code,
+                      WM_INPUT_CLAIMED);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_INPUT_HELD);
+    msg.key.input = 1;
+    strcpy (msg.text, "truncated");
+    say (t, p, &msg, NULL, 0);
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_HELD);
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_INPUT_HELD);
+    wm_summary_t s = look (t);
+    assert_int_equal (s.inputs_held, 1);
+    assert_string_equal (s.held[0].reason, "truncated");
+    static const char *const bad[] = { "../a", ".a", "a/b", "", "a\nb" };
+    for (size_t i = 0; i < 5; i++) {
+        uint32_t r = producer (t, (uint8_t) (10 + i));
+        wm_msg_init (&msg, WM_MSG_INPUT);
+        strcpy (msg.path, "/z");
+        strcpy (msg.name, bad[i]);
+        say (t, r, &msg, NULL, 0);
+        refused (t, r, WM_REASON_PROTOCOL);
+    }
+    bench_end (t);
+}
+
+static void test_claim_dies_and_another_goes_on (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 1);
+    submit (t, p, input, 0, 3);
+    must (t, p, WM_MSG_SUBMIT_ACK);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 3);
+    wm_msg_t need = must (t, p, WM_MSG_NEED)->msg, msg = need;
+    msg.type = WM_MSG_BATCH;
+    say (t, p, &msg, "x", 1);
+    must (t, w, WM_MSG_TASK); /* one runs, two are asked for */
+    wm_core_closed (t->core, p, t->now_ms);
+    wm_summary_t s = look (t);
+    assert_int_equal (s.batches_asked, 0);
+    assert_int_equal (s.batches_running, 1);
+    assert_int_equal (s.batches_queued, 0);
+    assert_int_equal (s.budget_used_bytes, 1);
+    uint32_t q = producer (t, 3);
+    claim (t, q);
+    submit (t, q, input, 0, 3);
+    assert_int_equal (must (t, q, WM_MSG_SUBMIT_ACK)->payload[0], WM_WANT);
+    assert_int_equal (count (t, q, WM_MSG_NEED), 2);
+    bench_end (t);
+}
+
+/* ---- budget, credit, control -------------------------------------------------------------------
+ */
+static void test_budget (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (20 * MIB); /* room for four of the largest */
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 10), alive[] = { p, w, 0 };
+    submit_raw (t, p, input, 0, 20, WM_RAW_BYTES_MAX);
+    must (t, p, WM_MSG_SUBMIT_ACK);
+    int needs = count (t, p, WM_MSG_NEED);
+    assert_int_equal (needs, 4);
+    static uint8_t payload[WM_RAW_BYTES_MAX];
+    for (int batches = 0; batches < 20; batches++) { /* say () checks the budget each time */
+        wm_msg_t msg = must (t, p, WM_MSG_NEED)->msg;
+        msg.type = WM_MSG_BATCH;
+        say (t, p, &msg, payload, sizeof payload);
+        if (batches >= 12) { /* running payloads give way before that */
+            wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+            result_of (t, w, &task, 1);
+            durable (t);
+            credit (t, w, (uint64_t) batches);
+        }
+    }
+    pass (t, 1000, alive);
+    assert_true (t->handles <= 5);
+    /* The worker vanishes: what was dropped is asked for again. */
+    wm_core_closed (t->core, w, t->now_ms);
+    uint32_t left[] = { p, 0 };
+    pass (t, 4000, left);
+    uint32_t w2 = worker (t, 3, 100);
+    int asked_again = 0;
+    for (int i = 0; i < 100 && look (t).batches_returned < 20; i++) {
+        for (sent_t *need; (need = take (t, p, WM_MSG_NEED)); asked_again++) {
+            wm_msg_t msg = need->msg;
+            msg.type = WM_MSG_BATCH;
+            say (t, p, &msg, payload, sizeof payload);
+        }
+        sent_t *task = take (t, w2, WM_MSG_TASK);
+        if (task) {
+            wm_msg_t msg = task->msg;
+            result_of (t, w2, &msg, 1);
+            durable (t);
+        }
+    }
+    assert_true (asked_again > 0);
+    assert_int_equal (look (t).batches_returned, 20);
+    assert_int_equal (look (t).budget_used_bytes, 0);
+    must (t, p, WM_MSG_EVENT_DONE);
+    bench_end (t);
+}
+
+static void test_asks_only_ahead (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 60);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 2); /* no worker yet */
+    uint32_t w = worker (t, 2, 4);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 6);
+    answer_needs (t, p);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 4);
+    assert_true (look (t).batches_asked + look (t).batches_queued > 0);
+    credit (t, w, 0); /* taken back: nothing more is sent */
+    answer_needs (t, p);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 4);
+    credit (t, w, 1000000); /* more than anybody may hold */
+    for (int i = 0; i < 40; i++)
+        answer_needs (t, p);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 60);
+    bench_end (t);
+}
+
+static void control (bench_t *t, uint32_t session, const char *name)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, name);
+    say (t, session, &msg, NULL, 0);
+}
+
+static void test_control (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 1);
+    control (t, o, "pause");
+    assert_int_equal (must (t, o, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
+    submit (t, p, input, 0, 2);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 0);
+    assert_string_equal (look (t).state, "paused");
+    assert_string_equal (look (t).waiting_for, "paused");
+    control (t, o, "resume");
+    answer_needs (t, p);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 1);
+    control (t, o, "drain");
+    must (t, w, WM_MSG_DRAIN);
+    credit (t, w, 5);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 1);
+    uint32_t w2 = worker (t, 3, 5); /* who joins now is told */
+    must (t, w2, WM_MSG_DRAIN);
+    assert_int_equal (count (t, w2, WM_MSG_TASK), 0);
+    control (t, o, "resume");
+    control (t, o, "explode");
+    refused (t, o, WM_REASON_PROTOCOL);
+    bench_end (t);
+}
+
+static void test_disk_full (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 1);
+    submit (t, p, input, 0, 3);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    wm_core_disk_full (t->core, 1, t->now_ms);
+    result_of (t, w, &task, 1); /* it waits in the reactor; nothing is said */
+    credit (t, w, 3);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 0);
+    assert_string_equal (look (t).waiting_for, "disk full");
+    assert_null (take (t, w, WM_MSG_RESULT_ACK));
+    wm_core_disk_full (t->core, 0, t->now_ms);
+    durable (t);
+    must (t, w, WM_MSG_RESULT_ACK);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 2);
+    bench_end (t);
+}
+
+/* ---- refusals ----------------------------------------------------------------------------------
+ */
+static void test_refused_hellos (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HELLO);
+    msg.protocol = WM_PROTOCOL + 1;
+    msg.role = WM_ROLE_WORKER;
+    uint32_t s = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms);
+    say (t, s, &msg, "", 0);
+    sent_t *reject = must (t, s, WM_MSG_REJECT);
+    assert_int_equal (reject->msg.code, WM_REASON_PROTOCOL);
+    assert_non_null (strstr (reject->msg.text, WM_VERSION));
+    msg.protocol = WM_PROTOCOL;
+    s = wm_core_open (t->core, WM_ROLE_PRODUCER, t->now_ms);
+    say (t, s, &msg, "", 0);
+    refused (t, s, WM_REASON_ROLE);
+    s = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms);
+    say (t, s, &msg, "odd", 3);
+    refused (t, s, WM_REASON_PROTOCOL);
+    s = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms); /* something before HELLO */
+    credit (t, s, 5);
+    refused (t, s, WM_REASON_PROTOCOL);
+    s = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms); /* nothing at all */
+    pass (t, 4000, NULL);
+    refused (t, s, WM_REASON_PROTOCOL);
+    s = worker (t, 2, 1); /* HELLO twice */
+    wm_msg_init (&msg, WM_MSG_HELLO);
+    say (t, s, &msg, "", 0);
+    refused (t, s, WM_REASON_PROTOCOL);
+    s = worker (t, 2, 1); /* a payload where none belongs */
+    wm_msg_init (&msg, WM_MSG_CREDIT);
+    say (t, s, &msg, "x", 1);
+    refused (t, s, WM_REASON_PROTOCOL);
+    uint32_t n = 0;
+    while (n <= WM_PEERS_MAX && wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms))
+        n++;
+    assert_int_equal (n, WM_PEERS_MAX);
+    bench_end (t);
+}
+
+/* Sends SUBMIT with these numbers and expects a refusal.  */
+static void bad_submit (uint32_t n_batch, uint32_t n_hit, uint32_t n_held, uint32_t batch_hits,
+                        uint32_t raw, size_t bytes, uint32_t row)
+{
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    struct {
+        wm_manifest_batch_t batch;
+        wm_manifest_held_t held;
+    } lines = { { { 1 }, batch_hits, raw }, { row, WM_HIT_BAD_TIME } };
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SUBMIT);
+    msg.key = input;
+    msg.n_batch = n_batch;
+    msg.n_hit = n_hit;
+    msg.n_held = n_held;
+    say (t, p, &msg, &lines, bytes);
+    refused (t, p, WM_REASON_PROTOCOL);
+    assert_int_equal (look (t).events_announced, 0);
+    bench_end (t);
+}
+
+static void test_refused_submits (void **state)
+{
+    (void) state;
+    bad_submit (1, 11, 1, 10, 100, 31, 0);                  /* a byte is missing */
+    bad_submit (2, 11, 1, 10, 100, 32, 0);                  /* a batch is missing */
+    bad_submit (1, 12, 1, 10, 100, 32, 0);                  /* hits do not add up */
+    bad_submit (1, 1, 1, 0, 100, 32, 0);                    /* an empty batch */
+    bad_submit (1, 11, 1, 10, WM_RAW_BYTES_MAX + 1, 32, 0); /* too large */
+    bad_submit (1, 1 + (4 * MIB), 1, 4 * MIB, 100, 32, 0);  /* its result is too large */
+    bad_submit (1, 11, 1, 10, 100, 32, 11);                 /* a bad hit that does not exist */
+    bad_submit (WM_EVENT_BATCHES_MAX + 1, 11, 1, 10, 100, 32, 0);
+}
+
+static void test_refused_in_turn (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    submit (t, p, (wm_key_t){ .input = 1 }, 0, 1); /* of no claim */
+    refused (t, p, WM_REASON_STALE);
+
+    p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 1);
+    wm_msg_t need = must (t, p, WM_MSG_NEED)->msg, msg = need;
+    msg.type = WM_MSG_BATCH;
+    say (t, p, &msg, "x", 1);
+    say (t, p, &msg, "x", 1); /* twice: not asked for */
+    refused (t, p, WM_REASON_PROTOCOL);
+
+    uint32_t w = worker (t, 2, 1);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg; /* its payload survived the session */
+    p = producer (t, 1);
+    claim (t, p);
+    submit (t, p, input, 1, 1);
+    msg = must (t, p, WM_MSG_NEED)->msg;
+    msg.type = WM_MSG_BATCH;
+    msg.digest[3] ^= 1;
+    say (t, p, &msg, "x", 1);
+    refused (t, p, WM_REASON_DIGEST);
+
+    p = producer (t, 1);
+    claim (t, p);
+    submit (t, p, input, 1, 1);
+    msg = must (t, p, WM_MSG_NEED)->msg;
+    msg.type = WM_MSG_BATCH;
+    static uint8_t large[1000 + (64 << 10) + 1];
+    say (t, p, &msg, large, sizeof large); /* more than was announced */
+    refused (t, p, WM_REASON_PROTOCOL);
+
+    p = producer (t, 1);
+    claim (t, p);
+    wm_msg_init (&msg, WM_MSG_FETCH);
+    msg.key = input;
+    say (t, p, &msg, NULL, 0); /* of an event that is not done */
+    refused (t, p, WM_REASON_PROTOCOL);
+
+    p = producer (t, 1);
+    claim (t, p);
+    wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
+    msg.key = input;
+    say (t, p, &msg, NULL, 0); /* of an input that is not done */
+    refused (t, p, WM_REASON_PROTOCOL);
+
+    p = producer (t, 1);
+    claim (t, p);
+    for (uint32_t i = 0; i <= WM_OPEN_EVENTS_MAX; i++)
+        submit (t, p, input, 100 + i, 1);
+    refused (t, p, WM_REASON_PROTOCOL);
+
+    msg = task;
+    msg.type = WM_MSG_RESULT;
+    say (t, w, &msg, "short", 5);
+    refused (t, w, WM_REASON_PROTOCOL);
+    assert_int_equal (look (t).batches_returned, 0);
+    w = worker (t, 2, 0);
+    submit (t, w, input, 0, 1); /* a worker is no producer */
+    refused (t, w, WM_REASON_PROTOCOL);
+    bench_end (t);
+}
+
+static void test_heartbeats_and_stop (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t w = worker (t, 2, 1), alive[] = { w, 0 };
+    pass (t, 1500, alive);
+    assert_null (take (t, w, WM_MSG_HEARTBEAT));
+    pass (t, 1000, alive);
+    must (t, w, WM_MSG_HEARTBEAT);
+    wm_core_stop (t->core, "stops");
+    assert_int_equal (must (t, w, WM_MSG_BYE)->msg.code, WM_REASON_STOPPING);
+    assert_int_equal (look (t).n_worker, 0);
+    bench_end (t);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_inputs),
+        cmocka_unit_test (test_claim_dies_and_another_goes_on),
+        cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_asks_only_ahead),
+        cmocka_unit_test (test_control),
+        cmocka_unit_test (test_disk_full),
+        cmocka_unit_test (test_refused_hellos),
+        cmocka_unit_test (test_refused_submits),
+        cmocka_unit_test (test_refused_in_turn),
+        cmocka_unit_test (test_heartbeats_and_stop),
+    };
+    return cmocka_run_group_tests_name ("broker_refusals", tests, NULL, NULL);
+}
