@@ -13,7 +13,7 @@ static wm_msg_t task_msg (uint32_t ordinal, uint32_t n_hit)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_TASK);
-    msg.key = (wm_key_t) { 1, ordinal, 2, 3 };
+    msg.key = (wm_key_t){ 1, ordinal, 2, 3 };
     msg.n_hit = n_hit;
     msg.attempt = 4;
     memset (msg.digest, (int) ordinal, sizeof msg.digest);
@@ -47,9 +47,9 @@ static void keeps_until_forgotten (void **state)
         assert_int_equal (held[i].digest[15], held[i].key.ordinal);
     }
     wm_book_forget (book, task);
-    assert_null (wm_book_find (book, &(wm_key_t) { 1, 0, 2, 3 }));
-    assert_non_null (wm_book_find (book, &(wm_key_t) { 1, 1, 2, 3 }));
-    assert_null (wm_book_find (book, &(wm_key_t) { 1, 1, 2, 4 })); /* another generation */
+    assert_null (wm_book_find (book, &(wm_key_t){ 1, 0, 2, 3 }));
+    assert_non_null (wm_book_find (book, &(wm_key_t){ 1, 1, 2, 3 }));
+    assert_null (wm_book_find (book, &(wm_key_t){ 1, 1, 2, 4 })); /* another generation */
     assert_int_equal (wm_book_hello (book, held), 2);
     wm_book_destroy (&book);
     wm_book_destroy (&book);
@@ -109,7 +109,7 @@ static void order_of_arrival (void **state)
         wm_book_add (book, &msg, NULL, 0, &error);
     }
     /* A line used again is not an older task.  */
-    wm_book_forget (book, wm_book_find (book, &(wm_key_t) { 1, 0, 2, 3 }));
+    wm_book_forget (book, wm_book_find (book, &(wm_key_t){ 1, 0, 2, 3 }));
     wm_msg_t late = task_msg (9, 1);
     wm_book_add (book, &late, NULL, 0, &error);
     wm_book_each (book, WM_TASK_QUEUED, collect, &next);
@@ -163,9 +163,12 @@ static void credit_is_bounded_by_what_is_held (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (keeps_until_forgotten),  cmocka_unit_test (results_are_one_frame),
-        cmocka_unit_test (refuses),                cmocka_unit_test (order_of_arrival),
-        cmocka_unit_test (credit_grows_and_falls), cmocka_unit_test (credit_is_bounded_by_what_is_held),
+        cmocka_unit_test (keeps_until_forgotten),
+        cmocka_unit_test (results_are_one_frame),
+        cmocka_unit_test (refuses),
+        cmocka_unit_test (order_of_arrival),
+        cmocka_unit_test (credit_grows_and_falls),
+        cmocka_unit_test (credit_is_bounded_by_what_is_held),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
