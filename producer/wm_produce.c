@@ -3,11 +3,9 @@
    One loop: a message, if there is one, is answered; else one piece of work is done (`work` lists
    them by urgency); else it waits. INPUT is stop-and-wait, because its answer names no path.
 
-   What must end the process (`fatal`) and what ends only an input (`hold`) are told apart by the
-   fault: WM_EBATCH is the input's.  */
-#include "producer/wm_produce.h"
-
-#include "producer/wm_input.h"
+   What must end the process (produce_fatal) and what ends only an input (produce_hold) are told
+   apart by the fault: WM_EBATCH is the input's.  */
+#include "producer/wm_produce_inside.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -16,49 +14,14 @@
 
 #define FRAMES_BYTES_MAX (256ull << 20) /* encoded and kept; one event may pass it */
 #define INPUTS_OPEN_MAX 16u             /* files, scratch files, claims at a time */
-#define ENGINES_MAX 60000u              /* signatures; 16-bit in scratch and output */
 #define NAP_MS 500
 
-/* An event whose results can be fetched.  */
-typedef struct {
-    wm_input_t *input;
-    uint32_t ordinal;
-} place_t;
-
-typedef struct {
-    const wm_produce_options_t *options;
-    wm_client_t *client;
-    uint64_t epoch;
-    uint8_t campaign[16], pins_digest[16];
-    wm_pins_t pins;
-    wm_spec_t spec;
-    wm_packer_t *packer;
-    wm_event_t content; /* work space */
-
-    wm_input_t *input;
-    uint32_t n_input;
-    wm_input_t *asked;                 /* INPUT is on its way */
-    uint32_t n_open;                   /* events announced and not done */
-    uint32_t n_kept;                   /* events with frames or results to fetch */
-    uint64_t frame_bytes;              /* of those */
-    place_t fetch[WM_OPEN_EVENTS_MAX]; /* ring */
-    uint32_t fetch_first, n_fetch;
-    bool fetching;
-
-    place_t rebuilt_for; /* the last event whose frames had to be made again */
-    wm_pack_t *rebuilt;
-
-    char **engine; /* signatures, numbered from 1 */
-    uint32_t n_engine;
-    size_t engine_max;
-
-    int64_t full_ms; /* disk full: no try before */
-    bool full_said;
-    int exit_code; /* -1: go on */
-    wm_error_t error;
-} produce_t;
-
 static const char *reading = "";
+
+void produce_reading (const char *path)
+{
+    reading = path;
+}
 
 const char *wm_produce_reading (void)
 {
@@ -67,9 +30,7 @@ const char *wm_produce_reading (void)
 
 /* ---- words ------------------------------------------------------------------------------------*/
 
-static void warn (const produce_t *self, const char *format, ...)
-    __attribute__ ((format (printf, 2, 3)));
-static void warn (const produce_t *self, const char *format, ...)
+void produce_warn (const produce_t *self, const char *format, ...)
 {
     va_list arguments;
     if (self->options->quiet)
@@ -81,8 +42,7 @@ static void warn (const produce_t *self, const char *format, ...)
     va_end (arguments);
 }
 
-/* Ends the process with this code; says why.  */
-static void fatal (produce_t *self, int code, const char *text)
+void produce_fatal (produce_t *self, int code, const char *text)
 {
     if (self->exit_code >= 0)
         return;
@@ -90,13 +50,12 @@ static void fatal (produce_t *self, int code, const char *text)
     self->exit_code = code;
 }
 
-/* Sends; a failure shows as CLOSED at the next wait.  */
-static void send_msg (produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
+void produce_send (produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
 {
     wm_client_send (self->client, msg, payload, bytes);
 }
 
-static wm_key_t key_of (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
+wm_key_t produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
 {
     return (wm_key_t){ input->id, ordinal, batch, input->generation };
 }
@@ -127,30 +86,28 @@ static void input_end (produce_t *self, wm_input_t *input, wm_input_is_t is)
     input->is = is;
 }
 
-/* The input is bad as a whole: tells the broker, goes on with the others.  */
-static void hold (produce_t *self, wm_input_t *input, const char *text)
+void produce_hold (produce_t *self, wm_input_t *input, const char *text)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT_HELD);
-    msg.key = key_of (input, 0, 0);
+    msg.key = produce_key (input, 0, 0);
     snprintf (msg.text, sizeof msg.text, "%s", text);
-    warn (self, "input held: %s", text);
+    produce_warn (self, "input held: %s", text);
     input_end (self, input, WM_INPUT_IS_ENDING);
-    send_msg (self, &msg, NULL, 0);
+    produce_send (self, &msg, NULL, 0);
 }
 
-/* What a fault while working on an input means.  */
-static void blame (produce_t *self, wm_input_t *input, wm_fault_t fault)
+void produce_blame (produce_t *self, wm_input_t *input, wm_fault_t fault)
 {
     if (fault == WM_EBATCH)
-        hold (self, input, self->error.text);
+        produce_hold (self, input, self->error.text);
     else if (fault == WM_EAGAIN) {
         if (!self->full_said)
-            warn (self, "%s", self->error.text);
+            produce_warn (self, "%s", self->error.text);
         self->full_said = true;
         self->full_ms = wm_now_ms () + wm_times ()->disk_full_ms;
     } else
-        fatal (self, WM_EXIT_FAILURE, self->error.text);
+        produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
 }
 
 /* ---- INPUT ------------------------------------------------------------------------------------*/
@@ -165,7 +122,7 @@ static void input_ask (produce_t *self, wm_input_t *input, uint32_t code)
     wm_input_propose (input, msg.name);
     snprintf (msg.path, sizeof msg.path, "%s", input->path);
     self->asked = input;
-    send_msg (self, &msg, NULL, 0);
+    produce_send (self, &msg, NULL, 0);
 }
 
 static void output_path (const produce_t *self, const wm_input_t *input, char path[1400])
@@ -185,7 +142,7 @@ static bool in_the_way (produce_t *self, const wm_input_t *input)
               "%.300s is in the way: it was not written by this campaign; move it, or choose "
               "another output folder",
               path);
-    fatal (self, WM_EXIT_INPUT, text);
+    produce_fatal (self, WM_EXIT_INPUT, text);
     return true;
 }
 
@@ -204,13 +161,14 @@ static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *m
     }
     if (there && in_the_way (self, input))
         return;
-    warn (self, "output %s is %s: made again", path, there ? "not as it was written" : "gone");
+    produce_warn (self, "output %s is %s: made again", path,
+                  there ? "not as it was written" : "gone");
     wm_msg_t lost;
     wm_msg_init (&lost, WM_MSG_FILE_LOST);
-    lost.key = key_of (input, 0, 0);
+    lost.key = produce_key (input, 0, 0);
     snprintf (lost.text, sizeof lost.text, "%s", there ? "changed" : "missing");
     input_end (self, input, WM_INPUT_IS_LOST);
-    send_msg (self, &lost, NULL, 0);
+    produce_send (self, &lost, NULL, 0);
 }
 
 static void on_input_ack (produce_t *self, const wm_msg_t *msg)
@@ -248,7 +206,7 @@ static void on_input_ack (produce_t *self, const wm_msg_t *msg)
         return;
     default:
         if (input->is != WM_INPUT_IS_ENDING) /* else it was said, and is what we asked for */
-            warn (self, "input held: %s: %s", input->path, msg->text);
+            produce_warn (self, "input held: %s: %s", input->path, msg->text);
         input_end (self, input, WM_INPUT_IS_HELD);
     }
 }
@@ -282,185 +240,6 @@ static void on_ack (produce_t *self, const wm_msg_t *msg)
     }
 }
 
-/* ---- events -----------------------------------------------------------------------------------*/
-
-/* The input of ours that a message speaks of; NULL: of a claim that is over.  */
-static wm_input_t *input_of (produce_t *self, const wm_msg_t *msg)
-{
-    for (uint32_t i = 0; i < self->n_input; i++) {
-        wm_input_t *input = &self->input[i];
-        if (input->id == msg->key.input && input->is == WM_INPUT_IS_OURS && input->event &&
-            input->generation == msg->key.generation && msg->key.ordinal < input->n_event)
-            return input;
-    }
-    return NULL;
-}
-
-/* Announces the next event of an input, making it if needed.  */
-static void announce (produce_t *self, wm_input_t *input)
-{
-    uint32_t ordinal = input->next;
-    wm_input_event_t *event = &input->event[ordinal];
-    if (!event->pack) {
-        reading = input->path;
-        wm_fault_t fault =
-            wm_input_pack (input, ordinal, self->packer, &self->content, &self->error);
-        reading = "";
-        if (fault) {
-            blame (self, input, fault);
-            return;
-        }
-        self->n_kept++;
-        self->frame_bytes += wm_input_event_bytes (input, ordinal);
-    }
-    const wm_pack_t *pack = event->pack;
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_SUBMIT);
-    msg.key = key_of (input, ordinal, 0);
-    msg.run = pack->run;
-    msg.subrun = pack->subrun;
-    msg.event = pack->event;
-    msg.n_batch = pack->n_batch;
-    msg.n_hit = pack->n_hit;
-    msg.n_held = pack->n_held;
-    event->announced = 1;
-    self->n_open++;
-    input->next++;
-    send_msg (self, &msg, pack->batch, pack->manifest_bytes);
-}
-
-static void event_complete (produce_t *self, wm_input_t *input, uint32_t ordinal)
-{
-    self->n_kept--;
-    self->frame_bytes -= wm_input_event_bytes (input, ordinal);
-    wm_input_complete (input, ordinal);
-}
-
-static void on_event_done (produce_t *self, const wm_msg_t *msg)
-{
-    wm_input_t *input = input_of (self, msg);
-    wm_input_event_t *event = input ? &input->event[msg->key.ordinal] : NULL;
-    if (!event || !event->announced || event->done)
-        return;
-    event->done = 1;
-    input->n_done++;
-    self->n_open--;
-    if (event->complete)
-        return;
-    if (!event->pack->n_batch)
-        event_complete (self, input, msg->key.ordinal);
-    else /* kept events are at most as many as the ring takes, and each is in it once */
-        self->fetch[(self->fetch_first + self->n_fetch++) % WM_OPEN_EVENTS_MAX] =
-            (place_t){ input, msg->key.ordinal };
-}
-
-/* The frames of an event: those kept, or made again.  */
-static const wm_pack_t *frames_of (produce_t *self, wm_input_t *input, uint32_t ordinal)
-{
-    const wm_pack_t *pack = input->event[ordinal].pack;
-    if (pack && pack->frames)
-        return pack;
-    if (self->rebuilt && self->rebuilt_for.input == input && self->rebuilt_for.ordinal == ordinal)
-        return self->rebuilt;
-    wm_pack_destroy (&self->rebuilt);
-    reading = input->path;
-    wm_fault_t fault = wm_input_repack (input, ordinal, self->packer, &self->content,
-                                        &self->rebuilt, &self->error);
-    reading = "";
-    if (fault)
-        blame (self, input, fault);
-    self->rebuilt_for = (place_t){ input, ordinal };
-    return self->rebuilt;
-}
-
-static void on_need (produce_t *self, const wm_msg_t *need)
-{
-    wm_msg_t msg;
-    wm_input_t *input = input_of (self, need);
-    const wm_pack_t *pack = input ? frames_of (self, input, need->key.ordinal) : NULL;
-    if (!pack)
-        return;
-    uint32_t b = need->key.batch;
-    if (b >= pack->n_batch || memcmp (pack->batch[b].digest, need->digest, 16)) {
-        char text[480];
-        snprintf (text, sizeof text, "%.400s changed while it was read", input->path);
-        hold (self, input, text);
-        return;
-    }
-    wm_msg_init (&msg, WM_MSG_BATCH);
-    msg.key = need->key;
-    memcpy (msg.digest, need->digest, 16);
-    send_msg (self, &msg, pack->frames + pack->frame_start[b],
-              pack->frame_start[b + 1] - pack->frame_start[b]);
-}
-
-/* ---- results ----------------------------------------------------------------------------------*/
-
-static void fetch_next (produce_t *self)
-{
-    const place_t *place = &self->fetch[self->fetch_first];
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_FETCH);
-    msg.key = key_of (place->input, place->ordinal, place->input->event[place->ordinal].n_fetched);
-    self->fetching = true;
-    send_msg (self, &msg, NULL, 0);
-}
-
-/* Number of a signature, from 1; 0: too many, or no memory.  */
-static uint16_t engine_number (produce_t *self, const char *signature)
-{
-    for (uint32_t i = 0; i < self->n_engine; i++)
-        if (!strcmp (self->engine[i], signature))
-            return (uint16_t) (i + 1);
-    if (self->n_engine == ENGINES_MAX ||
-        wm_event_reserve (&self->engine, &self->engine_max, self->n_engine + 1ull,
-                          sizeof *self->engine, &self->error))
-        return 0;
-    char *copy = strdup (signature);
-    if (copy)
-        self->engine[self->n_engine++] = copy;
-    return copy ? (uint16_t) self->n_engine : 0;
-}
-
-static void on_results (produce_t *self, const wm_msg_t *msg)
-{
-    size_t bytes;
-    const uint8_t *payload = wm_client_payload (self->client, &bytes);
-    self->fetching = false;
-    wm_input_t *input = input_of (self, msg);
-    const place_t *place = self->n_fetch ? &self->fetch[self->fetch_first] : NULL;
-    if (!input || !place || place->input != input || place->ordinal != msg->key.ordinal)
-        return; /* of an input that was held meanwhile */
-    wm_input_event_t *event = &input->event[place->ordinal];
-    const wm_pack_t *pack = event->pack;
-    uint32_t b = event->n_fetched;
-    if (msg->key.batch != b || memcmp (msg->digest, pack->batch[b].digest, 16) ||
-        msg->n_hit != pack->batch[b].n_hit ||
-        (!msg->code && bytes != wm_result_bytes (msg->n_hit, self->pins.n_output))) {
-        fatal (self, WM_EXIT_FAILURE, "the broker sent results that were not asked for");
-        return;
-    }
-    if (msg->code) {
-        wm_input_hold_batch (input, place->ordinal, b,
-                             (uint8_t) (msg->code < UINT8_MAX ? msg->code : WM_HIT_HELD));
-        warn (self, "%u hits held: %s: event %lld:%lld:%lld batch %u: %s", msg->n_hit, input->path,
-              (long long) pack->run, (long long) pack->subrun, (long long) pack->event, b,
-              msg->text);
-    } else {
-        uint16_t engine = engine_number (self, msg->text);
-        if (!engine) {
-            fatal (self, WM_EXIT_FAILURE, "too many engine signatures, or out of memory");
-            return;
-        }
-        wm_input_place (input, place->ordinal, b, payload, engine);
-    }
-    if (++event->n_fetched < pack->n_batch)
-        return;
-    event_complete (self, input, place->ordinal);
-    self->fetch_first = (self->fetch_first + 1) % WM_OPEN_EVENTS_MAX;
-    self->n_fetch--;
-}
-
 /* ---- the output -------------------------------------------------------------------------------*/
 
 static void file_written_send (produce_t *self, wm_input_t *input)
@@ -468,17 +247,17 @@ static void file_written_send (produce_t *self, wm_input_t *input)
     char text[480];
     if (wm_input_changed (input)) {
         snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
-        hold (self, input, text);
+        produce_hold (self, input, text);
         return;
     }
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
-    msg.key = key_of (input, 0, 0);
+    msg.key = produce_key (input, 0, 0);
     msg.size = input->result.size;
     msg.mtime_ns = input->result.mtime_ns;
     memcpy (msg.digest, input->result.digest, 16);
     input->written_sent = true;
-    send_msg (self, &msg, NULL, 0);
+    produce_send (self, &msg, NULL, 0);
 }
 
 static void write_step (produce_t *self, wm_input_t *input)
@@ -503,11 +282,11 @@ static void write_step (produce_t *self, wm_input_t *input)
         input->writer = wm_writer_new (&job);
     }
     bool done;
-    reading = input->path;
+    produce_reading (input->path);
     wm_fault_t fault = wm_writer_step (input->writer, &done, &input->result, &self->error);
-    reading = "";
+    produce_reading ("");
     if (fault)
-        blame (self, input, fault);
+        produce_blame (self, input, fault);
     else if (done) {
         wm_writer_destroy (&input->writer);
         input->placed = true;
@@ -524,11 +303,11 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
     if (!input->event) {
         if (full)
             return false;
-        reading = input->path;
+        produce_reading (input->path);
         wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins, &self->error);
-        reading = "";
+        produce_reading ("");
         if (fault)
-            blame (self, input, fault);
+            produce_blame (self, input, fault);
         else
             self->full_said = false;
         return true;
@@ -542,16 +321,16 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
             (!known &&
              (self->n_kept >= WM_OPEN_EVENTS_MAX || self->frame_bytes >= FRAMES_BYTES_MAX)))
             return false;
-        announce (self, input);
+        produce_announce (self, input);
         return true;
     }
     if (!input->end_sent) {
         wm_msg_t msg;
         wm_msg_init (&msg, WM_MSG_INPUT_END);
-        msg.key = key_of (input, 0, 0);
+        msg.key = produce_key (input, 0, 0);
         msg.count = input->n_event;
         input->end_sent = true;
-        send_msg (self, &msg, NULL, 0);
+        produce_send (self, &msg, NULL, 0);
         return true;
     }
     if (!input->end_acked || input->n_complete < input->n_event || input->n_done < input->n_event ||
@@ -592,7 +371,7 @@ static bool work (produce_t *self)
     bool unannounced = false, done = false;
     uint32_t n_ours = 0, n_ended = 0;
     if (!self->fetching && self->n_fetch) {
-        fetch_next (self);
+        produce_fetch (self);
         done = true;
     }
     for (uint32_t i = 0; i < self->n_input && !done; i++) {
@@ -623,13 +402,13 @@ static void message (produce_t *self)
         on_ack (self, msg);
         return;
     case WM_MSG_NEED:
-        on_need (self, msg);
+        produce_on_need (self, msg);
         return;
     case WM_MSG_EVENT_DONE:
-        on_event_done (self, msg);
+        produce_on_event_done (self, msg);
         return;
     case WM_MSG_RESULTS:
-        on_results (self, msg);
+        produce_on_results (self, msg);
         return;
     case WM_MSG_DRAIN:
         self->exit_code = WM_EXIT_AGAIN;
@@ -671,15 +450,16 @@ static void session_open (produce_t *self)
         return;
     }
     if (fault) {
-        fatal (self, fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE, self->error.text);
+        produce_fatal (self, fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE,
+                       self->error.text);
         return;
     }
     if (!self->packer) {
         if (pins_take (self))
-            fatal (self, WM_EXIT_INPUT, self->error.text);
+            produce_fatal (self, WM_EXIT_INPUT, self->error.text);
     } else if (memcmp (self->campaign, wm_client_campaign (self->client), 16) ||
                memcmp (self->pins_digest, wm_client_pins_digest (self->client), 16))
-        fatal (self, WM_EXIT_FAILURE, "another campaign is now at this broker's address");
+        produce_fatal (self, WM_EXIT_FAILURE, "another campaign is now at this broker's address");
     bool new_epoch = self->epoch != wm_client_epoch (self->client);
     self->epoch = wm_client_epoch (self->client);
     for (uint32_t i = 0; i < self->n_input; i++)
@@ -781,7 +561,7 @@ int wm_produce (const wm_produce_options_t *options)
     gethostname (host, sizeof host - 1);
     snprintf (label, sizeof label, "%s:%d", host, (int) getpid ());
     if (inputs_make (self))
-        fatal (self, WM_EXIT_INPUT, self->error.text);
+        produce_fatal (self, WM_EXIT_INPUT, self->error.text);
     else {
         self->client = wm_client_new (options->broker, WM_ROLE_PRODUCER, label, NULL, NULL);
         run (self);

@@ -1,0 +1,183 @@
+/* wm_produce_event.c - events on their way: manifests, payloads on NEED, results.  */
+#include "producer/wm_produce_inside.h"
+
+#define ENGINES_MAX 60000u /* signatures; 16-bit in scratch and output */
+
+/* ---- events -----------------------------------------------------------------------------------*/
+
+/* The input of ours that a message speaks of; NULL: of a claim that is over.  */
+static wm_input_t *input_of (produce_t *self, const wm_msg_t *msg)
+{
+    for (uint32_t i = 0; i < self->n_input; i++) {
+        wm_input_t *input = &self->input[i];
+        if (input->id == msg->key.input && input->is == WM_INPUT_IS_OURS && input->event &&
+            input->generation == msg->key.generation && msg->key.ordinal < input->n_event)
+            return input;
+    }
+    return NULL;
+}
+
+void produce_announce (produce_t *self, wm_input_t *input)
+{
+    uint32_t ordinal = input->next;
+    wm_input_event_t *event = &input->event[ordinal];
+    if (!event->pack) {
+        produce_reading (input->path);
+        wm_fault_t fault =
+            wm_input_pack (input, ordinal, self->packer, &self->content, &self->error);
+        produce_reading ("");
+        if (fault) {
+            produce_blame (self, input, fault);
+            return;
+        }
+        self->n_kept++;
+        self->frame_bytes += wm_input_event_bytes (input, ordinal);
+    }
+    const wm_pack_t *pack = event->pack;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SUBMIT);
+    msg.key = produce_key (input, ordinal, 0);
+    msg.run = pack->run;
+    msg.subrun = pack->subrun;
+    msg.event = pack->event;
+    msg.n_batch = pack->n_batch;
+    msg.n_hit = pack->n_hit;
+    msg.n_held = pack->n_held;
+    event->announced = 1;
+    self->n_open++;
+    input->next++;
+    produce_send (self, &msg, pack->batch, pack->manifest_bytes);
+}
+
+static void event_complete (produce_t *self, wm_input_t *input, uint32_t ordinal)
+{
+    self->n_kept--;
+    self->frame_bytes -= wm_input_event_bytes (input, ordinal);
+    wm_input_complete (input, ordinal);
+}
+
+void produce_on_event_done (produce_t *self, const wm_msg_t *msg)
+{
+    wm_input_t *input = input_of (self, msg);
+    wm_input_event_t *event = input ? &input->event[msg->key.ordinal] : NULL;
+    if (!event || !event->announced || event->done)
+        return;
+    event->done = 1;
+    input->n_done++;
+    self->n_open--;
+    if (event->complete)
+        return;
+    if (!event->pack->n_batch)
+        event_complete (self, input, msg->key.ordinal);
+    else /* kept events are at most as many as the ring takes, and each is in it once */
+        self->fetch[(self->fetch_first + self->n_fetch++) % WM_OPEN_EVENTS_MAX] =
+            (place_t){ input, msg->key.ordinal };
+}
+
+/* The frames of an event: those kept, or made again.  */
+static const wm_pack_t *frames_of (produce_t *self, wm_input_t *input, uint32_t ordinal)
+{
+    const wm_pack_t *pack = input->event[ordinal].pack;
+    if (pack && pack->frames)
+        return pack;
+    if (self->rebuilt && self->rebuilt_for.input == input && self->rebuilt_for.ordinal == ordinal)
+        return self->rebuilt;
+    wm_pack_destroy (&self->rebuilt);
+    produce_reading (input->path);
+    wm_fault_t fault = wm_input_repack (input, ordinal, self->packer, &self->content,
+                                        &self->rebuilt, &self->error);
+    produce_reading ("");
+    if (fault)
+        produce_blame (self, input, fault);
+    self->rebuilt_for = (place_t){ input, ordinal };
+    return self->rebuilt;
+}
+
+void produce_on_need (produce_t *self, const wm_msg_t *need)
+{
+    wm_msg_t msg;
+    wm_input_t *input = input_of (self, need);
+    const wm_pack_t *pack = input ? frames_of (self, input, need->key.ordinal) : NULL;
+    if (!pack)
+        return;
+    uint32_t b = need->key.batch;
+    if (b >= pack->n_batch || memcmp (pack->batch[b].digest, need->digest, 16)) {
+        char text[480];
+        snprintf (text, sizeof text, "%.400s changed while it was read", input->path);
+        produce_hold (self, input, text);
+        return;
+    }
+    wm_msg_init (&msg, WM_MSG_BATCH);
+    msg.key = need->key;
+    memcpy (msg.digest, need->digest, 16);
+    produce_send (self, &msg, pack->frames + pack->frame_start[b],
+                  pack->frame_start[b + 1] - pack->frame_start[b]);
+}
+
+/* ---- results ----------------------------------------------------------------------------------*/
+
+void produce_fetch (produce_t *self)
+{
+    const place_t *place = &self->fetch[self->fetch_first];
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_FETCH);
+    msg.key =
+        produce_key (place->input, place->ordinal, place->input->event[place->ordinal].n_fetched);
+    self->fetching = true;
+    produce_send (self, &msg, NULL, 0);
+}
+
+/* Number of a signature, from 1; 0: too many, or no memory.  */
+static uint16_t engine_number (produce_t *self, const char *signature)
+{
+    for (uint32_t i = 0; i < self->n_engine; i++)
+        if (!strcmp (self->engine[i], signature))
+            return (uint16_t) (i + 1);
+    if (self->n_engine == ENGINES_MAX ||
+        wm_event_reserve (&self->engine, &self->engine_max, self->n_engine + 1ull,
+                          sizeof *self->engine, &self->error))
+        return 0;
+    char *copy = strdup (signature);
+    if (copy)
+        self->engine[self->n_engine++] = copy;
+    return copy ? (uint16_t) self->n_engine : 0;
+}
+
+void produce_on_results (produce_t *self, const wm_msg_t *msg)
+{
+    size_t bytes;
+    const uint8_t *payload = wm_client_payload (self->client, &bytes);
+    self->fetching = false;
+    wm_input_t *input = input_of (self, msg);
+    const place_t *place = self->n_fetch ? &self->fetch[self->fetch_first] : NULL;
+    if (!input || !place || place->input != input || place->ordinal != msg->key.ordinal)
+        return; /* of an input that was held meanwhile */
+    wm_input_event_t *event = &input->event[place->ordinal];
+    const wm_pack_t *pack = event->pack;
+    uint32_t b = event->n_fetched;
+    if (msg->key.batch != b || memcmp (msg->digest, pack->batch[b].digest, 16) ||
+        msg->n_hit != pack->batch[b].n_hit ||
+        (!msg->code && bytes != wm_result_bytes (msg->n_hit, self->pins.n_output))) {
+        produce_fatal (self, WM_EXIT_FAILURE, "the broker sent results that were not asked for");
+        return;
+    }
+    if (msg->code) {
+        wm_input_hold_batch (input, place->ordinal, b,
+                             (uint8_t) (msg->code < UINT8_MAX ? msg->code : WM_HIT_HELD));
+        produce_warn (self, "%u hits held: %s: event %lld:%lld:%lld batch %u: %s", msg->n_hit,
+                      input->path, (long long) pack->run, (long long) pack->subrun,
+                      (long long) pack->event, b, msg->text);
+    } else {
+        uint16_t engine = engine_number (self, msg->text);
+        if (!engine) {
+            produce_fatal (self, WM_EXIT_FAILURE, "too many engine signatures, or out of memory");
+            return;
+        }
+        wm_input_place (input, place->ordinal, b, payload, engine);
+    }
+    if (++event->n_fetched < pack->n_batch)
+        return;
+    event_complete (self, input, place->ordinal);
+    self->fetch_first = (self->fetch_first + 1) % WM_OPEN_EVENTS_MAX;
+    self->n_fetch--;
+}

@@ -1,0 +1,82 @@
+/* wm_produce_inside.h - what the files of wm_produce share: its state, and how it ends things.
+
+   wm_produce.c        sessions, inputs, outputs, the loop
+   wm_produce_event.c  events: manifests, payloads on NEED, results  */
+#ifndef WM_PRODUCE_INSIDE_H
+#define WM_PRODUCE_INSIDE_H
+
+#include "producer/wm_input.h"
+#include "producer/wm_produce.h"
+
+/* An event whose results can be fetched.  */
+typedef struct {
+    wm_input_t *input;
+    uint32_t ordinal;
+} place_t;
+
+typedef struct {
+    const wm_produce_options_t *options;
+    wm_client_t *client;
+    uint64_t epoch;
+    uint8_t campaign[16], pins_digest[16];
+    wm_pins_t pins;
+    wm_spec_t spec;
+    wm_packer_t *packer;
+    wm_event_t content; /* work space */
+
+    wm_input_t *input;
+    uint32_t n_input;
+    wm_input_t *asked;                 /* INPUT is on its way */
+    uint32_t n_open;                   /* events announced and not done */
+    uint32_t n_kept;                   /* events with frames or results to fetch */
+    uint64_t frame_bytes;              /* of those */
+    place_t fetch[WM_OPEN_EVENTS_MAX]; /* ring */
+    uint32_t fetch_first, n_fetch;
+    bool fetching;
+
+    place_t rebuilt_for; /* the last event whose frames had to be made again */
+    wm_pack_t *rebuilt;
+
+    char **engine; /* signatures, numbered from 1 */
+    uint32_t n_engine;
+    size_t engine_max;
+
+    int64_t full_ms; /* disk full: no try before */
+    bool full_said;
+    int exit_code; /* -1: go on */
+    wm_error_t error;
+} produce_t;
+
+/* The input being read, named by wm_produce_reading; "" between.  */
+void produce_reading (const char *path);
+
+/* One line for people, unless --quiet.  */
+void produce_warn (const produce_t *self, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
+
+/* Ends the process with this code; says why.  */
+void produce_fatal (produce_t *self, int code, const char *text);
+
+/* Sends; a failure shows as CLOSED at the next wait.  */
+void produce_send (produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes);
+wm_key_t produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch);
+
+/* The input is bad as a whole: tells the broker, goes on with the others.  */
+void produce_hold (produce_t *self, wm_input_t *input, const char *text);
+
+/* What a fault (self->error) while working on an input means.  */
+void produce_blame (produce_t *self, wm_input_t *input, wm_fault_t fault);
+
+/* ---- wm_produce_event.c -----------------------------------------------------------------------*/
+
+/* Announces the next event of an input, making it if needed.  */
+void produce_announce (produce_t *self, wm_input_t *input);
+
+/* FETCHes the next batch; there must be one, and none on its way.  */
+void produce_fetch (produce_t *self);
+
+void produce_on_event_done (produce_t *self, const wm_msg_t *msg);
+void produce_on_need (produce_t *self, const wm_msg_t *msg);
+void produce_on_results (produce_t *self, const wm_msg_t *msg);
+
+#endif
