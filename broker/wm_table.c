@@ -1,6 +1,7 @@
-/* wm_core_table.c - a table from 64-bit hash to pointer: linear probing, half full at most.  */
-#include "broker/wm_core_private.h"
+/* wm_table.c - a table from 64-bit hash to pointer: linear probing, half full at most.  */
+#include "broker/wm_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void put (wm_slot_t *slots, size_t mask, uint64_t hash, void *item)
