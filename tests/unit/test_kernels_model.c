@@ -178,7 +178,7 @@ static void a_network_unlike_the_field_s (void **state)
     net.dense[0] = (wm_dense_t){ -1, flat, 6, WM_ACT_NONE, 3, numbers + 400, numbers + 900 };
     net.dense[1] = (wm_dense_t){ -1, flat, 5, WM_ACT_RELU, -1, numbers + 1200, numbers + 1500 };
     net.dense[2] = (wm_dense_t){ 0, 6, 2, WM_ACT_SOFTMAX, 1, numbers + 1000, numbers + 1100 };
-    net.dense[3] = (wm_dense_t){ 2, 5, 1, WM_ACT_NONE, 0, numbers + 1600, numbers + 1700 };
+    net.dense[3] = (wm_dense_t){ 1, 5, 1, WM_ACT_NONE, 0, numbers + 1600, numbers + 1700 };
     const wm_port_t in = { .name = "x", .n_dim = 1, .dim = { 84 }, .n_value = 84 };
     wm_port_t out[2] = { { .name = "both", .n_dim = 1, .dim = { 3 }, .n_value = 3 },
                          { .name = "raw", .n_dim = 1, .dim = { 6 }, .n_value = 6 } };
