@@ -200,21 +200,14 @@ static wm_fault_t run_cells (wm_sparse_t *self, wm_error_t *error)
     return fault;
 }
 
-/* Copies the scores of the job's cells to its hits.  */
-static void deliver (const wm_sparse_t *self, uint32_t n_hit, uint8_t *status, float *scores)
+/* Copies the scores of the job's cells to its hits. (What is not finite the door holds.)  */
+static void deliver (const wm_sparse_t *self, uint32_t n_hit, float *scores)
 {
-    for (uint32_t i = 0; i < n_hit; i++) {
-        if (self->hit_cell[i] == UINT32_MAX)
-            continue;
-        const float *from = self->cell_score + (size_t) self->hit_cell[i] * self->n_output;
-        float *to = scores + (size_t) i * self->n_output;
-        bool finite = true;
-        for (uint32_t k = 0; k < self->n_output; k++)
-            finite &= isfinite (from[k]) != 0;
-        for (uint32_t k = 0; k < self->n_output; k++)
-            to[k] = finite ? from[k] : NAN;
-        status[i] = finite ? WM_HIT_SCORED : WM_HIT_NONFINITE;
-    }
+    for (uint32_t i = 0; i < n_hit; i++)
+        if (self->hit_cell[i] != UINT32_MAX)
+            memcpy (scores + (size_t) i * self->n_output,
+                    self->cell_score + (size_t) self->hit_cell[i] * self->n_output,
+                    self->n_output * sizeof *scores);
 }
 
 static wm_fault_t begin (wm_sparse_t *self, uint32_t n_hit, wm_error_t *error)
@@ -244,8 +237,8 @@ static wm_fault_t run_stack (wm_sparse_t *self, const float *patches, uint32_t c
     return run_cells (self, error);
 }
 
-static wm_fault_t score_patches (wm_sparse_t *self, const wm_batch_t *batch, uint8_t *status,
-                                 float *scores, wm_error_t *error)
+static wm_fault_t score_patches (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                                 wm_error_t *error)
 {
     const uint32_t want = self->net.height * self->net.width * self->net.channel;
     if (batch->patch_values != want)
@@ -258,13 +251,13 @@ static wm_fault_t score_patches (wm_sparse_t *self, const wm_batch_t *batch, uin
         add_cell (self, i, i * self->net.height, 0);
     wm_fault_t fault = run_stack (self, batch->patch, batch->n_hit, error);
     if (!fault)
-        deliver (self, batch->n_hit, status, scores);
+        deliver (self, batch->n_hit, scores);
     return fault;
 }
 
 /* Hits whose patch is a window of image m of the loaded plane.  */
 static wm_fault_t score_image (wm_sparse_t *self, const wm_batch_t *batch, uint32_t m,
-                               uint8_t *status, float *scores, wm_error_t *error)
+                               float *scores, wm_error_t *error)
 {
     self->image = wm_plane_image (self->plane, m, &self->n_row, &self->n_col);
     clear_job (self, batch->n_hit);
@@ -277,13 +270,13 @@ static wm_fault_t score_image (wm_sparse_t *self, const wm_batch_t *batch, uint3
         return WM_OK;
     wm_fault_t fault = run_cells (self, error);
     if (!fault)
-        deliver (self, batch->n_hit, status, scores);
+        deliver (self, batch->n_hit, scores);
     return fault;
 }
 
 /* Hits whose patch is no window: cut and stacked, some at a time.  */
-static wm_fault_t score_rest (wm_sparse_t *self, const wm_batch_t *batch, uint8_t *status,
-                              float *scores, wm_error_t *error)
+static wm_fault_t score_rest (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                              wm_error_t *error)
 {
     const size_t each = (size_t) self->net.height * self->net.width;
     wm_fault_t fault = WM_OK;
@@ -300,13 +293,13 @@ static wm_fault_t score_rest (wm_sparse_t *self, const wm_batch_t *batch, uint8_
             add_cell (self, i, count++ * self->net.height, 0);
         }
         if (count > 0 && !(fault = run_stack (self, self->patches.data, count, error)))
-            deliver (self, batch->n_hit, status, scores);
+            deliver (self, batch->n_hit, scores);
     }
     return fault;
 }
 
-wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, uint8_t *status,
-                            float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                            _Atomic uint64_t *progress, wm_error_t *error)
 {
     if (batch->n_hit == 0)
         return WM_OK;
@@ -315,15 +308,15 @@ wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, uint8_t 
     if (fault)
         return fault;
     if (batch->kind == WM_BATCH_PATCHES)
-        return score_patches (self, batch, status, scores, error);
+        return score_patches (self, batch, scores, error);
     if (!self->has_spec)
         return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
     if (!self->plane)
         return wm_fault (error, WM_EHOST, "no memory for a plane");
     fault = wm_plane_load (self->plane, batch, error);
     for (uint32_t m = 0; m < wm_plane_n_image (self->plane) && !fault; m++)
-        fault = score_image (self, batch, m, status, scores, error);
-    return fault ? fault : score_rest (self, batch, status, scores, error);
+        fault = score_image (self, batch, m, scores, error);
+    return fault ? fault : score_rest (self, batch, scores, error);
 }
 
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self)
@@ -361,7 +354,8 @@ static void engine_close (void *engine)
 static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
-    return wm_sparse_score (engine, batch, status, scores, progress, error);
+    (void) status; /* the door's */
+    return wm_sparse_score (engine, batch, scores, progress, error);
 }
 
 const wm_engine_t wm_engine_sparse = {

@@ -253,8 +253,8 @@ typedef struct {
 wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
                             const wm_sparse_kernel_t *kernel, wm_error_t *error);
 void wm_sparse_destroy (wm_sparse_t **self_p);
-wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, uint8_t *status,
-                            float *scores, _Atomic uint64_t *progress, wm_error_t *error);
+wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                            _Atomic uint64_t *progress, wm_error_t *error);
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self);
 
 /* Multiply-adds that the roots executed for the last group of cells, zeros skipped; walks them all,
