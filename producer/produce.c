@@ -35,7 +35,10 @@ static void crashed (int signal_number)
         n = write (STDERR_FILENO, "\n", 1);
         (void) n;
     }
-    raise (signal_number); /* the handler is gone by SA_RESETHAND */
+    /* the handler is gone by SA_RESETHAND; an endless loop counts as a crash */
+    if (signal_number == SIGVTALRM)
+        signal (signal_number = SIGABRT, SIG_DFL);
+    raise (signal_number);
 }
 
 static void crash_watch (void)
@@ -45,7 +48,7 @@ static void crash_watch (void)
     sigaltstack (&other, NULL);
     struct sigaction action = { .sa_handler = crashed,
                                 .sa_flags = (int) (SA_RESETHAND | SA_ONSTACK | SA_NODEFER) };
-    static const int list[] = { SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS };
+    static const int list[] = { SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGVTALRM };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         sigaction (list[i], &action, NULL);
 }

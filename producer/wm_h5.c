@@ -119,6 +119,9 @@ bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes
             found = H5Aread (attribute, type, text) >= 0;
         }
     }
+    for (char *c = text; found && *c; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
     H5Sclose (space);
     H5Tclose (type);
     H5Aclose (attribute);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define FRAMES_BYTES_MAX (256ull << 20) /* encoded and kept; one event may pass it */
@@ -18,9 +19,12 @@
 
 static const char *reading = "";
 
+/* The timer counts computing, not waiting: a slow disk is no endless loop.  */
 void produce_reading (const char *path)
 {
+    const struct itimerval limit = { .it_value.tv_sec = path[0] ? WM_PRODUCE_READ_S : 0 };
     reading = path;
+    setitimer (ITIMER_VIRTUAL, &limit, NULL);
 }
 
 const char *wm_produce_reading (void)

@@ -29,6 +29,10 @@ typedef struct {
    anything else. Writes to stderr only.  */
 int wm_produce (const wm_produce_options_t *options);
 
+/* Computing a single read of an input may take, in seconds; SIGVTALRM comes then, because a damaged
+   file may send the library that reads it into an endless loop.  */
+#define WM_PRODUCE_READ_S 120
+
 /* The input being read, for whoever must name it in a crash; "" between.  */
 const char *wm_produce_reading (void);
 
