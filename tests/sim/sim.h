@@ -1,0 +1,317 @@
+/* sim.h - one campaign in virtual time: the real core, journal and ledger among modelled peers.
+
+   Everything random is thrown by one die, so a seed replays exactly. The rooms of the simulator:
+     sim_disk.c      the disk that loses its power, for the journal and for SQLite
+     sim_bus.c       the die, the story, links between peers and broker
+     sim_broker.c    drives wm_core as broker/wm_reactor.c does; planted bugs live here
+     sim_producer.c  announces, answers NEED, fetches, writes outputs
+     sim_worker.c    executes, answers; hangs, errs and lies as it is told
+     sim_check.c     what must hold after every step; what the world promised
+     sim.c           faults, the loop, the command line
+   One world at a time: `sim`. Thread: one.  */
+#ifndef SIM_H
+#define SIM_H
+
+#include "broker/wm_core_private.h"
+
+#include <stdbool.h>
+
+#define N_OUTPUT 1u
+#define INPUTS 4u
+#define EVENTS 6u
+#define BATCHES 4u
+#define WORKERS 5u
+#define PRODUCERS 2u
+#define PEERS (WORKERS + PRODUCERS + 1)
+#define LINKS 128u
+#define TASKS 16u
+#define BUDGET_BYTES (16ull << 20)
+
+#define NEVER INT64_MAX
+
+/* ---- bugs that can be planted ------------------------------------------------------------------
+ */
+typedef enum {
+    BUG_NONE,
+    BUG_ACK_BEFORE_SYNC,
+    BUG_RECORD_FORGOTTEN,
+    BUG_FULL_DISK_DROPS,
+    BUG_FSYNC_IGNORED,
+    BUG_LEDGER_AHEAD,
+    BUG_TAIL_TRUNCATED,
+    BUG_DUPLICATE_JOURNALLED,
+    BUG_EFFECTS_OUT_OF_ORDER,
+    BUG_SWEEP_EARLY,
+    BUG_NEED_FORGOTTEN,
+    BUG_REQUEUE_DROPPED,
+    BUG_LATE_RESULT_IGNORED,
+    BUG_CREDIT_ACROSS_SESSIONS,
+    BUG_BLAME_THE_WAITING,
+    BUG_WALL_CLOCK,
+    BUG_TIMERS_BEFORE_INPUT,
+    BUG_DONE_ONE_EARLY,
+    BUG_DONE_FORGOTTEN,
+    BUG_BUDGET_IGNORED,
+    BUG_CLAIM_OUTLIVES,
+    BUG_DISK_STAYS_FULL,
+    BUG_WRONG_PAYLOAD,
+    BUG_TASK_TO_NOBODY,
+    BUG_RESULT_OF_A_NEIGHBOUR,
+    BUG_ACK_TWICE_FORGOTTEN,
+    BUG_END,
+} bug_t;
+
+typedef struct {
+    const char *name, *what;
+} bug_text_t;
+extern const bug_text_t bug_text[BUG_END];
+
+/* ---- the truth ---------------------------------------------------------------------------------
+ */
+/* A batch: what it is, and what was ever said of it.  */
+typedef struct {
+    uint8_t digest[16];
+    uint32_t n_hit, raw_bytes, payload_bytes;
+    uint32_t promised; /* 1 + its input's files lost when its result was acknowledged; 0: never */
+    uint32_t n_record; /* RESULT records of it in the journal now */
+    uint64_t hash;     /* of the one */
+    bool held;         /* there is a HELD record */
+    bool alarm;        /* two answers with other bytes exist */
+    uint32_t failures; /* times that something happened which may be blamed on it */
+} unit_t;
+
+typedef struct {
+    uint32_t n_batch, n_bad, n_hit;
+    unit_t unit[BATCHES];
+} truth_event_t;
+
+typedef struct {
+    uint32_t n_event;
+    truth_event_t event[EVENTS];
+    uint32_t id;     /* as the journal gives it; 0: not yet */
+    uint32_t n_lost; /* FILE_LOST records in the journal */
+    wm_record_type_t state; /* last of INPUT, FILE_WRITTEN, FILE_LOST, HELD (whole) */
+    uint32_t promised_id;   /* an INPUT_ACK named it so */
+    uint32_t promised_written, promised_end; /* as unit_t.promised */
+    bool ended;
+    /* the output file */
+    bool there;
+    uint64_t out_size;
+    int64_t out_mtime_ns;
+    uint64_t out_hash[EVENTS][BATCHES]; /* 0: held */
+} truth_input_t;
+
+/* ---- links -------------------------------------------------------------------------------------
+ */
+typedef struct packet_t {
+    struct packet_t *next;
+    int64_t at_ms;
+    size_t header_bytes, bytes, data_bytes; /* bytes: as the payload pretends */
+    bool has_payload;
+    uint8_t data[]; /* header, then payload */
+} packet_t;
+
+typedef struct {
+    packet_t *head, *tail;
+    int64_t last_ms; /* nothing arrives before what was sent before it */
+} pipe_t;
+
+typedef struct peer_t peer_t;
+typedef struct {
+    bool used;
+    uint32_t serial;
+    peer_t *peer; /* NULL: that end is gone */
+    wm_role_t role;
+    bool heard;
+    uint32_t session;     /* at the broker; 0: none, or over */
+    bool broker_end;      /* the broker's end is there */
+    pipe_t up, down;      /* to the broker, to the peer */
+    int64_t up_closed_ms; /* when the broker learns that it is closed; NEVER */
+    int64_t down_closed_ms;
+    /* what must hold in a session */
+    uint64_t granted, tasks;
+    bool done_sent[INPUTS][EVENTS];
+    bool mourned; /* its end was counted among what may be blamed */
+} link_t;
+
+/* ---- peers -------------------------------------------------------------------------------------
+ */
+typedef enum { TASK_FREE, TASK_QUEUED, TASK_EXECUTING, TASK_RETURNED } task_state_t;
+typedef struct {
+    task_state_t state;
+    wm_msg_t msg; /* TASK */
+    uint64_t serial;
+    bool wrong; /* its result has other bytes than it should */
+} task_t;
+
+typedef enum { IN_NEW, IN_ASKED, IN_OPEN, IN_OURS, IN_BUSY, IN_LOST, IN_WRITTEN, IN_HELD } in_t;
+typedef struct {
+    in_t is;
+    uint32_t id, generation;
+    int64_t retry_ms;
+    uint32_t next, n_done, n_complete;
+    bool end_sent, end_acked, placed, written_sent;
+    bool announced[EVENTS], done[EVENTS], complete[EVENTS];
+    uint32_t n_fetched[EVENTS];
+    uint64_t hash[EVENTS][BATCHES];
+} in_work_t;
+
+struct peer_t {
+    wm_role_t role;
+    uint32_t index;
+    char label[24];
+    bool alive, welcome, hostile;
+    int64_t wake_ms, retry_ms, opened_ms, heard_ms, beat_ms, frozen_ms, back_ms;
+    uint8_t instance[16];
+    uint32_t n_instance;
+    link_t *link;
+    uint64_t epoch;
+    /* worker */
+    task_t task[TASKS];
+    uint64_t serial, received, granted, progress;
+    int64_t finish_ms;
+    uint32_t window, speed_ms, n_busy;
+    uint32_t signature;
+    bool draining, hangs;
+    bool lent[INPUTS][EVENTS][BATCHES]; /* sent to it, and no answer acknowledged */
+    /* producer */
+    in_work_t in[INPUTS];
+    uint32_t asked, n_open, open_max; /* asked: 1 + input */
+    bool fetching;
+    int64_t full_ms;
+};
+
+/* ---- the world ---------------------------------------------------------------------------------
+ */
+/* Bytes that outlive a message; what the core holds.  */
+typedef struct {
+    uint32_t refs, held; /* held: of them by the core */
+    bool is_batch;
+    size_t bytes, data_bytes;
+    uint8_t data[];
+} handle_t;
+
+typedef struct {
+    uint32_t cut, worker_dies, worker_freezes, worker_hangs, producer_dies, producer_freezes;
+    uint32_t broker_killed, broker_stops, disk_full, hostile, output_lost, fsync_fails, operator_acts;
+    uint32_t nack, twice, wrong; /* per thousand answers */
+    uint32_t late_ms;            /* how long what is under way may be late */
+} faults_t;
+
+typedef struct {
+    uint64_t seed, random;
+    bug_t bug;
+    bool story;
+    int64_t now_ms, faults_end_ms;
+    bool calm; /* faults are over */
+    uint64_t order;
+    char failure[600];
+    faults_t faults;
+    uint32_t n_input, n_worker, n_producer;
+    truth_input_t input[INPUTS];
+    link_t link[LINKS];
+    uint32_t serial;
+    peer_t peer[PEERS];
+    uint64_t blames; /* what may be blamed, since the broker's start */
+    uint64_t held_bytes;
+    struct {
+        uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held;
+    } count;
+} sim_t;
+extern sim_t sim;
+
+/* ---- sim_bus.c --------------------------------------------------------------------------------
+ */
+uint32_t roll (uint32_t sides);
+bool chance (uint32_t permille);
+/* A line of the story, if it is told.  */
+void say (const char *who, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+/* The seed has failed; the first text counts.  */
+void fail (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
+const char *msg_text (const wm_msg_t *msg, size_t bytes);
+
+/* NULL: no broker there, or no link free.  */
+link_t *link_open (peer_t *peer);
+/* Sends; bytes: what the payload pretends to be.  */
+void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, size_t data_bytes,
+                size_t bytes);
+/* The next packet that has arrived by now, or NULL; the caller frees it.  */
+packet_t *link_take (link_t *link, bool up);
+/* The peer closes (or dies): what it sent may still arrive.  */
+void link_leave (link_t *link, bool lossy);
+/* The network ends it: both sides learn of it, sooner or later.  */
+void link_cut (link_t *link);
+void link_broker_died (link_t *link);
+void link_free_if_over (link_t *link);
+int64_t link_next_ms (const link_t *link, bool up);
+void links_clear (void);
+
+/* ---- sim_disk.c -------------------------------------------------------------------------------
+ */
+extern const wm_storage_ops_t sim_disk_ops;
+#define SIM_VFS "powercut"
+void sim_disk_new (uint64_t seed);
+void sim_disk_free (void);
+void sim_disk_full (bool full);
+bool sim_disk_is_full (void);
+bool sim_disk_is_gone (void);
+void sim_disk_power (uint64_t operations_left);
+void sim_disk_fail_sync (void);
+void sim_disk_come_back (bool is_power_cut);
+void sim_disk_truncate_tail (void);
+
+/* ---- sim_broker.c -----------------------------------------------------------------------------
+ */
+bool broker_is_up (void);
+int64_t broker_next_ms (void);
+void broker_step (void);
+void broker_kill (bool is_power_cut);
+void broker_stall (int64_t ms);
+void broker_wake (int64_t at_ms);
+void broker_new (void);
+void broker_free (void);
+wm_core_t *broker_core (void);
+
+/* ---- sim_producer.c, sim_worker.c -------------------------------------------------------------
+ */
+void producer_step (peer_t *peer);
+void producer_begin (peer_t *peer);
+bool producer_is_done (const peer_t *peer);
+void worker_step (peer_t *peer);
+void worker_begin (peer_t *peer);
+bool worker_is_clear (const peer_t *peer);
+void worker_hang (peer_t *peer);
+void hostile_step (peer_t *peer);
+/* Something happened to it (its link ended, if one is given): what it had may be blamed.  */
+void worker_misfortune (peer_t *peer, link_t *link);
+void worker_lent (peer_t *peer, const wm_key_t *key, bool lent);
+/* Ends its process; it comes back after a while as another instance.  */
+void peer_die (peer_t *peer, int64_t back_ms);
+void peer_send (peer_t *peer, const wm_msg_t *msg, const void *data, size_t data_bytes,
+                size_t bytes);
+/* Session keeping that all peers share: opens, waits for WELCOME, beats. true: it is in session. */
+bool peer_session (peer_t *peer, const void *held, size_t held_bytes);
+/* The next message, decoded; false: none. Sessions end inside.  */
+bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet);
+void peer_lose (peer_t *peer);
+
+/* ---- sim_check.c ------------------------------------------------------------------------------
+ */
+void truth_new (void);
+unit_t *truth_unit (const uint8_t digest[16]);
+unit_t *truth_unit_of_key (const wm_key_t *key);
+truth_input_t *truth_input_of_id (uint32_t id);
+/* The bytes a result must have; returns its size.  */
+size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signature, uint8_t *result);
+/* What the broker found in its journal, before anything is said.  */
+void check_journal_begin (void);
+void check_journal_record (const wm_record_t *record);
+void check_journal_end (void);
+void check_restored (const wm_core_t *core);
+/* What goes out, and what is appended.  */
+void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
+void check_appended (const wm_record_t *record, const uint8_t *body, size_t bytes);
+void check_core (const wm_core_t *core);
+void check_end (void);
+
+#endif

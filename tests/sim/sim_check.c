@@ -1,0 +1,484 @@
+/* sim_check.c - what must hold, judged by what the world did and not by what the broker believes.
+
+   The truth of a batch is made from the seed; promises are noted when an acknowledgement leaves the
+   broker; the journal is read anew at every start and must keep them all.  */
+#include "tests/sim/sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* ---- the truth --------------------------------------------------------------------------------- */
+
+void truth_new (void)
+{
+    for (uint32_t i = 0; i < sim.n_input; i++) {
+        truth_input_t *input = &sim.input[i];
+        input->n_event = roll (EVENTS + 1);
+        for (uint32_t e = 0; e < input->n_event; e++) {
+            truth_event_t *event = &input->event[e];
+            event->n_batch = roll (BATCHES + 1);
+            event->n_bad = chance (200) ? 1 + roll (3) : 0;
+            event->n_hit = event->n_bad;
+            for (uint32_t b = 0; b < event->n_batch; b++) {
+                unit_t *unit = &event->unit[b];
+                unit->n_hit = 1 + roll (12);
+                unit->raw_bytes = 1 + roll (chance (500) ? WM_RAW_BYTES_MAX : 4096);
+                unit->payload_bytes = 1 + roll (unit->raw_bytes + (60u << 10));
+                uint64_t salt[2] = { (uint64_t) i << 32 | e << 8 | b, wm_table_mix (sim.random) };
+                memcpy (unit->digest, salt, 16);
+                event->n_hit += unit->n_hit;
+            }
+        }
+    }
+}
+
+unit_t *truth_unit (const uint8_t digest[16])
+{
+    uint64_t salt;
+    memcpy (&salt, digest, 8);
+    uint32_t i = (uint32_t) (salt >> 32), e = salt >> 8 & 0xffffff, b = salt & 0xff;
+    if (i >= sim.n_input || e >= sim.input[i].n_event || b >= sim.input[i].event[e].n_batch ||
+        memcmp (sim.input[i].event[e].unit[b].digest, digest, 16) != 0)
+        return NULL;
+    return &sim.input[i].event[e].unit[b];
+}
+
+truth_input_t *truth_input_of_id (uint32_t id)
+{
+    for (uint32_t i = 0; id && i < sim.n_input; i++)
+        if (sim.input[i].id == id)
+            return &sim.input[i];
+    return NULL;
+}
+
+unit_t *truth_unit_of_key (const wm_key_t *key)
+{
+    truth_input_t *input = truth_input_of_id (key->input);
+    return input && key->ordinal < input->n_event &&
+                   key->batch < input->event[key->ordinal].n_batch
+               ? &input->event[key->ordinal].unit[key->batch]
+               : NULL;
+}
+
+size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signature, uint8_t *result)
+{
+    uint64_t hash = XXH3_64bits_withSeed (digest, 16, signature);
+    for (uint32_t i = 0; i < n_hit; i++)
+        result[i] = wm_table_mix (hash + i) % 16 == 0 ? WM_HIT_BAD_PIXEL : WM_HIT_SCORED;
+    for (uint32_t i = 0; i < n_hit * N_OUTPUT; i++) {
+        float score = (float) (wm_table_mix (hash + 100 + i) % 1000) / 1000;
+        memcpy (result + n_hit + 4 * i, &score, 4);
+    }
+    return wm_result_bytes (n_hit, N_OUTPUT);
+}
+
+/* ---- the journal at a start ------------------------------------------------------------------- */
+
+void check_journal_begin (void)
+{
+    for (uint32_t i = 0; i < sim.n_input; i++) {
+        truth_input_t *input = &sim.input[i];
+        input->id = input->n_lost = 0;
+        input->state = WM_RECORD_TYPE_END;
+        input->ended = false;
+        for (uint32_t e = 0; e < EVENTS; e++)
+            for (uint32_t b = 0; b < BATCHES; b++) {
+                input->event[e].unit[b].n_record = 0;
+                input->event[e].unit[b].held = false;
+            }
+    }
+}
+
+static void note_result (const wm_record_t *record, const uint8_t *body, size_t bytes)
+{
+    unit_t *unit = truth_unit_of_key (&record->key);
+    if (!unit || memcmp (unit->digest, record->digest, 16) != 0) {
+        fail ("a RESULT record %u.%u.%u of no batch that exists", record->key.input,
+              record->key.ordinal, record->key.batch);
+        return;
+    }
+    unit->hash = XXH3_64bits (body, bytes);
+    if (++unit->n_record > 1)
+        fail ("batch %u.%u.%u is in the journal twice", record->key.input, record->key.ordinal,
+              record->key.batch);
+}
+
+static void forget_results (truth_input_t *input)
+{
+    for (uint32_t e = 0; e < EVENTS; e++)
+        for (uint32_t b = 0; b < BATCHES; b++) {
+            input->event[e].unit[b].n_record = 0;
+            input->event[e].unit[b].held = false;
+        }
+}
+
+static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
+{
+    if (record->type == WM_RECORD_CAMPAIGN)
+        return;
+    if (record->type == WM_RECORD_INPUT) {
+        uint32_t i = record->text_bytes > 6 ? (uint32_t) (record->text[6] - '0') : INPUTS;
+        if (i >= sim.n_input) {
+            fail ("an INPUT record of a path that nobody gave");
+            return;
+        }
+        if (sim.input[i].id || truth_input_of_id (record->key.input))
+            fail ("input %u has two INPUT records, or two inputs one id", record->key.input);
+        sim.input[i].id = record->key.input;
+        sim.input[i].state = WM_RECORD_INPUT;
+        return;
+    }
+    truth_input_t *input = truth_input_of_id (record->key.input);
+    if (!input) {
+        fail ("a %s record of input %u, which does not exist", wm_record_name (record->type),
+              record->key.input);
+        return;
+    }
+    if (record->type == WM_RECORD_RESULT)
+        note_result (record, body, bytes);
+    else if (record->type == WM_RECORD_INPUT_END)
+        input->ended = true;
+    else if (record->type == WM_RECORD_HELD && record->key.batch != WM_ALL) {
+        unit_t *unit = truth_unit_of_key (&record->key);
+        if (unit && unit->held)
+            fail ("batch %u.%u.%u is held twice", record->key.input, record->key.ordinal,
+                  record->key.batch);
+        if (unit)
+            unit->held = true;
+    } else {
+        input->state = record->type;
+        if (record->type == WM_RECORD_FILE_LOST) {
+            input->n_lost++;
+            input->ended = false;
+            forget_results (input);
+        }
+    }
+}
+
+void check_journal_record (const wm_record_t *record)
+{
+    note (record, record->payload, record->payload_bytes);
+}
+
+void check_appended (const wm_record_t *record, const uint8_t *body, size_t bytes)
+{
+    sim.count.records++;
+    note (record, body, bytes);
+    if (record->type != WM_RECORD_HELD)
+        return;
+    if (record->key.batch == WM_ALL) {
+        fail ("input %u is held as a whole, and nobody asked for it: %.*s", record->key.input,
+              (int) record->text_bytes, record->text);
+        return;
+    }
+    sim.count.held++;
+    const unit_t *unit = truth_unit_of_key (&record->key);
+    if (unit && !unit->alarm && unit->failures < WM_FAILURES_MAX)
+        fail ("batch %u.%u.%u is held after %u things that may be blamed on it: %.*s",
+              record->key.input, record->key.ordinal, record->key.batch, unit->failures,
+              (int) record->text_bytes, record->text);
+}
+
+void check_journal_end (void)
+{
+    for (uint32_t i = 0; i < sim.n_input; i++) {
+        const truth_input_t *input = &sim.input[i];
+        if (input->promised_id && input->id != input->promised_id)
+            fail ("input %u was acknowledged as %u and is %u now", i, input->promised_id,
+                  input->id);
+        bool over = input->state == WM_RECORD_FILE_WRITTEN || input->state == WM_RECORD_HELD;
+        if (input->promised_written > input->n_lost && input->state != WM_RECORD_FILE_WRITTEN)
+            fail ("FILE_WRITTEN of input %u was acknowledged and is lost", input->id);
+        if (input->promised_end > input->n_lost && !input->ended && !over)
+            fail ("INPUT_END of input %u was acknowledged and is lost", input->id);
+        for (uint32_t e = 0; e < input->n_event; e++)
+            for (uint32_t b = 0; b < input->event[e].n_batch; b++) {
+                const unit_t *unit = &input->event[e].unit[b];
+                if (unit->promised > input->n_lost && !unit->n_record && !unit->held && !over)
+                    fail ("the result of %u.%u.%u was acknowledged and is lost", input->id, e, b);
+            }
+    }
+}
+
+/* ---- the core after a start: what the journal has, it has ------------------------------------- */
+
+void check_restored (const wm_core_t *core)
+{
+    for (uint32_t i = 0; i < sim.n_input; i++) {
+        const truth_input_t *truth = &sim.input[i];
+        if (!truth->id)
+            continue;
+        const input_t *input = input_find (core, truth->id);
+        if (!input) {
+            fail ("input %u is in the journal and not in the core", truth->id);
+            continue;
+        }
+        input_state_t want = truth->state == WM_RECORD_FILE_WRITTEN ? INPUT_WRITTEN
+                             : truth->state == WM_RECORD_HELD       ? INPUT_HELD
+                                                                    : INPUT_OPEN;
+        if (input->state != want || (want == INPUT_OPEN && truth->ended && !input->ended))
+            fail ("input %u: the journal says %s%s, the core %d%s", truth->id,
+                  wm_record_name (truth->state), truth->ended ? ", ended" : "", (int) input->state,
+                  input->ended ? ", ended" : "");
+        for (uint32_t e = 0; want == INPUT_OPEN && e < truth->n_event; e++)
+            for (uint32_t b = 0; b < truth->event[e].n_batch; b++) {
+                const unit_t *unit = &truth->event[e].unit[b];
+                wm_key_t key = { truth->id, e, b, input->generation };
+                const batch_t *batch = batch_find (core, &key);
+                int state = batch ? batch->state : BATCH_NONE;
+                int must = unit->held ? BATCH_HELD : unit->n_record ? BATCH_RETURNED : BATCH_NONE;
+                if (state != must)
+                    fail ("batch %u.%u.%u: %u results and %u holds in the journal, state %d in the "
+                          "core",
+                          truth->id, e, b, unit->n_record, unit->held, state);
+            }
+    }
+}
+
+/* ---- what goes out ----------------------------------------------------------------------------- */
+
+static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    const unit_t *unit = truth_unit (msg->digest);
+    const handle_t *handle = payload->handle;
+    if (!unit || unit != truth_unit_of_key (&msg->key))
+        fail ("TASK %u.%u.%u of no batch that exists", msg->key.input, msg->key.ordinal,
+              msg->key.batch);
+    if (!handle || memcmp (handle->data, msg->digest, 16) != 0)
+        fail ("TASK %u.%u.%u carries the payload of another batch", msg->key.input,
+              msg->key.ordinal, msg->key.batch);
+    if (link->peer)
+        worker_lent (link->peer, &msg->key, true);
+    if (++link->tasks > link->granted)
+        fail ("%llu TASKs in a session that was granted %llu", (unsigned long long) link->tasks,
+              (unsigned long long) link->granted);
+}
+
+static void check_event_done (link_t *link, const wm_msg_t *msg)
+{
+    truth_input_t *input = truth_input_of_id (msg->key.input);
+    if (!input || msg->key.ordinal >= input->n_event) {
+        fail ("EVENT_DONE %u.%u of no event", msg->key.input, msg->key.ordinal);
+        return;
+    }
+    const truth_event_t *event = &input->event[msg->key.ordinal];
+    for (uint32_t b = 0; b < event->n_batch; b++)
+        if (!event->unit[b].n_record && !event->unit[b].held)
+            fail ("EVENT_DONE %u.%u while batch %u is neither returned nor held", msg->key.input,
+                  msg->key.ordinal, b);
+    bool *sent = &link->done_sent[input - sim.input][msg->key.ordinal];
+    if (*sent)
+        fail ("EVENT_DONE %u.%u twice in one session", msg->key.input, msg->key.ordinal);
+    *sent = true;
+}
+
+void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    truth_input_t *input = truth_input_of_id (msg->key.input);
+    unit_t *unit = truth_unit_of_key (&msg->key);
+    switch (msg->type) {
+    case WM_MSG_RESULT_ACK:
+        sim.count.acked++;
+        if (link->peer)
+            worker_lent (link->peer, &msg->key, false);
+        if (unit)
+            unit->promised = 1 + input->n_lost;
+        return;
+    case WM_MSG_INPUT_ACK:
+        if (input)
+            input->promised_id = input->id;
+        return;
+    case WM_MSG_ACK:
+        if (input && msg->code == WM_MSG_FILE_WRITTEN)
+            input->promised_written = 1 + input->n_lost;
+        if (input && msg->code == WM_MSG_INPUT_END)
+            input->promised_end = 1 + input->n_lost;
+        return;
+    case WM_MSG_TASK:
+        check_task (link, msg, payload);
+        return;
+    case WM_MSG_EVENT_DONE:
+        check_event_done (link, msg);
+        return;
+    default:
+        return;
+    }
+}
+
+/* ---- the inside of the core, after every step -------------------------------------------------- */
+
+typedef struct {
+    uint64_t by_state[BATCH_HELD + 1], asked, used, leases;
+    uint64_t events, done, hits, hits_done, hits_held;
+} sums_t;
+
+static void check_batch (const batch_t *batch, sums_t *sums)
+{
+    wm_key_t key = batch_key (batch);
+    sums->by_state[batch->state]++;
+    if (batch->flags & BATCH_ASKED) {
+        sums->asked++;
+        sums->used += batch->raw_bytes + (uint64_t) (WM_FRAME_BYTES_MAX - WM_RAW_BYTES_MAX);
+    }
+    if (batch->handle)
+        sums->used += batch->payload_bytes;
+    uint32_t n = 0, awake = 0;
+    for (const lease_t *lease = batch->lease; lease; lease = lease->other) {
+        n++;
+        awake += !lease->expired;
+    }
+    sums->leases += n;
+    if (n > 2)
+        fail ("batch %u.%u.%u is held by %u leases", key.input, key.ordinal, key.batch, n);
+    if (batch->state == BATCH_RUNNING && !awake)
+        fail ("batch %u.%u.%u is running and nobody works on it", key.input, key.ordinal,
+              key.batch);
+    if (batch->state == BATCH_READY && !batch->handle)
+        fail ("batch %u.%u.%u is ready without a payload", key.input, key.ordinal, key.batch);
+    if (batch->state >= BATCH_COMMITTING && (n || batch->handle))
+        fail ("batch %u.%u.%u is in state %d and has %u leases%s", key.input, key.ordinal,
+              key.batch, batch->state, n, batch->handle ? " and a payload" : "");
+}
+
+static void check_event (const event_t *event, sums_t *sums)
+{
+    uint32_t returned = 0, held = 0;
+    for (uint32_t b = 0; b < event->n_batch; b++) {
+        const batch_t *batch = &event->batch[b];
+        check_batch (batch, sums);
+        returned += batch->state == BATCH_RETURNED;
+        held += batch->state == BATCH_HELD;
+    }
+    if (returned != event->n_returned || held != event->n_held)
+        fail ("event %u.%u counts %u returned and %u held, and has %u and %u", event->input->id,
+              event->ordinal, event->n_returned, event->n_held, returned, held);
+    int done = (event->flags & EVENT_KNOWN) && returned + held == event->n_batch;
+    if (done != !!(event->flags & EVENT_DONE))
+        fail ("event %u.%u is %sdone with %u of %u batches returned or held", event->input->id,
+              event->ordinal, event->flags & EVENT_DONE ? "" : "not ", returned + held,
+              event->n_batch);
+    const session_t *claim = event->input->claim;
+    if (!done || !(event->flags & EVENT_ANNOUNCED) || !claim)
+        return;
+    const truth_input_t *truth = truth_input_of_id (event->input->id);
+    for (size_t i = 0; truth && i < LINKS; i++) {
+        const link_t *link = &sim.link[i];
+        if (link->used && link->session == claim->id &&
+            !link->done_sent[truth - sim.input][event->ordinal])
+            fail ("event %u.%u is done and its producer was not told", event->input->id,
+                  event->ordinal);
+    }
+}
+
+static void check_input (const input_t *input, sums_t *sums)
+{
+    uint64_t hits = 0, hits_done = 0, hits_held = 0, events = 0, done = 0;
+    for (const event_t *event = input->all; event; event = event->all_next) {
+        check_event (event, sums);
+        if (event->flags & EVENT_KNOWN) {
+            events++;
+            hits += event->n_hit;
+            hits_held += event->n_bad;
+        }
+        done += (event->flags & EVENT_DONE) != 0;
+        for (uint32_t b = 0; b < event->n_batch; b++) {
+            const batch_t *batch = &event->batch[b];
+            if (batch->state == BATCH_RETURNED) {
+                hits_done += batch->n_hit - batch->n_held;
+                hits_held += batch->n_held;
+            } else if (batch->state == BATCH_HELD)
+                hits_held += batch->n_hit;
+        }
+    }
+    if (input->state == INPUT_OPEN &&
+        (hits != input->n_hit || hits_done != input->n_hit_done ||
+         hits_held != input->n_hit_held || events != input->n_event || done != input->n_done))
+        fail ("input %u counts %llu hits, %llu done, %llu held in %llu events (%llu done), and has "
+              "%llu, %llu, %llu in %llu (%llu)",
+              input->id, (unsigned long long) input->n_hit, (unsigned long long) input->n_hit_done,
+              (unsigned long long) input->n_hit_held, (unsigned long long) input->n_event,
+              (unsigned long long) input->n_done, (unsigned long long) hits,
+              (unsigned long long) hits_done, (unsigned long long) hits_held,
+              (unsigned long long) events, (unsigned long long) done);
+    sums->events += input->n_event;
+    sums->done += input->n_done;
+    sums->hits += input->n_hit;
+    sums->hits_done += input->n_hit_done;
+    sums->hits_held += input->n_hit_held;
+}
+
+static void check_sessions (const wm_core_t *core, const sums_t *sums)
+{
+    uint64_t leases = 0;
+    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+        const session_t *session = core->session[i];
+        if (!session)
+            continue;
+        leases += session->n_lease;
+        if (session->role == WM_ROLE_WORKER && session->sent > session->credit && session->sent)
+            fail ("%s was sent %llu batches on a credit of %llu", session->label,
+                  (unsigned long long) session->sent, (unsigned long long) session->credit);
+    }
+    if (leases != sums->leases)
+        fail ("workers have %llu leases, batches %llu", (unsigned long long) leases,
+              (unsigned long long) sums->leases);
+}
+
+void check_core (const wm_core_t *core)
+{
+    sums_t sums = { 0 };
+    for (uint32_t i = 0; i < core->n_input; i++)
+        check_input (core->input[i], &sums);
+    check_sessions (core, &sums);
+    for (int state = 0; state <= BATCH_HELD; state++)
+        if (sums.by_state[state] != core->n_by_state[state])
+            fail ("%llu batches are in state %d, counted %llu",
+                  (unsigned long long) sums.by_state[state], state,
+                  (unsigned long long) core->n_by_state[state]);
+    if (sums.used != core->budget_used || sums.asked != core->n_asked)
+        fail ("%llu bytes asked for or here, counted %llu", (unsigned long long) sums.used,
+              (unsigned long long) core->budget_used);
+    if (sums.used > BUDGET_BYTES || sim.held_bytes > BUDGET_BYTES)
+        fail ("%llu bytes asked for or here, %llu here, in a budget of %llu",
+              (unsigned long long) sums.used, (unsigned long long) sim.held_bytes,
+              (unsigned long long) BUDGET_BYTES);
+    if (sums.events != core->events_known || sums.done != core->events_done ||
+        sums.hits != core->hits_known || sums.hits_done != core->hits_done ||
+        sums.hits_held != core->hits_held)
+        fail ("totals: %llu events (%llu done), %llu hits (%llu done, %llu held), counted %llu "
+              "(%llu), %llu (%llu, %llu)",
+              (unsigned long long) sums.events, (unsigned long long) sums.done,
+              (unsigned long long) sums.hits, (unsigned long long) sums.hits_done,
+              (unsigned long long) sums.hits_held, (unsigned long long) core->events_known,
+              (unsigned long long) core->events_done, (unsigned long long) core->hits_known,
+              (unsigned long long) core->hits_done, (unsigned long long) core->hits_held);
+    if (core->n_fail + core->n_lost > sim.blames)
+        fail ("%llu failures and %llu lost were blamed; %llu things happened",
+              (unsigned long long) core->n_fail, (unsigned long long) core->n_lost,
+              (unsigned long long) sim.blames);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------- */
+
+/* Every hit is in its output exactly once as the journal had it, or held.  */
+void check_end (void)
+{
+    for (uint32_t i = 0; i < sim.n_input; i++) {
+        const truth_input_t *input = &sim.input[i];
+        if (input->state != WM_RECORD_FILE_WRITTEN) {
+            fail ("input %u ended %s", input->id, wm_record_name (input->state));
+            continue;
+        }
+        if (!input->there)
+            fail ("the output of input %u is not there", input->id);
+        for (uint32_t e = 0; e < input->n_event; e++)
+            for (uint32_t b = 0; b < input->event[e].n_batch; b++) {
+                const unit_t *unit = &input->event[e].unit[b];
+                uint64_t hash = input->out_hash[e][b];
+                if (hash != unit->hash && !(hash == 0 && unit->held) && !unit->alarm)
+                    fail ("output %u has other scores for %u.%u than the journal", input->id, e, b);
+            }
+    }
+}
