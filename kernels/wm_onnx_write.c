@@ -128,10 +128,7 @@ static char *add_activation (writer_t *self, wm_act_t act, char *value, char *ou
                                       [WM_ACT_SOFTMAX] = "Softmax" };
     if (act == WM_ACT_NONE)
         return value;
-    add_node (self, op[act], output, value, NULL, NULL);
-    if (act == WM_ACT_SOFTMAX)
-        add_attribute (self, "axis", &(int64_t){ 1 }, 0);
-    return output;
+    return add_node (self, op[act], output, value, NULL, NULL); /* Softmax: over the last axis */
 }
 
 static char *write_conv (writer_t *self, uint32_t i, char *value)

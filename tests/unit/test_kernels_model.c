@@ -218,6 +218,33 @@ static void a_network_unlike_the_field_s (void **state)
     assert_int_equal (wm_onnx_write (&net, &in, out, 2, &bytes, &size, &error), WM_EBATCH);
 }
 
+/* What no file may say is not written either.  */
+static void columns_filled_twice_or_never (void **state)
+{
+    (void) state;
+    static const struct {
+        int32_t column;
+        const char *word;
+    } wrong[] = { { 2, "filled twice" }, { -1, "no layer fills" }, { 4, "columns" } };
+    make_model (1, "a.onnx", "a.wmm");
+    wm_model_t *model = opened ("a.wmm");
+    for (size_t i = 0; i < 3; i++) {
+        wm_net_t net = *wm_model_net (model);
+        net.dense[3].output = wrong[i].column;
+        const wm_model_parts_t parts = { .kind = WM_MODEL_FAMILY,
+                                         .why = "",
+                                         .n_input = 1,
+                                         .n_output = 2,
+                                         .input = wm_model_input (model, 0),
+                                         .output = wm_model_output (model, 0),
+                                         .net = &net };
+        wm_error_t error = { 0 };
+        assert_int_equal (wm_model_write (in_folder ("bad.wmm"), &parts, &error), WM_EBATCH);
+        assert_non_null (strstr (error.text, wrong[i].word));
+    }
+    wm_model_destroy (&model);
+}
+
 static void sizes_without_a_network (void **state)
 {
     (void) state;
@@ -456,6 +483,7 @@ int main (void)
         cmocka_unit_test (known_answers_vary),
         cmocka_unit_test (written_again_it_is_the_same_network),
         cmocka_unit_test (a_network_unlike_the_field_s),
+        cmocka_unit_test (columns_filled_twice_or_never),
         cmocka_unit_test (sizes_without_a_network),
         cmocka_unit_test (damage_is_named),
         cmocka_unit_test (lies_with_a_sound_digest),
