@@ -27,24 +27,24 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_LEDGER_AHEAD] = { "ledger-ahead", "the ledger commits before the journal's fdatasync" },
     [BUG_TAIL_TRUNCATED] = { "tail-truncated", "a torn tail is cut off, and more with it" },
     [BUG_DUPLICATE_JOURNALLED] = { "duplicate-journalled", "a repeated RESULT is appended again" },
-    [BUG_EFFECTS_OUT_OF_ORDER] = { "effects-out-of-order", "two records' effects change places" },
-    [BUG_SWEEP_EARLY] = { "sweep-early", "a written input lets go before its record is synced" },
+    [BUG_HELD_FORGOTTEN] = { "held-forgotten", "HELD of a batch never enters the journal" },
+    [BUG_WRITTEN_ACKED_EARLY] = { "written-acked-early", "FILE_WRITTEN is answered before it is durable" },
     [BUG_NEED_FORGOTTEN] = { "need-forgotten", "no second NEED when a producer comes back" },
-    [BUG_REQUEUE_DROPPED] = { "requeue-dropped", "a NACK does not put its batch back" },
+    [BUG_LEASE_OUTLIVES] = { "lease-outlives", "leases outlive their worker's session" },
     [BUG_LATE_RESULT_IGNORED] = { "late-result-ignored", "a late RESULT is dropped" },
     [BUG_CREDIT_ACROSS_SESSIONS] = { "credit-across-sessions", "credit outlives its session" },
     [BUG_BLAME_THE_WAITING] = { "blame-the-waiting", "what waited at a lost worker is blamed" },
     [BUG_WALL_CLOCK] = { "wall-clock", "deadlines run on while the broker is stopped" },
-    [BUG_TIMERS_BEFORE_INPUT] = { "timers-before-input", "timers fire before input is read" },
+    [BUG_REPEAT_ACKED_EARLY] = { "repeat-acked-early", "a repeat is acknowledged before the first is durable" },
     [BUG_DONE_ONE_EARLY] = { "done-one-early", "EVENT_DONE with one batch on its way" },
     [BUG_DONE_FORGOTTEN] = { "done-forgotten", "one EVENT_DONE in 16 is not sent" },
     [BUG_BUDGET_IGNORED] = { "budget-ignored", "four times the byte budget" },
     [BUG_CLAIM_OUTLIVES] = { "claim-outlives", "a claim outlives its session" },
     [BUG_DISK_STAYS_FULL] = { "disk-stays-full", "room on the disk is not noticed" },
     [BUG_WRONG_PAYLOAD] = { "wrong-payload", "a TASK with the payload of another" },
-    [BUG_TASK_TO_NOBODY] = { "task-twice", "a TASK is sent twice, on one credit" },
+    [BUG_TASK_TWICE] = { "task-twice", "a TASK is sent twice, on one credit" },
     [BUG_RESULT_OF_A_NEIGHBOUR] = { "result-of-a-neighbour", "a batch is given the wrong place" },
-    [BUG_ACK_TWICE_FORGOTTEN] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
+    [BUG_NO_SECOND_ACK] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
 };
 
 /* ---- faults ------------------------------------------------------------------------------------ */
@@ -73,9 +73,9 @@ static void faults_choose (void)
                           .output_lost = every_s (10, 60),
                           .fsync_fails = every_s (20, 90),
                           .operator_acts = every_s (20, 60) };
-    faults->nack = chance (500) ? roll (150) : 0;
-    faults->twice = chance (500) ? roll (300) : 0;
-    faults->wrong = chance (200) ? roll (100) : 0;
+    faults->nack = chance (500) ? roll (chance (200) ? 900 : 300) : 0;
+    faults->twice = chance (500) ? roll (500) : 0;
+    faults->wrong = chance (200) ? roll (300) : 0;
     faults->late_ms = chance (500) ? roll (20000) : 300;
 }
 

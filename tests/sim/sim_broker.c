@@ -195,7 +195,7 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
         kept = payload->handle;
         kept->refs++;
     }
-    if (sim.bug == BUG_TASK_TO_NOBODY && msg->type == WM_MSG_TASK && ++broker.n_bug % 8 == 0)
+    if (sim.bug == BUG_TASK_TWICE && msg->type == WM_MSG_TASK && ++broker.n_bug % 8 == 0)
         transmit (link, msg, payload);
 }
 
@@ -312,6 +312,8 @@ static void entry_append (entry_t *entry)
     if (sim.bug == BUG_RECORD_FORGOTTEN && record.type == WM_RECORD_RESULT &&
         ++broker.n_bug % 8 == 0)
         fault = WM_OK;
+    else if (sim.bug == BUG_HELD_FORGOTTEN && record.type == WM_RECORD_HELD)
+        fault = WM_OK;
     else if (!broker.waiting.count)
         fault = wm_journal_append (broker.journal, &record, &entry->place, &error);
     if (fault == WM_EAGAIN && sim.bug == BUG_FULL_DISK_DROPS)
@@ -415,8 +417,6 @@ static void commit (void)
             return;
     }
     wm_journal_sync (broker.journal);
-    if (sim.bug == BUG_SWEEP_EARLY) /* before what waits is known to be written */
-        wm_journal_sweep (broker.journal);
     while (count-- && !broker.dead) {
         entry_t *entry = entries_pop (&broker.appended);
         wm_place_t place = entry->place;
@@ -443,12 +443,22 @@ static bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *paylo
     bool leased = false;
     for (const lease_t *lease = batch ? batch->lease : NULL; lease; lease = lease->other)
         leased |= lease->worker == session && !lease->expired;
-    if (sim.bug == BUG_REQUEUE_DROPPED && msg->type == WM_MSG_NACK)
-        return ++broker.n_bug % 4 == 0;
     if (sim.bug == BUG_LATE_RESULT_IGNORED && msg->type == WM_MSG_RESULT)
         return !leased && batch && batch->state < BATCH_COMMITTING;
-    if (sim.bug == BUG_ACK_TWICE_FORGOTTEN && msg->type == WM_MSG_RESULT)
+    if (sim.bug == BUG_NO_SECOND_ACK && msg->type == WM_MSG_RESULT)
         return batch && (batch->state == BATCH_RETURNED || batch->state == BATCH_COMMITTING);
+    wm_msg_t early;
+    wm_msg_init (&early, msg->type == WM_MSG_RESULT ? WM_MSG_RESULT_ACK : WM_MSG_ACK);
+    early.key = msg->key;
+    if (sim.bug == BUG_REPEAT_ACKED_EARLY && msg->type == WM_MSG_RESULT && batch &&
+        batch->state == BATCH_COMMITTING) {
+        on_send (NULL, link->session, &early, NULL);
+        return true;
+    }
+    if (sim.bug == BUG_WRITTEN_ACKED_EARLY && msg->type == WM_MSG_FILE_WRITTEN) {
+        early.code = WM_MSG_FILE_WRITTEN;
+        on_send (NULL, link->session, &early, NULL);
+    }
     if (sim.bug == BUG_DUPLICATE_JOURNALLED && msg->type == WM_MSG_RESULT && batch &&
         batch->state == BATCH_RETURNED) {
         wm_record_t record;
@@ -534,13 +544,18 @@ static void blame_the_waiting (const link_t *link)
     }
 }
 
+static bool ghost_of (wm_role_t role)
+{
+    return sim.bug == (role == WM_ROLE_WORKER ? BUG_LEASE_OUTLIVES : BUG_CLAIM_OUTLIVES);
+}
+
 static void closed (link_t *link)
 {
     link->broker_end = false;
     uint32_t session = link->session;
     if (session && sim.bug == BUG_BLAME_THE_WAITING)
         blame_the_waiting (link);
-    if (session && sim.bug == BUG_CLAIM_OUTLIVES && link->role == WM_ROLE_PRODUCER) {
+    if (session && ghost_of (link->role)) {
         link->session = 0; /* nobody tells the core; and it hears a ghost */
         link_free_if_over (link);
         return;
@@ -553,15 +568,19 @@ static void closed (link_t *link)
     link_free_if_over (link);
 }
 
+/* The sessions of those whose end was not noticed go on saying that they advance.  */
 static void ghosts_beat (void)
 {
     wm_msg_t beat;
     wm_msg_init (&beat, WM_MSG_HEARTBEAT);
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
         const session_t *session = broker.core->session[i];
-        if (session && session->role == WM_ROLE_PRODUCER && session->state == SESSION_LIVE &&
-            !link_of_session (session->id))
-            wm_core_message (broker.core, session->id, &beat, NULL, sim.now_ms);
+        if (!session || session->state != SESSION_LIVE || !ghost_of (session->role) ||
+            link_of_session (session->id))
+            continue;
+        beat.key.input = session->role == WM_ROLE_WORKER;
+        beat.count = (uint64_t) sim.now_ms;
+        wm_core_message (broker.core, session->id, &beat, NULL, sim.now_ms);
     }
 }
 
@@ -593,15 +612,14 @@ static void tick (void)
             settle ();
         }
     broker.ticked_ms = sim.now_ms;
-    if (sim.bug == BUG_CLAIM_OUTLIVES)
-        ghosts_beat ();
+    ghosts_beat ();
     wm_core_tick (broker.core, sim.now_ms);
     settle ();
 }
 
 static void loop (void)
 {
-    if (sim.bug == BUG_WALL_CLOCK || sim.bug == BUG_TIMERS_BEFORE_INPUT)
+    if (sim.bug == BUG_WALL_CLOCK)
         tick ();
     read_all ();
     if (!broker.dead)

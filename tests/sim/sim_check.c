@@ -151,7 +151,6 @@ static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
         input->state = record->type;
         if (record->type == WM_RECORD_FILE_LOST) {
             input->n_lost++;
-            input->ended = false;
             forget_results (input);
         }
     }
@@ -191,7 +190,7 @@ void check_journal_end (void)
         bool over = input->state == WM_RECORD_FILE_WRITTEN || input->state == WM_RECORD_HELD;
         if (input->promised_written > input->n_lost && input->state != WM_RECORD_FILE_WRITTEN)
             fail ("FILE_WRITTEN of input %u was acknowledged and is lost", input->id);
-        if (input->promised_end > input->n_lost && !input->ended && !over)
+        if (input->promised_end && !input->ended)
             fail ("INPUT_END of input %u was acknowledged and is lost", input->id);
         for (uint32_t e = 0; e < input->n_event; e++)
             for (uint32_t b = 0; b < input->event[e].n_batch; b++) {
@@ -298,6 +297,10 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         return;
     case WM_MSG_TASK:
         check_task (link, msg, payload);
+        return;
+    case WM_MSG_BYE:
+        if (msg->code == WM_REASON_STALE && link->up.head && link->up.head->at_ms <= sim.now_ms)
+            fail ("a peer is told that it is silent, and its words lie there unread");
         return;
     case WM_MSG_EVENT_DONE:
         check_event_done (link, msg);
