@@ -123,8 +123,7 @@ static const int64_t *list (const family_t *self, const char *name, size_t k, si
     return wm_tensor_list (self->node, name, in, self->n_in, k, n);
 }
 
-/* ---- nodes that only look differently ----------------------------------------------------------
- */
+/* ---- nodes that only look differently - */
 
 static int visit_same (family_t *self, state_t *out)
 {

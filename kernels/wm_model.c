@@ -70,8 +70,7 @@ struct wm_model_t {
     wm_net_t net;
 };
 
-/* ---- what must hold of a header ----------------------------------------------------------------
- */
+/* ---- what must hold of a header - */
 
 /* The first broken rule, in words, or NULL.  */
 typedef const char *broken_t;
@@ -190,8 +189,7 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
     return NULL;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading - */
 
 static void point (wm_model_t *self)
 {
@@ -354,8 +352,7 @@ uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const flo
     return self->header->n_known;
 }
 
-/* ---- writing -----------------------------------------------------------------------------------
- */
+/* ---- writing - */
 
 #define PARTS_MAX (2 * (1 + 2 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX) + 3))
 

@@ -37,8 +37,7 @@ int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t othe
     return a && a->has_i ? a->i : otherwise;
 }
 
-/* ---- the walk before the parser ----------------------------------------------------------------
- */
+/* ---- the walk before the parser - */
 
 typedef struct {
     const ProtobufCMessageDescriptor *type;
@@ -149,8 +148,7 @@ static wm_fault_t scan (const wm_onnx_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-/* ---- names --------------------------------------------------------------------------------------
- */
+/* ---- names - */
 
 static int by_name (const void *a, const void *b)
 {
@@ -217,8 +215,7 @@ static wm_fault_t collect_values (wm_onnx_t *self, wm_error_t *error)
     return merge_values (self, error);
 }
 
-/* ---- order --------------------------------------------------------------------------------------
- */
+/* ---- order - */
 
 /* Kahn's algorithm over edges maker -> reader; among ready nodes the file's order is kept.
    first[i] .. first[i + 1]: the readers of node i.  */
@@ -316,8 +313,7 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
     return fault;
 }
 
-/* ---- the file -----------------------------------------------------------------------------------
- */
+/* ---- the file - */
 
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error)
 {
@@ -352,8 +348,7 @@ void wm_onnx_clear (wm_onnx_t *self)
     *self = (wm_onnx_t){ 0 };
 }
 
-/* ---- ports --------------------------------------------------------------------------------------
- */
+/* ---- ports - */
 
 static int64_t dim_value (const Onnx__TensorShapeProto__Dimension *dim)
 {

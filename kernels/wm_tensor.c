@@ -7,8 +7,7 @@
 
 #define INTS_MAX 4096 /* folded integers are shapes and axes: never long */
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory - */
 
 void *wm_arena_take (wm_arena_t *self, uint64_t n, size_t size)
 {
@@ -39,8 +38,7 @@ void wm_arena_clear (wm_arena_t *self)
     *self = (wm_arena_t){ 0 };
 }
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading - */
 
 /* IEEE half to single, exact.  */
 static float half_to_float (uint16_t half)
@@ -153,8 +151,7 @@ int wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *p, wm_tensor_t *
     return out->f || out->i;
 }
 
-/* ---- folding ------------------------------------------------------------------------------------
- */
+/* ---- folding - */
 
 const int64_t *wm_tensor_list (const Onnx__NodeProto *node, const char *name,
                                const wm_tensor_t *const *in, size_t n_in, size_t k, size_t *n)

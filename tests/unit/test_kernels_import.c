@@ -6,7 +6,7 @@
    1/64, exact in every number format used.  */
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
-#include "kernels/wm_tensor.h"
+#include "tests/unit/onnx_graph.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -21,8 +21,7 @@ enum { H = 8, W = 10, K = 3, F = 2, R = H - K + 1, C = W - K + 1, FLAT = R * C *
 
 static char folder[] = "/tmp/wm-import-XXXXXX", onnx_path[64], wmm_path[64];
 
-/* ---- the network, by definition ----------------------------------------------------------------
- */
+/* ---- the network, by definition - */
 
 /* A weight: a multiple of 1/64 in (-1, 1), by layer and index; one is so small that it is a
    subnormal half.  */
@@ -76,172 +75,6 @@ static void expected (const float *patch, double score[4])
         score[o] /= sum;
 }
 
-/* ---- a builder of ONNX files -------------------------------------------------------------------
- */
-
-typedef struct {
-    wm_arena_t arena;
-    Onnx__NodeProto *node[64];
-    Onnx__TensorProto *tensor[64];
-    Onnx__ValueInfoProto *in[16], *out[4];
-    size_t n_node, n_tensor, n_in, n_out;
-    unsigned ways;
-} graph_t;
-
-static void *take (graph_t *g, size_t n, size_t size)
-{
-    void *memory = wm_arena_take (&g->arena, n ? n : 1, size);
-    assert_non_null (memory);
-    return memory;
-}
-
-static char *copy (graph_t *g, const char *text)
-{
-    return strcpy (take (g, strlen (text) + 1, 1), text);
-}
-
-/* Names separated by spaces; "-" is one left out.  */
-static char **split (graph_t *g, const char *names, size_t *n)
-{
-    char **list = take (g, 8, sizeof *list), *save = NULL, *all = copy (g, names);
-    *n = 0;
-    for (char *s = strtok_r (all, " ", &save); s; s = strtok_r (NULL, " ", &save))
-        list[(*n)++] = strcmp (s, "-") ? s : copy (g, "");
-    return list;
-}
-
-static Onnx__NodeProto *node (graph_t *g, const char *op, const char *in, const char *out)
-{
-    Onnx__NodeProto *n = take (g, 1, sizeof *n);
-    onnx__node_proto__init (n);
-    n->op_type = copy (g, op);
-    n->input = split (g, in, &n->n_input);
-    n->output = split (g, out, &n->n_output);
-    n->attribute = take (g, 8, sizeof *n->attribute);
-    assert_true (g->n_node < 64);
-    return g->node[g->n_node++] = n;
-}
-
-static Onnx__AttributeProto *attribute (graph_t *g, Onnx__NodeProto *n, const char *name)
-{
-    Onnx__AttributeProto *a = take (g, 1, sizeof *a);
-    onnx__attribute_proto__init (a);
-    a->name = copy (g, name);
-    return n->attribute[n->n_attribute++] = a;
-}
-
-static void set_int (graph_t *g, Onnx__NodeProto *n, const char *name, int64_t value)
-{
-    Onnx__AttributeProto *a = attribute (g, n, name);
-    a->has_i = 1;
-    a->i = value;
-}
-
-static void set_float (graph_t *g, Onnx__NodeProto *n, const char *name, float value)
-{
-    Onnx__AttributeProto *a = attribute (g, n, name);
-    a->has_f = 1;
-    a->f = value;
-}
-
-static void set_ints (graph_t *g, Onnx__NodeProto *n, const char *name, size_t count,
-                      const int64_t *value)
-{
-    Onnx__AttributeProto *a = attribute (g, n, name);
-    a->n_ints = count;
-    a->ints = memcpy (take (g, count, 8), value, count * 8);
-}
-#define INTS(...)                                                                                  \
-    sizeof ((int64_t[]){ __VA_ARGS__ }) / 8, (int64_t[])                                           \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
-
-static Onnx__TensorProto *tensor (graph_t *g, const char *name, int type, size_t n_dim,
-                                  const int64_t *dim)
-{
-    Onnx__TensorProto *t = take (g, 1, sizeof *t);
-    onnx__tensor_proto__init (t);
-    t->name = copy (g, name);
-    t->has_data_type = 1;
-    t->data_type = type;
-    t->n_dims = n_dim;
-    t->dims = memcpy (take (g, n_dim, 8), dim, n_dim * 8);
-    return t;
-}
-
-static void add_tensor (graph_t *g, Onnx__TensorProto *t)
-{
-    assert_true (g->n_tensor < 64);
-    g->tensor[g->n_tensor++] = t;
-}
-
-static Onnx__ValueInfoProto *port (graph_t *g, const char *name, int type, size_t n_dim,
-                                   const int64_t *dim)
-{
-    Onnx__ValueInfoProto *info = take (g, 1, sizeof *info);
-    onnx__value_info_proto__init (info);
-    info->name = copy (g, name);
-    onnx__type_proto__init (info->type = take (g, 1, sizeof *info->type));
-    info->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    Onnx__TypeProto__Tensor *t = info->type->tensor_type = take (g, 1, sizeof *t);
-    onnx__type_proto__tensor__init (t);
-    t->has_elem_type = 1;
-    t->elem_type = type;
-    onnx__tensor_shape_proto__init (t->shape = take (g, 1, sizeof *t->shape));
-    t->shape->n_dim = n_dim;
-    t->shape->dim = take (g, n_dim, sizeof *t->shape->dim);
-    for (size_t d = 0; d < n_dim; d++) {
-        Onnx__TensorShapeProto__Dimension *one = t->shape->dim[d] = take (g, 1, sizeof *one);
-        onnx__tensor_shape_proto__dimension__init (one);
-        if (dim[d] < 0) { /* dynamic */
-            one->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-            one->dim_param = copy (g, "N");
-        } else {
-            one->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-            one->dim_value = dim[d];
-        }
-    }
-    return info;
-}
-
-static void input (graph_t *g, const char *name, size_t n_dim, const int64_t *dim)
-{
-    g->in[g->n_in++] = port (g, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, n_dim, dim);
-}
-
-static void output (graph_t *g, const char *name, size_t n_dim, const int64_t *dim)
-{
-    g->out[g->n_out++] = port (g, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, n_dim, dim);
-}
-
-static uint8_t *packed (graph_t *g, size_t *size)
-{
-    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = { &opset };
-    Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
-    Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
-    opset.has_version = 1;
-    opset.version = 13;
-    graph.node = g->node;
-    graph.n_node = g->n_node;
-    graph.initializer = g->tensor;
-    graph.n_initializer = g->n_tensor;
-    graph.input = g->in;
-    graph.n_input = g->n_in;
-    graph.output = g->out;
-    graph.n_output = g->n_out;
-    model.graph = &graph;
-    model.has_ir_version = 1;
-    model.ir_version = 7;
-    model.n_opset_import = 1;
-    model.opset_import = opsets;
-    *size = onnx__model_proto__get_packed_size (&model);
-    uint8_t *bytes = malloc (*size);
-    assert_non_null (bytes);
-    onnx__model_proto__pack (&model, bytes);
-    return bytes;
-}
-
 static void save (const uint8_t *bytes, size_t size)
 {
     FILE *file = fopen (onnx_path, "wb");
@@ -259,8 +92,7 @@ static void save_graph (graph_t *g)
     wm_arena_clear (&g->arena);
 }
 
-/* ---- the network, as exporters write it --------------------------------------------------------
- */
+/* ---- the network, as exporters write it - */
 
 #define WAYS(X)                                                                                    \
     X (NCHW)       /* input (N, 1, h, w) */                                                        \
@@ -720,6 +552,35 @@ static void nodes_outside_the_family (void **state)
     check_general (&g, "transA");
 }
 
+static void reshapes_that_lose_the_batch (void **state)
+{
+    (void) state;
+    static const int64_t target[][2] = {
+        { -1, -1 }, { 2, FLAT / 2 }, { FLAT, -1 }, { -1, FLAT / 2 }
+    };
+    for (size_t i = 0; i < sizeof target / sizeof *target; i++) {
+        graph_t g = family (0);
+        Onnx__NodeProto *n = find (&g, "Flatten");
+        n->op_type = copy (&g, "Reshape");
+        n->input = split (&g, "nhwc_act target", &n->n_input);
+        find (&g, "Relu")->output[0] = copy (&g, "nhwc_act");
+        integers (&g, "target", 1, 2, target[i]);
+        check_general (&g, "(Reshape) is not of the EmTrkMichelId family: it does not keep");
+    }
+}
+
+/* A second convolution beside the dense layer, not before it.  */
+static void a_convolution_beside_the_tree (void **state)
+{
+    (void) state;
+    graph_t g = family (NCHW | CHW);
+    static const float zero[F];
+    constant (&g, "side_w", INTS (1, F, 1, 1), zero);
+    node (&g, "Conv", "conv_act side_w", "side");
+    output (&g, "side", INTS (-1, 1, R, C));
+    check_general (&g, "a convolution that is not the last");
+}
+
 /* Two readers of one layer that see different stages of it, and other graphs that are no tree.  */
 static void graphs_that_are_no_tree (void **state)
 {
@@ -977,6 +838,8 @@ int main (void)
         cmocka_unit_test (many_ways_at_once),
         cmocka_unit_test (a_convolution_of_another_kind),
         cmocka_unit_test (nodes_outside_the_family),
+        cmocka_unit_test (reshapes_that_lose_the_batch),
+        cmocka_unit_test (a_convolution_beside_the_tree),
         cmocka_unit_test (graphs_that_are_no_tree),
         cmocka_unit_test (an_output_inside_the_tree),
         cmocka_unit_test (two_channels),
