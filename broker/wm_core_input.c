@@ -119,6 +119,7 @@ static void input_ack (wm_core_t *self, session_t *session, const input_t *input
     msg.key.generation = input->generation;
     msg.code = (uint32_t) state;
     snprintf (msg.name, sizeof msg.name, "%s", input->name);
+    snprintf (msg.path, sizeof msg.path, "%s", input->path);
     if (state == WM_INPUT_WRITTEN) {
         msg.size = input->out_size;
         msg.mtime_ns = input->out_mtime_ns;

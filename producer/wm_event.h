@@ -13,10 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A hit whose event is not in the event table: a row of the output that no batch ever carries, so
-   that this status (next to wm_hit_status_t) never travels.  */
-#define WM_HIT_NO_EVENT 7
-
 #define WM_EVENT_TICKS_MAX (1u << 24)
 #define WM_EVENT_WIRES_MAX (1u << 20)   /* a plane; both as schema/wm_batch.c checks them */
 #define WM_EVENT_CELLS_MAX (1ull << 31) /* n_wire x n_tick of a plane */

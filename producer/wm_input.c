@@ -211,6 +211,7 @@ void wm_input_session_end (wm_input_t *self, bool new_epoch)
             event->n_fetched = 0;
     }
     self->next = 0;
+    self->asked = false;
     self->end_sent = self->end_acked = self->written_sent = false;
     if (self->is == WM_INPUT_IS_OURS || self->is == WM_INPUT_IS_LOST ||
         self->is == WM_INPUT_IS_ENDING)

@@ -36,6 +36,7 @@ typedef struct {
     char name[256]; /* of the output file */
     uint32_t id, generation;
     wm_input_is_t is;
+    bool asked; /* INPUT is on its way */
     int64_t retry_ms;
 
     /* from the claim to the written file */

@@ -1,7 +1,8 @@
 /* wm_produce.c - drives inputs through a session with a broker.
 
    One loop: a message, if there is one, is answered; else one piece of work is done (`work` lists
-   them by urgency); else it waits. INPUT is stop-and-wait, because its answer names no path.
+   them by urgency); else it waits. Inputs are made known
+   many at a time, claimed one at a time.
 
    What must end the process (produce_fatal) and what ends only an input (produce_hold) are told
    apart by the fault: WM_EBATCH is the input's.  */
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define FRAMES_BYTES_MAX (256ull << 20) /* encoded and kept; one event may pass it */
+#define INPUTS_ASKED_MAX 256u           /* on their way: one group commit answers many */
 #define INPUTS_OPEN_MAX 16u             /* files, scratch files, claims at a time */
 #define NAP_MS 500
 
@@ -125,7 +127,8 @@ static void input_ask (produce_t *self, wm_input_t *input, uint32_t code)
     msg.mtime_ns = input->mtime_ns;
     wm_input_propose (input, msg.name);
     snprintf (msg.path, sizeof msg.path, "%s", input->path);
-    self->asked = input;
+    input->asked = true;
+    self->n_asked++;
     produce_send (self, &msg, NULL, 0);
 }
 
@@ -179,11 +182,11 @@ static void on_input_ack (produce_t *self, const wm_msg_t *msg)
 {
     wm_input_t *input = NULL;
     for (uint32_t i = 0; i < self->n_input && !input; i++)
-        if (self->input[i].id == msg->key.input)
+        if (!strcmp (self->input[i].path, msg->path))
             input = &self->input[i];
-    if (self->asked && (!input || input == self->asked)) {
-        input = self->asked;
-        self->asked = NULL;
+    if (input && input->asked) {
+        input->asked = false;
+        self->n_asked--;
     }
     if (!input || input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)
         return;
@@ -350,10 +353,12 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
 {
     wm_input_t *claim = NULL;
     int64_t now = wm_now_ms ();
-    if (self->asked)
+    if (self->n_asked == INPUTS_ASKED_MAX)
         return false;
     for (uint32_t i = 0; i < self->n_input; i++) {
         wm_input_t *input = &self->input[i];
+        if (input->asked)
+            continue;
         if (input->is == WM_INPUT_IS_NEW) {
             input_ask (self, input, 0);
             return true;
@@ -363,7 +368,7 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
         if (due && (!claim || (input->event && !claim->event)))
             claim = input; /* one that was being worked on goes first */
     }
-    if (!claim || unannounced || n_ours >= INPUTS_OPEN_MAX)
+    if (!claim || unannounced || self->n_asked || n_ours >= INPUTS_OPEN_MAX)
         return false;
     input_ask (self, claim, 1);
     return true;
@@ -468,7 +473,7 @@ static void session_open (produce_t *self)
     self->epoch = wm_client_epoch (self->client);
     for (uint32_t i = 0; i < self->n_input; i++)
         wm_input_session_end (&self->input[i], new_epoch);
-    self->asked = NULL;
+    self->n_asked = 0;
     self->n_open = self->n_fetch = 0;
     self->fetching = false;
 }

@@ -26,7 +26,7 @@ typedef struct {
 
     wm_input_t *input;
     uint32_t n_input;
-    wm_input_t *asked;                 /* INPUT is on its way */
+    uint32_t n_asked;                  /* INPUTs on their way */
     uint32_t n_open;                   /* events announced and not done */
     uint32_t n_kept;                   /* events with frames or results to fetch */
     uint64_t frame_bytes;              /* of those */

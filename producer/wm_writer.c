@@ -390,7 +390,7 @@ static bool held_write (wm_writer_t *self, uint32_t count)
     memset (reason, 0, (size_t) n * REASON_BYTES);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t s = status_of (scratch, self->row + at[i]);
-        const char *text = s == WM_HIT_NO_EVENT ? "no such event" : wm_hit_status_text (s);
+        const char *text = wm_hit_status_text (s);
         memcpy (reason + (size_t) i * REASON_BYTES, text, strnlen (text, REASON_BYTES));
     }
     hid_t type = text_type (REASON_BYTES);

@@ -14,7 +14,7 @@
 #include <xxhash.h>
 #include <zstd.h>
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian");
+static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian");
 
 #define COMPRESSION_LEVEL 1 /* higher levels gain 5 % and cost three times the time */
 
@@ -22,7 +22,7 @@ typedef struct {
     char magic[4];
     uint32_t kind, n_hit, plane, n_wire, n_col, n_run, n_value, patch_values, zero;
 } header_t;
-static_assert(sizeof(header_t) == 40, "frame header");
+static_assert (sizeof (header_t) == 40, "frame header");
 
 struct wm_coder_t {
     ZSTD_CCtx *compressor;
@@ -32,12 +32,12 @@ struct wm_coder_t {
 
 wm_coder_t *wm_coder_new (void)
 {
-    wm_coder_t *self = calloc(1, sizeof *self);
-    assert(self);
-    self->compressor = ZSTD_createCCtx();
-    self->decompressor = ZSTD_createDCtx();
-    self->space = malloc(WM_RAW_BYTES_MAX);
-    assert(self->compressor && self->decompressor && self->space);
+    wm_coder_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->compressor = ZSTD_createCCtx ();
+    self->decompressor = ZSTD_createDCtx ();
+    self->space = malloc (WM_RAW_BYTES_MAX);
+    assert (self->compressor && self->decompressor && self->space);
     return self;
 }
 
@@ -45,17 +45,17 @@ void wm_coder_destroy (wm_coder_t **self_p)
 {
     if (!*self_p)
         return;
-    ZSTD_freeCCtx((*self_p)->compressor);
-    ZSTD_freeDCtx((*self_p)->decompressor);
-    free((*self_p)->space);
-    free(*self_p);
+    ZSTD_freeCCtx ((*self_p)->compressor);
+    ZSTD_freeDCtx ((*self_p)->decompressor);
+    free ((*self_p)->space);
+    free (*self_p);
     *self_p = NULL;
 }
 
 const char *wm_hit_status_text (uint8_t status)
 {
-    static const char *text[] = { "scored", "bad time", "bad wire",        "bad pixel",
-                                  "poison", "held",     "non-finite score" };
+    static const char *text[] = { "scored", "bad time", "bad wire",         "bad pixel",
+                                  "poison", "held",     "non-finite score", "no such event" };
     return status < sizeof text / sizeof *text ? text[status] : "unknown";
 }
 
@@ -94,22 +94,22 @@ uint64_t wm_batch_raw_bytes (const wm_batch_t *self)
 void wm_batch_clear (wm_batch_t *self)
 {
     if (self) {
-        free(self->memory);
-        memset(self, 0, sizeof *self);
+        free (self->memory);
+        memset (self, 0, sizeof *self);
     }
 }
 
 wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error)
 {
-    uint64_t raw = wm_batch_raw_bytes(self);
+    uint64_t raw = wm_batch_raw_bytes (self);
     if (raw > WM_RAW_BYTES_MAX)
-        return wm_fault(error, WM_EBATCH, "batch of %llu raw bytes, more than %u",
-                        (unsigned long long) raw, WM_RAW_BYTES_MAX);
+        return wm_fault (error, WM_EBATCH, "batch of %llu raw bytes, more than %u",
+                         (unsigned long long) raw, WM_RAW_BYTES_MAX);
     if (self->memory_bytes < raw || !self->memory) {
-        void *memory = realloc(self->memory, raw ? raw : 1);
+        void *memory = realloc (self->memory, raw ? raw : 1);
         if (!memory)
-            return wm_fault(error, WM_EHOST, "out of memory for a batch of %llu bytes",
-                            (unsigned long long) raw);
+            return wm_fault (error, WM_EHOST, "out of memory for a batch of %llu bytes",
+                             (unsigned long long) raw);
         self->memory = memory;
         self->memory_bytes = raw ? raw : 1;
     }
@@ -149,26 +149,26 @@ static header_t header_of (const wm_batch_t *self)
 
 void wm_batch_digest (const wm_batch_t *self, const uint8_t pins_digest[16], uint8_t digest[16])
 {
-    XXH3_state_t *state = XXH3_createState();
-    assert(state);
-    header_t header = header_of(self);
+    XXH3_state_t *state = XXH3_createState ();
+    assert (state);
+    header_t header = header_of (self);
     column_t column[COLUMNS];
-    size_t count = columns(self, column);
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, pins_digest, 16);
-    XXH3_128bits_update(state, &header, sizeof header);
+    size_t count = columns (self, column);
+    XXH3_128bits_reset (state);
+    XXH3_128bits_update (state, pins_digest, 16);
+    XXH3_128bits_update (state, &header, sizeof header);
     for (size_t i = 0; i < count; i++)
         if (column[i].count)
-            XXH3_128bits_update(state, column[i].word, 4 * column[i].count);
+            XXH3_128bits_update (state, column[i].word, 4 * column[i].count);
     XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-    memcpy(digest, canonical.digest, 16);
-    XXH3_freeState(state);
+    XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (state));
+    memcpy (digest, canonical.digest, 16);
+    XXH3_freeState (state);
 }
 
 size_t wm_batch_encode_bound (const wm_batch_t *self)
 {
-    return sizeof(header_t) + ZSTD_compressBound((size_t) wm_batch_raw_bytes(self));
+    return sizeof (header_t) + ZSTD_compressBound ((size_t) wm_batch_raw_bytes (self));
 }
 
 /* Four byte planes of a column: plane b holds byte b of every word.  */
@@ -203,28 +203,28 @@ static void unshuffle (const column_t *column, const uint8_t *plane)
 wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *frame,
                             size_t bytes_max, size_t *bytes, wm_error_t *error)
 {
-    size_t raw = (size_t) wm_batch_raw_bytes(self);
-    if (raw > WM_RAW_BYTES_MAX || bytes_max < wm_batch_encode_bound(self))
-        return wm_fault(error, WM_EBATCH, "batch of %zu raw bytes does not fit a frame of %zu", raw,
-                        bytes_max);
-    header_t header = header_of(self);
-    memcpy(frame, &header, sizeof header);
+    size_t raw = (size_t) wm_batch_raw_bytes (self);
+    if (raw > WM_RAW_BYTES_MAX || bytes_max < wm_batch_encode_bound (self))
+        return wm_fault (error, WM_EBATCH, "batch of %zu raw bytes does not fit a frame of %zu",
+                         raw, bytes_max);
+    header_t header = header_of (self);
+    memcpy (frame, &header, sizeof header);
     column_t column[COLUMNS];
-    size_t count = columns(self, column);
+    size_t count = columns (self, column);
     const void *source = self->patch;
     if (self->kind != WM_BATCH_PATCHES) {
         uint8_t *plane = coder->space;
         source = coder->space;
         for (size_t i = 0; i < count; i++) {
-            shuffle(&column[i], plane);
+            shuffle (&column[i], plane);
             plane += 4 * column[i].count;
         }
     }
-    size_t blob = ZSTD_compressCCtx(coder->compressor, frame + sizeof header,
-                                    bytes_max - sizeof header, source, raw, COMPRESSION_LEVEL);
-    if (ZSTD_isError(blob))
-        return wm_fault(error, WM_EHOST, "zstd could not compress a batch: %s",
-                        ZSTD_getErrorName(blob));
+    size_t blob = ZSTD_compressCCtx (coder->compressor, frame + sizeof header,
+                                     bytes_max - sizeof header, source, raw, COMPRESSION_LEVEL);
+    if (ZSTD_isError (blob))
+        return wm_fault (error, WM_EHOST, "zstd could not compress a batch: %s",
+                         ZSTD_getErrorName (blob));
     *bytes = sizeof header + blob;
     return WM_OK;
 }
@@ -232,18 +232,18 @@ wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *
 /* The header's promises that concern its counts alone.  */
 static wm_fault_t header_check (const header_t *header, wm_error_t *error)
 {
-    if (memcmp(header->magic, "WMB1", 4) || header->zero)
-        return wm_fault(error, WM_EPEER, "batch frame: not one (no magic WMB1)");
+    if (memcmp (header->magic, "WMB1", 4) || header->zero)
+        return wm_fault (error, WM_EPEER, "batch frame: not one (no magic WMB1)");
     int patches = header->kind == WM_BATCH_PATCHES;
     if (!patches && header->kind != WM_BATCH_BINS && header->kind != WM_BATCH_TICKS)
-        return wm_fault(error, WM_EPEER, "batch frame: unknown kind %u", header->kind);
+        return wm_fault (error, WM_EPEER, "batch frame: unknown kind %u", header->kind);
     if (!header->n_hit)
-        return wm_fault(error, WM_EPEER, "batch frame: no hits");
+        return wm_fault (error, WM_EPEER, "batch frame: no hits");
     if (patches ? header->plane || header->n_wire || header->n_col || header->n_run ||
                       header->n_value || !header->patch_values
                 : !header->n_wire || !header->n_col || header->patch_values ||
                       header->n_wire > 1u << 20 || header->n_col > 1u << 24)
-        return wm_fault(error, WM_EPEER, "batch frame: sizes that do not fit its kind");
+        return wm_fault (error, WM_EPEER, "batch frame: sizes that do not fit its kind");
     return WM_OK;
 }
 
@@ -254,19 +254,19 @@ static wm_fault_t plane_check (const wm_batch_t *self, wm_error_t *error)
     for (uint32_t i = 0; i < self->n_run; i++) {
         uint32_t wire = self->run_wire[i], first = self->run_first[i], n = self->run_length[i];
         if (wire >= self->n_wire || first >= self->n_col || !n || n > self->n_col - first)
-            return wm_fault(error, WM_EPEER, "batch frame: run %u lies outside its plane", i);
+            return wm_fault (error, WM_EPEER, "batch frame: run %u lies outside its plane", i);
         uint64_t at = (uint64_t) wire << 32 | first;
         if (i && at < free_from)
-            return wm_fault(error, WM_EPEER, "batch frame: run %u is out of order or overlaps", i);
+            return wm_fault (error, WM_EPEER, "batch frame: run %u is out of order or overlaps", i);
         free_from = at + n;
         values += n;
     }
     if (values != self->n_value)
-        return wm_fault(error, WM_EPEER, "batch frame: runs hold %llu values, not %u",
-                        (unsigned long long) values, self->n_value);
+        return wm_fault (error, WM_EPEER, "batch frame: runs hold %llu values, not %u",
+                         (unsigned long long) values, self->n_value);
     for (uint32_t i = 0; i < self->n_hit; i++)
         if (self->hit_wire[i] >= self->n_wire)
-            return wm_fault(error, WM_EPEER, "batch frame: hit %u lies outside its plane", i);
+            return wm_fault (error, WM_EPEER, "batch frame: hit %u lies outside its plane", i);
     return WM_OK;
 }
 
@@ -275,9 +275,9 @@ wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *
 {
     header_t header;
     if (bytes < sizeof header)
-        return wm_fault(error, WM_EPEER, "batch frame: %zu bytes are no header", bytes);
-    memcpy(&header, frame, sizeof header);
-    wm_fault_t fault = header_check(&header, error);
+        return wm_fault (error, WM_EPEER, "batch frame: %zu bytes are no header", bytes);
+    memcpy (&header, frame, sizeof header);
+    wm_fault_t fault = header_check (&header, error);
     if (fault)
         return fault;
     self->kind = (wm_batch_kind_t) header.kind;
@@ -288,27 +288,28 @@ wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *
     self->n_run = header.n_run;
     self->n_value = header.n_value;
     self->patch_values = header.patch_values;
-    uint64_t raw = wm_batch_raw_bytes(self);
+    uint64_t raw = wm_batch_raw_bytes (self);
     const uint8_t *blob = frame + sizeof header;
-    if (raw > WM_RAW_BYTES_MAX || ZSTD_getFrameContentSize(blob, bytes - sizeof header) != raw)
-        return wm_fault(error, WM_EPEER, "batch frame: its content is not the %llu bytes announced",
-                        (unsigned long long) raw);
-    if ((fault = wm_batch_reserve(self, error)))
+    if (raw > WM_RAW_BYTES_MAX || ZSTD_getFrameContentSize (blob, bytes - sizeof header) != raw)
+        return wm_fault (error, WM_EPEER,
+                         "batch frame: its content is not the %llu bytes announced",
+                         (unsigned long long) raw);
+    if ((fault = wm_batch_reserve (self, error)))
         return fault;
     int patches = self->kind == WM_BATCH_PATCHES;
-    size_t got = ZSTD_decompressDCtx(coder->decompressor, patches ? self->memory : coder->space,
-                                     (size_t) raw, blob, bytes - sizeof header);
-    if (ZSTD_isError(got) || got != raw)
-        return wm_fault(error, WM_EPEER, "batch frame: damaged (%s)",
-                        ZSTD_isError(got) ? ZSTD_getErrorName(got) : "short");
+    size_t got = ZSTD_decompressDCtx (coder->decompressor, patches ? self->memory : coder->space,
+                                      (size_t) raw, blob, bytes - sizeof header);
+    if (ZSTD_isError (got) || got != raw)
+        return wm_fault (error, WM_EPEER, "batch frame: damaged (%s)",
+                         ZSTD_isError (got) ? ZSTD_getErrorName (got) : "short");
     if (patches)
         return WM_OK;
     column_t column[COLUMNS];
-    size_t count = columns(self, column);
+    size_t count = columns (self, column);
     const uint8_t *plane = coder->space;
     for (size_t i = 0; i < count; i++) {
-        unshuffle(&column[i], plane);
+        unshuffle (&column[i], plane);
         plane += 4 * column[i].count;
     }
-    return plane_check(self, error);
+    return plane_check (self, error);
 }

@@ -42,6 +42,7 @@ typedef enum {
     WM_HIT_POISON = 4,     /* the engine dies of it */
     WM_HIT_HELD = 5,       /* its batch is held: attempts used up, or an alarm */
     WM_HIT_NONFINITE = 6,  /* the engine answered with a non-finite score */
+    WM_HIT_NO_EVENT = 7,   /* its event is not in the file */
 } wm_hit_status_t;
 
 /* One word per reason, for tables and messages ("scored", "bad time", ...). Never NULL.  */

@@ -77,7 +77,7 @@ static const struct {
     [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", 0, { KEY, F_COUNT } },
     [WM_MSG_ACK]          = { "ACK", 0, { KEY, F_CODE } },
     [WM_MSG_INPUT]        = { "INPUT", 0, { F_CODE, F_SIZE, F_MTIME, F_NAME, F_PATH } },
-    [WM_MSG_INPUT_ACK]    = { "INPUT_ACK", 0, { KEY, F_CODE, F_SIZE, F_MTIME, F_DIGEST, F_NAME, F_TEXT } },
+    [WM_MSG_INPUT_ACK]    = { "INPUT_ACK", 0, { KEY, F_CODE, F_SIZE, F_MTIME, F_DIGEST, F_NAME, F_TEXT, F_PATH } },
     [WM_MSG_SUBMIT]       = { "SUBMIT", 1, { KEY, F_RUN, F_SUBRUN, F_EVENT, F_N_BATCH, F_N_HIT, F_N_HELD } },
     [WM_MSG_SUBMIT_ACK]   = { "SUBMIT_ACK", 1, { KEY } },
     [WM_MSG_NEED]         = { "NEED", 0, { KEY, F_DIGEST } },
