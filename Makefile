@@ -131,6 +131,8 @@ $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$< $(call links,$(1)) -lcmocka -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
+# The thread sanitizer looks at those that have threads.
+UNIT_RUN := $(if $(filter thread,$(SAN)),$(filter %client %reactor %worker %device %sparse,$(UNIT)),$(UNIT))
 
 # Oracles for the golden tests; nothing of wiremill itself needs Python.
 VENV := build/venv
@@ -139,8 +141,8 @@ $(VENV)/.made: tests/requirements.txt
 	$(Q)rm -rf $(VENV) && python3 -m venv $(VENV) && $(VENV)/bin/python -m pip -q install -r $< && touch $@
 
 .PHONY: unit golden e2e fault check
-unit: $(UNIT) all ## build and run the unit tests (T=prefix picks some)
-	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT)); do echo "== $$t"; \
+unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
+	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)); do echo "== $$t"; \
 	    WM_BUILD=$(B) $$t || failed+=" $$t"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 golden: all $(VENV)/.made ## patches and scores against NumPy and ONNX Runtime
@@ -213,7 +215,8 @@ san: ## address and undefined-behaviour sanitizers
 tsan: ## thread sanitizer
 	@$(AGAIN) SAN=thread B=build/thread sanitized
 .PHONY: sanitized
-sanitized: all $(UNIT)
+sanitized: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
+sanitized: all $(UNIT_RUN)
 	@$(MAKE) --no-print-directory unit
 	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
 

@@ -81,26 +81,31 @@ void wm_crew_nap (int64_t ms)
 
 /* ---- where things go ------------------------------------------------------------------------- */
 
-/* Sockets lie in the campaign, or, where its path is too long for a socket, in a folder only we may
-   enter.  */
-static wm_fault_t choose_endpoint (wm_crew_t *self, wm_error_t *error)
+/* A folder only we may enter, on a short path.  */
+static wm_fault_t make_temporary (wm_crew_t *self, wm_error_t *error)
 {
-    const char *campaign = self->setup->campaign;
-    if (strlen (campaign) + strlen ("/broker.w") < IPC_PATH_BYTES_MAX) {
-        snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.*s/broker", IPC_PATH_BYTES_MAX,
-                  campaign);
-        return WM_OK;
-    }
     const char *runtime = getenv ("XDG_RUNTIME_DIR");
     if (!runtime || !*runtime || strlen (runtime) > IPC_PATH_BYTES_MAX / 2)
         runtime = "/tmp";
-    snprintf (self->ipc_folder, sizeof self->ipc_folder, "%s/wiremill-XXXXXX", runtime);
-    if (!mkdtemp (self->ipc_folder)) {
-        self->ipc_folder[0] = 0;
-        return wm_fault (error, WM_EHOST, "no folder for sockets in %s: %s", runtime,
-                         strerror (errno));
+    snprintf (self->temporary, sizeof self->temporary, "%s/wiremill-XXXXXX", runtime);
+    if (mkdtemp (self->temporary))
+        return WM_OK;
+    self->temporary[0] = 0;
+    return wm_fault (error, WM_EHOST, "no folder can be made in %s: %s", runtime, strerror (errno));
+}
+
+/* Sockets lie in the campaign, or, where its path is too long for a socket, in a temporary folder.
+ */
+static wm_fault_t choose_endpoint (wm_crew_t *self, wm_error_t *error)
+{
+    const char *folder = self->setup->campaign;
+    if (strlen (folder) + strlen ("/broker.w") >= IPC_PATH_BYTES_MAX) {
+        if (make_temporary (self, error))
+            return error->fault;
+        folder = self->temporary;
     }
-    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s/broker", self->ipc_folder);
+    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.*s/broker", IPC_PATH_BYTES_MAX,
+              folder);
     return WM_OK;
 }
 
@@ -111,9 +116,10 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inpu
     memset (self, 0, sizeof *self);
     self->setup = setup;
     self->inputs = inputs;
-    if (!setup) { /* a farm's broker: the producer's log goes where we stand */
+    if (!setup) { /* a farm's broker: there is no campaign here to keep a log in */
         snprintf (self->endpoint, sizeof self->endpoint, "%s", broker);
-        return wm_child_init (&self->producer, "wiremill-producer", ".", error);
+        wm_fault_t fault = make_temporary (self, error);
+        return fault ? fault : wm_child_init (&self->producer, "producer", self->temporary, error);
     }
     if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
@@ -344,15 +350,16 @@ static void signal_rest (const wm_crew_t *self, int signal)
         wm_child_signal (&self->worker[i], signal);
 }
 
-static void remove_sockets (const wm_crew_t *self)
+/* What the producer had to say has been shown.  */
+static void remove_temporary (const wm_crew_t *self)
 {
-    static const char *const port[] = { "w", "p", "o" };
+    static const char *const names[] = { "broker.w", "broker.p", "broker.o", "producer.log" };
     char path[160];
-    for (size_t i = 0; i < 3; i++) {
-        snprintf (path, sizeof path, "%s/broker.%s", self->ipc_folder, port[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf (path, sizeof path, "%s/%s", self->temporary, names[i]);
         unlink (path);
     }
-    rmdir (self->ipc_folder);
+    rmdir (self->temporary);
 }
 
 void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
@@ -371,6 +378,6 @@ void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
             wm_child_signal (&self->broker, SIGKILL);
         wm_crew_nap (TICK_MS);
     }
-    if (self->ipc_folder[0])
-        remove_sockets (self);
+    if (self->temporary[0])
+        remove_temporary (self);
 }

@@ -27,7 +27,7 @@ typedef struct {
     const char *engine, *threads;
     int n_worker;
     char endpoint[256];
-    char ipc_folder[128]; /* made for the sockets, "" if they lie in the campaign */
+    char temporary[128]; /* made for sockets or a log that have no campaign to lie in, else "" */
     char log_folder[PATH_MAX];
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
     int broker_deaths; /* within the minute that began at broker_minute_ms */
