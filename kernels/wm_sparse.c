@@ -53,59 +53,6 @@ float *wm_sparse_floats (size_t count)
     return p;
 }
 
-/* ---- which kernels --------------------------------------------------------------------------- */
-
-static bool can_run (const wm_sparse_kernel_t *kernel)
-{
-#if defined __x86_64__
-    __builtin_cpu_init ();
-    bool avx2 = __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma");
-    bool avx512 = avx2 && __builtin_cpu_supports ("avx512f") &&
-                  __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq") &&
-                  __builtin_cpu_supports ("avx512vl");
-    if (kernel == &wm_sparse_kernel_avx512_bf16)
-        return avx512 && __builtin_cpu_supports ("avx512bf16");
-    if (kernel == &wm_sparse_kernel_avx512)
-        return avx512;
-    if (kernel == &wm_sparse_kernel_avx2)
-        return avx2;
-#endif
-    return kernel == &wm_sparse_kernel_c;
-}
-
-const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i)
-{
-    static const wm_sparse_kernel_t *const all[] = {
-#if defined __x86_64__
-        &wm_sparse_kernel_avx512_bf16,
-        &wm_sparse_kernel_avx512,
-        &wm_sparse_kernel_avx2,
-#endif
-        &wm_sparse_kernel_c
-    };
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (can_run (all[k]) && i-- == 0)
-            return all[k];
-    return NULL;
-}
-
-const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error)
-{
-    const char *isa = getenv ("WM_ISA");
-    const bool fast = strcmp (precision, "fast") == 0;
-    const wm_sparse_kernel_t *kernel;
-    for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
-        if ((fast || strcmp (kernel->precision, "fp32") == 0) &&
-            (!isa || !*isa || strcmp (kernel->isa, isa) == 0))
-            return kernel;
-    wm_fault (
-        error, WM_EHOST,
-        "WM_ISA=%s: not what this machine can run; avx512, avx2 and c are known, unset WM_ISA "
-        "for the best",
-        isa);
-    return NULL;
-}
-
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* What the net must be for this engine.  */

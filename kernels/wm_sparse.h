@@ -207,6 +207,7 @@ typedef struct {
     uint64_t pairs;     /* live (cell, position) pairs */
     uint64_t positions; /* convolved */
     uint64_t cells;
+    uint64_t madds; /* that the roots executed, zeros skipped; counted if count_madds is set */
     uint64_t allocations; /* of working memory; stands still after warm-up */
 } wm_sparse_stats_t;
 
@@ -246,6 +247,7 @@ typedef struct {
     wm_sparse_buffer_t cells, orders, orders2, blocks, scores, hits, patches, masks, slots,
         mids[WM_MODEL_CONVS_MAX + 1];
     _Atomic uint64_t *progress;
+    bool count_madds; /* for benches: a walk over all pairs */
     wm_sparse_stats_t stats;
 } wm_sparse_t;
 
@@ -256,10 +258,6 @@ void wm_sparse_destroy (wm_sparse_t **self_p);
 wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                             _Atomic uint64_t *progress, wm_error_t *error);
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self);
-
-/* Multiply-adds that the roots executed for the last group of cells, zeros skipped; walks them all,
-   for benches.  */
-uint64_t wm_sparse_last_madds (const wm_sparse_t *self);
 
 /* wm_sparse_open.c: everything of the engine that a net and a kernel fix.  */
 wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error);

@@ -172,23 +172,12 @@ static void run_block (void *arg, uint32_t task, uint32_t thread)
         atomic_fetch_add (self->progress, hits);
 }
 
-wm_fault_t wm_sparse_blocks (wm_sparse_t *self, wm_error_t *error)
-{
-    wm_sparse_pool_run (self->pool, count_work, self,
-                        (self->group_cells + WORK_CELLS - 1) / WORK_CELLS);
-    if (!sort_cells (self) || !cut_blocks (self))
-        return wm_fault (error, WM_EHOST, "no memory to order %u cells", self->group_cells);
-    wm_sparse_pool_run (self->pool, run_block, self, self->n_block);
-    self->stats.cells += self->group_cells;
-    return WM_OK;
-}
-
-uint64_t wm_sparse_last_madds (const wm_sparse_t *self)
+static uint64_t count_madds (const wm_sparse_t *self)
 {
     const wm_sparse_map_t *map = &self->live[self->net.n_conv];
     uint64_t count = 0;
     for (uint32_t i = 0; i < self->group_cells; i++) {
-        const wm_sparse_cell_t *cell = self->cell + self->group_first - self->group_cells + i;
+        const wm_sparse_cell_t *cell = self->cell + self->group_first + i;
         for (uint32_t y = cell->row; y < cell->row + self->pos_rows; y++) {
             uint32_t slot = wm_sparse_map_rank (map, y, cell->col);
             uint32_t end = wm_sparse_map_rank (map, y, cell->col + self->pos_cols);
@@ -198,5 +187,18 @@ uint64_t wm_sparse_last_madds (const wm_sparse_t *self)
                         self->values.mask[(size_t) slot * self->values.n_mask + m]);
         }
     }
-    return count * self->stride;
+    return count * self->stride * self->kernel->unit;
+}
+
+wm_fault_t wm_sparse_blocks (wm_sparse_t *self, wm_error_t *error)
+{
+    wm_sparse_pool_run (self->pool, count_work, self,
+                        (self->group_cells + WORK_CELLS - 1) / WORK_CELLS);
+    if (!sort_cells (self) || !cut_blocks (self))
+        return wm_fault (error, WM_EHOST, "no memory to order %u cells", self->group_cells);
+    wm_sparse_pool_run (self->pool, run_block, self, self->n_block);
+    self->stats.cells += self->group_cells;
+    if (self->count_madds)
+        self->stats.madds += count_madds (self);
+    return WM_OK;
 }

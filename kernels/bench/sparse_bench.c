@@ -1,0 +1,342 @@
+/* sparse_bench.c - how fast the exact-sparse engine is, by instruction set, precision and threads.
+
+   For each kernel this machine can run: hits a second, and hits a second of CPU time and thread
+   (the same on an idle machine, the better number on a shared one), multiply-adds executed by the
+   roots (zeros skipped) as GFLOP/s of CPU time, their share of the machine's measured peak of fused
+   multiply-adds in fp32, and the largest difference of a score from double over some of the hits.
+
+     sparse_bench MODEL.wmm [hits=N] [threads=1,2] [repeat=N] [plane=FILE wires=N hitfile=FILE]
+   [dense]
+
+   Without a plane one is made up: straight tracks, 960 wires, 1,000 bins. plane: float32 images
+   (wires, bins), 0 between the runs; hitfile: int32 pairs (wire, bin). dense: the same hits as
+   dense patches. WM_ISA picks one instruction set.
+
+   Other programs on the machine change what is measured: compare side by side, in one run.  */
+#include "kernels/wm_reference.h"
+#include "kernels/wm_sparse.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CHECKED 64u     /* hits compared with double */
+#define DENSE_HITS 400u /* patches of a batch: what 4 MiB hold */
+
+static double seconds (clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime (clock, &now);
+    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+static void die (const char *text)
+{
+    fprintf (stderr, "sparse_bench: %s\n", text);
+    exit (1);
+}
+
+static void *memory (size_t count, size_t each)
+{
+    void *p = calloc (count ? count : 1, each);
+    if (!p)
+        die ("no memory");
+    return p;
+}
+
+/* ---- peak ------------------------------------------------------------------------------------ */
+
+#define CHAINS 12 /* enough to hide the latency of any core so far */
+#define ROUNDS 20000000L
+
+/* Fused multiply-adds in registers only; GFLOP/s of one thread.  */
+#define PEAK(name, target_text, bytes)                                                             \
+    __attribute__ ((target (target_text), optimize ("fp-contract=fast"))) static double name (     \
+        void)                                                                                      \
+    {                                                                                              \
+        typedef float vec __attribute__ ((vector_size (bytes)));                                   \
+        vec sum[CHAINS] = { { 0 } }, x = { 0 }, y = { 0 }; /* unknown to the compiler: */          \
+        for (int i = 0; i < CHAINS; i++)                                                           \
+            __asm__ volatile("" : "+v"(sum[i]), "+v"(x), "+v"(y));                                 \
+        double start = seconds (CLOCK_PROCESS_CPUTIME_ID);                                         \
+        for (long r = 0; r < ROUNDS; r++) {                                                        \
+            _Pragma ("GCC unroll 12") for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * x + y;    \
+        }                                                                                          \
+        for (int i = 0; i < CHAINS; i++)                                                           \
+            __asm__ volatile("" ::"v"(sum[i]));                                                    \
+        double time = seconds (CLOCK_PROCESS_CPUTIME_ID) - start;                                  \
+        return 2e-9 * CHAINS * (bytes) / 4 * (double) ROUNDS / time;                               \
+    }
+PEAK (peak_avx512, "avx512f,fma", 64)
+PEAK (peak_avx2, "avx2,fma", 32)
+
+static double peak_gflops (void)
+{
+    double best = 0;
+    for (int i = 0; i < 3; i++) {
+        double v = __builtin_cpu_supports ("avx512f") ? peak_avx512 ()
+                   : __builtin_cpu_supports ("fma")   ? peak_avx2 ()
+                                                      : 0;
+        best = v > best ? v : best;
+    }
+    return best;
+}
+
+/* ---- planes ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t wires, bins, n_hit;
+    float *image;
+    int32_t *hit; /* (n_hit, 2) */
+} plane_t;
+
+static uint32_t seed = 1;
+
+static double uniform (void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (seed >> 8) / 16777216.0;
+}
+
+/* Straight tracks: three bins a wire, a hit on each.  */
+static plane_t make_plane (uint32_t n_hit)
+{
+    plane_t p = { .wires = 960, .bins = 1000, .n_hit = n_hit };
+    p.image = memory ((size_t) p.wires * p.bins, sizeof (float));
+    p.hit = memory (2 * (size_t) n_hit, sizeof (int32_t));
+    for (uint32_t n = 0; n < n_hit;) {
+        double bin = uniform () * p.bins, slope = (uniform () - 0.5) * 4;
+        uint32_t wire = (uint32_t) (uniform () * p.wires);
+        uint32_t end = wire + 20 + (uint32_t) (uniform () * 400);
+        for (; wire < end && wire < p.wires && n < n_hit; wire++, bin += slope) {
+            if (bin < 2 || bin > p.bins - 2)
+                break;
+            for (uint32_t b = (uint32_t) bin - 1; b < (uint32_t) bin + 2; b++)
+                p.image[(size_t) wire * p.bins + b] += (float) (0.3 + 3 * uniform ());
+            p.hit[2 * n] = (int32_t) wire, p.hit[2 * n + 1] = (int32_t) bin;
+            n++;
+        }
+    }
+    return p;
+}
+
+static void *read_file (const char *path, size_t *bytes)
+{
+    FILE *file = fopen (path, "rb");
+    if (!file || fseek (file, 0, SEEK_END))
+        die (path);
+    long size = ftell (file);
+    rewind (file);
+    void *data = memory ((size_t) size, 1);
+    *bytes = (size_t) size;
+    if (fread (data, 1, *bytes, file) != *bytes)
+        die (path);
+    fclose (file);
+    return data;
+}
+
+static int by_place (const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return x[0] != y[0] ? (x[0] > y[0]) - (x[0] < y[0]) : (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* The plane as a batch: runs of what is not 0, hits in order.  */
+static wm_batch_t batch_of (plane_t *p)
+{
+    size_t pixels = (size_t) p->wires * p->bins;
+    wm_batch_t b = { .kind = WM_BATCH_BINS, .n_hit = p->n_hit, .n_wire = p->wires };
+    b.n_col = p->bins;
+    b.run_wire = memory (pixels, sizeof (uint32_t));
+    b.run_first = memory (pixels, sizeof (uint32_t));
+    b.run_length = memory (pixels, sizeof (uint32_t));
+    b.value = memory (pixels, sizeof (float));
+    b.hit_wire = memory (p->n_hit, sizeof (uint32_t));
+    b.hit_col = memory (p->n_hit, sizeof (int32_t));
+    for (uint32_t w = 0; w < p->wires; w++)
+        for (uint32_t c = 0; c < p->bins; c++) {
+            float v = p->image[(size_t) w * p->bins + c];
+            if (v == 0)
+                continue;
+            if (c == 0 || p->image[(size_t) w * p->bins + c - 1] == 0) {
+                b.run_wire[b.n_run] = w, b.run_first[b.n_run] = c;
+                b.run_length[b.n_run++] = 0;
+            }
+            b.run_length[b.n_run - 1]++;
+            b.value[b.n_value++] = v;
+        }
+    qsort (p->hit, p->n_hit, 2 * sizeof *p->hit, by_place);
+    for (uint32_t i = 0; i < p->n_hit; i++) {
+        b.hit_wire[i] = (uint32_t) p->hit[2 * i];
+        b.hit_col[i] = p->hit[2 * i + 1];
+    }
+    return b;
+}
+
+/* ---- one measurement ------------------------------------------------------------------------- */
+
+typedef struct {
+    const wm_net_t *net;
+    wm_spec_t spec;
+    wm_batch_t batch, dense;
+    uint32_t n_output, n_checked;
+    float *checked; /* (n_checked, n_output): double's scores of every so many-th hit */
+    double peak;
+    int repeat;
+} bench_t;
+
+static void judge (bench_t *bench)
+{
+    size_t each = (size_t) bench->net->height * bench->net->width;
+    float *patch = memory (each, sizeof *patch);
+    wm_reference_t *reference = wm_reference_new (bench->net);
+    bench->n_checked = CHECKED < bench->batch.n_hit ? CHECKED : bench->batch.n_hit;
+    bench->checked = memory ((size_t) bench->n_checked * bench->n_output, sizeof (float));
+    for (uint32_t i = 0; i < bench->n_checked; i++) {
+        wm_image_patch_reference (&bench->spec, &bench->batch,
+                                  i * (bench->batch.n_hit / bench->n_checked), patch);
+        wm_reference_run (reference, patch, 1, bench->checked + (size_t) i * bench->n_output,
+                          bench->n_output);
+    }
+    wm_reference_destroy (&reference);
+    free (patch);
+}
+
+static double difference (const bench_t *bench, const float *scores)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < bench->n_checked * bench->n_output; i++) {
+        uint32_t hit = i / bench->n_output * (bench->batch.n_hit / bench->n_checked);
+        double d = (double) scores[(size_t) hit * bench->n_output + i % bench->n_output] -
+                   (double) bench->checked[i];
+        worst = fmax (worst, isnan (d) ? INFINITY : fabs (d));
+    }
+    return worst;
+}
+
+static void score_all (wm_sparse_t *engine, const bench_t *bench, float *scores)
+{
+    wm_error_t error = { 0 };
+    if (!bench->dense.n_hit) {
+        if (wm_sparse_score (engine, &bench->batch, scores, NULL, &error))
+            die (error.text);
+        return;
+    }
+    for (uint32_t first = 0; first < bench->dense.n_hit; first += DENSE_HITS) {
+        wm_batch_t part = bench->dense;
+        part.n_hit = part.n_hit - first < DENSE_HITS ? part.n_hit - first : DENSE_HITS;
+        part.patch += (size_t) first * part.patch_values;
+        if (wm_sparse_score (engine, &part, scores + (size_t) first * bench->n_output, NULL,
+                             &error))
+            die (error.text);
+    }
+}
+
+static void measure (const bench_t *bench, const wm_sparse_kernel_t *kernel, uint32_t threads)
+{
+    wm_error_t error = { 0 };
+    double wall = INFINITY, cpu = INFINITY, start = seconds (CLOCK_MONOTONIC);
+    wm_sparse_t *engine = wm_sparse_new (bench->net, &bench->spec, threads, kernel, &error);
+    if (!engine)
+        die (error.text);
+    double opened = seconds (CLOCK_MONOTONIC) - start;
+    engine->count_madds = true;
+    float *scores = memory ((size_t) bench->batch.n_hit * bench->n_output, sizeof *scores);
+    for (int r = 0; r < bench->repeat + 1; r++) {
+        double cpu_start = seconds (CLOCK_PROCESS_CPUTIME_ID);
+        start = seconds (CLOCK_MONOTONIC);
+        score_all (engine, bench, scores);
+        wall = fmin (wall, seconds (CLOCK_MONOTONIC) - start);
+        if (!engine->count_madds)
+            cpu = fmin (cpu, seconds (CLOCK_PROCESS_CPUTIME_ID) - cpu_start);
+        engine->count_madds = false; /* the first round counts and warms up */
+    }
+    wm_sparse_stats_t stats = wm_sparse_stats (engine);
+    double gflops = 2e-9 * (double) stats.madds / cpu;
+    printf ("%-7s %-5s %2u %7.0f hits/s %7.0f hits/cpu-s %6.1f GFLOP/s %3.0f %% of peak, "
+            "%5.1f live positions, %.1e from double, open %.0f ms\n",
+            kernel->isa, kernel->precision, threads, bench->batch.n_hit / wall,
+            bench->batch.n_hit / cpu, gflops, 100 * gflops / bench->peak,
+            (double) stats.pairs / (double) stats.cells, difference (bench, scores), 1e3 * opened);
+    fflush (stdout);
+    free (scores);
+    wm_sparse_destroy (&engine);
+}
+
+/* ---- main ------------------------------------------------------------------------------------ */
+
+/* The value of `name=` among the arguments, or NULL.  */
+static const char *option (int argc, char **argv, const char *name)
+{
+    size_t n = strlen (name);
+    for (int i = 2; i < argc; i++)
+        if (strncmp (argv[i], name, n) == 0 && (argv[i][n] == '=' || argv[i][n] == 0))
+            return argv[i] + n + (argv[i][n] == '=');
+    return NULL;
+}
+
+static plane_t find_plane (int argc, char **argv)
+{
+    const char *file = option (argc, argv, "plane"), *hits = option (argc, argv, "hits");
+    if (!file)
+        return make_plane (hits ? (uint32_t) atoi (hits) : 18000);
+    const char *wires = option (argc, argv, "wires"), *hitfile = option (argc, argv, "hitfile");
+    size_t bytes;
+    plane_t p = { .wires = wires ? (uint32_t) atoi (wires) : 0 };
+    if (p.wires == 0 || !hitfile)
+        die ("plane= needs wires= and hitfile=");
+    p.image = read_file (file, &bytes);
+    p.bins = (uint32_t) (bytes / sizeof (float) / p.wires);
+    p.hit = read_file (hitfile, &bytes);
+    p.n_hit = (uint32_t) (bytes / 2 / sizeof (int32_t));
+    return p;
+}
+
+static void cut_dense (bench_t *bench)
+{
+    wm_error_t error = { 0 };
+    wm_plane_t *plane = wm_plane_new (&bench->spec);
+    bench->dense = (wm_batch_t){ .kind = WM_BATCH_PATCHES, .n_hit = bench->batch.n_hit };
+    bench->dense.patch_values = bench->net->height * bench->net->width;
+    bench->dense.patch = memory (bench->batch.n_hit, bench->dense.patch_values * sizeof (float));
+    if (!plane || wm_plane_load (plane, &bench->batch, &error))
+        die (error.text);
+    wm_plane_cut (plane, 0, bench->batch.n_hit, bench->dense.patch);
+    wm_plane_destroy (&plane);
+}
+
+int main (int argc, char **argv)
+{
+    wm_error_t error = { 0 };
+    const char *threads = option (argc, argv, "threads"), *repeat = option (argc, argv, "repeat");
+    const char *isa = getenv ("WM_ISA");
+    wm_model_t *model = argc > 1 ? wm_model_open (argv[1], &error) : NULL;
+    if (!model)
+        die (argc > 1 ? error.text
+                      : "usage: sparse_bench MODEL.wmm [options; see its first lines]");
+    bench_t bench = { .net = wm_model_net (model), .repeat = repeat ? atoi (repeat) : 3 };
+    if (!bench.net || bench.net->channel != 1)
+        die ("not a model of the family, or several channels");
+    if (wm_spec_preset (&bench.spec, "protodune-2021", &error))
+        die (error.text);
+    bench.spec.patch_wire = bench.net->height, bench.spec.patch_bin = bench.net->width;
+    bench.n_output = wm_model_n_output (model);
+    plane_t plane = find_plane (argc, argv);
+    bench.batch = batch_of (&plane);
+    judge (&bench);
+    if (option (argc, argv, "dense"))
+        cut_dense (&bench);
+    bench.peak = peak_gflops ();
+    printf ("%u hits, %u wires, %u bins; peak %.0f GFLOP/s a thread in fp32\n", bench.batch.n_hit,
+            bench.batch.n_wire, bench.batch.n_col, bench.peak);
+    const wm_sparse_kernel_t *kernel;
+    for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
+        for (const char *t = threads ? threads : "1,2"; t; t = strchr (t, ',')) {
+            t += *t == ',';
+            if (!isa || strcmp (isa, kernel->isa) == 0)
+                measure (&bench, kernel, (uint32_t) atoi (t));
+        }
+    return 0;
+}
