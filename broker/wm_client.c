@@ -360,8 +360,9 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
 /* ---- waiting ----------------------------------------------------------------------------------*/
 
 /* What is due now. A gap of our own (a stopped process, an owner busy elsewhere) is no silence of
-   the broker: it moves the deadline.  */
-static void timers (wm_client_t *self, int64_t now)
+   the broker: it moves the deadline. may_beat: not where the owner gets its turn right after, and
+   may have a richer heartbeat to say than this empty one.  */
+static void timers (wm_client_t *self, int64_t now, int may_beat)
 {
     const wm_times_t *times = wm_times ();
     int64_t late = now - self->looked_ms;
@@ -371,7 +372,7 @@ static void timers (wm_client_t *self, int64_t now)
     if (now - self->heard_ms >= times->silence_ms) {
         session_end (self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
                      (long long) (now - self->heard_ms));
-    } else if (self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {
+    } else if (may_beat && self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {
         wm_msg_t msg;
         wm_msg_init (&msg, WM_MSG_HEARTBEAT);
         wm_client_send (self, &msg, NULL, 0);
@@ -409,7 +410,7 @@ static int sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
 {
     int64_t deadline = wm_now_ms () + timeout_ms;
-    while (self->state != CLOSED) {
+    for (int first = 1; self->state != CLOSED; first = 0) {
         int extra = self->extra && self->state == OPEN && (zsock_events (self->extra) & ZMQ_POLLIN);
         if (extra && self->extra_turn) {
             self->extra_turn = 0;
@@ -431,7 +432,7 @@ wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
         if (extra)
             return WM_CLIENT_EXTRA;
         int64_t now = wm_now_ms ();
-        timers (self, now);
+        timers (self, now, first || now < deadline);
         if (self->state == CLOSED)
             break;
         if (now >= deadline || sleep_on_sockets (self, now, deadline))
