@@ -89,16 +89,10 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
 }
 
 /* Planes become patches of one channel; the model must take exactly these.  */
-static wm_fault_t check_spec (const wm_model_t *model, const wm_spec_t *spec, wm_error_t *error)
+static bool spec_fits (const wm_model_t *model, const wm_spec_t *spec)
 {
     uint64_t cells = (uint64_t) spec->patch_wire * spec->patch_bin;
-    if (wm_model_n_input (model) != 1 || wm_model_n_value (model) != cells)
-        return wm_fault (
-            error, WM_EBATCH,
-            "the specification cuts patches of %u x %u, the model takes %u values in %u "
-            "input(s): set `patch` to the model's size",
-            spec->patch_wire, spec->patch_bin, wm_model_n_value (model), wm_model_n_input (model));
-    return WM_OK;
+    return wm_model_n_input (model) == 1 && wm_model_n_value (model) == cells;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -112,8 +106,8 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                   config->precision);
         return NULL;
     }
-    if (spec && check_spec (model, spec, error))
-        return NULL;
+    if (spec && !spec_fits (model, spec))
+        spec = NULL; /* any CNN: it has dense patches, and a plane is refused when it comes */
     const wm_engine_t *engine = choose_engine (config->engine, model, error);
     if (!engine)
         return NULL;
@@ -167,7 +161,11 @@ static wm_fault_t check_batch (const wm_device_t *self, const wm_batch_t *batch,
         return WM_OK;
     }
     if (!self->has_spec)
-        return wm_fault (error, WM_EBATCH, "a plane came where only dense patches were agreed on");
+        return wm_fault (
+            error, WM_EBATCH,
+            "a plane came, but the specification's patch is not the input of this model "
+            "(%u values): it takes dense patches",
+            wm_model_n_value (self->model));
     bool own = self->spec.view == WM_OWN_VIEW;
     if (batch->kind != (own ? WM_BATCH_TICKS : WM_BATCH_BINS))
         return wm_fault (error, WM_EBATCH,

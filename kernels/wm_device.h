@@ -23,9 +23,9 @@ typedef struct {
     int threads;           /* >= 1: threads it computes with */
 } wm_device_config_t;
 
-/* Opens an engine for a model; `spec` is copied (NULL: dense patches only), the model is lent for
-   the device's life. NULL with *error: WM_EHOST names what is missing and how to get it, WM_EBATCH
-   a model or specification this engine cannot run.  */
+/* Opens an engine for a model; `spec` is copied (NULL, or one whose patch is not the model's input:
+   dense patches only), the model is lent for the device's life. NULL with *error: WM_EHOST names
+   what is missing and how to get it, WM_EBATCH a model or specification this engine cannot run.  */
 wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error);
 void wm_device_destroy (wm_device_t **self_p);

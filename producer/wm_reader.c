@@ -19,6 +19,19 @@ size_t wm_reader_path_length (const char *name)
     return dataset ? (size_t) (dataset - name) : length;
 }
 
+/* Whether patches cut by the specification fit the model; n_value 0: there is none.  */
+static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_value,
+                        wm_error_t *error)
+{
+    if (!n_value || n_value == spec->patch_wire * spec->patch_bin)
+        return true;
+    wm_fault (error, WM_EBATCH,
+              "%s: the specification cuts patches of %u x %u, the model takes %u values: set "
+              "`patch` in --spec to the model's size",
+              path, spec->patch_wire, spec->patch_bin, n_value);
+    return false;
+}
+
 static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_spec_t *spec,
                                uint32_t n_value, wm_error_t *error)
 {
@@ -29,13 +42,16 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
     if (dataset)
         return wm_dense_open (&file, dataset, n_value, error);
     if (wm_h5_text (file, "layout", text, sizeof text)) {
-        if (!strcmp (text, "wiremill-exchange-1"))
-            return wm_exchange_open (&file, spec, error);
-        wm_fault (error, WM_EBATCH, "%s: layout '%s' is not one that wiremill %s reads", path, text,
-                  "(wiremill-exchange-1)");
-    } else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table"))
-        return wm_opensamples_open (&file, spec, error);
-    else if (wm_h5_only_dataset (file, text, sizeof text))
+        if (!strcmp (text, "wiremill-exchange-1")) {
+            if (patch_fits (path, spec, n_value, error))
+                return wm_exchange_open (&file, spec, error);
+        } else
+            wm_fault (error, WM_EBATCH, "%s: layout '%s' is not one that wiremill %s reads", path,
+                      text, "(wiremill-exchange-1)");
+    } else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
+        if (patch_fits (path, spec, n_value, error))
+            return wm_opensamples_open (&file, spec, error);
+    } else if (wm_h5_only_dataset (file, text, sizeof text))
         return wm_dense_open (&file, text, n_value, error);
     else
         wm_fault (error, WM_EBATCH,

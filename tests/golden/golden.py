@@ -3,6 +3,8 @@
 usage: golden.py patches WIREMILL SHARED WORK       stored patches of the golden event, every mode
        golden.py variants WIREMILL SHARED MODEL WORK  patches and scores of the harsher variants
        golden.py scores SCORES.h5 GOLDEN.npz LIMIT  scores of every hit of the golden event
+       golden.py patchfile NETWORK MODEL.onnx PATCHES.npy  a network of onnx's own and random patches for it
+       golden.py dense MODEL.onnx PATCHES.npy SCORES.h5 LIMIT  dense patches against ONNX Runtime
        golden.py oracle WIREMILL MODEL INPUT.h5 SCORES.h5 SPEC WORK LIMIT  against ONNX Runtime
 Prints one line per comparison; exits 1 if one is beyond its limit.
 """
@@ -101,6 +103,28 @@ def oracle(wiremill, model, event, scores, spec, work, limit):
     report(f"scores of {len(got)} hits against ONNX Runtime", np.abs(got - want).max(), limit)
 
 
+def patchfile(network, model, npy):
+    import onnx
+    import onnxruntime
+    import shutil
+    folder = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data/light")
+    shutil.copy(os.path.join(folder, network + ".onnx"), model)
+    shape = onnxruntime.InferenceSession(model).get_inputs()[0].shape[1:]
+    np.save(npy, np.random.default_rng(1).standard_normal((3, *shape), dtype=np.float32))
+
+
+def dense(model, npy, scores, limit):
+    import onnxruntime
+    session, x = onnxruntime.InferenceSession(model), np.load(npy)
+    name = session.get_inputs()[0].name
+    want = np.concatenate([session.run(None, {name: x[i:i + 1]})[0].reshape(1, -1) for i in range(len(x))])
+    with h5py.File(scores) as f:
+        t = f["emtrkmichel"]
+        got = np.stack([t[f"out_{k}"][:] for k in range(want.shape[1])], 1)
+        assert (t["status"][:] == 0).all()
+    report(f"{got.shape[1]} outputs of {len(got)} patches", np.abs(got - want).max(), limit)
+
+
 def main(verb, *a):
     if verb == "patches":
         patches(*a)
@@ -108,6 +132,10 @@ def main(verb, *a):
         variants(*a)
     elif verb == "scores":
         report("scores of the golden event", np.abs(table(a[0]) - np.load(a[1])["scores"]).max(), float(a[2]))
+    elif verb == "patchfile":
+        patchfile(*a)
+    elif verb == "dense":
+        dense(*a[:3], float(a[3]))
     elif verb == "oracle":
         oracle(*a[:6], float(a[6]))
     else:

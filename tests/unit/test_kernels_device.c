@@ -377,16 +377,33 @@ static void no_device (const wm_model_t *m, const wm_spec_t *spec, const char *e
 static void what_cannot_be_run_is_refused_by_name (void **state)
 {
     (void) state;
-    wm_spec_t large = full;
-    large.patch_wire = 48;
     no_device (model, &full, "fpga", "fp32", WM_EBATCH, "there are auto, sparse, openvino");
     no_device (model, &full, "auto", "int8", WM_EBATCH, "fp32 and fast");
-    no_device (model, &large, "auto", "fp32", WM_EBATCH, "patches of 48 x 10");
     no_device (general, &full, "sparse", "fp32", WM_EBATCH, "general for this test");
     no_device (general, &full, "reference", "fp32", WM_EBATCH, "use openvino");
     setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
     no_device (general, &full, "auto", "fp32", WM_EHOST, "/nowhere/wm_openvino.so");
     unsetenv ("WM_OPENVINO_SO");
+}
+
+/* Any CNN takes dense patches of its own size, whatever the specification cuts.  */
+static void a_specification_of_another_size_leaves_dense_patches (void **state)
+{
+    (void) state;
+    wm_spec_t large = full;
+    large.patch_wire = 48;
+    wm_device_t *device = device_of (model, &large, "auto", 1);
+    wm_batch_t plane, patches = { .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = CELLS };
+    float patch[CELLS] = { 1 }, scores[HITS * OUTPUTS];
+    uint8_t status[HITS];
+    wm_error_t error = { 0 };
+    patches.patch = patch;
+    assert_int_equal (wm_device_score (device, &patches, status, scores, &error), WM_OK);
+    make_plane (&plane, &full);
+    assert_int_equal (wm_device_score (device, &plane, status, scores, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "takes dense patches"));
+    wm_batch_clear (&plane);
+    wm_device_destroy (&device);
 }
 
 static void batches_that_do_not_fit_are_refused (void **state)
@@ -422,6 +439,7 @@ int main (void)
         cmocka_unit_test (the_self_test_passes_and_can_fail),
         cmocka_unit_test (general_models_get_openvino),
         cmocka_unit_test (what_cannot_be_run_is_refused_by_name),
+        cmocka_unit_test (a_specification_of_another_size_leaves_dense_patches),
         cmocka_unit_test (batches_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests (tests, set_up, tear_down);
