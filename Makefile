@@ -140,6 +140,20 @@ $(VENV)/.made: tests/requirements.txt
 	@echo "  VENV  $(VENV)"
 	$(Q)rm -rf $(VENV) && python3 -m venv $(VENV) && $(VENV)/bin/python -m pip -q install -r $< && touch $@
 
+# The simulator: the real core, journal and ledger in virtual time; the end of a process is caught.
+SIM := $(B)/tests/sim
+$(B)/obj/tests/sim/%.o: tests/sim/%.c
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(FLAGS_schema) $(CFLAGS) -MMD -MP -c $< -o $@
+$(SIM): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs,broker)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=_exit $(filter %.o,$^) $(call links,broker) -o $@
+.PHONY: sim sim-proof
+sim: $(SIM) ## 300 simulated campaigns (SEEDS=n); SEED=n tells the story of one
+	@$(SIM) $(if $(SEED),--seed $(SEED),--seeds 1 $(or $(SEEDS),300))
+sim-proof: $(SIM) ## the simulator must catch every bug planted in it
+	@$(SIM) --proof
+
 .PHONY: unit golden e2e fault check
 unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)); do echo "== $$t"; \
@@ -151,8 +165,8 @@ e2e: all ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
 fault: all ## 40 random kills over one campaign (KILLS=n)
 	@WM_BUILD=$(B) prove --timer -v tests/fault
-check: all $(UNIT) $(VENV)/.made
-	@$(MAKE) --no-print-directory unit
+check: all $(UNIT) $(SIM) $(VENV)/.made
+	@$(MAKE) --no-print-directory unit sim
 	@WM_BUILD=$(B) prove --timer -v tests/e2e tests/golden
 
 # <room>/bench/<name>.c is a program linked as the room's unit tests are.
@@ -228,7 +242,7 @@ install: all ## programs to $(PREFIX)/bin, the general engine to $(PREFIX)/lib
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread $(DEMO)
 help: ## this list
-	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 	@echo "  variables: B=folder V=1 SAN=... T=prefix JOBS=n OPENVINO=dir PREFIX=dir"
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

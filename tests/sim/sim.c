@@ -28,14 +28,16 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_TAIL_TRUNCATED] = { "tail-truncated", "a torn tail is cut off, and more with it" },
     [BUG_DUPLICATE_JOURNALLED] = { "duplicate-journalled", "a repeated RESULT is appended again" },
     [BUG_HELD_FORGOTTEN] = { "held-forgotten", "HELD of a batch never enters the journal" },
-    [BUG_WRITTEN_ACKED_EARLY] = { "written-acked-early", "FILE_WRITTEN is answered before it is durable" },
+    [BUG_WRITTEN_ACKED_EARLY] = { "written-acked-early",
+                                  "FILE_WRITTEN is answered before it is durable" },
     [BUG_NEED_FORGOTTEN] = { "need-forgotten", "no second NEED when a producer comes back" },
     [BUG_LEASE_OUTLIVES] = { "lease-outlives", "leases outlive their worker's session" },
     [BUG_LATE_RESULT_IGNORED] = { "late-result-ignored", "a late RESULT is dropped" },
     [BUG_CREDIT_ACROSS_SESSIONS] = { "credit-across-sessions", "credit outlives its session" },
     [BUG_BLAME_THE_WAITING] = { "blame-the-waiting", "what waited at a lost worker is blamed" },
     [BUG_WALL_CLOCK] = { "wall-clock", "deadlines run on while the broker is stopped" },
-    [BUG_REPEAT_ACKED_EARLY] = { "repeat-acked-early", "a repeat is acknowledged before the first is durable" },
+    [BUG_REPEAT_ACKED_EARLY] = { "repeat-acked-early",
+                                 "a repeat is acknowledged before the first is durable" },
     [BUG_DONE_ONE_EARLY] = { "done-one-early", "EVENT_DONE with one batch on its way" },
     [BUG_DONE_FORGOTTEN] = { "done-forgotten", "one EVENT_DONE in 16 is not sent" },
     [BUG_BUDGET_IGNORED] = { "budget-ignored", "four times the byte budget" },
@@ -47,7 +49,8 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_NO_SECOND_ACK] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
 };
 
-/* ---- faults ------------------------------------------------------------------------------------ */
+/* ---- faults ------------------------------------------------------------------------------------
+ */
 
 /* Each kind is off in some worlds; else once in so many seconds.  */
 static uint32_t every_s (uint32_t from, uint32_t to)
@@ -154,7 +157,8 @@ static void disturb (void)
         sim_disk_fail_sync ();
 }
 
-/* ---- the world --------------------------------------------------------------------------------- */
+/* ---- the world ---------------------------------------------------------------------------------
+ */
 
 static void peer_new (uint32_t slot, wm_role_t role, uint32_t number, const char *word)
 {
@@ -302,7 +306,8 @@ static bool seed_run (uint64_t seed, bug_t bug, bool story)
     return !*sim.failure;
 }
 
-/* ---- the command line -------------------------------------------------------------------------- */
+/* ---- the command line --------------------------------------------------------------------------
+ */
 
 static double seconds (void)
 {
@@ -315,8 +320,8 @@ static void on_abort (int signal_number)
 {
     (void) signal_number;
     char text[80];
-    int n = snprintf (text, sizeof text, "seed %llu ends in an abort\n",
-                      (unsigned long long) sim.seed);
+    int n =
+        snprintf (text, sizeof text, "seed %llu ends in an abort\n", (unsigned long long) sim.seed);
     if (write (1, text, (size_t) n) < 0)
         _exit (2);
 }
@@ -343,10 +348,9 @@ static int run_seeds (uint64_t first, uint64_t count, bug_t bug)
     printf ("sim: %llu seeds in %.1f s (%.0f/s): %llu messages, %llu connections cut, %llu ends of "
             "the broker (%llu power cuts), %llu results acknowledged, %llu batches held; %llu "
             "seeds broke a promise\n",
-            (unsigned long long) count, took, (double) count / took,
-            (unsigned long long) n_message, (unsigned long long) n_cut,
-            (unsigned long long) n_restart, (unsigned long long) n_power,
-            (unsigned long long) n_acked, (unsigned long long) n_held,
+            (unsigned long long) count, took, (double) count / took, (unsigned long long) n_message,
+            (unsigned long long) n_cut, (unsigned long long) n_restart,
+            (unsigned long long) n_power, (unsigned long long) n_acked, (unsigned long long) n_held,
             (unsigned long long) failed);
     return failed != 0;
 }
@@ -412,8 +416,7 @@ int main (int argc, char **argv)
             int missed = 0;
             for (int b = 1; b < BUG_END; b++)
                 missed += prove ((bug_t) b, count);
-            printf ("sim-proof: %d of %d planted bugs caught\n", BUG_END - 1 - missed,
-                    BUG_END - 1);
+            printf ("sim-proof: %d of %d planted bugs caught\n", BUG_END - 1 - missed, BUG_END - 1);
             return missed != 0;
         }
     }

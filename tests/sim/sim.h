@@ -74,10 +74,10 @@ typedef struct {
     uint32_t n_hit, raw_bytes, payload_bytes;
     uint32_t promised; /* 1 + its input's files lost when its result was acknowledged; 0: never */
     uint32_t n_record; /* RESULT records of it in the journal now */
-    uint64_t hash;     /* of the one */
-    bool held;         /* there is a HELD record */
-    bool alarm;        /* two answers with other bytes exist */
-    uint32_t failures; /* times that something happened which may be blamed on it */
+    uint64_t hash, hash_before; /* of the one; before the last start */
+    bool held;                  /* there is a HELD record */
+    bool alarm;                 /* two answers with other bytes exist */
+    uint32_t failures;          /* times that something happened which may be blamed on it */
 } unit_t;
 
 typedef struct {
@@ -88,8 +88,8 @@ typedef struct {
 typedef struct {
     uint32_t n_event;
     truth_event_t event[EVENTS];
-    uint32_t id;     /* as the journal gives it; 0: not yet */
-    uint32_t n_lost; /* FILE_LOST records in the journal */
+    uint32_t id;            /* as the journal gives it; 0: not yet */
+    uint32_t n_lost;        /* FILE_LOST records in the journal */
     wm_record_type_t state; /* last of INPUT, FILE_WRITTEN, FILE_LOST, HELD (whole) */
     uint32_t promised_id;   /* an INPUT_ACK named it so */
     uint32_t promised_written, promised_end; /* as unit_t.promised */
@@ -193,7 +193,8 @@ typedef struct {
 
 typedef struct {
     uint32_t cut, worker_dies, worker_freezes, worker_hangs, producer_dies, producer_freezes;
-    uint32_t broker_killed, broker_stops, disk_full, hostile, output_lost, fsync_fails, operator_acts;
+    uint32_t broker_killed, broker_stops, disk_full, hostile, output_lost, fsync_fails,
+        operator_acts;
     uint32_t nack, twice, wrong; /* per thousand answers */
     uint32_t late_ms;            /* how long what is under way may be late */
 } faults_t;

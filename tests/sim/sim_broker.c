@@ -1,6 +1,6 @@
-/* sim_broker.c - a broker's life: the start of wm_campaign.c and the loop of wm_reactor.c, in virtual
-   time, on the disk that loses its power. The planted bugs (sim.bug) all live in this file and in
-   sim_disk.c, between the core and its effects; the product's code is as it is.
+/* sim_broker.c - a broker's life: the start of wm_campaign.c and the loop of wm_reactor.c, in
+   virtual time, on the disk that loses its power. The planted bugs (sim.bug) all live in this file
+   and in sim_disk.c, between the core and its effects; the product's code is as it is.
 
    One difference from the reactor: a record enters the journal when the core has returned, not from
    inside its sink, so that the end of the process (a failed fsync) never unwinds the core.  */
@@ -92,15 +92,15 @@ void broker_wake (int64_t at_ms)
         broker.next_ms = at_ms > sim.now_ms ? at_ms : sim.now_ms + 1;
 }
 
-/* ---- handles ----------------------------------------------------------------------------------- */
+/* ---- handles -----------------------------------------------------------------------------------
+ */
 
 static handle_t *handle_new (const packet_t *packet)
 {
     handle_t *handle = malloc (sizeof *handle + packet->data_bytes);
     if (!handle)
         abort ();
-    *handle =
-        (handle_t){ .refs = 1, .bytes = packet->bytes, .data_bytes = packet->data_bytes };
+    *handle = (handle_t){ .refs = 1, .bytes = packet->bytes, .data_bytes = packet->data_bytes };
     memcpy (handle->data, packet->data + packet->header_bytes, packet->data_bytes);
     return handle;
 }
@@ -129,7 +129,8 @@ static void on_release (void *context, void *pointer)
     handle_unref (handle);
 }
 
-/* ---- sending ----------------------------------------------------------------------------------- */
+/* ---- sending -----------------------------------------------------------------------------------
+ */
 
 static link_t *link_of_session (uint32_t session)
 {
@@ -252,7 +253,8 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
     transmit (link, &msg, &(wm_payload_t){ NULL, record.payload, record.payload_bytes });
 }
 
-/* ---- records ----------------------------------------------------------------------------------- */
+/* ---- records -----------------------------------------------------------------------------------
+ */
 
 static void entries_push (entries_t *entries, entry_t *entry)
 {
@@ -431,7 +433,8 @@ static void commit (void)
     }
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading -----------------------------------------------------------------------------------
+ */
 
 /* What a planted bug does to a message before the core sees it. true: the core never does.  */
 static bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
@@ -522,8 +525,7 @@ static void receive (link_t *link, packet_t *packet)
     handle_t *handle = packet->has_payload ? handle_new (packet) : NULL;
     wm_payload_t payload = { handle, handle ? handle->data : NULL, packet->bytes };
     if (!bug_receives (link, &msg, handle ? &payload : NULL))
-        wm_core_message (broker.core, link->session, &msg, handle ? &payload : NULL,
-                         sim.now_ms);
+        wm_core_message (broker.core, link->session, &msg, handle ? &payload : NULL, sim.now_ms);
     if (handle)
         handle_unref (handle);
     settle ();
@@ -600,7 +602,8 @@ static void read_all (void)
     }
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------- */
+/* ---- the loop ----------------------------------------------------------------------------------
+ */
 
 static void tick (void)
 {
@@ -647,7 +650,8 @@ static void next (void)
         broker.next_ms = busy_ms;
 }
 
-/* ---- start and end ----------------------------------------------------------------------------- */
+/* ---- start and end -----------------------------------------------------------------------------
+ */
 
 static void end (bool is_power_cut, const char *why)
 {
@@ -749,15 +753,14 @@ static wm_fault_t core_begin (wm_error_t *error)
                                           BUDGET_BYTES * (sim.bug == BUG_BUDGET_IGNORED ? 4 : 1),
                                       .times = times,
                                       .now_ms = sim.now_ms };
-    const wm_core_sink_t sink = { &broker,   on_send,   on_append, on_fetch,   on_model,
-                                  on_status, on_drop,   on_hold,   on_release, on_log };
+    const wm_core_sink_t sink = { &broker,   on_send, on_append, on_fetch,   on_model,
+                                  on_status, on_drop, on_hold,   on_release, on_log };
     broker.core = wm_core_new (&config, &sink);
     if (!broker.core)
         abort ();
     const wm_ledger_load_t to = { .input = load_input, .batch = load_batch };
     uint64_t n_gone = 0;
-    wm_fault_t fault =
-        wm_ledger_load (broker.ledger, broker.journal, &to, NULL, &n_gone, error);
+    wm_fault_t fault = wm_ledger_load (broker.ledger, broker.journal, &to, NULL, &n_gone, error);
     if (fault)
         return fault;
     if (n_gone)

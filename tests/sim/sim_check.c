@@ -9,7 +9,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* ---- the truth --------------------------------------------------------------------------------- */
+/* ---- the truth ---------------------------------------------------------------------------------
+ */
 
 void truth_new (void)
 {
@@ -56,8 +57,7 @@ truth_input_t *truth_input_of_id (uint32_t id)
 unit_t *truth_unit_of_key (const wm_key_t *key)
 {
     truth_input_t *input = truth_input_of_id (key->input);
-    return input && key->ordinal < input->n_event &&
-                   key->batch < input->event[key->ordinal].n_batch
+    return input && key->ordinal < input->n_event && key->batch < input->event[key->ordinal].n_batch
                ? &input->event[key->ordinal].unit[key->batch]
                : NULL;
 }
@@ -74,7 +74,8 @@ size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signatur
     return wm_result_bytes (n_hit, N_OUTPUT);
 }
 
-/* ---- the journal at a start ------------------------------------------------------------------- */
+/* ---- the journal at a start -------------------------------------------------------------------
+ */
 
 void check_journal_begin (void)
 {
@@ -85,8 +86,10 @@ void check_journal_begin (void)
         input->ended = false;
         for (uint32_t e = 0; e < EVENTS; e++)
             for (uint32_t b = 0; b < BATCHES; b++) {
-                input->event[e].unit[b].n_record = 0;
-                input->event[e].unit[b].held = false;
+                unit_t *unit = &input->event[e].unit[b];
+                unit->n_record = 0;
+                unit->held = false;
+                unit->hash_before = unit->hash;
             }
     }
 }
@@ -183,7 +186,7 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
 void check_journal_end (void)
 {
     for (uint32_t i = 0; i < sim.n_input; i++) {
-        const truth_input_t *input = &sim.input[i];
+        truth_input_t *input = &sim.input[i];
         if (input->promised_id && input->id != input->promised_id)
             fail ("input %u was acknowledged as %u and is %u now", i, input->promised_id,
                   input->id);
@@ -194,14 +197,17 @@ void check_journal_end (void)
             fail ("INPUT_END of input %u was acknowledged and is lost", input->id);
         for (uint32_t e = 0; e < input->n_event; e++)
             for (uint32_t b = 0; b < input->event[e].n_batch; b++) {
-                const unit_t *unit = &input->event[e].unit[b];
+                unit_t *unit = &input->event[e].unit[b];
+                if (input->state == WM_RECORD_FILE_WRITTEN && unit->hash_before)
+                    unit->hash = unit->hash_before; /* its last record may be swept, an older not */
                 if (unit->promised > input->n_lost && !unit->n_record && !unit->held && !over)
                     fail ("the result of %u.%u.%u was acknowledged and is lost", input->id, e, b);
             }
     }
 }
 
-/* ---- the core after a start: what the journal has, it has ------------------------------------- */
+/* ---- the core after a start: what the journal has, it has -------------------------------------
+ */
 
 void check_restored (const wm_core_t *core)
 {
@@ -236,11 +242,12 @@ void check_restored (const wm_core_t *core)
     }
 }
 
-/* ---- what goes out ----------------------------------------------------------------------------- */
+/* ---- what goes out -----------------------------------------------------------------------------
+ */
 
 static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
 {
-    const unit_t *unit = truth_unit (msg->digest);
+    unit_t *unit = truth_unit (msg->digest);
     const handle_t *handle = payload->handle;
     if (!unit || unit != truth_unit_of_key (&msg->key))
         fail ("TASK %u.%u.%u of no batch that exists", msg->key.input, msg->key.ordinal,
@@ -250,6 +257,10 @@ static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *p
               msg->key.ordinal, msg->key.batch);
     if (link->peer)
         worker_lent (link->peer, &msg->key, true);
+    if (unit && (!link->peer || link->mourned)) { /* its worker is gone, and nobody knows yet */
+        sim.blames++;
+        unit->failures++;
+    }
     if (++link->tasks > link->granted)
         fail ("%llu TASKs in a session that was granted %llu", (unsigned long long) link->tasks,
               (unsigned long long) link->granted);
@@ -310,7 +321,8 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
     }
 }
 
-/* ---- the inside of the core, after every step -------------------------------------------------- */
+/* ---- the inside of the core, after every step --------------------------------------------------
+ */
 
 typedef struct {
     uint64_t by_state[BATCH_HELD + 1], asked, used, leases;
@@ -396,8 +408,8 @@ static void check_input (const input_t *input, sums_t *sums)
         }
     }
     if (input->state == INPUT_OPEN &&
-        (hits != input->n_hit || hits_done != input->n_hit_done ||
-         hits_held != input->n_hit_held || events != input->n_event || done != input->n_done))
+        (hits != input->n_hit || hits_done != input->n_hit_done || hits_held != input->n_hit_held ||
+         events != input->n_event || done != input->n_done))
         fail ("input %u counts %llu hits, %llu done, %llu held in %llu events (%llu done), and has "
               "%llu, %llu, %llu in %llu (%llu)",
               input->id, (unsigned long long) input->n_hit, (unsigned long long) input->n_hit_done,
@@ -463,7 +475,8 @@ void check_core (const wm_core_t *core)
               (unsigned long long) sim.blames);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------- */
+/* ---- the end -----------------------------------------------------------------------------------
+ */
 
 /* Every hit is in its output exactly once as the journal had it, or held.  */
 void check_end (void)

@@ -1,6 +1,7 @@
 /* sim_disk.c - the disk that loses its power, with a second face for SQLite.
 
-   The VFS has no shared memory: the ledger takes exclusive locking before WAL, and so needs none. */
+   The VFS has no shared memory: the ledger takes exclusive locking before WAL, and so needs none.
+ */
 #define DISK_FILES 160
 #define DISK_DATA_BYTES (6u << 20)
 #include "tests/powercut.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-static int fail_sync;    /* the next fdatasync fails, once */
+static int fail_sync;     /* the next fdatasync fails, once */
 static int lying_fd = -1; /* BUG_FSYNC_IGNORED: nothing of it reaches the disk any more */
 
 static void disk_power_gone (void)
@@ -51,7 +52,8 @@ const wm_storage_ops_t sim_disk_ops = {
     .remove = disk_remove,
 };
 
-/* ---- SQLite's face ---------------------------------------------------------------------------- */
+/* ---- SQLite's face ----------------------------------------------------------------------------
+ */
 
 typedef struct {
     sqlite3_file base;
@@ -250,7 +252,8 @@ static int vfs_error (sqlite3_vfs *vfs, int bytes, char *text)
     return 0;
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 void sim_disk_new (uint64_t seed)
 {

@@ -1,8 +1,8 @@
-/* sim_worker.c - a worker as gpuworker/wm_worker.c is one, its device a number of milliseconds; what
-   sessions of all peers have in common; and a peer that keeps no rule.
+/* sim_worker.c - a worker as gpuworker/wm_worker.c is one, its device a number of milliseconds;
+   what sessions of all peers have in common; and a peer that keeps no rule.
 
-   A worker may hang (no progress, heartbeats go on), be slow beyond its lease, refuse, answer twice,
-   answer other bytes, drain, and die.  */
+   A worker may hang (no progress, heartbeats go on), be slow beyond its lease, refuse, answer
+   twice, answer other bytes, drain, and die.  */
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -13,9 +13,11 @@
 #define SILENCE_MS 30000
 #define WELCOME_MS 3000
 
-/* ---- sessions ---------------------------------------------------------------------------------- */
+/* ---- sessions ----------------------------------------------------------------------------------
+ */
 
-void peer_send (peer_t *peer, const wm_msg_t *msg, const void *data, size_t data_bytes, size_t bytes)
+void peer_send (peer_t *peer, const wm_msg_t *msg, const void *data, size_t data_bytes,
+                size_t bytes)
 {
     if (peer->link)
         link_send (peer->link, true, msg, data, data_bytes, bytes);
@@ -119,7 +121,8 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
     return false;
 }
 
-/* ---- what may be blamed ------------------------------------------------------------------------ */
+/* ---- what may be blamed ------------------------------------------------------------------------
+ */
 
 void worker_lent (peer_t *peer, const wm_key_t *key, bool lent)
 {
@@ -146,7 +149,8 @@ void worker_misfortune (peer_t *peer, link_t *link)
                 sim.input[i].event[e].unit[b].failures += peer->lent[i][e][b];
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------- */
+/* ---- tasks -------------------------------------------------------------------------------------
+ */
 
 static task_t *find (peer_t *peer, const wm_key_t *key)
 {
@@ -177,8 +181,7 @@ static uint32_t count (const peer_t *peer, task_state_t state)
 static void send_result (peer_t *peer, task_t *task)
 {
     uint8_t result[64 * (1 + 4 * N_OUTPUT)];
-    size_t bytes =
-        truth_result (task->msg.digest, task->msg.n_hit, peer->signature, result);
+    size_t bytes = truth_result (task->msg.digest, task->msg.n_hit, peer->signature, result);
     if (task->wrong)
         result[bytes - 1] ^= 0x40;
     wm_msg_t msg;
@@ -229,7 +232,8 @@ static void take_task (peer_t *peer, const wm_msg_t *msg)
         nack (peer, task, WM_EAGAIN);
 }
 
-/* ---- the device -------------------------------------------------------------------------------- */
+/* ---- the device --------------------------------------------------------------------------------
+ */
 
 static void start (peer_t *peer)
 {
@@ -279,7 +283,8 @@ void worker_hang (peer_t *peer)
     worker_misfortune (peer, NULL);
 }
 
-/* ---- the step ---------------------------------------------------------------------------------- */
+/* ---- the step ----------------------------------------------------------------------------------
+ */
 
 static void heartbeat (peer_t *peer)
 {
@@ -403,7 +408,8 @@ void worker_step (peer_t *peer)
         peer->wake_ms = at_ms > sim.now_ms ? at_ms : sim.now_ms + 1;
 }
 
-/* ---- a peer that keeps no rule ----------------------------------------------------------------- */
+/* ---- a peer that keeps no rule -----------------------------------------------------------------
+ */
 
 /* Any message with any numbers; nothing that forges a result of a batch it was not given.  */
 void hostile_step (peer_t *peer)
