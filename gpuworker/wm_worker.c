@@ -66,6 +66,7 @@ struct wm_worker_t {
     int64_t drained_ms; /* since when only acknowledgements are waited for; 0: not yet */
     char why[WM_TEXT_BYTES_MAX + 1]; /* of the drain */
     uint64_t n_batch, n_hit;
+    double engine_s; /* it computed */
 };
 
 static void say (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
@@ -399,6 +400,7 @@ static void take_job (wm_worker_t *self)
     self->n_failed = 0;
     self->n_batch++;
     self->n_hit += task->n_hit;
+    self->engine_s += job.seconds;
     wm_credit_success (&self->credit, job.seconds);
 }
 
@@ -612,8 +614,8 @@ static int serve (wm_worker_t *self)
                      self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
                      self->why);
     double seconds = (double) (wm_now_ms () - self->start_ms) * 1e-3;
-    say ("leaves after %.1f s: %llu batches, %llu hits", seconds,
-         (unsigned long long) self->n_batch, (unsigned long long) self->n_hit);
+    say ("leaves after %.1f s: %llu batches, %llu hits, %.1f s in the engine", seconds,
+         (unsigned long long) self->n_batch, (unsigned long long) self->n_hit, self->engine_s);
     return self->code;
 }
 
