@@ -176,6 +176,12 @@ static void ignore_drop (void *context, uint32_t session)
     (void) session;
 }
 
+static void ignore_log (void *context, const char *text)
+{
+    (void) context;
+    (void) text;
+}
+
 typedef struct {
     wm_core_t *core;
     wm_ledger_t *ledger;
@@ -200,7 +206,7 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
     wm_core_config_t config = { .pins = "",
                                 .epoch = wm_journal_epoch (campaign->journal),
                                 .times = *wm_times () };
-    wm_core_sink_t sink = { .drop = ignore_drop };
+    wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
     load_t load = { .core = wm_core_new (&config, &sink), .ledger = campaign->ledger };
     wm_summary_t *summary = malloc (sizeof *summary);
     wm_ledger_load_t to = { .input = load_input, .batch = load_batch };

@@ -30,6 +30,10 @@ void core_log (wm_core_t *self, const char *format, ...)
     for (char *at = text; *at; at++) /* peers' words are in it: one line, whatever they say */
         if ((unsigned char) *at < ' ' || *at == 0x7f)
             *at = '?';
+    size_t slot = self->n_said++ % WM_SUMMARY_SAID_MAX;
+    self->said[slot].ms = self->now_ms;
+    snprintf (self->said[slot].text, sizeof self->said[slot].text, "%.*s",
+              (int) sizeof self->said[slot].text - 1, text);
     self->sink.log (self->sink.context, text);
 }
 
@@ -63,10 +67,9 @@ uint16_t core_signature (wm_core_t *self, const char *text)
 
 void core_reason (wm_core_t *self, wm_key_t key, const char *text)
 {
-    wm_summary_held_t *reason = &self->reason[self->n_reason++ % WM_SUMMARY_HELD_MAX];
-    memset (reason, 0, sizeof *reason);
-    reason->key = key;
-    snprintf (reason->reason, sizeof reason->reason, "%s", text);
+    size_t slot = self->n_reason++ % REASONS_MAX;
+    self->reason[slot].key = key;
+    snprintf (self->reason[slot].text, sizeof self->reason[slot].text, "%s", text);
 }
 
 static void rate_turn (rate_t *rate, int64_t now_ms)
@@ -324,6 +327,10 @@ static void on_bye (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
+    if (strcmp (msg->name, "kick") == 0) {
+        input_on_kick (self, session, msg);
+        return;
+    }
     if (strcmp (msg->name, "pause") == 0)
         self->paused = 1;
     else if (strcmp (msg->name, "resume") == 0)
@@ -338,7 +345,7 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
                 core_send (self, self->session[i], &drain, NULL);
     } else {
         core_refuse (self, session, WM_REASON_PROTOCOL,
-                     "no control '%s': there are drain, pause and resume", msg->name);
+                     "no control '%s': there are drain, pause, resume and kick", msg->name);
         return;
     }
     core_log (self, "%s: %s %s", session->label, msg->name, msg->text);

@@ -12,6 +12,7 @@
        any of these --RESULT--> COMMITTING --durable--> RETURNED   [returned]
        any of these --too many failures--> HOLDING --durable--> HELD   [held]
        RUNNING --lease lost, NACK--> READY or QUEUED; QUEUED --claim ends--> NONE
+       any of these --KICK of its input--> forgotten; what comes of an older generation is too
 
    An effect (RESULT_ACK, EVENT_DONE, ACK, INPUT_ACK of a new input) is sent only from
    wm_core_durable, after the record it rests on.
@@ -129,7 +130,9 @@ void wm_core_stop (wm_core_t *self, const char *text);
 /* ---- what people see ----------------------------------------------------------------------------
  */
 #define WM_SUMMARY_PEERS_MAX 100
-#define WM_SUMMARY_HELD_MAX 32
+#define WM_SUMMARY_HELD_MAX 100
+#define WM_SUMMARY_SAID_MAX 16
+#define WM_SUMMARY_SAID_BYTES 240
 
 typedef struct {
     char label[64], signature[128];
@@ -144,12 +147,22 @@ typedef struct {
     const char *input; /* output name of the input it works on; lent; NULL */
 } wm_summary_producer_t;
 
-/* What is named: a batch, event or input held, an alarm.  */
+/* What is named: an input that is held or changed, a batch that is held or gave an alarm.  */
 typedef struct {
-    wm_key_t key; /* ordinal, batch WM_ALL: of the whole input, event */
+    wm_key_t key; /* ordinal, batch WM_ALL: of the whole input */
+    const char
+        *state;       /* "input", "changed" (since its output was written, or was added), "batch" */
+    const char *path; /* of the input; lent */
     int64_t run, subrun, event;
+    uint64_t n_hit; /* that are held so, as far as they are known */
     char reason[200];
 } wm_summary_held_t;
+
+/* A line that was logged.  */
+typedef struct {
+    double ago_s;
+    char text[WM_SUMMARY_SAID_BYTES];
+} wm_summary_said_t;
 
 typedef struct {
     const char *state;       /* "running", "paused", "draining", "idle" */
@@ -162,10 +175,12 @@ typedef struct {
     uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm;
-    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held;
+    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_said;
+    uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];
-    wm_summary_held_t held[WM_SUMMARY_HELD_MAX]; /* the latest */
+    wm_summary_held_t held[WM_SUMMARY_HELD_MAX]; /* inputs, then the latest batches */
+    wm_summary_said_t said[WM_SUMMARY_SAID_MAX]; /* the latest first */
 } wm_summary_t;
 
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);

@@ -478,8 +478,17 @@ void event_on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
  */
 void event_on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
-    input_t *input = input_claimed (self, session, msg);
-    if (!input)
+    wm_msg_t answer;
+    wm_msg_init (&answer, WM_MSG_RESULTS);
+    answer.key = msg->key;
+    const input_t *known = input_find (self, msg->key.input);
+    if (known && input_claim_is_over (known, msg)) { /* one is outstanding: it waits for this */
+        answer.code = WM_HIT_HELD;
+        snprintf (answer.text, sizeof answer.text, "its input is held, or was kicked");
+        core_send (self, session, &answer, &(wm_payload_t){ NULL, "", 0 });
+        return;
+    }
+    if (!input_claimed (self, session, msg))
         return;
     batch_t *batch = batch_find (self, &msg->key);
     if (!batch || !(batch->event->flags & EVENT_DONE)) {
@@ -488,9 +497,6 @@ void event_on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg)
                      msg->key.batch);
         return;
     }
-    wm_msg_t answer;
-    wm_msg_init (&answer, WM_MSG_RESULTS);
-    answer.key = msg->key;
     memcpy (answer.digest, batch->digest, 16);
     answer.n_hit = batch->n_hit;
     if (batch->state == BATCH_RETURNED) {
@@ -595,9 +601,9 @@ static void durable_hold (wm_core_t *self, batch_t *batch, const char *text)
 /* Why this batch is being held, as the status names it.  */
 static const char *reason_of (const wm_core_t *self, const wm_key_t *key)
 {
-    for (size_t i = 0; i < WM_SUMMARY_HELD_MAX; i++)
+    for (size_t i = 0; i < REASONS_MAX; i++)
         if (memcmp (&self->reason[i].key, key, sizeof *key) == 0)
-            return self->reason[i].reason;
+            return self->reason[i].text;
     return "held";
 }
 

@@ -1,7 +1,11 @@
 /* wm_core_input.c - inputs: who they are, who works on them, and how they end.
 
-   An input is its real path; size and modification time are pinned when it is added, and a file
-   that differs later is answered HELD "changed" without a record: put the file back, or kick.
+   An input is its real path; size and modification time are pinned when it is added. A file that
+   differs later is answered HELD "changed" without a record, or, where its output is written,
+   WRITTEN with a text: put the file back, or kick.
+   A kick begins the input anew as the next generation, whatever became of the old one: what is
+   known of it is forgotten when KICK is durable, what still comes of it is ignored. Its file is
+   pinned by the INPUT that kicks, or by the next one where an operator does.
    A claim is of one producer session and dies with it. What is INPUT_ACKed, ACKed or held as a
    whole is in the journal first.  */
 #include "broker/wm_core_private.h"
@@ -125,7 +129,7 @@ static void input_ack (wm_core_t *self, session_t *session, const input_t *input
         msg.mtime_ns = input->out_mtime_ns;
         memcpy (msg.digest, input->out_digest, 16);
     }
-    if (state == WM_INPUT_HELD)
+    if (state == WM_INPUT_HELD || (state == WM_INPUT_WRITTEN && input->changed))
         snprintf (msg.text, sizeof msg.text, "%s", input->text ? input->text : "held");
     core_send (self, session, &msg, NULL);
 }
@@ -180,6 +184,53 @@ void input_unclaim (wm_core_t *self, input_t *input)
     input->claim_prev = input->claim_next = NULL;
 }
 
+/* ---- KICK --------------------------------------------------------------------------------------
+ */
+/* size below 0: what the next INPUT says. session: who hears that it is done.  */
+static void input_kick (wm_core_t *self, input_t *input, const session_t *session, int64_t size,
+                        int64_t mtime_ns, const char *why)
+{
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_KICK);
+    record.key = (wm_key_t){ input->id, WM_ALL, WM_ALL, input->generation + 1 };
+    record.size = size;
+    record.mtime_ns = mtime_ns;
+    wm_record_text (&record, why);
+    input->kicking = 1;
+    input->kick_size = size;
+    input->kick_mtime_ns = mtime_ns;
+    core_log (self, "kicked by %s%s%s: %s", session->label, *why ? ", " : "", why, input->path);
+    core_append (self, &record, NULL, session, 0);
+}
+
+/* The number of an input, or its path.  */
+static input_t *input_named (const wm_core_t *self, const char *text)
+{
+    input_t *input = input_of_path (self, text);
+    if (input || !*text || text[strspn (text, "0123456789")] || strlen (text) > 9)
+        return input;
+    return input_find (self, (uint32_t) strtoul (text, NULL, 10));
+}
+
+void input_on_kick (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    input_t *input = input_named (self, msg->text);
+    if (!input)
+        core_refuse (self, session, WM_REASON_STALE,
+                     "no input '%.300s' is known: give its real path, or its number", msg->text);
+    else if (input->kicking)
+        core_also (self, WM_RECORD_KICK, (wm_key_t){ .input = input->id }, session, 0);
+    else
+        input_kick (self, input, session, -1, 0, "");
+}
+
+/* Whether --retry-held is meant for it: what is held or changed, as a whole or in part.  */
+static int wants_kick (const input_t *input)
+{
+    return !input->unpinned &&
+           (input->state == INPUT_HELD || input->changed || input->n_batch_held);
+}
+
 /* A name goes into a file system: no folders, nothing hidden, nothing unprintable.  */
 static int name_is_fit (const char *name)
 {
@@ -191,44 +242,17 @@ static int name_is_fit (const char *name)
     return 1;
 }
 
-void input_on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+/* Pins the file as this INPUT says it is; the session's answer comes when that is durable.  */
+static void input_pin (wm_core_t *self, session_t *session, input_t *input, const wm_msg_t *msg)
 {
-    if (msg->code > 1 || !name_is_fit (msg->name) || !*msg->path || msg->size > INT64_MAX) {
-        core_refuse (self, session, WM_REASON_PROTOCOL,
-                     "INPUT with code %u, name '%.100s', path '%.200s'", msg->code, msg->name,
-                     msg->path);
-        return;
-    }
-    input_t *input = input_of_path (self, msg->path);
-    if (input) {
-        int differs = input->size != msg->size || input->mtime_ns != msg->mtime_ns;
-        if (differs && input->state == INPUT_OPEN) {
-            char text[300];
-            snprintf (text, sizeof text,
-                      "changed since it was added: %" PRIu64 " bytes then, %" PRIu64
-                      " now%s; restore the file, or give it another name",
-                      input->size, msg->size,
-                      input->size == msg->size ? " (modification time differs)" : "");
-            set_text (input, text);
-        }
-        input->changed = differs != 0;
-        wm_key_t key = { .input = input->id };
-        if (input->state == INPUT_ADDING || input->closing || input->holding)
-            core_also (self, WM_RECORD_INPUT, key, session, (uint8_t) msg->code);
-        else
-            input_answer (self, session, input, msg->code == 1);
-        return;
-    }
-    input = input_add (self, strdup (msg->path), name_unique (self, msg->name, msg->path));
-    if (!input) {
-        core_refuse (self, session, WM_REASON_BUSY, "no memory for another input: try later");
-        return;
-    }
+    input->state = INPUT_ADDING;
+    input->unpinned = 0;
     input->size = msg->size;
     input->mtime_ns = msg->mtime_ns;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_INPUT);
     record.key.input = input->id;
+    record.key.generation = input->generation;
     record.size = (int64_t) input->size;
     record.mtime_ns = input->mtime_ns;
     wm_record_text (&record, input->path);
@@ -237,17 +261,82 @@ void input_on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg)
     core_append (self, &record, NULL, session, (uint8_t) msg->code);
 }
 
+/* Notes whether the file is another than the one pinned.  */
+static void input_compare (input_t *input, const wm_msg_t *msg)
+{
+    input->changed = input->size != msg->size || input->mtime_ns != msg->mtime_ns;
+    if (!input->changed || input->state == INPUT_HELD)
+        return;
+    char text[300];
+    snprintf (text, sizeof text,
+              "changed since %s: %" PRIu64 " bytes then, %" PRIu64
+              " now%s; restore the file, or have it scored anew with --retry-held",
+              input->state == INPUT_WRITTEN ? "its output was written" : "it was added",
+              input->size, msg->size,
+              input->size == msg->size ? " (modification time differs)" : "");
+    set_text (input, text);
+}
+
+/* INPUT of an input that is known.  */
+static void input_again (wm_core_t *self, session_t *session, input_t *input, const wm_msg_t *msg)
+{
+    if (input->kicking) {
+        input_ack (self, session, input, WM_INPUT_BUSY);
+        return;
+    }
+    if (input->state == INPUT_ADDING || input->closing || input->holding) {
+        core_also (self, WM_RECORD_INPUT, (wm_key_t){ .input = input->id }, session,
+                   (uint8_t) msg->code);
+        return;
+    }
+    if (input->unpinned) {
+        input_pin (self, session, input, msg);
+        return;
+    }
+    input_compare (input, msg);
+    if (msg->code == 2 && wants_kick (input))
+        input_kick (self, input, session, (int64_t) msg->size, msg->mtime_ns, "to be retried");
+    else
+        input_answer (self, session, input, msg->code == 1);
+}
+
+void input_on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    if (msg->code > 2 || !name_is_fit (msg->name) || !*msg->path || msg->size > INT64_MAX) {
+        core_refuse (self, session, WM_REASON_PROTOCOL,
+                     "INPUT with code %u, name '%.100s', path '%.200s'", msg->code, msg->name,
+                     msg->path);
+        return;
+    }
+    input_t *input = input_of_path (self, msg->path);
+    if (input) {
+        input_again (self, session, input, msg);
+        return;
+    }
+    input = input_add (self, strdup (msg->path), name_unique (self, msg->name, msg->path));
+    if (!input) {
+        core_refuse (self, session, WM_REASON_BUSY, "no memory for another input: try later");
+        return;
+    }
+    input_pin (self, session, input, msg);
+}
+
+int input_claim_is_over (const input_t *input, const wm_msg_t *msg)
+{
+    return input->state == INPUT_HELD || input->holding || input->kicking ||
+           msg->key.generation < input->generation;
+}
+
 /* The input of this message if the session may speak for it. NULL: there is nothing to do; a
-   session that was never given the claim is refused, one whose claim ended (input held) is ignored.
- */
+   session that was never given the claim is refused, one whose claim ended is ignored.  */
 input_t *input_claimed (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     input_t *input = input_find (self, msg->key.input);
+    if (input && input_claim_is_over (input, msg))
+        return NULL;
     if (input && input->claim == session && input->generation == msg->key.generation &&
         input->state == INPUT_OPEN)
-        return input->holding ? NULL : input;
-    if (input && input->state == INPUT_HELD)
-        return NULL;
+        return input;
     core_refuse (self, session, WM_REASON_STALE, "%s of input %u, which is not claimed by it",
                  wm_msg_name (msg->type), msg->key.input);
     return NULL;
@@ -318,13 +407,14 @@ void input_on_written (wm_core_t *self, session_t *session, const wm_msg_t *msg)
     record.n_event = input->n_done;
     record.n_hit = input->n_hit;
     record.n_held = input->n_hit_held;
+    record.n_batch = (uint32_t) input->n_batch_held;
     core_append (self, &record, NULL, session, 0);
 }
 
 void input_on_lost (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     input_t *input = input_find (self, msg->key.input);
-    if (!input || input->state == INPUT_ADDING) {
+    if (!input || (input->state == INPUT_ADDING && input->generation == msg->key.generation)) {
         core_refuse (self, session, WM_REASON_STALE, "FILE_LOST of input %u, which does not exist",
                      msg->key.input);
         return;
@@ -333,7 +423,8 @@ void input_on_lost (wm_core_t *self, session_t *session, const wm_msg_t *msg)
     wm_record_init (&record, WM_RECORD_FILE_LOST);
     record.key.input = input->id;
     record.key.generation = input->generation;
-    if (input->state != INPUT_WRITTEN || input->holding) {
+    if (input->state != INPUT_WRITTEN || input->holding || input->kicking ||
+        input->generation != msg->key.generation) {
         core_also (self, WM_RECORD_FILE_LOST, record.key, session, 0);
         return;
     }
@@ -374,17 +465,47 @@ static void durable_written (wm_core_t *self, input_t *input)
     events_free (self, input);
 }
 
-static void durable_lost (wm_core_t *self, input_t *input)
+/* Everything that is known of it is forgotten: all of it is to be scored.  */
+static void reopen (wm_core_t *self, input_t *input)
 {
-    input->holding = 0;
-    input->state = INPUT_OPEN;
-    self->n_input_written--;
-    self->events_written -= input->n_done;
-    self->written_batches -= input->n_batch - input->n_batch_held;
-    self->written_batches_held -= input->n_batch_held;
+    if (input->state == INPUT_WRITTEN) {
+        self->n_input_written--;
+        self->events_written -= input->n_done;
+        self->written_batches -= input->n_batch - input->n_batch_held;
+        self->written_batches_held -= input->n_batch_held;
+    }
+    if (input->state == INPUT_HELD)
+        self->n_input_held--;
+    input_unclaim (self, input);
+    events_free (self, input);
     totals_forget (self, input);
     input->n_batch = input->n_batch_held = 0;
     input->ended = 0;
+    input->state = INPUT_OPEN;
+}
+
+static void durable_lost (wm_core_t *self, input_t *input)
+{
+    input->holding = 0;
+    reopen (self, input);
+}
+
+/* Every producer hears of it: the one that has the claim, or had it, may go on at once.  */
+static void durable_kick (wm_core_t *self, input_t *input)
+{
+    reopen (self, input); /* its leases are revoked by their old keys */
+    input->generation++;
+    input->kicking = 0;
+    input->changed = 0;
+    free (input->text);
+    input->text = NULL;
+    input->unpinned = input->kick_size < 0;
+    input->size = input->unpinned ? 0 : (uint64_t) input->kick_size;
+    input->mtime_ns = input->kick_mtime_ns;
+    for (size_t i = 0; i < SESSIONS_MAX; i++)
+        if (self->session[i] && self->session[i]->state == SESSION_LIVE &&
+            self->session[i]->role == WM_ROLE_PRODUCER)
+            input_ack (self, self->session[i], input, WM_INPUT_OPEN);
 }
 
 static void durable_held (wm_core_t *self, input_t *input)
@@ -393,8 +514,7 @@ static void durable_held (wm_core_t *self, input_t *input)
     input->holding = 0;
     input->state = INPUT_HELD;
     self->n_input_held++;
-    core_reason (self, (wm_key_t){ input->id, WM_ALL, WM_ALL, input->generation }, input->text);
-    core_log (self, "input %s is held: %s", input->path, input->text);
+    core_log (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
     input_unclaim (self, input);
     events_free (self, input);
     uint64_t n_hit = input->n_hit;
@@ -434,6 +554,12 @@ void input_durable (wm_core_t *self, const pending_t *pending)
         if (session)
             ack (self, session, input, WM_MSG_FILE_LOST);
         return;
+    case WM_RECORD_KICK:
+        if (pending->is_record)
+            durable_kick (self, input);
+        if (session && session->role == WM_ROLE_OPERATOR)
+            ack (self, session, input, WM_MSG_CONTROL);
+        return;
     case WM_RECORD_HELD:
         durable_held (self, input);
         if (session && pending->code)
@@ -466,7 +592,8 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
     if (!input)
         return -1;
     input->generation = row->generation;
-    input->size = (uint64_t) row->size;
+    input->unpinned = row->size < 0;
+    input->size = input->unpinned ? 0 : (uint64_t) row->size;
     input->mtime_ns = row->mtime_ns;
     input->state = row->state == WM_LEDGER_WRITTEN ? INPUT_WRITTEN
                    : row->state == WM_LEDGER_HELD  ? INPUT_HELD
@@ -481,13 +608,14 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
         input->n_hit = row->n_hit;
         input->n_hit_held = row->n_held;
         input->n_hit_done = row->n_hit - row->n_held;
+        input->n_batch = input->n_batch_held = row->n_batch_held;
+        self->written_batches_held += row->n_batch_held;
         self->n_input_written++;
         self->events_written += input->n_done;
     }
     if (input->state == INPUT_HELD) {
         set_text (input, row->text);
         self->n_input_held++;
-        core_reason (self, (wm_key_t){ input->id, WM_ALL, WM_ALL, input->generation }, row->text);
     }
     self->events_known += input->n_event;
     self->events_done += input->n_done;

@@ -95,7 +95,10 @@ struct input_t {
     char *path, *name;
     char *text; /* why it is held or changed; NULL */
     input_state_t state;
-    uint8_t changed, ended, closing, holding; /* closing, holding: that record is on its way */
+    uint8_t changed, ended;
+    uint8_t closing, holding, kicking; /* that record is on its way */
+    uint8_t unpinned;                  /* kicked: its next INPUT says size and time */
+    int64_t kick_size, kick_mtime_ns;  /* while kicking; size below 0: unpinned */
     session_t *claim;
     input_t *claim_prev, *claim_next;
     event_t *all, *open;
@@ -181,6 +184,7 @@ typedef struct {
 
 #define SESSIONS_MAX (2 * WM_PEERS_MAX) /* peers, and the lost ones that may come back */
 #define SIGNATURES_MAX 1024
+#define REASONS_MAX 64
 #define DURATIONS 128
 
 struct wm_core_t {
@@ -229,8 +233,15 @@ struct wm_core_t {
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm;
     uint64_t payload_in, task_out, result_in;
     rate_t hit_rate, event_rate;
-    wm_summary_held_t reason[WM_SUMMARY_HELD_MAX]; /* a ring */
-    uint64_t n_reason;
+    struct {
+        wm_key_t key;
+        char text[200];
+    } reason[REASONS_MAX]; /* why batches are held; a ring */
+    struct {
+        int64_t ms;
+        char text[WM_SUMMARY_SAID_BYTES];
+    } said[WM_SUMMARY_SAID_MAX]; /* what was logged last; a ring */
+    uint64_t n_reason, n_said;
     uint8_t have[WM_EVENT_BATCHES_MAX]; /* a SUBMIT_ACK in the making */
 };
 
@@ -248,7 +259,7 @@ void core_also (wm_core_t *self, wm_record_type_t type, wm_key_t key, const sess
                 uint8_t code);
 int core_has_room (const wm_core_t *self);
 session_t *core_session (const wm_core_t *self, uint32_t id);
-/* Names something in the status.  */
+/* Names a batch in the status.  */
 void core_reason (wm_core_t *self, wm_key_t key, const char *text);
 /* Interns an engine signature; 0: no room (and for ""). */
 uint16_t core_signature (wm_core_t *self, const char *text);
@@ -267,11 +278,15 @@ void input_on_end (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 void input_on_written (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 void input_on_lost (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 void input_on_held (wm_core_t *self, session_t *session, const wm_msg_t *msg);
+void input_on_kick (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 void input_durable (wm_core_t *self, const pending_t *pending);
 /* Appends HELD of the whole input; its claim is told when that is durable.  */
 void input_hold (wm_core_t *self, input_t *input, session_t *session, uint32_t code,
                  const char *text);
 input_t *input_claimed (wm_core_t *self, session_t *session, const wm_msg_t *msg);
+/* Whether a message speaks for a claim that the broker ended (input held or kicked): no fault of
+   its sender's, and of no use any more.  */
+int input_claim_is_over (const input_t *input, const wm_msg_t *msg);
 void input_unclaim (wm_core_t *self, input_t *input);
 void input_free (wm_core_t *self, input_t *input);
 

@@ -68,6 +68,74 @@ static double eta_s (const wm_core_t *self, const wm_summary_t *summary)
     return summary->hits_s > 0 ? left / summary->hits_s : -1;
 }
 
+/* ---- what is held ------------------------------------------------------------------------------
+ */
+static wm_summary_held_t *add_held (wm_summary_t *summary, const input_t *input, const char *state,
+                                    const char *reason)
+{
+    if (summary->n_held == WM_SUMMARY_HELD_MAX)
+        return NULL;
+    wm_summary_held_t *held = &summary->held[summary->n_held++];
+    held->key = (wm_key_t){ input->id, WM_ALL, WM_ALL, input->generation };
+    held->state = state;
+    held->path = input->path;
+    snprintf (held->reason, sizeof held->reason, "%.199s", reason ? reason : "held");
+    return held;
+}
+
+static void add_held_inputs (const wm_core_t *self, wm_summary_t *summary)
+{
+    for (uint32_t i = 0; i < self->n_input; i++) {
+        const input_t *input = self->input[i];
+        int held = input->state == INPUT_HELD;
+        if (!held && !input->changed)
+            continue;
+        summary->inputs_changed += !held;
+        summary->held_total++;
+        /* Places are left for batches.  */
+        wm_summary_held_t *row =
+            summary->n_held < WM_SUMMARY_HELD_MAX - REASONS_MAX / 2
+                ? add_held (summary, input, held ? "input" : "changed", input->text)
+                : NULL;
+        if (row)
+            row->n_hit = held ? input->n_hit_held : 0;
+    }
+}
+
+/* The latest; those of inputs that were kicked since are forgotten.  */
+static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
+{
+    uint64_t n = self->n_reason < REASONS_MAX ? self->n_reason : REASONS_MAX;
+    for (uint64_t i = 1; i <= n; i++) {
+        size_t slot = (self->n_reason - i) % REASONS_MAX;
+        const wm_key_t *key = &self->reason[slot].key;
+        const input_t *input = input_find (self, key->input);
+        if (!input || input->generation != key->generation || input->state == INPUT_HELD)
+            continue;
+        wm_summary_held_t *row = add_held (summary, input, "batch", self->reason[slot].text);
+        if (!row)
+            return;
+        row->key = *key;
+        const event_t *event = event_find (self, key->input, key->ordinal);
+        if (!event)
+            continue;
+        row->run = event->run;
+        row->subrun = event->subrun;
+        row->event = event->event;
+        row->n_hit = event->batch[key->batch].n_hit;
+    }
+}
+
+static void add_said (const wm_core_t *self, wm_summary_t *summary)
+{
+    while (summary->n_said < WM_SUMMARY_SAID_MAX && summary->n_said < self->n_said) {
+        wm_summary_said_t *row = &summary->said[summary->n_said++];
+        size_t slot = (self->n_said - summary->n_said) % WM_SUMMARY_SAID_MAX;
+        row->ago_s = (double) (self->now_ms - self->said[slot].ms) / 1e3;
+        memcpy (row->text, self->said[slot].text, sizeof row->text);
+    }
+}
+
 static const char *waiting_for (const wm_core_t *self, const wm_summary_t *summary)
 {
     if (self->disk_full)
@@ -132,16 +200,10 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
         if (session->role == WM_ROLE_PRODUCER)
             add_producer (self, session, summary);
     }
-    for (uint64_t i = 0; i < WM_SUMMARY_HELD_MAX && i < self->n_reason; i++) {
-        wm_summary_held_t *held = &summary->held[summary->n_held++];
-        *held = self->reason[i];
-        const event_t *event = event_find (self, held->key.input, held->key.ordinal);
-        if (!event)
-            continue;
-        held->run = event->run;
-        held->subrun = event->subrun;
-        held->event = event->event;
-    }
+    summary->held_total = summary->batches_held;
+    add_held_inputs (self, summary);
+    add_held_batches (self, summary);
+    add_said (self, summary);
     summary->state = self->draining         ? "draining"
                      : self->paused         ? "paused"
                      : summary->inputs_open ? "running"

@@ -400,6 +400,11 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     batch_t *known = batch_find (self, &msg->key);
     lease_t *lease = known ? lease_of (known, worker) : NULL;
     int late = !lease || lease->expired;
+    if (known && known->event->input->kicking) { /* of the old generation, and over with it */
+        self->n_late++;
+        core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+        return;
+    }
     if (lease) {
         duration_note (self, worker, lease);
         lease_end (self, lease);

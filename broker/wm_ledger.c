@@ -15,8 +15,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define CATCH_UP_RECORDS 8192u /* a transaction of a replay: large enough that its fsync is cheap  \
-                                */
+#define CATCH_UP_RECORDS                                                                           \
+    8192u /* a transaction of a replay: large enough that its fsync is cheap                       \
+           */
 
 static const char schema[] =
 #include "ledger.sql.inc"
@@ -359,7 +360,8 @@ static int load_inputs (wm_ledger_t *self, const wm_ledger_load_t *to, void *arg
             .out_mtime_ns = row.out_mtime_ns,
             .n_hit = row.n_hit,
             .n_held = row.n_held,
-            .code = row.code,
+            .n_batch_held = row.state == WM_LEDGER_WRITTEN ? row.code : 0,
+            .code = row.state == WM_LEDGER_HELD ? row.code : 0,
             .text = get_text (statement, 3),
         };
         memcpy (input.out_digest, row.out_digest, sizeof input.out_digest);

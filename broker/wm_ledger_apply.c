@@ -11,8 +11,9 @@
                    its state; KICK forgets its batches
      FILE_WRITTEN  its state and totals; its batches are forgotten
      FILE_LOST     the input is open again, without batches
-   Records of an input that the ledger does not know are passed over: its INPUT was lost to damage,
-   the loss has been reported, and its number may be given again.  */
+   Records of an older generation than their input's are passed over: they were on their way when it
+   was kicked. Records of an input that the ledger does not know are passed over: its INPUT was lost
+   to damage, the loss has been reported, and its number may be given again.  */
 #include "broker/wm_ledger_inside.h"
 
 #include <stdlib.h>
@@ -235,6 +236,7 @@ static int change_input (input_row_t *row, const wm_record_t *record)
         row->n_event = (int64_t) record->n_event;
         row->n_hit = record->n_hit;
         row->n_held = record->n_held;
+        row->code = record->n_batch;
         return 1;
     default: /* FILE_LOST */
         row->state = WM_LEDGER_OPEN;
@@ -255,6 +257,8 @@ static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row
 {
     const wm_record_t *record = &pending->record;
     int forget = 0;
+    if (record->key.generation < row->generation)
+        return SQLITE_OK;
     if (!is_of_batch (record))
         forget = change_input (row, record);
     else if (row->state == WM_LEDGER_WRITTEN && record->type == WM_RECORD_KICK)

@@ -25,7 +25,7 @@ typedef struct {
 } progress_row_t;
 
 typedef struct {
-    uint32_t id, generation, state, code;
+    uint32_t id, generation, state, code; /* code: why, if held; batches held, if written */
     int64_t size, mtime_ns, n_event;
     int64_t out_size, out_mtime_ns;
     uint8_t out_digest[16];

@@ -39,9 +39,10 @@ static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *ab
 static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status_about_t *about)
 {
     json_object_set_new (root, "inputs",
-                         json_pack ("{s:o, s:o, s:o, s:o}", "total", integer (s->inputs), "open",
-                                    integer (s->inputs_open), "written",
-                                    integer (s->inputs_written), "held", integer (s->inputs_held)));
+                         json_pack ("{s:o, s:o, s:o, s:o, s:o}", "total", integer (s->inputs),
+                                    "open", integer (s->inputs_open), "written",
+                                    integer (s->inputs_written), "held", integer (s->inputs_held),
+                                    "changed", integer (s->inputs_changed)));
     json_object_set_new (root, "events",
                          json_pack ("{s:o, s:o, s:o}", "announced", integer (s->events_announced),
                                     "done", integer (s->events_done), "written",
@@ -85,30 +86,38 @@ static json_t *worker_json (const wm_summary_worker_t *w)
 static json_t *held_json (const wm_summary_held_t *h)
 {
     int of_event = h->key.ordinal != WM_ALL;
-    return json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o}", "input", integer (h->key.input), "run",
+    return json_pack ("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "state", h->state, "input",
+                      integer (h->key.input), "path", text (h->path), "run",
                       of_event ? json_integer (h->run) : json_null (), "subrun",
                       of_event ? json_integer (h->subrun) : json_null (), "event",
                       of_event ? json_integer (h->event) : json_null (), "batch",
-                      h->key.batch != WM_ALL ? integer (h->key.batch) : json_null (), "reason",
-                      text (h->reason));
+                      h->key.batch != WM_ALL ? integer (h->key.batch) : json_null (), "hits",
+                      integer (h->n_hit), "reason", text (h->reason));
 }
 
 static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
 {
-    json_t *workers = json_array (), *producers = json_array (), *held = json_array ();
+    json_t *workers = json_array (), *producers = json_array (), *held = json_array (),
+           *said = json_array ();
     for (uint32_t i = 0; i < s->n_worker_listed && i < rows_max; i++)
         json_array_append_new (workers, worker_json (&s->worker[i]));
     for (uint32_t i = 0; i < s->n_producer_listed && i < rows_max; i++)
         json_array_append_new (producers,
                                json_pack ("{s:o, s:o}", "label", text (s->producer[i].label),
                                           "input", text (s->producer[i].input)));
-    for (uint32_t i = 0; i < s->n_held; i++)
+    for (uint32_t i = 0; i < s->n_held && i < rows_max; i++)
         json_array_append_new (held, held_json (&s->held[i]));
+    for (uint32_t i = 0; i < s->n_said; i++)
+        json_array_append_new (said,
+                               json_pack ("{s:o, s:o}", "ago_s", number_or_null (s->said[i].ago_s),
+                                          "text", text (s->said[i].text)));
     json_object_set_new (root, "workers_total", json_integer (s->n_worker));
     json_object_set_new (root, "workers", workers);
     json_object_set_new (root, "producers", producers);
     json_object_set_new (root, "waiting_for", text (s->waiting_for));
+    json_object_set_new (root, "held_total", integer (s->held_total));
     json_object_set_new (root, "held", held);
+    json_object_set_new (root, "said", said);
 }
 
 char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *about)

@@ -8,16 +8,18 @@
      CAMPAIGN      digest: the campaign's id; mtime_ns: when it was made (wall clock, for people);
                    text: the pins. The first record of a journal.
      INPUT         key.input (from 1), key.generation; size, mtime_ns of the file; text: its real
-                   path; name: its output's name. Given again for the same input it replaces it.
+                   path; name: its output's name. Given again for the same input it replaces it
+                   (that pins the file of an input that was kicked without knowing it).
      INPUT_END     key.input; n_event: events of the input, all announced.
      RESULT        key, digest of the batch; n_batch of its event; n_hit, n_held (hits whose status
                    is not 0), attempt; text: engine signature; payload: wm_result_bytes of them.
      HELD          key, digest, n_batch, n_hit; code: wm_hit_status_t; text: why. batch WM_ALL: the
                    event as a whole; ordinal WM_ALL: the input as a whole.
      KICK          key with the new generation; text: why. batch or ordinal WM_ALL as above; for a
-                   whole input size and mtime_ns pin the file as it is now.
+                   whole input size and mtime_ns pin the file as it is now; size -1: the next INPUT
+                   does.
      FILE_WRITTEN  key.input; size, mtime_ns, digest of the output file; totals that outlive the
-                   results: n_event, n_hit, n_held (hits without scores).
+                   results: n_event, n_hit, n_held (hits without scores), n_batch (batches held).
      FILE_LOST     key.input; text: why. The input is open again, all of it to be scored again
                    (rows that the file at hand can still give are the producer's business).
    The journal's own (never shown to its users):
