@@ -130,14 +130,14 @@ static double expected_hits (const run_t *self)
     const double announced = wm_ask_real (self->status, "hits.announced");
     const double ahead =
         wm_ask_real (self->status, "eta_s") * wm_ask_real (self->status, "rate.hits_s");
-    const double expected = (double) wm_ask_int (self->status, "hits.done") + ahead;
+    const double expected = (double) wm_ask_settled (self->status) + ahead;
     return expected > announced ? expected : announced;
 }
 
 static void progress_line (const run_t *self, char line[256])
 {
     char bar[64], done_text[32], all_text[32], rate_text[32], eta[32] = "--:--";
-    const int64_t done = wm_ask_int (self->status, "hits.done");
+    const int64_t done = wm_ask_settled (self->status);
     const double all = expected_hits (self), rate = wm_ask_real (self->status, "rate.hits_s");
     const double left = wm_ask_real (self->status, "eta_s");
     if (left > 0)
@@ -233,7 +233,8 @@ static void print_table (const run_t *self, double seconds)
     printf ("\n  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
     printf (", %s held\n", wm_show_count (wm_ask_int (s, "inputs.held"), a));
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
-    printf ("  hits             %s, %s held\n", wm_show_count (wm_ask_int (s, "hits.done"), a),
+    printf ("  hits             %s scored, %s held\n",
+            wm_show_count (wm_ask_int (s, "hits.done"), a),
             wm_show_count (wm_ask_int (s, "hits.held"), b));
     if (self->hits_last > self->hits_before) {
         printf ("  hits/s           %s while there was work\n",
@@ -268,6 +269,12 @@ static void print_held (const run_t *self)
     }
     if (n > HELD_SHOWN_MAX)
         fprintf (stderr, "held: and %zu more; see wiremill status\n", n - HELD_SHOWN_MAX);
+    char text[32];
+    const int64_t hits = wm_ask_int (self->status, "hits.held");
+    if (hits)
+        fprintf (stderr,
+                 "held: %s hits; the table \"held\" of each output file names them and says why\n",
+                 wm_show_count (hits, text));
 }
 
 static int finish (run_t *self, int code)

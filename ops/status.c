@@ -104,7 +104,7 @@ static void show_campaign (const json_t *s)
 {
     char name[64], run[32], queued[32], held[32], events[32], rate[32], eta[32] = "-", bar[64];
     char submitted[32] = "-";
-    const double hits = wm_ask_real (s, "hits.announced"), done = wm_ask_real (s, "hits.done");
+    const double hits = wm_ask_real (s, "hits.announced"), done = (double) wm_ask_settled (s);
     const double share = hits > 0 ? done / hits : 0;
     const double eta_s = wm_ask_real (s, "eta_s");
     campaign_name (s, name);

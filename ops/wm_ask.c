@@ -113,6 +113,11 @@ const char *wm_ask_text (const json_t *status, const char *path)
     return text ? text : "";
 }
 
+int64_t wm_ask_settled (const json_t *status)
+{
+    return wm_ask_int (status, "hits.done") + wm_ask_int (status, "hits.held");
+}
+
 void wm_ask_held (FILE *out, const json_t *held)
 {
     const char *reason = wm_ask_text (held, "reason"), *input = wm_ask_text (held, "input");

@@ -33,6 +33,9 @@ int64_t wm_ask_int (const json_t *status, const char *path);
 double wm_ask_real (const json_t *status, const char *path);
 const char *wm_ask_text (const json_t *status, const char *path);
 
+/* Hits that need nothing more: scored or held.  */
+int64_t wm_ask_settled (const json_t *status);
+
 /* One line about one entry of "held": file, event, batch, reason.  */
 void wm_ask_held (FILE *out, const json_t *held);
 

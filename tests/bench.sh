@@ -26,18 +26,18 @@ campaign () # title, run options...
         '"%d hits, %.1f s, %d hits/s, %.3f MB an event to workers" % (d["status"]["hits"]["done"], d["seconds"], d["hits_s"], d["bytes_per_event"] / 1e6)')"
 }
 
-echo; echo "== kernels"
-for program in "$build"/bench/*; do
-    [ -x "$program" ] && [ "${program##*/}" != broker_bench ] && [ "${program%.d}" = "$program" ] && "$program"
-done
+"$bin/wiremill" model new emtrkmichel --seed 1 -o "$work/model.onnx" &&
+    "$bin/wiremill" import "$work/model.onnx" -o "$work/model.wmm" >/dev/null || exit 1
+"$bin/wiremill" synth --events "${EVENTS:-20}" --seed 1 --output "$work/events.h5" 2>/dev/null || exit 1
+
+echo; echo "== engine alone: planes made up of straight tracks"
+"$build/bench/sparse_bench" "$work/model.wmm" threads=1,"$(nproc)"
 
 echo; echo "== broker: 100 KB tasks, 16 KB results, workers that do no work"
 "$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker" --batches "${BATCHES:-20000}" --task 102400 \
     --hits 960 --workers 2 --resume
 
 echo; echo "== whole pipeline, this machine"
-"$bin/wiremill" model new emtrkmichel --seed 1 -o "$work/model.onnx"
-"$bin/wiremill" synth --events "${EVENTS:-20}" --seed 1 --output "$work/events.h5" >/dev/null
 campaign "${EVENTS:-20} synthetic events" --model "$work/model.onnx" --input "$work/events.h5"
 real=../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5
 if [ -r $real ]; then

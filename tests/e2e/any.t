@@ -1,0 +1,31 @@
+#!/bin/bash
+# any.t - bad hits, events without hits, and a network outside the family on ready-made patches.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --quiet)
+
+$python tests/e2e/make.py bad "$made/two.h5" "$work/bad.h5" || bail "no bad events"
+bad () { exits 3 keep "${run[@]}" --input "$work/bad.h5" && says 'hits +4,880 scored, 49 held'; }
+ok "a NaN pixel, a wire outside its plane and a time without end: exit code 3" bad
+ok "their rows are held with their reasons, the others scored" $python tests/e2e/make.py held \
+    "$work/out/bad.scores.h5" some
+counted () { keep "$bin/wiremill" status "$work/out" && says '100.0% +0 +0 +49 '; }
+ok "status counts them" counted
+
+$python tests/e2e/make.py empty "$made/two.h5" "$work/empty.h5" || bail "no events without hits"
+ok "an event without hits" "${run[@]}" --input "$work/empty.h5"
+ok "holds nothing up" $python tests/e2e/make.py held "$work/out/empty.scores.h5" 0
+
+$python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
+import () { keep "$bin/wiremill" import "$work/cnn.onnx" -o "$work/cnn.wmm" && says 'general engine.*(squeeze|Conv|LeakyRelu)'; }
+ok "import says why a network gets the general engine, by node" import
+dense () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/patches.npy"; }
+ok "it scores ready-made patches" dense
+ok "as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \
+    "$work/cnn/patches.scores.h5" 1e-5
+planes () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn2" --quiet --input "$made/two.h5"; local c=$?; [ $c = 3 ] || [ $c = 5 ]; }
+ok "and refuses planes that it cannot be given" planes
+done_testing

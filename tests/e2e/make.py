@@ -1,0 +1,95 @@
+"""make.py - inputs that a shell cannot make, and looks into outputs, for the tests beside it.
+
+usage: make.py bad EVENTS.h5 OUT.h5        a NaN pixel under hit 0, hit 1 on wire 99999, hit 2 at time inf
+       make.py empty EVENTS.h5 OUT.h5      the first event loses its hits
+       make.py held SCORES.h5 N            exactly N rows are held: NaN scores, a status, a reason in `held`
+       make.py cnn MODEL.onnx PATCHES.npy  a network outside the family, and patches for it
+       make.py agrees MODEL.onnx PATCHES.npy SCORES.h5 LIMIT   with ONNX Runtime
+"""
+import shutil
+import sys
+
+import h5py
+import numpy as np
+
+
+def bad(source, target):
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as f:
+        hits, rois = f["hit_table"], f["roi_table"]
+        event, wires = hits["event_id"][0], f["wire_table"]
+        same = np.ones(len(wires["wire"]), bool)
+        for column in ("cryostat", "tpc", "plane", "wire"):
+            same &= wires[column][:] == hits[column][0]
+        channel = wires["channel"][:][same][0]
+        mine = np.all(rois["event_id"][:] == event, axis=1) & (rois["channel"][:].ravel() == channel)
+        time = hits["time"][0]
+        first = np.concatenate(([0], np.cumsum(rois["n"][:].ravel())))
+        near = [i for i in np.flatnonzero(mine) if abs(rois["tick"][i] - time) < 100]
+        f["roi_value/adc"][first[near[0]]] = np.nan
+        wire, when = hits["wire"][:], hits["time"][:]
+        wire[1], when[2] = 99999, np.inf
+        hits["wire"][:], hits["time"][:] = wire, when
+
+
+def empty(source, target):
+    with h5py.File(source) as old, h5py.File(target, "w") as new:
+        for key, value in old.attrs.items():
+            new.attrs[key] = value
+        for name in old:
+            if name != "hit_table":
+                old.copy(name, new)
+        hits = old["hit_table"]
+        keep = np.any(hits["event_id"][:] != old["event_table/event_id"][0], axis=1)
+        for column in hits:
+            new[f"hit_table/{column}"] = hits[column][:][keep]
+
+
+def held(scores, count):
+    with h5py.File(scores) as f:
+        table = f["emtrkmichel"]
+        status, track = table["status"][:].ravel(), table["track"][:].ravel()
+        assert np.array_equal(status != 0, np.isnan(track)), "NaN and status do not agree"
+        found = int(np.sum(status != 0))
+        print(f"{found} of {len(status)} hits are held, statuses {sorted(set(status[status != 0]))}")
+        if count == "some":
+            assert {1, 2, 3} <= set(status.tolist()), "a kind of bad hit is missing"
+        else:
+            assert found == int(count), f"wanted {count}"
+        assert "held" in f, "no table of reasons"
+
+
+def cnn(model, patches):
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    random = np.random.default_rng(1)
+
+    def weight(name, *shape):
+        return numpy_helper.from_array((random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32), name)
+    nodes = [helper.make_node("Conv", ["x", "w1", "b1"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1], name="squeeze"),
+             helper.make_node("LeakyRelu", ["a"], ["b"], alpha=0.1),
+             helper.make_node("MaxPool", ["b"], ["c"], kernel_shape=[2, 2], strides=[2, 2]),
+             helper.make_node("Conv", ["c", "w2", "b2"], ["d"], name="expand"),
+             helper.make_node("GlobalAveragePool", ["d"], ["e"]),
+             helper.make_node("Flatten", ["e"], ["f"]),
+             helper.make_node("Softmax", ["f"], ["y"])]
+    graph = helper.make_graph(nodes, "cnn", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 32, 32])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5])],
+                              [weight("w1", 8, 3, 3, 3), weight("b1", 8), weight("w2", 5, 8, 3, 3), weight("b2", 5)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
+    np.save(patches, random.standard_normal((700, 3, 32, 32)).astype(np.float32))
+
+
+def agrees(model, patches, scores, limit):
+    import onnxruntime
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"x": np.load(patches)})[0]
+    with h5py.File(scores) as f:
+        table = next(f[name] for name in f if isinstance(f[name], h5py.Group) and "out_0" in f[name])
+        given = np.stack([table[f"out_{i}"][:].ravel() for i in range(wanted.shape[1])], axis=1)
+    difference = float(np.abs(given - wanted).max())
+    print(f"{len(given)} patches, largest difference {difference:.3g}, limit {limit}")
+    assert given.shape == wanted.shape and difference <= float(limit)
+
+
+{"bad": bad, "empty": empty, "held": held, "cnn": cnn, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
