@@ -75,7 +75,10 @@ static void faults_choose (void)
                           .hostile = every_s (1, 2),
                           .output_lost = every_s (10, 60),
                           .fsync_fails = every_s (20, 90),
-                          .operator_acts = every_s (20, 60) };
+                          .operator_acts = every_s (10, 60),
+                          .worker_drains = every_s (5, 60),
+                          .broker_ends = every_s (20, 90) };
+    faults->slow_ms = chance (300) ? roll (1000) : 0;
     faults->nack = chance (500) ? roll (chance (200) ? 900 : 300) : 0;
     faults->twice = chance (500) ? roll (500) : 0;
     faults->wrong = chance (200) ? roll (300) : 0;
@@ -140,6 +143,14 @@ static void disturb (void)
             broker_kill (chance (600));
         else
             sim_disk_power (roll (60));
+    }
+    if (due (f->worker_drains))
+        worker_drain (any (WM_ROLE_WORKER));
+    if (due (f->broker_ends))
+        broker_stop ();
+    if (due (f->operator_acts)) {
+        static const char *const words[] = { "pause", "resume", "resume", "drain" };
+        broker_control (words[roll (4)]);
     }
     if (due (f->broker_stops))
         broker_stall (500 + roll (chance (300) ? 90000 : 5000));
@@ -219,6 +230,7 @@ static void calm_begin (void)
     say ("world", "faults are over");
     sim.calm = true;
     sim.faults = (faults_t){ .late_ms = 300 };
+    broker_control ("resume");
     sim_disk_full (false);
     sim_disk_power (UINT64_MAX);
     for (uint32_t i = 0; i < PEERS; i++) {
@@ -398,6 +410,7 @@ static bug_t bug_of (const char *text)
 int main (int argc, char **argv)
 {
     bug_t bug = BUG_NONE;
+    setvbuf (stdout, NULL, _IOLBF, 0);
     signal (SIGABRT, on_abort);
     if (!freopen ("/dev/null", "w", stderr)) /* what the journal says when it ends its process */
         return 2;

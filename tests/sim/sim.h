@@ -87,6 +87,7 @@ typedef struct {
 
 typedef struct {
     uint32_t n_event;
+    uint32_t bad_at; /* 1 + event at which its producer finds it unreadable; 0: it is good */
     truth_event_t event[EVENTS];
     uint32_t id;            /* as the journal gives it; 0: not yet */
     uint32_t n_lost;        /* FILE_LOST records in the journal */
@@ -144,7 +145,17 @@ typedef struct {
     bool wrong; /* its result has other bytes than it should */
 } task_t;
 
-typedef enum { IN_NEW, IN_ASKED, IN_OPEN, IN_OURS, IN_BUSY, IN_LOST, IN_WRITTEN, IN_HELD } in_t;
+typedef enum {
+    IN_NEW,
+    IN_ASKED,
+    IN_OPEN,
+    IN_OURS,
+    IN_BUSY,
+    IN_LOST,
+    IN_ENDING,
+    IN_WRITTEN,
+    IN_HELD
+} in_t;
 typedef struct {
     in_t is;
     uint32_t id, generation;
@@ -173,6 +184,7 @@ struct peer_t {
     uint32_t window, speed_ms, n_busy;
     uint32_t signature;
     bool draining, hangs;
+    int64_t drained_ms;
     bool lent[INPUTS][EVENTS][BATCHES]; /* sent to it, and no answer acknowledged */
     /* producer */
     in_work_t in[INPUTS];
@@ -197,6 +209,8 @@ typedef struct {
         operator_acts;
     uint32_t nack, twice, wrong; /* per thousand answers */
     uint32_t late_ms;            /* how long what is under way may be late */
+    uint32_t slow_ms;            /* a turn of the broker's loop takes up to so long */
+    uint32_t worker_drains, broker_ends;
 } faults_t;
 
 typedef struct {
@@ -267,6 +281,8 @@ bool broker_is_up (void);
 int64_t broker_next_ms (void);
 void broker_step (void);
 void broker_kill (bool is_power_cut);
+void broker_stop (void);
+void broker_control (const char *word);
 void broker_stall (int64_t ms);
 void broker_wake (int64_t at_ms);
 void broker_new (void);
@@ -282,6 +298,7 @@ void worker_step (peer_t *peer);
 void worker_begin (peer_t *peer);
 bool worker_is_clear (const peer_t *peer);
 void worker_hang (peer_t *peer);
+void worker_drain (peer_t *peer);
 void hostile_step (peer_t *peer);
 /* Something happened to it (its link ended, if one is given): what it had may be blamed.  */
 void worker_misfortune (peer_t *peer, link_t *link);

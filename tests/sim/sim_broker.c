@@ -645,7 +645,8 @@ static void next (void)
         if (at_ms < broker.next_ms)
             broker.next_ms = at_ms;
     }
-    int64_t busy_ms = sim.now_ms + 1 + roll (10); /* reading and syncing take their time */
+    /* Reading and syncing take their time.  */
+    int64_t busy_ms = sim.now_ms + 1 + roll (sim.faults.slow_ms + 10);
     if (broker.next_ms < busy_ms)
         broker.next_ms = busy_ms;
 }
@@ -820,6 +821,48 @@ void broker_kill (bool is_power_cut)
 {
     if (broker.core)
         end (is_power_cut, is_power_cut ? "power cut" : "killed");
+}
+
+/* SIGTERM, as the end of wm_reactor_run.  */
+void broker_stop (void)
+{
+    if (!broker.core)
+        return;
+    in_process = true;
+    if (setjmp (end_of_process)) {
+        end (sim_disk_is_gone (), "an fsync failed while it stopped");
+        return;
+    }
+    commit ();
+    if (!broker.dead) {
+        wm_core_stop (broker.core, "the broker stops");
+        settle ();
+    }
+    commit ();
+    if (!broker.dead)
+        ledger_commit (true);
+    end (broker.dead, "stopped cleanly");
+}
+
+/* What an operator's CONTROL does.  */
+void broker_control (const char *word)
+{
+    if (!broker.up)
+        return;
+    say ("operator", "%s", word);
+    uint32_t session = wm_core_open (broker.core, WM_ROLE_OPERATOR, sim.now_ms);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HELLO);
+    msg.protocol = WM_PROTOCOL;
+    msg.role = WM_ROLE_OPERATOR;
+    msg.instance[0] = 99;
+    wm_payload_t nothing = { NULL, "", 0 };
+    wm_core_message (broker.core, session, &msg, &nothing, sim.now_ms);
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    snprintf (msg.name, sizeof msg.name, "%s", word);
+    wm_core_message (broker.core, session, &msg, NULL, sim.now_ms);
+    wm_core_closed (broker.core, session, sim.now_ms);
+    settle ();
 }
 
 void broker_stall (int64_t ms)

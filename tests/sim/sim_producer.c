@@ -97,8 +97,30 @@ static void written_check (peer_t *peer, uint32_t i, const wm_msg_t *msg)
     send_msg (peer, &lost);
 }
 
+static in_work_t *in_of (peer_t *peer, const wm_msg_t *msg)
+{
+    for (uint32_t i = 0; i < sim.n_input; i++)
+        if (peer->in[i].id && peer->in[i].id == msg->key.input)
+            return &peer->in[i];
+    return NULL;
+}
+
 static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
 {
+    if (!peer->asked && msg->code == WM_INPUT_HELD) {
+        in_work_t *in = in_of (peer, msg); /* the end of a claim, unasked */
+        if (in)
+            in->is = IN_HELD;
+        return;
+    }
+    if (peer->asked && sim.input[peer->asked - 1].id != msg->key.input) {
+        in_work_t *in = in_of (peer, msg);
+        if (!in || msg->code != WM_INPUT_HELD)
+            fail ("%s is told of input %u, and asked for another", peer->label, msg->key.input);
+        else
+            in->is = IN_HELD;
+        return;
+    }
     if (!peer->asked) {
         fail ("%s is told of input %u, and did not ask", peer->label, msg->key.input);
         return;
@@ -127,14 +149,6 @@ static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
     }
 }
 
-static in_work_t *in_of (peer_t *peer, const wm_msg_t *msg)
-{
-    for (uint32_t i = 0; i < sim.n_input; i++)
-        if (peer->in[i].id && peer->in[i].id == msg->key.input)
-            return &peer->in[i];
-    return NULL;
-}
-
 static void on_ack (peer_t *peer, const wm_msg_t *msg)
 {
     in_work_t *in = in_of (peer, msg);
@@ -144,6 +158,8 @@ static void on_ack (peer_t *peer, const wm_msg_t *msg)
         in->end_acked = in->end_sent;
     else if (msg->code == WM_MSG_FILE_WRITTEN && in->written_sent)
         in->is = IN_WRITTEN;
+    else if (msg->code == WM_MSG_INPUT_HELD && in->is == IN_ENDING)
+        in->is = IN_HELD;
     else if (msg->code == WM_MSG_FILE_LOST && in->is == IN_LOST)
         in->is = IN_OPEN;
 }
@@ -279,6 +295,17 @@ static bool input_work (peer_t *peer, uint32_t i, bool *unannounced)
 {
     in_work_t *in = &peer->in[i];
     uint32_t n_event = sim.input[i].n_event;
+    if (sim.input[i].bad_at && in->next + 1 == sim.input[i].bad_at) {
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_INPUT_HELD);
+        msg.key = key_of (in, 0, 0);
+        snprintf (msg.text, sizeof msg.text, "unreadable");
+        for (uint32_t e = 0; e < n_event; e++)
+            peer->n_open -= in->announced[e] && !in->done[e];
+        in->is = IN_ENDING;
+        send_msg (peer, &msg);
+        return true;
+    }
     if (in->next < n_event) {
         *unannounced = true;
         if (peer->n_open >= peer->open_max)

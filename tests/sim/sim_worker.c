@@ -283,6 +283,33 @@ void worker_hang (peer_t *peer)
     worker_misfortune (peer, NULL);
 }
 
+/* Gives back what waits; goes when nothing executes or waits for its acknowledgement.  */
+void worker_drain (peer_t *peer)
+{
+    if (!peer->alive || peer->draining)
+        return;
+    say (peer->label, "drains");
+    peer->draining = true;
+    peer->drained_ms = sim.now_ms;
+    for (size_t i = 0; i < TASKS; i++)
+        if (peer->task[i].state == TASK_QUEUED)
+            nack (peer, &peer->task[i], WM_EAGAIN);
+}
+
+static bool leave_if_drained (peer_t *peer)
+{
+    if (!peer->draining || oldest (peer, TASK_EXECUTING) ||
+        (oldest (peer, TASK_RETURNED) && sim.now_ms - peer->drained_ms < SILENCE_MS))
+        return false;
+    wm_msg_t bye;
+    wm_msg_init (&bye, WM_MSG_BYE);
+    bye.code = WM_REASON_DRAINED;
+    if (peer->welcome)
+        peer_send (peer, &bye, NULL, 0, 0);
+    peer_die (peer, 100 + roll (4000));
+    return true;
+}
+
 /* ---- the step ----------------------------------------------------------------------------------
  */
 
@@ -321,6 +348,9 @@ static void on_message (peer_t *peer, const wm_msg_t *msg)
     case WM_MSG_RESULT_ACK:
         if (task && task->state == TASK_RETURNED)
             task->state = TASK_FREE;
+        return;
+    case WM_MSG_DRAIN:
+        worker_drain (peer);
         return;
     case WM_MSG_REVOKE:
         if (task && task->state == TASK_QUEUED)
@@ -392,6 +422,8 @@ void worker_step (peer_t *peer)
         on_message (peer, &msg);
         free (packet);
     }
+    if (leave_if_drained (peer))
+        return;
     start (peer);
     open = peer->link && peer->welcome;
     if (open && sim.now_ms - peer->beat_ms >= HEARTBEAT_MS)
