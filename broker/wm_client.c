@@ -2,8 +2,8 @@
 
    The library cannot say in its own calls that a connection is gone, so a monitor socket stands
    beside every session's DEALER: with RECONNECT_IVL = -1 its DISCONNECTED or CLOSED is the end of
-   the session. What had arrived before is handed out first, so that a REJECT or BYE sent just
-   before a close is always seen.
+   the session. What is still readable is handed out first; but libzmq 4.3.4 may drop unread
+   messages when it handles the close of such a connection, so a last BYE may be lost.
 
    States:  CLOSED --wm_client_open--> OPENING --WELCOME--> OPEN
             any end (session_end) goes back to CLOSED and leaves its reason in `error`.

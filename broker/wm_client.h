@@ -61,8 +61,10 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
 /* Waits for the next event, at most timeout_ms. Heartbeats of the broker are swallowed; if nothing
    was sent for heartbeat_ms an empty HEARTBEAT is sent by itself (workers send richer ones); so an
    owner calls it at least every few seconds. A signal ends the wait early with TIMEOUT.
-   Messages that came before a close are handed out before CLOSED. Only messages that the broker may
-   send to this role arrive; any other ends the session with WM_EPEER.  */
+   What came before a close is handed out before CLOSED where libzmq still has it (with
+   RECONNECT_IVL = -1 it may drop what is unread when it handles the close: nothing may depend on the
+   last words of a broker). Only messages that the broker may send to this role arrive; any other
+   ends the session with WM_EPEER.  */
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
 
 /* The message of the last WM_CLIENT_MESSAGE; lent until the next wait.  */

@@ -239,6 +239,16 @@ static void broker_dies (void **state)
     assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
     assert_true (wm_now_ms () - start < 200); /* at once, not by silence (300 ms here) */
     assert_non_null (strstr (wm_client_error (client)->text, "closed"));
+    /* Or a send notices.  */
+    fake_start (broker);
+    assert_int_equal (wm_client_open_patiently (client, NULL, 0, 5000, &error), WM_OK);
+    fake_stop (broker);
+    zclock_sleep (50);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CREDIT);
+    assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_EAGAIN);
+    assert_false (wm_client_is_open (client));
+    assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_CLOSED);
     /* Patience finds the next one.  */
     fake_start (broker);
     assert_int_equal (wm_client_open_patiently (client, NULL, 0, 5000, &error), WM_OK);
