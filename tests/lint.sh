@@ -41,6 +41,7 @@ for room in schema kernels broker producer gpuworker ops; do
     while IFS=: read -r file line text; do
         name=${text#*\"} && name=${name%%\"*}
         case $name in
+        *.sql.inc) ;; # made from the room's own .sql
         */*) allowed "$name" "${may[$room]}" ||
             fault "$file:$line: $room must not include $name (see CONTRIBUTING.md, arrows)" ;;
         *) fault "$file:$line: write the folder too: #include \"$room/$name\"" ;;
@@ -61,7 +62,7 @@ while read -r file; do
     *) [[ $first == "/* $base - "* ]] || fault "$file:1: begin with '/* $base - what it is'" ;;
     esac
     lines=$(wc -l <"$file")
-    ((lines <= 800)) || fault "$file: $lines lines; look again at 800"
+    ((lines <= 800)) || [[ $file == tests/* && $lines -le 1000 ]] || fault "$file: $lines lines; look again at 800"
     wide=$(awk 'length > 110 { print NR; exit }' "$file")
     [[ $file != *.[ch] || -z $wide ]] || fault "$file:$wide: much longer than 100 columns"
 done < <(find schema broker producer gpuworker kernels ops tests .ci -type f \
