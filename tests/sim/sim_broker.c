@@ -59,7 +59,8 @@ static const wm_times_t times = { .heartbeat_ms = 2000,
                                   .gap_ms = 2000,
                                   .group_commit_ms = 10 };
 
-/* The journal and the ledger end their process so; here only the broker ends.  */
+/* The journal and the ledger end their process so; here only the broker ends (and what they had
+   allocated in that call is never freed).  */
 _Noreturn void __real__exit (int code);
 _Noreturn void __wrap__exit (int code);
 _Noreturn void __wrap__exit (int code)
