@@ -129,7 +129,7 @@ static uint64_t reserved_bytes (const batch_t *batch)
     return (uint64_t) batch->raw_bytes + PAYLOAD_OVERHEAD;
 }
 
-static void batch_forget_need (wm_core_t *self, batch_t *batch)
+void batch_forget_need (wm_core_t *self, batch_t *batch)
 {
     if (!(batch->flags & BATCH_ASKED))
         return;
@@ -227,6 +227,7 @@ void events_free (wm_core_t *self, input_t *input)
                 free (batch->held.text);
             leases_revoke (self, batch, NULL);
             batch_set_state (self, batch, BATCH_NONE);
+            batch_forget_need (self, batch);
             batch_drop_payload (self, batch);
         }
         self->n_by_state[BATCH_NONE] -= event->n_batch;

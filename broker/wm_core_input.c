@@ -175,8 +175,11 @@ void input_unclaim (wm_core_t *self, input_t *input)
         return;
     while (input->open)
         event_unannounce (self, input->open);
-    for (event_t *event = input->all; event; event = event->all_next)
-        event->flags &= ~(uint32_t) EVENT_ANNOUNCED; /* the done ones */
+    for (event_t *event = input->all; event; event = event->all_next) { /* the done ones */
+        event->flags &= ~(uint32_t) EVENT_ANNOUNCED;
+        for (uint32_t i = 0; i < event->n_batch; i++) /* a result came by another way meanwhile */
+            batch_forget_need (self, &event->batch[i]);
+    }
     *(input->claim_prev ? &input->claim_prev->claim_next : &session->claims) = input->claim_next;
     if (input->claim_next)
         input->claim_next->claim_prev = input->claim_prev;

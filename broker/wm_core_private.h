@@ -307,6 +307,7 @@ void event_check_done (wm_core_t *self, event_t *event);
 void events_free (wm_core_t *self, input_t *input);
 void batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state);
 void batch_drop_payload (wm_core_t *self, batch_t *batch);
+void batch_forget_need (wm_core_t *self, batch_t *batch);
 /* Back to where it can be sent again: ready with a payload, else to be asked for, else none.  */
 void batch_requeue (wm_core_t *self, batch_t *batch);
 void batch_hold (wm_core_t *self, batch_t *batch, const char *text);

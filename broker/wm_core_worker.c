@@ -215,7 +215,8 @@ static int adopt (wm_core_t *self, session_t *worker, session_t *old, const wm_h
     lease_t *lease = old ? lease_of (batch, old) : NULL;
     if (lease)
         lease_end (self, lease);
-    if (lease_of (batch, worker) || lease_reserve (self))
+    int third = batch->lease && batch->lease->other;
+    if (third || lease_of (batch, worker) || lease_reserve (self))
         return 0;
     lease_new (self, batch, worker);
     if (batch->state != BATCH_RUNNING)
