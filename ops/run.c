@@ -26,6 +26,7 @@
 /* clang-format off */
 const wm_option_t run_options[] = {
     INPUT_OPTIONS,
+    RETRY_OPTION,
     CAMPAIGN_OPTIONS,
     {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
      .most = WM_CREW_WORKERS_MAX, .help = "worker processes (default: 2, or 1 on a single core)"},
@@ -77,6 +78,8 @@ static void heard (run_t *self, json_t *status)
         self->first_ms = self->heard_ms; /* nobody had anything to do then */
     self->sent_bytes += sent - (sent < self->sent_last ? 0 : self->sent_last);
     self->sent_last = sent;
+    if (done < self->hits_last) /* kicked: they are scored once more */
+        self->hits_before -= self->hits_last - done;
     if (done != self->hits_last)
         self->last_ms = now;
     self->hits_last = done;
@@ -151,12 +154,15 @@ static void progress_line (const run_t *self, char line[256])
               wm_show_short (rate, rate_text), eta);
 }
 
-/* The command that was typed, so that a shell reads it back.  */
-static void print_command (FILE *out, const wm_args_t *args)
+/* The command that was typed, so that a shell reads it back; `option` (may be NULL) goes with it.
+ */
+static void print_command (FILE *out, const wm_args_t *args, const char *option)
 {
     fputs (program_invocation_name, out);
     const char *word;
     for (int i = 0; (word = wm_args_word (args, i)); i++) {
+        if (i == 1 && option)
+            fprintf (out, " %s", option);
         fputc (' ', out);
         if (*word && !word[strspn (word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                          "0123456789_-+=./:,@%")]) {
@@ -236,7 +242,7 @@ static void print_table (const run_t *self, double seconds)
     printf ("  hits             %s scored, %s held\n",
             wm_show_count (wm_ask_int (s, "hits.done"), a),
             wm_show_count (wm_ask_int (s, "hits.held"), b));
-    if (self->hits_last > self->hits_before) {
+    if (self->hits_last > self->hits_before || self->sent_bytes) {
         printf ("  hits/s           %s while there was work\n",
                 wm_show_count ((int64_t) hits_per_second (self), a));
         printf ("  sent per event   %s to workers\n", wm_show_bytes (bytes_per_event (self), a));
@@ -259,22 +265,34 @@ static void print_json (const run_t *self, int code, double seconds)
     json_decref (summary);
 }
 
+/* What is held, but for changed inputs: the producer has said those.  */
 static void print_held (const run_t *self)
 {
-    const json_t *held = json_object_get (self->status, "held");
-    const size_t n = json_array_size (held);
-    for (size_t i = 0; i < n && i < HELD_SHOWN_MAX; i++) {
-        const json_t *one = json_array_get (held, i);
-        wm_ask_held (stderr, one);
+    const json_t *one;
+    size_t i;
+    int64_t shown = 0;
+    const int64_t changed = wm_ask_int (self->status, "inputs.changed");
+    const int64_t n = wm_ask_int (self->status, "held_total") - changed;
+    json_array_foreach (json_object_get (self->status, "held"), i, one)
+    {
+        if (shown < HELD_SHOWN_MAX && strcmp (wm_ask_text (one, "state"), "changed") != 0) {
+            wm_ask_held (stderr, one);
+            shown++;
+        }
     }
-    if (n > HELD_SHOWN_MAX)
-        fprintf (stderr, "held: and %zu more; see wiremill status\n", n - HELD_SHOWN_MAX);
+    if (n > shown)
+        fprintf (stderr, "held: and %lld more; see wiremill held\n", (long long) (n - shown));
     char text[32];
     const int64_t hits = wm_ask_int (self->status, "hits.held");
     if (hits)
         fprintf (stderr,
                  "held: %s hits; the table \"held\" of each output file names them and says why\n",
                  wm_show_count (hits, text));
+    if (n + changed <= 0)
+        return; /* hits that are bad stay so */
+    fputs ("put the files right, then:\n  ", stderr);
+    print_command (stderr, self->args,
+                   wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");
 }
 
 static int finish (run_t *self, int code)
@@ -286,11 +304,11 @@ static int finish (run_t *self, int code)
         print_json (self, code, seconds);
     else if (finished && self->status)
         print_table (self, seconds);
-    if (code == WM_EXIT_HELD)
+    if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
         print_held (self);
     if (code == WM_EXIT_AGAIN || (code == WM_EXIT_FAILURE && self->status)) {
         fputs ("what was done is kept; this command goes on:\n  ", stderr);
-        print_command (stderr, self->args);
+        print_command (stderr, self->args, NULL);
     }
     return code;
 }
@@ -336,6 +354,7 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.n_worker = self->setup ? (int) n : 0;
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");
+    self->crew.retry_held = wm_args_given (self->args, "retry-held") != 0;
 }
 
 int run_main (const wm_args_t *args)

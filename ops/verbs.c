@@ -65,6 +65,7 @@ const wm_option_t produce_options[] = {
     INPUT_OPTIONS,
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "where to", .help = "the broker's base address"},
+    RETRY_OPTION,
     {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
      .help = "seconds without a broker before giving up"},
     {.name = NULL},
@@ -79,9 +80,12 @@ int produce_main (const wm_args_t *args)
         return wm_setup_complain ("produce", &error);
     const char *argv[WORDS_MAX] = { "wiremill-producer",           "produce",      "--broker",
                                     wm_args_text (args, "broker"), "--input-list", inputs.path };
+    int n = 6;
+    if (wm_args_given (args, "retry-held"))
+        argv[n++] = "--retry-held";
     if (wm_args_text (args, "give-up")) {
-        argv[6] = "--give-up";
-        argv[7] = wm_args_text (args, "give-up");
+        argv[n++] = "--give-up";
+        argv[n++] = wm_args_text (args, "give-up");
     }
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }

@@ -37,6 +37,9 @@ int pass_to_producer (int argc, char **argv);
     {.name = "campaign", .letter = 'c', .value = "DIR", \
      .help = "folder of the campaign, on a local disk (default: OUTPUT/.wiremill)"}
 
+#define RETRY_OPTION \
+    {.name = "retry-held", .help = "score anew what is held, or changed since it was scored"}
+
 #define INPUT_OPTIONS \
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
      .help = "files to score; may be repeated"}, \

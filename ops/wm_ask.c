@@ -120,11 +120,9 @@ int64_t wm_ask_settled (const json_t *status)
 
 void wm_ask_held (FILE *out, const json_t *held)
 {
-    const char *reason = wm_ask_text (held, "reason"), *input = wm_ask_text (held, "input");
-    if (*input)
-        fprintf (out, "held: %s", input);
-    else
-        fprintf (out, "held: input %lld", (long long) wm_ask_int (held, "input"));
+    const char *reason = wm_ask_text (held, "reason"), *state = wm_ask_text (held, "state");
+    fprintf (out, "%s: %s", strcmp (state, "changed") == 0 ? "changed" : "held",
+             wm_ask_text (held, "path"));
     if (json_is_integer (json_object_get (held, "event")))
         fprintf (out, " event %lld:%lld:%lld", (long long) wm_ask_int (held, "run"),
                  (long long) wm_ask_int (held, "subrun"), (long long) wm_ask_int (held, "event"));

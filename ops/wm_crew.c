@@ -157,10 +157,16 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 {
-    const char *const argv[] = { "wiremill-producer", "produce",
-                                 "--broker",          self->endpoint,
-                                 "--input-list",      self->inputs->path,
-                                 "--parent",          NULL };
+    const char *const argv[] = { "wiremill-producer",
+                                 "produce",
+                                 "--broker",
+                                 self->endpoint,
+                                 "--input-list",
+                                 self->inputs->path,
+                                 "--parent",
+                                 self->retry_held ? "--retry-held" : NULL,
+                                 NULL };
+    self->retry_held = 0; /* what is held later, because it crashes its reader, stays so */
     return wm_child_start (&self->producer, argv[0], argv, error);
 }
 

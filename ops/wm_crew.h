@@ -26,6 +26,7 @@ typedef struct {
     const wm_inputs_t *inputs;
     const char *engine, *threads;
     int n_worker;
+    int retry_held; /* for the producer's first life: it kicks before it reads anything */
     char endpoint[256];
     char temporary[128]; /* made for sockets or a log that have no campaign to lie in, else "" */
     char log_folder[PATH_MAX];

@@ -15,11 +15,13 @@
 
 static const char usage[] =
     "usage: wiremill-producer produce --broker ENDPOINT --input-list FILE [--parent]\n"
-    "                                 [--give-up S] [--quiet]\n"
+    "                                 [--retry-held] [--give-up S] [--quiet]\n"
     "Has the hits of input files scored through a broker, and writes one HDF5 file of scores for\n"
     "each into the campaign's output folder. The same command again continues.\n"
     "  --broker E       the broker's base address: tcp://host:port or ipc:///path\n"
     "  --input-list F   file with one path a line (file.h5:/dataset names a dataset of patches)\n"
+    "  --retry-held     score inputs anew that are held, or changed since they were added or "
+    "scored\n"
     "  --parent         end with the process that started this one\n"
     "  --give-up S      seconds without a broker before giving up (60)\n"
     "  --quiet          no warnings\n";
@@ -112,6 +114,8 @@ int produce_main (int argc, char **argv)
             return fputs (usage, stdout), WM_EXIT_OK;
         if (!strcmp (word, "--parent"))
             parent = 1;
+        else if (!strcmp (word, "--retry-held"))
+            options.retry_held = 1;
         else if (!strcmp (word, "--quiet"))
             options.quiet = 1;
         else if (strcmp (word, "--broker") && strcmp (word, "--input-list") &&

@@ -72,6 +72,13 @@ void wm_input_propose (const wm_input_t *self, char name[256])
             *c = '_';
 }
 
+void wm_input_look_again (wm_input_t *self)
+{
+    self->size = 0;
+    self->mtime_ns = 0;
+    look (self->path, &self->size, &self->mtime_ns);
+}
+
 bool wm_input_changed (const wm_input_t *self)
 {
     uint64_t size = 0;

@@ -52,6 +52,7 @@ typedef struct {
     bool placed, written_sent; /* the output is in its place; FILE_WRITTEN is on its way */
     wm_writer_result_t result;
     uint64_t n_held; /* hits, once written */
+    bool changed;    /* since its output was written, which stays */
 } wm_input_t;
 
 /* Looks at the file: its real path, size and time. A file that is not there gets the path as given
@@ -62,7 +63,10 @@ void wm_input_clear (wm_input_t *self);
 /* The name proposed for the output: "<stem>.scores.h5".  */
 void wm_input_propose (const wm_input_t *self, char name[256]);
 
-/* Whether size or modification time differ from the first look.  */
+/* Looks at size and time again: the file is taken as it is now.  */
+void wm_input_look_again (wm_input_t *self);
+
+/* Whether size or modification time differ from the last look.  */
 bool wm_input_changed (const wm_input_t *self);
 
 /* Opens reader and scratch file; a second call while open does nothing. WM_EBATCH: hold the input;

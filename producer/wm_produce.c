@@ -153,7 +153,7 @@ static bool in_the_way (produce_t *self, const wm_input_t *input)
     return true;
 }
 
-/* The broker says that the output is written: is it still there?  */
+/* The broker says that the output is written: is it still there, and of the file as it is?  */
 static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 {
     char path[1400];
@@ -163,6 +163,9 @@ static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *m
     if (there && (uint64_t) status.st_size == msg->size &&
         (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec == msg->mtime_ns) {
         wm_writer_is_ours (path, self->campaign, &input->n_held);
+        input->changed = msg->text[0] != 0;
+        if (input->changed)
+            produce_warn (self, "%s: %s", input->path, msg->text);
         input_end (self, input, WM_INPUT_IS_WRITTEN);
         return;
     }
@@ -188,10 +191,15 @@ static void on_input_ack (produce_t *self, const wm_msg_t *msg)
         input->asked = false;
         self->n_asked--;
     }
-    if (!input || input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)
+    bool kicked = input && input->id && input->generation < msg->key.generation;
+    if (!input || (!kicked && (input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)))
         return;
-    if (input->id && input->generation != msg->key.generation)
-        input_end (self, input, WM_INPUT_IS_OPEN); /* kicked meanwhile: all anew */
+    if (kicked) { /* all anew, from the file as it is now */
+        input_end (self, input, WM_INPUT_IS_OPEN);
+        wm_input_look_again (input);
+        input->n_held = 0;
+        input->changed = false;
+    }
     input->id = msg->key.input;
     input->generation = msg->key.generation;
     snprintf (input->name, sizeof input->name, "%s", msg->name);
@@ -360,7 +368,7 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
         if (input->asked)
             continue;
         if (input->is == WM_INPUT_IS_NEW) {
-            input_ask (self, input, 0);
+            input_ask (self, input, self->options->retry_held ? 2 : 0);
             return true;
         }
         bool due = input->is == WM_INPUT_IS_OPEN ||
@@ -503,7 +511,7 @@ static int result (const produce_t *self)
     uint64_t n_held = 0;
     for (uint32_t i = 0; i < self->n_input; i++) {
         n_bad += self->input[i].is == WM_INPUT_IS_HELD;
-        n_held += self->input[i].n_held;
+        n_held += self->input[i].n_held + self->input[i].changed;
     }
     if (n_bad && n_bad == self->n_input)
         return WM_EXIT_INPUT;

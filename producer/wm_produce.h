@@ -20,11 +20,13 @@ typedef struct {
     const char *broker;
     int64_t give_up_ms; /* without a broker */
     int quiet;          /* no warnings */
+    int retry_held;     /* inputs held or changed are kicked, and scored anew */
     const char *const *input;
     uint32_t n_input;
 } wm_produce_options_t;
 
-/* Runs to the end and returns an exit code: 0 all written; 3 some hits, batches or inputs are held;
+/* Runs to the end and returns an exit code: 0 all written; 3 some hits, batches or inputs are held,
+   or changed since their output was written;
    4 no broker; 5 all inputs are bad, or a foreign file is in the way of an output; 75 drained; 1
    anything else. Writes to stderr only.  */
 int wm_produce (const wm_produce_options_t *options);
