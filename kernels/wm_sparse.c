@@ -65,11 +65,18 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
         return wm_fault (error, WM_EBATCH,
                          "the specification's patch is %u x %u, the model's %u x %u x %u",
                          spec->patch_wire, spec->patch_bin, net->height, net->width, net->channel);
-    for (uint32_t i = 0; i < net->n_conv; i++)
-        if (net->conv[i].kw > 64)
+    uint32_t rows = net->height, cols = net->width;
+    for (uint32_t i = 0; i < net->n_conv; i++) {
+        const wm_conv_t *conv = &net->conv[i];
+        if (conv->kw > 64)
             return wm_fault (error, WM_EBATCH,
                              "the sparse engine takes kernels of at most 64 columns, not %u",
-                             net->conv[i].kw);
+                             conv->kw);
+        if (conv->kh < 1 || conv->kw < 1 || conv->kh > rows || conv->kw > cols)
+            return wm_fault (error, WM_EBATCH, "convolution %u of %u x %u does not fit %u x %u", i,
+                             conv->kh, conv->kw, rows, cols);
+        rows -= conv->kh - 1, cols -= conv->kw - 1;
+    }
     return WM_OK;
 }
 

@@ -114,9 +114,9 @@ typedef struct {
     uint32_t offset;       /* of its outputs in a cell's accumulators */
     uint32_t dense;        /* index in the net */
     const float *weight;   /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
-    float *base;           /* (n_position, n_pad): W_pos^T (r - c); NULL if that is 0 */
-    float *inactive;       /* (n_pad): b + W^T c */
-    uint32_t *packed;      /* (n_position, words, n_pad) if the kernel packs weights, or NULL */
+    float *base;      /* (n_position + 1, n_pad): W_pos^T (r - c), the last unused; NULL if all 0 */
+    float *inactive;  /* (n_pad): b + W^T c */
+    uint32_t *packed; /* (n_position, words, n_pad) if the kernel packs weights, or NULL */
 } wm_sparse_root_t;
 
 /* The stored values of the last convolution.  */
@@ -172,11 +172,10 @@ typedef struct {
     void (*fold) (float *total, float *row, size_t n);
     /* y = b + W^T x, inputs in order.  */
     void (*layer) (const wm_sparse_layer_t *layer, const float *x, float *y);
-    /* Kernels with packed weights, else NULL: one position's weights, stored filter k being the
-       model's filter[k]; and a weight as they round it.  */
+    /* Kernels with packed weights, else NULL: packs one position's weights, stored filter k being
+       the model's filter[k], and says what they are as floats, rounded (c_out, n_pad).  */
     void (*pack) (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
-                  uint32_t position, uint32_t *packed);
-    float (*rounded) (float weight);
+                  uint32_t position, float *rounded, uint32_t *packed);
 } wm_sparse_kernel_t;
 
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512,

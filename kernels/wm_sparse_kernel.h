@@ -228,19 +228,16 @@ static void kernel_dense (const wm_sparse_root_t *root, uint32_t position, uint3
     d.coming = (const char *) d.weight + bytes;
     d.coming_bytes = (bytes / list->n + 63) / 64 * 64;
     for (uint32_t left = root->n_pad / LANES; left > 0;) {
-        uint32_t n_vec = left >= 8 ? 8 : left >= 4 ? 4 : 1;
-        switch (n_vec + (d.base != NULL)) {
-        case 9:
-            dense_list (&d, true, 8);
-            break;
+        uint32_t n_vec = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        switch (n_vec) {
         case 8:
-            dense_list (&d, false, 8);
-            break;
-        case 5:
-            dense_list (&d, true, 4);
+            d.base ? dense_list (&d, true, 8) : dense_list (&d, false, 8);
             break;
         case 4:
-            dense_list (&d, false, 4);
+            d.base ? dense_list (&d, true, 4) : dense_list (&d, false, 4);
+            break;
+        case 2:
+            d.base ? dense_list (&d, true, 2) : dense_list (&d, false, 2);
             break;
         default:
             d.base ? dense_list (&d, true, 1) : dense_list (&d, false, 1);

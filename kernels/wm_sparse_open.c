@@ -135,58 +135,64 @@ static wm_fault_t open_conv (wm_sparse_t *self, uint32_t i, wm_error_t *error)
     return WM_OK;
 }
 
-/* The parts of a root that do not depend on the patch: base and inactive, in one pass in double. */
-static wm_fault_t fold_constant (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error)
+/* Work space of fold_root.  */
+typedef struct {
+    double *all, *here; /* (n_pad): b + W^T c, and one position's share of base */
+    float *rounded;     /* (c_out, n_pad): one position's weights as packed */
+} fold_t;
+
+static void fold_position (const wm_sparse_t *self, wm_sparse_root_t *root, uint32_t p,
+                           const fold_t *fold)
+{
+    const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
+    const uint32_t n = root->n_pad, unit = self->kernel->unit;
+    const size_t row = (size_t) (conv->c_out + unit - 1) / unit * n;
+    if (self->kernel->pack)
+        self->kernel->pack (root, self->filter, conv->c_out, p, fold->rounded,
+                            root->packed + p * row);
+    memset (fold->here, 0, n * sizeof *fold->here);
+    for (uint32_t f = 0; f < conv->c_out; f++) {
+        const float *exact = root->weight + ((size_t) p * conv->c_out + self->filter[f]) * n;
+        const float *used = self->kernel->pack ? fold->rounded + (size_t) f * n : exact;
+        const double c = (double) conv->constant[f], d = (double) conv->reference[f] - c;
+        for (uint32_t i = 0; c != 0 && i < n; i++) {
+            fold->all[i] += c * (double) exact[i];
+            fold->here[i] += d * (double) used[i];
+        }
+    }
+    for (uint32_t i = 0; root->base && i < n; i++)
+        root->base[(size_t) p * n + i] = (float) fold->here[i];
+}
+
+/* The parts of a root that do not depend on the patch, in double: packed weights, base, inactive.
+ */
+static wm_fault_t fold_root (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error)
 {
     const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
     const uint32_t n_position = self->pos_rows * self->pos_cols, n = root->n_pad;
-    float (*rounded) (float) = self->kernel->rounded;
-    bool any = false, differs = false;
-    for (uint32_t f = 0; f < conv->c_out; f++) {
-        any |= conv->constant[f] != 0;
+    const uint32_t unit = self->kernel->unit;
+    bool differs = false;
+    for (uint32_t f = 0; f < conv->c_out; f++)
         differs |= conv->constant[f] != conv->reference[f];
-    }
-    double *sum = calloc (3 * (size_t) n, sizeof *sum);
+    fold_t fold = { .all = calloc (2 * (size_t) n, sizeof (double)),
+                    .rounded = wm_sparse_floats ((size_t) conv->c_out * n) };
     root->inactive = wm_sparse_floats (n);
-    root->base = differs ? wm_sparse_floats ((size_t) n_position * n) : NULL;
-    if (!sum || !root->inactive || (differs && !root->base)) {
-        free (sum);
-        return wm_fault (error, WM_EHOST, "no memory for dense layer %u", root->dense);
-    }
-    double *all = sum, *here = sum + n;
-    for (uint32_t i = 0; i < root->n_out; i++)
-        all[i] = (double) self->net.dense[root->dense].bias[i];
-    for (uint32_t p = 0; any && p < n_position; p++) {
-        memset (here, 0, n * sizeof *here);
-        for (uint32_t f = 0; f < conv->c_out; f++) {
-            const float *w = root->weight + ((size_t) p * conv->c_out + self->filter[f]) * n;
-            const double c = (double) conv->constant[f], d = (double) conv->reference[f] - c;
-            for (uint32_t i = 0; c != 0 && i < n; i++) {
-                all[i] += c * (double) w[i];
-                here[i] += d * (double) (rounded ? rounded (w[i]) : w[i]);
-            }
-        }
-        for (uint32_t i = 0; differs && i < n; i++)
-            root->base[(size_t) p * n + i] = (float) here[i];
-    }
-    for (uint32_t i = 0; i < n; i++)
-        root->inactive[i] = (float) all[i];
-    free (sum);
-    return WM_OK;
-}
-
-static wm_fault_t pack_root (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error)
-{
-    const uint32_t c_out = self->conv[self->net.n_conv - 1].c_out, unit = self->kernel->unit;
-    const uint32_t n_position = self->pos_rows * self->pos_cols;
-    const size_t each = (size_t) (c_out + unit - 1) / unit * root->n_pad;
-    root->packed = (uint32_t *) (void *) wm_sparse_floats (n_position * each);
-    if (!root->packed)
-        return wm_fault (error, WM_EHOST, "no memory for the weights of dense layer %u in %s",
-                         root->dense, self->kernel->precision);
-    for (uint32_t p = 0; p < n_position; p++)
-        self->kernel->pack (root, self->filter, c_out, p, root->packed + p * each);
-    return WM_OK;
+    root->base = differs ? wm_sparse_floats ((size_t) (n_position + 1) * n) : NULL;
+    root->packed = !self->kernel->pack
+                       ? NULL
+                       : (uint32_t *) (void *) wm_sparse_floats (
+                             n_position * (size_t) ((conv->c_out + unit - 1) / unit) * n);
+    bool have = fold.all && fold.rounded && root->inactive && (root->base || !differs) &&
+                (root->packed || !self->kernel->pack);
+    fold.here = fold.all + n;
+    for (uint32_t i = 0; have && i < root->n_out; i++)
+        fold.all[i] = (double) self->net.dense[root->dense].bias[i];
+    for (uint32_t p = 0; have && p < n_position; p++)
+        fold_position (self, root, p, &fold);
+    for (uint32_t i = 0; have && i < n; i++)
+        root->inactive[i] = (float) fold.all[i];
+    free (fold.all), free (fold.rounded);
+    return have ? WM_OK : wm_fault (error, WM_EHOST, "no memory for dense layer %u", root->dense);
 }
 
 static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t *error)
@@ -215,8 +221,7 @@ static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t
                     root->n_out * sizeof (float));
         root->weight = copy;
     }
-    wm_fault_t fault = self->kernel->pack ? pack_root (self, root, error) : WM_OK;
-    return fault ? fault : fold_constant (self, root, error);
+    return fold_root (self, root, error);
 }
 
 static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
