@@ -20,6 +20,12 @@ static const char broker_text[] =
     "  wiremill work    --broker tcp://127.0.0.1:5555\n\n"
     "The three of them are what `wiremill run` starts on one machine.\n";
 
+static const char kick_text[] =
+    "  wiremill kick --campaign out/ data/events-7.h5\n\n"
+    "Inputs are named by path or number. Their results are forgotten and all of it is scored once\n"
+    "more, from the file as it is then; an output that is there stays until the new one is written.\n"
+    "Where no broker runs, `wiremill run --retry-held` does this for what is held or changed.\n";
+
 /* clang-format off */
 static const wm_verb_t verbs[] = {
     {.name = "run", .task = "a whole campaign", .rest = "[FILES]",
@@ -34,9 +40,15 @@ static const wm_verb_t verbs[] = {
      .run = work_main},
     {.name = "drain", .rest = "[DIR]", .summary = "let workers finish and leave",
      .options = drain_options, .run = drain_main},
+    {.name = "kick", .rest = "INPUT...", .summary = "begin inputs anew that are held, changed or written",
+     .text = kick_text, .options = kick_options, .run = kick_main},
     {.name = "status", .task = "looking", .rest = "[DIR]",
      .summary = "how a campaign and its workers stand", .options = status_options,
      .run = status_main},
+    {.name = "held", .rest = "[DIR]", .summary = "what is held, and why", .options = held_options,
+     .run = held_main},
+    {.name = "why", .rest = "[INPUT]", .summary = "what holds a campaign or an input back",
+     .options = why_options, .run = why_main},
     {.name = "doctor", .rest = "[DIR]", .summary = "is this machine fit, and what to do if not",
      .options = doctor_options, .run = doctor_main},
     {.name = "import", .task = "models and events", .rest = "MODEL.onnx",
@@ -49,9 +61,6 @@ static const wm_verb_t verbs[] = {
     {.name = "cut", .summary = "cut patches to a .npy file, to train on or to look at",
      .options = no_options, .pass = pass_to_producer},
     {.name = "top", .task = "not built yet", .summary = "watch", .options = no_options},
-    {.name = "why", .summary = "why something is held", .options = no_options},
-    {.name = "held", .summary = "list what is held", .options = no_options},
-    {.name = "kick", .summary = "score again", .options = no_options},
     {.name = "pause", .summary = "send nothing new", .options = no_options},
     {.name = "resume", .summary = "send again", .options = no_options},
     {.name = "verify", .summary = "recompute a sample", .options = no_options},

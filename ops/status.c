@@ -12,11 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#define ANSWER_MS 3000
 #define HELD_SHOWN_MAX 10
 
 /* clang-format off */
@@ -28,56 +25,6 @@ const wm_option_t status_options[] = {
     {.name = NULL},
 };
 /* clang-format on */
-
-/* ---- asking ---------------------------------------------------------------------------------- */
-
-static json_t *ask_broker (const char *endpoint, wm_error_t *error)
-{
-    json_t *status = NULL;
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-status", NULL, NULL);
-    if (wm_client_open (client, NULL, 0, ANSWER_MS, error) == WM_OK) {
-        status = wm_ask_status (client, ANSWER_MS);
-        if (!status)
-            wm_fault (error, WM_EAGAIN, "the broker at %s did not answer within %d s", endpoint,
-                      ANSWER_MS / 1000);
-        wm_client_close (client, WM_REASON_DONE, "");
-    }
-    wm_client_destroy (&client);
-    return status;
-}
-
-/* Runs `wiremill-broker --status --campaign DIR` and reads what it prints. *code is its exit code.
- */
-static json_t *ask_ledger (const char *campaign, int *code)
-{
-    char path[PATH_MAX];
-    wm_error_t error;
-    int ends[2], status = 0;
-    json_t *reply = NULL;
-    *code = WM_EXIT_FAILURE;
-    if (wm_setup_program (path, "wiremill-broker", &error)) {
-        *code = wm_setup_complain ("status", &error);
-        return NULL;
-    }
-    if (pipe (ends))
-        return NULL;
-    const pid_t pid = fork ();
-    if (pid == 0) {
-        dup2 (ends[1], STDOUT_FILENO);
-        close (ends[0]);
-        close (ends[1]);
-        execl (path, "wiremill-broker", "--status", "--campaign", campaign, (char *) NULL);
-        _exit (127);
-    }
-    close (ends[1]);
-    if (pid > 0) {
-        reply = json_loadfd (ends[0], 0, NULL);
-        if (waitpid (pid, &status, 0) == pid && WIFEXITED (status))
-            *code = WEXITSTATUS (status);
-    }
-    close (ends[0]);
-    return reply;
-}
 
 /* ---- showing --------------------------------------------------------------------------------- */
 
@@ -199,16 +146,12 @@ int status_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX];
     wm_error_t error = { 0 };
-    int code = WM_EXIT_UNREACHABLE;
+    int code;
     if (wm_ask_where (args, endpoint, campaign, &error))
         return wm_setup_complain ("status", &error);
-    json_t *status = *endpoint ? ask_broker (endpoint, &error) : NULL;
-    if (!status && *campaign)
-        status = ask_ledger (campaign, &code);
-    else if (!status)
-        fprintf (stderr, "wiremill status: %s\n", error.text);
+    json_t *status = wm_ask_anyhow ("status", endpoint, campaign, &code);
     if (!status)
-        return code ? code : WM_EXIT_FAILURE;
+        return code;
     if (wm_args_given (args, "json")) {
         json_dumpf (status, stdout, JSON_INDENT (2));
         putchar ('\n');

@@ -5,7 +5,8 @@
 #include "ops/wm_option.h"
 
 extern const wm_option_t run_options[], broker_options[], produce_options[], work_options[],
-    status_options[], drain_options[], import_options[], model_options[], doctor_options[];
+    status_options[], drain_options[], import_options[], model_options[], doctor_options[],
+    held_options[], why_options[], kick_options[];
 
 /* Each returns an exit code.  */
 int run_main (const wm_args_t *args);
@@ -13,6 +14,9 @@ int broker_main (const wm_args_t *args);
 int produce_main (const wm_args_t *args);
 int work_main (const wm_args_t *args);
 int status_main (const wm_args_t *args);
+int held_main (const wm_args_t *args);
+int why_main (const wm_args_t *args);
+int kick_main (const wm_args_t *args);
 int drain_main (const wm_args_t *args);
 int import_main (const wm_args_t *args);
 int model_main (const wm_args_t *args);

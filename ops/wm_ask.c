@@ -1,10 +1,14 @@
 /* wm_ask.c - see wm_ask.h. */
 
 #include "ops/wm_ask.h"
+#include "ops/wm_setup.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define ANSWER_MS 3000
 
 int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 {
@@ -25,15 +29,19 @@ int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error)
 {
-    const char *broker = wm_args_text (args, "broker");
     const char *folder = wm_args_text (args, "campaign");
+    return wm_ask_at (wm_args_text (args, "broker"), folder ? folder : wm_args_rest (args, 0),
+                      endpoint, campaign, error);
+}
+
+wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256],
+                      char campaign[4096], wm_error_t *error)
+{
     endpoint[0] = campaign[0] = 0;
     if (broker) {
         snprintf (endpoint, 256, "%s", broker);
         return WM_OK;
     }
-    if (!folder)
-        folder = wm_args_rest (args, 0);
     if (!folder)
         folder = ".";
     const char *const forms[] = { "%s/.wiremill",
@@ -129,4 +137,69 @@ void wm_ask_held (FILE *out, const json_t *held)
     if (json_is_integer (json_object_get (held, "batch")))
         fprintf (out, " batch %lld", (long long) wm_ask_int (held, "batch"));
     fprintf (out, ": %s\n", *reason ? reason : "no reason given");
+}
+
+/* ---- with a broker or without -------------------------------------------------------------- */
+
+static json_t *ask_broker (const char *endpoint, wm_error_t *error)
+{
+    json_t *status = NULL;
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    if (wm_client_open (client, NULL, 0, ANSWER_MS, error) == WM_OK) {
+        status = wm_ask_status (client, ANSWER_MS);
+        if (!status)
+            wm_fault (error, WM_EAGAIN, "the broker at %s did not answer within %d s", endpoint,
+                      ANSWER_MS / 1000);
+        wm_client_close (client, WM_REASON_DONE, "");
+    }
+    wm_client_destroy (&client);
+    return status;
+}
+
+/* Runs `wiremill-broker --status --campaign DIR` and reads what it prints. *code is its exit code.
+ */
+static json_t *ask_ledger (const char *verb, const char *campaign, int *code)
+{
+    char path[PATH_MAX];
+    wm_error_t error;
+    int ends[2], status = 0;
+    json_t *reply = NULL;
+    *code = WM_EXIT_FAILURE;
+    if (wm_setup_program (path, "wiremill-broker", &error)) {
+        *code = wm_setup_complain (verb, &error);
+        return NULL;
+    }
+    if (pipe (ends))
+        return NULL;
+    const pid_t pid = fork ();
+    if (pid == 0) {
+        dup2 (ends[1], STDOUT_FILENO);
+        close (ends[0]);
+        close (ends[1]);
+        execl (path, "wiremill-broker", "--status", "--campaign", campaign, (char *) NULL);
+        _exit (127);
+    }
+    close (ends[1]);
+    if (pid > 0) {
+        reply = json_loadfd (ends[0], 0, NULL);
+        if (waitpid (pid, &status, 0) == pid && WIFEXITED (status))
+            *code = WEXITSTATUS (status);
+    }
+    close (ends[0]);
+    return reply;
+}
+
+json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code)
+{
+    wm_error_t error;
+    json_t *status = *endpoint ? ask_broker (endpoint, &error) : NULL;
+    if (!status && *campaign)
+        status = ask_ledger (verb, campaign, code);
+    else if (!status) {
+        fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
+        *code = WM_EXIT_UNREACHABLE;
+    }
+    if (!status && *code == WM_EXIT_OK)
+        *code = WM_EXIT_FAILURE;
+    return status;
 }

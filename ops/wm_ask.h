@@ -16,6 +16,11 @@
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error);
 
+/* The same where arguments mean something else: `broker`, else `folder`, else here; NULL for none.
+ */
+wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256],
+                      char campaign[4096], wm_error_t *error);
+
 /* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none or it is not sound. */
 int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
 
@@ -27,6 +32,10 @@ json_t *wm_ask_reply (const wm_client_t *client);
 
 /* Both, waiting at most timeout_ms. NULL: no answer.  */
 json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms);
+
+/* The status of a campaign that wm_ask_where found: of its broker, else of its ledger. NULL: said
+   on stderr as `verb`'s, *code is the exit code.  */
+json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code);
 
 /* A value by its path ("hits.done"); 0, 0.0 or "" if it is not there.  */
 int64_t wm_ask_int (const json_t *status, const char *path);

@@ -1,0 +1,335 @@
+/* held.c - `wiremill held`, `why` and `kick`: what holds a campaign back, and how to go on.
+
+   held and why only look: with a broker running at its status, with none at the ledger's. kick asks
+   the broker that runs to begin an input anew; with none running `wiremill run --retry-held` does
+   that by itself, so kick starts nothing.  */
+
+#include "ops/verbs.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_setup.h"
+#include "ops/wm_show.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ANSWER_MS 10000
+
+/* clang-format off */
+#define WHERE_OPTIONS \
+    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what", \
+     .help = "folder of the campaign or of its output (default: here)"}, \
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "or the broker's base address"}
+
+const wm_option_t held_options[] = {
+    WHERE_OPTIONS,
+    {.name = "json", .task = "how", .help = "the list as JSON"},
+    {.name = NULL},
+};
+const wm_option_t why_options[] = { WHERE_OPTIONS, {.name = NULL} };
+const wm_option_t kick_options[] = {
+    WHERE_OPTIONS,
+    {.name = "all-held", .task = "what", .help = "every input that is held or changed, whole or in part"},
+    {.name = "dry-run", .letter = 'n', .help = "only say what would be kicked"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+/* ---- held ------------------------------------------------------------------------------------ */
+
+static void show_hits (const json_t *status)
+{
+    char text[32];
+    const int64_t hits = wm_ask_int (status, "hits.held");
+    if (hits)
+        printf ("hits: %s without scores; the table \"held\" of each output file names them\n",
+                wm_show_count (hits, text));
+}
+
+int held_main (const wm_args_t *args)
+{
+    char endpoint[256], campaign[PATH_MAX];
+    wm_error_t error;
+    const json_t *one;
+    size_t i;
+    int code;
+    if (wm_ask_where (args, endpoint, campaign, &error))
+        return wm_setup_complain ("held", &error);
+    json_t *status = wm_ask_anyhow ("held", endpoint, campaign, &code);
+    if (!status)
+        return code;
+    const json_t *held = json_object_get (status, "held");
+    const int64_t total = wm_ask_int (status, "held_total");
+    if (wm_args_given (args, "json")) {
+        json_t *out = json_pack ("{s:s, s:I, s:I, s:O}", "schema", "wiremill-held-1", "total",
+                                 (json_int_t) total, "hits",
+                                 (json_int_t) wm_ask_int (status, "hits.held"), "held", held);
+        json_dumpf (out, stdout, JSON_INDENT (2));
+        putchar ('\n');
+        json_decref (out);
+    } else {
+        json_array_foreach (held, i, one) wm_ask_held (stdout, one);
+        if (total > (int64_t) json_array_size (held))
+            printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (held)));
+        if (!total)
+            printf ("nothing is held\n");
+        show_hits (status);
+    }
+    json_decref (status);
+    return WM_EXIT_OK;
+}
+
+/* ---- inputs as people name them -------------------------------------------------------------- */
+
+/* The path an input is known by: real, with ":/dataset" where it has one. Numbers stay as they are.
+ */
+static void input_name (const char *given, char name[PATH_MAX])
+{
+    char file[PATH_MAX], real[PATH_MAX];
+    const char *dataset = strstr (given, ":/");
+    const size_t length = dataset ? (size_t) (dataset - given) : strlen (given);
+    snprintf (name, PATH_MAX, "%s", given);
+    if (length >= sizeof file || !given[strspn (given, "0123456789")])
+        return;
+    memcpy (file, given, length);
+    file[length] = 0;
+    if (!realpath (file, real) || strlen (real) + strlen (given + length) >= PATH_MAX)
+        return;
+    strcpy (name, real);
+    strcat (name, given + length);
+}
+
+static int is_named (const json_t *held, const char *name)
+{
+    char number[24];
+    snprintf (number, sizeof number, "%lld", (long long) wm_ask_int (held, "input"));
+    return strcmp (name, number) == 0 || strcmp (name, wm_ask_text (held, "path")) == 0;
+}
+
+/* ---- why ------------------------------------------------------------------------------------- */
+
+/* What to do about each thing a campaign can wait for.  */
+static const char *advice (const char *waiting_for)
+{
+    static const char *const table[][2] = {
+        { "no broker", "start it: the same wiremill run command goes on" },
+        { "no worker", "start one: wiremill work --broker ENDPOINT" },
+        { "no producer", "the same wiremill run or wiremill produce command goes on" },
+        { "disk full", "make room on the campaign's disk; it goes on by itself" },
+        { "draining", "it was asked to; a broker started anew goes on" },
+        { "paused", "it was asked to; a broker started anew goes on" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp (waiting_for, table[i][0]) == 0)
+            return table[i][1];
+    return "";
+}
+
+static void why_campaign (const json_t *status)
+{
+    const char *waiting = wm_ask_text (status, "waiting_for");
+    if (*waiting)
+        printf ("waiting for: %s; %s\n", waiting, advice (waiting));
+    else if (wm_ask_int (status, "inputs.open"))
+        printf ("nothing holds it back: %lld inputs are open, %lld batches run\n",
+                (long long) wm_ask_int (status, "inputs.open"),
+                (long long) wm_ask_int (status, "batches.running"));
+    else
+        printf ("nothing is left to do\n");
+    printf ("failures: %lld refused by an engine, %lld lost with their worker, %lld alarms\n",
+            (long long) wm_ask_int (status, "counters.n_fail"),
+            (long long) wm_ask_int (status, "counters.n_lost"),
+            (long long) wm_ask_int (status, "counters.alarm"));
+}
+
+/* What was logged last; of one input, where it or a batch of it is named.  */
+static void why_said (const json_t *status, const char *path, int64_t input)
+{
+    char batch[32], ago[32];
+    const json_t *one;
+    size_t i;
+    snprintf (batch, sizeof batch, "batch %lld.", (long long) input);
+    json_array_foreach (json_object_get (status, "said"), i, one)
+    {
+        const char *text = wm_ask_text (one, "text");
+        if (!path || strstr (text, path) || strstr (text, batch))
+            printf ("%s ago: %s\n", wm_show_time (wm_ask_real (one, "ago_s"), ago), text);
+    }
+}
+
+static void why_input (const json_t *status, const char *name)
+{
+    const json_t *one, *found = NULL;
+    size_t i;
+    json_array_foreach (json_object_get (status, "held"), i, one)
+    {
+        if (!is_named (one, name))
+            continue;
+        wm_ask_held (stdout, one);
+        found = one;
+    }
+    if (found)
+        printf (
+            "put the file right, then: the same wiremill run command with --retry-held, or, with "
+            "a broker running, wiremill kick\n");
+    else {
+        printf ("%s is not among what is held\n", name);
+        why_campaign (status);
+    }
+    why_said (status, found ? wm_ask_text (found, "path") : name, wm_ask_int (found, "input"));
+}
+
+int why_main (const wm_args_t *args)
+{
+    char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
+    wm_error_t error;
+    const json_t *one;
+    size_t i;
+    int code;
+    const char *input = wm_args_rest (args, 0);
+    if (wm_ask_at (wm_args_text (args, "broker"), wm_args_text (args, "campaign"), endpoint,
+                   campaign, &error))
+        return wm_setup_complain ("why", &error);
+    json_t *status = wm_ask_anyhow ("why", endpoint, campaign, &code);
+    if (!status)
+        return code;
+    if (input) {
+        input_name (input, name);
+        why_input (status, name);
+    } else {
+        why_campaign (status);
+        json_array_foreach (json_object_get (status, "held"), i, one) wm_ask_held (stdout, one);
+        show_hits (status);
+        why_said (status, NULL, 0);
+    }
+    json_decref (status);
+    return WM_EXIT_OK;
+}
+
+/* ---- kick ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    wm_client_t *client;
+    int dry_run;
+    uint32_t n_kicked, n_refused;
+} kick_t;
+
+/* One input, by path or number; a refusal ends the session, so each opens it where it is needed.
+   WM_OK: kicked or refused, and said; else the broker is gone.  */
+static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    snprintf (msg.name, sizeof msg.name, "kick");
+    if (strlen (name) >= sizeof msg.text)
+        return wm_fault (error, WM_EBATCH, "%.100s...: too long a path; give the input's number",
+                         name);
+    memcpy (msg.text, name, strlen (name) + 1);
+    if (self->dry_run) {
+        printf ("would kick %s\n", name);
+        self->n_kicked++;
+        return WM_OK;
+    }
+    wm_fault_t fault = WM_OK;
+    if (!wm_client_is_open (self->client))
+        fault = wm_client_open (self->client, NULL, 0, ANSWER_MS, error);
+    if (!fault && wm_client_send (self->client, &msg, NULL, 0))
+        fault = wm_fault (error, WM_EAGAIN, "%s", wm_client_error (self->client)->text);
+    if (fault)
+        return fault;
+    const wm_client_event_t event = wm_client_wait (self->client, ANSWER_MS);
+    if (event == WM_CLIENT_MESSAGE && wm_client_msg (self->client)->type == WM_MSG_ACK) {
+        printf ("kicked %s\n", name);
+        self->n_kicked++;
+        return WM_OK;
+    }
+    if (event == WM_CLIENT_CLOSED && wm_client_reason (self->client) == WM_REASON_STALE) {
+        fprintf (stderr, "wiremill kick: %s\n", wm_client_error (self->client)->text);
+        self->n_refused++;
+        return WM_OK;
+    }
+    return wm_fault (error, WM_EAGAIN, "%s",
+                     event == WM_CLIENT_CLOSED ? wm_client_error (self->client)->text
+                                               : "the broker did not answer");
+}
+
+/* Everything that the status names, and again while there is more than it could name.  */
+static wm_fault_t kick_all (kick_t *self, wm_error_t *error)
+{
+    wm_fault_t fault = wm_client_open (self->client, NULL, 0, ANSWER_MS, error);
+    for (uint32_t before = UINT32_MAX; !fault && before != self->n_kicked;) {
+        const json_t *one;
+        size_t i;
+        before = self->n_kicked;
+        json_t *status = wm_ask_status (self->client, ANSWER_MS);
+        if (!status)
+            return wm_fault (error, WM_EAGAIN, "the broker did not answer");
+        int64_t last = 0; /* its batches follow each other */
+        json_array_foreach (json_object_get (status, "held"), i, one)
+        {
+            char number[24];
+            const int64_t input = wm_ask_int (one, "input");
+            snprintf (number, sizeof number, "%lld", (long long) input);
+            if (fault || input == last)
+                continue;
+            wm_ask_held (stdout, one);
+            fault = kick_one (self, number, error);
+            last = input;
+        }
+        json_decref (status);
+        if (self->dry_run)
+            break;
+    }
+    return fault;
+}
+
+static int no_broker (const char *why)
+{
+    fprintf (
+        stderr,
+        "wiremill kick: no broker answers (%s): start the campaign's, or let the same wiremill "
+        "run command with --retry-held score anew what is held or changed\n",
+        why);
+    return WM_EXIT_UNREACHABLE;
+}
+
+int kick_main (const wm_args_t *args)
+{
+    char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
+    wm_error_t error;
+    const char *given;
+    kick_t self = { .dry_run = wm_args_given (args, "dry-run") };
+    const int all = wm_args_given (args, "all-held");
+    if (!all == !wm_args_rest (args, 0)) {
+        fprintf (stderr, "wiremill kick: name inputs by path or number, or give --all-held\n");
+        return WM_EXIT_USAGE;
+    }
+    wm_fault_t fault = wm_ask_at (wm_args_text (args, "broker"), wm_args_text (args, "campaign"),
+                                  endpoint, campaign, &error);
+    if (fault)
+        return wm_setup_complain ("kick", &error);
+    if (!*endpoint)
+        return no_broker ("none is running");
+    self.client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-kick", NULL, NULL);
+    if (all)
+        fault = kick_all (&self, &error);
+    for (int i = 0; !all && !fault && (given = wm_args_rest (args, i)); i++) {
+        input_name (given, name);
+        fault = kick_one (&self, name, &error);
+    }
+    if (wm_client_is_open (self.client))
+        wm_client_close (self.client, WM_REASON_DONE, "");
+    wm_client_destroy (&self.client);
+    if (self.n_kicked && !self.dry_run)
+        printf ("%u begun anew; a producer that runs goes on with them, else the same wiremill run "
+                "command does\n",
+                self.n_kicked);
+    else if (all && !fault && !self.n_kicked)
+        printf ("nothing is held\n");
+    if (fault == WM_EAGAIN)
+        return no_broker (error.text);
+    return fault            ? wm_setup_complain ("kick", &error)
+           : self.n_refused ? WM_EXIT_FAILURE
+                            : WM_EXIT_OK;
+}

@@ -1,0 +1,65 @@
+#!/bin/bash
+# kick.t - what is held or has changed is no dead end: put right and retried, it is as if never wrong.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
+    make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+cp "$made/one.h5" "$work/one.h5"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/one.h5" --input "$work/two.h5")
+out=$work/out
+look=("$bin/wiremill" status --json "$out")
+
+# What a campaign makes that has seen nothing but the right files.
+cp "$made/two.h5" "$work/two.h5"
+"${run[@]}" --output "$work/fresh" >/dev/null 2>&1 || bail "wiremill run does not work"
+cp "$made/one.h5" "$work/two.h5"
+"${run[@]}" --output "$work/other" >/dev/null 2>&1 || bail "wiremill run does not work"
+
+head -c 20000 "$made/two.h5" >"$work/two.h5"
+held () { exits 3 keep "${run[@]}" --output "$out" && says "held: $work/two.h5: " && says "run --retry-held --model"; }
+ok "a truncated file is held, and the command that helps is named" held
+inputs () { keep "$bin/wiremill" held "$out" && says "^held: $work/two.h5: "; }
+ok "held names it" inputs
+why () { keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says "truncated|two.h5" && says "retry-held"; }
+ok "why says what helps" why
+still () { exits 3 keep "${run[@]}" --output "$out" --retry-held && says "held: $work/two.h5: "; }
+ok "retried while it is bad: held again, and that is an end" still
+cp "$made/two.h5" "$work/two.h5"
+ok "put right, but nobody asked: still held" exits 3 "${run[@]}" --output "$out"
+retried () { exits 0 keep "${run[@]}" --output "$out" --retry-held; }
+ok "retried: written" retried
+ok "with the scores of a fresh campaign" same_scores two "$out" "$work/fresh"
+ok "the other one was left alone" same_scores one "$out" "$work/fresh"
+nothing () { exits 0 keep "${run[@]}" --output "$out" --retry-held && says "nothing was left"; }
+ok "there is nothing more to retry" nothing
+
+cp "$made/one.h5" "$work/two.h5"
+changed ()
+{
+    exits 3 keep "${run[@]}" --output "$out" && says "two.h5: changed since its output was written" &&
+        [ "$(grep -c "changed since" "$work/said")" = 1 ] && says "run --retry-held"
+}
+ok "changed after its output was written: said in one line" changed
+ok "and the old output stays" same_scores two "$out" "$work/fresh"
+ok "retried: written anew" retried
+ok "with the new file's scores" same_scores two "$out" "$work/other"
+
+# By an operator, on a broker that runs.
+ok "with no broker running, kick names the command" exits 4 "$bin/wiremill" kick --campaign "$out" "$work/two.h5"
+"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
+broker=$!
+until_true 10 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+kick=("$bin/wiremill" kick --campaign "$out")
+dry () { keep "${kick[@]}" --dry-run "$work/two.h5" && says "would kick" && "${look[@]}" | grep -q '"written": 2,'; }
+ok "a dry run does nothing" dry
+unknown () { exits 1 keep "${kick[@]}" "$work/three.h5" && says "no input .*three.h5"; }
+ok "an input that nobody knows is refused by name" unknown
+cp "$made/two.h5" "$work/two.h5"
+kicked () { keep "${kick[@]}" "$work/two.h5" && says "kicked" && "${look[@]}" | grep -q '"open": 1,'; }
+ok "kick opens an input that is written" kicked
+kill -9 $broker && wait $broker 2>/dev/null
+kept () { "${look[@]}" | grep -q '"open": 1,'; }
+ok "also for the broker after one that was killed" kept
+ok "the next run pins the file as it is and scores it" exits 0 "${run[@]}" --output "$out"
+ok "as a fresh campaign does" same_scores two "$out" "$work/fresh"
+done_testing
