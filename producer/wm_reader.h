@@ -31,8 +31,9 @@ typedef struct {
    of the file's part.  */
 size_t wm_reader_path_length (const char *name);
 
-/* Opens by layout. `n_value`: values a patch of the model takes (0: no model). NULL with WM_EBATCH: no layout we know, or broken in
-   a way that concerns the whole file; WM_EHOST: out of memory. spec is lent.  */
+/* Opens by layout. `n_value`: values a patch of the model takes (0: no model). NULL with WM_EBATCH:
+   no layout we know, or broken in a way that concerns the whole file; WM_EHOST: out of memory. spec
+   is lent.  */
 wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
                              wm_error_t *error);
 void wm_reader_destroy (wm_reader_t **self_p);
