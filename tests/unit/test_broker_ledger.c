@@ -199,9 +199,12 @@ static void print_input (void *argument, const wm_ledger_input_t *i)
     (void) argument;
     print ("input %u.%u state %d %s %s %lld %lld events %lld", i->id, i->generation, (int) i->state,
            i->path, i->name, (long long) i->size, (long long) i->mtime_ns, (long long) i->n_event);
-    print (" out %lld %lld %d hits %llu %llu code %u %s\n", (long long) i->out_size,
+    print (" out %lld %lld %d hits %llu %llu ", (long long) i->out_size,
            (long long) i->out_mtime_ns, i->out_digest[5], (unsigned long long) i->n_hit,
-           (unsigned long long) i->n_held, i->code, i->text);
+           (unsigned long long) i->n_held);
+    if (i->n_batch_held)
+        print ("batches held %u ", i->n_batch_held);
+    print ("code %u %s\n", i->code, i->text);
 }
 
 static void print_batch (void *argument, const wm_ledger_batch_t *b)
@@ -312,6 +315,79 @@ static void everything (void **state)
     result (2, 0, 1, 1);
     commit ();
     assert_non_null (strstr (loaded (), "batch 2 0 1.1 state 1 "));
+}
+
+static void kick_whole (uint32_t id, uint32_t generation, int64_t size)
+{
+    wm_record_t record = with (WM_RECORD_KICK, id, WM_ALL, WM_ALL, generation, "");
+    record.size = size;
+    record.mtime_ns = size < 0 ? 0 : 6;
+    record_it (&record);
+}
+
+/* Inputs begun anew from every state; what was on its way then comes behind the KICK and counts for
+   nothing, in a ledger that lived through it as in one made again from the journal.  */
+static void kicked (void **state)
+{
+    (void) state;
+    start ();
+    campaign ();
+    for (uint32_t id = 1; id <= 4; id++)
+        input (id, "/data/a.h5");
+    result (1, 0, 0, 0);
+    kick_whole (1, 1, -1); /* open; to be pinned */
+    result (1, 0, 1, 0);
+    wm_record_t record = with (WM_RECORD_INPUT_END, 1, 0, 0, 0, "");
+    record.n_event = 7;
+    record_it (&record);
+    record = with (WM_RECORD_HELD, 1, 0, 2, 0, "late");
+    record_it (&record);
+    record = with (WM_RECORD_HELD, 2, WM_ALL, WM_ALL, 0, "truncated");
+    record_it (&record);
+    kick_whole (2, 1, 5); /* held */
+    record = with (WM_RECORD_HELD, 2, WM_ALL, WM_ALL, 0, "late");
+    record_it (&record);
+    result (2, 0, 0, 1);
+    result (3, 0, 0, 0);
+    written (3);
+    kick_whole (3, 1, 5); /* written */
+    written (3);
+    record = with (WM_RECORD_FILE_WRITTEN, 4, 0, 0, 0, "");
+    record.n_batch = 3;
+    record_it (&record);
+    commit ();
+    const char *now = loaded ();
+    const char *const lines[] = {
+        "input 1.1 state 1 /data/a.h5 out'put.scores.h5 -1 0 events -1 ",
+        "input 2.1 state 1 /data/a.h5 out'put.scores.h5 5 6 events -1 ",
+        "input 3.1 state 1 /data/a.h5 out'put.scores.h5 5 6 events -1 ",
+        "input 4.0 state 2 ",
+        "batches held 3 code 0",
+        "batch 2 0 0.1 state 1 ",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr (now, lines[i]))
+            fail_msg ("missing \"%s\" in\n%s", lines[i], now);
+    assert_null (strstr (now, "batch 1 "));
+    assert_null (strstr (now, "batch 3 "));
+    char *before = strdup (now);
+    stop ();
+    shell ("rm ledger.db");
+    start ();
+    assert_string_equal (loaded (), before);
+    free (before);
+
+    record = with (WM_RECORD_INPUT, 1, 0, 0, 1, "/data/a.h5"); /* pinned */
+    record.name = "out'put.scores.h5";
+    record.name_bytes = (uint32_t) strlen (record.name);
+    record.size = 77;
+    record.mtime_ns = 78;
+    record_it (&record);
+    result (1, 0, 1, 1);
+    commit ();
+    assert_non_null (
+        strstr (loaded (), "input 1.1 state 1 /data/a.h5 out'put.scores.h5 77 78 events -1 "));
+    assert_non_null (strstr (text, "batch 1 0 1.1 state 1 "));
 }
 
 static void lost_ledger (void **state)
@@ -639,9 +715,9 @@ static void million (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        TEST (everything),    TEST (lost_ledger),    TEST (damaged_ledger),  TEST (flipped_bits),
-        TEST (newer_version), TEST (second_process), TEST (without_results), TEST (gone_results),
-        TEST (disk_full),     TEST (million),
+        TEST (everything),   TEST (kicked),        TEST (lost_ledger),    TEST (damaged_ledger),
+        TEST (flipped_bits), TEST (newer_version), TEST (second_process), TEST (without_results),
+        TEST (gone_results), TEST (disk_full),     TEST (million),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
