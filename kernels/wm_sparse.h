@@ -21,8 +21,8 @@
 
    Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c what a net fixes, wm_sparse_map.c
    which positions are live, wm_sparse_block.c a block of cells, wm_sparse_tail.c the layers behind
-   the roots, wm_sparse_pool.c threads, wm_sparse_kernel.h the loops, compiled once per instruction
-   set.  */
+   the roots, wm_sparse_pool.c threads, wm_sparse_choose.c which kernel runs, wm_sparse_kernel.h the
+   loops, compiled once per instruction set.  */
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H
 
