@@ -129,8 +129,11 @@ int64_t wm_ask_settled (const json_t *status)
 void wm_ask_held (FILE *out, const json_t *held)
 {
     const char *reason = wm_ask_text (held, "reason"), *state = wm_ask_text (held, "state");
-    fprintf (out, "%s: %s", strcmp (state, "changed") == 0 ? "changed" : "held",
-             wm_ask_text (held, "path"));
+    const char *path = wm_ask_text (held, "path");
+    const size_t n = strlen (path);
+    if (n && strncmp (reason, path, n) == 0 && strncmp (reason + n, ": ", 2) == 0)
+        reason += n + 2; /* many a reason names its file too */
+    fprintf (out, "%s: %s", strcmp (state, "changed") == 0 ? "changed" : "held", path);
     if (json_is_integer (json_object_get (held, "event")))
         fprintf (out, " event %lld:%lld:%lld", (long long) wm_ask_int (held, "run"),
                  (long long) wm_ask_int (held, "subrun"), (long long) wm_ask_int (held, "event"));

@@ -62,4 +62,17 @@ kept () { "${look[@]}" | grep -q '"open": 1,'; }
 ok "also for the broker after one that was killed" kept
 ok "the next run pins the file as it is and scores it" exits 0 "${run[@]}" --output "$out"
 ok "as a fresh campaign does" same_scores two "$out" "$work/fresh"
+
+# While a run is at it: what it was doing is forgotten, it begins anew and ends well.
+make_events big --events 1 --seed 7 --hits 60000 --tpcs 1
+big=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/big.h5" --input "$work/one.h5" --batch-hits 256)
+"${big[@]}" --output "$work/whole" >/dev/null 2>&1
+"${big[@]}" --output "$work/live" >"$work/live.words" 2>&1 &
+pid=$!
+half () { "$bin/wiremill" status --campaign "$work/live" --json | grep -Eq '"returned": [1-9][0-9]'; }
+until_true 30 half
+live () { exits 0 "$bin/wiremill" kick --campaign "$work/live" "$made/big.h5" "$work/one.h5" && wait $pid; }
+ok "inputs that are being worked on are kicked, and the run goes on with them" live
+again () { same_scores big "$work/live" "$work/whole" && same_scores one "$work/live" "$work/whole"; }
+ok "with the scores of an undisturbed one" again
 done_testing
