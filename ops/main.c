@@ -23,7 +23,8 @@ static const char broker_text[] =
 static const char kick_text[] =
     "  wiremill kick --campaign out/ data/events-7.h5\n\n"
     "Inputs are named by path or number. Their results are forgotten and all of it is scored once\n"
-    "more, from the file as it is then; an output that is there stays until the new one is written.\n"
+    "more, from the file as it is then; an output that is there stays until the new one is "
+    "written.\n"
     "Where no broker runs, `wiremill run --retry-held` does this for what is held or changed.\n";
 
 /* clang-format off */
