@@ -74,10 +74,10 @@ typedef struct {
     uint32_t n_hit, raw_bytes, payload_bytes;
     uint32_t promised; /* 1 + its input's files lost when its result was acknowledged; 0: never */
     uint32_t n_record; /* RESULT records of it in the journal now */
-    uint64_t hash, hash_before; /* of the one; before the last start */
-    bool held;                  /* there is a HELD record */
-    bool alarm;                 /* two answers with other bytes exist */
-    uint32_t failures;          /* times that something happened which may be blamed on it */
+    uint64_t hash;     /* of the one */
+    bool held;         /* there is a HELD record */
+    bool alarm;        /* two answers with other bytes exist */
+    uint32_t failures; /* times that something happened which may be blamed on it */
 } unit_t;
 
 typedef struct {

@@ -90,7 +90,6 @@ void check_journal_begin (void)
                 unit_t *unit = &input->event[e].unit[b];
                 unit->n_record = 0;
                 unit->held = false;
-                unit->hash_before = unit->hash;
             }
     }
 }
@@ -203,8 +202,6 @@ void check_journal_end (void)
         for (uint32_t e = 0; e < input->n_event; e++)
             for (uint32_t b = 0; b < input->event[e].n_batch; b++) {
                 unit_t *unit = &input->event[e].unit[b];
-                if (input->state == WM_RECORD_FILE_WRITTEN && unit->hash_before)
-                    unit->hash = unit->hash_before; /* its last record may be swept, an older not */
                 if (unit->promised > input->n_lost && !unit->n_record && !unit->held && !over)
                     fail ("the result of %u.%u.%u was acknowledged and is lost", input->id, e, b);
             }
@@ -484,7 +481,20 @@ void check_core (const wm_core_t *core)
 /* ---- the end -----------------------------------------------------------------------------------
  */
 
-/* Every hit is in its output exactly once as the journal had it, or held.  */
+/* Whether these scores are what one of the engines gives: a producer may have fetched them before
+   the output of another was lost and all was scored again.  */
+static bool is_right (const unit_t *unit, uint64_t hash)
+{
+    uint8_t result[64 * (1 + 4 * N_OUTPUT)];
+    for (uint32_t signature = 1; signature <= 2; signature++) {
+        size_t bytes = truth_result (unit->digest, unit->n_hit, signature, result);
+        if (hash == XXH3_64bits (result, bytes))
+            return true;
+    }
+    return false;
+}
+
+/* Every hit is in its output exactly once, with the right scores, or held.  */
 void check_end (void)
 {
     for (uint32_t i = 0; i < sim.n_input; i++) {
@@ -501,8 +511,8 @@ void check_end (void)
             for (uint32_t b = 0; b < input->event[e].n_batch; b++) {
                 const unit_t *unit = &input->event[e].unit[b];
                 uint64_t hash = input->out_hash[e][b];
-                if (hash != unit->hash && !(hash == 0 && unit->held) && !unit->alarm)
-                    fail ("output %u has other scores for %u.%u than the journal", input->id, e, b);
+                if (!(hash ? is_right (unit, hash) : unit->held) && !unit->alarm)
+                    fail ("output %u has wrong scores for %u.%u", input->id, e, b);
             }
     }
 }

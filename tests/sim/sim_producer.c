@@ -113,7 +113,7 @@ static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
             in->is = IN_HELD;
         return;
     }
-    if (peer->asked && sim.input[peer->asked - 1].id != msg->key.input) {
+    if (peer->asked && truth_input_of_id (msg->key.input) != &sim.input[peer->asked - 1]) {
         in_work_t *in = in_of (peer, msg);
         if (!in || msg->code != WM_INPUT_HELD)
             fail ("%s is told of input %u, and asked for another", peer->label, msg->key.input);
