@@ -68,12 +68,12 @@ static void score (bench_t *t, uint32_t p, uint32_t w, wm_key_t input, uint32_t 
     must (t, p, WM_MSG_EVENT_DONE);
 }
 
-static void write_out (bench_t *t, uint32_t p, wm_key_t input)
+static void write_out (bench_t *t, uint32_t p, wm_key_t input, uint64_t n_event)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT_END);
     msg.key = input;
-    msg.count = 1;
+    msg.count = n_event;
     say (t, p, &msg, NULL, 0);
     send_key (t, p, WM_MSG_FILE_WRITTEN, input);
     durable (t);
@@ -113,7 +113,7 @@ static void test_held (void **state)
     assert_int_equal (claim_as (t, q, 2001, 0)->msg.code, WM_INPUT_HELD); /* pinned indeed */
     assert_int_equal (claim_as (t, q, 2000, 0)->msg.code, WM_INPUT_OPEN);
     score (t, p, w, key, 2);
-    write_out (t, p, key);
+    write_out (t, p, key, 1);
     assert_int_equal (look (t).inputs_written, 1);
     bench_end (t);
 }
@@ -147,6 +147,7 @@ static void test_claimed_and_running (void **state)
     durable (t);
     assert_int_equal (must (t, w, WM_MSG_RESULT_ACK)->msg.key.generation, 0);
     assert_int_equal (count (t, w, WM_MSG_REVOKE), 2);
+    assert_int_equal (must (t, w, WM_MSG_REVOKE)->msg.key.generation, 0);
     wm_key_t now = must (t, p, WM_MSG_INPUT_ACK)->msg.key;
     assert_int_equal (now.generation, 1);
     assert_int_equal (look (t).budget_used_bytes, 0);
@@ -175,7 +176,7 @@ static void test_claimed_and_running (void **state)
     /* The same bytes and other ones: neither is a conflict with what was.  */
     assert_int_equal (claim_as (t, p, 1000, 1)->msg.code, WM_INPUT_CLAIMED);
     score (t, p, w, now, 3);
-    write_out (t, p, now);
+    write_out (t, p, now, 1);
     wm_summary_t s = look (t);
     assert_int_equal (s.inputs_written, 1);
     assert_int_equal (s.hits_done, 30);
@@ -191,7 +192,7 @@ static void test_written (void **state)
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 99);
     wm_key_t input = claim (t, p);
     score (t, p, w, input, 2);
-    write_out (t, p, input);
+    write_out (t, p, input, 1);
     sent_t *changed = claim_as (t, p, 1001, 0); /* said, and nothing happens */
     assert_int_equal (changed->msg.code, WM_INPUT_WRITTEN);
     assert_non_null (strstr (changed->msg.text, "changed since its output was written"));
@@ -217,14 +218,21 @@ static void test_written (void **state)
     wm_key_t again = claim_as (t, p, 1001, 1)->msg.key;
     assert_int_equal (t->n_appended, n);
     score (t, p, w, again, 2);
-    write_out (t, p, again);
+    write_out (t, p, again, 1);
+    n = t->n_appended;
+    send_key (t, p, WM_MSG_FILE_LOST, input); /* who missed the old output missed nothing */
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_FILE_LOST);
+    assert_int_equal (t->n_appended, n);
 
     again = kicked (t, o, p, "1"); /* unchanged, but an operator wants it again */
     assert_int_equal (again.generation, 2);
     again = claim_as (t, p, 1001, 1)->msg.key;
     score (t, p, w, again, 2);
-    write_out (t, p, again);
+    submit (t, p, again, 1, 0); /* it has one event more now */
+    must (t, p, WM_MSG_EVENT_DONE);
+    write_out (t, p, again, 2);
     s = look (t);
+    assert_int_equal (s.events_written, 2);
     assert_int_equal (s.batches_returned, 2);
     assert_int_equal (s.inputs_written, 1);
     bench_end (t);
@@ -270,7 +278,7 @@ static void test_behind_other_records (void **state)
     input = claim_as (t, p, 1000, 1)->msg.key;
     assert_int_equal (input.generation, 2);
     score (t, p, w, input, 1);
-    write_out (t, p, input);
+    write_out (t, p, input, 1);
     send_key (t, p, WM_MSG_FILE_LOST, input);
     kick (t, o, "1"); /* FILE_LOST is */
     durable (t);
