@@ -122,6 +122,39 @@ $(B)/lib/wm_openvino.so: kernels/wm_openvino.c $(call libs,kernels) | \
 	    -MT $@ -shared $< -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.2641 \
 	    -Wl,-rpath,$(abspath $(OPENVINO))/openvino/libs -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
+# ---- the CUDA engine ---------------------------------------------------------------------------
+# Built where nvcc and cuDNN's headers are; a shared object opened at run time, which opens cuDNN
+# and cuBLASLt itself. CUDA=0 leaves it out. The stand-in's test needs none of it.
+NVCC      ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
+CUDA      ?= $(if $(and $(NVCC),$(wildcard $(CUDA_HOME)/include/cudnn.h $(CUDA_HOME)/include/x86_64-linux-gnu/cudnn.h /usr/include/cudnn.h)),1,0)
+CUDA_ARCH ?= 75 80 86 89 90 100 120
+CUDA_LAST := $(lastword $(CUDA_ARCH))
+CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
+CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda_v1 wm_cuda_net
+CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
+CUDA_LINK  = $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/lib/libcudart_static.a)) -lrt -ldl -lm -pthread
+F16C      := $(if $(filter x86_64,$(shell uname -m)),-mf16c)
+CUDA_SO   := $(if $(filter 1,$(CUDA)),$(B)/lib/wm_cuda.so)
+all: $(CUDA_SO)
+$(B)/obj/kernels/cuda/%.o: kernels/cuda/%.c
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
+	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+$(B)/obj/kernels/cuda/%.o: kernels/cuda/%.cu tests/gpu/ptxas.sh
+	@mkdir -p $(@D); echo "  NVCC  $< for $(CUDA_ARCH)"
+	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(CUDA_GEN) -t 2 --Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fno-exceptions,-fno-threadsafe-statics,-fvisibility=hidden \
+	    -MMD -MF $(@:.o=.d) -MT $@ -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
+	$(Q)tests/gpu/ptxas.sh $(@:.o=.ptxas) || { rm -f $@; exit 1; }
+$(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_door.o $(CUDA_OBJ) $(call libs,kernels)
+	@mkdir -p $(@D); echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -shared $(filter %.o,$^) -o $@ -Wl,-z,defs,--as-needed,--exclude-libs,ALL $(call links,kernels) $(CUDA_LINK)
+
+# The engine on the stand-in, with mistakes that can be planted.
+STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_math.c wm_cuda_v1.c wm_cuda_net.c wm_gpu_library.c) tests/gpu/gpu_net.c
+$(B)/tests/test_kernels_cuda: tests/unit/test_kernels_cuda.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(F16C) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
+
 # ---- tests -------------------------------------------------------------------------------------
 # tests/unit/test_<room>_<what>.c is linked with that room and those below it.
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))

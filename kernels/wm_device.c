@@ -4,9 +4,9 @@
    the specification are refused before an engine sees them, and scores that are not finite become
    a held hit after. Engines fill scores and count progress, nothing else.
 
-   The OpenVINO engine is a shared object, opened when it is asked for: it drags 100 MB of libraries
-   along that no other engine needs. It is never closed again, because its threads may outlive the
-   last device.  */
+   The OpenVINO and CUDA engines are shared objects, opened when they are asked for: they drag 100
+   MB and more of libraries along that no other engine needs. They are never closed again, because
+   their threads may outlive the last device.  */
 #include "kernels/wm_device.h"
 
 #include <dlfcn.h>
@@ -33,27 +33,27 @@ struct wm_device_t {
 
 /* ---- engines --------------------------------------------------------------------------------- */
 
-/* Where wm_openvino.so lies: as told, or in ../lib beside the program.  */
-static void locate_openvino (char path[PATH_MAX])
+/* Where an engine's shared object lies: as told, or in ../lib beside the program.  */
+static void locate (const char *name, const char *variable, char path[PATH_MAX])
 {
-    const char *told = getenv ("WM_OPENVINO_SO");
+    const char *told = getenv (variable);
     if (told && *told) {
         snprintf (path, PATH_MAX, "%s", told);
         return;
     }
-    char program[PATH_MAX - 32];
+    char program[PATH_MAX - 64];
     ssize_t n = readlink ("/proc/self/exe", program, sizeof program - 1);
     program[n > 0 ? n : 0] = 0;
     char *slash = strrchr (program, '/');
     if (slash)
         *slash = 0;
-    snprintf (path, PATH_MAX, "%s/../lib/wm_openvino.so", program);
+    snprintf (path, PATH_MAX, "%s/../lib/%s", program, name);
 }
 
 static const wm_engine_t *load_openvino (wm_error_t *error)
 {
     char path[PATH_MAX];
-    locate_openvino (path);
+    locate ("wm_openvino.so", "WM_OPENVINO_SO", path);
     void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);
     const wm_engine_t *engine = object ? dlsym (object, "wm_engine_openvino") : NULL;
     if (!engine)
@@ -65,6 +65,20 @@ static const wm_engine_t *load_openvino (wm_error_t *error)
     return engine;
 }
 
+static const wm_engine_t *load_cuda (wm_error_t *error)
+{
+    char path[PATH_MAX];
+    locate ("wm_cuda.so", "WM_CUDA_SO", path);
+    void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);
+    const wm_engine_t *engine = object ? dlsym (object, "wm_engine_cuda") : NULL;
+    if (!engine)
+        wm_fault (error, WM_EHOST,
+                  "the cuda engine cannot be opened: %.300s; `make` builds it where nvcc and cuDNN "
+                  "are, or set WM_CUDA_SO to a wm_cuda.so",
+                  dlerror ());
+    return engine;
+}
+
 static const wm_engine_t *choose_engine (const char *name, const wm_model_t *model,
                                          wm_error_t *error)
 {
@@ -73,12 +87,15 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
         name = family ? "sparse" : "openvino";
     if (strcmp (name, "openvino") == 0)
         return load_openvino (error);
+    if (strcmp (name, "cuda") == 0)
+        return load_cuda (error);
     const wm_engine_t *engine = strcmp (name, "sparse") == 0      ? &wm_engine_sparse
                                 : strcmp (name, "reference") == 0 ? &wm_engine_reference
                                                                   : NULL;
     if (!engine)
         wm_fault (error, WM_EBATCH,
-                  "no engine is called '%.64s': there are auto, sparse, openvino and reference",
+                  "no engine is called '%.64s': there are auto, sparse, openvino, cuda and "
+                  "reference",
                   name);
     else if (!family) {
         wm_fault (error, WM_EBATCH, "the %s engine cannot run this model (%.200s): use openvino",

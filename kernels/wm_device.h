@@ -1,8 +1,9 @@
 /* wm_device.h - the only door out of this folder: an engine that scores batches.
 
    Engines: "reference" (double, plain loops: the judge), "sparse" (the exact-sparse CPU engine for
-   the EmTrkMichelId family), "openvino" (any model, on dense patches), and "auto": sparse where the
-   model is of the family, else openvino. A CUDA engine takes its place here later.
+   the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (the family on an
+   NVIDIA GPU), and "auto": sparse where the model is of the family, else openvino. auto does not
+   take the GPU yet: no GPU has run the engine so far.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row do not depend on which
    hits it was grouped with, on the number of threads, or on the batch; identical cells get
@@ -18,7 +19,7 @@
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
-    const char *engine;    /* "auto", "reference", "sparse", "openvino" */
+    const char *engine;    /* "auto", "reference", "sparse", "openvino", "cuda" */
     const char *precision; /* "fp32", "fast" */
     int threads;           /* >= 1: threads it computes with */
 } wm_device_config_t;
@@ -64,5 +65,6 @@ extern const wm_engine_t wm_engine_sparse;
 /* The OpenVINO engine lives in its own shared object (wm_openvino.so), opened at run time; the
    object exports this one symbol.  */
 extern const wm_engine_t wm_engine_openvino;
+/* So does the CUDA engine (kernels/cuda/, wm_cuda.so).  */
 
 #endif

@@ -1,0 +1,116 @@
+/* wm_gpu_api.h - everything the CUDA engine asks of a GPU, as one table of calls.
+
+   Two fillings: the real one (wm_gpu_real.c: cudart; wm_gpu_cudnn.c: all of cuDNN;
+   wm_gpu_cublas.c: all of cuBLASLt; wm_gpu_kernels.cu: our kernels) and a stand-in that runs on
+   any machine (wm_gpu_fake.c), where what is asynchronous happens as late as it may, memory is
+   guarded, and any call can be made to fail. So the engine is proved where there is no GPU, by the
+   same calls in the same order.
+
+   Every call returns NULL, or the words of an error that live until the next one of the thread.
+   Errors are sticky: after the first one nothing that comes out may be believed, and the engine
+   must end. Making a plan is one call here, though it is many inside a library.
+   Thread: one at a time per opened GPU.  */
+#ifndef WM_GPU_API_H
+#define WM_GPU_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    WM_GPU_F32,  /* strict: no tensor cores */
+    WM_GPU_TF32, /* float32 in memory, products of 10-bit mantissas */
+    WM_GPU_F16,  /* half in memory, sums in float32 */
+} wm_gpu_precision_t;
+
+typedef struct {
+    char device[64]; /* "NVIDIA H200" */
+    int major, minor;
+    int n_sm;
+    size_t free_bytes;  /* of its memory, when it was opened */
+    char libraries[32]; /* versions that decide bits: "9.19.0-13.1.0" */
+} wm_gpu_info_t;
+
+/* A valid convolution with bias and ReLU (or none): x (rows, h, w, c_in), weight (c_out, kh, kw,
+   c_in), bias (c_out), y (rows, h-kh+1, w-kw+1, c_out); all of the precision's type.  */
+typedef struct {
+    wm_gpu_precision_t precision;
+    bool relu;
+    uint32_t rows, h, w, c_in, kh, kw, c_out;
+} wm_gpu_conv_t;
+
+/* Products of a split sum: c[s] = a[:, s k .. s k + k) b[s k .. s k + k, :) for each split s;
+   a (rows, splits k) and b (splits k, n) of the precision's type, c (splits, rows, n) float32.  */
+typedef struct {
+    wm_gpu_precision_t precision;
+    uint32_t rows, n, k, splits;
+} wm_gpu_gemm_t;
+
+/* What a library chose to do it with.  */
+typedef struct {
+    size_t workspace_bytes;
+    bool tensor_core;
+    char name[48]; /* "engine 41", for people */
+} wm_gpu_choice_t;
+
+typedef struct wm_conv_plan_t wm_conv_plan_t;
+typedef struct wm_gemm_plan_t wm_gemm_plan_t;
+
+/* Our kernels; their arguments are the structs of wm_gpu_kernels.cuh, named alike.  */
+typedef enum {
+    WM_GPU_FILL,
+    WM_GPU_SCATTER,
+    WM_GPU_GATHER,
+    WM_GPU_TAIL,
+} wm_gpu_kernel_t;
+
+typedef struct {
+    wm_gpu_kernel_t kernel;
+    uint32_t blocks, threads, shared_bytes;
+    const void *args; /* copied by the call */
+} wm_gpu_launch_t;
+
+typedef const char *wm_gpu_words_t;
+
+typedef struct wm_gpu_api {
+    const char *name;            /* "cuda", "fake" */
+    void *(*make) (void);        /* a GPU that is not opened yet; NULL without memory */
+    void (*destroy) (void *gpu); /* frees what it still holds */
+    wm_gpu_words_t (*open) (void *gpu, int ordinal, wm_gpu_info_t *info);
+
+    wm_gpu_words_t (*device_new) (void *gpu, void **d_p, size_t bytes);
+    wm_gpu_words_t (*pinned_new) (void *gpu, void **h_p, size_t bytes);
+
+    wm_gpu_words_t (*stream_new) (void *gpu, void **stream);
+    wm_gpu_words_t (*stream_wait) (void *gpu, void *stream, void *event); /* on the device */
+    wm_gpu_words_t (*stream_sync) (void *gpu, void *stream);              /* on the host */
+    wm_gpu_words_t (*event_new) (void *gpu, void **event, bool timed);
+    wm_gpu_words_t (*event_record) (void *gpu, void *event, void *stream);
+    wm_gpu_words_t (*event_sync) (void *gpu, void *event); /* one never recorded is past */
+    wm_gpu_words_t (*event_ms) (void *gpu, void *from, void *to, float *ms);
+
+    /* h_ memory is pinned and stays untouched until the stream passed the copy. */
+    wm_gpu_words_t (*copy_in) (void *gpu, void *d_to, const void *h_from, size_t bytes,
+                               void *stream);
+    wm_gpu_words_t (*copy_out) (void *gpu, void *h_to, const void *d_from, size_t bytes,
+                                void *stream);
+    wm_gpu_words_t (*launch) (void *gpu, const wm_gpu_launch_t *launch, void *stream);
+
+    /* The `candidate`-th way a library offers, best first by its own guess. *plan is NULL, without
+       an error, where there are no more.  */
+    wm_gpu_words_t (*conv_new) (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
+    wm_gpu_words_t (*conv_run) (void *gpu, wm_conv_plan_t *plan, const void *d_x,
+                                const void *d_weight, const void *d_bias, void *d_y,
+                                void *d_workspace, void *stream);
+    void (*conv_destroy) (void *gpu, wm_conv_plan_t **plan_p);
+    wm_gpu_words_t (*gemm_new) (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
+                                wm_gemm_plan_t **plan, wm_gpu_choice_t *choice);
+    wm_gpu_words_t (*gemm_run) (void *gpu, wm_gemm_plan_t *plan, const void *d_a, const void *d_b,
+                                void *d_c, void *d_workspace, void *stream);
+    void (*gemm_destroy) (void *gpu, wm_gemm_plan_t **plan_p);
+} wm_gpu_api_t;
+
+extern const wm_gpu_api_t wm_gpu_real;
+
+#endif

@@ -1,0 +1,456 @@
+/* wm_gpu_cudnn.c - all of cuDNN: one convolution with bias and ReLU as a graph of its backend.
+
+   The backend speaks in descriptors with attributes: tensors, operations on them, a graph of the
+   operations, then a heuristic names configurations of engines for the graph, best first, and a
+   plan is made of one. The first result of a configuration that becomes a plan is candidate 0.
+
+   What it took to reach tensor cores with one input channel and no workspace:
+     - NHWC strides, and the bias of the data's own type (a float bias of half data leaves only
+       engines compiled at run time);
+     - what lies between the operations is virtual and float32, so that bias and ReLU are applied
+       before the one rounding to half.
+
+   Configurations that are not deterministic, that lower the inputs or go by Winograd or FFT are
+   never taken; strict float32 takes none with tensor cores either.  */
+#include "kernels/cuda/wm_gpu_cudnn.h"
+#include "kernels/cuda/wm_gpu_library.h"
+
+#include <cudnn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIGS_MAX 64
+#define DESCRIPTORS_MAX 24
+#define NOTES_MAX 16
+
+/* cuDNN's functions by their own names; the order of `names`.  */
+typedef struct {
+    __typeof__ (cudnnCreate) *create;
+    __typeof__ (cudnnDestroy) *destroy;
+    __typeof__ (cudnnSetStream) *set_stream;
+    __typeof__ (cudnnGetVersion) *version;
+    __typeof__ (cudnnGetErrorString) *status_text;
+    __typeof__ (cudnnGetLastErrorString) *last_error;
+    __typeof__ (cudnnBackendCreateDescriptor) *descriptor_new;
+    __typeof__ (cudnnBackendDestroyDescriptor) *descriptor_destroy;
+    __typeof__ (cudnnBackendSetAttribute) *set;
+    __typeof__ (cudnnBackendGetAttribute) *get;
+    __typeof__ (cudnnBackendFinalize) *finalize;
+    __typeof__ (cudnnBackendExecute) *execute;
+} calls_t;
+
+static const char names[] =
+    "cudnnCreate cudnnDestroy cudnnSetStream cudnnGetVersion cudnnGetErrorString "
+    "cudnnGetLastErrorString cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor "
+    "cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute";
+
+typedef cudnnBackendDescriptor_t descriptor_t;
+
+struct wm_cudnn_t {
+    calls_t call;
+    cudnnHandle_t handle;  /* NULL without a device */
+    descriptor_t property; /* of the device that is not there, else NULL */
+};
+
+/* The descriptors a plan keeps, and while it is made the first status that was not good.  */
+struct wm_conv_plan_t {
+    wm_cudnn_t *cudnn;
+    cudnnStatus_t status;
+    const char *what;
+    descriptor_t held[DESCRIPTORS_MAX];
+    uint32_t n_held;
+    descriptor_t plan;
+};
+
+enum { UID_X = 1, UID_WEIGHT, UID_BIAS, UID_Y, UID_SUM, UID_BIASED };
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+static wm_gpu_words_t failed (const wm_cudnn_t *self, const char *what, cudnnStatus_t status)
+{
+    char text[200] = "";
+    self->call.last_error (text, sizeof text);
+    return wm_gpu_words ("cuDNN %s: %s %s", what, self->call.status_text (status), text);
+}
+
+static wm_gpu_words_t describe_device (wm_cudnn_t *self, const char *json)
+{
+    cudnnStatus_t status =
+        self->call.descriptor_new (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &self->property);
+    if (!status)
+        status = self->call.set (self->property, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                 CUDNN_TYPE_CHAR, (int64_t) strlen (json), json);
+    if (!status)
+        status = self->call.finalize (self->property);
+    return status ? failed (self, "device properties", status) : NULL;
+}
+
+static wm_gpu_words_t load (wm_cudnn_t *self)
+{
+    /* Both are opened by cuDNN itself, by soname: found here, they are there already. */
+    wm_gpu_library_open ("libcublasLt.so.13");
+    wm_gpu_library_open ("libnvrtc.so.13");
+    void *library = wm_gpu_library_open ("libcudnn.so.9");
+    if (!library)
+        return "libcudnn.so.9 is not here: install cuDNN 9, `pip install nvidia-cudnn-cu13`, or "
+               "name its folder in WM_CUDA_LIBS";
+    void *symbol[sizeof (calls_t) / sizeof (void *)];
+    const char *missing = wm_gpu_library_symbols (library, names, symbol);
+    if (missing)
+        return wm_gpu_words ("libcudnn.so.9 has no %s: it is too old", missing);
+    memcpy (&self->call, symbol, sizeof self->call);
+    return NULL;
+}
+
+wm_cudnn_t *wm_cudnn_new (const char *json, wm_gpu_words_t *words)
+{
+    wm_cudnn_t *self = calloc (1, sizeof *self);
+    *words = self ? load (self) : "no memory";
+    if (!*words && json)
+        *words = describe_device (self, json);
+    else if (!*words) {
+        cudnnStatus_t status = self->call.create (&self->handle);
+        *words = status ? failed (self, "create", status) : NULL;
+    }
+    if (*words && self)
+        wm_cudnn_destroy (&self);
+    return self;
+}
+
+void wm_cudnn_destroy (wm_cudnn_t **self_p)
+{
+    wm_cudnn_t *self = *self_p;
+    if (self) {
+        if (self->property)
+            self->call.descriptor_destroy (self->property);
+        if (self->handle)
+            self->call.destroy (self->handle);
+        free (self);
+        *self_p = NULL;
+    }
+}
+
+int wm_cudnn_version (const wm_cudnn_t *self)
+{
+    return (int) self->call.version ();
+}
+
+char *wm_cudnn_properties (wm_cudnn_t *self)
+{
+    int32_t ordinal = 0;
+    int64_t n = 0;
+    char *json = NULL;
+    descriptor_t property = NULL;
+    if (!self->call.descriptor_new (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &property) &&
+        !self->call.set (property, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1,
+                         &ordinal) &&
+        !self->call.finalize (property) &&
+        !self->call.get (property, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0,
+                         &n, NULL) &&
+        (json = calloc ((size_t) n + 1, 1)) != NULL &&
+        self->call.get (property, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n, &n,
+                        json)) {
+        free (json);
+        json = NULL;
+    }
+    if (property)
+        self->call.descriptor_destroy (property);
+    return json;
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+/* Each does nothing once something went wrong; the first wrong step is kept.  */
+
+static void check (wm_conv_plan_t *self, cudnnStatus_t status, const char *what)
+{
+    if (!self->status && status)
+        self->status = status, self->what = what;
+}
+
+static descriptor_t make (wm_conv_plan_t *self, cudnnBackendDescriptorType_t type, const char *what)
+{
+    descriptor_t descriptor = NULL;
+    if (!self->status && self->n_held == DESCRIPTORS_MAX)
+        check (self, CUDNN_STATUS_ALLOC_FAILED, what);
+    if (!self->status)
+        check (self, self->cudnn->call.descriptor_new (type, &descriptor), what);
+    if (descriptor)
+        self->held[self->n_held++] = descriptor;
+    return descriptor;
+}
+
+static void set (wm_conv_plan_t *self, descriptor_t descriptor, cudnnBackendAttributeName_t name,
+                 cudnnBackendAttributeType_t type, int64_t count, const void *value,
+                 const char *what)
+{
+    if (!self->status)
+        check (self, self->cudnn->call.set (descriptor, name, type, count, value), what);
+}
+
+static void set_descriptor (wm_conv_plan_t *self, descriptor_t descriptor,
+                            cudnnBackendAttributeName_t name, descriptor_t value, const char *what)
+{
+    set (self, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value, what);
+}
+
+static void finalize (wm_conv_plan_t *self, descriptor_t descriptor, const char *what)
+{
+    if (!self->status)
+        check (self, self->cudnn->call.finalize (descriptor), what);
+}
+
+/* dim: (n, c, h, w), in memory (n, h, w, c).  */
+static descriptor_t tensor (wm_conv_plan_t *self, int64_t uid, cudnnDataType_t type,
+                            const int64_t dim[4], bool is_virtual)
+{
+    const int64_t stride[4] = { dim[1] * dim[2] * dim[3], 1, dim[3] * dim[1], dim[1] },
+                  alignment = 16;
+    descriptor_t t = make (self, CUDNN_BACKEND_TENSOR_DESCRIPTOR, "tensor");
+    set (self, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid, "tensor");
+    set (self, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, "tensor");
+    set (self, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dim, "tensor");
+    set (self, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride, "tensor");
+    set (self, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, "tensor");
+    set (self, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual, "tensor");
+    finalize (self, t, "tensor");
+    return t;
+}
+
+static descriptor_t convolution (wm_conv_plan_t *self, descriptor_t x, descriptor_t weight,
+                                 descriptor_t y)
+{
+    const int64_t dims = 2, ones[2] = { 1, 1 }, zeros[2] = { 0, 0 };
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const float alpha = 1, beta = 0;
+    const char *what = "convolution";
+    descriptor_t c = make (self, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, zeros, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, zeros, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, ones, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, ones, what);
+    finalize (self, c, what);
+    descriptor_t op = make (self, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, c, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, weight, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y, what);
+    set (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &alpha,
+         what);
+    set (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &beta, what);
+    finalize (self, op, what);
+    return op;
+}
+
+/* y = x + b, or y = mode (x) where b is NULL.  */
+static descriptor_t pointwise (wm_conv_plan_t *self, cudnnPointwiseMode_t mode, descriptor_t x,
+                               descriptor_t b, descriptor_t y)
+{
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const char *what = b ? "bias" : "ReLU";
+    descriptor_t p = make (self, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
+    set (self, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
+    set (self, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
+    finalize (self, p, what);
+    descriptor_t op = make (self, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x, what);
+    if (b)
+        set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y, what);
+    finalize (self, op, what);
+    return op;
+}
+
+static descriptor_t graph_of (wm_conv_plan_t *self, const wm_gpu_conv_t *conv)
+{
+    const cudnnDataType_t type = conv->precision == WM_GPU_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+    const int64_t x_dim[4] = { conv->rows, conv->c_in, conv->h, conv->w },
+                  w_dim[4] = { conv->c_out, conv->c_in, conv->kh, conv->kw },
+                  b_dim[4] = { 1, conv->c_out, 1, 1 },
+                  y_dim[4] = { conv->rows, conv->c_out, conv->h - conv->kh + 1,
+                               conv->w - conv->kw + 1 };
+    descriptor_t x = tensor (self, UID_X, type, x_dim, false),
+                 weight = tensor (self, UID_WEIGHT, type, w_dim, false),
+                 bias = tensor (self, UID_BIAS, type, b_dim, false),
+                 sum = tensor (self, UID_SUM, CUDNN_DATA_FLOAT, y_dim, true),
+                 y = tensor (self, UID_Y, type, y_dim, false),
+                 biased = conv->relu ? tensor (self, UID_BIASED, CUDNN_DATA_FLOAT, y_dim, true) : y;
+    descriptor_t op[3] = { convolution (self, x, weight, sum),
+                           pointwise (self, CUDNN_POINTWISE_ADD, sum, bias, biased) };
+    if (conv->relu)
+        op[2] = pointwise (self, CUDNN_POINTWISE_RELU_FWD, biased, NULL, y);
+    descriptor_t graph = make (self, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "graph");
+    set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+         conv->relu ? 3 : 2, op, "graph");
+    if (self->cudnn->handle)
+        set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+             &self->cudnn->handle, "graph");
+    finalize (self, graph, "graph");
+    return graph;
+}
+
+/* ---- choosing a plan ------------------------------------------------------------------------- */
+
+/* Whether this configuration may be used at all; *tensor_core and its name beside.  */
+static bool acceptable (wm_conv_plan_t *self, descriptor_t config, wm_gpu_precision_t precision,
+                        wm_gpu_choice_t *choice)
+{
+    const calls_t *call = &self->cudnn->call;
+    cudnnBackendNumericalNote_t note[NOTES_MAX];
+    cudnnBackendBehaviorNote_t behaviour[NOTES_MAX];
+    descriptor_t engine = NULL;
+    int64_t n = 0, index = -1;
+    bool fine =
+        !call->descriptor_new (CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) &&
+        !call->get (config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
+                    &engine) &&
+        !call->get (engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, &index) &&
+        !call->get (engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, NOTES_MAX,
+                    &n, note);
+    choice->tensor_core = false;
+    for (int64_t i = 0; fine && i < n; i++) {
+        choice->tensor_core |= note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        fine = note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+               note[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
+    }
+    n = 0;
+    bool compiled = false;
+    if (fine && !call->get (engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                            NOTES_MAX, &n, behaviour))
+        for (int64_t i = 0; i < n; i++)
+            compiled |= behaviour[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
+    snprintf (choice->name, sizeof choice->name, "cuDNN engine %lld%s%s", (long long) index,
+              choice->tensor_core ? ", tensor cores" : "", compiled ? ", compiled here" : "");
+    if (engine)
+        call->descriptor_destroy (engine);
+    return fine && (precision != WM_GPU_F32 || !choice->tensor_core);
+}
+
+/* Turns a configuration into self->plan. What cuDNN cannot do is no error, only no candidate.  */
+static bool try_config (wm_conv_plan_t *self, descriptor_t config, wm_gpu_choice_t *choice)
+{
+    const calls_t *call = &self->cudnn->call;
+    int64_t n, workspace = 0;
+    if (call->descriptor_new (CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &self->plan))
+        return false;
+    bool fine = !call->set (self->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
+    if (fine && self->cudnn->handle)
+        fine = !call->set (self->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                           &self->cudnn->handle);
+    else if (fine)
+        fine = !call->set (self->plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                           CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &self->cudnn->property);
+    fine = fine && !call->finalize (self->plan) &&
+           !call->get (self->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                       &n, &workspace);
+    choice->workspace_bytes = (size_t) workspace;
+    if (!fine) {
+        call->descriptor_destroy (self->plan);
+        self->plan = NULL;
+    }
+    return fine;
+}
+
+/* The candidates of one heuristic; *left counts down to the one that is wanted.  */
+static void try_mode (wm_conv_plan_t *self, descriptor_t graph, cudnnBackendHeurMode_t mode,
+                      wm_gpu_precision_t precision, uint32_t *left, wm_gpu_choice_t *choice)
+{
+    const calls_t *call = &self->cudnn->call;
+    descriptor_t config[CONFIGS_MAX], heuristic;
+    int64_t n_made = 0, n = 0;
+    heuristic = make (self, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristic");
+    set_descriptor (self, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph, "heuristic");
+    set (self, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode, "heuristic");
+    if (self->cudnn->property)
+        set_descriptor (self, heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, self->cudnn->property,
+                        "heuristic");
+    finalize (self, heuristic, "heuristic");
+    if (self->status)
+        return;
+    while (n_made < CONFIGS_MAX &&
+           !call->descriptor_new (CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[n_made]))
+        n_made++;
+    check (self,
+           call->get (heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                      n_made, &n, config),
+           "heuristic");
+    for (int64_t i = 0; !self->status && i < n && i < n_made && !self->plan; i++)
+        if (acceptable (self, config[i], precision, choice) &&
+            try_config (self, config[i], choice) && (*left)-- > 0) {
+            call->descriptor_destroy (self->plan);
+            self->plan = NULL;
+        }
+    while (n_made > 0)
+        call->descriptor_destroy (config[--n_made]);
+}
+
+wm_gpu_words_t wm_cudnn_conv_new (wm_cudnn_t *cudnn, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+{
+    wm_gpu_words_t words = NULL;
+    wm_conv_plan_t *self = *plan = calloc (1, sizeof *self);
+    if (!self)
+        return "no memory for a plan";
+    self->cudnn = cudnn;
+    descriptor_t graph = graph_of (self, conv);
+    try_mode (self, graph, CUDNN_HEUR_MODE_A, conv->precision, &candidate, choice);
+    if (!self->plan)
+        try_mode (self, graph, CUDNN_HEUR_MODE_FALLBACK, conv->precision, &candidate, choice);
+    if (self->status)
+        words = failed (cudnn, self->what, self->status);
+    if (words || !self->plan)
+        wm_cudnn_conv_destroy (cudnn, plan);
+    return words;
+}
+
+void wm_cudnn_conv_destroy (wm_cudnn_t *cudnn, wm_conv_plan_t **plan_p)
+{
+    wm_conv_plan_t *self = *plan_p;
+    if (self) {
+        if (self->plan)
+            cudnn->call.descriptor_destroy (self->plan);
+        while (self->n_held > 0)
+            cudnn->call.descriptor_destroy (self->held[--self->n_held]);
+        free (self);
+        *plan_p = NULL;
+    }
+}
+
+/* ---- running ---------------------------------------------------------------------------------
+ */
+
+wm_gpu_words_t wm_cudnn_conv_run (wm_cudnn_t *cudnn, wm_conv_plan_t *self, const void *d_x,
+                                  const void *d_weight, const void *d_bias, void *d_y,
+                                  void *d_workspace, void *stream)
+{
+    const int64_t uid[4] = { UID_X, UID_WEIGHT, UID_BIAS, UID_Y };
+    const void *const pointer[4] = { d_x, d_weight, d_bias, d_y };
+    const calls_t *call = &cudnn->call;
+    descriptor_t pack = NULL;
+    cudnnStatus_t status = call->set_stream (cudnn->handle, stream);
+    if (!status)
+        status = call->descriptor_new (CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+    if (!status)
+        status = call->set (pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 4, uid);
+    if (!status)
+        status = call->set (pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 4,
+                            pointer);
+    if (!status)
+        status = call->set (pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                            &d_workspace);
+    if (!status)
+        status = call->finalize (pack);
+    if (!status)
+        status = call->execute (cudnn->handle, self->plan, pack);
+    wm_gpu_words_t words = status ? failed (cudnn, "execute", status) : NULL;
+    if (pack)
+        call->descriptor_destroy (pack);
+    return words;
+}

@@ -1,0 +1,36 @@
+/* wm_gpu_fake.h - a GPU made of host memory, as mean as a real one may be.
+
+   - Device memory can be read and written only while work of a stream is carried out: a host
+     pointer to it is a crash. It lies between pages that can never be touched, and begins as NaN.
+   - What is asynchronous is queued, and carried out only when somebody waits for it, and no more of
+     it than what was waited for. The target of a copy to the host is NaN until then.
+   - A kernel's blocks and threads run in another order every time, shared memory begins as NaN.
+   - Convolution and product round as the libraries do: half or 10-bit factors, sums in float32.
+   - Any call can be made to fail. Errors are sticky.
+
+   Thread: one. The controls are read by everything the table does.  */
+#ifndef WM_GPU_FAKE_H
+#define WM_GPU_FAKE_H
+
+#include "kernels/cuda/wm_gpu_api.h"
+
+typedef struct {
+    uint32_t fail_at;              /* the call that fails, from 1; 0: none */
+    bool late;                     /* it is accepted, and fails when it is carried out */
+    uint32_t bad_convs, bad_gemms; /* candidates whose bits depend on a row's place */
+    uint32_t candidates;           /* that there are of each; 0 is taken for 1 */
+    size_t free_bytes;             /* 0: plenty */
+    bool absent;                   /* there is no GPU */
+    /* What it saw.  */
+    uint32_t calls, launches, broken_guards;
+} wm_gpu_fake_t;
+
+extern wm_gpu_fake_t wm_gpu_fake;
+extern const wm_gpu_api_t wm_gpu_stand_in;
+
+/* The arithmetic (wm_gpu_fake_math.c). `bad`: rows from the eighth on are summed backwards.  */
+void wm_gpu_fake_conv (const wm_gpu_conv_t *conv, bool bad, const void *x, const void *weight,
+                       const void *bias, void *y);
+void wm_gpu_fake_gemm (const wm_gpu_gemm_t *gemm, bool bad, const void *a, const void *b, float *c);
+
+#endif

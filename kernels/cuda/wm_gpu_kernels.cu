@@ -1,0 +1,44 @@
+/* wm_gpu_kernels.cu - our kernels on the GPU, and their launches.
+
+   v1  fill, scatter: a plane from its runs, cells that no run touches hold the zero level.
+       gather: patches cut from it, one block each, as half or float32. The patches are what cuDNN
+               wants to read; they cost 4.6 kB written and read a hit.
+       tail: one block a patch; adds the splits' partial sums in order, then the whole tree.
+
+   Checked and timed by `make gpu-check` (tests/gpu/gpu_check.c), without a GPU by
+   `make build/cuda/tests/test_kernels_cuda && build/cuda/tests/test_kernels_cuda`.
+   The bodies are in wm_gpu_kernels.cuh, shared with the host.  */
+#include "kernels/cuda/wm_gpu_kernels.cuh"
+
+extern "C" {
+#include "kernels/cuda/wm_gpu_launch.h"
+}
+
+#define WM_GPU_KERNEL(name)                                                                        \
+    static __global__ void name##_kernel (const __grid_constant__ name##_t args)                   \
+    {                                                                                              \
+        extern __shared__ float shared[];                                                          \
+        const wm_gpu_at_t at = { blockIdx.x, gridDim.x, threadIdx.x, blockDim.x };                 \
+        const uint32_t phases = name##_phases (&args);                                             \
+        for (uint32_t phase = 0; phase < phases; phase++) {                                        \
+            if (phase > 0)                                                                         \
+                __syncthreads ();                                                                  \
+            name (&args, shared, at, phase);                                                       \
+        }                                                                                          \
+    }
+
+WM_GPU_KERNEL (wm_gpu_fill)
+WM_GPU_KERNEL (wm_gpu_scatter)
+WM_GPU_KERNEL (wm_gpu_gather)
+WM_GPU_KERNEL (wm_gpu_tail)
+
+extern "C" cudaError_t wm_gpu_launch (const wm_gpu_launch_t *launch, cudaStream_t stream)
+{
+    static const void *const kernel[] = { (const void *) wm_gpu_fill_kernel,
+                                          (const void *) wm_gpu_scatter_kernel,
+                                          (const void *) wm_gpu_gather_kernel,
+                                          (const void *) wm_gpu_tail_kernel };
+    void *args[] = { (void *) launch->args };
+    return cudaLaunchKernel (kernel[launch->kernel], dim3 (launch->blocks), dim3 (launch->threads),
+                             args, launch->shared_bytes, stream);
+}

@@ -1,0 +1,202 @@
+/* wm_gpu_kernels.cuh - the bodies of our kernels, for the GPU and, from the same lines, the host.
+
+   v1. A kernel is a number of phases; between two phases all threads of a block meet. A phase is a
+   function of one thread, which keeps nothing in registers from one phase to the next: what lasts
+   is in shared memory. On the GPU the phases follow each other with __syncthreads between; on the
+   host (wm_gpu_fake.c) a phase is run for every thread, in any order, before the next begins.
+
+   Sums are taken by one thread in one order, whatever the grid, so that no bit depends on where a
+   patch lies. Nothing is atomic.
+
+   WM_PLANT (n) is a mistake that the tests make on purpose, to see that they would notice.  */
+#ifndef WM_GPU_KERNELS_CUH
+#define WM_GPU_KERNELS_CUH
+
+#include "kernels/cuda/wm_gpu_args.h"
+#include "kernels/cuda/wm_gpu_plant.h"
+
+#include <math.h>
+#include <string.h>
+
+#ifdef __CUDACC__
+#include <cuda_fp16.h>
+#define WM_GPU_CODE static __device__ __forceinline__
+
+WM_GPU_CODE uint16_t wm_half (float x)
+{
+    return __half_as_ushort (__float2half_rn (x));
+}
+#else
+#define WM_GPU_CODE static inline
+
+WM_GPU_CODE uint16_t wm_half (float x)
+{
+    _Float16 h = (_Float16) x; /* to nearest even, as on the GPU */
+    uint16_t bits;
+    memcpy (&bits, &h, sizeof bits);
+    return bits;
+}
+#endif
+
+/* Where a thread is.  */
+typedef struct {
+    uint32_t block, blocks, thread, threads;
+} wm_gpu_at_t;
+
+/* ---- fill ------------------------------------------------------------------------------------ */
+
+WM_GPU_CODE uint32_t wm_gpu_fill_phases (const wm_gpu_fill_t *args)
+{
+    (void) args;
+    return 1;
+}
+
+WM_GPU_CODE void wm_gpu_fill (const wm_gpu_fill_t *args, float *shared, wm_gpu_at_t at,
+                              uint32_t phase)
+{
+    (void) shared, (void) phase;
+    for (size_t i = (size_t) at.block * at.threads + at.thread; i < args->count;
+         i += (size_t) at.blocks * at.threads)
+        args->to[i] = WM_PLANT (WM_PLANT_PADDING) ? 0 : args->value;
+}
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+WM_GPU_CODE uint32_t wm_gpu_scatter_phases (const wm_gpu_scatter_t *args)
+{
+    (void) args;
+    return 1;
+}
+
+WM_GPU_CODE void wm_gpu_scatter (const wm_gpu_scatter_t *args, float *shared, wm_gpu_at_t at,
+                                 uint32_t phase)
+{
+    (void) shared, (void) phase;
+    uint32_t run = at.block * (at.threads / 32) + at.thread / 32;
+    if (run >= args->n_run)
+        return;
+    uint32_t first = args->run_value[run], n = args->run_value[run + 1] - first;
+    float *to = args->image + (size_t) (args->top + args->run_wire[run]) * args->n_col +
+                args->left + args->run_first[run];
+    for (uint32_t i = at.thread % 32; i < n; i += 32)
+        to[i] = args->value[first + i];
+}
+
+/* ---- gather ---------------------------------------------------------------------------------- */
+
+WM_GPU_CODE uint32_t wm_gpu_gather_phases (const wm_gpu_gather_t *args)
+{
+    (void) args;
+    return 3;
+}
+
+WM_GPU_CODE void wm_gpu_gather_values (const wm_gpu_gather_t *args, uint32_t *bad, wm_gpu_at_t at)
+{
+    const uint32_t offset = args->offset[at.block], n = args->height * args->row_values;
+    const uint32_t stride = WM_PLANT (WM_PLANT_STRIDE) ? args->stride - 1 : args->stride;
+    for (uint32_t i = at.thread; i < n; i += at.threads) {
+        float value = 0;
+        if (offset != WM_GPU_NO_PATCH)
+            value = args->source[(size_t) offset + (size_t) (i / args->row_values) * stride +
+                                 i % args->row_values];
+        if (!(fabsf (value) <= args->limit))
+            *bad = 1; /* whichever thread: they all write 1 */
+        size_t to = (size_t) at.block * n + i;
+        if (args->half)
+            ((uint16_t *) args->patch)[to] = wm_half (value);
+        else
+            ((float *) args->patch)[to] = value;
+    }
+}
+
+WM_GPU_CODE void wm_gpu_gather (const wm_gpu_gather_t *args, float *shared, wm_gpu_at_t at,
+                                uint32_t phase)
+{
+    uint32_t *bad = (uint32_t *) shared;
+    if (phase == 0 && at.thread == 0)
+        *bad = 0;
+    else if (phase == 1)
+        wm_gpu_gather_values (args, bad, at);
+    else if (phase == 2 && at.thread == 0)
+        args->held[at.block] = *bad;
+}
+
+/* ---- tail ------------------------------------------------------------------------------------ */
+
+/* Two phases a layer, the sums and the softmax, and one to write the scores.  */
+WM_GPU_CODE uint32_t wm_gpu_tail_phases (const wm_gpu_tail_t *args)
+{
+    return 2 * args->n_layer + 1;
+}
+
+/* A number that is none stays none.  */
+WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float x)
+{
+    switch (act) {
+    case WM_ACT_RELU:
+        return x < 0 && !WM_PLANT (WM_PLANT_RELU) ? 0 : x;
+    case WM_ACT_SIGMOID:
+        return 1 / (1 + expf (-x));
+    case WM_ACT_TANH:
+        return tanhf (x);
+    default:
+        return x;
+    }
+}
+
+WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_layer_t *layer,
+                                    float *value, wm_gpu_at_t at)
+{
+    const uint32_t splits = WM_PLANT (WM_PLANT_TAIL) ? args->splits - 1 : args->splits;
+    for (uint32_t o = at.thread; o < layer->n_out; o += at.threads) {
+        float sum = 0;
+        if (layer->n_in == 0)
+            for (uint32_t s = 0; s < splits; s++)
+                sum +=
+                    args->partial[((size_t) s * args->rows + at.block) * args->n + layer->from + o];
+        else
+            for (uint32_t i = 0; i < layer->n_in; i++)
+                sum += value[layer->from + i] * layer->weight[(size_t) i * layer->n_out + o];
+        value[layer->at + o] = wm_gpu_activate (layer->act, sum + layer->bias[o]);
+    }
+}
+
+WM_GPU_CODE void wm_gpu_softmax (float *value, uint32_t n)
+{
+    float top = value[0], sum = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (!(value[i] <= top))
+            top = value[i];
+    if (WM_PLANT (WM_PLANT_SOFTMAX))
+        top = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += value[i] = expf (value[i] - top);
+    for (uint32_t i = 0; i < n; i++)
+        value[i] /= sum;
+}
+
+WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *value, wm_gpu_at_t at)
+{
+    float *scores = args->scores + (size_t) at.block * args->n_output;
+    const bool held = args->held[at.block] != 0 && !WM_PLANT (WM_PLANT_HELD);
+    for (uint32_t l = 0; l < args->n_layer; l++) {
+        const wm_gpu_layer_t *layer = &args->layer[l];
+        if (layer->output >= 0)
+            for (uint32_t o = at.thread; o < layer->n_out; o += at.threads)
+                scores[layer->output + (int32_t) o] = held ? NAN : value[layer->at + o];
+    }
+}
+
+WM_GPU_CODE void wm_gpu_tail (const wm_gpu_tail_t *args, float *shared, wm_gpu_at_t at,
+                              uint32_t phase)
+{
+    const wm_gpu_layer_t *layer = &args->layer[phase / 2];
+    if (phase == 2 * args->n_layer)
+        wm_gpu_tail_write (args, shared, at);
+    else if (phase % 2 == 0)
+        wm_gpu_tail_layer (args, layer, shared, at);
+    else if (layer->act == WM_ACT_SOFTMAX && at.thread == 0)
+        wm_gpu_softmax (shared + layer->at, layer->n_out);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* wm_gpu_library.c - finds cuDNN and cuBLASLt, and puts errors into words.  */
+#include "kernels/cuda/wm_gpu_library.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Python installations: as root, by a user, in a virtual environment, conda's.  */
+static const char *const pythons[] = {
+    "/usr/local/lib/python3*/*-packages",      "/usr/lib/python3*/*-packages",
+    "$VIRTUAL_ENV/lib/python3*/site-packages", "$CONDA_PREFIX/lib/python3*/site-packages",
+    "$HOME/.local/lib/python3*/site-packages", "/opt/*/lib/python3*/site-packages",
+};
+
+static void *open_in (const char *folder, int bytes, const char *soname)
+{
+    char path[PATH_MAX];
+    snprintf (path, sizeof path, "%.*s/%s", bytes, folder, soname);
+    return dlopen (path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+static void *open_in_python (const char *pattern, const char *soname)
+{
+    char path[PATH_MAX], head[PATH_MAX] = "";
+    if (*pattern == '$') { /* a variable and what follows it */
+        const char *slash = strchr (pattern, '/');
+        char name[32];
+        snprintf (name, sizeof name, "%.*s", (int) (slash - pattern - 1), pattern + 1);
+        const char *value = getenv (name);
+        if (!value || !*value)
+            return NULL;
+        snprintf (head, sizeof head, "%s", value);
+        pattern = slash;
+    }
+    if (snprintf (path, sizeof path, "%s%s/nvidia/*/lib/%s", head, pattern, soname) >=
+        (int) sizeof path)
+        return NULL;
+    glob_t found = { 0 };
+    void *library = NULL;
+    if (glob (path, 0, NULL, &found) == 0)
+        for (size_t i = 0; !library && i < found.gl_pathc; i++)
+            library = dlopen (found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL);
+    globfree (&found);
+    return library;
+}
+
+void *wm_gpu_library_open (const char *soname)
+{
+    const char *told = getenv ("WM_CUDA_LIBS");
+    void *library = NULL;
+    while (!library && told && *told) {
+        const char *end = strchrnul (told, ':');
+        library = open_in (told, (int) (end - told), soname);
+        told = *end ? end + 1 : end;
+    }
+    if (!library)
+        library = dlopen (soname, RTLD_NOW | RTLD_GLOBAL);
+    if (!library)
+        library = open_in ("/usr/local/cuda/lib64", INT_MAX, soname);
+    for (size_t i = 0; !library && i < sizeof pythons / sizeof *pythons; i++)
+        library = open_in_python (pythons[i], soname);
+    return library;
+}
+
+const char *wm_gpu_library_symbols (void *library, const char *names, void **symbol)
+{
+    static _Thread_local char name[64];
+    while (*names) {
+        size_t n = strcspn (names, " ");
+        snprintf (name, sizeof name, "%.*s", (int) n, names);
+        if (!(*symbol++ = dlsym (library, name)))
+            return name;
+        names += n + strspn (names + n, " ");
+    }
+    return NULL;
+}
+
+const char *wm_gpu_words (const char *format, ...)
+{
+    static _Thread_local char words[320];
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (words, sizeof words, format, arguments);
+    va_end (arguments);
+    for (char *c = words; *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+    return words;
+}

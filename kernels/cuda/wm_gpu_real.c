@@ -1,0 +1,269 @@
+/* wm_gpu_real.c - the real filling of the table: cudart, and the libraries behind it.
+
+   cudart is linked statically: it starts on machines without a driver and says so (error 35). What
+   is allocated is remembered here and freed with the GPU. After a CUDA error freeing fails too;
+   that is not looked at, the process is about to end.  */
+#include "kernels/cuda/wm_gpu_api.h"
+#include "kernels/cuda/wm_gpu_cublas.h"
+#include "kernels/cuda/wm_gpu_cudnn.h"
+#include "kernels/cuda/wm_gpu_launch.h"
+#include "kernels/cuda/wm_gpu_library.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define THINGS_MAX 128
+
+typedef enum { DEVICE, PINNED, STREAM, EVENT } kind_t;
+
+typedef struct {
+    wm_cudnn_t *cudnn;
+    wm_cublas_t *cublas;
+    struct {
+        kind_t kind;
+        void *thing;
+    } held[THINGS_MAX];
+    uint32_t n_held;
+} real_t;
+
+static wm_gpu_words_t failed (const char *call, cudaError_t error)
+{
+    return error ? wm_gpu_words ("%s: %s (%s)", call, cudaGetErrorName (error),
+                                 cudaGetErrorString (error))
+                 : NULL;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void *real_make (void)
+{
+    return calloc (1, sizeof (real_t));
+}
+
+static void real_destroy (void *gpu)
+{
+    real_t *self = gpu;
+    cudaDeviceSynchronize ();
+    wm_cudnn_destroy (&self->cudnn);
+    wm_cublas_destroy (&self->cublas);
+    while (self->n_held > 0) {
+        void *thing = self->held[--self->n_held].thing;
+        switch (self->held[self->n_held].kind) {
+        case DEVICE:
+            cudaFree (thing);
+            break;
+        case PINNED:
+            cudaFreeHost (thing);
+            break;
+        case STREAM:
+            cudaStreamDestroy (thing);
+            break;
+        case EVENT:
+            cudaEventDestroy (thing);
+        }
+    }
+    free (self);
+}
+
+static wm_gpu_words_t find_device (int ordinal, wm_gpu_info_t *info)
+{
+    struct cudaDeviceProp properties;
+    size_t total;
+    int n = 0;
+    cudaError_t error = cudaGetDeviceCount (&n);
+    if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice || (!error && n == 0))
+        return wm_gpu_words (error == cudaErrorInsufficientDriver
+                                 ? "no NVIDIA driver, or one too old for CUDA %d.%d"
+                                 : "no NVIDIA GPU",
+                             CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
+    if (error)
+        return failed ("cudaGetDeviceCount", error);
+    if (ordinal < 0 || ordinal >= n)
+        return wm_gpu_words ("no GPU has the number %d: this machine has 0 to %d", ordinal, n - 1);
+    if ((error = cudaSetDevice (ordinal)) != cudaSuccess)
+        return failed ("cudaSetDevice", error);
+    if ((error = cudaGetDeviceProperties (&properties, ordinal)) != cudaSuccess)
+        return failed ("cudaGetDeviceProperties", error);
+    if ((error = cudaMemGetInfo (&info->free_bytes, &total)) != cudaSuccess)
+        return failed ("cudaMemGetInfo", error);
+    snprintf (info->device, sizeof info->device, "%.63s", properties.name);
+    info->major = properties.major, info->minor = properties.minor;
+    info->n_sm = properties.multiProcessorCount;
+    return NULL;
+}
+
+static wm_gpu_words_t real_open (void *gpu, int ordinal, wm_gpu_info_t *info)
+{
+    real_t *self = gpu;
+    wm_gpu_words_t words = find_device (ordinal, info);
+    if (!words)
+        self->cublas = wm_cublas_new (&words);
+    if (!words)
+        self->cudnn = wm_cudnn_new (NULL, &words);
+    if (!words) {
+        int dnn = wm_cudnn_version (self->cudnn), blas = wm_cublas_version (self->cublas);
+        snprintf (info->libraries, sizeof info->libraries, "%d.%d.%d-%d.%d.%d", dnn / 10000,
+                  dnn / 100 % 100, dnn % 100, blas / 10000, blas / 100 % 100, blas % 100);
+    }
+    return words;
+}
+
+static wm_gpu_words_t hold (real_t *self, const char *call, cudaError_t error, kind_t kind,
+                            void *thing)
+{
+    if (!error && self->n_held == THINGS_MAX)
+        return wm_gpu_words ("%s: more than %d things of a GPU", call, THINGS_MAX);
+    if (!error) {
+        self->held[self->n_held].kind = kind;
+        self->held[self->n_held++].thing = thing;
+    }
+    return failed (call, error);
+}
+
+static wm_gpu_words_t real_device_new (void *gpu, void **d_p, size_t bytes)
+{
+    cudaError_t error = cudaMalloc (d_p, bytes);
+    return hold (gpu, "cudaMalloc", error, DEVICE, *d_p);
+}
+
+static wm_gpu_words_t real_pinned_new (void *gpu, void **h_p, size_t bytes)
+{
+    cudaError_t error = cudaHostAlloc (h_p, bytes, cudaHostAllocDefault);
+    return hold (gpu, "cudaHostAlloc", error, PINNED, *h_p);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+static wm_gpu_words_t real_stream_new (void *gpu, void **stream)
+{
+    cudaError_t error = cudaStreamCreateWithFlags ((cudaStream_t *) stream, cudaStreamNonBlocking);
+    return hold (gpu, "cudaStreamCreateWithFlags", error, STREAM, *stream);
+}
+
+static wm_gpu_words_t real_stream_wait (void *gpu, void *stream, void *event)
+{
+    (void) gpu;
+    return failed ("cudaStreamWaitEvent", cudaStreamWaitEvent (stream, event, 0));
+}
+
+static wm_gpu_words_t real_stream_sync (void *gpu, void *stream)
+{
+    (void) gpu;
+    return failed ("cudaStreamSynchronize", cudaStreamSynchronize (stream));
+}
+
+static wm_gpu_words_t real_event_new (void *gpu, void **event, bool timed)
+{
+    cudaError_t error = cudaEventCreateWithFlags (
+        (cudaEvent_t *) event, timed ? cudaEventDefault : cudaEventDisableTiming);
+    return hold (gpu, "cudaEventCreateWithFlags", error, EVENT, *event);
+}
+
+static wm_gpu_words_t real_event_record (void *gpu, void *event, void *stream)
+{
+    (void) gpu;
+    return failed ("cudaEventRecord", cudaEventRecord (event, stream));
+}
+
+static wm_gpu_words_t real_event_sync (void *gpu, void *event)
+{
+    (void) gpu;
+    return failed ("cudaEventSynchronize", cudaEventSynchronize (event));
+}
+
+static wm_gpu_words_t real_event_ms (void *gpu, void *from, void *to, float *ms)
+{
+    (void) gpu;
+    return failed ("cudaEventElapsedTime", cudaEventElapsedTime (ms, from, to));
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+static wm_gpu_words_t real_copy_in (void *gpu, void *d_to, const void *h_from, size_t bytes,
+                                    void *stream)
+{
+    (void) gpu;
+    return failed ("cudaMemcpyAsync to the device",
+                   cudaMemcpyAsync (d_to, h_from, bytes, cudaMemcpyHostToDevice, stream));
+}
+
+static wm_gpu_words_t real_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
+                                     void *stream)
+{
+    (void) gpu;
+    return failed ("cudaMemcpyAsync to the host",
+                   cudaMemcpyAsync (h_to, d_from, bytes, cudaMemcpyDeviceToHost, stream));
+}
+
+static wm_gpu_words_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
+{
+    static const char *const name[] = { "fill", "scatter", "gather", "tail" };
+    (void) gpu;
+    cudaError_t error = wm_gpu_launch (launch, stream);
+    return error ? wm_gpu_words ("launch of %s: %s (%s)", name[launch->kernel],
+                                 cudaGetErrorName (error), cudaGetErrorString (error))
+                 : NULL;
+}
+
+static wm_gpu_words_t real_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                     wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+{
+    return wm_cudnn_conv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
+}
+
+static wm_gpu_words_t real_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
+                                     const void *d_weight, const void *d_bias, void *d_y,
+                                     void *d_workspace, void *stream)
+{
+    return wm_cudnn_conv_run (((real_t *) gpu)->cudnn, plan, d_x, d_weight, d_bias, d_y,
+                              d_workspace, stream);
+}
+
+static void real_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
+{
+    wm_cudnn_conv_destroy (((real_t *) gpu)->cudnn, plan_p);
+}
+
+static wm_gpu_words_t real_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
+                                     wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
+{
+    return wm_cublas_gemm_new (((real_t *) gpu)->cublas, gemm, candidate, plan, choice);
+}
+
+static wm_gpu_words_t real_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void *d_a,
+                                     const void *d_b, void *d_c, void *d_workspace, void *stream)
+{
+    return wm_cublas_gemm_run (((real_t *) gpu)->cublas, plan, d_a, d_b, d_c, d_workspace, stream);
+}
+
+static void real_gemm_destroy (void *gpu, wm_gemm_plan_t **plan_p)
+{
+    wm_cublas_gemm_destroy (((real_t *) gpu)->cublas, plan_p);
+}
+
+const wm_gpu_api_t wm_gpu_real = {
+    .name = "cuda",
+    .make = real_make,
+    .destroy = real_destroy,
+    .open = real_open,
+    .device_new = real_device_new,
+    .pinned_new = real_pinned_new,
+    .stream_new = real_stream_new,
+    .stream_wait = real_stream_wait,
+    .stream_sync = real_stream_sync,
+    .event_new = real_event_new,
+    .event_record = real_event_record,
+    .event_sync = real_event_sync,
+    .event_ms = real_event_ms,
+    .copy_in = real_copy_in,
+    .copy_out = real_copy_out,
+    .launch = real_launch,
+    .conv_new = real_conv_new,
+    .conv_run = real_conv_run,
+    .conv_destroy = real_conv_destroy,
+    .gemm_new = real_gemm_new,
+    .gemm_run = real_gemm_run,
+    .gemm_destroy = real_gemm_destroy,
+};

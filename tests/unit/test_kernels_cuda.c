@@ -1,0 +1,371 @@
+/* test_kernels_cuda.c - the whole CUDA engine on the stand-in for a GPU.
+
+   The engine, its kernels and its order of calls are those of the product, compiled for the host;
+   what NVIDIA's libraries compute is replaced by loops that round alike. What only a GPU can show
+   is in tests/gpu. Every planted mistake (kernels/cuda/wm_gpu_plant.h) must be caught by the very
+   comparisons that the right engine passes.  */
+#include "kernels/cuda/wm_cuda_v1.h"
+#include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_plant.h"
+#include "tests/gpu/gpu_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HITS 90u
+#define ROWS 16u    /* patches a launch: several chunks, the last not full */
+#define CELLS 40000 /* a plane's image */
+
+static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
+static const gpu_shape_t odd = { 9, 11, 1, 2, { 5, 6 }, { 3, 2 }, 13, 7, 3, true };
+static const double tolerance[] = { 1e-5, 5e-4, 1e-3 }; /* by wm_gpu_precision_t */
+
+/* ---- helpers --------------------------------------------------------------------------------- */
+
+static wm_cuda_t *engine_of (const wm_net_t *net, const wm_spec_t *spec,
+                             wm_gpu_precision_t precision, wm_error_t *error)
+{
+    wm_cuda_config_t config = { .precision = precision, .rows = ROWS, .cells = CELLS };
+    return wm_cuda_new (&wm_gpu_stand_in, net, spec, &config, error);
+}
+
+static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_precision_t precision)
+{
+    wm_error_t error = { 0 };
+    wm_cuda_t *self = engine_of (net, spec, precision, &error);
+    if (!self)
+        fail_msg ("%s", error.text);
+    return self;
+}
+
+static double worst_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                        const float *scores)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        float want[GPU_OUTPUTS];
+        gpu_judge (net, spec, batch, i, want);
+        for (uint32_t k = 0; k < GPU_OUTPUTS; k++) {
+            double d = fabs ((double) scores[i * GPU_OUTPUTS + k] - (double) want[k]);
+            if (!isnan (worst) && !(d <= worst))
+                worst = d; /* a NaN stays */
+        }
+    }
+    return worst;
+}
+
+/* Patches of a plane batch, as a batch of their own.  */
+static wm_batch_t patches_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *plane)
+{
+    uint32_t n = net->height * net->width;
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = plane->n_hit, .patch_values = n };
+    batch.patch = calloc ((size_t) n * plane->n_hit, sizeof (float));
+    for (uint32_t i = 0; i < plane->n_hit; i++)
+        wm_image_patch_reference (spec, plane, i, batch.patch + (size_t) i * n);
+    return batch;
+}
+
+static wm_batch_t slice (const wm_batch_t *batch, uint32_t first, uint32_t count)
+{
+    wm_batch_t part = *batch;
+    part.n_hit = count;
+    if (batch->kind == WM_BATCH_PATCHES)
+        part.patch += (size_t) first * batch->patch_values;
+    else
+        part.hit_wire += first, part.hit_col += first;
+    return part;
+}
+
+static void reset (void)
+{
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    wm_planted = WM_PLANT_NONE;
+}
+
+/* ---- right answers --------------------------------------------------------------------------- */
+
+static void agree_on_plane (const gpu_shape_t *shape, wm_view_t view, wm_gpu_precision_t precision,
+                            uint32_t n_hit, uint32_t n_wire, uint32_t n_col)
+{
+    float *scores = calloc (n_hit * GPU_OUTPUTS, sizeof *scores);
+    wm_net_t *net = gpu_net_new (shape, 1);
+    wm_spec_t spec = gpu_spec (net, view == WM_FULL_VIEW, view);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, n_wire, n_col, n_hit, 1);
+    wm_cuda_t *cuda = engine (net, &spec, precision);
+    _Atomic uint64_t progress = 0;
+    for (int round = 0; round < 2; round++) { /* a plane leaves nothing behind for the next */
+        memset (scores, 0xff, n_hit * GPU_OUTPUTS * sizeof *scores);
+        assert_int_equal (wm_cuda_score (cuda, &batch, scores, &progress, NULL), WM_OK);
+        double worst = worst_of (net, &spec, &batch, scores);
+        if (!(worst <= tolerance[precision]))
+            fail_msg ("precision %d: off by %g", precision, worst);
+        gpu_plane_free (&batch);
+        gpu_plane_new (&batch, &spec, 50, 66, n_hit, 2);
+    }
+    assert_int_equal (progress, 2 * n_hit);
+    gpu_plane_free (&batch);
+    wm_cuda_destroy (&cuda);
+    assert_null (cuda);
+    gpu_net_destroy (&net);
+    free (scores);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
+static void agree_on (const gpu_shape_t *shape, wm_view_t view, wm_gpu_precision_t precision,
+                      uint32_t n_hit)
+{
+    agree_on_plane (shape, view, precision, n_hit, 60, 70);
+}
+
+static void planes_agree_with_double (void **state)
+{
+    (void) state;
+    reset ();
+    for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
+        agree_on (&small, WM_FULL_VIEW, (wm_gpu_precision_t) p, HITS);
+        agree_on (&odd, WM_FULL_VIEW, (wm_gpu_precision_t) p, HITS);
+        agree_on (&small, WM_OWN_VIEW, (wm_gpu_precision_t) p, HITS);
+    }
+    /* An image that is too large for the device: patches are cut on the host.  */
+    agree_on_plane (&small, WM_FULL_VIEW, WM_GPU_F32, HITS, 300, 200);
+}
+
+static void the_real_network_agrees_with_double (void **state)
+{
+    (void) state;
+    reset ();
+    for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++)
+        agree_on (&gpu_shape_real, WM_FULL_VIEW, (wm_gpu_precision_t) p, 24);
+}
+
+static void bits_do_not_depend_on_grouping (void **state)
+{
+    (void) state;
+    reset ();
+    static float all[HITS * GPU_OUTPUTS], parts[HITS * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&small, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t plane;
+    gpu_plane_new (&plane, &spec, 60, 70, HITS, 1);
+    wm_batch_t patches = patches_of (net, &spec, &plane);
+    for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
+        wm_cuda_t *cuda = engine (net, &spec, (wm_gpu_precision_t) p);
+        assert_int_equal (wm_cuda_score (cuda, &plane, all, NULL, NULL), WM_OK);
+        for (uint32_t i = 0, n = 1; i < HITS; i += n, n = n * 5 % 37 + 1) {
+            if (n > HITS - i)
+                n = HITS - i;
+            wm_batch_t part = slice (n % 2 ? &plane : &patches, i, n);
+            assert_int_equal (wm_cuda_score (cuda, &part, parts + i * GPU_OUTPUTS, NULL, NULL),
+                              WM_OK);
+        }
+        assert_memory_equal (all, parts, sizeof all);
+        wm_cuda_destroy (&cuda);
+    }
+    free (patches.patch);
+    gpu_plane_free (&plane);
+    gpu_net_destroy (&net);
+}
+
+static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
+{
+    (void) state;
+    reset ();
+    wm_net_t *net = gpu_net_new (&small, 1);
+    static float patch[4 * 120], scores[4 * GPU_OUTPUTS];
+    for (int i = 0; i < 4 * 120; i++)
+        patch[i] = (float) (i % 7) / 7;
+    patch[120 + 3] = NAN, patch[2 * 120 + 119] = 1e30f;
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 4, .patch_values = 120, .patch = patch
+    };
+    for (int p = WM_GPU_F32; p <= WM_GPU_F16; p += 2) {
+        wm_cuda_t *cuda = engine (net, NULL, (wm_gpu_precision_t) p);
+        assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
+        for (uint32_t k = 0; k < GPU_OUTPUTS; k++) {
+            assert_true (isfinite (scores[k]) && isfinite (scores[3 * GPU_OUTPUTS + k]));
+            assert_true (isnan (scores[GPU_OUTPUTS + k]));
+            assert_int_equal (isnan (scores[2 * GPU_OUTPUTS + k]), p == WM_GPU_F16);
+        }
+        wm_cuda_destroy (&cuda);
+    }
+    gpu_net_destroy (&net);
+}
+
+/* ---- what a library offers ------------------------------------------------------------------- */
+
+static void algorithms_that_look_at_the_row_are_passed_over (void **state)
+{
+    (void) state;
+    reset ();
+    wm_error_t error = { 0 };
+    wm_net_t *net = gpu_net_new (&small, 1);
+    wm_gpu_fake.candidates = 5, wm_gpu_fake.bad_convs = 2, wm_gpu_fake.bad_gemms = 3;
+    wm_cuda_t *cuda = engine (net, NULL, WM_GPU_F32);
+    wm_cuda_destroy (&cuda);
+    wm_gpu_fake.bad_gemms = 5;
+    assert_null (engine_of (net, NULL, WM_GPU_F32, &error));
+    assert_int_equal (error.fault, WM_EHOST);
+    assert_non_null (strstr (error.text, "treats all rows alike"));
+    gpu_net_destroy (&net);
+}
+
+static void refuse (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_precision_t precision,
+                    wm_fault_t fault, const char *words)
+{
+    wm_error_t error = { 0 };
+    assert_null (engine_of (net, spec, precision, &error));
+    assert_int_equal (error.fault, fault);
+    if (!strstr (error.text, words))
+        fail_msg ("'%s' lacks '%s'", error.text, words);
+}
+
+static void what_cannot_be_run_is_refused_by_name (void **state)
+{
+    (void) state;
+    reset ();
+    wm_net_t *net = gpu_net_new (&small, 1);
+    wm_spec_t spec = gpu_spec (net, false, WM_FULL_VIEW);
+    float *weight = (float *) net->conv[0].weight, kept = weight[7];
+    weight[7] = 20000; /* 4 times as much with this specification */
+    refuse (net, &spec, WM_GPU_F16, WM_EBATCH, "half precision ends at 65,504, and convolution 0");
+    wm_cuda_t *cuda = engine (net, &spec, WM_GPU_F32);
+    wm_cuda_destroy (&cuda);
+    weight[7] = 70000;
+    refuse (net, &spec, WM_GPU_F16, WM_EBATCH, "a weight of 7e+04");
+    weight[7] = kept;
+    net->conv[0].act = WM_ACT_TANH;
+    refuse (net, &spec, WM_GPU_F32, WM_EBATCH, "ReLU or nothing behind convolution 0");
+    net->conv[0].act = WM_ACT_RELU;
+    wm_net_t bare = *net, wide = *net;
+    bare.n_conv = 0, wide.dense[0].n_out = 9000;
+    refuse (&bare, NULL, WM_GPU_F32, WM_EBATCH, "needs a convolution");
+    refuse (&wide, NULL, WM_GPU_F32, WM_EBATCH, "8192 outputs together");
+    wm_gpu_fake.absent = true;
+    refuse (net, &spec, WM_GPU_F32, WM_EHOST, "no NVIDIA GPU");
+    wm_gpu_fake.absent = false;
+    wm_gpu_fake.free_bytes = 1 << 20;
+    refuse (net, &spec, WM_GPU_F32, WM_EHOST, "has 1 MiB free");
+    gpu_net_destroy (&net);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* One life with a failure at call k. Returns whether the failure showed.  */
+static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                  const float *right, uint32_t k, bool late)
+{
+    static float scores[HITS * GPU_OUTPUTS];
+    wm_error_t error = { 0 };
+    reset ();
+    wm_gpu_fake.fail_at = k, wm_gpu_fake.late = late;
+    wm_cuda_t *cuda = engine_of (net, spec, WM_GPU_F16, &error);
+    bool failed = !cuda;
+    if (cuda && wm_cuda_score (cuda, batch, scores, NULL, &error)) {
+        failed = true;
+        wm_error_t again = { 0 };
+        wm_gpu_fake.fail_at = 0; /* what failed stays dead, whatever the GPU says now */
+        assert_int_equal (wm_cuda_score (cuda, batch, scores, NULL, &again), WM_EHOST);
+        assert_non_null (strstr (again.text, "cudaErrorLaunchFailure"));
+    } else if (cuda)
+        assert_memory_equal (scores, right, batch->n_hit * GPU_OUTPUTS * sizeof *scores);
+    if (failed) {
+        assert_int_equal (error.fault, WM_EHOST);
+        assert_non_null (strstr (error.text, "cudaErrorLaunchFailure"));
+    }
+    wm_cuda_destroy (&cuda);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+    return failed;
+}
+
+static void every_failure_is_named_and_releases_nothing (void **state)
+{
+    (void) state;
+    reset ();
+    static float right[HITS * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&small, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    wm_cuda_t *cuda = engine (net, &spec, WM_GPU_F16);
+    assert_int_equal (wm_cuda_score (cuda, &batch, right, NULL, NULL), WM_OK);
+    wm_cuda_destroy (&cuda);
+    const uint32_t calls = wm_gpu_fake.calls;
+    assert_true (calls > 80);
+    uint32_t late = 0;
+    for (uint32_t k = 1; k <= calls; k++) {
+        assert_true (live (net, &spec, &batch, right, k, false));
+        late += live (net, &spec, &batch, right, k, true);
+    }
+    assert_true (late > 40); /* copies and launches; other calls cannot fail late */
+    assert_false (live (net, &spec, &batch, right, calls + 1, false));
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+}
+
+/* ---- planted mistakes ------------------------------------------------------------------------ */
+
+/* Whether an engine gives the scores that it should, on what every mistake shows.  */
+static bool is_right (void)
+{
+    static float scores[HITS * GPU_OUTPUTS], patch[120];
+    const gpu_shape_t steep = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 4000, false };
+    bool right = true;
+    for (int s = 0; s < 2 && right; s++) { /* large logits, too */
+        wm_net_t *net = gpu_net_new (s ? &steep : &small, 1);
+        wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+        wm_batch_t batch, bad = { .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = 120 };
+        gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+        wm_gpu_fake.candidates = 2, wm_gpu_fake.bad_gemms = 1;
+        wm_cuda_t *cuda = engine (net, &spec, WM_GPU_F32);
+        memset (scores, 0xff, sizeof scores);
+        right = wm_cuda_score (cuda, &batch, scores, NULL, NULL) == WM_OK &&
+                worst_of (net, &spec, &batch, scores) <= (s ? 0.5 : tolerance[WM_GPU_F32]);
+        for (uint32_t i = 0; i < HITS && right; i++) { /* alone, in row 0: the same bits */
+            float alone[GPU_OUTPUTS];
+            wm_batch_t part = slice (&batch, i, 1);
+            right = wm_cuda_score (cuda, &part, alone, NULL, NULL) == WM_OK &&
+                    memcmp (alone, scores + i * GPU_OUTPUTS, sizeof alone) == 0;
+        }
+        patch[5] = NAN, bad.patch = patch;
+        right = right && wm_cuda_score (cuda, &bad, scores, NULL, NULL) == WM_OK &&
+                isnan (scores[0]) && isnan (scores[3]);
+        wm_cuda_destroy (&cuda);
+        gpu_plane_free (&batch);
+        gpu_net_destroy (&net);
+    }
+    return right && wm_gpu_fake.broken_guards == 0;
+}
+
+static void every_planted_mistake_is_caught (void **state)
+{
+    (void) state;
+    for (int plant = WM_PLANT_NONE; plant < WM_PLANTS_COUNT; plant++) {
+        reset ();
+        wm_planted = (wm_plant_t) plant;
+        if (is_right () != (plant == WM_PLANT_NONE))
+            fail_msg ("mistake %d was not told from the right engine", plant);
+    }
+    reset ();
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (planes_agree_with_double),
+        cmocka_unit_test (the_real_network_agrees_with_double),
+        cmocka_unit_test (bits_do_not_depend_on_grouping),
+        cmocka_unit_test (values_that_cannot_be_computed_hold_their_patch_only),
+        cmocka_unit_test (algorithms_that_look_at_the_row_are_passed_over),
+        cmocka_unit_test (what_cannot_be_run_is_refused_by_name),
+        cmocka_unit_test (every_failure_is_named_and_releases_nothing),
+        cmocka_unit_test (every_planted_mistake_is_caught),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
