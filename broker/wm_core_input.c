@@ -267,7 +267,9 @@ static void input_pin (wm_core_t *self, session_t *session, input_t *input, cons
 /* Notes whether the file is another than the one pinned.  */
 static void input_compare (input_t *input, const wm_msg_t *msg)
 {
-    input->changed = input->size != msg->size || input->mtime_ns != msg->mtime_ns;
+    int gone = !msg->size && !msg->mtime_ns; /* nobody needs it any more once it is written */
+    input->changed = (input->size != msg->size || input->mtime_ns != msg->mtime_ns) &&
+                     !(gone && input->state == INPUT_WRITTEN);
     if (!input->changed || input->state == INPUT_HELD)
         return;
     char text[300];
@@ -493,9 +495,11 @@ static void durable_lost (wm_core_t *self, input_t *input)
     reopen (self, input);
 }
 
-/* Every producer hears of it: the one that has the claim, or had it, may go on at once.  */
-static void durable_kick (wm_core_t *self, input_t *input)
+/* Who asked hears of it, and who has the claim; if it was an operator every producer: the one that
+   had the claim once may go on at once.  */
+static void durable_kick (wm_core_t *self, input_t *input, const session_t *asker)
 {
+    const session_t *claim = input->claim;
     reopen (self, input); /* its leases are revoked by their old keys */
     input->generation++;
     input->kicking = 0;
@@ -505,10 +509,13 @@ static void durable_kick (wm_core_t *self, input_t *input)
     input->unpinned = input->kick_size < 0;
     input->size = input->unpinned ? 0 : (uint64_t) input->kick_size;
     input->mtime_ns = input->kick_mtime_ns;
-    for (size_t i = 0; i < SESSIONS_MAX; i++)
-        if (self->session[i] && self->session[i]->state == SESSION_LIVE &&
-            self->session[i]->role == WM_ROLE_PRODUCER)
-            input_ack (self, self->session[i], input, WM_INPUT_OPEN);
+    int all = !asker || asker->role == WM_ROLE_OPERATOR;
+    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+        session_t *session = self->session[i];
+        if (session && session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER &&
+            (all || session == asker || session == claim))
+            input_ack (self, session, input, WM_INPUT_OPEN);
+    }
 }
 
 static void durable_held (wm_core_t *self, input_t *input)
@@ -559,7 +566,7 @@ void input_durable (wm_core_t *self, const pending_t *pending)
         return;
     case WM_RECORD_KICK:
         if (pending->is_record)
-            durable_kick (self, input);
+            durable_kick (self, input, session);
         if (session && session->role == WM_ROLE_OPERATOR)
             ack (self, session, input, WM_MSG_CONTROL);
         return;

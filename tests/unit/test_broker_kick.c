@@ -204,8 +204,17 @@ static void test_written (void **state)
 
     size_t n = t->n_appended;
     assert_int_equal (claim_as (t, p, 1000, 2)->msg.code, WM_INPUT_WRITTEN); /* nothing to retry */
+    wm_msg_t msg; /* a file that is gone takes nothing from its output */
+    wm_msg_init (&msg, WM_MSG_INPUT);
+    msg.code = 2;
+    strcpy (msg.path, "/data/a.h5");
+    strcpy (msg.name, "a.scores.h5");
+    say (t, p, &msg, NULL, 0);
+    assert_string_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.text, "");
     assert_int_equal (t->n_appended, n);
+    uint32_t q = producer (t, 3);
     sent_t *retried = claim_as (t, p, 1001, 2);
+    assert_null (take (t, q, WM_MSG_INPUT_ACK)); /* no business of its */
     assert_int_equal (retried->msg.code, WM_INPUT_OPEN);
     assert_int_equal (retried->msg.key.generation, 1);
     const wm_record_t *record = &t->appended[t->n_appended - 1].record;
