@@ -155,9 +155,15 @@ $(B)/tests/test_kernels_cuda: tests/unit/test_kernels_cuda.c $(STANDIN) $(wildca
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(F16C) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
+# cuDNN's plans for GPUs that are not here.
+$(B)/tests/test_kernels_cudnn: tests/unit/test_kernels_cudnn.c $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(B)/obj/kernels/cuda/wm_gpu_library.o
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ -lcmocka -ldl -o $@
+
 # ---- tests -------------------------------------------------------------------------------------
 # tests/unit/test_<room>_<what>.c is linked with that room and those below it.
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn),$(UNIT))
 define unit
 $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  TEST  $$@"

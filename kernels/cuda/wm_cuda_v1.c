@@ -471,7 +471,8 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
             wm_cuda_net_plan (&self->net, net, spec, config->precision, self->rows, &fault);
         wm_gpu_words_t words = fault.fault ? NULL : make_all (self, &fault);
         if (words)
-            wm_fault (&fault, WM_EHOST, "the cuda engine cannot start: %s", words);
+            wm_fault (&fault, WM_EHOST,
+                      "the cuda engine cannot start: %s; --engine auto computes on the CPU", words);
     }
     if (fault.fault) {
         if (error)

@@ -1,0 +1,176 @@
+/* test_kernels_cudnn.c - cuDNN's plans for GPUs that are not here.
+
+   cuDNN makes execution plans for a device of which it knows only the properties, so that any
+   machine with cuDNN can show that the engine's convolutions have a plan on an H200, an A100 and a
+   T4, with how much workspace and whether on tensor cores. The keys are not documented; the values
+   are those of data sheets, not of a real device (`gpu_check properties` prints a real one's).
+   Without libcudnn.so.9, or with one that does not know the descriptor (before 9.8), the tests are
+   skipped and say why.  */
+#include "kernels/cuda/wm_gpu_cudnn.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct {
+    const char *name;
+    int version, n_sm, shared, shared_optin, threads, ctas, sm_khz, memory_khz, l2;
+    double memory;
+} gpu_t;
+
+static const gpu_t gpus[] = {
+    { "NVIDIA H200", 900, 132, 233472, 232448, 2048, 32, 1980000, 3201000, 62914560, 150e9 },
+    { "NVIDIA A100-SXM4-80GB", 800, 108, 167936, 166912, 2048, 32, 1410000, 1593000, 41943040,
+      85e9 },
+    { "Tesla T4", 750, 40, 65536, 65536, 1024, 16, 1590000, 5001000, 4194304, 15.8e9 },
+};
+#define GPUS (sizeof gpus / sizeof *gpus)
+
+static char *json_of (const gpu_t *gpu)
+{
+    static char text[2048];
+    snprintf (text, sizeof text,
+              "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+              "\"regsPerBlock\":65536,\"multiProcessorCount\":%d,\"warpSize\":32,"
+              "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":%d,"
+              "\"reservedSharedMemoryPerBlock\":%d,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":%d,"
+              "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":%d,\"pciDeviceId\":0,"
+              "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":%d,"
+              "\"memClockRateKHz\":%d,\"l2CacheSize\":%d,\"deviceName\":\"%s\",\"cudaDeviceId\":0,"
+              "\"deviceVer\":%d,\"driverVer\":13000,\"totalGlobalMem\":%.0f,"
+              "\"cudnnVersion\":91900,\"schemaVersion\":1}",
+              gpu->n_sm, gpu->shared_optin, gpu->shared - gpu->shared_optin, gpu->ctas,
+              gpu->threads, gpu->sm_khz, gpu->memory_khz, gpu->l2, gpu->name, gpu->version,
+              gpu->memory);
+    return text;
+}
+
+/* NULL and a reason where this machine's cuDNN cannot do it.  */
+static wm_cudnn_t *cudnn_for (const gpu_t *gpu)
+{
+    wm_gpu_words_t words;
+    wm_cudnn_t *cudnn = wm_cudnn_new (json_of (gpu), &words);
+    if (!cudnn)
+        print_message ("skipped: %s\n", words);
+    return cudnn;
+}
+
+static const char *const precisions[] = { "fp32", "tf32", "fp16" };
+
+/* The first plan of a convolution, said in a line.  */
+static wm_gpu_choice_t first_plan (wm_cudnn_t *cudnn, const gpu_t *gpu, const wm_gpu_conv_t *conv)
+{
+    wm_conv_plan_t *plan;
+    wm_gpu_choice_t choice = { 0 };
+    wm_gpu_words_t words = wm_cudnn_conv_new (cudnn, conv, 0, &plan, &choice);
+    if (words || !plan)
+        fail_msg ("%s, %s, %u channels: %s", gpu->name, precisions[conv->precision], conv->c_in,
+                  words ? words : "no plan");
+    print_message ("%-22s %s %ux%ux%u: %s, workspace %zu\n", gpu->name, precisions[conv->precision],
+                   conv->h, conv->w, conv->c_in, choice.name, choice.workspace_bytes);
+    wm_cudnn_conv_destroy (cudnn, &plan);
+    assert_null (plan);
+    return choice;
+}
+
+static void the_network_s_convolution_has_plans (void **state)
+{
+    (void) state;
+    for (size_t g = 0; g < GPUS; g++) {
+        wm_cudnn_t *cudnn = cudnn_for (&gpus[g]);
+        if (!cudnn)
+            skip ();
+        wm_gpu_conv_t conv = { WM_GPU_F16, true, 1024, 48, 48, 1, 5, 5, 48 };
+        wm_gpu_choice_t half = first_plan (cudnn, &gpus[g], &conv);
+        assert_true (half.tensor_core);
+        assert_int_equal (half.workspace_bytes, 0);
+        conv.precision = WM_GPU_F32;
+        assert_false (first_plan (cudnn, &gpus[g], &conv).tensor_core);
+        conv.precision = WM_GPU_TF32; /* a T4 has none; it computes in float32 */
+        assert_true (first_plan (cudnn, &gpus[g], &conv).tensor_core == (gpus[g].version >= 800));
+        wm_cudnn_destroy (&cudnn);
+    }
+}
+
+static void other_shapes_have_plans (void **state)
+{
+    (void) state;
+    static const wm_gpu_conv_t convs[] = {
+        { WM_GPU_F16, true, 1024, 44, 48, 1, 5, 5, 48 },
+        { WM_GPU_F16, true, 1024, 44, 44, 48, 3, 3, 64 },
+        { WM_GPU_F32, true, 1024, 44, 44, 48, 3, 3, 64 },
+        { WM_GPU_F16, false, 1024, 12, 10, 3, 5, 3, 8 },
+        { WM_GPU_F32, false, 16, 9, 11, 1, 3, 3, 5 },
+    };
+    wm_cudnn_t *cudnn = cudnn_for (&gpus[0]);
+    if (!cudnn)
+        skip ();
+    for (size_t i = 0; i < sizeof convs / sizeof *convs; i++)
+        first_plan (cudnn, &gpus[0], &convs[i]);
+    wm_cudnn_destroy (&cudnn);
+}
+
+/* Candidates end: no error, no plan.  */
+static void candidates_end (void **state)
+{
+    (void) state;
+    wm_cudnn_t *cudnn = cudnn_for (&gpus[0]);
+    if (!cudnn)
+        skip ();
+    const wm_gpu_conv_t conv = { WM_GPU_F16, true, 64, 48, 48, 1, 5, 5, 48 };
+    wm_conv_plan_t *plan;
+    wm_gpu_choice_t choice;
+    assert_null (wm_cudnn_conv_new (cudnn, &conv, 1000, &plan, &choice));
+    assert_null (plan);
+    wm_cudnn_destroy (&cudnn);
+}
+
+static void wrong_shapes_and_properties_are_errors (void **state)
+{
+    (void) state;
+    wm_gpu_words_t words = NULL;
+    wm_cudnn_t *cudnn = cudnn_for (&gpus[0]);
+    if (!cudnn)
+        skip ();
+    const wm_gpu_conv_t conv = { WM_GPU_F16, true, 64, 4, 48, 1, 5, 5, 48 }; /* 4 < 5 */
+    wm_conv_plan_t *plan;
+    wm_gpu_choice_t choice;
+    words = wm_cudnn_conv_new (cudnn, &conv, 0, &plan, &choice);
+    assert_non_null (words);
+    assert_null (plan);
+    assert_non_null (strstr (words, "CUDNN_STATUS_"));
+    wm_cudnn_destroy (&cudnn);
+    assert_null (wm_cudnn_new ("{\"deviceVer\":900}", &words));
+    assert_non_null (strstr (words, "device properties"));
+}
+
+static void without_a_library_it_says_so (void **state)
+{
+    (void) state;
+    wm_gpu_words_t words = NULL;
+    wm_cudnn_t *cudnn = wm_cudnn_new (NULL, &words); /* for the GPU that is here */
+    if (cudnn) {
+        print_message ("a GPU is here: tests/gpu has the tests for it\n");
+        wm_cudnn_destroy (&cudnn);
+        return;
+    }
+    assert_non_null (words);
+    assert_true (strstr (words, "libcudnn") || strstr (words, "CUDNN_STATUS_"));
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (the_network_s_convolution_has_plans),
+        cmocka_unit_test (other_shapes_have_plans),
+        cmocka_unit_test (candidates_end),
+        cmocka_unit_test (wrong_shapes_and_properties_are_errors),
+        cmocka_unit_test (without_a_library_it_says_so),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
