@@ -184,8 +184,12 @@ static wm_fault_t pin (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *
 wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, uint64_t *epoch,
                               wm_error_t *error)
 {
-    if (self->created_ns && wm_pins_compare (&self->pins, given, error))
+    if (self->created_ns && wm_pins_compare (&self->pins, given, error)) {
+        size_t length = strlen (error->text);
+        snprintf (error->text + length, sizeof error->text - length,
+                  "; for another choice give another --output (or --campaign) folder");
         return error->fault;
+    }
     uint64_t sequence;
     wm_ledger_position (self->ledger, epoch, &sequence);
     if (wm_journal_epoch (self->journal) > *epoch)

@@ -255,6 +255,14 @@ static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
     self->n_orphan--;
 }
 
+/* It answered for this batch: it does not hold it any more.  */
+static void orphan_forget (wm_core_t *self, session_t *worker, const wm_key_t *key)
+{
+    for (uint32_t i = worker->n_orphan; i-- > 0;)
+        if (memcmp (&worker->orphan[i].key, key, sizeof *key) == 0)
+            orphan_remove (self, worker, i);
+}
+
 /* An event was announced: those who said they hold a batch of it get their leases.  */
 void worker_adopt (wm_core_t *self, event_t *event)
 {
@@ -300,6 +308,10 @@ void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *ms
     if (msg->key.input && (memcmp (&worker->executing, &msg->key, sizeof msg->key) != 0 ||
                            msg->count > worker->progress))
         advance (self, worker);
+    if (!msg->key.input && worker->stalled) { /* it waits for work: nothing hangs there */
+        worker->stalled = 0;
+        worker_update (self, worker);
+    }
     worker->executing = msg->key;
     worker->progress = msg->count;
 }
@@ -395,9 +407,7 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         return;
     }
     advance (self, worker);
-    for (uint32_t i = worker->n_orphan; i-- > 0;)
-        if (memcmp (&worker->orphan[i].key, &msg->key, sizeof msg->key) == 0)
-            orphan_remove (self, worker, i);
+    orphan_forget (self, worker, &msg->key);
     batch_t *known = batch_find (self, &msg->key);
     lease_t *lease = known ? lease_of (known, worker) : NULL;
     int late = !lease || lease->expired;
@@ -445,6 +455,7 @@ void worker_on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
         return;
     }
     advance (self, worker);
+    orphan_forget (self, worker, &msg->key);
     batch_t *batch = batch_find (self, &msg->key);
     lease_t *lease = batch ? lease_of (batch, worker) : NULL;
     if (!lease)

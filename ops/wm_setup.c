@@ -10,6 +10,7 @@
 #include <glob.h>
 #include <libgen.h>
 #include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -373,6 +374,13 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
     return WM_OK;
 }
 
+/* Scores lie beside their inputs where somebody wants it so: a pattern does not mean them.  */
+static bool is_output (const char *path)
+{
+    const size_t n = strlen (path), suffix = strlen (".scores.h5");
+    return n > suffix && strcmp (path + n - suffix, ".scores.h5") == 0;
+}
+
 /* FILE.h5:/dataset names a dataset of patches: the file part may be a pattern, the rest is kept. */
 static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *error)
 {
@@ -387,6 +395,9 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
         if (S_ISDIR (st.st_mode))
             return wm_fault (error, WM_EBATCH, "%s is a folder; name its files: '%s/*.h5'", pattern,
                              pattern);
+        if (!S_ISREG (st.st_mode))
+            return wm_fault (error, WM_EBATCH, "%s is no regular file: it cannot be read twice",
+                             pattern);
         return add_file (list, given, error);
     }
     glob_t found;
@@ -394,6 +405,11 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
     if (glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
         return wm_fault (error, WM_EBATCH, "no file matches '%s'", pattern);
     for (size_t i = 0; i < found.gl_pathc && !fault; i++) {
+        if (is_output (found.gl_pathv[i]) || stat (found.gl_pathv[i], &st) ||
+            !S_ISREG (st.st_mode)) {
+            list->inputs->n_left_out++;
+            continue;
+        }
         const int length = snprintf (path, sizeof path, "%s%s", found.gl_pathv[i], given + n);
         fault = length < PATH_MAX
                     ? add_file (list, path, error)
@@ -443,8 +459,10 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t
         fault = add_list (&list, name, error);
     fclose (list.out);
     if (!fault && !self->n_file)
-        fault =
-            wm_fault (error, WM_EBATCH, "no input is given; use --input 'GLOB' or --input-list");
+        fault = wm_fault (error, WM_EBATCH,
+                          self->n_left_out
+                              ? "the patterns match nothing but outputs (*.scores.h5) and folders"
+                              : "no input is given; use --input 'GLOB' or --input-list");
     if (!fault)
         fault = memory_file ("inputs", text, bytes, &self->fd, self->path, error);
     free (text);

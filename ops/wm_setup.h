@@ -28,7 +28,7 @@ typedef struct {
 typedef struct {
     int fd;        /* one path a line; inherited */
     char path[32]; /* its name for a program that inherited it */
-    size_t n_file;
+    size_t n_file, n_left_out; /* left out: outputs and what is no regular file, in a pattern */
     char first[PATH_MAX];
 } wm_inputs_t;
 
