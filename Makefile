@@ -155,6 +155,20 @@ $(B)/tests/test_kernels_cuda: tests/unit/test_kernels_cuda.c $(STANDIN) $(wildca
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(F16C) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
+# What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
+CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_bench.c gpu_net.c) $(addprefix kernels/,wm_image.c wm_plane.c \
+             wm_reference.c wm_spec_zero.c) schema/wm_fault.c
+$(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h)
+	@mkdir -p $(@D); echo "  LINK  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -fdata-sections $(filter %.c %.o,$^) -o $@ -Wl,--gc-sections $(CUDA_LINK)
+$(B)/gpu/wiremill-gpu-check.tar.gz: $(B)/gpu/gpu_check tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py
+	$(Q)tar -C $(B)/gpu -czf $@ gpu_check -C $(abspath tests/gpu) gpu_check.sh gpu_torch.py
+.PHONY: gpu-check bundle
+gpu-check: $(if $(CUDA_SO),$(B)/gpu/gpu_check) ## everything that needs a GPU; prints tests/gpu/RESULTS.md
+	@$(if $(CUDA_SO),tests/gpu/gpu_check.sh $<,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
+bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
+	@$(if $(CUDA_SO),du -h $<,echo "bundle needs nvcc and cuDNN's headers"; exit 1)
+
 # cuDNN's plans for GPUs that are not here.
 $(B)/tests/test_kernels_cudnn: tests/unit/test_kernels_cudnn.c $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(B)/obj/kernels/cuda/wm_gpu_library.o
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
@@ -250,7 +264,7 @@ $(DEMO)/model.onnx: | $(B)/bin/wiremill
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5 $(DEMO)/model.onnx
 	@rm -rf $(DEMO)/out
 	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out --workers 2
-	@echo; echo "engines: exact-sparse CPU and reference$(if $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); GPU: not built yet"
+	@echo; echo "engines: exact-sparse CPU and reference$(if $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc with cuDNN)"
 
 test: deps ## everything: unit, end to end, golden, with all set-up
 	@$(AGAIN) check
@@ -277,7 +291,7 @@ PREFIX ?= /usr/local
 install: all ## programs to $(PREFIX)/bin, the general engine to $(PREFIX)/lib
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install $(B)/lib/wm_openvino.so $(DESTDIR)$(PREFIX)/lib
+	install $(B)/lib/wm_openvino.so $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread $(DEMO)
 help: ## this list

@@ -562,12 +562,3 @@ size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max)
     }
     return page.bytes;
 }
-
-float wm_spec_zero (const wm_spec_t *self)
-{
-    double s = (self->out_max - self->out_min) / (self->adc_max - self->adc_min);
-    double zero = self->out_min - s * self->adc_min;
-    /* A scale such as 20 / 200 is not exact; what is left of a 0 must not be taken for a level.  */
-    double most = fmax (fabs (self->out_min), fabs (self->out_max));
-    return fabs (zero) <= 1e-12 * most ? 0 : (float) zero;
-}

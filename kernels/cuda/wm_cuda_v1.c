@@ -426,7 +426,7 @@ static wm_gpu_words_t make_all (wm_cuda_t *self, wm_error_t *error)
     wm_gpu_words_t words;
     bool found = false;
     size_t need = need_bytes (self);
-    CALL (open, self->config.ordinal, &self->info);
+    CALL (open, &self->info);
     if (need > self->info.free_bytes) {
         wm_fault (error, WM_EHOST, "the cuda engine needs %zu MiB of memory, %s has %zu MiB free",
                   need >> 20, self->info.device, self->info.free_bytes >> 20);
@@ -614,7 +614,8 @@ wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *score
     if (!cut)
         words = load_image (self, batch, n_row);
     for (uint32_t hit = 0; !words && hit < batch->n_hit; turn++) {
-        slot_t *slot = &self->slot[turn % SLOTS];
+        /* One slot where stages are timed: two would wait for each other's kernels.  */
+        slot_t *slot = &self->slot[self->config.timed ? 0 : turn % SLOTS];
         if (WM_PLANT (WM_PLANT_REUSE))
             memset (slot->h_offset, 0, self->rows * sizeof (uint32_t));
         if ((words = collect (self, slot, scores, progress)))

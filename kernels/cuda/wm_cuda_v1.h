@@ -14,7 +14,6 @@
 
 typedef struct {
     wm_gpu_precision_t precision;
-    int ordinal;                             /* of the GPU */
     uint32_t rows, cells;                    /* 0: WM_CUDA_ROWS, WM_CUDA_CELLS; tests take fewer */
     bool timed;                              /* measure the stages */
     uint32_t conv_candidate, gemm_candidate; /* the first to try; for benchmarks */

@@ -76,7 +76,8 @@ typedef struct wm_gpu_api {
     const char *name;            /* "cuda", "fake" */
     void *(*make) (void);        /* a GPU that is not opened yet; NULL without memory */
     void (*destroy) (void *gpu); /* frees what it still holds */
-    wm_gpu_words_t (*open) (void *gpu, int ordinal, wm_gpu_info_t *info);
+    /* The first GPU that CUDA_VISIBLE_DEVICES leaves: so any thread may make the later calls.  */
+    wm_gpu_words_t (*open) (void *gpu, wm_gpu_info_t *info);
 
     wm_gpu_words_t (*device_new) (void *gpu, void **d_p, size_t bytes);
     wm_gpu_words_t (*pinned_new) (void *gpu, void **h_p, size_t bytes);

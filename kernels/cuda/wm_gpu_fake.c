@@ -306,10 +306,10 @@ static void fake_destroy (void *gpu)
     free (self);
 }
 
-static wm_gpu_words_t fake_open (void *gpu, int ordinal, wm_gpu_info_t *info)
+static wm_gpu_words_t fake_open (void *gpu, wm_gpu_info_t *info)
 {
     BEGIN ("open");
-    if (wm_gpu_fake.absent || ordinal != 0)
+    if (wm_gpu_fake.absent)
         return "no NVIDIA GPU";
     *info =
         (wm_gpu_info_t){ .device = "NVIDIA Stand-In 1 GB",

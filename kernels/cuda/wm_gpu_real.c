@@ -67,7 +67,7 @@ static void real_destroy (void *gpu)
     free (self);
 }
 
-static wm_gpu_words_t find_device (int ordinal, wm_gpu_info_t *info)
+static wm_gpu_words_t find_device (wm_gpu_info_t *info)
 {
     struct cudaDeviceProp properties;
     size_t total;
@@ -80,11 +80,9 @@ static wm_gpu_words_t find_device (int ordinal, wm_gpu_info_t *info)
                              CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
     if (error)
         return failed ("cudaGetDeviceCount", error);
-    if (ordinal < 0 || ordinal >= n)
-        return wm_gpu_words ("no GPU has the number %d: this machine has 0 to %d", ordinal, n - 1);
-    if ((error = cudaSetDevice (ordinal)) != cudaSuccess)
+    if ((error = cudaSetDevice (0)) != cudaSuccess)
         return failed ("cudaSetDevice", error);
-    if ((error = cudaGetDeviceProperties (&properties, ordinal)) != cudaSuccess)
+    if ((error = cudaGetDeviceProperties (&properties, 0)) != cudaSuccess)
         return failed ("cudaGetDeviceProperties", error);
     if ((error = cudaMemGetInfo (&info->free_bytes, &total)) != cudaSuccess)
         return failed ("cudaMemGetInfo", error);
@@ -94,10 +92,10 @@ static wm_gpu_words_t find_device (int ordinal, wm_gpu_info_t *info)
     return NULL;
 }
 
-static wm_gpu_words_t real_open (void *gpu, int ordinal, wm_gpu_info_t *info)
+static wm_gpu_words_t real_open (void *gpu, wm_gpu_info_t *info)
 {
     real_t *self = gpu;
-    wm_gpu_words_t words = find_device (ordinal, info);
+    wm_gpu_words_t words = find_device (info);
     if (!words)
         self->cublas = wm_cublas_new (&words);
     if (!words)

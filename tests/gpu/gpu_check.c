@@ -1,0 +1,183 @@
+/* gpu_check.c - what only a GPU can show of the CUDA engine: one program, nothing of ours beside
+   it.
+
+     gpu_check test          all tests (TAP); skipped without a GPU, failed under WM_REQUIRE_GPU=1
+     gpu_check quick         those on small networks, for compute-sanitizer
+     gpu_check bench [N]     Markdown tables: v1 on a synthetic event of N hits (55,000)
+     gpu_check dump DIR [N]  weights, patches and scores for gpu_torch.py
+     gpu_check properties    the device's properties as cuDNN writes them, for a fixture
+
+   `make gpu-check` runs it all by way of gpu_check.sh. The judge is the reference engine in double;
+   tolerances are the project's: 1e-3 in half, 5e-4 in tf32, 1e-5 in strict float32.  */
+#include "tests/gpu/gpu_check.h"
+#include "kernels/cuda/wm_gpu_cudnn.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const precisions[] = { "fp32", "tf32", "fp16" };
+static const double tolerance[] = { 1e-5, 5e-4, 1e-3 };
+static int number, failures;
+
+static void tell (bool ok, const char *what, const char *precision, const char *more)
+{
+    printf ("%sok %d - %s%s%s%s%s\n", ok ? "" : "not ", ++number, what, precision ? ", " : "",
+            precision ? precision : "", *more ? ": " : "", more);
+    fflush (stdout);
+    failures += !ok;
+}
+
+static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, int precision,
+                          wm_error_t *error)
+{
+    wm_cuda_config_t config = { .precision = (wm_gpu_precision_t) precision };
+    return wm_cuda_new (&wm_gpu_real, net, spec, &config, error);
+}
+
+/* Largest difference of every `step`-th hit from double.  */
+static double worst_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                        const float *scores, uint32_t step)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < batch->n_hit; i += step) {
+        float want[GPU_OUTPUTS];
+        gpu_judge (net, spec, batch, i, want);
+        for (uint32_t k = 0; k < GPU_OUTPUTS; k++) {
+            double d = fabs ((double) scores[i * GPU_OUTPUTS + k] - (double) want[k]);
+            if (!isnan (worst) && !(d <= worst))
+                worst = d;
+        }
+    }
+    return worst;
+}
+
+/* The same hits in other groups, and once more: the same bits.  */
+static bool same_bits (wm_cuda_t *cuda, const wm_batch_t *batch, const float *scores, float *again,
+                       wm_error_t *error)
+{
+    const size_t bytes = (size_t) batch->n_hit * GPU_OUTPUTS * sizeof *scores;
+    if (wm_cuda_score (cuda, batch, again, NULL, error) || memcmp (scores, again, bytes) != 0)
+        return false;
+    for (uint32_t i = 0, n = 1; i < batch->n_hit; i += n, n = n * 7 % 1500 + 1) {
+        wm_batch_t part = *batch;
+        part.n_hit = n = n < batch->n_hit - i ? n : batch->n_hit - i;
+        part.hit_wire += i, part.hit_col += i;
+        if (wm_cuda_score (cuda, &part, again + (size_t) i * GPU_OUTPUTS, NULL, error))
+            return false;
+    }
+    return memcmp (scores, again, bytes) == 0;
+}
+
+static void test_plane (const char *what, const gpu_shape_t *shape, wm_view_t view, int precision,
+                        uint32_t n_hit, uint32_t step)
+{
+    char more[600];
+    wm_error_t error = { 0 };
+    wm_net_t *net = gpu_net_new (shape, 1);
+    wm_spec_t spec = gpu_spec (net, view == WM_FULL_VIEW, view);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, 480, 500, n_hit, 1);
+    float *scores = calloc (2 * (size_t) n_hit * GPU_OUTPUTS, sizeof *scores);
+    wm_cuda_t *cuda = engine (net, &spec, precision, &error);
+    if (!cuda || !scores || wm_cuda_score (cuda, &batch, scores, NULL, &error))
+        tell (false, what, precisions[precision], error.text);
+    else {
+        double worst = worst_of (net, &spec, &batch, scores, step);
+        snprintf (more, sizeof more, "off by %.1e (%s; %s)", worst, wm_cuda_signature (cuda),
+                  wm_cuda_choice (cuda));
+        tell (worst <= tolerance[precision], what, precisions[precision], more);
+        tell (same_bits (cuda, &batch, scores, scores + (size_t) n_hit * GPU_OUTPUTS, &error),
+              "the same bits in other groups", precisions[precision], error.text);
+    }
+    wm_cuda_destroy (&cuda);
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+    free (scores);
+}
+
+static void test_held (int precision)
+{
+    static float patch[3 * 2304], scores[3 * GPU_OUTPUTS];
+    wm_error_t error = { 0 };
+    wm_net_t *net = gpu_net_new (&gpu_shape_real, 1);
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = 2304, .patch = patch
+    };
+    for (int i = 0; i < 3 * 2304; i++)
+        patch[i] = (float) (i % 7) / 7;
+    patch[2304 + 100] = NAN;
+    wm_cuda_t *cuda = engine (net, NULL, precision, &error);
+    bool ok = cuda && !wm_cuda_score (cuda, &batch, scores, NULL, &error);
+    for (uint32_t k = 0; ok && k < GPU_OUTPUTS; k++)
+        ok = isfinite (scores[k]) && isnan (scores[GPU_OUTPUTS + k]) &&
+             isfinite (scores[2 * GPU_OUTPUTS + k]);
+    tell (ok, "a NaN pixel holds its patch only", precisions[precision], error.text);
+    wm_cuda_destroy (&cuda);
+    gpu_net_destroy (&net);
+}
+
+/* Whether there is a GPU to test; a call that fails is no skip.  */
+static bool is_there (void)
+{
+    wm_gpu_info_t info;
+    void *gpu = wm_gpu_real.make ();
+    wm_gpu_words_t words = wm_gpu_real.open (gpu, &info);
+    const bool none = words && strncmp (words, "no NVIDIA", 9) == 0;
+    if (!words)
+        printf ("# %s, sm_%d%d, %d multiprocessors, %zu MiB free, cuDNN-cuBLAS %s\n", info.device,
+                info.major, info.minor, info.n_sm, info.free_bytes >> 20, info.libraries);
+    else
+        tell (none && !getenv ("WM_REQUIRE_GPU"),
+              none && !getenv ("WM_REQUIRE_GPU") ? "# SKIP no GPU" : "a GPU that opens", NULL,
+              words);
+    wm_gpu_real.destroy (gpu);
+    return !words;
+}
+
+int gpu_tests (bool quick)
+{
+    static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
+    static const gpu_shape_t odd = { 9, 11, 1, 2, { 5, 6 }, { 3, 2 }, 13, 7, 3, true };
+    if (is_there ())
+        for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
+            test_plane ("a small network", &small, WM_FULL_VIEW, p, 1500, 1);
+            test_plane ("two convolutions, two roots", &odd, WM_FULL_VIEW, p, 1500, 1);
+            if (quick)
+                continue;
+            test_plane ("own view", &small, WM_OWN_VIEW, p, 1500, 1);
+            test_plane ("the real network", &gpu_shape_real, WM_FULL_VIEW, p, 5000, 37);
+            test_held (p);
+        }
+    printf ("1..%d\n", number);
+    return failures;
+}
+
+static int print_properties (void)
+{
+    wm_gpu_words_t words;
+    wm_cudnn_t *cudnn = wm_cudnn_new (NULL, &words);
+    char *json = cudnn ? wm_cudnn_properties (cudnn) : NULL;
+    puts (json ? json : cudnn ? "cuDNN does not tell" : words);
+    bool ok = json != NULL;
+    free (json);
+    wm_cudnn_destroy (&cudnn);
+    return ok ? 0 : 1;
+}
+
+int main (int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp (what, "test") == 0 || strcmp (what, "quick") == 0)
+        return gpu_tests (what[0] == 'q') ? 1 : 0;
+    if (strcmp (what, "bench") == 0)
+        return gpu_bench (argc > 2 ? (uint32_t) atoi (argv[2]) : 55000);
+    if (strcmp (what, "dump") == 0 && argc > 2)
+        return gpu_dump (argv[2], argc > 3 ? (uint32_t) atoi (argv[3]) : 16384);
+    if (strcmp (what, "properties") == 0)
+        return print_properties ();
+    fprintf (stderr,
+             "usage: gpu_check test | quick | bench [HITS] | dump DIR [HITS] | properties\n");
+    return 2;
+}

@@ -1,0 +1,17 @@
+/* gpu_check.h - the parts of gpu_check: tests, and benchmark.  */
+#ifndef GPU_CHECK_H
+#define GPU_CHECK_H
+
+#include "kernels/cuda/wm_cuda_v1.h"
+#include "tests/gpu/gpu_net.h"
+
+/* Prints one line a test; returns how many failed. quick: small networks only.  */
+int gpu_tests (bool quick);
+
+/* Prints tables in Markdown. hits: of the synthetic event. Returns 0, or 1 if an engine failed.  */
+int gpu_bench (uint32_t hits);
+
+/* Writes weights, patches (half) and our scores to a folder, for tests/gpu/gpu_torch.py.  */
+int gpu_dump (const char *folder, uint32_t hits);
+
+#endif
