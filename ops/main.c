@@ -4,8 +4,10 @@
 #include "schema/wm_fault.h"
 #include "schema/wm_limits.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const wm_option_t no_options[] = { { .name = NULL } };
 
@@ -83,8 +85,19 @@ static int unknown (const char *name)
     return WM_EXIT_USAGE;
 }
 
+/* With 0, 1 or 2 closed the next file would take its place, and words would go into it.  */
+static void open_standard_files (void)
+{
+    int fd;
+    while ((fd = open ("/dev/null", O_RDWR)) >= 0 && fd <= 2)
+        ;
+    if (fd > 2)
+        close (fd);
+}
+
 int main (int argc, char **argv)
 {
+    open_standard_files ();
     const char *name = argc > 1 ? argv[1] : "--help";
     if (strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 || strcmp (name, "help") == 0) {
         wm_verbs_help (verbs);

@@ -148,13 +148,14 @@ static void progress_line (const run_t *self, char line[256])
     const double left = wm_ask_real (self->status, "eta_s");
     if (left > 0)
         wm_show_time (left, eta);
-    snprintf (line, 256, "%s %5.1f %%  files %lld/%lld  hits %s/%s  %s hits/s  ETA %s",
+    const char *waiting = wm_ask_text (self->status, "waiting_for");
+    snprintf (line, 256, "%s %5.1f %%  files %lld/%lld  hits %s/%s  %s hits/s  ETA %s%s%.60s",
               wm_show_bar (all > 0 ? (double) done / all : 0, 20, bar),
               all > 0 ? 100 * (double) done / all : 0.,
               (long long) wm_ask_int (self->status, "inputs.written"),
               (long long) wm_ask_int (self->status, "inputs.total"),
               wm_show_count (done, done_text), wm_show_short (all, all_text),
-              wm_show_short (rate, rate_text), eta);
+              wm_show_short (rate, rate_text), eta, *waiting ? "  waiting: " : "", waiting);
 }
 
 /* The command that was typed, so that a shell reads it back; `option` (may be NULL) goes with it.

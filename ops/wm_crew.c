@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #define PAUSE_MS 200
 #define PAUSE_MAX_MS 10000
 #define STOP_MS 60000
+#define WORDS_MS 500
 
 static void say (const wm_crew_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
@@ -267,7 +269,7 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     wm_child_how (worker, how);
     /* what a command line or a model cannot do now it can never do */
     const int hopeless = WIFEXITED (worker->status) &&
-                          (code_of (worker) == WM_EXIT_USAGE || code_of (worker) == WM_EXIT_INPUT);
+                         (code_of (worker) == WM_EXIT_USAGE || code_of (worker) == WM_EXIT_INPUT);
     if (hopeless || (WIFEXITED (worker->status) && worker->failures >= WORKER_FAILURES_MAX)) {
         say (self, "wiremill run: %s ended by %s%s and is left alone; see %s", worker->name, how,
              hopeless ? "" : " again and again", worker->log);
@@ -318,10 +320,26 @@ static int producer_ended (wm_crew_t *self)
     return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
+/* The producer's words are warnings: held inputs, a full disk. They are shown as they come.  */
+static void producer_words (wm_crew_t *self)
+{
+    struct stat st;
+    const int64_t now = wm_now_ms ();
+    if (now < self->words_ms)
+        return;
+    self->words_ms = now + WORDS_MS;
+    if (stat (self->producer.log, &st) || st.st_size <= self->producer.shown)
+        return;
+    if (self->before_words)
+        self->before_words ();
+    wm_child_show (&self->producer, stderr, 1);
+}
+
 int wm_crew_tend (wm_crew_t *self)
 {
     wm_error_t error;
     int code = WM_CREW_WORKING;
+    producer_words (self);
     if (wm_child_ended (&self->producer) && (code = producer_ended (self)) != WM_CREW_WORKING)
         return code;
     if (self->setup && wm_child_ended (&self->broker) &&

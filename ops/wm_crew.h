@@ -34,6 +34,7 @@ typedef struct {
     int broker_deaths; /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
     char crashed[PATH_MAX];      /* the one it last crashed on */
+    int64_t words_ms;            /* when the producer is listened to again */
     void (*before_words) (void); /* called before anything is printed; may be NULL */
 } wm_crew_t;
 
