@@ -123,19 +123,20 @@ $(B)/lib/wm_openvino.so: kernels/wm_openvino.c $(call libs,kernels) | \
 	    -Wl,-rpath,$(abspath $(OPENVINO))/openvino/libs -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
 # ---- the CUDA engine ---------------------------------------------------------------------------
-# Built where nvcc and cuDNN's headers are; a shared object opened at run time, which opens cuDNN
-# and cuBLASLt itself. CUDA=0 leaves it out. The stand-in's test needs none of it.
+# Built where nvcc of CUDA 13 and cuDNN's headers are; a shared object opened at run time, which
+# opens cuDNN and cuBLASLt itself. CUDA=0 leaves it out, sanitizers too. The stand-in's test needs none of it.
 NVCC      ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
-CUDA      ?= $(if $(and $(NVCC),$(wildcard $(CUDA_HOME)/include/cudnn.h $(CUDA_HOME)/include/x86_64-linux-gnu/cudnn.h /usr/include/cudnn.h)),1,0)
+CUDART    := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/lib/libcudart_static.a))
+CUDA      ?= $(if $(and $(NVCC),$(CUDART),$(wildcard $(CUDA_HOME)/include/cudnn.h),$(shell $(NVCC) --version | grep 'release 1[3-9]')),1,0)
 CUDA_ARCH ?= 75 80 86 89 90 100 120
 CUDA_LAST := $(lastword $(CUDA_ARCH))
 CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
 CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda_v1 wm_cuda_net
 CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
-CUDA_LINK  = $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/lib/libcudart_static.a)) -lrt -ldl -lm -pthread
+CUDA_LINK  = $(CUDART) -lrt -ldl -lm -pthread
 F16C      := $(if $(filter x86_64,$(shell uname -m)),-mf16c)
-CUDA_SO   := $(if $(filter 1,$(CUDA)),$(B)/lib/wm_cuda.so)
+CUDA_SO   := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
 all: $(CUDA_SO)
 $(B)/obj/kernels/cuda/%.o: kernels/cuda/%.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
@@ -264,7 +265,7 @@ $(DEMO)/model.onnx: | $(B)/bin/wiremill
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5 $(DEMO)/model.onnx
 	@rm -rf $(DEMO)/out
 	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out --workers 2
-	@echo; echo "engines: exact-sparse CPU and reference$(if $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc with cuDNN)"
+	@echo; echo "engines: exact-sparse CPU and reference$(if $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
 
 test: deps ## everything: unit, end to end, golden, with all set-up
 	@$(AGAIN) check
