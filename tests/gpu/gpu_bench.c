@@ -150,6 +150,25 @@ static void bench_candidates (event_t *event)
     }
 }
 
+/* How many patches a launch: few keep the convolution's output in the L2 cache, many fill the chip.
+ */
+static void bench_rows (event_t *event)
+{
+    for (uint32_t rows = 128; rows <= 4096; rows *= 2) {
+        wm_error_t error = { 0 };
+        wm_cuda_config_t config = { .precision = WM_GPU_F16, .rows = rows };
+        wm_cuda_t *cuda = wm_cuda_new (&wm_gpu_real, event->net, &event->spec, &config, &error);
+        double ms = cuda ? time_event (cuda, event, 2, &error) : -1;
+        if (ms < 0)
+            printf ("| %u | %s | | |\n", rows, error.text);
+        else
+            printf ("| %u | %.2f | %.2f | %s |\n", rows, ms, event->batch.n_hit / ms / 1e3,
+                    wm_cuda_choice (cuda));
+        fflush (stdout);
+        wm_cuda_destroy (&cuda);
+    }
+}
+
 int gpu_bench (uint32_t hits)
 {
     event_t event;
@@ -168,6 +187,9 @@ int gpu_bench (uint32_t hits)
         "| first cuDNN | first cuBLASLt | what ran | convolution, ms | Dense-1, ms |\n"
         "|---|---|---|---|---|\n");
     bench_candidates (&event);
+    printf ("\nfp16, patches a launch:\n\n| rows | event, ms | million hits/s | what ran |\n"
+            "|---|---|---|---|\n");
+    bench_rows (&event);
     free_event (&event);
     return ok ? 0 : 1;
 }
