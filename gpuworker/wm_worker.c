@@ -27,7 +27,7 @@
 enum {
     SLOTS = 2,        /* decoded batches: one in the engine, one staged */
     FAILURES_MAX = 3, /* of this machine in a row */
-    TICK_MS = 500,    /* a signal between a look and a sleep is seen so much later at most */
+    TICK_MS = 50,     /* a signal taken by another thread is seen so much later at most */
     WELCOME_MS_MIN = 500,
 };
 
