@@ -32,6 +32,7 @@
 #define SLOTS 2u
 #define CANDIDATES_MAX 16u /* algorithms tried of each library */
 #define THREADS 256u
+#define WORKSPACE_MAX (512u << 20) /* of a library; what asks for more is passed over */
 
 typedef struct {
     void *stream, *done, *mark[WM_CUDA_STAGES + 1];
@@ -338,6 +339,8 @@ static wm_gpu_words_t make_plans (wm_cuda_t *self, uint32_t conv, uint32_t gemm,
         if (i == 0)
             snprintf (self->choice + said, sizeof self->choice - said, "; %s", choice.name);
     }
+    if (workspace > WORKSPACE_MAX)
+        return NULL;
     for (uint32_t s = 0; workspace > self->workspace_bytes && s < SLOTS; s++)
         if ((words = device_new (self, &self->slot[s].d_workspace, workspace)))
             return words;
@@ -605,6 +608,8 @@ wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *score
         return die (self, "", error);
     if (batch->n_hit == 0)
         return WM_OK; /* else its plane would be under way when the next one comes */
+    if (!self->plane && batch->kind != WM_BATCH_PATCHES)
+        return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
     bool cut = !shape_image (self, batch, &n_row);
     if (cut && batch->kind != WM_BATCH_PATCHES) {
         wm_fault_t fault = wm_plane_load (self->plane, batch, error);

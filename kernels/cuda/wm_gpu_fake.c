@@ -433,6 +433,8 @@ static wm_gpu_words_t fake_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint3
 {
     BEGIN ("conv_new");
     *plan = is_there (candidate, choice) ? calloc (1, sizeof **plan) : NULL;
+    if (candidate < wm_gpu_fake.greedy)
+        choice->workspace_bytes = 1u << 30;
     if (*plan)
         **plan = (wm_conv_plan_t){ *conv, candidate < wm_gpu_fake.bad_convs };
     return NULL;

@@ -19,6 +19,7 @@ typedef struct {
     bool late;                     /* it is accepted, and fails when it is carried out */
     uint32_t bad_convs, bad_gemms; /* candidates whose bits depend on a row's place */
     uint32_t candidates;           /* that there are of each; 0 is taken for 1 */
+    uint32_t greedy;               /* convolutions before this one ask for much workspace */
     size_t free_bytes;             /* 0: plenty */
     bool absent;                   /* there is no GPU */
     /* What it saw.  */

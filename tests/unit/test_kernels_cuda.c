@@ -6,6 +6,7 @@
    comparisons that the right engine passes.  */
 #include "kernels/cuda/wm_cuda_v1.h"
 #include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/cuda/wm_gpu_plant.h"
 #include "tests/gpu/gpu_net.h"
 
@@ -13,6 +14,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,6 +200,43 @@ static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
     gpu_net_destroy (&net);
 }
 
+static void an_engine_that_is_timed_gives_the_same_bits (void **state)
+{
+    (void) state;
+    reset ();
+    static float scores[HITS * GPU_OUTPUTS], timed[HITS * GPU_OUTPUTS];
+    wm_error_t error = { 0 };
+    double ms[WM_CUDA_STAGES];
+    wm_net_t *net = gpu_net_new (&small, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch, none;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    none = slice (&batch, 0, 0);
+    wm_cuda_t *cuda = engine (net, &spec, WM_GPU_F16);
+    assert_int_equal (wm_cuda_score (cuda, &none, NULL, NULL, NULL), WM_OK);
+    assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
+    wm_cuda_destroy (&cuda);
+    wm_cuda_config_t config = {
+        .precision = WM_GPU_F16, .rows = ROWS, .cells = CELLS, .timed = true
+    };
+    cuda = wm_cuda_new (&wm_gpu_stand_in, net, &spec, &config, &error);
+    assert_non_null (cuda);
+    assert_int_equal (wm_cuda_score (cuda, &batch, timed, NULL, NULL), WM_OK);
+    assert_memory_equal (scores, timed, sizeof scores);
+    wm_cuda_times (cuda, ms);
+    for (int s = 0; s < WM_CUDA_STAGES; s++)
+        assert_true (ms[s] == (HITS + ROWS - 1) / ROWS); /* the stand-in's clock: 1 ms each */
+    wm_cuda_times (cuda, ms);
+    assert_true (ms[WM_CUDA_CONV] == 0);
+    wm_cuda_destroy (&cuda);
+    cuda = engine (net, NULL, WM_GPU_F16);
+    assert_int_equal (wm_cuda_score (cuda, &batch, timed, NULL, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "no specification"));
+    wm_cuda_destroy (&cuda);
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+}
+
 /* ---- what a library offers ------------------------------------------------------------------- */
 
 static void algorithms_that_look_at_the_row_are_passed_over (void **state)
@@ -207,6 +246,7 @@ static void algorithms_that_look_at_the_row_are_passed_over (void **state)
     wm_error_t error = { 0 };
     wm_net_t *net = gpu_net_new (&small, 1);
     wm_gpu_fake.candidates = 5, wm_gpu_fake.bad_convs = 2, wm_gpu_fake.bad_gemms = 3;
+    wm_gpu_fake.greedy = 3;
     wm_cuda_t *cuda = engine (net, NULL, WM_GPU_F32);
     wm_cuda_destroy (&cuda);
     wm_gpu_fake.bad_gemms = 5;
@@ -253,6 +293,37 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
     wm_gpu_fake.free_bytes = 1 << 20;
     refuse (net, &spec, WM_GPU_F32, WM_EHOST, "has 1 MiB free");
     gpu_net_destroy (&net);
+}
+
+/* A library is found in a folder that is told, and in a Python's nvidia packages.  */
+static void libraries_are_found (void **state)
+{
+    (void) state;
+    char root[] = "/tmp/wm_libs_XXXXXX", path[256], line[800];
+    void *symbol[2];
+    assert_non_null (mkdtemp (root));
+    snprintf (path, sizeof path, "%s/lib/python3.1/site-packages/nvidia/cudnn/lib", root);
+    snprintf (line, sizeof line,
+              "mkdir -p %s && echo 'int wm_a = 1, wm_b = 2;' | ${CC:-gcc} -shared -fPIC -x c - -o "
+              "%s/libwm_found.so.9",
+              path, path);
+    assert_int_equal (system (line), 0);
+    assert_null (wm_gpu_library_open ("libwm_found.so.9"));
+    setenv ("VIRTUAL_ENV", root, 1);
+    void *found = wm_gpu_library_open ("libwm_found.so.9");
+    assert_non_null (found);
+    unsetenv ("VIRTUAL_ENV");
+    assert_null (wm_gpu_library_symbols (found, "wm_a wm_b", symbol));
+    assert_int_equal (*(int *) symbol[1], 2);
+    assert_string_equal (wm_gpu_library_symbols (found, "wm_a wm_c", symbol), "wm_c");
+    snprintf (line, sizeof line, "cp %s/libwm_found.so.9 %s/libwm_told.so.9", path, root);
+    assert_int_equal (system (line), 0);
+    snprintf (line, sizeof line, "/nowhere:%s", root);
+    setenv ("WM_CUDA_LIBS", line, 1);
+    assert_non_null (wm_gpu_library_open ("libwm_told.so.9"));
+    unsetenv ("WM_CUDA_LIBS");
+    snprintf (line, sizeof line, "rm -r %s", root);
+    assert_int_equal (system (line), 0);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -362,6 +433,8 @@ int main (void)
         cmocka_unit_test (the_real_network_agrees_with_double),
         cmocka_unit_test (bits_do_not_depend_on_grouping),
         cmocka_unit_test (values_that_cannot_be_computed_hold_their_patch_only),
+        cmocka_unit_test (an_engine_that_is_timed_gives_the_same_bits),
+        cmocka_unit_test (libraries_are_found),
         cmocka_unit_test (algorithms_that_look_at_the_row_are_passed_over),
         cmocka_unit_test (what_cannot_be_run_is_refused_by_name),
         cmocka_unit_test (every_failure_is_named_and_releases_nothing),
