@@ -69,6 +69,8 @@ wm_cublas_t *wm_cublas_new (wm_gpu_words_t *words)
     void *symbol[sizeof (calls_t) / sizeof (void *)];
     wm_cublas_t *self = calloc (1, sizeof *self);
     void *library = wm_gpu_library_open ("libcublasLt.so.13");
+    if (!library) /* a Python's torch may bring this one: what is called here is the same in both */
+        library = wm_gpu_library_open ("libcublasLt.so.12");
     const char *missing = library ? wm_gpu_library_symbols (library, names, symbol) : NULL;
     if (!self)
         *words = "no memory";

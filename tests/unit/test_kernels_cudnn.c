@@ -102,6 +102,8 @@ static void other_shapes_have_plans (void **state)
     (void) state;
     static const wm_gpu_conv_t convs[] = {
         { WM_GPU_F16, true, 1024, 44, 48, 1, 5, 5, 48 },
+        { WM_GPU_F16, true, 1, 1008, 1096, 1, 5, 5, 48 }, /* a whole plane, once: v2 */
+        { WM_GPU_F32, true, 1, 1008, 1096, 1, 5, 5, 48 },
         { WM_GPU_F16, true, 1024, 44, 44, 48, 3, 3, 64 },
         { WM_GPU_F32, true, 1024, 44, 44, 48, 3, 3, 64 },
         { WM_GPU_F16, false, 1024, 12, 10, 3, 5, 3, 8 },
