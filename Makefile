@@ -135,7 +135,6 @@ CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -
 CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda_v1 wm_cuda_net
 CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
 CUDA_LINK  = $(CUDART) -lrt -ldl -lm -pthread
-F16C      := $(if $(filter x86_64,$(shell uname -m)),-mf16c)
 CUDA_SO   := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
 all: $(CUDA_SO)
 $(B)/obj/kernels/cuda/%.o: kernels/cuda/%.c
@@ -154,7 +153,7 @@ $(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_door.o $(CUDA_OBJ) $(call lib
 STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_math.c wm_cuda_v1.c wm_cuda_net.c wm_gpu_library.c) tests/gpu/gpu_net.c
 $(B)/tests/test_kernels_cuda: tests/unit/test_kernels_cuda.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
-	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(F16C) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
+	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
 # What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
 CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_bench.c gpu_net.c) $(addprefix kernels/,wm_image.c wm_plane.c \
@@ -231,6 +230,11 @@ $(B)/bench/%: $(1)/bench/%.c $(call libs,$(1))
 	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$< $(call links,$(1)) -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call bench,$(r))))
+# An engine alone on a producer's batches: above all rooms, linked as the producer is.
+BENCH += $(B)/bench/engine_bench
+$(B)/bench/engine_bench: tests/bench/engine_bench.c $(call libs,producer)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  BENCH $@"
+	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_producer),$(FLAGS_$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(call links,producer) -o $@
 
 # ---- what people type --------------------------------------------------------------------------
 # deps first, in a make of its own: what pkg-config says is read when a Makefile is parsed.

@@ -16,13 +16,6 @@ static float tf32 (float x)
     return x;
 }
 
-static float half_value (uint16_t bits)
-{
-    _Float16 h;
-    memcpy (&h, &bits, sizeof h);
-    return (float) h;
-}
-
 /* `n` factors as float32; the caller frees them.  */
 static float *factors (wm_gpu_precision_t precision, const void *from, size_t n)
 {
@@ -31,7 +24,7 @@ static float *factors (wm_gpu_precision_t precision, const void *from, size_t n)
         table = malloc (65536 * sizeof *table);
         assert (table);
         for (uint32_t i = 0; i < 65536; i++)
-            table[i] = half_value ((uint16_t) i);
+            table[i] = wm_half_value ((uint16_t) i);
     }
     float *to = malloc (n * sizeof *to);
     assert (to);

@@ -6,6 +6,7 @@
    comparisons that the right engine passes.  */
 #include "kernels/cuda/wm_cuda_v1.h"
 #include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/cuda/wm_gpu_plant.h"
 #include "tests/gpu/gpu_net.h"
@@ -88,6 +89,26 @@ static void reset (void)
 {
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     wm_planted = WM_PLANT_NONE;
+}
+
+/* Every half, every tie between two, and both neighbours of the tie.  */
+static void halves_round_to_nearest_even (void **state)
+{
+    (void) state;
+    for (uint32_t h = 0; h < 0x7c00; h++) {
+        const float x = wm_half_value ((uint16_t) h), next = wm_half_value ((uint16_t) (h + 1));
+        const float tie = h < 0x7bff ? (x + next) / 2 : 65520;
+        assert_true (h == 0 || x > wm_half_value ((uint16_t) (h - 1)));
+        assert_int_equal (wm_half (x), h);
+        assert_int_equal (wm_half (-x), h | 0x8000);
+        assert_int_equal (wm_half (nextafterf (tie, 0)), h);
+        assert_int_equal (wm_half (nextafterf (tie, 1e9f)), h + 1);
+        assert_int_equal (wm_half (tie), h + h % 2);
+    }
+    assert_true (wm_half_value (1) == 0x1p-24f && wm_half_value (0x7bff) == 65504);
+    assert_int_equal (wm_half (INFINITY), 0x7c00);
+    assert_int_equal (wm_half (-1e30f), 0xfc00);
+    assert_true (isinf (wm_half_value (0x7c00)) && isnan (wm_half_value (wm_half (NAN))));
 }
 
 /* ---- right answers --------------------------------------------------------------------------- */
@@ -429,6 +450,7 @@ static void every_planted_mistake_is_caught (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (halves_round_to_nearest_even),
         cmocka_unit_test (planes_agree_with_double),
         cmocka_unit_test (the_real_network_agrees_with_double),
         cmocka_unit_test (bits_do_not_depend_on_grouping),
