@@ -275,7 +275,7 @@ test: deps ## everything: unit, end to end, golden, with all set-up
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan, fault look further"
 
-bench: all $(BENCH) ## measure engines, pipeline and broker; the machine is printed beside the numbers
+bench: all $(BENCH) $(VENV)/.made ## measure engines, pipeline and broker; the machine is printed beside the numbers
 	@WM_BUILD=$(B) tests/bench.sh
 lint: ## the house rules a machine can check
 	@tests/lint.sh

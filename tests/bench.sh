@@ -37,16 +37,65 @@ echo; echo "== broker: 100 KB tasks, 16 KB results, workers that do no work"
 "$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker" --batches "${BATCHES:-20000}" --task 102400 \
     --hits 960 --workers 2 --resume
 
-echo; echo "== whole pipeline, this machine"
-campaign "${EVENTS:-20} synthetic events" --model "$work/model.onnx" --input "$work/events.h5"
 real=../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5
+golden=../shared/data/golden/spec.yaml
+
+# An engine alone: as many devices as workers, on batches that lie decoded in memory.
+declare -A rate
+engine () # name, title, spec, input, engine_bench options...
+{
+    local name=$1 title=$2
+    shift 2
+    "$build/bench/engine_bench" "$work/model.wmm" "$@" >"$work/engine.json" || return 1
+    rate[$name]=$(json "$work/engine.json" 'd["hits_s"]')
+    printf '%-44s %s\n' "$title" "$(json "$work/engine.json" \
+        '"%d hits/s  (%s, %d hits, %d workers)" % (d["hits_s"], d["signature"], d["hits"], d["workers"])')"
+}
+pipeline () # name, title, run options...
+{
+    local name=$1 title=$2
+    shift 2
+    campaign "$title" --model "$work/model.onnx" "$@" || return 1
+    rate[$name]=$(json "$work/run.json" 'd["status"]["hits"]["done"] / d["seconds"]')
+}
+
+echo; echo "== engines alone, and the whole command with everything it does, on the same cores"
+for precision in fp32 fast; do
+    engine synth_$precision "synthetic, $precision, engine alone" protodune-2021 "$work/events.h5" --precision $precision
+    pipeline pipeline_$precision "synthetic, $precision, whole command" --input "$work/events.h5" --precision $precision
+    engine openvino_synth_$precision "synthetic, $precision, OpenVINO alone" protodune-2021 "$work/events.h5" \
+        --precision $precision --engine openvino --hits 16384
+done
 if [ -r $real ]; then
-    spec=../shared/data/golden/spec.yaml
-    campaign "real event, full view" --model "$work/model.onnx" --input $real --spec $spec
-    sed 's/^view:.*/view: own/' $spec >"$work/own.yaml"
-    grep -q '^view: own' "$work/own.yaml" || echo 'view: own' >>"$work/own.yaml"
-    campaign "real event, own view" --model "$work/model.onnx" --input $real --spec "$work/own.yaml"
-    campaign "real event, OpenVINO" --model "$work/model.onnx" --input $real --spec $spec --engine openvino
+    engine real1_fp32 "real event, fp32, engine alone, one worker" $golden $real --workers 1
+    for precision in fp32 fast; do
+        engine real_$precision "real event, $precision, engine alone" $golden $real --precision $precision
+        engine openvino_real_$precision "real event, $precision, OpenVINO alone" $golden $real \
+            --precision $precision --engine openvino --hits 16384
+    done
+    pipeline whole_real "real event, fp32, whole command" --input $real --spec $golden
+    sed 's/^view:.*/view: own/' $golden >"$work/own.yaml"
+    engine own_fp32 "real event, own view, engine alone" "$work/own.yaml" $real
+    pipeline whole_own "real event, own view, whole command" --input $real --spec "$work/own.yaml"
+    "$bin/wiremill" cut --spec $golden --input $real --patches "$work/patches.npy"
+    rate[onnxruntime_real]=$(build/venv/bin/python tests/bench/onnxruntime_bench.py "$work/model.onnx" "$work/patches.npy")
+    printf '%-44s %s hits/s\n' "real event, fp32, ONNX Runtime alone" "${rate[onnxruntime_real]}"
 else
     echo "no ../shared here: the real event's rows are left out"
 fi
+
+ratios=(fp32_over_openvino_real:real_fp32:openvino_real_fp32 fast_over_openvino_real:real_fast:openvino_real_fast
+    fp32_over_openvino_synth:synth_fp32:openvino_synth_fp32 fast_over_openvino_synth:synth_fast:openvino_synth_fast
+    fp32_over_onnxruntime_real:real_fp32:onnxruntime_real pipeline_over_engine:pipeline_fp32:synth_fp32
+    fast_pipeline_over_engine:pipeline_fast:synth_fast threads2_over_1:real_fp32:real1_fp32)
+echo; echo "== ratios of this run (also in build/bench.json)"
+{
+    echo "{\"machine\": \"$(nproc) cores,$isa\""
+    for r in "${ratios[@]}"; do
+        IFS=: read -r name over under <<<"$r"
+        [ -n "${rate[$over]}" ] && [ -n "${rate[$under]}" ] &&
+            echo ", \"$name\": $(awk "BEGIN { printf \"%.2f\", ${rate[$over]} / ${rate[$under]} }")"
+    done
+    echo "}"
+} >build/bench.json
+sed 's/^[,{] *//; s/[{}"]//g; /^$/d' build/bench.json
