@@ -17,7 +17,7 @@ static const char usage[] =
     "  --broker ENDPOINT   tcp://host:port or ipc:///path, as the broker prints it\n"
     "\n"
     "engine\n"
-    "  --engine NAME       auto, reference, sparse or openvino (default: auto)\n"
+    "  --engine NAME       auto, sparse, openvino, cuda or reference (auto)\n"
     "  --threads N         threads it computes with (default: the CPUs it may use)\n"
     "  --cache DIR         where models are kept (default: $XDG_CACHE_HOME/wiremill)\n"
     "\n"

@@ -243,14 +243,14 @@ static void check_gpu (void)
     int (*init) (unsigned), (*count) (int *), (*driver) (int *);
     int n = 0, version = 0;
     if (!cuda) {
-        say (GOOD, "gpu", "no driver (libcuda.so.1); the GPU engine is not built yet anyway");
+        say (GOOD, "gpu", "no driver (libcuda.so.1): the CPU engines are used");
         return;
     }
     *(void **) &init = dlsym (cuda, "cuInit");
     *(void **) &count = dlsym (cuda, "cuDeviceGetCount");
     *(void **) &driver = dlsym (cuda, "cuDriverGetVersion");
     if (init && count && driver && init (0) == 0 && count (&n) == 0 && driver (&version) == 0)
-        say (GOOD, "gpu", "%d, driver for CUDA %d.%d; the GPU engine is not built yet", n,
+        say (GOOD, "gpu", "%d, driver for CUDA %d.%d; --engine cuda tries it (never measured yet)", n,
              version / 1000, version % 1000 / 10);
     else
         say (WARN, "gpu", "a driver is there, but it does not start; nvidia-smi says why");

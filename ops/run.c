@@ -33,7 +33,7 @@ const wm_option_t run_options[] = {
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: cores / workers)"},
     {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto",
-     .help = "auto, sparse, openvino or reference"},
+     .help = "auto, sparse, openvino, cuda or reference"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
      .help = "send to a farm's broker instead; model, spec and output are its own"},
     {.name = "json", .task = "what is said", .help = "the summary as JSON on stdout"},

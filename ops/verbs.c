@@ -95,7 +95,7 @@ const wm_option_t work_options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "for whom", .help = "the broker's base address"},
     {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto", .task = "how",
-     .help = "auto, sparse, openvino or reference"},
+     .help = "auto, sparse, openvino, cuda or reference"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads to compute with (default: the CPUs it may use)"},
     {.name = "cache", .value = "DIR",
