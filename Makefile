@@ -33,9 +33,9 @@ library = $(B)/lib/lib$(1).a
 
 # What each room's libraries come from (pkg-config names); a room may use what is listed here only.
 PKG_schema    := $(MSGPACK) libzstd libxxhash libsodium
-PKG_kernels   := libcyaml libprotobuf-c libsodium libxxhash
+PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium jansson
-PKG_producer  := libczmq libzmq hdf5 libxxhash libsodium libcyaml
+PKG_producer  := libczmq libzmq hdf5 libxxhash libsodium yaml-0.1
 PKG_gpuworker := libczmq libzmq libsodium
 PKG_ops       := libczmq libzmq jansson libsodium hdf5
 
@@ -242,7 +242,7 @@ JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
             libhdf5-dev libzstd-dev libxxhash-dev libsodium-dev libprotobuf-c-dev \
-            protobuf-c-compiler libonnx-dev libcyaml-dev libjansson-dev libcmocka-dev \
+            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 .PHONY: deps run demo test lint format san tsan bench install clean help
 deps: ## install the Debian packages that are missing (as root, or by sudo without a password)
