@@ -25,8 +25,8 @@ typedef enum {
     WM_CLIENT_CLOSED,  /* the session ended; wm_client_error says why */
 } wm_client_event_t;
 
-/* `label` names this process for people ("host:pid"); `signature` (workers) is the engine signature.
-   `extra` (may be NULL): a socket of the owner's that wm_client_wait watches too; lent.
+/* `label` names this process for people ("host:pid"); `signature` (workers) is the engine
+   signature. `extra` (may be NULL): a socket of the owner's that wm_client_wait watches too; lent.
    Never NULL (asserts on memory).  */
 wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
                             const char *signature, zsock_t *extra);
@@ -46,12 +46,13 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
 
 int wm_client_is_open (const wm_client_t *self);
 uint64_t wm_client_epoch (const wm_client_t *self);
-const wm_pins_t *wm_client_pins (const wm_client_t *self);     /* lent; valid while open */
+const wm_pins_t *wm_client_pins (const wm_client_t *self);      /* lent; valid while open */
 const uint8_t *wm_client_pins_digest (const wm_client_t *self); /* (16) */
-const uint8_t *wm_client_campaign (const wm_client_t *self);   /* (16) the campaign's id */
-const wm_error_t *wm_client_error (const wm_client_t *self);   /* why the session ended */
+const uint8_t *wm_client_campaign (const wm_client_t *self);    /* (16) the campaign's id */
+const wm_error_t *wm_client_error (const wm_client_t *self);    /* why the session ended */
 
-/* The reason in the BYE or REJECT of the broker that ended the last session; 0: it ended otherwise. */
+/* The reason in the BYE or REJECT of the broker that ended the last session; 0: it ended otherwise.
+ */
 wm_reason_t wm_client_reason (const wm_client_t *self);
 
 /* Sends header and payload (copied; NULL for none). WM_EAGAIN: the session has ended.  */
@@ -62,9 +63,9 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
    was sent for heartbeat_ms an empty HEARTBEAT is sent by itself (workers send richer ones); so an
    owner calls it at least every few seconds. A signal ends the wait early with TIMEOUT.
    What came before a close is handed out before CLOSED where libzmq still has it (with
-   RECONNECT_IVL = -1 it may drop what is unread when it handles the close: nothing may depend on the
-   last words of a broker). Only messages that the broker may send to this role arrive; any other
-   ends the session with WM_EPEER.  */
+   RECONNECT_IVL = -1 it may drop what is unread when it handles the close: nothing may depend on
+   the last words of a broker). Only messages that the broker may send to this role arrive; any
+   other ends the session with WM_EPEER.  */
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
 
 /* The message of the last WM_CLIENT_MESSAGE; lent until the next wait.  */

@@ -1,9 +1,9 @@
 /* wm_import.h - makes a .wmm from an ONNX file, and a seeded model from nothing.
 
-   The importer bounds size and nesting before it parses, sorts nodes topologically, folds constants,
-   strips no-ops, and recognises the EmTrkMichelId family: one or more valid convolutions with
-   activations, Flatten, a tree of dense layers. Any other model is kept as it is for the general
-   engine. Thread: one at a time.  */
+   The importer bounds size and nesting before it parses, sorts nodes topologically, folds
+   constants, strips no-ops, and recognises the EmTrkMichelId family: one or more valid convolutions
+   with activations, Flatten, a tree of dense layers. Any other model is kept as it is for the
+   general engine. Thread: one at a time.  */
 #ifndef WM_IMPORT_H
 #define WM_IMPORT_H
 
@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 /* Reads `onnx_path`, writes `wmm_path` (temporary name, fsync, rename). `why` says which engine the
-   model gets and why, by node and operator. WM_EBATCH: damaged, external data, too deep, unsupported
-   shapes; WM_EHOST: files.  */
+   model gets and why, by node and operator. WM_EBATCH: damaged, external data, too deep,
+   unsupported shapes; WM_EHOST: files.  */
 wm_fault_t wm_import (const char *onnx_path, const char *wmm_path, char why[480],
                       wm_error_t *error);
 

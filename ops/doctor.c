@@ -250,8 +250,8 @@ static void check_gpu (void)
     *(void **) &count = dlsym (cuda, "cuDeviceGetCount");
     *(void **) &driver = dlsym (cuda, "cuDriverGetVersion");
     if (init && count && driver && init (0) == 0 && count (&n) == 0 && driver (&version) == 0)
-        say (GOOD, "gpu", "%d, driver for CUDA %d.%d; --engine cuda tries it (never measured yet)", n,
-             version / 1000, version % 1000 / 10);
+        say (GOOD, "gpu", "%d, driver for CUDA %d.%d; --engine cuda tries it (never measured yet)",
+             n, version / 1000, version % 1000 / 10);
     else
         say (WARN, "gpu", "a driver is there, but it does not start; nvidia-smi says why");
     dlclose (cuda);

@@ -26,8 +26,8 @@ typedef struct {
 } wm_setup_t;
 
 typedef struct {
-    int fd;        /* one path a line; inherited */
-    char path[32]; /* its name for a program that inherited it */
+    int fd;                    /* one path a line; inherited */
+    char path[32];             /* its name for a program that inherited it */
     size_t n_file, n_left_out; /* left out: outputs and what is no regular file, in a pattern */
     char first[PATH_MAX];
 } wm_inputs_t;

@@ -43,18 +43,18 @@ static column_t column_new (hid_t file, const char *name, hid_t type, hsize_t wi
     hsize_t size[2] = { 0, width }, most[2] = { H5S_UNLIMITED, width };
     hsize_t chunk[2] = { CHUNK_ROWS, width };
     int rank = width > 1 ? 2 : 1;
-    hid_t space = H5Screate_simple(rank, size, most);
-    hid_t create = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_chunk(create, rank, chunk);
-    H5Pset_shuffle(create);
-    H5Pset_deflate(create, 1);
-    H5Pset_obj_track_times(create, 0);
-    H5Pset_create_intermediate_group(link, 1);
-    column_t column = { H5Dcreate2(file, name, type, space, link, create, H5P_DEFAULT), type, 0,
+    hid_t space = H5Screate_simple (rank, size, most);
+    hid_t create = H5Pcreate (H5P_DATASET_CREATE), link = H5Pcreate (H5P_LINK_CREATE);
+    H5Pset_chunk (create, rank, chunk);
+    H5Pset_shuffle (create);
+    H5Pset_deflate (create, 1);
+    H5Pset_obj_track_times (create, 0);
+    H5Pset_create_intermediate_group (link, 1);
+    column_t column = { H5Dcreate2 (file, name, type, space, link, create, H5P_DEFAULT), type, 0,
                         width };
-    H5Pclose(link);
-    H5Pclose(create);
-    H5Sclose(space);
+    H5Pclose (link);
+    H5Pclose (create);
+    H5Sclose (space);
     return column;
 }
 
@@ -65,48 +65,48 @@ static int column_append (column_t *self, const void *rows, hsize_t count)
     hsize_t size[2] = { self->rows + count, self->width }, start[2] = { self->rows, 0 };
     hsize_t extent[2] = { count, self->width };
     int rank = self->width > 1 ? 2 : 1;
-    if (self->dataset < 0 || H5Dset_extent(self->dataset, size) < 0)
+    if (self->dataset < 0 || H5Dset_extent (self->dataset, size) < 0)
         return -1;
-    hid_t file = H5Dget_space(self->dataset), memory = H5Screate_simple(rank, extent, NULL);
-    H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, extent, NULL);
-    herr_t result = H5Dwrite(self->dataset, self->type, memory, file, H5P_DEFAULT, rows);
-    H5Sclose(memory);
-    H5Sclose(file);
+    hid_t file = H5Dget_space (self->dataset), memory = H5Screate_simple (rank, extent, NULL);
+    H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, extent, NULL);
+    herr_t result = H5Dwrite (self->dataset, self->type, memory, file, H5P_DEFAULT, rows);
+    H5Sclose (memory);
+    H5Sclose (file);
     self->rows += count;
     return result < 0 ? -1 : 0;
 }
 
-#define EVENT(name) column_new(file, name "/event_id", H5T_NATIVE_INT32, 3)
-#define INT(name) column_new(file, name, H5T_NATIVE_INT32, 1)
-#define DOUBLE(name) column_new(file, name, H5T_NATIVE_DOUBLE, 1)
-#define FLOAT(name) column_new(file, name, H5T_NATIVE_FLOAT, 1)
+#define EVENT(name) column_new (file, name "/event_id", H5T_NATIVE_INT32, 3)
+#define INT(name) column_new (file, name, H5T_NATIVE_INT32, 1)
+#define DOUBLE(name) column_new (file, name, H5T_NATIVE_DOUBLE, 1)
+#define FLOAT(name) column_new (file, name, H5T_NATIVE_FLOAT, 1)
 
 static tables_t tables_new (hid_t file)
 {
     return (tables_t){
-        EVENT("event_table"),
-        INT("event_table/n_tick"),
-        DOUBLE("event_table/tick_us"),
-        DOUBLE("event_table/trigger_offset"),
-        DOUBLE("event_table/tau_us"),
-        EVENT("plane_table"),
-        INT("plane_table/cryostat"),
-        INT("plane_table/tpc"),
-        INT("plane_table/plane"),
-        INT("plane_table/n_wire"),
-        EVENT("roi_table"),
-        INT("roi_table/channel"),
-        INT("roi_table/tick"),
-        INT("roi_table/n"),
-        FLOAT("roi_value/adc"),
-        EVENT("hit_table"),
-        INT("hit_table/cryostat"),
-        INT("hit_table/tpc"),
-        INT("hit_table/plane"),
-        INT("hit_table/wire"),
-        FLOAT("hit_table/time"),
-        column_new(file, "hit_table/key", H5T_NATIVE_INT64, 1),
-        column_new(file, "hit_table/truth", H5T_NATIVE_UINT8, 1),
+        EVENT ("event_table"),
+        INT ("event_table/n_tick"),
+        DOUBLE ("event_table/tick_us"),
+        DOUBLE ("event_table/trigger_offset"),
+        DOUBLE ("event_table/tau_us"),
+        EVENT ("plane_table"),
+        INT ("plane_table/cryostat"),
+        INT ("plane_table/tpc"),
+        INT ("plane_table/plane"),
+        INT ("plane_table/n_wire"),
+        EVENT ("roi_table"),
+        INT ("roi_table/channel"),
+        INT ("roi_table/tick"),
+        INT ("roi_table/n"),
+        FLOAT ("roi_value/adc"),
+        EVENT ("hit_table"),
+        INT ("hit_table/cryostat"),
+        INT ("hit_table/tpc"),
+        INT ("hit_table/plane"),
+        INT ("hit_table/wire"),
+        FLOAT ("hit_table/time"),
+        column_new (file, "hit_table/key", H5T_NATIVE_INT64, 1),
+        column_new (file, "hit_table/truth", H5T_NATIVE_UINT8, 1),
     };
 }
 
@@ -114,26 +114,26 @@ static void tables_close (tables_t *self)
 {
     column_t *column = (column_t *) self;
     for (size_t i = 0; i < sizeof *self / sizeof *column; i++)
-        H5Dclose(column[i].dataset);
+        H5Dclose (column[i].dataset);
 }
 
 static void attribute_write (hid_t object, const char *name, const char *text)
 {
-    hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
-    H5Tset_size(type, strlen(text));
-    hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    H5Awrite(attribute, type, text);
-    H5Aclose(attribute);
-    H5Sclose(space);
-    H5Tclose(type);
+    hid_t type = H5Tcopy (H5T_C_S1), space = H5Screate (H5S_SCALAR);
+    H5Tset_size (type, strlen (text));
+    hid_t attribute = H5Acreate2 (object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite (attribute, type, text);
+    H5Aclose (attribute);
+    H5Sclose (space);
+    H5Tclose (type);
 }
 
 /* The channel map: every wire of every TPC, U and V wrapped onto 800 channels.  */
 static int wires_write (hid_t file, int tpcs)
 {
-    column_t channel = INT("wire_table/channel"), cryostat = INT("wire_table/cryostat");
-    column_t tpc_column = INT("wire_table/tpc"), plane_column = INT("wire_table/plane");
-    column_t wire_column = INT("wire_table/wire");
+    column_t channel = INT ("wire_table/channel"), cryostat = INT ("wire_table/cryostat");
+    column_t tpc_column = INT ("wire_table/tpc"), plane_column = INT ("wire_table/plane");
+    column_t wire_column = INT ("wire_table/wire");
     int fault = 0;
     for (int32_t tpc = 0; tpc < tpcs; tpc++) {
         int32_t first = tpc * WM_TPC_CHANNELS;
@@ -149,13 +149,13 @@ static int wires_write (hid_t file, int tpcs)
             }
             column_t *column[] = { &channel, &cryostat, &tpc_column, &plane_column, &wire_column };
             for (int k = 0; k < 5; k++)
-                fault |= column_append(column[k], row[k], (hsize_t) rows);
+                fault |= column_append (column[k], row[k], (hsize_t) rows);
             first += n;
         }
     }
     column_t all[] = { channel, cryostat, tpc_column, plane_column, wire_column };
     for (int k = 0; k < 5; k++)
-        H5Dclose(all[k].dataset);
+        H5Dclose (all[k].dataset);
     return fault;
 }
 
@@ -164,22 +164,22 @@ static int rois_write (tables_t *tables, const wm_synth_tpc_t *tpc, const int32_
 {
     const wm_synth_roi_t *roi;
     const float *value;
-    size_t values, count = wm_synth_tpc_rois(tpc, &roi, &value, &values);
-    int32_t *row = malloc((count ? count : 1) * 6 * sizeof *row);
-    assert(row);
+    size_t values, count = wm_synth_tpc_rois (tpc, &roi, &value, &values);
+    int32_t *row = malloc ((count ? count : 1) * 6 * sizeof *row);
+    assert (row);
     int32_t *channel = row + 3 * count, *tick = channel + count, *n = tick + count;
     for (size_t i = 0; i < count; i++) {
-        memcpy(row + 3 * i, id, 3 * sizeof *id);
+        memcpy (row + 3 * i, id, 3 * sizeof *id);
         channel[i] = channel_first + (int32_t) roi[i].channel;
         tick[i] = (int32_t) roi[i].tick;
         n[i] = (int32_t) roi[i].n;
     }
-    int fault = column_append(&tables->roi_event, row, count) |
-                column_append(&tables->roi_channel, channel, count) |
-                column_append(&tables->roi_tick, tick, count) |
-                column_append(&tables->roi_n, n, count) |
-                column_append(&tables->roi_adc, value, values);
-    free(row);
+    int fault = column_append (&tables->roi_event, row, count) |
+                column_append (&tables->roi_channel, channel, count) |
+                column_append (&tables->roi_tick, tick, count) |
+                column_append (&tables->roi_n, n, count) |
+                column_append (&tables->roi_adc, value, values);
+    free (row);
     return fault;
 }
 
@@ -187,7 +187,7 @@ static int hits_write (tables_t *tables, const wm_synth_tpc_t *tpc, const int32_
                        int32_t tpc_number, int64_t *key)
 {
     const wm_synth_hit_t *hit;
-    size_t count = wm_synth_tpc_hits(tpc, &hit);
+    size_t count = wm_synth_tpc_hits (tpc, &hit);
     int fault = 0;
     for (size_t from = 0; from < count && !fault; from += CHUNK_ROWS) {
         static int32_t event[3 * CHUNK_ROWS], cryostat[CHUNK_ROWS], number[CHUNK_ROWS];
@@ -198,7 +198,7 @@ static int hits_write (tables_t *tables, const wm_synth_tpc_t *tpc, const int32_
         size_t n = count - from < CHUNK_ROWS ? count - from : CHUNK_ROWS;
         for (size_t i = 0; i < n; i++) {
             const wm_synth_hit_t *h = &hit[from + i];
-            memcpy(event + 3 * i, id, 3 * sizeof *id);
+            memcpy (event + 3 * i, id, 3 * sizeof *id);
             number[i] = tpc_number;
             plane[i] = (int32_t) h->plane;
             wire[i] = (int32_t) h->wire;
@@ -206,13 +206,14 @@ static int hits_write (tables_t *tables, const wm_synth_tpc_t *tpc, const int32_
             truth[i] = (uint8_t) h->truth;
             keys[i] = (*key)++;
         }
-        fault =
-            column_append(&tables->hit_event, event, n) |
-            column_append(&tables->hit_cryostat, cryostat, n) |
-            column_append(&tables->hit_tpc, number, n) |
-            column_append(&tables->hit_plane, plane, n) |
-            column_append(&tables->hit_wire, wire, n) | column_append(&tables->hit_time, time, n) |
-            column_append(&tables->hit_key, keys, n) | column_append(&tables->hit_truth, truth, n);
+        fault = column_append (&tables->hit_event, event, n) |
+                column_append (&tables->hit_cryostat, cryostat, n) |
+                column_append (&tables->hit_tpc, number, n) |
+                column_append (&tables->hit_plane, plane, n) |
+                column_append (&tables->hit_wire, wire, n) |
+                column_append (&tables->hit_time, time, n) |
+                column_append (&tables->hit_key, keys, n) |
+                column_append (&tables->hit_truth, truth, n);
     }
     return fault;
 }
@@ -232,54 +233,55 @@ static int event_write (tables_t *tables, const options_t *options, wm_deposits_
     int32_t id[3] = { (int32_t) options->run, 1, number }, n_tick = WM_TICKS, zero = 0;
     double tick_us = WM_TICK_US, trigger = WM_TRIGGER_OFFSET;
     wm_random_t random;
-    wm_random_seed(&random, (uint64_t) options->seed, (uint64_t) number);
+    wm_random_seed (&random, (uint64_t) options->seed, (uint64_t) number);
     deposits->count = 0;
-    wm_synth_physics(&random, primaries(options), (int) options->tpcs, deposits);
-    int fault = column_append(&tables->event, id, 1) | column_append(&tables->n_tick, &n_tick, 1) |
-                column_append(&tables->tick_us, &tick_us, 1) |
-                column_append(&tables->trigger, &trigger, 1) |
-                column_append(&tables->tau, &options->tau_us, 1);
+    wm_synth_physics (&random, primaries (options), (int) options->tpcs, deposits);
+    int fault = column_append (&tables->event, id, 1) |
+                column_append (&tables->n_tick, &n_tick, 1) |
+                column_append (&tables->tick_us, &tick_us, 1) |
+                column_append (&tables->trigger, &trigger, 1) |
+                column_append (&tables->tau, &options->tau_us, 1);
     for (int32_t t = 0; t < options->tpcs && !fault; t++) {
-        wm_synth_tpc_run(tpc, &random, deposits, t, options->tau_us, options->noise);
+        wm_synth_tpc_run (tpc, &random, deposits, t, options->tau_us, options->noise);
         for (int32_t plane = 0; plane < WM_PLANES; plane++) {
             int32_t wires = (int32_t) wm_plane_wires[plane];
-            fault |= column_append(&tables->plane_event, id, 1) |
-                     column_append(&tables->plane_cryostat, &zero, 1) |
-                     column_append(&tables->plane_tpc, &t, 1) |
-                     column_append(&tables->plane_plane, &plane, 1) |
-                     column_append(&tables->plane_wires, &wires, 1);
+            fault |= column_append (&tables->plane_event, id, 1) |
+                     column_append (&tables->plane_cryostat, &zero, 1) |
+                     column_append (&tables->plane_tpc, &t, 1) |
+                     column_append (&tables->plane_plane, &plane, 1) |
+                     column_append (&tables->plane_wires, &wires, 1);
         }
-        fault |=
-            rois_write(tables, tpc, id, t * WM_TPC_CHANNELS) | hits_write(tables, tpc, id, t, key);
+        fault |= rois_write (tables, tpc, id, t * WM_TPC_CHANNELS) |
+                 hits_write (tables, tpc, id, t, key);
     }
     return fault;
 }
 
 static int file_write (const options_t *options, const char *path)
 {
-    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     if (file < 0)
         return -1;
-    attribute_write(file, "layout", "wiremill-exchange-1");
-    tables_t tables = tables_new(file);
-    attribute_write(tables.hit_truth.dataset, "labels", "track em none michel");
-    column_t bad_event = EVENT("bad_channel"), bad_channel = INT("bad_channel/channel");
-    int fault = wires_write(file, (int) options->tpcs);
+    attribute_write (file, "layout", "wiremill-exchange-1");
+    tables_t tables = tables_new (file);
+    attribute_write (tables.hit_truth.dataset, "labels", "track em none michel");
+    column_t bad_event = EVENT ("bad_channel"), bad_channel = INT ("bad_channel/channel");
+    int fault = wires_write (file, (int) options->tpcs);
     wm_deposits_t deposits = { 0 };
-    wm_synth_tpc_t *tpc = wm_synth_tpc_new();
+    wm_synth_tpc_t *tpc = wm_synth_tpc_new ();
     int64_t key = 0;
     for (long i = 1; i <= options->events && !fault; i++) {
         int64_t before = key;
-        fault = event_write(&tables, options, &deposits, tpc, (int32_t) i, &key);
-        fprintf(stderr, "synth: event %ld of %ld, %lld hits\n", i, options->events,
-                (long long) (key - before));
+        fault = event_write (&tables, options, &deposits, tpc, (int32_t) i, &key);
+        fprintf (stderr, "synth: event %ld of %ld, %lld hits\n", i, options->events,
+                 (long long) (key - before));
     }
-    wm_synth_tpc_destroy(&tpc);
-    free(deposits.deposit);
-    H5Dclose(bad_event.dataset);
-    H5Dclose(bad_channel.dataset);
-    tables_close(&tables);
-    return H5Fclose(file) < 0 || fault ? -1 : 0;
+    wm_synth_tpc_destroy (&tpc);
+    free (deposits.deposit);
+    H5Dclose (bad_event.dataset);
+    H5Dclose (bad_channel.dataset);
+    tables_close (&tables);
+    return H5Fclose (file) < 0 || fault ? -1 : 0;
 }
 
 static const char usage[] =
@@ -303,7 +305,7 @@ static int parse (options_t *options, int argc, char **argv)
         { "noise", 1, 0, 'z' },  { "tau", 1, 0, 'u' },    { "help", 0, 0, 'H' },
         { 0, 0, 0, 0 },
     };
-    for (int c; (c = getopt_long(argc, argv, "o:", table, NULL)) != -1;) {
+    for (int c; (c = getopt_long (argc, argv, "o:", table, NULL)) != -1;) {
         char *end = NULL;
         long *number = c == 'n'   ? &options->events
                        : c == 's' ? &options->seed
@@ -315,13 +317,13 @@ static int parse (options_t *options, int argc, char **argv)
         if (c == 'o')
             options->output = optarg;
         else if (number)
-            *number = strtol(optarg, &end, 10);
+            *number = strtol (optarg, &end, 10);
         else if (real)
-            *real = strtod(optarg, &end);
+            *real = strtod (optarg, &end);
         else
             return c == 'H' ? 1 : -1;
         if (end && (end == optarg || *end)) {
-            fprintf(stderr, "wiremill synth: '%s' is no number\n", optarg);
+            fprintf (stderr, "wiremill synth: '%s' is no number\n", optarg);
             return -1;
         }
     }
@@ -336,7 +338,7 @@ static int parse (options_t *options, int argc, char **argv)
         : !(options->tau_us > 100)                         ? "--tau takes more than 100"
                                                            : NULL;
     if (wrong) {
-        fprintf(stderr, "wiremill synth: %s (see --help)\n", wrong);
+        fprintf (stderr, "wiremill synth: %s (see --help)\n", wrong);
         return -1;
     }
     return 0;
@@ -352,22 +354,22 @@ int wm_synth_main (int argc, char **argv)
                           .noise = 0.5,
                           .tau_us = 10000 };
     optind = 1;
-    int asked = parse(&options, argc, argv);
+    int asked = parse (&options, argc, argv);
     if (asked) {
-        fputs(asked > 0 ? usage : "", stdout);
+        fputs (asked > 0 ? usage : "", stdout);
         return asked > 0 ? WM_EXIT_OK : WM_EXIT_USAGE;
     }
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
     char *temporary;
-    int length = asprintf(&temporary, "%s.tmp%ld", options.output, (long) getpid());
-    assert(length > 0);
-    int fault = file_write(&options, temporary) || rename(temporary, options.output);
+    int length = asprintf (&temporary, "%s.tmp%ld", options.output, (long) getpid ());
+    assert (length > 0);
+    int fault = file_write (&options, temporary) || rename (temporary, options.output);
     if (fault) {
-        fprintf(stderr,
-                "wiremill synth: cannot write %s: %s; is the folder there, and is it full?\n",
-                options.output, errno ? strerror(errno) : "HDF5 refused");
-        unlink(temporary);
+        fprintf (stderr,
+                 "wiremill synth: cannot write %s: %s; is the folder there, and is it full?\n",
+                 options.output, errno ? strerror (errno) : "HDF5 refused");
+        unlink (temporary);
     }
-    free(temporary);
+    free (temporary);
     return fault ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }

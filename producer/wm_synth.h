@@ -27,10 +27,10 @@ double wm_random_normal (wm_random_t *self); /* mean 0, width 1 */
 
 /* Charge left on one short step, a few millimetres long. */
 typedef struct {
-    float x, y, z;   /* cm: x along the drift (-360..360, cathode at 0), y up (0..600), z (0..690) */
-    float t0_us;     /* when, relative to the trigger */
-    float charge;    /* 1 = what a minimum-ionising muon leaves on 1 cm, after recombination */
-    uint32_t truth;  /* wm_truth_t */
+    float x, y, z;  /* cm: x along the drift (-360..360, cathode at 0), y up (0..600), z (0..690) */
+    float t0_us;    /* when, relative to the trigger */
+    float charge;   /* 1 = what a minimum-ionising muon leaves on 1 cm, after recombination */
+    uint32_t truth; /* wm_truth_t */
 } wm_deposit_t;
 
 typedef struct {
@@ -48,7 +48,8 @@ typedef struct {
 #define WM_HEIGHT_CM 600.0
 #define WM_TPC_LENGTH_CM 230.0
 static const uint32_t wm_plane_wires[WM_PLANES] = { 1148, 1148, 480 };
-static const uint32_t wm_plane_channels[WM_PLANES] = { 800, 800, 480 }; /* wire w is on channel w % n */
+static const uint32_t wm_plane_channels[WM_PLANES] = { 800, 800,
+                                                       480 }; /* wire w is on channel w % n */
 #define WM_TPC_CHANNELS (800 + 800 + 480)
 
 /* Adds the deposits of one event with about `primaries` cosmic primaries, in the first `tpcs` drift

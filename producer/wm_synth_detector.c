@@ -41,11 +41,11 @@ struct wm_synth_tpc_t {
 
 wm_synth_tpc_t *wm_synth_tpc_new (void)
 {
-    wm_synth_tpc_t *self = calloc(1, sizeof *self);
-    assert(self);
-    self->adc = malloc(WM_TPC_CHANNELS * sizeof *self->adc);
-    self->truth = malloc(WM_TPC_CHANNELS * sizeof *self->truth);
-    assert(self->adc && self->truth);
+    wm_synth_tpc_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->adc = malloc (WM_TPC_CHANNELS * sizeof *self->adc);
+    self->truth = malloc (WM_TPC_CHANNELS * sizeof *self->truth);
+    assert (self->adc && self->truth);
     return self;
 }
 
@@ -54,12 +54,12 @@ void wm_synth_tpc_destroy (wm_synth_tpc_t **self_p)
     wm_synth_tpc_t *self = *self_p;
     if (!self)
         return;
-    free(self->adc);
-    free(self->truth);
-    free(self->roi);
-    free(self->value);
-    free(self->hit);
-    free(self);
+    free (self->adc);
+    free (self->truth);
+    free (self->roi);
+    free (self->value);
+    free (self->hit);
+    free (self);
     *self_p = NULL;
 }
 
@@ -68,8 +68,8 @@ static void *grow (void *array, size_t *max, size_t count, size_t size)
     if (count < *max)
         return array;
     *max = *max ? 2 * *max : 4096;
-    array = realloc(array, *max * size);
-    assert(array);
+    array = realloc (array, *max * size);
+    assert (array);
     return array;
 }
 
@@ -80,7 +80,7 @@ static const uint32_t channel_first[WM_PLANES] = { 0, 800, 1600 };
 static void pulse_add (wm_synth_tpc_t *self, uint32_t channel, int upper, double tick, double sigma,
                        double area, uint32_t truth)
 {
-    int first = (int) floor(tick - 3.5 * sigma), last = (int) ceil(tick + 3.5 * sigma);
+    int first = (int) floor (tick - 3.5 * sigma), last = (int) ceil (tick + 3.5 * sigma);
     if (first < 0)
         first = 0;
     if (last >= WM_TICKS)
@@ -88,7 +88,7 @@ static void pulse_add (wm_synth_tpc_t *self, uint32_t channel, int upper, double
     float *adc = self->adc[channel];
     double height = area / (sigma * 2.50662827), slope = -0.5 / (sigma * sigma);
     for (int t = first; t <= last; t++)
-        adc[t] += (float) (height * exp(slope * (t - tick) * (t - tick)));
+        adc[t] += (float) (height * exp (slope * (t - tick) * (t - tick)));
     if (tick >= 0 && tick < WM_TICKS) {
         float *bin = self->truth[channel][(int) tick / TRUTH_TICKS];
         bin[truth] += (float) area;
@@ -111,30 +111,31 @@ static void deposit_collect (wm_synth_tpc_t *self, const wm_deposit_t *d, int tp
     double z = d->z - WM_TPC_LENGTH_CM * (tpc / 2);
     if ((d->x < 0) != (tpc % 2 == 0) || z < 0 || z >= WM_TPC_LENGTH_CM)
         return;
-    double drift_us = (WM_DRIFT_CM - fabs((double) d->x)) / DRIFT_CM_TICK * WM_TICK_US;
+    double drift_us = (WM_DRIFT_CM - fabs ((double) d->x)) / DRIFT_CM_TICK * WM_TICK_US;
     double tick = WM_TRIGGER_OFFSET + ((double) d->t0_us + drift_us) / WM_TICK_US;
     if (tick < -20 || tick >= WM_TICKS + 20)
         return;
-    double spread = sqrt(2 * DIFFUSION_CM2_US * drift_us) / DRIFT_CM_TICK;
-    double sigma = sqrt(SHAPING_TICKS * SHAPING_TICKS + spread * spread);
-    double area = (double) d->charge * ADC_TICKS_MIP_CM * exp(-drift_us / tau_us);
+    double spread = sqrt (2 * DIFFUSION_CM2_US * drift_us) / DRIFT_CM_TICK;
+    double sigma = sqrt (SHAPING_TICKS * SHAPING_TICKS + spread * spread);
+    double area = (double) d->charge * ADC_TICKS_MIP_CM * exp (-drift_us / tau_us);
     for (uint32_t plane = 0; plane < WM_PLANES; plane++) {
-        double at = wire_of(plane, d->y, z);
+        double at = wire_of (plane, d->y, z);
         if (at < 0 || at >= wm_plane_wires[plane])
             continue;
         uint32_t wire = (uint32_t) at, n = wm_plane_channels[plane];
-        pulse_add(self, channel_first[plane] + wire % n, wire >= n, tick, sigma, area, d->truth);
+        pulse_add (self, channel_first[plane] + wire % n, wire >= n, tick, sigma, area, d->truth);
     }
 }
 
 /* Noise pulses that look like small hits.  */
 static void fakes_add (wm_synth_tpc_t *self, wm_random_t *random)
 {
-    int count = (int) (FAKES_TPC + sqrt(FAKES_TPC) * wm_random_normal(random));
+    int count = (int) (FAKES_TPC + sqrt (FAKES_TPC) * wm_random_normal (random));
     for (int i = 0; i < count; i++) {
-        uint32_t channel = (uint32_t) (wm_random(random) * WM_TPC_CHANNELS);
-        double height = HIT_ADC + 2 - 1.2 * log(1 - wm_random(random));
-        pulse_add(self, channel, 0, wm_random(random) * WM_TICKS, 2.2, height * 2.2 * 2.5, WM_NONE);
+        uint32_t channel = (uint32_t) (wm_random (random) * WM_TPC_CHANNELS);
+        double height = HIT_ADC + 2 - 1.2 * log (1 - wm_random (random));
+        pulse_add (self, channel, 0, wm_random (random) * WM_TICKS, 2.2, height * 2.2 * 2.5,
+                   WM_NONE);
     }
 }
 
@@ -155,7 +156,7 @@ static void hit_add (wm_synth_tpc_t *self, uint32_t plane, uint32_t channel, int
     uint32_t wire = channel - channel_first[plane];
     if (sum[UPPER] > all / 2)
         wire += wm_plane_channels[plane];
-    self->hit = grow(self->hit, &self->hit_max, self->n_hit, sizeof *self->hit);
+    self->hit = grow (self->hit, &self->hit_max, self->n_hit, sizeof *self->hit);
     self->hit[self->n_hit++] = (wm_synth_hit_t){ plane, wire, best, (float) time };
 }
 
@@ -175,7 +176,7 @@ static void hits_find (wm_synth_tpc_t *self, uint32_t plane, uint32_t channel, i
             continue;
         double l = (double) adc[t - 1], m = (double) adc[t], r = (double) adc[t + 1];
         double bend = l - 2 * m + r;
-        hit_add(self, plane, channel, t, t + (bend < 0 ? 0.5 * (l - r) / bend : 0));
+        hit_add (self, plane, channel, t, t + (bend < 0 ? 0.5 * (l - r) / bend : 0));
         before = t;
     }
 }
@@ -184,17 +185,17 @@ static void region_add (wm_synth_tpc_t *self, wm_random_t *random, double noise,
                         uint32_t channel, int first, int end)
 {
     float *adc = self->adc[channel];
-    self->roi = grow(self->roi, &self->roi_max, self->n_roi, sizeof *self->roi);
+    self->roi = grow (self->roi, &self->roi_max, self->n_roi, sizeof *self->roi);
     self->roi[self->n_roi++] =
         (wm_synth_roi_t){ channel, (uint32_t) first, (uint32_t) (end - first) };
     for (int t = first; t < end; t++) {
         /* stored in steps of 1/64 ADC: data compress as real ones do */
-        double value = (double) adc[t] + noise * wm_random_normal(random);
-        adc[t] = (float) (nearbyint(value * 64) / 64);
-        self->value = grow(self->value, &self->value_max, self->n_value, sizeof *self->value);
+        double value = (double) adc[t] + noise * wm_random_normal (random);
+        adc[t] = (float) (nearbyint (value * 64) / 64);
+        self->value = grow (self->value, &self->value_max, self->n_value, sizeof *self->value);
         self->value[self->n_value++] = adc[t];
     }
-    hits_find(self, plane, channel, first, end);
+    hits_find (self, plane, channel, first, end);
 }
 
 /* Zero suppression of one channel.  */
@@ -208,7 +209,7 @@ static void regions_find (wm_synth_tpc_t *self, wm_random_t *random, double nois
             continue;
         int from = t > REGION_PAD ? t - REGION_PAD : 0;
         if (first >= 0 && from > end) {
-            region_add(self, random, noise, plane, channel, first, end);
+            region_add (self, random, noise, plane, channel, first, end);
             first = -1;
         }
         if (first < 0)
@@ -216,21 +217,21 @@ static void regions_find (wm_synth_tpc_t *self, wm_random_t *random, double nois
         end = t + REGION_PAD + 1 < WM_TICKS ? t + REGION_PAD + 1 : WM_TICKS;
     }
     if (first >= 0)
-        region_add(self, random, noise, plane, channel, first, end);
+        region_add (self, random, noise, plane, channel, first, end);
 }
 
 void wm_synth_tpc_run (wm_synth_tpc_t *self, wm_random_t *random, const wm_deposits_t *deposits,
                        int tpc, double tau_us, double noise)
 {
     self->n_roi = self->n_value = self->n_hit = 0;
-    memset(self->adc, 0, WM_TPC_CHANNELS * sizeof *self->adc);
-    memset(self->truth, 0, WM_TPC_CHANNELS * sizeof *self->truth);
+    memset (self->adc, 0, WM_TPC_CHANNELS * sizeof *self->adc);
+    memset (self->truth, 0, WM_TPC_CHANNELS * sizeof *self->truth);
     for (size_t i = 0; i < deposits->count; i++)
-        deposit_collect(self, &deposits->deposit[i], tpc, tau_us);
-    fakes_add(self, random);
+        deposit_collect (self, &deposits->deposit[i], tpc, tau_us);
+    fakes_add (self, random);
     for (uint32_t plane = 0; plane < WM_PLANES; plane++)
         for (uint32_t c = 0; c < wm_plane_channels[plane]; c++)
-            regions_find(self, random, noise, plane, channel_first[plane] + c);
+            regions_find (self, random, noise, plane, channel_first[plane] + c);
 }
 
 size_t wm_synth_tpc_rois (const wm_synth_tpc_t *self, const wm_synth_roi_t **rois,

@@ -36,13 +36,13 @@ typedef enum {
 /* Status of one hit: 0 scored, else held with this reason and NaN scores.  */
 typedef enum {
     WM_HIT_SCORED = 0,
-    WM_HIT_BAD_TIME = 1,   /* peak time not finite, or beyond 2^30 ticks */
-    WM_HIT_BAD_WIRE = 2,   /* wire outside its plane, or no such plane */
-    WM_HIT_BAD_PIXEL = 3,  /* its patch holds a non-finite pixel */
-    WM_HIT_POISON = 4,     /* the engine dies of it */
-    WM_HIT_HELD = 5,       /* its batch is held: attempts used up, or an alarm */
-    WM_HIT_NONFINITE = 6,  /* the engine answered with a non-finite score */
-    WM_HIT_NO_EVENT = 7,   /* its event is not in the file */
+    WM_HIT_BAD_TIME = 1,  /* peak time not finite, or beyond 2^30 ticks */
+    WM_HIT_BAD_WIRE = 2,  /* wire outside its plane, or no such plane */
+    WM_HIT_BAD_PIXEL = 3, /* its patch holds a non-finite pixel */
+    WM_HIT_POISON = 4,    /* the engine dies of it */
+    WM_HIT_HELD = 5,      /* its batch is held: attempts used up, or an alarm */
+    WM_HIT_NONFINITE = 6, /* the engine answered with a non-finite score */
+    WM_HIT_NO_EVENT = 7,  /* its event is not in the file */
 } wm_hit_status_t;
 
 /* One word per reason, for tables and messages ("scored", "bad time", ...). Never NULL.  */
@@ -101,8 +101,8 @@ wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *
 /* Decodes a frame from a peer into `self`, reusing its memory. Everything that this header
    promises of a batch is checked: WM_EPEER names the first broken rule. Compare wm_batch_digest
    with the digest of the message that brought it: the frame itself carries no checksum.  */
-wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *frame,
-                            size_t bytes, wm_error_t *error);
+wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *frame, size_t bytes,
+                            wm_error_t *error);
 
 /* A result: status (n_hit) then float32 scores (n_hit, n_output), one raw frame.  */
 static inline size_t wm_result_bytes (uint32_t n_hit, uint32_t n_output)

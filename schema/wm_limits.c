@@ -21,8 +21,8 @@ static wm_times_t times = {
 
 static void times_scale (void)
 {
-    const char *text = getenv("WM_TIME_SCALE");
-    long scale = text ? strtol(text, NULL, 10) : 1;
+    const char *text = getenv ("WM_TIME_SCALE");
+    long scale = text ? strtol (text, NULL, 10) : 1;
     if (scale < 1 || scale > 1000)
         return;
     int64_t *entry[] = { &times.heartbeat_ms,    &times.silence_ms,   &times.reconnect_ms,
@@ -36,13 +36,13 @@ static void times_scale (void)
 const wm_times_t *wm_times (void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, times_scale);
+    pthread_once (&once, times_scale);
     return &times;
 }
 
 int64_t wm_now_ms (void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime (CLOCK_MONOTONIC, &now);
     return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }

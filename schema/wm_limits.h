@@ -11,37 +11,37 @@
 #define WM_PROTOCOL 1u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
 
-#define WM_HEADER_BYTES_MAX 4096u        /* first frame of a message */
-#define WM_RAW_BYTES_MAX (4u << 20)      /* raw payload or result: 0.25-4 MB messages are fastest */
+#define WM_HEADER_BYTES_MAX 4096u   /* first frame of a message */
+#define WM_RAW_BYTES_MAX (4u << 20) /* raw payload or result: 0.25-4 MB messages are fastest */
 #define WM_FRAME_BYTES_MAX ((4u << 20) + (64u << 10)) /* incompressible payload plus its header */
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
 #define WM_FRAMES_MAX 4u
-#define WM_PATH_BYTES_MAX 2048u          /* an input's name must fit a 4 KiB header */
+#define WM_PATH_BYTES_MAX 2048u /* an input's name must fit a 4 KiB header */
 #define WM_TEXT_BYTES_MAX 480u
 #define WM_PINS_BYTES_MAX 8192u
 #define WM_PEERS_MAX 1024u
-#define WM_OPEN_EVENTS_MAX 256u          /* announced and not done, a producer */
-#define WM_EVENT_BATCHES_MAX 65536u      /* so that a manifest fits a frame */
-#define WM_OUTPUTS_MAX 1024u             /* network outputs a hit */
-#define WM_CREDIT_MAX 256u               /* batches a worker may hold */
-#define WM_BUDGET_BYTES (1ull << 30)     /* default: payloads asked for and not yet dropped */
+#define WM_OPEN_EVENTS_MAX 256u      /* announced and not done, a producer */
+#define WM_EVENT_BATCHES_MAX 65536u  /* so that a manifest fits a frame */
+#define WM_OUTPUTS_MAX 1024u         /* network outputs a hit */
+#define WM_CREDIT_MAX 256u           /* batches a worker may hold */
+#define WM_BUDGET_BYTES (1ull << 30) /* default: payloads asked for and not yet dropped */
 #define WM_ATTEMPTS_MAX 5u
-#define WM_FAILURES_MAX 3u               /* on at least 2 workers */
+#define WM_FAILURES_MAX 3u /* on at least 2 workers */
 #define WM_MODEL_BYTES_MAX (1ull << 30)
 
 /* All times of the protocol, in milliseconds.  */
 typedef struct {
-    int64_t heartbeat_ms;   /* 2,000: a peer says something at least this often */
-    int64_t silence_ms;     /* 30,000 without a word: the link is dead */
-    int64_t reconnect_ms;   /* 3,000: leases of a closed connection wait for their instance */
-    int64_t lease_ms;       /* 30,000: least lease; 10 x p95 above it */
-    int64_t handshake_ms;   /* 3,000 */
-    int64_t gap_ms;         /* 2,000: a gap of the loop above it moves all deadlines */
+    int64_t heartbeat_ms;    /* 2,000: a peer says something at least this often */
+    int64_t silence_ms;      /* 30,000 without a word: the link is dead */
+    int64_t reconnect_ms;    /* 3,000: leases of a closed connection wait for their instance */
+    int64_t lease_ms;        /* 30,000: least lease; 10 x p95 above it */
+    int64_t handshake_ms;    /* 3,000 */
+    int64_t gap_ms;          /* 2,000: a gap of the loop above it moves all deadlines */
     int64_t group_commit_ms; /* 10: one fdatasync for what came in this time (or 256 records) */
-    int64_t backoff_ms;     /* 100: first reconnect delay, doubled up to backoff_max_ms */
-    int64_t backoff_max_ms; /* 2,000 */
-    int64_t lock_ms;        /* 10,000: how long a second master waits for the lock */
-    int64_t disk_full_ms;   /* 1,000: between looks at a full disk */
+    int64_t backoff_ms;      /* 100: first reconnect delay, doubled up to backoff_max_ms */
+    int64_t backoff_max_ms;  /* 2,000 */
+    int64_t lock_ms;         /* 10,000: how long a second master waits for the lock */
+    int64_t disk_full_ms;    /* 1,000: between looks at a full disk */
 } wm_times_t;
 
 /* The table, read once from WM_TIME_SCALE (1 to 1000). Never fails. Thread: any.  */

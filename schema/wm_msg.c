@@ -46,20 +46,20 @@ enum {
     F_COUNT_OF
 };
 
-#define AT(member) offsetof(wm_msg_t, member), sizeof(((wm_msg_t *) 0)->member)
+#define AT(member) offsetof (wm_msg_t, member), sizeof (((wm_msg_t *) 0)->member)
 static const field_t fields[F_COUNT_OF] = {
-    [F_INPUT] = { U32, AT(key.input) },   [F_ORDINAL] = { U32, AT(key.ordinal) },
-    [F_BATCH] = { U32, AT(key.batch) },   [F_GENERATION] = { U32, AT(key.generation) },
-    [F_DIGEST] = { BIN16, AT(digest) },   [F_INSTANCE] = { BIN16, AT(instance) },
-    [F_PROTOCOL] = { U32, AT(protocol) }, [F_ROLE] = { U32, AT(role) },
-    [F_CODE] = { U32, AT(code) },         [F_N_BATCH] = { U32, AT(n_batch) },
-    [F_N_HIT] = { U32, AT(n_hit) },       [F_N_HELD] = { U32, AT(n_held) },
-    [F_ATTEMPT] = { U32, AT(attempt) },   [F_EPOCH] = { U64, AT(epoch) },
-    [F_COUNT] = { U64, AT(count) },       [F_OFFSET] = { U64, AT(offset) },
-    [F_SIZE] = { U64, AT(size) },         [F_MTIME] = { I64, AT(mtime_ns) },
-    [F_RUN] = { I64, AT(run) },           [F_SUBRUN] = { I64, AT(subrun) },
-    [F_EVENT] = { I64, AT(event) },       [F_TEXT] = { STRING, AT(text) },
-    [F_NAME] = { STRING, AT(name) },      [F_PATH] = { STRING, AT(path) },
+    [F_INPUT] = { U32, AT (key.input) },   [F_ORDINAL] = { U32, AT (key.ordinal) },
+    [F_BATCH] = { U32, AT (key.batch) },   [F_GENERATION] = { U32, AT (key.generation) },
+    [F_DIGEST] = { BIN16, AT (digest) },   [F_INSTANCE] = { BIN16, AT (instance) },
+    [F_PROTOCOL] = { U32, AT (protocol) }, [F_ROLE] = { U32, AT (role) },
+    [F_CODE] = { U32, AT (code) },         [F_N_BATCH] = { U32, AT (n_batch) },
+    [F_N_HIT] = { U32, AT (n_hit) },       [F_N_HELD] = { U32, AT (n_held) },
+    [F_ATTEMPT] = { U32, AT (attempt) },   [F_EPOCH] = { U64, AT (epoch) },
+    [F_COUNT] = { U64, AT (count) },       [F_OFFSET] = { U64, AT (offset) },
+    [F_SIZE] = { U64, AT (size) },         [F_MTIME] = { I64, AT (mtime_ns) },
+    [F_RUN] = { I64, AT (run) },           [F_SUBRUN] = { I64, AT (subrun) },
+    [F_EVENT] = { I64, AT (event) },       [F_TEXT] = { STRING, AT (text) },
+    [F_NAME] = { STRING, AT (name) },      [F_PATH] = { STRING, AT (path) },
 };
 
 #define KEY F_INPUT, F_ORDINAL, F_BATCH, F_GENERATION
@@ -119,18 +119,18 @@ static size_t field_count (wm_msg_type_t type)
 
 void wm_msg_init (wm_msg_t *self, wm_msg_type_t type)
 {
-    memset(self, 0, sizeof *self);
+    memset (self, 0, sizeof *self);
     self->type = type;
 }
 
 const char *wm_msg_name (wm_msg_type_t type)
 {
-    return type_exists(type) ? types[type].name : "?";
+    return type_exists (type) ? types[type].name : "?";
 }
 
 int wm_msg_has_payload (wm_msg_type_t type)
 {
-    return type_exists(type) && types[type].payload;
+    return type_exists (type) && types[type].payload;
 }
 
 /* msgpack-c's packer writes through this: into the caller's 4 KiB, never beyond.  */
@@ -142,8 +142,8 @@ typedef struct {
 static int sink_write (void *data, const char *bytes, size_t count)
 {
     sink_t *sink = data;
-    assert(sink->bytes + count <= WM_HEADER_BYTES_MAX);
-    memcpy(sink->frame + sink->bytes, bytes, count);
+    assert (sink->bytes + count <= WM_HEADER_BYTES_MAX);
+    memcpy (sink->frame + sink->bytes, bytes, count);
     sink->bytes += count;
     return 0;
 }
@@ -155,26 +155,26 @@ static void field_pack (msgpack_packer *packer, const field_t *field, const uint
     int64_t i64;
     switch (field->kind) {
     case U32:
-        memcpy(&u32, at, 4);
-        msgpack_pack_uint32(packer, u32);
+        memcpy (&u32, at, 4);
+        msgpack_pack_uint32 (packer, u32);
         return;
     case U64:
-        memcpy(&u64, at, 8);
-        msgpack_pack_uint64(packer, u64);
+        memcpy (&u64, at, 8);
+        msgpack_pack_uint64 (packer, u64);
         return;
     case I64:
-        memcpy(&i64, at, 8);
-        msgpack_pack_int64(packer, i64);
+        memcpy (&i64, at, 8);
+        msgpack_pack_int64 (packer, i64);
         return;
     case BIN16:
-        msgpack_pack_bin(packer, 16);
-        msgpack_pack_bin_body(packer, at, 16);
+        msgpack_pack_bin (packer, 16);
+        msgpack_pack_bin_body (packer, at, 16);
         return;
     case STRING: {
-        size_t length = strnlen((const char *) at, field->size);
-        assert(length < field->size);
-        msgpack_pack_str(packer, length);
-        msgpack_pack_str_body(packer, at, length);
+        size_t length = strnlen ((const char *) at, field->size);
+        assert (length < field->size);
+        msgpack_pack_str (packer, length);
+        msgpack_pack_str_body (packer, at, length);
         return;
     }
     }
@@ -182,16 +182,16 @@ static void field_pack (msgpack_packer *packer, const field_t *field, const uint
 
 size_t wm_msg_encode (const wm_msg_t *self, uint8_t frame[WM_HEADER_BYTES_MAX])
 {
-    assert(type_exists(self->type));
+    assert (type_exists (self->type));
     sink_t sink = { frame, 0 };
     msgpack_packer packer;
-    msgpack_packer_init(&packer, &sink, sink_write);
-    size_t count = field_count(self->type);
-    msgpack_pack_array(&packer, count + 1);
-    msgpack_pack_uint32(&packer, (uint32_t) self->type);
+    msgpack_packer_init (&packer, &sink, sink_write);
+    size_t count = field_count (self->type);
+    msgpack_pack_array (&packer, count + 1);
+    msgpack_pack_uint32 (&packer, (uint32_t) self->type);
     for (size_t i = 0; i < count; i++) {
         const field_t *field = &fields[types[self->type].field[i]];
-        field_pack(&packer, field, (const uint8_t *) self + field->offset);
+        field_pack (&packer, field, (const uint8_t *) self + field->offset);
     }
     return sink.bytes;
 }
@@ -216,7 +216,7 @@ static int walk_integer (walk_t *walk, uint64_t *value, int *negative)
 {
     uint64_t tag;
     *negative = 0;
-    if (walk_bytes(walk, 1, &tag))
+    if (walk_bytes (walk, 1, &tag))
         return -1;
     if (tag <= 0x7f) {
         *value = tag;
@@ -228,10 +228,10 @@ static int walk_integer (walk_t *walk, uint64_t *value, int *negative)
         return 0;
     }
     if (tag >= 0xcc && tag <= 0xcf)
-        return walk_bytes(walk, (size_t) 1 << (tag - 0xcc), value);
+        return walk_bytes (walk, (size_t) 1 << (tag - 0xcc), value);
     if (tag >= 0xd0 && tag <= 0xd3) {
         size_t bytes = (size_t) 1 << (tag - 0xd0);
-        if (walk_bytes(walk, bytes, value))
+        if (walk_bytes (walk, bytes, value))
             return -1;
         uint64_t sign = (uint64_t) 1 << (8 * bytes - 1);
         *value = (*value ^ sign) - sign;
@@ -245,13 +245,14 @@ static int walk_integer (walk_t *walk, uint64_t *value, int *negative)
 static int walk_length (walk_t *walk, int binary, size_t *length)
 {
     uint64_t tag, value;
-    if (walk_bytes(walk, 1, &tag))
+    if (walk_bytes (walk, 1, &tag))
         return -1;
     if (!binary && (tag & 0xe0) == 0xa0)
         value = tag & 0x1f;
     else {
         uint64_t first = binary ? 0xc4 : 0xd9;
-        if (tag < first || tag > first + 2 || walk_bytes(walk, (size_t) 1 << (tag - first), &value))
+        if (tag < first || tag > first + 2 ||
+            walk_bytes (walk, (size_t) 1 << (tag - first), &value))
             return -1;
     }
     if (value > (uint64_t) (walk->end - walk->at))
@@ -267,60 +268,60 @@ static int field_read (walk_t *walk, const field_t *field, uint8_t *to)
     size_t length = 0;
     switch (field->kind) {
     case U32:
-        if (walk_integer(walk, &value, &negative) || negative || value > UINT32_MAX)
+        if (walk_integer (walk, &value, &negative) || negative || value > UINT32_MAX)
             return -1;
-        memcpy(to, &(uint32_t){ (uint32_t) value }, 4);
+        memcpy (to, &(uint32_t){ (uint32_t) value }, 4);
         return 0;
     case U64:
-        if (walk_integer(walk, &value, &negative) || negative)
+        if (walk_integer (walk, &value, &negative) || negative)
             return -1;
-        memcpy(to, &value, 8);
+        memcpy (to, &value, 8);
         return 0;
     case I64:
-        if (walk_integer(walk, &value, &negative) || (!negative && value > INT64_MAX))
+        if (walk_integer (walk, &value, &negative) || (!negative && value > INT64_MAX))
             return -1;
-        memcpy(to, &value, 8);
+        memcpy (to, &value, 8);
         return 0;
     case BIN16:
-        if (walk_length(walk, 1, &length) || length != 16)
+        if (walk_length (walk, 1, &length) || length != 16)
             return -1;
         break;
     case STRING:
-        if (walk_length(walk, 0, &length) || length >= field->size || memchr(walk->at, 0, length))
+        if (walk_length (walk, 0, &length) || length >= field->size || memchr (walk->at, 0, length))
             return -1;
         break;
     }
-    memcpy(to, walk->at, length);
+    memcpy (to, walk->at, length);
     walk->at += length;
     return 0;
 }
 
 wm_fault_t wm_msg_decode (wm_msg_t *self, const uint8_t *frame, size_t bytes, wm_error_t *error)
 {
-    memset(self, 0, sizeof *self);
+    memset (self, 0, sizeof *self);
     if (bytes > WM_HEADER_BYTES_MAX)
-        return wm_fault(error, WM_EPEER, "header of %zu bytes, more than %u", bytes,
-                        WM_HEADER_BYTES_MAX);
+        return wm_fault (error, WM_EPEER, "header of %zu bytes, more than %u", bytes,
+                         WM_HEADER_BYTES_MAX);
     walk_t walk = { frame, frame + bytes };
     uint64_t tag, type;
     int negative;
-    if (walk_bytes(&walk, 1, &tag) || (tag & 0xf0) != 0x90)
-        return wm_fault(error, WM_EPEER, "header is not a msgpack array of at most 15 values");
-    if (walk_integer(&walk, &type, &negative) || negative || !type_exists(type))
-        return wm_fault(error, WM_EPEER, "unknown message type");
-    size_t count = field_count((wm_msg_type_t) type);
+    if (walk_bytes (&walk, 1, &tag) || (tag & 0xf0) != 0x90)
+        return wm_fault (error, WM_EPEER, "header is not a msgpack array of at most 15 values");
+    if (walk_integer (&walk, &type, &negative) || negative || !type_exists (type))
+        return wm_fault (error, WM_EPEER, "unknown message type");
+    size_t count = field_count ((wm_msg_type_t) type);
     if ((tag & 0x0f) != count + 1)
-        return wm_fault(error, WM_EPEER, "%s with %d fields instead of %zu", types[type].name,
-                        (int) (tag & 0x0f) - 1, count);
+        return wm_fault (error, WM_EPEER, "%s with %d fields instead of %zu", types[type].name,
+                         (int) (tag & 0x0f) - 1, count);
     for (size_t i = 0; i < count; i++) {
         const field_t *field = &fields[types[type].field[i]];
-        if (field_read(&walk, field, (uint8_t *) self + field->offset))
-            return wm_fault(error, WM_EPEER, "%s: field %zu is not what the grammar says",
-                            types[type].name, i + 1);
+        if (field_read (&walk, field, (uint8_t *) self + field->offset))
+            return wm_fault (error, WM_EPEER, "%s: field %zu is not what the grammar says",
+                             types[type].name, i + 1);
     }
     if (walk.at != walk.end)
-        return wm_fault(error, WM_EPEER, "%s with %zu bytes too many", types[type].name,
-                        (size_t) (walk.end - walk.at));
+        return wm_fault (error, WM_EPEER, "%s with %zu bytes too many", types[type].name,
+                         (size_t) (walk.end - walk.at));
     self->type = (wm_msg_type_t) type;
     return WM_OK;
 }

@@ -12,17 +12,17 @@ typedef struct {
     size_t offset, size; /* size 0: a uint32_t, else a string with its NUL */
 } pin_t;
 
-#define TEXT(member) offsetof(wm_pins_t, member), sizeof(((wm_pins_t *) 0)->member)
-#define NUMBER(member) offsetof(wm_pins_t, member), 0
+#define TEXT(member) offsetof (wm_pins_t, member), sizeof (((wm_pins_t *) 0)->member)
+#define NUMBER(member) offsetof (wm_pins_t, member), 0
 static const pin_t pins[] = {
-    { "model", TEXT(model) },
-    { "wmm", TEXT(wmm) },
-    { "precision", TEXT(precision) },
-    { "n_output", NUMBER(n_output) },
-    { "n_value", NUMBER(n_value) },
-    { "batch_hits", NUMBER(batch_hits) },
-    { "batch_bytes", NUMBER(batch_bytes) },
-    { "output", TEXT(output) }, /* last: not in the digest */
+    { "model", TEXT (model) },
+    { "wmm", TEXT (wmm) },
+    { "precision", TEXT (precision) },
+    { "n_output", NUMBER (n_output) },
+    { "n_value", NUMBER (n_value) },
+    { "batch_hits", NUMBER (batch_hits) },
+    { "batch_bytes", NUMBER (batch_bytes) },
+    { "output", TEXT (output) }, /* last: not in the digest */
 };
 #define PINS (sizeof pins / sizeof *pins)
 
@@ -30,11 +30,11 @@ static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100
 {
     const char *at = (const char *) self + pin->offset;
     uint32_t number;
-    memcpy(&number, at, sizeof number);
+    memcpy (&number, at, sizeof number);
     if (pin->size)
-        snprintf(text, 1100, "%.*s", (int) pin->size, at);
+        snprintf (text, 1100, "%.*s", (int) pin->size, at);
     else
-        snprintf(text, 1100, "%u", number);
+        snprintf (text, 1100, "%u", number);
 }
 
 static size_t print (const wm_pins_t *self, size_t pin_count, char text[WM_PINS_BYTES_MAX])
@@ -42,55 +42,55 @@ static size_t print (const wm_pins_t *self, size_t pin_count, char text[WM_PINS_
     size_t length = 0;
     for (size_t i = 0; i < pin_count; i++) {
         char value[1100];
-        value_print(self, &pins[i], value);
-        length += (size_t) snprintf(text + length, WM_PINS_BYTES_MAX - length, "%s: %s\n",
-                                    pins[i].key, value);
+        value_print (self, &pins[i], value);
+        length += (size_t) snprintf (text + length, WM_PINS_BYTES_MAX - length, "%s: %s\n",
+                                     pins[i].key, value);
     }
-    length += (size_t) snprintf(text + length, WM_PINS_BYTES_MAX - length, "---\n%s", self->spec);
+    length += (size_t) snprintf (text + length, WM_PINS_BYTES_MAX - length, "---\n%s", self->spec);
     return length;
 }
 
 size_t wm_pins_print (const wm_pins_t *self, char text[WM_PINS_BYTES_MAX])
 {
-    return print(self, PINS, text);
+    return print (self, PINS, text);
 }
 
 void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16])
 {
     char text[WM_PINS_BYTES_MAX];
-    size_t length = print(self, PINS - 1, text);
+    size_t length = print (self, PINS - 1, text);
     XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text, length));
-    memcpy(digest, canonical.digest, 16);
+    XXH128_canonicalFromHash (&canonical, XXH3_128bits (text, length));
+    memcpy (digest, canonical.digest, 16);
 }
 
 /* Reads "key: value\n" at *text into the pin; moves *text behind it.  */
 static int pin_parse (wm_pins_t *self, const pin_t *pin, const char **text, const char *end)
 {
-    size_t key = strlen(pin->key);
+    size_t key = strlen (pin->key);
     const char *at = *text;
-    const char *newline = memchr(at, '\n', (size_t) (end - at));
-    if (!newline || (size_t) (newline - at) < key + 2 || memcmp(at, pin->key, key) ||
-        memcmp(at + key, ": ", 2))
+    const char *newline = memchr (at, '\n', (size_t) (end - at));
+    if (!newline || (size_t) (newline - at) < key + 2 || memcmp (at, pin->key, key) ||
+        memcmp (at + key, ": ", 2))
         return -1;
     const char *value = at + key + 2;
     size_t length = (size_t) (newline - value);
     char *to = (char *) self + pin->offset;
     if (pin->size) {
-        if (length >= pin->size || memchr(value, 0, length))
+        if (length >= pin->size || memchr (value, 0, length))
             return -1;
-        memcpy(to, value, length);
+        memcpy (to, value, length);
         to[length] = 0;
     } else {
         char digits[11], *rest;
         if (length < 1 || length > 10 || value[0] < '0' || value[0] > '9')
             return -1;
-        memcpy(digits, value, length);
+        memcpy (digits, value, length);
         digits[length] = 0;
-        unsigned long number = strtoul(digits, &rest, 10);
+        unsigned long number = strtoul (digits, &rest, 10);
         if (*rest || number > UINT32_MAX)
             return -1;
-        memcpy(to, &(uint32_t){ (uint32_t) number }, sizeof(uint32_t));
+        memcpy (to, &(uint32_t){ (uint32_t) number }, sizeof (uint32_t));
     }
     *text = newline + 1;
     return 0;
@@ -98,53 +98,54 @@ static int pin_parse (wm_pins_t *self, const pin_t *pin, const char **text, cons
 
 wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_error_t *error)
 {
-    memset(self, 0, sizeof *self);
+    memset (self, 0, sizeof *self);
     const char *end = text + bytes;
     if (bytes >= WM_PINS_BYTES_MAX)
-        return wm_fault(error, WM_EPEER, "campaign pins: %zu bytes, more than %u", bytes,
-                        WM_PINS_BYTES_MAX);
+        return wm_fault (error, WM_EPEER, "campaign pins: %zu bytes, more than %u", bytes,
+                         WM_PINS_BYTES_MAX);
     for (size_t i = 0; i < PINS; i++)
-        if (pin_parse(self, &pins[i], &text, end))
-            return wm_fault(error, WM_EPEER, "campaign pins: no valid line '%s'", pins[i].key);
-    if (end - text < 4 || memcmp(text, "---\n", 4))
-        return wm_fault(error, WM_EPEER, "campaign pins: no line '---' before the specification");
+        if (pin_parse (self, &pins[i], &text, end))
+            return wm_fault (error, WM_EPEER, "campaign pins: no valid line '%s'", pins[i].key);
+    if (end - text < 4 || memcmp (text, "---\n", 4))
+        return wm_fault (error, WM_EPEER, "campaign pins: no line '---' before the specification");
     text += 4;
     size_t length = (size_t) (end - text);
-    if (length >= sizeof self->spec || memchr(text, 0, length))
-        return wm_fault(error, WM_EPEER, "campaign pins: specification is no text below %zu bytes",
-                        sizeof self->spec);
-    memcpy(self->spec, text, length);
+    if (length >= sizeof self->spec || memchr (text, 0, length))
+        return wm_fault (error, WM_EPEER, "campaign pins: specification is no text below %zu bytes",
+                         sizeof self->spec);
+    memcpy (self->spec, text, length);
     if (self->n_output < 1 || self->n_output > WM_OUTPUTS_MAX || self->n_value < 1 ||
         self->batch_hits < 1 || self->batch_bytes < 1 || self->batch_bytes > WM_RAW_BYTES_MAX)
-        return wm_fault(error, WM_EPEER, "campaign pins: a number is out of its range");
+        return wm_fault (error, WM_EPEER, "campaign pins: a number is out of its range");
     return WM_OK;
 }
 
 /* Length of the line at `text`, without its end.  */
 static int line_length (const char *text)
 {
-    return (int) strcspn(text, "\n");
+    return (int) strcspn (text, "\n");
 }
 
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error)
 {
     for (size_t i = 0; i < PINS; i++) {
         char a[1100], b[1100];
-        value_print(pinned, &pins[i], a);
-        value_print(given, &pins[i], b);
-        if (strcmp(a, b))
-            return wm_fault(error, WM_EBATCH,
-                            "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
-                            b);
+        value_print (pinned, &pins[i], a);
+        value_print (given, &pins[i], b);
+        if (strcmp (a, b))
+            return wm_fault (error, WM_EBATCH,
+                             "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
+                             b);
     }
     const char *a = pinned->spec, *b = given->spec;
-    while (*a && *b && line_length(a) == line_length(b) && !memcmp(a, b, (size_t) line_length(a))) {
-        a += line_length(a) + (a[line_length(a)] == '\n');
-        b += line_length(b) + (b[line_length(b)] == '\n');
+    while (*a && *b && line_length (a) == line_length (b) &&
+           !memcmp (a, b, (size_t) line_length (a))) {
+        a += line_length (a) + (a[line_length (a)] == '\n');
+        b += line_length (b) + (b[line_length (b)] == '\n');
     }
     if (*a || *b)
-        return wm_fault(error, WM_EBATCH, "this campaign is pinned to '%.*s', not '%.*s'",
-                        line_length(a) < 150 ? line_length(a) : 150, a,
-                        line_length(b) < 150 ? line_length(b) : 150, b);
+        return wm_fault (error, WM_EBATCH, "this campaign is pinned to '%.*s', not '%.*s'",
+                         line_length (a) < 150 ? line_length (a) : 150, a,
+                         line_length (b) < 150 ? line_length (b) : 150, b);
     return WM_OK;
 }

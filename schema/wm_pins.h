@@ -12,14 +12,14 @@
 #include <stddef.h>
 
 typedef struct {
-    char model[65];      /* SHA-256 of the model file given, hex: the model's identity */
-    char wmm[65];        /* SHA-256 of the imported .wmm that workers fetch */
-    char precision[8];   /* "fp32" or "fast" */
-    uint32_t n_output;   /* scores a hit */
-    uint32_t n_value;    /* input values a patch (all the model's inputs together) */
-    uint32_t batch_hits; /* most hits a batch */
+    char model[65];       /* SHA-256 of the model file given, hex: the model's identity */
+    char wmm[65];         /* SHA-256 of the imported .wmm that workers fetch */
+    char precision[8];    /* "fp32" or "fast" */
+    uint32_t n_output;    /* scores a hit */
+    uint32_t n_value;     /* input values a patch (all the model's inputs together) */
+    uint32_t batch_hits;  /* most hits a batch */
     uint32_t batch_bytes; /* most raw bytes a batch */
-    char output[1025];   /* absolute folder the output files go to */
+    char output[1025];    /* absolute folder the output files go to */
     char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
 } wm_pins_t;
 

@@ -14,7 +14,7 @@ static const uint8_t pins[16] = "pins";
 /* A small plane with runs that touch its edges and hits in order.  */
 static void plane_make (wm_batch_t *batch)
 {
-    memset(batch, 0, sizeof *batch);
+    memset (batch, 0, sizeof *batch);
     *batch = (wm_batch_t){ .kind = WM_BATCH_BINS,
                            .n_hit = 5,
                            .plane = 2,
@@ -22,11 +22,11 @@ static void plane_make (wm_batch_t *batch)
                            .n_col = 1000,
                            .n_run = 3,
                            .n_value = 30 };
-    assert_int_equal(wm_batch_reserve(batch, NULL), WM_OK);
+    assert_int_equal (wm_batch_reserve (batch, NULL), WM_OK);
     const uint32_t wire[] = { 0, 0, 99 }, first[] = { 0, 12, 990 }, length[] = { 12, 8, 10 };
-    memcpy(batch->run_wire, wire, sizeof wire);
-    memcpy(batch->run_first, first, sizeof first);
-    memcpy(batch->run_length, length, sizeof length);
+    memcpy (batch->run_wire, wire, sizeof wire);
+    memcpy (batch->run_first, first, sizeof first);
+    memcpy (batch->run_length, length, sizeof length);
     for (uint32_t i = 0; i < 30; i++)
         batch->value[i] = (float) i * 0.37f;
     for (uint32_t i = 0; i < 5; i++) {
@@ -37,15 +37,15 @@ static void plane_make (wm_batch_t *batch)
 
 static wm_fault_t through_the_wire (const wm_batch_t *batch, wm_batch_t *back)
 {
-    wm_coder_t *coder = wm_coder_new();
-    size_t bound = wm_batch_encode_bound(batch), bytes;
-    uint8_t *frame = malloc(bound);
+    wm_coder_t *coder = wm_coder_new ();
+    size_t bound = wm_batch_encode_bound (batch), bytes;
+    uint8_t *frame = malloc (bound);
     wm_error_t error;
-    assert_int_equal(wm_batch_encode(batch, coder, frame, bound, &bytes, &error), WM_OK);
-    assert_true(bytes <= WM_FRAME_BYTES_MAX);
-    wm_fault_t fault = wm_batch_decode(back, coder, frame, bytes, &error);
-    free(frame);
-    wm_coder_destroy(&coder);
+    assert_int_equal (wm_batch_encode (batch, coder, frame, bound, &bytes, &error), WM_OK);
+    assert_true (bytes <= WM_FRAME_BYTES_MAX);
+    wm_fault_t fault = wm_batch_decode (back, coder, frame, bytes, &error);
+    free (frame);
+    wm_coder_destroy (&coder);
     return fault;
 }
 
@@ -53,23 +53,23 @@ static void a_plane_survives_the_wire (void **state)
 {
     (void) state;
     wm_batch_t batch, back = { 0 };
-    plane_make(&batch);
-    assert_int_equal(through_the_wire(&batch, &back), WM_OK);
+    plane_make (&batch);
+    assert_int_equal (through_the_wire (&batch, &back), WM_OK);
     uint8_t a[16], b[16];
-    wm_batch_digest(&batch, pins, a);
-    wm_batch_digest(&back, pins, b);
-    assert_memory_equal(a, b, 16);
-    assert_memory_equal(batch.memory, back.memory, (size_t) wm_batch_raw_bytes(&batch));
+    wm_batch_digest (&batch, pins, a);
+    wm_batch_digest (&back, pins, b);
+    assert_memory_equal (a, b, 16);
+    assert_memory_equal (batch.memory, back.memory, (size_t) wm_batch_raw_bytes (&batch));
     /* one bit of one value, and another specification, change the digest */
     back.value[29] += 1e-6f;
-    wm_batch_digest(&back, pins, b);
-    assert_memory_not_equal(a, b, 16);
-    wm_batch_digest(&batch, (const uint8_t *) "another spec....", b);
-    assert_memory_not_equal(a, b, 16);
-    wm_batch_clear(&batch);
-    wm_batch_clear(&back);
-    wm_batch_clear(&back);
-    wm_batch_clear(NULL);
+    wm_batch_digest (&back, pins, b);
+    assert_memory_not_equal (a, b, 16);
+    wm_batch_digest (&batch, (const uint8_t *) "another spec....", b);
+    assert_memory_not_equal (a, b, 16);
+    wm_batch_clear (&batch);
+    wm_batch_clear (&back);
+    wm_batch_clear (&back);
+    wm_batch_clear (NULL);
 }
 
 static void patches_survive_the_wire (void **state)
@@ -77,37 +77,37 @@ static void patches_survive_the_wire (void **state)
     (void) state;
     wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 455, .patch_values = 2304 },
                back = { 0 };
-    assert_int_equal(wm_batch_reserve(&batch, NULL), WM_OK);
-    srandom(3); /* incompressible: the largest frame there is */
+    assert_int_equal (wm_batch_reserve (&batch, NULL), WM_OK);
+    srandom (3); /* incompressible: the largest frame there is */
     for (size_t i = 0; i < (size_t) 455 * 2304; i++)
-        ((uint32_t *) batch.patch)[i] = (uint32_t) random() * 2654435761u;
-    assert_int_equal(through_the_wire(&batch, &back), WM_OK);
-    assert_memory_equal(batch.patch, back.patch, (size_t) 4 * 455 * 2304);
-    wm_batch_clear(&batch);
-    wm_batch_clear(&back);
+        ((uint32_t *) batch.patch)[i] = (uint32_t) random () * 2654435761u;
+    assert_int_equal (through_the_wire (&batch, &back), WM_OK);
+    assert_memory_equal (batch.patch, back.patch, (size_t) 4 * 455 * 2304);
+    wm_batch_clear (&batch);
+    wm_batch_clear (&back);
 }
 
 static void limits_hold (void **state)
 {
     (void) state;
     wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 456, .patch_values = 2304 };
-    assert_int_equal(wm_batch_reserve(&batch, NULL), WM_EBATCH);
+    assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
     batch.n_hit = batch.patch_values = UINT32_MAX; /* 2^66 bytes */
-    assert_int_equal(wm_batch_reserve(&batch, NULL), WM_EBATCH);
+    assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
     batch = (wm_batch_t){ .kind = WM_BATCH_BINS, .n_run = UINT32_MAX, .n_value = UINT32_MAX };
-    assert_int_equal(wm_batch_reserve(&batch, NULL), WM_EBATCH);
+    assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
 }
 
 /* Breaks one promise of a good plane; decoding must name it.  */
-static void refuse (const char *what, void (*break_it)(wm_batch_t *))
+static void refuse (const char *what, void (*break_it) (wm_batch_t *))
 {
     wm_batch_t batch, back = { 0 };
-    plane_make(&batch);
-    break_it(&batch);
-    if (through_the_wire(&batch, &back) != WM_EPEER)
-        fail_msg("a batch with %s was accepted", what);
-    wm_batch_clear(&batch);
-    wm_batch_clear(&back);
+    plane_make (&batch);
+    break_it (&batch);
+    if (through_the_wire (&batch, &back) != WM_EPEER)
+        fail_msg ("a batch with %s was accepted", what);
+    wm_batch_clear (&batch);
+    wm_batch_clear (&back);
 }
 
 static void wire_outside (wm_batch_t *b)
@@ -154,66 +154,66 @@ static void no_kind (wm_batch_t *b)
 static void broken_promises_are_refused (void **state)
 {
     (void) state;
-    refuse("a run on no wire", wire_outside);
-    refuse("a run beyond the last column", run_beyond);
-    refuse("a run that starts beyond", run_first_beyond);
-    refuse("overlapping runs", overlap);
-    refuse("runs out of order", disorder);
-    refuse("an empty run", empty_run);
-    refuse("values missing", values_missing);
-    refuse("a hit on no wire", hit_outside);
-    refuse("no wires", no_wires);
-    refuse("an unknown kind", no_kind);
+    refuse ("a run on no wire", wire_outside);
+    refuse ("a run beyond the last column", run_beyond);
+    refuse ("a run that starts beyond", run_first_beyond);
+    refuse ("overlapping runs", overlap);
+    refuse ("runs out of order", disorder);
+    refuse ("an empty run", empty_run);
+    refuse ("values missing", values_missing);
+    refuse ("a hit on no wire", hit_outside);
+    refuse ("no wires", no_wires);
+    refuse ("an unknown kind", no_kind);
 }
 
 static void every_cut_and_most_flips_are_refused (void **state)
 {
     (void) state;
     wm_batch_t batch, back = { 0 };
-    plane_make(&batch);
-    wm_coder_t *coder = wm_coder_new();
+    plane_make (&batch);
+    wm_coder_t *coder = wm_coder_new ();
     uint8_t frame[4096], bad[4096], digest[16], other[16];
     size_t bytes;
-    assert_true(wm_batch_encode_bound(&batch) <= sizeof frame);
-    assert_int_equal(wm_batch_encode(&batch, coder, frame, sizeof frame, &bytes, NULL), WM_OK);
-    wm_batch_digest(&batch, pins, digest);
+    assert_true (wm_batch_encode_bound (&batch) <= sizeof frame);
+    assert_int_equal (wm_batch_encode (&batch, coder, frame, sizeof frame, &bytes, NULL), WM_OK);
+    wm_batch_digest (&batch, pins, digest);
     for (size_t cut = 0; cut < bytes; cut++)
-        assert_int_equal(wm_batch_decode(&back, coder, frame, cut, NULL), WM_EPEER);
+        assert_int_equal (wm_batch_decode (&back, coder, frame, cut, NULL), WM_EPEER);
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
-        memcpy(bad, frame, bytes);
+        memcpy (bad, frame, bytes);
         bad[bit / 8] ^= (uint8_t) (1 << bit % 8);
-        if (wm_batch_decode(&back, coder, bad, bytes, NULL) == WM_OK) {
-            wm_batch_digest(&back, pins, other); /* then the digest tells */
-            int same_content = !memcmp(digest, other, 16);
-            assert_true(!same_content ||
-                        !memcmp(batch.memory, back.memory, (size_t) wm_batch_raw_bytes(&batch)));
+        if (wm_batch_decode (&back, coder, bad, bytes, NULL) == WM_OK) {
+            wm_batch_digest (&back, pins, other); /* then the digest tells */
+            int same_content = !memcmp (digest, other, 16);
+            assert_true (!same_content ||
+                         !memcmp (batch.memory, back.memory, (size_t) wm_batch_raw_bytes (&batch)));
         }
     }
-    size_t small = wm_batch_encode_bound(&batch) - 1;
-    assert_int_equal(wm_batch_encode(&batch, coder, frame, small, &bytes, NULL), WM_EBATCH);
-    wm_coder_destroy(&coder);
-    wm_coder_destroy(&coder);
-    wm_batch_clear(&batch);
-    wm_batch_clear(&back);
+    size_t small = wm_batch_encode_bound (&batch) - 1;
+    assert_int_equal (wm_batch_encode (&batch, coder, frame, small, &bytes, NULL), WM_EBATCH);
+    wm_coder_destroy (&coder);
+    wm_coder_destroy (&coder);
+    wm_batch_clear (&batch);
+    wm_batch_clear (&back);
 }
 
 static void status_has_words (void **state)
 {
     (void) state;
-    assert_string_equal(wm_hit_status_text(WM_HIT_SCORED), "scored");
-    assert_string_equal(wm_hit_status_text(WM_HIT_NONFINITE), "non-finite score");
-    assert_string_equal(wm_hit_status_text(200), "unknown");
+    assert_string_equal (wm_hit_status_text (WM_HIT_SCORED), "scored");
+    assert_string_equal (wm_hit_status_text (WM_HIT_NONFINITE), "non-finite score");
+    assert_string_equal (wm_hit_status_text (200), "unknown");
 }
 
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plane_survives_the_wire),
-        cmocka_unit_test(patches_survive_the_wire),
-        cmocka_unit_test(limits_hold),
-        cmocka_unit_test(broken_promises_are_refused),
-        cmocka_unit_test(every_cut_and_most_flips_are_refused),
-        cmocka_unit_test(status_has_words),
+        cmocka_unit_test (a_plane_survives_the_wire),
+        cmocka_unit_test (patches_survive_the_wire),
+        cmocka_unit_test (limits_hold),
+        cmocka_unit_test (broken_promises_are_refused),
+        cmocka_unit_test (every_cut_and_most_flips_are_refused),
+        cmocka_unit_test (status_has_words),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -12,10 +12,10 @@
 static wm_msg_t full (wm_msg_type_t type)
 {
     wm_msg_t msg;
-    wm_msg_init(&msg, type);
+    wm_msg_init (&msg, type);
     msg.key = (wm_key_t){ 1, 0x7fffffff, 300, UINT32_MAX };
-    memset(msg.digest, 0xab, 16);
-    memset(msg.instance, 0xcd, 16);
+    memset (msg.digest, 0xab, 16);
+    memset (msg.instance, 0xcd, 16);
     msg.protocol = WM_PROTOCOL;
     msg.role = WM_ROLE_WORKER;
     msg.code = 70000;
@@ -31,9 +31,9 @@ static wm_msg_t full (wm_msg_type_t type)
     msg.run = -1;
     msg.subrun = -40000;
     msg.event = INT64_MAX;
-    memset(msg.text, 't', WM_TEXT_BYTES_MAX);
-    memset(msg.name, 'n', sizeof msg.name - 1);
-    memset(msg.path, 'p', WM_PATH_BYTES_MAX);
+    memset (msg.text, 't', WM_TEXT_BYTES_MAX);
+    memset (msg.name, 'n', sizeof msg.name - 1);
+    memset (msg.path, 'p', WM_PATH_BYTES_MAX);
     return msg;
 }
 
@@ -41,46 +41,46 @@ static void every_type_survives_the_wire (void **state)
 {
     (void) state;
     for (int type = WM_MSG_HELLO; type < WM_MSG_TYPE_END; type++) {
-        wm_msg_t msg = full((wm_msg_type_t) type), back, again;
+        wm_msg_t msg = full ((wm_msg_type_t) type), back, again;
         uint8_t frame[WM_HEADER_BYTES_MAX], second[WM_HEADER_BYTES_MAX];
         wm_error_t error;
-        size_t bytes = wm_msg_encode(&msg, frame);
-        assert_int_equal(wm_msg_decode(&back, frame, bytes, &error), WM_OK);
-        assert_int_equal(back.type, type);
+        size_t bytes = wm_msg_encode (&msg, frame);
+        assert_int_equal (wm_msg_decode (&back, frame, bytes, &error), WM_OK);
+        assert_int_equal (back.type, type);
         /* encoding what was decoded gives the same bytes: no field of the type was lost */
-        assert_int_equal(wm_msg_encode(&back, second), bytes);
-        assert_memory_equal(frame, second, bytes);
-        assert_int_equal(wm_msg_decode(&again, second, bytes, &error), WM_OK);
-        assert_memory_equal(&back, &again, sizeof back);
-        assert_string_not_equal(wm_msg_name((wm_msg_type_t) type), "?");
+        assert_int_equal (wm_msg_encode (&back, second), bytes);
+        assert_memory_equal (frame, second, bytes);
+        assert_int_equal (wm_msg_decode (&again, second, bytes, &error), WM_OK);
+        assert_memory_equal (&back, &again, sizeof back);
+        assert_string_not_equal (wm_msg_name ((wm_msg_type_t) type), "?");
     }
 }
 
 static void fields_arrive (void **state)
 {
     (void) state;
-    wm_msg_t msg = full(WM_MSG_INPUT), back;
+    wm_msg_t msg = full (WM_MSG_INPUT), back;
     uint8_t frame[WM_HEADER_BYTES_MAX];
-    size_t bytes = wm_msg_encode(&msg, frame);
-    assert_int_equal(wm_msg_decode(&back, frame, bytes, NULL), WM_OK);
-    assert_int_equal(back.code, 70000);
-    assert_true(back.size == 65536 && back.mtime_ns == INT64_MIN);
-    assert_string_equal(back.path, msg.path);
-    assert_string_equal(back.name, msg.name);
-    assert_int_equal(back.key.input, 0); /* not a field of INPUT */
+    size_t bytes = wm_msg_encode (&msg, frame);
+    assert_int_equal (wm_msg_decode (&back, frame, bytes, NULL), WM_OK);
+    assert_int_equal (back.code, 70000);
+    assert_true (back.size == 65536 && back.mtime_ns == INT64_MIN);
+    assert_string_equal (back.path, msg.path);
+    assert_string_equal (back.name, msg.name);
+    assert_int_equal (back.key.input, 0); /* not a field of INPUT */
 }
 
 static void every_cut_is_refused (void **state)
 {
     (void) state;
     for (int type = WM_MSG_HELLO; type < WM_MSG_TYPE_END; type++) {
-        wm_msg_t msg = full((wm_msg_type_t) type), back;
+        wm_msg_t msg = full ((wm_msg_type_t) type), back;
         uint8_t frame[WM_HEADER_BYTES_MAX + 1];
-        size_t bytes = wm_msg_encode(&msg, frame);
+        size_t bytes = wm_msg_encode (&msg, frame);
         for (size_t cut = 0; cut < bytes; cut++)
-            assert_int_equal(wm_msg_decode(&back, frame, cut, NULL), WM_EPEER);
+            assert_int_equal (wm_msg_decode (&back, frame, cut, NULL), WM_EPEER);
         frame[bytes] = 0;
-        assert_int_equal(wm_msg_decode(&back, frame, bytes + 1, NULL), WM_EPEER);
+        assert_int_equal (wm_msg_decode (&back, frame, bytes + 1, NULL), WM_EPEER);
     }
 }
 
@@ -109,40 +109,40 @@ static void hostile_headers_are_refused (void **state)
         wm_msg_t back;
         wm_error_t error = { WM_OK, "" };
         wm_fault_t fault =
-            wm_msg_decode(&back, (const uint8_t *) hostile[i].bytes, hostile[i].count, &error);
+            wm_msg_decode (&back, (const uint8_t *) hostile[i].bytes, hostile[i].count, &error);
         if (fault != WM_EPEER || !*error.text)
-            fail_msg("%s was not refused", hostile[i].what);
+            fail_msg ("%s was not refused", hostile[i].what);
     }
     static uint8_t large[WM_HEADER_BYTES_MAX + 1];
     wm_msg_t back;
-    assert_int_equal(wm_msg_decode(&back, large, sizeof large, NULL), WM_EPEER);
+    assert_int_equal (wm_msg_decode (&back, large, sizeof large, NULL), WM_EPEER);
 }
 
 static void random_bytes_never_harm (void **state)
 {
     (void) state;
-    srandom(7);
+    srandom (7);
     for (int round = 0; round < 200000; round++) {
         uint8_t frame[64];
         wm_msg_t back;
-        size_t bytes = (size_t) random() % sizeof frame;
+        size_t bytes = (size_t) random () % sizeof frame;
         for (size_t i = 0; i < bytes; i++)
-            frame[i] = (uint8_t) random();
+            frame[i] = (uint8_t) random ();
         if (bytes && round % 2)
-            frame[0] = (uint8_t) (0x90 | random() % 16);
-        if (wm_msg_decode(&back, frame, bytes, NULL) == WM_OK)
-            assert_true(back.type >= WM_MSG_HELLO && back.type < WM_MSG_TYPE_END);
+            frame[0] = (uint8_t) (0x90 | random () % 16);
+        if (wm_msg_decode (&back, frame, bytes, NULL) == WM_OK)
+            assert_true (back.type >= WM_MSG_HELLO && back.type < WM_MSG_TYPE_END);
     }
 }
 
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_survives_the_wire),
-        cmocka_unit_test(fields_arrive),
-        cmocka_unit_test(every_cut_is_refused),
-        cmocka_unit_test(hostile_headers_are_refused),
-        cmocka_unit_test(random_bytes_never_harm),
+        cmocka_unit_test (every_type_survives_the_wire),
+        cmocka_unit_test (fields_arrive),
+        cmocka_unit_test (every_cut_is_refused),
+        cmocka_unit_test (hostile_headers_are_refused),
+        cmocka_unit_test (random_bytes_never_harm),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -17,84 +17,84 @@ static wm_pins_t good (void)
                        .batch_bytes = WM_RAW_BYTES_MAX,
                        .output = "/data/out: put",
                        .spec = "table: emtrkmichel\nview: full\n" };
-    memset(pins.model, 'a', 64);
-    memset(pins.wmm, 'b', 64);
+    memset (pins.model, 'a', 64);
+    memset (pins.wmm, 'b', 64);
     return pins;
 }
 
 static void pins_survive (void **state)
 {
     (void) state;
-    wm_pins_t pins = good(), back;
+    wm_pins_t pins = good (), back;
     char text[WM_PINS_BYTES_MAX];
-    size_t bytes = wm_pins_print(&pins, text);
-    assert_int_equal(wm_pins_parse(&back, text, bytes, NULL), WM_OK);
-    assert_memory_equal(&pins, &back, sizeof pins);
-    assert_int_equal(wm_pins_compare(&pins, &back, NULL), WM_OK);
+    size_t bytes = wm_pins_print (&pins, text);
+    assert_int_equal (wm_pins_parse (&back, text, bytes, NULL), WM_OK);
+    assert_memory_equal (&pins, &back, sizeof pins);
+    assert_int_equal (wm_pins_compare (&pins, &back, NULL), WM_OK);
     for (size_t cut = 0; cut + 1 < bytes; cut++) /* the last newline alone is no difference */
-        if (wm_pins_parse(&back, text, cut, NULL) == WM_OK) /* a shorter spec is another spec */
-            assert_int_equal(wm_pins_compare(&pins, &back, NULL), WM_EBATCH);
+        if (wm_pins_parse (&back, text, cut, NULL) == WM_OK) /* a shorter spec is another spec */
+            assert_int_equal (wm_pins_compare (&pins, &back, NULL), WM_EBATCH);
 }
 
 static void the_output_folder_is_not_in_the_digest (void **state)
 {
     (void) state;
-    wm_pins_t pins = good();
+    wm_pins_t pins = good ();
     uint8_t a[16], b[16];
-    wm_pins_digest(&pins, a);
-    strcpy(pins.output, "/elsewhere");
-    wm_pins_digest(&pins, b);
-    assert_memory_equal(a, b, 16);
+    wm_pins_digest (&pins, a);
+    strcpy (pins.output, "/elsewhere");
+    wm_pins_digest (&pins, b);
+    assert_memory_equal (a, b, 16);
     pins.batch_hits++;
-    wm_pins_digest(&pins, b);
-    assert_memory_not_equal(a, b, 16);
+    wm_pins_digest (&pins, b);
+    assert_memory_not_equal (a, b, 16);
 }
 
 static void differences_are_named (void **state)
 {
     (void) state;
-    wm_pins_t pins = good(), other = good();
+    wm_pins_t pins = good (), other = good ();
     wm_error_t error;
-    strcpy(other.precision, "fast");
-    assert_int_equal(wm_pins_compare(&pins, &other, &error), WM_EBATCH);
-    assert_non_null(strstr(error.text, "precision 'fp32', not 'fast'"));
-    other = good();
-    strcpy(other.spec, "table: emtrkmichel\nview: own\n");
-    assert_int_equal(wm_pins_compare(&pins, &other, &error), WM_EBATCH);
-    assert_non_null(strstr(error.text, "'view: full', not 'view: own'"));
+    strcpy (other.precision, "fast");
+    assert_int_equal (wm_pins_compare (&pins, &other, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "precision 'fp32', not 'fast'"));
+    other = good ();
+    strcpy (other.spec, "table: emtrkmichel\nview: own\n");
+    assert_int_equal (wm_pins_compare (&pins, &other, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "'view: full', not 'view: own'"));
 }
 
 static void broken_pins_are_refused (void **state)
 {
     (void) state;
-    wm_pins_t pins = good(), back;
+    wm_pins_t pins = good (), back;
     char text[WM_PINS_BYTES_MAX], bad[WM_PINS_BYTES_MAX];
-    size_t bytes = wm_pins_print(&pins, text);
+    size_t bytes = wm_pins_print (&pins, text);
     static const char *swap[][2] = { { "n_output: 4", "n_output: 0" },
                                      { "n_output: 4", "n_output: x" },
                                      { "batch_bytes: 4194304", "batch_bytes: 4194305" },
                                      { "precision: fp32", "precision: fp32fp32" },
                                      { "n_value: 2304", "n_valeu: 2304" } };
     for (size_t i = 0; i < sizeof swap / sizeof *swap; i++) {
-        char *at = strstr(text, swap[i][0]);
-        assert_non_null(at);
-        size_t before = (size_t) (at - text), skip = before + strlen(swap[i][0]);
-        memcpy(bad, text, before);
-        strcpy(bad + before, swap[i][1]);
-        strcpy(bad + before + strlen(swap[i][1]), text + skip);
-        assert_int_equal(wm_pins_parse(&back, bad, strlen(bad), NULL), WM_EPEER);
+        char *at = strstr (text, swap[i][0]);
+        assert_non_null (at);
+        size_t before = (size_t) (at - text), skip = before + strlen (swap[i][0]);
+        memcpy (bad, text, before);
+        strcpy (bad + before, swap[i][1]);
+        strcpy (bad + before + strlen (swap[i][1]), text + skip);
+        assert_int_equal (wm_pins_parse (&back, bad, strlen (bad), NULL), WM_EPEER);
     }
-    assert_int_equal(wm_pins_parse(&back, text, WM_PINS_BYTES_MAX, NULL), WM_EPEER);
-    assert_int_equal(wm_pins_parse(&back, text, bytes, NULL), WM_OK);
+    assert_int_equal (wm_pins_parse (&back, text, WM_PINS_BYTES_MAX, NULL), WM_EPEER);
+    assert_int_equal (wm_pins_parse (&back, text, bytes, NULL), WM_OK);
 }
 
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pins_survive),
-        cmocka_unit_test(the_output_folder_is_not_in_the_digest),
-        cmocka_unit_test(differences_are_named),
-        cmocka_unit_test(broken_pins_are_refused),
+        cmocka_unit_test (pins_survive),
+        cmocka_unit_test (the_output_folder_is_not_in_the_digest),
+        cmocka_unit_test (differences_are_named),
+        cmocka_unit_test (broken_pins_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests (tests, NULL, NULL);
 }
