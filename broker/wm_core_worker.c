@@ -563,6 +563,11 @@ static int task_send (wm_core_t *self, session_t *worker, batch_t *batch)
 /* The batch that waits to be sent alone: one worker gets nothing until it is empty, then that.  */
 static void dispatch_alone (wm_core_t *self)
 {
+    session_t *kept = self->alone.head ? NULL : self->alone_for;
+    if (kept) { /* what it was kept free for went another way */
+        self->alone_for = NULL;
+        worker_update (self, kept);
+    }
     while (self->alone.head && self->hungry) {
         batch_t *batch = self->alone.head;
         session_t *worker = self->alone_for;

@@ -92,6 +92,12 @@ static void input_end (produce_t *self, wm_input_t *input, wm_input_is_t is)
     input->is = is;
 }
 
+void produce_claim_over (produce_t *self, wm_input_t *input)
+{
+    input_end (self, input, WM_INPUT_IS_BUSY);
+    input->retry_ms = wm_now_ms () + wm_times ()->heartbeat_ms;
+}
+
 void produce_hold (produce_t *self, wm_input_t *input, const char *text)
 {
     wm_msg_t msg;

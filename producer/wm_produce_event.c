@@ -151,7 +151,11 @@ void produce_on_results (produce_t *self, const wm_msg_t *msg)
     wm_input_t *input = input_of (self, msg);
     const place_t *place = self->n_fetch ? &self->fetch[self->fetch_first] : NULL;
     if (!input || !place || place->input != input || place->ordinal != msg->key.ordinal)
-        return; /* of an input that was held meanwhile */
+        return;                     /* of an input that was held meanwhile */
+    if (msg->code && !msg->n_hit) { /* no batch is empty: the input is held, or was kicked */
+        produce_claim_over (self, input);
+        return;
+    }
     wm_input_event_t *event = &input->event[place->ordinal];
     const wm_pack_t *pack = event->pack;
     uint32_t b = event->n_fetched;

@@ -54,6 +54,9 @@ void produce_reading (const char *path);
 void produce_warn (const produce_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 
+/* The broker ended the claim (held, kicked): the input is asked for again a little later.  */
+void produce_claim_over (produce_t *self, wm_input_t *input);
+
 /* Ends the process with this code; says why.  */
 void produce_fatal (produce_t *self, int code, const char *text);
 
