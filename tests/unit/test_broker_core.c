@@ -341,6 +341,37 @@ static void test_alone_is_not_stuck (void **state)
     bench_end (t);
 }
 
+/* The worker kept free for a batch to be sent alone gets work again when that batch's result came
+   by another way.  */
+static void test_alone_is_let_go (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w1 = worker (t, 2, 1);
+    submit (t, p, input, 0, 2);
+    answer_needs (t, p);
+    wm_msg_t own = must (t, w1, WM_MSG_TASK)->msg;
+    uint32_t w2 = worker (t, 3, 1);
+    wm_msg_t blamed = must (t, w2, WM_MSG_TASK)->msg;
+    credit (t, w1, 5);
+    wm_core_closed (t->core, w2, t->now_ms);
+    for (int i = 0; i < 5; i++) {
+        heartbeat (t, w1, own.key, (uint64_t) i + 1);
+        uint32_t alive[] = { p, 0 };
+        pass (t, 1000, alive);
+    }
+    assert_int_equal (count (t, w1, WM_MSG_TASK), 0); /* it is kept free */
+    w2 = hello (t, WM_ROLE_WORKER, 3, NULL, 0);
+    result_of (t, w2, &blamed, 1);
+    durable (t);
+    submit (t, p, input, 1, 2);
+    answer_needs (t, p);
+    assert_int_equal (count (t, w1, WM_MSG_TASK), 2);
+    bench_end (t);
+}
+
 static void test_gap_moves_deadlines (void **state)
 {
     (void) state;
@@ -560,6 +591,7 @@ int main (void)
         cmocka_unit_test (test_silent_worker),
         cmocka_unit_test (test_hung_worker),
         cmocka_unit_test (test_alone_is_not_stuck),
+        cmocka_unit_test (test_alone_is_let_go),
         cmocka_unit_test (test_gap_moves_deadlines),
         cmocka_unit_test (test_given_back),
         cmocka_unit_test (test_held_after_failures),
