@@ -2,8 +2,9 @@
 
    prepare   session 1: pins, model into the cache; then model, device, known-answer test
    serve     sessions with the signature: HELLO (what is held), results not acknowledged again,
-   CREDIT, TASK -> decode -> score -> RESULT -> RESULT_ACK drain     queued batches go back (NACK
-   EAGAIN), what executes is finished, results wait for their acknowledgement, BYE with the reason
+             CREDIT, TASK -> decode -> score -> RESULT -> RESULT_ACK
+   drain     queued batches go back (NACK EAGAIN), what executes is finished, results wait for
+             their acknowledgement, BYE with the reason
 
    A batch that cannot be decoded is refused by name and never ends the worker. After any failure
    the credit falls to one batch and the engine must pass its known-answer test again; a test

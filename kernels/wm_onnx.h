@@ -11,7 +11,8 @@
 
 #define WM_ONNX_DEPTH_MAX 32 /* messages inside messages; real files reach 6 to 12 */
 #define WM_ONNX_FIELDS_MAX                                                                         \
-    (1u << 24) /* bounds what parsing allocates; real files stay below 1e6                         \
+    (1u                                                                                            \
+     << 24) /* bounds what parsing allocates; real files stay below 1e6                         \
                 */
 
 /* Something a node may read: a graph input, an initializer (or both), or a node's output.  */

@@ -14,7 +14,8 @@ typedef __m256 vec;
 #define V_SUB(a, b) _mm256_sub_ps (a, b)
 #define V_FMA(a, b, c) _mm256_fmadd_ps (a, b, c)
 #define V_RELU(x)                                                                                  \
-    _mm256_max_ps (_mm256_setzero_ps (), x) /* the second operand if either is NaN                 \
+    _mm256_max_ps (_mm256_setzero_ps (),                                                           \
+                   x) /* the second operand if either is NaN                 \
                                              */
 #define V_NONZERO(x)                                                                               \
     ((uint32_t) _mm256_movemask_ps (_mm256_cmp_ps (x, _mm256_setzero_ps (), _CMP_NEQ_UQ)))

@@ -16,7 +16,8 @@ typedef __m512 vec;
 #define V_SUB(a, b) _mm512_sub_ps (a, b)
 #define V_FMA(a, b, c) _mm512_fmadd_ps (a, b, c)
 #define V_RELU(x)                                                                                  \
-    _mm512_max_ps (_mm512_setzero_ps (), x) /* the second operand if either is NaN                 \
+    _mm512_max_ps (_mm512_setzero_ps (),                                                           \
+                   x) /* the second operand if either is NaN                 \
                                              */
 #define V_NONZERO(x) ((uint32_t) _mm512_cmp_ps_mask (x, _mm512_setzero_ps (), _CMP_NEQ_UQ))
 

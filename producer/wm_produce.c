@@ -1,8 +1,7 @@
 /* wm_produce.c - drives inputs through a session with a broker.
 
    One loop: a message, if there is one, is answered; else one piece of work is done (`work` lists
-   them by urgency); else it waits. Inputs are made known
-   many at a time, claimed one at a time.
+   them by urgency); else it waits. Inputs are made known many at a time, claimed one at a time.
 
    What must end the process (produce_fatal) and what ends only an input (produce_hold) are told
    apart by the fault: WM_EBATCH is the input's.  */

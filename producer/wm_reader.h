@@ -3,8 +3,7 @@
    exchange     wiremill's own (attribute layout = wiremill-exchange-1): events with detector facts,
                 wire map, regions of interest, bad channels, hits
    OpenSamples  dense waveforms of wires, and hits
-   dense        ready-made patches: a .npy file, an HDF5 file with one dataset, or
-   "file.h5:/dataset"
+   dense        ready-made patches: a .npy file, an HDF5 file with one dataset, or "file.h5:/path"
 
    The layout is told by looking into the file. An input's rows are those of its hit table (or its
    patches): the output has one row for each, in the same order. Events are read one at a time.

@@ -5,8 +5,8 @@
    roots (zeros skipped) as GFLOP/s of CPU time, their share of the machine's measured peak of fused
    multiply-adds in fp32, and the largest difference of a score from double over some of the hits.
 
-     sparse_bench MODEL.wmm [hits=N] [threads=1,2] [repeat=N] [plane=FILE wires=N hitfile=FILE]
-   [dense]
+     sparse_bench MODEL.wmm [hits=N] [threads=1,2] [repeat=N] [dense]
+                  [plane=FILE wires=N hitfile=FILE]
 
    Without a plane one is made up: straight tracks, 960 wires, 1,000 bins. plane: float32 images
    (wires, bins), 0 between the runs; hitfile: int32 pairs (wire, bin). dense: the same hits as
