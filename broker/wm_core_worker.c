@@ -337,11 +337,12 @@ static void compare_results (wm_core_t *self, batch_t *batch, const session_t *w
               worker->label);
     batch->flags |= BATCH_ALARM;
     self->n_alarm++;
-    if (!batch->event->input->closing)
+    if (!batch->event->input->closing && !(batch->event->flags & EVENT_DONE))
         batch_hold (self, batch, text);
-    else {
+    else { /* its rows may have been fetched: output and ledger must go on telling the same */
         core_reason (self, batch_key (batch), text);
-        core_log (self, "%s: rows of %s", text, batch->event->input->name);
+        core_log (self, "%s: rows of %s; wiremill kick scores them anew", text,
+                  batch->event->input->name);
     }
 }
 

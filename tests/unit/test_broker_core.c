@@ -144,6 +144,13 @@ static void test_duplicates (void **state)
     sent_t *held = must (t, p, WM_MSG_RESULTS);
     assert_int_equal (held->msg.code, WM_HIT_HELD);
     assert_int_equal (held->bytes, 0);
+
+    result_of (t, w, &second, 2); /* of an event that is done, perhaps fetched: named, not held */
+    durable (t);
+    s = look (t);
+    assert_int_equal (s.n_alarm, 2);
+    assert_int_equal (s.batches_held, 1);
+    assert_int_equal (s.hits_done, 10);
     bench_end (t);
 }
 
