@@ -77,7 +77,8 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
     int fd = open (path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read (fd, magic, sizeof magic) < 0)
         wm_fault (error, WM_EBATCH, "%s: cannot read: %s", path, strerror (errno));
-    else if (!memcmp (magic, "\x93NUMPY", 6) && !dataset)
+    else if (!dataset && (!memcmp (magic, "\x93NUMPY", 6) ||
+                          (length > 4 && !strcmp (path + length - 4, ".npy"))))
         self = wm_npy_open (path, n_value, error);
     else
         self = hdf5_open (path, dataset, spec, n_value, error);

@@ -238,6 +238,15 @@ static void npy_refusals (void **state)
         refused (path, 0, list[i].words);
     }
     wm_npy_t npy;
+    FILE *junk = fopen (path, "w"); /* called .npy, and none: not called a damaged HDF5 file */
+    assert_non_null (junk);
+    fputs ("these are no numbers, and there are enough of them", junk);
+    fclose (junk);
+    wm_error_t why = { 0 };
+    assert_null (wm_reader_open (path, &spec, 4, &why));
+    assert_int_equal (why.fault, WM_EBATCH);
+    assert_null (strstr (why.text, "HDF5"));
+    assert_non_null (strstr (why.text, ".npy"));
     wm_error_t error;
     static const uint8_t long_head[12] = "\x93NUMPY\x02\x00\xff\xff\xff\xff";
     assert_int_equal (wm_npy_parse (&npy, long_head, 12, "x", &error), WM_EBATCH);
