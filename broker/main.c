@@ -3,6 +3,7 @@
    Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's file.
  */
 #include "broker/wm_campaign.h"
+#include "broker/wm_doors.h"
 #include "broker/wm_core.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_status.h"
@@ -127,6 +128,9 @@ static int parse (int argc, char **argv, options_t *options)
         return usage ("--campaign DIR is missing");
     if (!options->status && (!options->listen || !options->pins || !options->wmm))
         return usage ("--listen, --pins and --wmm are needed");
+    wm_error_t error;
+    if (options->listen && wm_doors_check (options->listen, options->insecure, &error))
+        return usage (error.text);
     return -1;
 }
 

@@ -191,7 +191,8 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
     self->socket = zsock_new (ZMQ_DEALER);
     self->monitor = zsock_new (ZMQ_PAIR);
     if (!self->socket || !self->monitor)
-        return session_end (self, WM_EAGAIN, "no socket for %s: %s", address, strerror (errno));
+        return session_end (self, WM_EAGAIN, "no socket for %s: %s", self->endpoint,
+                            strerror (errno));
     zsock_set_linger (self->socket, LINGER_MS);
     zsock_set_reconnect_ivl (self->socket, -1);
     zsock_set_ipv6 (self->socket, 1);
@@ -212,9 +213,11 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
     snprintf (name, sizeof name, "inproc://wm-client-monitor-%u", serial++);
     if (zmq_socket_monitor (zsock_resolve (self->socket), name, ZMQ_EVENT_ALL) ||
         zsock_connect (self->monitor, "%s", name))
-        return session_end (self, WM_EAGAIN, "no monitor for %s: %s", address, strerror (errno));
+        return session_end (self, WM_EAGAIN, "no monitor for %s: %s", self->endpoint,
+                            strerror (errno));
     if (zsock_connect (self->socket, "%s", address))
-        return session_end (self, WM_EPEER, "cannot connect to %s: %s", address, strerror (errno));
+        return session_end (self, WM_EPEER, "cannot connect to %s: %s", self->endpoint,
+                            strerror (errno));
     self->hung_up = 0;
     self->reason = 0;
     self->state = OPENING;
@@ -497,7 +500,8 @@ static wm_fault_t attempt (wm_client_t *self, const char *address, const void *h
             if (self->interruptible && zsys_interrupted)
                 return session_end (self, WM_EAGAIN, "interrupted");
             if (wm_now_ms () >= deadline)
-                return session_end (self, WM_EAGAIN, "no answer from a broker at %s", address);
+                return session_end (self, WM_EAGAIN, "no answer from a broker at %s",
+                                    self->endpoint);
             break;
         default:
             return self->error.fault;

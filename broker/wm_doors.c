@@ -178,6 +178,12 @@ static int doors_bind (wm_doors_t *self, const address_t *address)
     return 0;
 }
 
+wm_fault_t wm_doors_check (const char *endpoint, int insecure, wm_error_t *error)
+{
+    address_t address;
+    return address_parse (&address, endpoint, insecure, error);
+}
+
 wm_doors_t *wm_doors_new (const char *endpoint, int insecure, wm_error_t *error)
 {
     address_t address;

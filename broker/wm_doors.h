@@ -30,7 +30,11 @@ typedef struct {
 
 typedef enum { WM_DOORS_NOTHING, WM_DOORS_MESSAGE, WM_DOORS_CLOSED } wm_doors_event_t;
 
-/* Binds. NULL on failure with *error: the address is not allowed without `insecure`, or taken.  */
+/* Whether an address may be bound to: WM_EHOST if it is none, or is neither loopback nor ipc
+   without `insecure`.  */
+wm_fault_t wm_doors_check (const char *endpoint, int insecure, wm_error_t *error);
+
+/* Binds. NULL on failure with *error: wm_doors_check refuses the address, or it is taken.  */
 wm_doors_t *wm_doors_new (const char *endpoint, int insecure, wm_error_t *error);
 
 /* Closes; what was sent has up to a second to leave.  */

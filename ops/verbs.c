@@ -153,7 +153,10 @@ int import_main (const wm_args_t *args)
     char why[480] = "";
     const char *from = wm_args_rest (args, 0), *to = wm_args_text (args, "output");
     if (!from || !to || wm_args_rest (args, 1)) {
-        fprintf (stderr, "usage: wiremill import MODEL.onnx -o MODEL.wmm\n");
+        fprintf (stderr, "wiremill import: %s; usage: wiremill import MODEL.onnx -o MODEL.wmm\n",
+                 !from ? "the model to read is missing"
+                 : !to ? "--output is missing"
+                       : "one model at a time");
         return WM_EXIT_USAGE;
     }
     if (wm_import (from, to, why, &error))
@@ -186,7 +189,10 @@ int model_main (const wm_args_t *args)
     const char *what = wm_args_rest (args, 0), *kind = what ? wm_args_rest (args, 1) : NULL;
     const char *to = wm_args_text (args, "output");
     if (!what || strcmp (what, "new") != 0 || !kind || strcmp (kind, "emtrkmichel") != 0 || !to) {
-        fprintf (stderr, "usage: wiremill model new emtrkmichel [--seed N] -o MODEL.onnx\n");
+        fprintf (stderr,
+                 "wiremill model: %s; usage: wiremill model new emtrkmichel [--seed N] -o "
+                 "MODEL.onnx\n",
+                 to ? "it makes one kind of network" : "--output is missing");
         return WM_EXIT_USAGE;
     }
     if (wm_model_new_emtrkmichel ((uint64_t) wm_args_number (args, "seed"),

@@ -32,7 +32,7 @@ int pass_to_producer (int argc, char **argv);
      .help = "ONNX file, or .wmm of wiremill import"}, \
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021", \
      .help = "patch specification"}, \
-    {.name = "precision", .value = "fp32|fast", .fallback = "fp32", \
+    {.name = "precision", .value = "fp32|fast", .one_of = 1, .fallback = "fp32", \
      .help = "fast: 16-bit arithmetic where the machine has it"}, \
     {.name = "batch-hits", .value = "N", .fallback = "4096", .least = 1, .most = 1 << 20, \
      .help = "most hits a batch"}, \

@@ -53,7 +53,10 @@ static wm_fault_t hold (wm_client_t *client, const char *input, const char *how,
 {
     wm_msg_t msg;
     struct stat st;
-    if (stat (input, &st))
+    char file[PATH_MAX]; /* a name may end in ":/dataset" */
+    snprintf (file, sizeof file, "%s", input);
+    char *dataset = strstr (file, ":/");
+    if (stat (input, &st) && (!dataset || (*dataset = 0, stat (file, &st))))
         return wm_fault (error, WM_EBATCH, "%s: %s", input, strerror (errno));
     wm_msg_init (&msg, WM_MSG_INPUT);
     msg.code = 1;

@@ -147,8 +147,22 @@ static int complain_unknown (const wm_verb_t *verb, const char *word)
     return -1;
 }
 
+static int is_one_of (const char *list, const char *value)
+{
+    const size_t n = strlen (value);
+    for (const char *word = list; word; word = strchr (word, '|') ? strchr (word, '|') + 1 : NULL)
+        if (strcspn (word, "|") == n && memcmp (word, value, n) == 0)
+            return 1;
+    return 0;
+}
+
 static int check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
+    if (option->one_of && !is_one_of (option->value, value)) {
+        fprintf (stderr, "wiremill %s: --%s takes %s, not '%s'\n", verb->name, option->name,
+                 option->value, value);
+        return -1;
+    }
     if (!option->most)
         return 0;
     char *end;

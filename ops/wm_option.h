@@ -15,6 +15,7 @@ typedef struct {
     const char *fallback; /* the default as one would type it; NULL: none */
     const char *help;
     long least, most; /* a number in this range if most > 0 */
+    int one_of;       /* value lists all it takes ("fp32|fast") */
     const char *task; /* heading in --help; NULL: as the option before */
 } wm_option_t;
 

@@ -339,8 +339,6 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_args_t *args, wm_error_t *error)
     if (!model || !output)
         return wm_fault (error, WM_EBATCH, "--%s is missing; see --help",
                          model ? "output" : "model");
-    if (strcmp (precision, "fp32") != 0 && strcmp (precision, "fast") != 0)
-        return wm_fault (error, WM_EBATCH, "--precision is fp32 or fast, not '%s'", precision);
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", precision);
     self->pins.batch_hits = (uint32_t) wm_args_number (args, "batch-hits");
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;

@@ -54,6 +54,9 @@ second () { WM_TIME_SCALE=10 refused 75 "$broker" "${run[@]}" --input "$made/one
 ok "a second broker on the campaign names the holder" second
 kill $broker && wait $broker
 ok "and the campaign goes on afterwards" exits 0 "${run[@]}" --input "$made/one.h5"
-ok "an address other than loopback needs --insecure" refused 1 "insecure" "$bin/wiremill" broker \
+ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/wiremill" broker \
     --model "$made/model-1.wmm" --output "$work/open" --listen tcp://0.0.0.0:5999
+ok "a precision that is none is a question of usage" refused 2 "fp32.fast, not 'half'" "${run[@]}" --precision half --input "$made/one.h5"
+ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
+    --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
 done_testing
