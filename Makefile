@@ -132,7 +132,7 @@ CUDA      ?= $(if $(and $(NVCC),$(CUDART),$(wildcard $(CUDA_HOME)/include/cudnn.
 CUDA_ARCH ?= 75 80 86 89 90 100 120
 CUDA_LAST := $(lastword $(CUDA_ARCH))
 CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
-CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda_v1 wm_cuda_net
+CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda_v1 wm_cuda_net wm_cuda_plane
 CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
 CUDA_LINK  = $(CUDART) -lrt -ldl -lm -pthread
 CUDA_SO   := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
@@ -150,8 +150,8 @@ $(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_door.o $(CUDA_OBJ) $(call lib
 	$(Q)$(CC) $(CFLAGS) -shared $(filter %.o,$^) -o $@ -Wl,-z,defs,--as-needed,--exclude-libs,ALL $(call links,kernels) $(CUDA_LINK)
 
 # The engine on the stand-in, with mistakes that can be planted.
-STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_math.c wm_cuda_v1.c wm_cuda_net.c wm_gpu_library.c) tests/gpu/gpu_net.c
-$(B)/tests/test_kernels_cuda: tests/unit/test_kernels_cuda.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
+STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_math.c wm_cuda_v1.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
+$(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane: $(B)/tests/%: tests/unit/%.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 

@@ -15,14 +15,10 @@
 #define SIDE_MAX 512u  /* of a patch, and */
 #define WINDOW_MAX 64u /* ticks a bin: what wm_spec_parse lets through */
 
-typedef struct {
-    double zero, slope, amplitude, adc_min, adc_max;
-} scale_t;
-
-static scale_t scale_of (const wm_spec_t *spec, uint32_t plane)
+wm_image_scaling_t wm_image_scaling (const wm_spec_t *spec, uint32_t plane)
 {
     assert (spec->n_amplitude > 0);
-    scale_t scale = {
+    wm_image_scaling_t scale = {
         .slope = (spec->out_max - spec->out_min) / (spec->adc_max - spec->adc_min),
         .amplitude = spec->amplitude[plane < spec->n_amplitude ? plane : spec->n_amplitude - 1],
         .adc_min = spec->adc_min,
@@ -32,7 +28,7 @@ static scale_t scale_of (const wm_spec_t *spec, uint32_t plane)
     return scale;
 }
 
-static inline float scaled (const scale_t *scale, double adc)
+static inline float scaled (const wm_image_scaling_t *scale, double adc)
 {
     double v = adc * scale->amplitude;
     double clamped = v < scale->adc_min ? scale->adc_min : v > scale->adc_max ? scale->adc_max : v;
@@ -41,7 +37,7 @@ static inline float scaled (const scale_t *scale, double adc)
 
 float wm_image_scale (const wm_spec_t *spec, uint32_t plane, double adc)
 {
-    scale_t scale = scale_of (spec, plane);
+    wm_image_scaling_t scale = wm_image_scaling (spec, plane);
     return scaled (&scale, adc);
 }
 
@@ -114,7 +110,7 @@ void wm_image_downscale_range (const wm_spec_t *spec, uint32_t plane, const floa
                                const float *factor, uint32_t n_tick, uint32_t bin_first,
                                uint32_t bin_last, float *bins)
 {
-    const scale_t scale = scale_of (spec, plane);
+    const wm_image_scaling_t scale = wm_image_scaling (spec, plane);
     const uint32_t window = spec->drift_window;
     assert (bin_last <= n_tick / window);
     for (uint32_t b = bin_first; b < bin_last; b++) {

@@ -57,6 +57,14 @@ void wm_image_downscale_range (const wm_spec_t *spec, uint32_t plane, const floa
                                const float *factor, uint32_t n_tick, uint32_t bin_first,
                                uint32_t bin_last, float *bins);
 
+/* What turns a downscaled adc into a pixel of `plane`, in double:
+     v = adc amplitude;  pixel = (float) (zero + slope clamped (v) + 0 v)
+   evaluated in this order, for those who do it elsewhere (kernels/cuda/) and want the same bits.  */
+typedef struct {
+    double zero, slope, amplitude, adc_min, adc_max;
+} wm_image_scaling_t;
+wm_image_scaling_t wm_image_scaling (const wm_spec_t *spec, uint32_t plane);
+
 /* Scaled value of a downscaled adc: amplitude, clamp, scale. Non-finite in, non-finite out.  */
 float wm_image_scale (const wm_spec_t *spec, uint32_t plane, double adc);
 

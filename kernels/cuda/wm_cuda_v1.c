@@ -1,13 +1,12 @@
 /* wm_cuda_v1.c - the CUDA engine, version 1: patches, cuDNN, cuBLASLt, one tail kernel.
 
-   A batch's runs are copied to the device and scattered into the image of the plane; then chunks of
+   A batch's runs are copied to the device and become the image of the plane (wm_cuda_plane.h); then chunks of
    `rows` hits go through gather -> convolution(s) -> product -> tail, each chunk in a slot with a
    stream of its own: while one computes, the other's copies run. The last chunk is filled up with
    patches of zeros, so that every launch has one shape.
 
-   Own view, images beyond WM_CUDA_CELLS and dense patches come as patches: cut on the host
-   (wm_plane_cut) into pinned memory, 9.2 kB a hit instead of a few bytes. Own view's phase images
-   on the device are v2's.
+   Planes beyond WM_CUDA_CELLS and dense patches come as patches: cut on the host (wm_plane_cut)
+   into pinned memory, 9.2 kB a hit instead of a few bytes.
 
    Bits do not depend on grouping: one shape, one pinned algorithm each, sums per row of the last
    convolution's output, added in order (wm_gpu_cublas.c). That a library's algorithm treats every
@@ -20,9 +19,9 @@
    Check and time: make gpu-check.  */
 #include "kernels/cuda/wm_cuda_v1.h"
 #include "kernels/cuda/wm_cuda_net.h"
+#include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_gpu_plant.h"
 #include "kernels/wm_image.h"
-#include "schema/wm_limits.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -70,10 +69,8 @@ struct wm_cuda_t {
     /* The plane at work.  */
     wm_spec_t spec;
     wm_plane_t *plane; /* cuts on the host; NULL: dense patches only */
+    wm_cuda_plane_t *image;
     void *load, *loaded;
-    uint32_t *h_runs, *d_runs; /* columns of a batch, one after another */
-    float *d_image;
-    uint32_t image_col; /* columns of a row of the image */
 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -140,7 +137,7 @@ static size_t need_bytes (const wm_cuda_t *self)
     size_t slot = self->rows * (self->n_value * (sizeof (float) + self->net.each) +
                                 self->net.tail.n_output * sizeof (float) + 8) +
                   conv_bytes (self, 0) + conv_bytes (self, 1) + partial_bytes (self);
-    size_t plane = self->plane ? self->cells_max * sizeof (float) + WM_RAW_BYTES_MAX : 0;
+    size_t plane = self->plane ? wm_cuda_plane_bytes (self->cells_max) : 0;
     return SLOTS * slot + plane + self->net.bytes;
 }
 
@@ -175,11 +172,8 @@ static wm_gpu_words_t make_plane (wm_cuda_t *self)
     CALL (event_new, &self->loaded, false);
     if (!self->plane)
         return NULL;
-    /* One number more than the columns of a batch: where the last run's values end.  */
-    if ((words = pinned_new (self, &self->h_runs, WM_RAW_BYTES_MAX + sizeof (uint32_t))) ||
-        (words = device_new (self, &self->d_runs, WM_RAW_BYTES_MAX + sizeof (uint32_t))))
-        return words;
-    return device_new (self, &self->d_image, self->cells_max * sizeof (float));
+    self->image = wm_cuda_plane_new (self->api, self->gpu, &self->spec, self->cells_max, &words);
+    return self->image || words ? words : "no memory for a plane";
 }
 
 static wm_gpu_words_t load_constants (wm_cuda_t *self)
@@ -269,9 +263,11 @@ static wm_gpu_words_t start (wm_cuda_t *self, slot_t *slot, bool cut)
     if (cut)
         CALL (copy_in, slot->d_source, slot->h_source, slot->count * self->n_value * sizeof (float),
               slot->stream);
+    uint32_t n_row, stride = net->width * net->channel;
+    const float *d_source =
+        cut ? slot->d_source : wm_cuda_plane_image (self->image, &n_row, &stride);
     if ((words = mark (self, slot, WM_CUDA_GATHER)) ||
-        (words = gather (self, slot, cut ? slot->d_source : self->d_image,
-                         cut ? net->width * net->channel : self->image_col)) ||
+        (words = gather (self, slot, d_source, stride)) ||
         (words = mark (self, slot, WM_CUDA_CONV)) || (words = run_libraries (self, slot)) ||
         (words = mark (self, slot, WM_CUDA_TAIL)) || (words = launch_tail (self, slot)) ||
         (words = mark (self, slot, WM_CUDA_COPY_OUT)))
@@ -493,6 +489,7 @@ void wm_cuda_destroy (wm_cuda_t **self_p)
             drop_plans (self);
             self->api->destroy (self->gpu);
         }
+        wm_cuda_plane_destroy (&self->image);
         wm_plane_destroy (&self->plane);
         free (self);
         *self_p = NULL;
@@ -517,67 +514,14 @@ void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES])
 
 /* ---- a batch --------------------------------------------------------------------------------- */
 
-/* Appends a column to what is copied; returns its place.  */
-static size_t put_column (wm_cuda_t *self, size_t *at, const void *column, size_t count)
-{
-    size_t first = *at;
-    memcpy (self->h_runs + first, column, count * sizeof (uint32_t));
-    *at += count;
-    return first;
-}
-
-/* Copies the runs to the device and lays them out there as an image.  */
-static wm_gpu_words_t load_image (wm_cuda_t *self, const wm_batch_t *batch, uint32_t n_row)
-{
-    const float *d_value;
-    size_t at = 0, wire = put_column (self, &at, batch->run_wire, batch->n_run),
-           first = put_column (self, &at, batch->run_first, batch->n_run), begin = at;
-    self->h_runs[at++] = 0;
-    for (uint32_t r = 0; r < batch->n_run; r++, at++)
-        self->h_runs[at] = self->h_runs[at - 1] + batch->run_length[r];
-    size_t value = put_column (self, &at, batch->value, batch->n_value);
-    CALL (copy_in, self->d_runs, self->h_runs, at * sizeof (uint32_t), self->load);
-    d_value = (const float *) (const void *) (self->d_runs + value);
-    wm_gpu_fill_t fill = { self->d_image, n_row * self->image_col, wm_spec_zero (&self->spec) };
-    wm_gpu_launch_t launch = { WM_GPU_FILL, (fill.count + 4 * THREADS - 1) / (4 * THREADS), THREADS,
-                               0, &fill };
-    CALL (launch, &launch, self->load);
-    wm_gpu_scatter_t scatter = {
-        .run_wire = self->d_runs + wire,
-        .run_first = self->d_runs + first,
-        .run_value = self->d_runs + begin,
-        .value = d_value,
-        .image = self->d_image,
-        .n_run = batch->n_run,
-        .n_col = self->image_col,
-        .top = self->spec.patch_wire / 2,
-        .left = self->spec.patch_bin,
-    };
-    launch = (wm_gpu_launch_t){ WM_GPU_SCATTER, (batch->n_run + THREADS / 32 - 1) / (THREADS / 32),
-                                THREADS, 0, &scatter };
-    if (batch->n_run > 0)
-        CALL (launch, &launch, self->load);
-    CALL (event_record, self->loaded, self->load);
-    return NULL;
-}
-
-/* Where a hit's patch begins in the image: as wide a margin as a patch on either side, beyond it
-   everything is the zero level all the same.  */
-static uint32_t place_hit (const wm_cuda_t *self, const wm_batch_t *batch, uint32_t hit)
-{
-    const int64_t n = self->spec.patch_bin, right = (int64_t) self->image_col - n;
-    int64_t col = (int64_t) batch->hit_col[hit] - n / 2 + (WM_PLANT (WM_PLANT_MARGIN) ? 0 : n);
-    col = col < 0 ? 0 : col > right ? right : col;
-    return batch->hit_wire[hit] * self->image_col + (uint32_t) col;
-}
-
 /* Sets the slot's patches: places in the image, or the patches themselves.  */
 static void fill_slot (wm_cuda_t *self, slot_t *slot, const wm_batch_t *batch, bool cut)
 {
+    const uint32_t *offset = cut ? NULL : wm_cuda_plane_offset (self->image);
     for (uint32_t r = 0; r < self->rows; r++)
         slot->h_offset[r] = r >= slot->count ? WM_GPU_NO_PATCH
                             : cut            ? (uint32_t) (r * self->n_value)
-                                             : place_hit (self, batch, slot->first + r);
+                                             : offset[slot->first + r];
     if (batch->kind == WM_BATCH_PATCHES)
         memcpy (slot->h_source, batch->patch + slot->first * self->n_value,
                 slot->count * self->n_value * sizeof (float));
@@ -585,39 +529,36 @@ static void fill_slot (wm_cuda_t *self, slot_t *slot, const wm_batch_t *batch, b
         wm_plane_cut (self->plane, slot->first, slot->count, slot->h_source);
 }
 
-/* Whether the plane can lie on the device; sets the image's shape.  */
-static bool shape_image (wm_cuda_t *self, const wm_batch_t *batch, uint32_t *n_row)
+/* Lays a plane out on the device; *cut where its patches must be cut on the host.  */
+static wm_gpu_words_t load_plane (wm_cuda_t *self, const wm_batch_t *batch, bool *cut)
 {
-    uint64_t rows = (uint64_t) batch->n_wire + self->spec.patch_wire,
-             columns = (uint64_t) batch->n_col + 2 * self->spec.patch_bin;
-    if (batch->kind != WM_BATCH_BINS || rows > self->cells_max || columns > self->cells_max ||
-        rows * columns > self->cells_max ||
-        3 * (uint64_t) batch->n_run + batch->n_value > WM_RAW_BYTES_MAX / sizeof (uint32_t))
-        return false;
-    *n_row = (uint32_t) rows;
-    self->image_col = (uint32_t) columns;
-    return true;
+    bool laid = false;
+    wm_gpu_words_t words = batch->kind == WM_BATCH_PATCHES
+                               ? NULL
+                               : wm_cuda_plane_load (self->image, batch, self->load, &laid);
+    *cut = !laid;
+    if (!words && laid)
+        CALL (event_record, self->loaded, self->load);
+    return words;
 }
 
 wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
                           _Atomic uint64_t *progress, wm_error_t *error)
 {
-    uint32_t n_row, turn = 0;
-    wm_gpu_words_t words = NULL;
+    uint32_t turn = 0;
+    bool cut;
     if (self->dead)
         return die (self, "", error);
     if (batch->n_hit == 0)
         return WM_OK; /* else its plane would be under way when the next one comes */
     if (!self->plane && batch->kind != WM_BATCH_PATCHES)
         return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
-    bool cut = !shape_image (self, batch, &n_row);
-    if (cut && batch->kind != WM_BATCH_PATCHES) {
+    wm_gpu_words_t words = load_plane (self, batch, &cut);
+    if (!words && cut && batch->kind != WM_BATCH_PATCHES) {
         wm_fault_t fault = wm_plane_load (self->plane, batch, error);
         if (fault)
             return fault;
     }
-    if (!cut)
-        words = load_image (self, batch, n_row);
     for (uint32_t hit = 0; !words && hit < batch->n_hit; turn++) {
         /* One slot where stages are timed: two would wait for each other's kernels.  */
         slot_t *slot = &self->slot[self->config.timed ? 0 : turn % SLOTS];

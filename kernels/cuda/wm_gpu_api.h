@@ -62,6 +62,8 @@ typedef enum {
     WM_GPU_SCATTER,
     WM_GPU_GATHER,
     WM_GPU_TAIL,
+    WM_GPU_PHASES,
+    WM_GPU_CUT,
 } wm_gpu_kernel_t;
 
 typedef struct {

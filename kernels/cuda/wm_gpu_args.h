@@ -2,11 +2,13 @@
 #ifndef WM_GPU_ARGS_H
 #define WM_GPU_ARGS_H
 
+#include "kernels/wm_image.h"
 #include "kernels/wm_model.h"
 
 #include <stdint.h>
 
 #define WM_GPU_NO_PATCH UINT32_MAX
+#define WM_GPU_PHASES_MAX 64u /* ticks a bin: what wm_spec_parse lets through */
 
 /* to[0 .. count) = value. Any grid.  */
 typedef struct {
@@ -24,6 +26,41 @@ typedef struct {
     uint32_t n_run, n_col;
     uint32_t top, left; /* of the plane's first cell in the image */
 } wm_gpu_scatter_t;
+
+/* The runs of a plane in ticks, in (wire, first) order.  */
+typedef struct {
+    const uint32_t *wire, *first; /* (n_run) */
+    const uint32_t *begin;        /* (n_run + 1): where the values of a run begin */
+    const float *value;
+    uint32_t n_run;
+} wm_gpu_ticks_t;
+
+/* Own view: downscales the bins that runs touch, one image for each phase (the tick that its first
+   bin begins at), as wm_plane.c does; mean and maxpool. A warp takes a run in an image: blocks *
+   threads / 32 >= n_run n_image.  */
+typedef struct {
+    wm_gpu_ticks_t ticks;
+    wm_image_scaling_t scaling;
+    float *image; /* (n_image, n_row, n_col) */
+    uint32_t n_image, n_row, n_col;
+    uint32_t top;   /* rows above wire 0 */
+    uint32_t n_bin; /* bins of a wire; what lies behind is margin */
+    uint32_t window, maxpool;
+    uint8_t phase[WM_GPU_PHASES_MAX]; /* (n_image) */
+} wm_gpu_phases_t;
+
+/* Own view: patches that are no window of a phase's image (clamped at tick 0, or maxmean), each cut
+   by the definition to its own place. One block a patch.  */
+typedef struct {
+    wm_gpu_ticks_t ticks;
+    wm_image_scaling_t scaling;
+    const uint32_t *hit_wire; /* (blocks) */
+    const int32_t *hit_col;   /* (blocks) */
+    const uint32_t *offset;   /* (blocks): of the patch's first value in `image` */
+    float *image;
+    uint32_t n_wire, height, width, stride, window;
+    wm_downscale_t downscale;
+} wm_gpu_cut_t;
 
 /* Patch r = height rows of `row_values` values from source[offset[r]] on, `stride` apart, as half
    or float32; a patch of zeros where offset[r] is WM_GPU_NO_PATCH. held[r] = 1 where a value is

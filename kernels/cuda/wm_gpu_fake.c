@@ -6,6 +6,7 @@
 #include "kernels/cuda/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
+#include "kernels/cuda/wm_gpu_own.cuh"
 #include "kernels/wm_seed.h"
 
 #include <assert.h>
@@ -43,6 +44,8 @@ typedef struct {
         wm_gpu_scatter_t scatter;
         wm_gpu_gather_t gather;
         wm_gpu_tail_t tail;
+        wm_gpu_phases_t phases;
+        wm_gpu_cut_t cut;
     } args;
     const void *plan;
     event_t event; /* as it was when it was waited for */
@@ -167,6 +170,8 @@ HOST_KERNEL (wm_gpu_fill)
 HOST_KERNEL (wm_gpu_scatter)
 HOST_KERNEL (wm_gpu_gather)
 HOST_KERNEL (wm_gpu_tail)
+HOST_KERNEL (wm_gpu_phases)
+HOST_KERNEL (wm_gpu_cut)
 
 static const struct {
     phases_of_t *phases;
@@ -177,6 +182,8 @@ static const struct {
     { wm_gpu_scatter_count, wm_gpu_scatter_run, sizeof (wm_gpu_scatter_t) },
     { wm_gpu_gather_count, wm_gpu_gather_run, sizeof (wm_gpu_gather_t) },
     { wm_gpu_tail_count, wm_gpu_tail_run, sizeof (wm_gpu_tail_t) },
+    { wm_gpu_phases_count, wm_gpu_phases_run, sizeof (wm_gpu_phases_t) },
+    { wm_gpu_cut_count, wm_gpu_cut_run, sizeof (wm_gpu_cut_t) },
 };
 
 static void run_block (fake_t *self, const operation_t *op, uint32_t block, float *shared)

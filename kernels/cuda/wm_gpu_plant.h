@@ -20,6 +20,9 @@ typedef enum {
     WM_PLANT_WEIGHTS, /* the convolution's weights in the order of the file */
     WM_PLANT_PIN,     /* an algorithm whose bits depend on the place of a row is taken */
     WM_PLANT_MARGIN,  /* a hit's place without the image's margin */
+    WM_PLANT_PHASE,   /* own view: a phase's image begins a tick late */
+    WM_PLANT_RUNS,    /* own view: a bin that two runs touch has one of them */
+    WM_PLANT_CLAMP,   /* own view: the tail that a clamped patch frees is filled */
     WM_PLANTS_COUNT
 } wm_plant_t;
 

@@ -1,0 +1,251 @@
+/* test_kernels_cuda_plane.c - a plane on the device equals the host's patches bit for bit.
+
+   The kernels are those of the product, compiled for the host and run by the stand-in; the judge is
+   wm_image_patch_reference, which knows neither windows nor phases. Planes are harsh on purpose:
+   runs that touch one bin from both sides, readouts that end inside a bin, hits before tick 0 and
+   behind the end.  */
+#include "kernels/cuda/wm_cuda_plane.h"
+#include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_plant.h"
+#include "kernels/wm_seed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CELLS 300000u
+#define HITS 60u
+#define RUNS_MAX 2000u
+#define VALUES_MAX 20000u
+
+typedef struct {
+    wm_batch_t batch;
+    uint32_t wire[RUNS_MAX], first[RUNS_MAX], length[RUNS_MAX], hit_wire[HITS];
+    int32_t hit_col[HITS];
+    float value[VALUES_MAX];
+} plane_t;
+
+/* A seeded number below n.  */
+static uint32_t below (uint64_t *seed, uint32_t n)
+{
+    return (uint32_t) (wm_seed_next (seed) >> 33) % n;
+}
+
+static void make_plane (plane_t *self, const wm_spec_t *spec, uint32_t n_wire, uint32_t n_col,
+                        uint64_t seed)
+{
+    wm_batch_t *b = &self->batch;
+    *b = (wm_batch_t){ .kind = spec->view == WM_OWN_VIEW ? WM_BATCH_TICKS : WM_BATCH_BINS,
+                       .n_hit = HITS,
+                       .plane = below (&seed, 3),
+                       .n_wire = n_wire,
+                       .n_col = n_col,
+                       .run_wire = self->wire,
+                       .run_first = self->first,
+                       .run_length = self->length,
+                       .value = self->value,
+                       .hit_wire = self->hit_wire,
+                       .hit_col = self->hit_col };
+    for (uint32_t w = 0; w < n_wire; w++)
+        for (uint32_t c = below (&seed, 40); c < n_col;) {
+            uint32_t length = 1 + below (&seed, 20);
+            length = length < n_col - c ? length : n_col - c;
+            self->wire[b->n_run] = w, self->first[b->n_run] = c, self->length[b->n_run++] = length;
+            for (uint32_t i = 0; i < length; i++)
+                self->value[b->n_value++] = (float) below (&seed, 100000) / 1537 - 12;
+            c += length + below (&seed, below (&seed, 4) ? 4 : 60); /* mostly close together */
+        }
+    assert_true (b->n_run <= RUNS_MAX && b->n_value <= VALUES_MAX);
+    for (uint32_t i = 0; i < HITS; i++) {
+        self->hit_wire[i] = below (&seed, n_wire);
+        self->hit_col[i] = (int32_t) below (&seed, n_col + 60) - 30;
+    }
+    const int32_t edge[] = { 0, -1, -(1 << 30), 1 << 30, (int32_t) n_col, (int32_t) n_col - 1 };
+    memcpy (self->hit_col, edge, sizeof edge);
+    self->hit_wire[0] = 0, self->hit_wire[1] = n_wire - 1;
+}
+
+typedef struct {
+    void *gpu, *stream, *h_image;
+    wm_cuda_plane_t *plane;
+} device_t;
+
+static void open_device (device_t *self, const wm_spec_t *spec)
+{
+    wm_gpu_info_t info;
+    wm_gpu_words_t words;
+    self->gpu = wm_gpu_stand_in.make ();
+    assert_null (wm_gpu_stand_in.open (self->gpu, &info));
+    assert_null (wm_gpu_stand_in.stream_new (self->gpu, &self->stream));
+    assert_null (wm_gpu_stand_in.pinned_new (self->gpu, &self->h_image, CELLS * sizeof (float)));
+    self->plane = wm_cuda_plane_new (&wm_gpu_stand_in, self->gpu, spec, CELLS, &words);
+    assert_non_null (self->plane);
+}
+
+static void close_device (device_t *self)
+{
+    wm_cuda_plane_destroy (&self->plane);
+    assert_null (self->plane);
+    wm_gpu_stand_in.destroy (self->gpu);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
+/* Whether the patch of every hit is in the device's image, bit for bit.  */
+static bool agrees (device_t *self, const wm_spec_t *spec, const wm_batch_t *batch)
+{
+    static float patch[64 * 64];
+    uint32_t n_row, n_col;
+    bool laid, right = true;
+    assert_null (wm_cuda_plane_load (self->plane, batch, self->stream, &laid));
+    assert_true (laid);
+    const float *d_image = wm_cuda_plane_image (self->plane, &n_row, &n_col), *h_image;
+    assert_true ((uint64_t) n_row * n_col <= CELLS);
+    assert_null (wm_gpu_stand_in.copy_out (self->gpu, self->h_image, d_image,
+                                           (size_t) n_row * n_col * sizeof (float), self->stream));
+    assert_null (wm_gpu_stand_in.stream_sync (self->gpu, self->stream));
+    h_image = self->h_image;
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        wm_image_patch_reference (spec, batch, i, patch);
+        const uint32_t at = wm_cuda_plane_offset (self->plane)[i];
+        assert_true (at % n_col + spec->patch_bin <= n_col &&
+                     at / n_col + spec->patch_wire <= n_row);
+        for (uint32_t r = 0; r < spec->patch_wire; r++)
+            right &= memcmp (h_image + at + (size_t) r * n_col, patch + r * spec->patch_bin,
+                             spec->patch_bin * sizeof (float)) == 0;
+    }
+    return right;
+}
+
+static wm_spec_t spec_of (wm_view_t view, wm_downscale_t downscale, uint32_t window, uint32_t wire,
+                          uint32_t bin)
+{
+    return (wm_spec_t){ .patch_wire = wire,
+                        .patch_bin = bin,
+                        .drift_window = window,
+                        .downscale = downscale,
+                        .view = view,
+                        .adc_min = -10,
+                        .adc_max = 30,
+                        .out_min = -5,
+                        .out_max = 15,
+                        .n_amplitude = 3,
+                        .amplitude = { 1.3285, 1.1665, 1.3636 } };
+}
+
+/* Three planes through one device: nothing of one is left for the next.  */
+static bool all_right (const wm_spec_t *spec)
+{
+    static plane_t plane;
+    device_t device;
+    bool right = true;
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    open_device (&device, spec);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        make_plane (&plane, spec, 20 + (uint32_t) seed, 150 + 37 * (uint32_t) seed, seed);
+        right &= agrees (&device, spec, &plane.batch);
+    }
+    close_device (&device);
+    return right;
+}
+
+static void patches_equal_the_host_s_bit_for_bit (void **state)
+{
+    (void) state;
+    for (int mode = WM_MEAN; mode <= WM_MAXMEAN; mode++)
+        for (uint32_t window = 1; window <= 7; window++) {
+            wm_spec_t even = spec_of (WM_OWN_VIEW, (wm_downscale_t) mode, window, 12, 10),
+                      odd = spec_of (WM_OWN_VIEW, (wm_downscale_t) mode, window, 9, 11);
+            if (!all_right (&even) || !all_right (&odd))
+                fail_msg ("downscale %d, drift window %u", mode, window);
+        }
+    wm_spec_t full = spec_of (WM_FULL_VIEW, WM_MEAN, 6, 12, 10);
+    full.adc_min = 0, full.out_min = 0, full.out_max = 20;
+    assert_true (all_right (&full));
+    wm_spec_t real = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 48, 48);
+    assert_true (all_right (&real));
+}
+
+static void what_does_not_fit_is_left_to_the_host (void **state)
+{
+    (void) state;
+    static plane_t plane;
+    device_t device;
+    bool laid = true;
+    wm_spec_t own = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 12, 10),
+              full = spec_of (WM_FULL_VIEW, WM_MEAN, 6, 12, 10);
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    open_device (&device, &own);
+    make_plane (&plane, &full, 20, 150, 1); /* bins, where ticks are expected */
+    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
+    assert_false (laid);
+    make_plane (&plane, &own, 20, 150, 1);
+    const wm_batch_t small = plane.batch;
+    plane.batch.n_col = 100000; /* cells */
+    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
+    assert_false (laid);
+    plane.batch = small, plane.batch.n_wire = UINT32_MAX; /* rows */
+    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
+    assert_false (laid);
+    plane.batch = small, plane.batch.n_value = 1u << 30; /* words */
+    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
+    assert_false (laid);
+    assert_true (agrees (&device, &own, &small)); /* and it goes on */
+    close_device (&device);
+}
+
+static void every_failure_is_passed_on (void **state)
+{
+    (void) state;
+    static plane_t plane;
+    const wm_spec_t spec = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 12, 10);
+    make_plane (&plane, &spec, 20, 150, 1);
+    uint32_t k = 1;
+    for (bool failed = true; failed; k++) {
+        wm_gpu_info_t info;
+        wm_gpu_words_t words = NULL;
+        void *gpu = wm_gpu_stand_in.make (), *stream;
+        bool laid;
+        wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+        assert_null (wm_gpu_stand_in.open (gpu, &info));
+        assert_null (wm_gpu_stand_in.stream_new (gpu, &stream));
+        wm_gpu_fake.fail_at = 2 + k;
+        wm_cuda_plane_t *self = wm_cuda_plane_new (&wm_gpu_stand_in, gpu, &spec, CELLS, &words);
+        if (self)
+            words = wm_cuda_plane_load (self, &plane.batch, stream, &laid);
+        failed = words != NULL;
+        assert_true (!failed || strstr (words, "cudaErrorLaunchFailure"));
+        wm_cuda_plane_destroy (&self);
+        wm_gpu_stand_in.destroy (gpu);
+    }
+    assert_int_equal (k, 3 + 4 + 2); /* three of memory; copy, fill, phases, cut; one without */
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+}
+
+static void every_planted_mistake_is_caught (void **state)
+{
+    (void) state;
+    static const wm_plant_t plants[] = { WM_PLANT_PHASE, WM_PLANT_RUNS, WM_PLANT_CLAMP };
+    wm_spec_t spec = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 12, 10);
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
+        wm_planted = plants[i];
+        if (all_right (&spec))
+            fail_msg ("mistake %d was not told from the right kernel", (int) plants[i]);
+        wm_planted = WM_PLANT_NONE;
+    }
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (patches_equal_the_host_s_bit_for_bit),
+        cmocka_unit_test (what_does_not_fit_is_left_to_the_host),
+        cmocka_unit_test (every_failure_is_passed_on),
+        cmocka_unit_test (every_planted_mistake_is_caught),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
