@@ -8,6 +8,7 @@
 #include "producer/wm_produce_inside.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -579,6 +580,7 @@ int wm_produce (const wm_produce_options_t *options)
     assert (self);
     self->options = options;
     self->exit_code = -1;
+    self->repeats = wm_repeats_new ();
     char host[128] = "", label[160];
     gethostname (host, sizeof host - 1);
     snprintf (label, sizeof label, "%s:%d", host, (int) getpid ());
@@ -588,6 +590,9 @@ int wm_produce (const wm_produce_options_t *options)
         self->client = wm_client_new (options->broker, WM_ROLE_PRODUCER, label, NULL, NULL);
         run (self);
     }
+    if (self->n_repeat > 1)
+        produce_warn (self, "%" PRIu64 " events in all carry another one's run, subrun and event",
+                      self->n_repeat);
     int code = self->exit_code ? self->exit_code : result (self);
     if (self->client && wm_client_is_open (self->client))
         wm_client_close (self->client,
@@ -603,6 +608,7 @@ int wm_produce (const wm_produce_options_t *options)
     free (self->engine);
     free (self->input);
     wm_pack_destroy (&self->rebuilt);
+    wm_repeats_destroy (&self->repeats);
     wm_packer_destroy (&self->packer);
     wm_event_clear (&self->content);
     free (self);

@@ -1,6 +1,9 @@
 /* wm_produce_event.c - events on their way: manifests, payloads on NEED, results.  */
 #include "producer/wm_produce_inside.h"
 
+#include <inttypes.h>
+
+#define REPEATS_SAID_MAX 3u
 #define ENGINES_MAX 60000u /* signatures; 16-bit in scratch and output */
 
 /* ---- events -----------------------------------------------------------------------------------*/
@@ -15,6 +18,21 @@ static wm_input_t *input_of (produce_t *self, const wm_msg_t *msg)
             return input;
     }
     return NULL;
+}
+
+/* Says it of the first few; wm_produce says how many there were.  */
+static void repeat_notice (produce_t *self, const wm_input_t *input, uint32_t ordinal)
+{
+    const wm_pack_t *pack = input->event[ordinal].pack;
+    const wm_repeats_at_t at = { (uint32_t) (input - self->input), ordinal };
+    wm_repeats_at_t first;
+    if (wm_repeats_add (self->repeats, pack->run, pack->subrun, pack->event, at, &first) &&
+        self->n_repeat++ < REPEATS_SAID_MAX)
+        produce_warn (self,
+                      "%s: event %u is run %" PRId64 ", subrun %" PRId64 ", event %" PRId64
+                      ", as is event %u of %s; both are scored",
+                      input->path, ordinal, pack->run, pack->subrun, pack->event, first.ordinal,
+                      self->input[first.input].path);
 }
 
 void produce_announce (produce_t *self, wm_input_t *input)
@@ -32,6 +50,7 @@ void produce_announce (produce_t *self, wm_input_t *input)
         }
         self->n_kept++;
         self->frame_bytes += wm_input_event_bytes (input, ordinal);
+        repeat_notice (self, input, ordinal);
     }
     const wm_pack_t *pack = event->pack;
     wm_msg_t msg;

@@ -7,6 +7,7 @@
 
 #include "producer/wm_input.h"
 #include "producer/wm_produce.h"
+#include "producer/wm_repeats.h"
 
 /* An event whose results can be fetched.  */
 typedef struct {
@@ -40,6 +41,9 @@ typedef struct {
     char **engine; /* signatures, numbered from 1 */
     uint32_t n_engine;
     size_t engine_max;
+
+    wm_repeats_t *repeats;
+    uint64_t n_repeat; /* events that carry another one's (run, subrun, event) */
 
     int64_t full_ms; /* disk full: no try before */
     bool full_said;
