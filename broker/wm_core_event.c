@@ -636,8 +636,7 @@ int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const 
 {
     input_t *input = input_find (self, row->key.input);
     if (!input || input->state != INPUT_OPEN || row->key.batch >= row->n_batch ||
-        row->n_batch > WM_EVENT_BATCHES_MAX || row->key.generation != input->generation ||
-        row->state == WM_LEDGER_KICKED)
+        row->n_batch > WM_EVENT_BATCHES_MAX || row->key.generation != input->generation)
         return 0;
     event_t *event = event_find (self, input->id, row->key.ordinal);
     if (!event)

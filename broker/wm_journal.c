@@ -371,6 +371,14 @@ static int write_all (wm_journal_t *self, segment_t *segment, size_t bytes)
     return 0;
 }
 
+/* Whether no result of its input from before this record is of use any more.  */
+static int lets_go (const wm_record_t *record)
+{
+    return record->type == WM_RECORD_FILE_WRITTEN ||
+           ((record->type == WM_RECORD_KICK || record->type == WM_RECORD_HELD) &&
+            record->key.ordinal == WM_ALL);
+}
+
 wm_fault_t wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_t *place,
                               wm_error_t *error)
 {
@@ -408,7 +416,7 @@ wm_fault_t wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_
     segment->end += bytes;
     self->sequence++;
     self->n_kept += kind == KEEP;
-    if (record->type == WM_RECORD_FILE_WRITTEN)
+    if (lets_go (record))
         for (size_t i = 0; i < self->n_segment; i++)
             live_clear (self->segment[i], record->key.input);
     return WM_OK;
@@ -439,16 +447,6 @@ wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *err
     } else
         self->epoch = 0;
     return fault;
-}
-
-uint64_t wm_journal_sequence (const wm_journal_t *self)
-{
-    return self->sequence;
-}
-
-uint64_t wm_journal_durable (const wm_journal_t *self)
-{
-    return self->durable;
 }
 
 /* ---- read, sweep ----------------------------------------------------------------------------- */
@@ -507,18 +505,27 @@ static wm_fault_t say_dropped (wm_journal_t *self, size_t i)
     return wm_journal_append (self, &record, NULL, NULL);
 }
 
+static int is_dead (const wm_journal_t *self, const segment_t *segment)
+{
+    return segment->kind == RESULT && segment->n_live == 0 && segment != self->active[RESULT];
+}
+
 size_t wm_journal_sweep (wm_journal_t *self)
 {
-    wm_journal_sync (self); /* so that DROPPED proves all before it */
     size_t n_dead = 0, n_left = 0;
+    for (size_t i = 0; i < self->n_segment; i++)
+        n_dead += is_dead (self, self->segment[i]) ? 1 : 0;
+    if (!n_dead)
+        return 0;
+    n_dead = 0;
+    wm_journal_sync (self); /* so that DROPPED proves all before it */
     segment_t **dead = calloc (self->n_segment + 1, sizeof *dead);
     /* The append of say_dropped may add a segment to the table: only those here now are looked at.
      */
     const size_t n_segment = dead ? self->n_segment : 0;
     for (size_t i = 0; i < n_segment; i++) {
         segment_t *segment = self->segment[i];
-        if (segment->kind == RESULT && segment->n_live == 0 && segment != self->active[RESULT] &&
-            say_dropped (self, i) == WM_OK)
+        if (is_dead (self, segment) && say_dropped (self, i) == WM_OK)
             dead[n_dead++] = segment;
     }
     if (n_dead) {

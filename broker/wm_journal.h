@@ -13,8 +13,7 @@
      wm_ledger_load (one callback per input and batch); wm_journal_sweep.
    and runs like this:
      wm_journal_append ... append; wm_journal_sync; now, and not before, the effects: ACKs, and
-     wm_ledger_apply for the ledger; wm_ledger_commit now and then; after a commit that accounts for
-     a FILE_WRITTEN, wm_journal_sweep.
+     wm_ledger_apply for the ledger; wm_ledger_commit now and then, and after it wm_journal_sweep.
 
    Invariants
      1. A record counts when wm_journal_sync has returned after its append.
@@ -104,17 +103,13 @@ wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *err
 /* Appends a record, whose epoch, sequence and durable are set here; *place says where (may be
    NULL). WM_EAGAIN: disk full, nothing happened, try again later. WM_EHOST: the disk refused
    otherwise, or a part is over its limit; nothing happened either. A RESULT makes its segment hold
-   its input; a FILE_WRITTEN lets go of it everywhere.  */
+   its input; a FILE_WRITTEN, and a KICK or HELD of the whole input, let go of it everywhere.  */
 wm_fault_t wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_t *place,
                               wm_error_t *error);
 
 /* Makes everything appended durable; ends the process if that fails. Cheap when nothing is dirty.
  */
 void wm_journal_sync (wm_journal_t *self);
-
-/* Highest sequence appended, and highest known durable, in this epoch.  */
-uint64_t wm_journal_sequence (const wm_journal_t *self);
-uint64_t wm_journal_durable (const wm_journal_t *self);
 
 /* Reads and checks the record at `place`; its pointers lend into the journal until the next call on
    it. WM_EHOST: it is damaged or gone (the batch must be scored again); the text says which.  */
@@ -126,7 +121,7 @@ wm_fault_t wm_journal_read (wm_journal_t *self, const wm_place_t *place, wm_reco
 int wm_journal_hold (wm_journal_t *self, const wm_place_t *place, uint32_t input);
 
 /* Deletes the RESULT segments that hold nothing live. Syncs first. Returns how many. A disk that is
-   full leaves them for the next time.  */
+   full leaves them for the next time. Cheap when there is none.  */
 size_t wm_journal_sweep (wm_journal_t *self);
 
 /* Bytes the segments take.  */

@@ -101,7 +101,7 @@ static int take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
     return self->n_signature == id;
 }
 
-static int get_input (sqlite3_stmt *statement, input_row_t *row)
+int wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row)
 {
     return get_row (statement, 4, row, sizeof *row) &&
            row->id == sqlite3_column_int64 (statement, 0) &&
@@ -113,7 +113,7 @@ static int take_input (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     (void) self;
     input_row_t row;
-    return get_input (statement, &row);
+    return wm_ledger_get_input (statement, &row);
 }
 
 static int get_batch (sqlite3_stmt *statement, batch_row_t *row)
@@ -346,7 +346,8 @@ static int load_inputs (wm_ledger_t *self, const wm_ledger_load_t *to, void *arg
     if (code != SQLITE_OK)
         return code;
     input_row_t row;
-    while ((code = sqlite3_step (statement)) == SQLITE_ROW && get_input (statement, &row)) {
+    while ((code = sqlite3_step (statement)) == SQLITE_ROW &&
+           wm_ledger_get_input (statement, &row)) {
         wm_ledger_input_t input = {
             .id = row.id,
             .generation = row.generation,

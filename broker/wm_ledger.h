@@ -73,10 +73,9 @@ typedef struct {
 typedef enum {
     WM_LEDGER_RETURNED = 1,   /* place is where its RESULT lies */
     WM_LEDGER_BATCH_HELD = 2, /* code and text say why; no place */
-    WM_LEDGER_KICKED = 3,     /* to be scored again as key.generation; no place */
 } wm_ledger_batch_state_t;
 
-/* key.batch is WM_ALL where the whole event was held or kicked.  */
+/* key.batch is WM_ALL where the whole event was held.  */
 typedef struct {
     wm_key_t key;
     wm_ledger_batch_state_t state;

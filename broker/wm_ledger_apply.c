@@ -4,16 +4,17 @@
      CAMPAIGN      the campaign
      INPUT         the input is open
      INPUT_END     its n_event
-     RESULT, HELD, KICK of a batch or an event
-                   a row in batch, if its input is open; a higher or equal generation replaces it.
-                   KICK opens the input again if it was written
-     HELD, KICK of an input
-                   its state; KICK forgets its batches
+     RESULT, HELD of a batch or an event
+                   a row in batch, if its input is open; it replaces the one before
+     HELD of an input, KICK
+                   its state; its batches are forgotten
      FILE_WRITTEN  its state and totals; its batches are forgotten
      FILE_LOST     the input is open again, without batches
    Records of an older generation than their input's are passed over: they were on their way when it
-   was kicked. Records of an input that the ledger does not know are passed over: its INPUT was lost
-   to damage, the loss has been reported, and its number may be given again.  */
+   was kicked. One of a newer generation says that a KICK was lost to damage: what that KICK forgot
+   is forgotten before it, and the file is pinned by the next INPUT. Records of an input that the
+   ledger does not know are passed over: its INPUT was lost to damage, the loss has been reported,
+   and its number may be given again.  */
 #include "broker/wm_ledger_inside.h"
 
 #include <stdlib.h>
@@ -23,10 +24,9 @@ static const char *const sql[SQL_END] = {
     [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign VALUES (1, ?1, ?2)",
     [SQL_PUT_PROGRESS] = "INSERT OR REPLACE INTO progress VALUES (1, ?1)",
     [SQL_PUT_SIGNATURE] = "INSERT INTO signature VALUES (?1, ?2, ?3)",
-    [SQL_GET_INPUT] = "SELECT data, path, name, text FROM input WHERE id = ?1",
+    [SQL_GET_INPUT] = "SELECT id, path, name, text, data FROM input WHERE id = ?1",
     [SQL_PUT_INPUT] = "INSERT OR REPLACE INTO input VALUES (?1, ?2, ?3, ?4, ?5)",
     [SQL_ADD_BATCH] = "INSERT OR IGNORE INTO batch VALUES (?1, ?2, ?3, ?4, ?5)",
-    [SQL_GET_BATCH] = "SELECT data FROM batch WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
     [SQL_SET_BATCH] = "UPDATE batch SET data = ?4, text = ?5"
                       " WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
     [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
@@ -135,8 +135,6 @@ static void bind_batch (sqlite3_stmt *statement, const batch_row_t *row, const c
     sqlite3_bind_int64 (statement, 1, row->key.input);
     sqlite3_bind_int64 (statement, 2, row->key.ordinal);
     sqlite3_bind_int64 (statement, 3, row->key.batch);
-    if (!text)
-        return;
     sqlite3_bind_blob (statement, 4, row, sizeof *row, SQLITE_STATIC);
     sqlite3_bind_text (statement, 5, text, -1, SQLITE_STATIC);
 }
@@ -148,9 +146,7 @@ static int put_batch (wm_ledger_t *self, const pending_t *pending)
     const char *text = is_result ? "" : self->pool + pending->text;
     batch_row_t row = {
         .key = record->key,
-        .state = is_result                        ? WM_LEDGER_RETURNED
-                 : record->type == WM_RECORD_HELD ? WM_LEDGER_BATCH_HELD
-                                                  : WM_LEDGER_KICKED,
+        .state = is_result ? WM_LEDGER_RETURNED : WM_LEDGER_BATCH_HELD,
         .place = is_result ? pending->place : (wm_place_t){ 0 },
         .n_batch = record->n_batch,
         .n_hit = (uint32_t) record->n_hit,
@@ -167,14 +163,6 @@ static int put_batch (wm_ledger_t *self, const pending_t *pending)
         self->progress.n_batch += code == SQLITE_OK;
         return code;
     }
-    batch_row_t old = { 0 };
-    sqlite3_stmt *get = self->statement[SQL_GET_BATCH];
-    bind_batch (get, &row, NULL);
-    if (sqlite3_step (get) == SQLITE_ROW && sqlite3_column_bytes (get, 0) == sizeof old)
-        memcpy (&old, sqlite3_column_blob (get, 0), sizeof old);
-    code = sqlite3_reset (get);
-    if (code != SQLITE_OK || old.key.generation > row.key.generation)
-        return code;
     bind_batch (self->statement[SQL_SET_BATCH], &row, text);
     return run (self, SQL_SET_BATCH);
 }
@@ -210,6 +198,15 @@ static int new_input (wm_ledger_t *self, const pending_t *pending, int is_known)
     return put_input (self, &row, self->pool + pending->text, self->pool + pending->name, "");
 }
 
+static void kick (input_row_t *row, uint32_t generation, int64_t size, int64_t mtime_ns)
+{
+    row->state = WM_LEDGER_OPEN;
+    row->generation = generation;
+    row->size = size;
+    row->mtime_ns = mtime_ns;
+    row->n_event = -1;
+}
+
 /* What a record about a whole input makes of its row; says whether its batches are forgotten.  */
 static int change_input (input_row_t *row, const wm_record_t *record)
 {
@@ -220,13 +217,9 @@ static int change_input (input_row_t *row, const wm_record_t *record)
     case WM_RECORD_HELD:
         row->state = WM_LEDGER_HELD;
         row->code = record->code;
-        return 0;
+        return 1;
     case WM_RECORD_KICK:
-        row->state = WM_LEDGER_OPEN;
-        row->generation = record->key.generation;
-        row->size = record->size;
-        row->mtime_ns = record->mtime_ns;
-        row->n_event = -1;
+        kick (row, record->key.generation, record->size, record->mtime_ns);
         return 1;
     case WM_RECORD_FILE_WRITTEN:
         row->state = WM_LEDGER_WRITTEN;
@@ -248,23 +241,24 @@ static int change_input (input_row_t *row, const wm_record_t *record)
 static int is_of_batch (const wm_record_t *record)
 {
     return record->type == WM_RECORD_RESULT ||
-           ((record->type == WM_RECORD_HELD || record->type == WM_RECORD_KICK) &&
-            record->key.ordinal != WM_ALL);
+           (record->type == WM_RECORD_HELD && record->key.ordinal != WM_ALL);
 }
 
 /* A record about an input that is known; `get` stands on its row.  */
 static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row, sqlite3_stmt *get)
 {
     const wm_record_t *record = &pending->record;
-    int forget = 0;
-    if (record->key.generation < row->generation)
+    const uint32_t generation = record->key.generation;
+    const int kick_lost = generation > row->generation && record->type != WM_RECORD_KICK;
+    int forget = kick_lost;
+    if (generation < row->generation)
         return SQLITE_OK;
+    if (kick_lost)
+        kick (row, generation, -1, 0);
     if (!is_of_batch (record))
-        forget = change_input (row, record);
-    else if (row->state == WM_LEDGER_WRITTEN && record->type == WM_RECORD_KICK)
-        row->state = WM_LEDGER_OPEN;
-    else
-        return row->state == WM_LEDGER_WRITTEN ? SQLITE_OK : put_batch (self, pending);
+        forget |= change_input (row, record);
+    else if (!kick_lost)
+        return row->state == WM_LEDGER_OPEN ? put_batch (self, pending) : SQLITE_OK;
 
     const char *text = row->state != WM_LEDGER_HELD ? ""
                        : record->type == WM_RECORD_HELD
@@ -284,10 +278,10 @@ static int carry_out (wm_ledger_t *self, const pending_t *pending)
     sqlite3_stmt *get = self->statement[SQL_GET_INPUT];
     sqlite3_bind_int64 (get, 1, pending->record.key.input);
     input_row_t row = { 0 };
-    if (sqlite3_step (get) == SQLITE_ROW && sqlite3_column_bytes (get, 0) == sizeof row)
-        memcpy (&row, sqlite3_column_blob (get, 0), sizeof row);
     int code = SQLITE_OK;
-    if (pending->record.type == WM_RECORD_INPUT)
+    if (sqlite3_step (get) == SQLITE_ROW && !wm_ledger_get_input (get, &row))
+        code = SQLITE_CORRUPT; /* damaged since it was opened */
+    else if (pending->record.type == WM_RECORD_INPUT)
         code = new_input (self, pending, row.id != 0);
     else if (row.id)
         code = change (self, pending, &row, get);

@@ -51,7 +51,6 @@ typedef enum {
     SQL_GET_INPUT,
     SQL_PUT_INPUT,
     SQL_ADD_BATCH,
-    SQL_GET_BATCH,
     SQL_SET_BATCH,
     SQL_DELETE_BATCHES,
     SQL_END,
@@ -82,6 +81,9 @@ struct wm_ledger_t {
 
 /* Sum of a row: `bytes` of its struct before the sum, and up to three texts (NULL ends them).  */
 uint64_t wm_ledger_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c);
+
+/* Copies the row of an input, selected as id, path, name, text, data; 0 if it is damaged.  */
+int wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row);
 
 /* Prepares the statements that write; an SQLite code.  */
 int wm_ledger_prepare (wm_ledger_t *self);

@@ -54,10 +54,10 @@ struct wm_reactor_t {
     uint64_t wmm_bytes;
     int64_t started_ms, ledger_ms, retry_ms;
 
-    entries_t appended;     /* in the journal, not synced */
-    entries_t waiting;      /* the disk is full */
-    int disk_full, written; /* written: a FILE_WRITTEN since the last sweep */
-    int ledger_full;        /* its last commit met a full disk */
+    entries_t appended; /* in the journal, not synced */
+    entries_t waiting;  /* the disk is full */
+    int disk_full;
+    int ledger_full; /* its last commit met a full disk */
     wm_fault_t fault;
     wm_error_t error;
 
@@ -333,7 +333,6 @@ static void commit (wm_reactor_t *self)
     while (count--) { /* effects may append: those wait for the next sync */
         entry_t *entry = entries_pop (&self->appended);
         wm_ledger_apply (self->config->ledger, &entry->record, &entry->place);
-        self->written |= entry->record.type == WM_RECORD_FILE_WRITTEN;
         wm_core_durable (self->core, &entry->place, now_ms);
         entry_free (entry);
     }
@@ -358,10 +357,8 @@ static void ledger_commit (wm_reactor_t *self, int64_t now_ms, int at_once)
         self->error = error;
     }
     self->ledger_full = fault == WM_EAGAIN;
-    if (fault == WM_OK && self->written) {
-        self->written = 0;
+    if (fault == WM_OK)
         wm_journal_sweep (self->config->journal);
-    }
 }
 
 /* ---- reading -----------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ CREATE TABLE signature (
     sum INTEGER NOT NULL
 ) STRICT;
 
--- A row per batch returned, held or kicked, while its input is open. text: why, else ''.
+-- A row per batch returned or held, while its input is open. text: why, else ''.
 CREATE TABLE batch (
     input INTEGER NOT NULL,
     ordinal INTEGER NOT NULL,

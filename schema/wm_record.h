@@ -15,9 +15,9 @@
                    is not 0), attempt; text: engine signature; payload: wm_result_bytes of them.
      HELD          key, digest, n_batch, n_hit; code: wm_hit_status_t; text: why. batch WM_ALL: the
                    event as a whole; ordinal WM_ALL: the input as a whole.
-     KICK          key with the new generation; text: why. batch or ordinal WM_ALL as above; for a
-                   whole input size and mtime_ns pin the file as it is now; size -1: the next INPUT
-                   does.
+     KICK          key with the new generation, ordinal and batch WM_ALL: the whole input begins
+                   anew; text: why; size and mtime_ns pin the file as it is now; size -1: the next
+                   INPUT does.
      FILE_WRITTEN  key.input; size, mtime_ns, digest of the output file; totals that outlive the
                    results: n_event, n_hit, n_held (hits without scores), n_batch (batches held).
      FILE_LOST     key.input; text: why. The input is open again, all of it to be scored again

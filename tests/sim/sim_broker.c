@@ -39,7 +39,7 @@ typedef struct {
     bool up; /* it takes connections */
     int64_t next_ms, ticked_ms, ledger_ms, retry_ms, start_ms, stopped_ms;
     entries_t said, appended, waiting;
-    bool disk_full, written, dead;
+    bool disk_full, dead;
     uint64_t epoch;
     bool fetch_failed;
     wm_key_t fetch_key;
@@ -381,7 +381,6 @@ static void retry (void)
 static void durable (entry_t *entry, const wm_place_t *place)
 {
     wm_ledger_apply (broker.ledger, &entry->record, &entry->place);
-    broker.written |= entry->record.type == WM_RECORD_FILE_WRITTEN;
     if (!entry->reported)
         wm_core_durable (broker.core, place, sim.now_ms);
     settle ();
@@ -401,10 +400,8 @@ static void ledger_commit (bool at_once)
         if (!sim_disk_is_gone ())
             fail ("the ledger refuses: %s", error.text);
         broker.dead = true;
-    } else if (broker.written) {
-        broker.written = false;
+    } else
         wm_journal_sweep (broker.journal);
-    }
 }
 
 static void commit (void)
