@@ -17,8 +17,7 @@
    An effect (RESULT_ACK, EVENT_DONE, ACK, INPUT_ACK of a new input) is sent only from
    wm_core_durable, after the record it rests on.
 
-   Left out on purpose, each with its place: tail copies (worker_dispatch, when nothing is ready),
-   poison bisection (batch_blame), the circuit breaker (worker_nack), several brokers a worker.
+   Left out on purpose, with its place: poison bisection (batch_blame).
 
    Memory is allocated only where the message that wants it can be refused.
    Thread: one at a time.  */
@@ -174,7 +173,7 @@ typedef struct {
     uint64_t hits_announced, hits_done, hits_held;
     uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
-    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm;
+    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_said;
     uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];

@@ -103,13 +103,13 @@ void batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state)
         producer_wants (self, claim);
     } else if (batch->state == BATCH_READY)
         queue_remove (batch->flags & BATCH_ALONE ? &self->alone : &self->ready, batch);
-    else if (batch->state == BATCH_RUNNING && batch->handle)
-        queue_remove (&self->running, batch);
+    else if (batch->state == BATCH_RUNNING)
+        queue_remove (batch->handle ? &self->running : &self->bare, batch);
     self->n_by_state[batch->state]--;
     self->n_by_state[state]++;
     batch->state = (uint8_t) state;
-    if (state == BATCH_RUNNING && batch->handle)
-        queue_push (&self->running, batch);
+    if (state == BATCH_RUNNING)
+        queue_push (batch->handle ? &self->running : &self->bare, batch);
 }
 
 void batch_drop_payload (wm_core_t *self, batch_t *batch)
@@ -117,8 +117,10 @@ void batch_drop_payload (wm_core_t *self, batch_t *batch)
     if (!batch->handle)
         return;
     assert (batch->state != BATCH_READY);
-    if (batch->state == BATCH_RUNNING)
+    if (batch->state == BATCH_RUNNING) {
         queue_remove (&self->running, batch);
+        queue_push (&self->bare, batch);
+    }
     self->sink.release (self->sink.context, batch->handle);
     self->budget_used -= batch->payload_bytes;
     batch->handle = NULL;
@@ -408,6 +410,18 @@ static int budget_make_room (wm_core_t *self, uint64_t bytes)
     return self->budget_used + bytes > self->config.budget_bytes;
 }
 
+static void need (wm_core_t *self, batch_t *batch, session_t *producer)
+{
+    batch->flags |= BATCH_ASKED;
+    self->budget_used += reserved_bytes (batch);
+    self->n_asked++;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_NEED);
+    msg.key = batch_key (batch);
+    memcpy (msg.digest, batch->digest, 16);
+    core_send (self, producer, &msg, NULL);
+}
+
 void batch_ask (wm_core_t *self)
 {
     if (self->paused || self->draining || self->disk_full)
@@ -421,17 +435,18 @@ void batch_ask (wm_core_t *self)
         if (budget_make_room (self, reserved_bytes (batch)))
             return;
         queue_remove (&producer->wants, batch);
-        batch->flags |= BATCH_ASKED;
-        self->budget_used += reserved_bytes (batch);
-        self->n_asked++;
         self->wanting = producer->want_next;
         producer_wants (self, producer);
-        wm_msg_t msg;
-        wm_msg_init (&msg, WM_MSG_NEED);
-        msg.key = batch_key (batch);
-        memcpy (msg.digest, batch->digest, 16);
-        core_send (self, producer, &msg, NULL);
+        need (self, batch, producer);
     }
+}
+
+void batch_ask_again (wm_core_t *self, batch_t *batch)
+{
+    session_t *claim = batch->event->input->claim;
+    if (claim && batch->event->flags & EVENT_ANNOUNCED &&
+        self->budget_used + reserved_bytes (batch) <= self->config.budget_bytes)
+        need (self, batch, claim);
 }
 
 void event_on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -471,8 +486,10 @@ void event_on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     self->budget_used += payload->bytes;
     if (queued)
         batch_ready (self, batch, 0);
-    else
+    else {
+        queue_remove (&self->bare, batch);
         queue_push (&self->running, batch);
+    }
 }
 
 /* ---- FETCH -------------------------------------------------------------------------------------

@@ -118,9 +118,16 @@ struct lease_t {
     lease_t *other;       /* the next lease of the batch */
     lease_t *prev, *next; /* of the worker, in the order they were sent */
     int64_t sent_ms;
+    uint64_t hits_lent; /* its worker's, with this one */
     uint16_t attempt;
     uint8_t expired;
 };
+
+/* Time and hits of results, older ones counting less and less.  */
+#define SPEED_KEEP 0.9
+typedef struct {
+    double ms, hits;
+} speed_t;
 
 /* Counts of the last ten seconds, or since it began after a pause longer than that.  */
 #define RATE_SECONDS 10
@@ -160,6 +167,8 @@ struct session_t {
     int64_t progress_ms;
     uint16_t signature;
     uint64_t n_batch_done, n_hit_done;
+    uint64_t hits_lent, hits_back; /* of all leases it ever had; of those that ended */
+    speed_t speed;
     rate_t rate;
     wm_hello_held_t *orphan; /* held by it, of events not announced yet */
     uint32_t n_orphan;
@@ -205,11 +214,13 @@ struct wm_core_t {
     uint32_t n_input, input_capacity;
     wm_table_t paths, names, events;
 
-    queue_t ready, alone, running; /* running: those whose payload is here, oldest first */
-    session_t *hungry, *wanting;   /* rings */
-    session_t *alone_for;          /* gets nothing until it is empty, then what waits in alone */
+    queue_t ready, alone;
+    queue_t running, bare;       /* running, oldest first: with their payload here, without */
+    session_t *hungry, *wanting; /* rings */
+    session_t *alone_for;        /* gets nothing until it is empty, then what waits in alone */
     lease_t *lease_pool;
     uint64_t window; /* all workers' leases and free credit */
+    speed_t speed;   /* of the latest results, whoever sent them */
 
     pending_t *pending; /* a ring */
     size_t pending_head, pending_count, pending_capacity;
@@ -230,7 +241,7 @@ struct wm_core_t {
     uint64_t events_known, events_done, events_written;
     uint64_t hits_known, hits_done, hits_held;
     uint64_t written_batches, written_batches_held;
-    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm;
+    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     uint64_t payload_in, task_out, result_in;
     rate_t hit_rate, event_rate;
     struct {
@@ -314,6 +325,8 @@ void batch_hold (wm_core_t *self, batch_t *batch, const char *text);
 void batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
 /* Sends NEEDs as budget and credit allow.  */
 void batch_ask (wm_core_t *self);
+/* Asks for a running batch's payload once more, if there is room and somebody to ask.  */
+void batch_ask_again (wm_core_t *self, batch_t *batch);
 void producer_wants (wm_core_t *self, session_t *producer);
 
 /* ---- wm_core_worker.c -------------------------------------------------------------------------
@@ -331,8 +344,21 @@ void worker_give_back (wm_core_t *self, session_t *worker, int blame);
 void worker_forget (wm_core_t *self, session_t *worker);
 void worker_tick (wm_core_t *self, session_t *worker);
 void workers_look_at_durations (wm_core_t *self);
-void worker_dispatch (wm_core_t *self);
 void worker_adopt (wm_core_t *self, event_t *event);
+/* A message that has nothing but a key.  */
+void worker_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);
+/* Sets what follows from its leases and credit: its place in the ring, its share of the window.  */
+void worker_update (wm_core_t *self, session_t *worker);
+
+/* Room for one lease; -1 without memory. lease_new needs it.  */
+int lease_reserve (wm_core_t *self);
+void lease_new (wm_core_t *self, batch_t *batch, session_t *worker);
+void lease_end (wm_core_t *self, lease_t *lease);
+lease_t *lease_of (const batch_t *batch, const session_t *worker);
 void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except);
+
+/* ---- wm_core_dispatch.c -----------------------------------------------------------------------
+ */
+void worker_dispatch (wm_core_t *self);
 
 #endif

@@ -12,9 +12,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* How far into the ready queue a worker may look past batches that it should not have.  */
-#define LOOK_BATCHES 16
-
 /* ---- the ring of workers that may have more ----------------------------------------------------
  */
 static int is_hungry (const wm_core_t *self, const session_t *worker)
@@ -24,8 +21,7 @@ static int is_hungry (const wm_core_t *self, const session_t *worker)
            !worker->alone && !(self->alone_for == worker && worker->n_lease);
 }
 
-/* Sets what follows from its leases and credit: its place in the ring, its share of the window.  */
-static void worker_update (wm_core_t *self, session_t *worker)
+void worker_update (wm_core_t *self, session_t *worker)
 {
     if (!worker->n_lease)
         worker->alone = 0;
@@ -73,7 +69,7 @@ void worker_forget (wm_core_t *self, session_t *worker)
 
 /* ---- leases ------------------------------------------------------------------------------------
  */
-static lease_t *lease_of (const batch_t *batch, const session_t *worker)
+lease_t *lease_of (const batch_t *batch, const session_t *worker)
 {
     lease_t *lease = batch->lease;
     while (lease && lease->worker != worker)
@@ -81,15 +77,14 @@ static lease_t *lease_of (const batch_t *batch, const session_t *worker)
     return lease;
 }
 
-static int lease_reserve (wm_core_t *self)
+int lease_reserve (wm_core_t *self)
 {
     if (!self->lease_pool)
         self->lease_pool = calloc (1, sizeof *self->lease_pool);
     return self->lease_pool ? 0 : -1;
 }
 
-/* Memory must have been reserved.  */
-static void lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
+void lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
 {
     lease_t *lease = self->lease_pool;
     self->lease_pool = lease->next;
@@ -98,6 +93,7 @@ static void lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
                         .other = batch->lease,
                         .prev = worker->lease_tail,
                         .sent_ms = self->now_ms,
+                        .hits_lent = worker->hits_lent += batch->n_hit,
                         .attempt = batch->attempt };
     batch->lease = lease;
     *(worker->lease_tail ? &worker->lease_tail->next : &worker->lease_head) = lease;
@@ -107,7 +103,7 @@ static void lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
     worker_update (self, worker);
 }
 
-static void lease_end (wm_core_t *self, lease_t *lease)
+void lease_end (wm_core_t *self, lease_t *lease)
 {
     session_t *worker = lease->worker;
     lease_t **at = &lease->batch->lease;
@@ -117,12 +113,13 @@ static void lease_end (wm_core_t *self, lease_t *lease)
     *(lease->prev ? &lease->prev->next : &worker->lease_head) = lease->next;
     *(lease->next ? &lease->next->prev : &worker->lease_tail) = lease->prev;
     worker->n_lease--;
+    worker->hits_back += lease->batch->n_hit;
     lease->next = self->lease_pool;
     self->lease_pool = lease;
     worker_update (self, worker);
 }
 
-static void send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key)
+void worker_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, type);
@@ -137,7 +134,7 @@ void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except)
         next = lease->other;
         if (lease->worker == except)
             continue;
-        send_key (self, lease->worker, WM_MSG_REVOKE, batch_key (batch));
+        worker_send_key (self, lease->worker, WM_MSG_REVOKE, batch_key (batch));
         lease_end (self, lease);
     }
 }
@@ -228,6 +225,8 @@ void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
                       const wm_hello_held_t *held, uint32_t n_held)
 {
     worker->progress_ms = self->now_ms;
+    if (old)
+        worker->speed = old->speed;
     for (uint32_t i = 0; i < n_held; i++) {
         wm_hello_held_t line;
         memcpy (&line, held + i, sizeof line);
@@ -239,7 +238,7 @@ void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
             self->n_orphan++;
         } else if (adopted == 0 &&
                    !line.unacked) /* a result comes by itself, and is acknowledged */
-            send_key (self, worker, WM_MSG_REVOKE, line.key);
+            worker_send_key (self, worker, WM_MSG_REVOKE, line.key);
     }
     if (self->draining) {
         wm_msg_t drain;
@@ -274,7 +273,7 @@ void worker_adopt (wm_core_t *self, event_t *event)
                 continue;
             orphan_remove (self, worker, i);
             if (adopt (self, worker, NULL, &line) != 1 && !line.unacked)
-                send_key (self, worker, WM_MSG_REVOKE, line.key);
+                worker_send_key (self, worker, WM_MSG_REVOKE, line.key);
         }
     }
 }
@@ -318,10 +317,19 @@ void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *ms
 
 /* ---- RESULT ------------------------------------------------------------------------------------
  */
+static void speed_add (speed_t *speed, double ms, double hits)
+{
+    speed->ms = speed->ms * SPEED_KEEP + ms;
+    speed->hits = speed->hits * SPEED_KEEP + hits;
+}
+
 static void duration_note (wm_core_t *self, session_t *worker, const lease_t *lease)
 {
     int64_t from = lease->sent_ms > worker->result_ms ? lease->sent_ms : worker->result_ms;
-    self->duration_ms[self->n_duration++ % DURATIONS] = (uint32_t) (self->now_ms - from);
+    uint32_t ms = (uint32_t) (self->now_ms - from);
+    self->duration_ms[self->n_duration++ % DURATIONS] = ms;
+    speed_add (&worker->speed, ms, lease->batch->n_hit);
+    speed_add (&self->speed, ms, lease->batch->n_hit);
 }
 
 /* Two results of one batch by one kind of engine must be the same bytes.  */
@@ -427,7 +435,7 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         self->n_late++;
         if (known)
             batch_back (self, known); /* its lease ended with a result of something else */
-        send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+        worker_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
         return;
     }
     uint64_t hash = XXH3_64bits (payload->data, payload->bytes);
@@ -436,7 +444,7 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         int returned = batch->state == BATCH_RETURNED;
         compare_results (self, batch, worker, hash);
         if (returned)
-            send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+            worker_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
         else
             core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
         return;
@@ -515,113 +523,10 @@ void worker_tick (wm_core_t *self, session_t *worker)
             lease->expired = 1;
             batch_blame (self, batch, worker, 1, "no progress");
         } else {
-            send_key (self, worker, WM_MSG_REVOKE, key);
+            worker_send_key (self, worker, WM_MSG_REVOKE, key);
             lease_end (self, lease);
         }
         batch_back (self, batch);
     }
     worker_update (self, worker);
-}
-
-/* ---- TASK --------------------------------------------------------------------------------------
- */
-/* Whether this worker should have this batch: not twice, and not where it failed if there is
-   another that works.  */
-static int suits (const wm_core_t *self, const session_t *worker, const batch_t *batch)
-{
-    return !lease_of (batch, worker) &&
-           (batch->failed_on != worker->tag || self->window == worker->window);
-}
-
-static int task_send (wm_core_t *self, session_t *worker, batch_t *batch)
-{
-    if (lease_reserve (self))
-        return -1;
-    lease_t *oldest = batch->lease; /* at most two hold it: a third revokes the oldest */
-    if (oldest && oldest->other) {
-        while (oldest->other)
-            oldest = oldest->other;
-        send_key (self, oldest->worker, WM_MSG_REVOKE, batch_key (batch));
-        lease_end (self, oldest);
-    }
-    batch->attempt++;
-    worker->sent++;
-    worker->alone = (batch->flags & BATCH_ALONE) != 0;
-    batch_set_state (self, batch, BATCH_RUNNING);
-    lease_new (self, batch, worker);
-    self->task_out += batch->payload_bytes;
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_TASK);
-    msg.key = batch_key (batch);
-    memcpy (msg.digest, batch->digest, 16);
-    msg.n_batch = batch->event->n_batch;
-    msg.n_hit = batch->n_hit;
-    msg.attempt = batch->attempt;
-    core_send (self, worker, &msg, &(wm_payload_t){ batch->handle, NULL, batch->payload_bytes });
-    return 0;
-}
-
-/* The batch that waits to be sent alone: one worker gets nothing until it is empty, then that.  */
-static void dispatch_alone (wm_core_t *self)
-{
-    session_t *kept = self->alone.head ? NULL : self->alone_for;
-    if (kept) { /* what it was kept free for went another way */
-        self->alone_for = NULL;
-        worker_update (self, kept);
-    }
-    while (self->alone.head && self->hungry) {
-        batch_t *batch = self->alone.head;
-        session_t *worker = self->alone_for;
-        if (worker && worker->n_lease && !worker->stalled && !worker->draining)
-            return; /* it is finishing what it has */
-        session_t *at = self->hungry;
-        if (!worker || !worker->hungry || !suits (self, worker, batch)) {
-            worker = NULL;
-            do { /* the one with the least to finish */
-                if (suits (self, at, batch) && (!worker || at->n_lease < worker->n_lease))
-                    worker = at;
-                at = at->hungry_next;
-            } while (at != self->hungry);
-        }
-        self->alone_for = worker;
-        if (!worker)
-            return;
-        if (worker->n_lease) {
-            worker_update (self, worker);
-            return;
-        }
-        self->alone_for = NULL;
-        if (task_send (self, worker, batch))
-            return;
-    }
-}
-
-/* Ready batches to workers with credit, in turn. With nothing ready and workers idle, a second copy
-   of the slowest leases would be sent here (tail).  */
-void worker_dispatch (wm_core_t *self)
-{
-    if (self->paused || self->draining || self->disk_full)
-        return;
-    dispatch_alone (self);
-    batch_t *batch = self->ready.head, *next;
-    for (int looked = 0; batch && self->hungry && looked < LOOK_BATCHES; batch = next) {
-        next = batch->next;
-        session_t *worker = self->hungry, *first = worker;
-        while (!suits (self, worker, batch)) {
-            worker = worker->hungry_next;
-            if (worker == first) {
-                worker = NULL;
-                break;
-            }
-        }
-        if (!worker) {
-            looked++;
-            continue;
-        }
-        self->hungry = worker->hungry_next; /* the next one's turn */
-        if (task_send (self, worker, batch))
-            return;
-        next = self->ready.head;
-        looked = 0;
-    }
 }

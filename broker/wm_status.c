@@ -67,10 +67,11 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                          json_pack ("{s:f, s:f}", "hits_s", s->hits_s, "events_s", s->events_s));
     json_object_set_new (root, "eta_s", number_or_null (s->eta_s));
     json_object_set_new (root, "counters",
-                         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o}", "n_fail", integer (s->n_fail),
-                                    "n_lost", integer (s->n_lost), "n_preempt",
+                         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "n_fail",
+                                    integer (s->n_fail), "n_lost", integer (s->n_lost), "n_preempt",
                                     integer (s->n_preempt), "duplicate", integer (s->n_duplicate),
-                                    "late", integer (s->n_late), "alarm", integer (s->n_alarm)));
+                                    "late", integer (s->n_late), "alarm", integer (s->n_alarm),
+                                    "copies", integer (s->n_copy)));
     return root;
 }
 

@@ -1,0 +1,180 @@
+/* wm_core_dispatch.c - who gets what: ready batches, those that are sent alone, copies at the tail.
+
+   Workers with credit stand in a ring and are served in turn. A batch that is blamed for a lost
+   worker is sent to one that has nothing else. When nothing is ready, a worker with credit and a
+   known speed is sent a copy of a batch that it will finish sooner than who has it: the first
+   RESULT is committed, the other worker gets REVOKE, and what it still answers is acknowledged and
+   dropped. So a slow or stopped worker holds the end of a campaign back by one batch, not by a lease.
+
+   How soon a worker finishes: its hits in hand at its measured time a hit. One that should have
+   answered long ago is expected to take as long again as it is silent.  */
+#include "broker/wm_core_private.h"
+
+#include <string.h>
+
+/* How far into a queue, and round the ring, one message may look past what does not fit.  */
+#define LOOK_BATCHES 16
+#define LOOK_WORKERS 4
+
+/* Whether this worker should have this batch: not twice, and not where it failed if there is
+   another that works.  */
+static int suits (const wm_core_t *self, const session_t *worker, const batch_t *batch)
+{
+    return !lease_of (batch, worker) &&
+           (batch->failed_on != worker->tag || self->window == worker->window);
+}
+
+static int task_send (wm_core_t *self, session_t *worker, batch_t *batch)
+{
+    if (lease_reserve (self))
+        return -1;
+    lease_t *oldest = batch->lease; /* at most two hold it: a third revokes the oldest */
+    if (oldest && oldest->other) {
+        while (oldest->other)
+            oldest = oldest->other;
+        worker_send_key (self, oldest->worker, WM_MSG_REVOKE, batch_key (batch));
+        lease_end (self, oldest);
+    }
+    batch->attempt++;
+    worker->sent++;
+    worker->alone = (batch->flags & BATCH_ALONE) != 0;
+    batch_set_state (self, batch, BATCH_RUNNING);
+    lease_new (self, batch, worker);
+    self->task_out += batch->payload_bytes;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_TASK);
+    msg.key = batch_key (batch);
+    memcpy (msg.digest, batch->digest, 16);
+    msg.n_batch = batch->event->n_batch;
+    msg.n_hit = batch->n_hit;
+    msg.attempt = batch->attempt;
+    core_send (self, worker, &msg, &(wm_payload_t){ batch->handle, NULL, batch->payload_bytes });
+    return 0;
+}
+
+/* The batch that waits to be sent alone: one worker gets nothing until it is empty, then that.  */
+static void dispatch_alone (wm_core_t *self)
+{
+    session_t *kept = self->alone.head ? NULL : self->alone_for;
+    if (kept) { /* what it was kept free for went another way */
+        self->alone_for = NULL;
+        worker_update (self, kept);
+    }
+    while (self->alone.head && self->hungry) {
+        batch_t *batch = self->alone.head;
+        session_t *worker = self->alone_for;
+        if (worker && worker->n_lease && !worker->stalled && !worker->draining)
+            return; /* it is finishing what it has */
+        session_t *at = self->hungry;
+        if (!worker || !worker->hungry || !suits (self, worker, batch)) {
+            worker = NULL;
+            do { /* the one with the least to finish */
+                if (suits (self, at, batch) && (!worker || at->n_lease < worker->n_lease))
+                    worker = at;
+                at = at->hungry_next;
+            } while (at != self->hungry);
+        }
+        self->alone_for = worker;
+        if (!worker)
+            return;
+        if (worker->n_lease) {
+            worker_update (self, worker);
+            return;
+        }
+        self->alone_for = NULL;
+        if (task_send (self, worker, batch))
+            return;
+    }
+}
+
+/* ---- the tail ----------------------------------------------------------------------------------
+ */
+static double hits_ms (const wm_core_t *self, const session_t *worker, double hits)
+{
+    const speed_t *speed = worker->speed.hits > 0 ? &worker->speed : &self->speed;
+    return hits * speed->ms / speed->hits;
+}
+
+/* When the answer to this lease can be expected, from now.  */
+static double lease_left_ms (const wm_core_t *self, const lease_t *lease)
+{
+    const session_t *worker = lease->worker;
+    const lease_t *head = worker->lease_head; /* what it executes */
+    int64_t since_ms = head->sent_ms > worker->result_ms ? head->sent_ms : worker->result_ms;
+    double spent = (double) (self->now_ms - since_ms);
+    double left = hits_ms (self, worker, (double) lease->hits_lent - (double) worker->hits_back);
+    int is_late = spent > 2 * hits_ms (self, worker, head->batch->n_hit);
+    return is_late && left < 2 * spent ? spent : left - spent;
+}
+
+/* Whether a copy there would be done clearly sooner than who has the batch.  */
+static int copy_helps (const wm_core_t *self, const session_t *worker, const batch_t *batch)
+{
+    if (batch->lease->other || batch->flags & BATCH_ASKED || !suits (self, worker, batch) ||
+        (batch->flags & BATCH_ALONE && worker->n_lease))
+        return 0;
+    double hits = (double) (worker->hits_lent - worker->hits_back) + batch->n_hit;
+    double margin_ms = (double) self->config.times.heartbeat_ms / 8;
+    return lease_left_ms (self, batch->lease) > hits_ms (self, worker, hits) + margin_ms;
+}
+
+/* The batch sent longest ago, of the first few, whose copy helps.  */
+static batch_t *copy_of (const wm_core_t *self, const queue_t *queue, const session_t *worker)
+{
+    batch_t *batch = queue->head;
+    for (int looked = 0; batch && looked < LOOK_BATCHES; looked++, batch = batch->next)
+        if (copy_helps (self, worker, batch))
+            return batch;
+    return NULL;
+}
+
+static void dispatch_tail (wm_core_t *self)
+{
+    for (int looked = 0; self->hungry && looked < LOOK_WORKERS; looked++) {
+        session_t *worker = self->hungry;
+        self->hungry = worker->hungry_next;
+        if (worker->speed.hits <= 0)
+            continue; /* it has proven nothing yet */
+        batch_t *batch = copy_of (self, &self->running, worker);
+        if (batch) {
+            if (task_send (self, worker, batch))
+                return;
+            self->n_copy++;
+            looked = -1;
+        } else if ((batch = copy_of (self, &self->bare, worker)))
+            batch_ask_again (self, batch);
+    }
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------
+ */
+/* Ready batches to workers with credit, in turn; with nothing ready, copies.  */
+void worker_dispatch (wm_core_t *self)
+{
+    if (self->paused || self->draining || self->disk_full)
+        return;
+    dispatch_alone (self);
+    batch_t *batch = self->ready.head, *next;
+    for (int looked = 0; batch && self->hungry && looked < LOOK_BATCHES; batch = next) {
+        next = batch->next;
+        session_t *worker = self->hungry, *first = worker;
+        while (!suits (self, worker, batch)) {
+            worker = worker->hungry_next;
+            if (worker == first) {
+                worker = NULL;
+                break;
+            }
+        }
+        if (!worker) {
+            looked++;
+            continue;
+        }
+        self->hungry = worker->hungry_next; /* the next one's turn */
+        if (task_send (self, worker, batch))
+            return;
+        next = self->ready.head;
+        looked = 0;
+    }
+    if (!self->ready.head && !self->alone.head)
+        dispatch_tail (self);
+}
