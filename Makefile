@@ -207,7 +207,7 @@ sim: $(SIM) ## 300 simulated campaigns (SEEDS=n); SEED=n tells the story of one
 sim-proof: $(SIM) ## the simulator must catch every bug planted in it
 	@$(SIM) --proof
 
-.PHONY: unit golden e2e fault check
+.PHONY: unit golden e2e fault check proof soak
 unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)); do echo "== $$t"; \
 	    WM_BUILD=$(B) $$t || failed+=" $$t"; done; \
@@ -216,11 +216,14 @@ golden: all $(VENV)/.made ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
 e2e: all ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
-fault: all ## 40 random kills over one campaign (KILLS=n)
-	@WM_BUILD=$(B) prove --timer -v tests/fault
+fault: all ## campaigns whose processes are killed (T=prefix picks some)
+	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
 check: all $(UNIT) $(SIM) $(VENV)/.made
-	@$(MAKE) --no-print-directory unit sim
-	@WM_BUILD=$(B) prove --timer -v tests/e2e tests/golden
+	@WM_BUILD=$(B) tests/proof.sh test
+proof: all $(UNIT) $(SIM) ## every promise tried at length (an hour); ends with a table of them
+	@WM_BUILD=$(B) tests/proof.sh proof
+soak: all $(UNIT) $(SIM) ## the same for days
+	@WM_BUILD=$(B) tests/proof.sh soak
 
 # <room>/bench/<name>.c is a program linked as the room's unit tests are.
 BENCH := $(foreach r,$(ROOMS),$(patsubst $(r)/bench/%.c,$(B)/bench/%,$(wildcard $(r)/bench/*.c)))

@@ -94,6 +94,18 @@ same_scores () # name, folder, folder: true if two campaigns gave the same bytes
     scores "$2/$1.scores.h5" "$2/.wiremill" >"$work/a.bytes" && scores "$3/$1.scores.h5" "$3/.wiremill" >"$work/b.bytes" &&
         cmp "$work/a.bytes" "$work/b.bytes"
 }
+# How much is tried, as WM_SIZE says: in `make test`, `make proof`, `make soak`.
+size () # test, proof, soak
+{
+    case ${WM_SIZE:-test} in soak) echo "$3" ;; proof) echo "$2" ;; *) echo "$1" ;; esac
+}
+# What became of it: a line of the table that tests/proof.sh makes. Seconds are this test's so far.
+proved () # promise, tried, survived
+{
+    echo "proof: $1 tried $2 survived $3 seconds $((SECONDS - proved_s))"
+    proved_s=$SECONDS
+}
+proved_s=0
 bail () { echo "Bail out! $*"; exit 1; }
 
 # The process of a campaign: broker, producer or worker, by the parent that started it.

@@ -1,12 +1,13 @@
 #!/bin/bash
-# kill.t - KILLS (40) random SIGKILLs over one campaign; the output of an undisturbed run.
+# kill.t - KILLS (12) random SIGKILLs under `wiremill run`; the output of an undisturbed run.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-kills=${KILLS:-40} RANDOM=${SEED:-1}
+kills=${KILLS:-$(size 12 100 5000)} RANDOM=${SEED:-1}
 echo "# KILLS=$kills SEED=${SEED:-1}"
-make_model 1 && make_events large --events 4 --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/large.h5" --batch-hits 512)
+events=kill-$(size 1 4 4)
+make_model 1 && make_events $events --events $(size 1 4 4) --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/$events.h5" --batch-hits 512)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
 killed=0 starts=0 finished=1
@@ -29,11 +30,12 @@ while :; do
     [ $code = 0 ] && [ $killed -ge "$kills" ] && break
     # Done before all kills are spent: begin anew, the kills go on.
     [ $code = 0 ] && rm -rf "$work/out" && finished=$((finished + 1))
-    [ $starts -lt 200 ] || break
+    [ $starts -lt $((50 + 5 * kills)) ] || break
 done
 echo "# $killed kills over $starts starts of $finished campaigns"
 ok "the campaign ends by itself" test $code = 0
-ok "the output is that of an undisturbed run" same_scores large "$work/out" "$work/whole"
+ok "the output is that of an undisturbed run" same_scores "$events" "$work/out" "$work/whole"
 clean () { ! grep -E 'assert|Assertion|corrupt' "$work/run.words" "$work"/out/.wiremill/log/*.log; }
 ok "nobody speaks of an assertion or of damage" clean
+proved P1 "$killed" $((failures ? 0 : killed))
 done_testing

@@ -1,0 +1,33 @@
+/* proof.h - how much a test tries, and the line that says what survived (tests/proof.sh).  */
+#ifndef TESTS_PROOF_H
+#define TESTS_PROOF_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* One of the three, as WM_SIZE says: in `make test`, `make proof`, `make soak`.  */
+static inline unsigned long proof_size (unsigned long test, unsigned long proof, unsigned long soak)
+{
+    const char *size = getenv ("WM_SIZE");
+    return size && !strcmp (size, "soak") ? soak : size && !strcmp (size, "proof") ? proof : test;
+}
+
+static inline double proof_clock (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+/* start: what proof_clock said at the beginning.  */
+static inline void proof_line (const char *promise, unsigned long tried, unsigned long survived,
+                               double start)
+{
+    printf ("proof: %s tried %lu survived %lu seconds %.1f\n", promise, tried, survived,
+            proof_clock () - start);
+    fflush (stdout);
+}
+
+#endif

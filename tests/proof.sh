@@ -1,0 +1,95 @@
+#!/bin/bash
+# proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
+#
+# usage: tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
+#   NAME: unit, e2e, golden, sim, bugs or fault; without any, those of the size.
+#
+# How much each test does is its own business: it asks WM_SIZE (`size` in helper.sh, proof_size in
+# proof.h) and says what became of it in one line, of which those of a promise are added up:
+#   proof: P1 tried 1000 survived 1000 seconds 812
+# Fails if a test does, and if anything tried did not survive.
+cd "$(dirname "$0")/.." || exit 1
+export WM_SIZE=${1:-test}
+shift
+B=${WM_BUILD:-build/release}
+mkdir -p "$B" && log=$B/proof-$WM_SIZE.log && : >"$log" || exit 1
+
+# What is promised, in a few words each. G: needs a GPU, `make gpu-check` tries it.
+promises='P1 killed at any instant: 0 lost, 0 duplicated
+P2 the same across power loss
+P3 a full disk pauses and loses nothing
+P4 an I/O error is never a false acknowledgement
+P5 damage is found, never answered wrongly
+P6 out of memory: no wrong answer
+P7 partitions, slow, cut and flipped links
+P8 a slow or hung worker stalls nothing
+P9 G a GPU error costs one launch
+P10 G a GPU that computes wrong is caught
+P11 poison is isolated, not dropped
+P12 clock jumps do nothing
+P13 mismatch is refused
+P14 memory stays in its budget
+P15 workers join, leave, are preempted
+P16 resume is exact
+P17 one master per ledger
+P18 upgrades are safe
+P19 hostile peers: bounded memory and CPU
+P20 nothing retries for ever
+bugs planted in the simulator are caught'
+
+failed=
+run () # name, command...: runs it if it was asked for, its words also to the log
+{
+    local name=$1
+    shift
+    [[ " ${names[*]} " == *" $name "* ]] || return
+    echo "== $name: $*"
+    "$@" 2>&1 | tee -a "$log"
+    [ "${PIPESTATUS[0]}" = 0 ] || failed+=" $name"
+}
+size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
+case $WM_SIZE in
+test) names=(unit sim e2e golden fault) ;;
+proof | soak) names=(unit sim bugs e2e fault) ;;
+*) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
+esac
+[ $# = 0 ] || names=("$@")
+
+export WM_BUILD=$B
+run unit make --no-print-directory B="$B" unit
+run sim make --no-print-directory B="$B" sim SEEDS="$(size 300 5000 1000000)"
+run bugs make --no-print-directory B="$B" sim-proof
+run e2e prove --timer -v tests/e2e
+run golden prove --timer -v tests/golden
+run fault prove --timer -v tests/fault
+
+table ()
+{
+    awk -v size="$WM_SIZE" -v promises="$promises" '
+        /^proof: [A-Za-z0-9]+ tried [0-9]+ survived [0-9]+ seconds [0-9.]+/ {
+            tried[$2] += $4; survived[$2] += $6; seconds[$2] += $8
+        }
+        function row(name, what) {
+            if (name in tried)
+                printf "  %-5s %-48s %9d %9d %9.1f%s\n", name, what, tried[name], survived[name], seconds[name],
+                       tried[name] == survived[name] ? "" : "   BROKEN"
+            else
+                printf "  %-5s %-48s %9s\n", name, what, "not tried"
+            broken += tried[name] != survived[name]
+        }
+        END {
+            printf "\nwhat was tried at the size of `make %s`\n  %-54s %9s %9s %9s\n", size, "promise", "tried", "survived", "seconds"
+            n = split (promises, line, "\n")
+            for (i = 1; i <= n; i++) {
+                name = line[i]; sub (/ .*/, "", name)
+                what = line[i]; sub (/^[^ ]* (G )?/, "", what)
+                row(name, what (line[i] ~ /^P[0-9]+ G / ? " (make gpu-check)" : ""))
+                delete tried[name]
+            }
+            for (name in tried)
+                row(name, "(a promise that this table does not know)")
+            exit broken > 0
+        }' "$log"
+}
+table || failed+=' promises'
+[ -z "$failed" ] || { echo "failed:$failed (all that was said: $log)"; exit 1; }
