@@ -8,21 +8,23 @@
 
    A position is active if a pixel of its window (through all convolutions) is not bitwise Z. The
    bracket is computed once, in double. What is stored of an active position is v = act (conv) - r
-   with r = 0 under ReLU, so that the filters it switched off are zeros to be skipped, and r = c
-   else; the difference, W_pos^T (r - c), is one row a position, also computed once.
+   with r = c; but r = 0 under ReLU if the kernel skips zeros, so that the filters it switched off
+   are zeros; the difference, W_pos^T (r - c), is one row a position, also computed once.
 
    Words: an IMAGE holds many patches as windows (a plane, or a batch of dense patches stacked); a
    CELL is a place of the image that some hit's patch begins at; a position is LIVE if it is active
    and in some cell's patch; a SLOT keeps the values of one live position. A BLOCK is the cells one
-   thread carries through all positions together; a ROOT is a dense layer on the convolution.
+   thread carries through all positions together; a ROOT is a dense layer on the convolution. A
+   PANEL is the positions, side by side, that a kernel takes together: 1, 2 or 4.
 
    Bits: per cell and row of positions one partial sum in fp32, positions and filters ascending,
-   then the rows added in order. Nothing in that order knows of blocks, threads or batches.
+   then the rows added in order (AMX: a sum per panel, added in order). Nothing in that order knows
+   of blocks, threads or batches; the width of a panel is fixed by the kernel.
 
    Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c what a net fixes, wm_sparse_map.c
    which positions are live, wm_sparse_block.c a block of cells, wm_sparse_tail.c the layers behind
    the roots, wm_sparse_pool.c threads, wm_sparse_choose.c which kernel runs, wm_sparse_kernel.h the
-   loops, compiled once per instruction set.  */
+   loops, compiled once per instruction set; wm_sparse_amx.h what AMX does otherwise.  */
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H
 
@@ -114,9 +116,9 @@ typedef struct {
     uint32_t offset;       /* of its outputs in a cell's accumulators */
     uint32_t dense;        /* index in the net */
     const float *weight;   /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
-    float *base;      /* (n_position + 1, n_pad): W_pos^T (r - c), the last unused; NULL if all 0 */
-    float *inactive;  /* (n_pad): b + W^T c */
-    uint32_t *packed; /* (n_position, words, n_pad) if the kernel packs weights, or NULL */
+    float *base;           /* (n_panel * fuse, n_pad): W_pos^T (r - c); NULL if all 0 */
+    float *inactive;       /* (n_pad): b + W^T c */
+    uint32_t *packed;      /* (n_panel, kernel->panel_words) if the kernel packs weights, or NULL */
 } wm_sparse_root_t;
 
 /* The stored values of the last convolution.  */
@@ -127,12 +129,13 @@ typedef struct {
     uint32_t n_mask;
 } wm_sparse_values_t;
 
-/* The cells to work on at a position. Arrays have room for 16 entries more than there are cells. */
+/* The cells to work on at a panel. Arrays have room for 32 entries more than there are cells.  */
 typedef struct {
     uint32_t n;
     uint32_t *cell;
     uint32_t *slot; /* of its first live column */
     uint32_t *live; /* bit f: column f is live */
+    void *scratch;  /* kernel->scratch_bytes, 64-byte aligned */
 } wm_sparse_list_t;
 
 /* A dense layer behind the roots, and every layer's place in the tail's memory.  */
@@ -143,11 +146,15 @@ typedef struct {
     float *weight, *bias; /* (n_in, n_pad), (n_pad); NULL for a root */
 } wm_sparse_layer_t;
 
-/* One instruction set and precision.  */
+/* One instruction set and precision. May be NULL: scratch_bytes, begin, end, fold, panel_words and
+   pack.  */
 typedef struct {
     const char *isa, *precision;
-    uint32_t unit; /* filters in a 32-bit word of a slot */
-    uint32_t fuse; /* positions (columns side by side) that `dense` takes together */
+    uint32_t unit;  /* filters in a 32-bit word of a slot */
+    uint32_t fuse;  /* columns of a panel, 1, 2 or 4 */
+    uint32_t cells; /* of a block, on average */
+    bool skips;     /* words of a slot that are 0 cost nothing */
+    bool twin;      /* computes on the host what a real one computes: for tests */
 
     /* act (convolution) - reference at WM_SPARSE_POSITIONS positions; span (position, n_span).  */
     void (*conv) (const wm_sparse_conv_t *conv, const float *const *span,
@@ -159,40 +166,53 @@ typedef struct {
     uint64_t (*masks) (const wm_sparse_map_t *map, const wm_sparse_cell_t *cell,
                        const uint64_t *order, uint32_t n, uint32_t row, uint32_t col,
                        uint64_t valid, uint64_t *mask, uint32_t *slot);
-    /* The cells h < n (a multiple of 16) that are live at one of `fuse` columns from `bit` on;
-       slot[h] moves on past them.  */
+    /* The cells h < n (a multiple of 16) that are live at one of `fuse` columns from `bit` on, at
+       least one; slot[h] moves on past them.  */
     void (*list) (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
                   wm_sparse_list_t *list);
-    /* row[cell] += W_pos^T v[slot] (+ base) over a list, at `position` and, if fused, the next; the
-       list is padded by WM_SPARSE_AHEAD entries.  */
-    void (*dense) (const wm_sparse_root_t *root, uint32_t position, uint32_t c_out,
+    /* row[cell] += W_pos^T v[slot] (+ base) over a list and the positions of a panel; the list is
+       padded by WM_SPARSE_AHEAD entries.  */
+    void (*dense) (const wm_sparse_root_t *root, uint32_t panel, uint32_t c_out,
                    const wm_sparse_values_t *values, const wm_sparse_list_t *list, float *row,
                    size_t row_stride);
-    /* total += row, row = 0.  */
+    /* total += row, row = 0; NULL: there are no sums of rows, `dense` adds to the totals.  */
     void (*fold) (float *total, float *row, size_t n);
     /* y = b + W^T x, inputs in order.  */
     void (*layer) (const wm_sparse_layer_t *layer, const float *x, float *y);
-    /* Kernels with packed weights, else NULL: packs one position's weights, stored filter k being
-       the model's filter[k], and says what they are as floats, rounded (c_out, n_pad).  */
+
+    size_t (*scratch_bytes) (uint32_t c_out);
+    /* Called by a thread around the lists of a block.  */
+    void (*begin) (void);
+    void (*end) (void);
+    /* Kernels with packed weights: the 32-bit words of a panel, and packing of `position` as its
+       column f, stored filter k being the model's filter[k]; says what the weights are as floats,
+       rounded (c_out, n_pad). The panel's words are 0 before.  */
+    size_t (*panel_words) (uint32_t c_out, uint32_t n_pad);
     void (*pack) (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
-                  uint32_t position, float *rounded, uint32_t *packed);
+                  uint32_t position, uint32_t f, float *rounded, uint32_t *panel);
 } wm_sparse_kernel_t;
 
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512,
-    wm_sparse_kernel_avx512_bf16;
+    wm_sparse_kernel_avx512_bf16, wm_sparse_kernel_amx_bf16, wm_sparse_kernel_amx_bf16x3,
+    wm_sparse_kernel_amx_twin_bf16, wm_sparse_kernel_amx_twin_bf16x3;
 
-/* The i-th kernel this machine can run, in order of preference; NULL if there is none.  */
+/* The i-th kernel this machine can run, in order of preference, twins last; NULL if there is none.
+ */
 const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
 
-/* The best for a precision ("fp32"; "fast" allows 16 bits), or the best that the environment's
-   WM_ISA allows. NULL: WM_EHOST says what there is.  */
+/* Tries a kernel on a small piece of work: seconds a position and cell, at best; INFINITY if it
+   computes wrongly or there is no memory.  */
+double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel);
+
+/* The fastest that computes rightly, for a precision ("fp32"; "fast" allows 16 bits), of those that
+   the environment's WM_ISA allows. NULL: WM_EHOST says what there is.  */
 const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error);
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
 /* A worker's own memory.  */
 typedef struct {
-    float *row, *total; /* (cells_max, stride) */
+    float *row, *total; /* (cells_max, stride); one and the same without kernel->fold */
     uint64_t *mask;     /* (cells_max) */
     uint32_t *slot;
     wm_sparse_list_t list;
@@ -226,6 +246,7 @@ typedef struct {
     wm_sparse_layer_t layer[WM_MODEL_DENSES_MAX];
     uint32_t n_root, stride, tail_floats; /* stride: accumulators of a cell */
     uint32_t pos_rows, pos_cols;          /* positions of a patch */
+    uint32_t panel_cols;                  /* panels of a row of positions */
     uint32_t cells_max;                   /* of a block */
     uint64_t slot_bytes_max;              /* of a group, unless one cell needs more */
     wm_sparse_thread_t *thread;

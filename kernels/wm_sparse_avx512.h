@@ -1,5 +1,4 @@
-/* wm_sparse_avx512.h - what the exact-sparse loops need of AVX-512 (F, BW, DQ, VL). The file that
-   includes it defines FUSE.  */
+/* wm_sparse_avx512.h - what the exact-sparse loops need of AVX-512 (F, BW, DQ, VL).  */
 #include <immintrin.h>
 #include <stdint.h>
 
@@ -23,11 +22,13 @@ typedef __m512 vec;
 
 /* Sixteen cells at a time; the compressing store of the portable loop is one instruction here.  */
 #define KERNEL_LIST
-static void kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
-                         wm_sparse_list_t *list)
+static inline __attribute__ ((always_inline)) void list_panel (const uint64_t *mask, uint32_t *slot,
+                                                               uint32_t n, uint32_t bit,
+                                                               wm_sparse_list_t *list,
+                                                               const uint32_t fuse)
 {
-    const __m512i wanted = _mm512_set1_epi64 (FUSE > 1 ? 3 : 1), sixteen = _mm512_set1_epi32 (16);
-    const __m512i one = _mm512_set1_epi32 (1);
+    const __m512i wanted = _mm512_set1_epi64 ((1 << fuse) - 1), sixteen = _mm512_set1_epi32 (16);
+    const __m512i three = _mm512_set1_epi32 (3), five = _mm512_set1_epi32 (5);
     const __m128i by = _mm_cvtsi32_si128 ((int) bit);
     __m512i cell = _mm512_setr_epi32 (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     uint32_t count = 0;
@@ -38,13 +39,15 @@ static void kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint3
             _mm512_castsi256_si512 (_mm512_cvtepi64_epi32 (_mm512_and_si512 (low, wanted))),
             _mm512_cvtepi64_epi32 (_mm512_and_si512 (high, wanted)), 1);
         __mmask16 on = _mm512_test_epi32_mask (live, live);
-        __m512i s = _mm512_load_si512 (slot + h);
+        __m512i s = _mm512_load_si512 (slot + h), bits = live; /* bits: set in each live */
         _mm512_storeu_si512 (list->cell + count, _mm512_maskz_compress_epi32 (on, cell));
         _mm512_storeu_si512 (list->slot + count, _mm512_maskz_compress_epi32 (on, s));
         _mm512_storeu_si512 (list->live + count, _mm512_maskz_compress_epi32 (on, live));
-        s = _mm512_add_epi32 (s, _mm512_and_si512 (live, one));
-        s = _mm512_add_epi32 (s, _mm512_srli_epi32 (live, 1));
-        _mm512_store_si512 (slot + h, s);
+        if (fuse > 1)
+            bits = _mm512_sub_epi32 (bits, _mm512_and_si512 (_mm512_srli_epi32 (bits, 1), five));
+        if (fuse > 2)
+            bits = _mm512_add_epi32 (_mm512_and_si512 (bits, three), _mm512_srli_epi32 (bits, 2));
+        _mm512_store_si512 (slot + h, _mm512_add_epi32 (s, bits));
         count += (uint32_t) __builtin_popcount (on);
     }
     list->n = count;

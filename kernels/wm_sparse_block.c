@@ -9,8 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define BLOCK_CELLS 1536u /* on average; a block may hold up to self->cells_max */
-#define WORK_CELLS 128u   /* cells of a task that counts work */
+#define WORK_CELLS 128u /* cells of a task that counts work */
 
 /* Phase: live positions of each cell.  */
 static void count_work (void *arg, uint32_t task, uint32_t thread)
@@ -74,7 +73,8 @@ static bool cut_blocks (wm_sparse_t *self)
 {
     const wm_sparse_cell_t *cell = self->cell + self->group_first;
     const uint32_t n = self->group_cells, fixed = 16; /* positions' worth of work of any cell */
-    uint32_t per = self->threads * BLOCK_CELLS, blocks = (n + per - 1) / per * self->threads;
+    uint32_t per = self->threads * self->kernel->cells,
+             blocks = (n + per - 1) / per * self->threads;
     uint64_t work = 0, done = 0;
     for (uint32_t i = 0; i < n; i++)
         work += cell[i].work + fixed;
@@ -118,7 +118,7 @@ static uint64_t load_masks (const block_t *block, uint32_t row, uint32_t col)
                                 block->mine->mask, block->mine->slot);
 }
 
-static void position (const block_t *block, uint32_t row, uint32_t col, uint32_t bit)
+static void panel (const block_t *block, uint32_t row, uint32_t col, uint32_t bit)
 {
     const wm_sparse_t *self = block->self;
     wm_sparse_thread_t *mine = block->mine;
@@ -129,9 +129,38 @@ static void position (const block_t *block, uint32_t row, uint32_t col, uint32_t
         list->slot[list->n + i] = list->slot[list->n - 1];
     }
     for (uint32_t r = 0; r < self->n_root; r++)
-        self->kernel->dense (&self->root[r], row * self->pos_cols + col + bit,
-                             self->conv[self->net.n_conv - 1].c_out, &self->values, list, mine->row,
-                             self->stride);
+        self->kernel->dense (
+            &self->root[r], row * self->panel_cols + (col + bit) / self->kernel->fuse,
+            self->conv[self->net.n_conv - 1].c_out, &self->values, list, mine->row, self->stride);
+}
+
+/* The totals of a block's cells.  */
+static void run_positions (const block_t *block)
+{
+    const wm_sparse_t *self = block->self;
+    const wm_sparse_kernel_t *kernel = self->kernel;
+    wm_sparse_thread_t *mine = block->mine;
+    const uint64_t wanted = (UINT64_C (1) << kernel->fuse) - 1;
+    const size_t floats = (size_t) block->n * self->stride;
+    memset (mine->total, 0, floats * sizeof *mine->total);
+    if (kernel->fold)
+        memset (mine->row, 0, floats * sizeof *mine->row);
+    if (kernel->begin)
+        kernel->begin ();
+    for (uint32_t row = 0; row < self->pos_rows; row++) {
+        bool touched = false;
+        for (uint32_t col = 0; col < self->pos_cols; col += 64) {
+            uint64_t any = load_masks (block, row, col);
+            touched |= any != 0;
+            for (uint32_t bit = 0; bit < 64; bit += kernel->fuse)
+                if (any >> bit & wanted)
+                    panel (block, row, col, bit);
+        }
+        if (touched && kernel->fold)
+            kernel->fold (mine->total, mine->row, floats);
+    }
+    if (kernel->end)
+        kernel->end ();
 }
 
 /* Phase: the scores of one block.  */
@@ -145,22 +174,7 @@ static void run_block (void *arg, uint32_t task, uint32_t thread)
         .order = self->order + self->block_first[task],
         .n = self->block_first[task + 1] - self->block_first[task],
     };
-    const uint32_t fuse = self->kernel->fuse;
-    size_t floats = (size_t) block.n * self->stride;
-    memset (mine->row, 0, floats * sizeof *mine->row);
-    memset (mine->total, 0, floats * sizeof *mine->total);
-    for (uint32_t row = 0; row < self->pos_rows; row++) {
-        bool touched = false;
-        for (uint32_t col = 0; col < self->pos_cols; col += 64) {
-            uint64_t any = load_masks (&block, row, col);
-            touched |= any != 0;
-            for (uint32_t bit = 0; bit < 64; bit += fuse)
-                if (any >> bit & (fuse > 1 ? 3 : 1))
-                    position (&block, row, col, bit);
-        }
-        if (touched)
-            self->kernel->fold (mine->total, mine->row, floats);
-    }
+    run_positions (&block);
     uint64_t hits = 0;
     for (uint32_t h = 0; h < block.n; h++) {
         uint32_t c = self->group_first + (uint32_t) block.order[h];

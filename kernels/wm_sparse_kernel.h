@@ -17,12 +17,13 @@
    V_ADD V_SUB V_FMA (a, b, c) = a b + c
    V_RELU         keeps NaN
    V_NONZERO      bit l set where lane l is not 0 (NaN is not)
-   [KERNEL_LIST   kernel_list is defined]
+   [KERNEL_LIST   list_panel is defined]
    [UNIT          filters in one 32-bit word of a slot]
    [FUSE          1 or 2: positions taken together, whose weights fit L1 side by side]
    [V_DOT         (x, w, c) = c + the products of a word's filters]
    [KERNEL_STORE  kernel_store is defined]
    [KERNEL_MORE   further members of the table]
+   [KERNEL_SHARED no store, roots and table: another file has them]
    [ISA_TEXT, PRECISION_TEXT]
    clang-format on */
 #include "kernels/wm_sparse.h"
@@ -112,7 +113,7 @@ static void kernel_conv (const wm_sparse_conv_t *conv, const float *const *span,
     finish (conv, out);
 }
 
-#ifndef KERNEL_STORE
+#if !defined KERNEL_STORE && !defined KERNEL_SHARED
 static void kernel_store (const float *value, uint32_t c_out, uint32_t c_pad, void *slot,
                           uint64_t *mask)
 {
@@ -130,6 +131,7 @@ static void kernel_store (const float *value, uint32_t c_out, uint32_t c_pad, vo
 
 /* ---- roots ----------------------------------------------------------------------------------- */
 
+#ifndef KERNEL_SHARED
 /* Accumulates the stored values of one position.  */
 INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mask,
                         const float *weight, size_t n_pad, vec *sum, const int n_vec)
@@ -207,7 +209,7 @@ INLINE void dense_list (const dense_t *d, const bool has_base, const int n_vec)
     }
 }
 
-static void kernel_dense (const wm_sparse_root_t *root, uint32_t position, uint32_t c_out,
+static void kernel_dense (const wm_sparse_root_t *root, uint32_t panel, uint32_t c_out,
                           const wm_sparse_values_t *values, const wm_sparse_list_t *list,
                           float *row, size_t row_stride)
 {
@@ -216,8 +218,8 @@ static void kernel_dense (const wm_sparse_root_t *root, uint32_t position, uint3
     dense_t d = {
         .values = values,
         .list = list,
-        .weight = weight + position * step,
-        .base = root->base ? root->base + (size_t) position * root->n_pad : NULL,
+        .weight = weight + panel * FUSE * step,
+        .base = root->base ? root->base + (size_t) panel * FUSE * root->n_pad : NULL,
         .row = row + root->offset,
         .n_pad = root->n_pad,
         .row_stride = row_stride,
@@ -259,6 +261,7 @@ static void kernel_fold (float *total, float *row, size_t n)
         V_STORE (row + i, V_SET1 (&zero));
     }
 }
+#endif
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
@@ -299,21 +302,28 @@ static void kernel_layer (const wm_sparse_layer_t *layer, const float *x, float 
 }
 
 #ifndef KERNEL_LIST
-static void kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
-                         wm_sparse_list_t *list)
+INLINE void list_panel (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
+                        wm_sparse_list_t *list, const uint32_t fuse)
 {
     uint32_t count = 0;
     for (uint32_t h = 0; h < n; h++) {
-        uint32_t live = (uint32_t) (mask[h] >> bit) & (FUSE > 1 ? 3 : 1);
+        uint32_t live = (uint32_t) (mask[h] >> bit) & ((1u << fuse) - 1);
         list->cell[count] = h;
         list->slot[count] = slot[h];
         list->live[count] = live;
         count += live != 0;
-        slot[h] += (live & 1) + (live >> 1);
+        slot[h] += (uint32_t) __builtin_popcount (live);
     }
     list->n = count;
 }
 #endif
+
+#ifndef KERNEL_SHARED
+static void kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint32_t bit,
+                         wm_sparse_list_t *list)
+{
+    list_panel (mask, slot, n, bit, list, FUSE);
+}
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF (name)
@@ -329,6 +339,8 @@ const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = { .isa = ISA_TEXT,
                                                             .precision = PRECISION_TEXT,
                                                             .unit = UNIT,
                                                             .fuse = FUSE,
+                                                            .cells = 1536,
+                                                            .skips = true,
                                                             .conv = kernel_conv,
                                                             .store = kernel_store,
                                                             .masks = kernel_masks,
@@ -340,3 +352,4 @@ const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = { .isa = ISA_TEXT,
                                                             KERNEL_MORE
 #endif
 };
+#endif

@@ -274,7 +274,9 @@ static bool reserve_slots (wm_sparse_t *self)
             return false;
         self->mid[l] = self->mids[l].data;
     }
-    if (!wm_sparse_reserve (&self->slots, self->live[n].count, self->values.stride_bytes, count) ||
+    /* One more: where a kernel may look for a column that is not live.  */
+    if (!wm_sparse_reserve (&self->slots, self->live[n].count + (size_t) 1,
+                            self->values.stride_bytes, count) ||
         !wm_sparse_reserve (&self->masks, self->live[n].count,
                             self->values.n_mask * sizeof (uint64_t), count))
         return false;

@@ -73,7 +73,7 @@ static wm_fault_t order_filters (wm_sparse_t *self, wm_error_t *error)
         return wm_fault (error, WM_EHOST, "no memory for %u filters", n);
     for (uint32_t f = 0; f < n; f++)
         self->filter[f] = f;
-    if (self->kernel->unit == 1 || n > PAIRED_FILTERS_MAX)
+    if (self->kernel->unit == 1 || !self->kernel->skips || n > PAIRED_FILTERS_MAX)
         return WM_OK;
     float *smooth = calloc ((size_t) n * size, sizeof *smooth);
     float *alike = calloc ((size_t) n * n, sizeof *alike);
@@ -130,7 +130,7 @@ static wm_fault_t open_conv (wm_sparse_t *self, uint32_t i, wm_error_t *error)
                 from->weight[(size_t) k * conv->c_out + source];
     }
     find_constant (conv, i ? conv[-1].constant : NULL, self->zero);
-    if (last && conv->act != WM_ACT_RELU)
+    if (last && (conv->act != WM_ACT_RELU || !self->kernel->skips))
         memcpy (conv->reference, conv->constant, conv->c_pad * sizeof (float));
     return WM_OK;
 }
@@ -145,15 +145,16 @@ static void fold_position (const wm_sparse_t *self, wm_sparse_root_t *root, uint
                            const fold_t *fold)
 {
     const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
-    const uint32_t n = root->n_pad, unit = self->kernel->unit;
-    const size_t row = (size_t) (conv->c_out + unit - 1) / unit * n;
-    if (self->kernel->pack)
-        self->kernel->pack (root, self->filter, conv->c_out, p, fold->rounded,
-                            root->packed + p * row);
+    const wm_sparse_kernel_t *kernel = self->kernel;
+    const uint32_t n = root->n_pad, row = p / self->pos_cols, col = p % self->pos_cols;
+    const uint32_t panel = row * self->panel_cols + col / kernel->fuse, f0 = col % kernel->fuse;
+    if (kernel->pack)
+        kernel->pack (root, self->filter, conv->c_out, p, f0, fold->rounded,
+                      root->packed + panel * kernel->panel_words (conv->c_out, n));
     memset (fold->here, 0, n * sizeof *fold->here);
     for (uint32_t f = 0; f < conv->c_out; f++) {
         const float *exact = root->weight + ((size_t) p * conv->c_out + self->filter[f]) * n;
-        const float *used = self->kernel->pack ? fold->rounded + (size_t) f * n : exact;
+        const float *used = kernel->pack ? fold->rounded + (size_t) f * n : exact;
         const double c = (double) conv->constant[f], d = (double) conv->reference[f] - c;
         for (uint32_t i = 0; c != 0 && i < n; i++) {
             fold->all[i] += c * (double) exact[i];
@@ -161,7 +162,7 @@ static void fold_position (const wm_sparse_t *self, wm_sparse_root_t *root, uint
         }
     }
     for (uint32_t i = 0; root->base && i < n; i++)
-        root->base[(size_t) p * n + i] = (float) fold->here[i];
+        root->base[(size_t) (panel * kernel->fuse + f0) * n + i] = (float) fold->here[i];
 }
 
 /* The parts of a root that do not depend on the patch, in double: packed weights, base, inactive.
@@ -169,21 +170,21 @@ static void fold_position (const wm_sparse_t *self, wm_sparse_root_t *root, uint
 static wm_fault_t fold_root (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error)
 {
     const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
+    const wm_sparse_kernel_t *kernel = self->kernel;
     const uint32_t n_position = self->pos_rows * self->pos_cols, n = root->n_pad;
-    const uint32_t unit = self->kernel->unit;
+    const size_t n_panel = (size_t) self->pos_rows * self->panel_cols;
     bool differs = false;
     for (uint32_t f = 0; f < conv->c_out; f++)
         differs |= conv->constant[f] != conv->reference[f];
     fold_t fold = { .all = calloc (2 * (size_t) n, sizeof (double)),
                     .rounded = wm_sparse_floats ((size_t) conv->c_out * n) };
     root->inactive = wm_sparse_floats (n);
-    root->base = differs ? wm_sparse_floats ((size_t) (n_position + 1) * n) : NULL;
-    root->packed = !self->kernel->pack
+    root->base = differs ? wm_sparse_floats (n_panel * kernel->fuse * n) : NULL;
+    root->packed = !kernel->pack
                        ? NULL
-                       : (uint32_t *) (void *) wm_sparse_floats (
-                             n_position * (size_t) ((conv->c_out + unit - 1) / unit) * n);
+                       : (void *) wm_sparse_floats (n_panel * kernel->panel_words (conv->c_out, n));
     bool have = fold.all && fold.rounded && root->inactive && (root->base || !differs) &&
-                (root->packed || !self->kernel->pack);
+                (root->packed || !kernel->pack);
     fold.here = fold.all + n;
     for (uint32_t i = 0; have && i < root->n_out; i++)
         fold.all[i] = (double) self->net.dense[root->dense].bias[i];
@@ -234,11 +235,16 @@ static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
     self->cells_max = BLOCK_FLOATS / self->stride / 16 * 16;
     if (self->cells_max < 64)
         self->cells_max = 64;
-    const size_t cells = self->cells_max, list = cells + 32; /* 16 and WM_SPARSE_AHEAD */
+    const wm_sparse_kernel_t *kernel = self->kernel;
+    const size_t cells = self->cells_max, list = cells + 32;
     const size_t accumulators = cells * self->stride;
     const size_t values = WM_SPARSE_POSITIONS * (size_t) c_pad;
-    const size_t count = 2 * accumulators + 2 * cells + cells + 3 * list + values +
-                         (self->tail_floats + 15) / 16 * 16 +
+    const size_t scratch =
+        kernel->scratch_bytes
+            ? kernel->scratch_bytes (self->conv[self->net.n_conv - 1].c_out) / sizeof (float)
+            : 0;
+    const size_t count = (kernel->fold ? 2 : 1) * accumulators + 2 * cells + cells + 3 * list +
+                         values + (self->tail_floats + 15) / 16 * 16 + scratch +
                          2 * WM_SPARSE_POSITIONS * (size_t) n_span;
     self->thread = calloc (self->threads, sizeof *self->thread);
     for (uint32_t t = 0; self->thread && t < self->threads; t++) {
@@ -246,13 +252,14 @@ static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
         if (!wm_sparse_reserve (&mine->memory, count, sizeof (float), &self->stats.allocations))
             return wm_fault (error, WM_EHOST, "no memory for thread %u", t);
         float *p = mine->memory.data;
-        mine->row = p, p += accumulators;
+        mine->row = p, p += kernel->fold ? accumulators : 0;
         mine->total = p, p += accumulators;
         mine->mask = (void *) p, p += 2 * cells;
         mine->slot = (void *) p, p += cells;
         mine->list.cell = (void *) p, p += list;
         mine->list.slot = (void *) p, p += list;
         mine->list.live = (void *) p, p += list;
+        mine->list.scratch = (void *) p, p += scratch;
         mine->value = p, p += values;
         mine->tail = p, p += (self->tail_floats + 15) / 16 * 16;
         mine->span = (void *) p;
@@ -272,6 +279,7 @@ wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error)
         self->pos_cols -= self->net.conv[i].kw - 1;
         fault = open_conv (self, i, error);
     }
+    self->panel_cols = (self->pos_cols + self->kernel->fuse - 1) / self->kernel->fuse;
     for (uint32_t i = 0; i < self->net.n_dense && !fault; i++) {
         const wm_dense_t *dense = &self->net.dense[i];
         if (dense->output >= 0 && (uint32_t) dense->output + dense->n_out > self->n_output)

@@ -320,9 +320,10 @@ static wm_sparse_t *engine_new (const wm_net_t *net, const wm_spec_t *spec, uint
 /* Says which kernels this machine cannot run, so that a green test is not taken for more.  */
 static int name_the_untested (void **state)
 {
-    const wm_sparse_kernel_t *const known[] = { &wm_sparse_kernel_c, &wm_sparse_kernel_avx2,
-                                                &wm_sparse_kernel_avx512,
-                                                &wm_sparse_kernel_avx512_bf16 };
+    const wm_sparse_kernel_t *const known[] = {
+        &wm_sparse_kernel_c,           &wm_sparse_kernel_avx2,     &wm_sparse_kernel_avx512,
+        &wm_sparse_kernel_avx512_bf16, &wm_sparse_kernel_amx_bf16, &wm_sparse_kernel_amx_bf16x3
+    };
     (void) state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const wm_sparse_kernel_t *kernel = NULL;
@@ -339,7 +340,9 @@ static int name_the_untested (void **state)
 
 static double tolerance (const wm_sparse_kernel_t *kernel)
 {
-    return strcmp (kernel->precision, "fp32") == 0 ? 2e-6 : 1.5e-2; /* wild random nets */
+    return strcmp (kernel->precision, "fp32") == 0     ? 2e-6
+           : strcmp (kernel->precision, "bf16x3") == 0 ? 5e-5
+                                                       : 2e-2; /* wild random nets */
 }
 
 static void equals_double_on_planes (void **state)
@@ -347,13 +350,14 @@ static void equals_double_on_planes (void **state)
     (void) state;
     const wm_sparse_kernel_t *kernel;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+        const uint32_t hits = kernel->twin ? 40 : 60; /* twins are slow */
         double worst = 0;
         for (uint32_t s = 0; s < SHAPES; s++) {
             wm_net_t net = net_new (&shapes[s]);
             wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
             wm_sparse_t *engine = engine_new (&net, &spec, 1 + s % 2, kernel);
             for (fill_t fill = EMPTY; fill <= NOISE; fill++) {
-                wm_batch_t batch = plane_new (&spec, 30, 75, fill == EMPTY ? 1 : 60, fill);
+                wm_batch_t batch = plane_new (&spec, 30, 75, fill == EMPTY ? 1 : hits, fill);
                 result_t result = score_with (engine, &batch);
                 double d = worst_of (&net, &spec, &batch, result.scores);
                 worst = fmax (worst, d);
@@ -408,7 +412,7 @@ static void grouping_never_changes_bits (void **state)
             wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
             wm_sparse_t *one = engine_new (&net, &spec, 1, kernel);
             wm_sparse_t *many = engine_new (&net, &spec, 2 + s % 2, kernel);
-            wm_batch_t batch = plane_new (&spec, 40, 90, 500, TRACKS);
+            wm_batch_t batch = plane_new (&spec, 40, 90, kernel->twin ? 90 : 500, TRACKS);
             wm_batch_t dense = cut_patches (&spec, &batch);
             result_t whole = score_with (one, &batch), again = score_with (many, &batch);
             result_t patches = score_with (many, &dense);
@@ -433,6 +437,35 @@ static void grouping_never_changes_bits (void **state)
             wm_sparse_destroy (&one), wm_sparse_destroy (&many);
             net_free (&net);
         }
+}
+
+/* On a machine with AMX: tiles and their twins give the same bits.  */
+static void twins_equal_the_tiles (void **state)
+{
+    (void) state;
+    const wm_sparse_kernel_t *const pairs[][2] = {
+        { &wm_sparse_kernel_amx_bf16, &wm_sparse_kernel_amx_twin_bf16 },
+        { &wm_sparse_kernel_amx_bf16x3, &wm_sparse_kernel_amx_twin_bf16x3 },
+    };
+    const wm_sparse_kernel_t *kernel;
+    uint32_t which = 0, compared = 0;
+    for (; (kernel = wm_sparse_kernel (which)) != NULL; which++)
+        for (size_t p = 0; p < 2; p++)
+            for (uint32_t s = 0; s < SHAPES && kernel == pairs[p][0]; s++, compared++) {
+                wm_net_t net = net_new (&shapes[s]);
+                wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+                wm_sparse_t *real = engine_new (&net, &spec, 2, kernel);
+                wm_sparse_t *twin = engine_new (&net, &spec, 2, pairs[p][1]);
+                wm_batch_t batch = plane_new (&spec, 30, 75, 60, s % 2 ? TRACKS : NOISE);
+                result_t a = score_with (real, &batch), b = score_with (twin, &batch);
+                assert_memory_equal (a.scores, b.scores, a.n * a.n_output * sizeof (float));
+                result_free (&a), result_free (&b);
+                plane_free (&batch);
+                wm_sparse_destroy (&real), wm_sparse_destroy (&twin);
+                net_free (&net);
+            }
+    if (compared == 0)
+        skip ();
 }
 
 static void channels_are_taken_dense (void **state)
@@ -511,6 +544,25 @@ static void nothing_is_allocated_after_warm_up (void **state)
     net_free (&net);
 }
 
+static void wrong_dense (const wm_sparse_root_t *root, uint32_t panel, uint32_t c_out,
+                         const wm_sparse_values_t *values, const wm_sparse_list_t *list, float *row,
+                         size_t row_stride)
+{
+    wm_sparse_kernel_c.dense (root, panel, c_out, values, list, row, row_stride);
+    row[5] *= 1.01f;
+}
+
+static void what_computes_wrongly_is_not_chosen (void **state)
+{
+    (void) state;
+    wm_sparse_kernel_t wrong = wm_sparse_kernel_c;
+    wrong.dense = wrong_dense;
+    assert_true (isinf (wm_sparse_kernel_try (&wrong)));
+    const wm_sparse_kernel_t *kernel;
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++)
+        assert_true (wm_sparse_kernel_try (kernel) < 1);
+}
+
 static void what_it_cannot_run_is_refused (void **state)
 {
     (void) state;
@@ -555,12 +607,15 @@ static void what_it_cannot_run_is_refused (void **state)
     setenv ("WM_ISA", "c", 1);
     assert_string_equal (wm_sparse_kernel_choose ("fp32", &error)->isa, "c");
     assert_string_equal (wm_sparse_kernel_choose ("fast", &error)->precision, "fp32");
+    setenv ("WM_ISA", "amx-twin", 1);
+    assert_string_equal (wm_sparse_kernel_choose ("fp32", &error)->precision, "bf16x3");
     setenv ("WM_ISA", "pentium", 1);
     assert_null (wm_sparse_kernel_choose ("fp32", &error));
     assert_int_equal (error.fault, WM_EHOST);
     assert_non_null (strstr (error.text, "pentium"));
     unsetenv ("WM_ISA");
-    assert_string_equal (wm_sparse_kernel_choose ("fp32", &error)->precision, "fp32");
+    assert_false (wm_sparse_kernel_choose ("fp32", &error)->twin);
+    assert_int_equal (wm_sparse_kernel_choose ("fp32", &error)->unit, 1);
     assert_non_null (wm_sparse_kernel_choose ("fast", &error)); /* by timing */
     net_free (&net);
 }
@@ -571,9 +626,11 @@ int main (void)
         cmocka_unit_test (equals_double_on_planes),
         cmocka_unit_test (equals_double_in_own_view),
         cmocka_unit_test (grouping_never_changes_bits),
+        cmocka_unit_test (twins_equal_the_tiles),
         cmocka_unit_test (channels_are_taken_dense),
         cmocka_unit_test (nonfinite_is_never_a_number),
         cmocka_unit_test (nothing_is_allocated_after_warm_up),
+        cmocka_unit_test (what_computes_wrongly_is_not_chosen),
         cmocka_unit_test (what_it_cannot_run_is_refused),
     };
     return cmocka_run_group_tests_name ("kernels/sparse", tests, name_the_untested, NULL);
