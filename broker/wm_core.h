@@ -135,7 +135,8 @@ void wm_core_stop (wm_core_t *self, const char *text);
 
 typedef struct {
     char label[64], signature[128];
-    const char *state; /* "starting", "idle", "busy", "draining", "lost" */
+    char health[WM_TEXT_BYTES_MAX + 1]; /* of its GPU: JSON, as the worker says; "": it does not */
+    const char *state;                  /* "starting", "idle", "busy", "draining", "lost" */
     uint32_t running;
     uint64_t credit, batches, hits;
     double hits_s;

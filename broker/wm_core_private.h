@@ -165,6 +165,7 @@ struct session_t {
     wm_key_t executing;
     uint64_t progress;
     int64_t progress_ms;
+    char health[WM_TEXT_BYTES_MAX + 1]; /* of its GPU, as it says; "" if it does not */
     uint16_t signature;
     uint64_t n_batch_done, n_hit_done;
     uint64_t hits_lent, hits_back; /* of all leases it ever had; of those that ended */

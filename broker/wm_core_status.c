@@ -25,6 +25,7 @@ static void add_worker (const wm_core_t *self, const session_t *worker, wm_summa
     memcpy (row->label, worker->label, sizeof row->label);
     snprintf (row->signature, sizeof row->signature, "%.127s",
               worker->signature ? self->signature[worker->signature - 1] : "");
+    memcpy (row->health, worker->health, sizeof row->health);
     row->state = worker_state (self, worker);
     row->running = worker->n_lease;
     row->credit = worker->credit > worker->sent ? worker->credit - worker->sent : 0;

@@ -313,6 +313,7 @@ void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *ms
     }
     worker->executing = msg->key;
     worker->progress = msg->count;
+    memcpy (worker->health, msg->text, sizeof worker->health);
 }
 
 /* ---- RESULT ------------------------------------------------------------------------------------

@@ -75,12 +75,23 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
     return root;
 }
 
+/* What a worker says of its GPU, if it is a JSON object; else null.  */
+static json_t *health_json (const char *health)
+{
+    json_t *object = json_loads (health, 0, NULL);
+    if (json_is_object (object))
+        return object;
+    json_decref (object);
+    return json_null ();
+}
+
 static json_t *worker_json (const wm_summary_worker_t *w)
 {
-    return json_pack ("{s:o, s:o, s:s, s:i, s:o, s:o, s:o, s:f}", "label", text (w->label),
-                      "signature", text (w->signature), "state", w->state, "running",
-                      (int) w->running, "credit", integer (w->credit), "batches",
-                      integer (w->batches), "hits", integer (w->hits), "hits_s", w->hits_s);
+    return json_pack ("{s:o, s:o, s:o, s:s, s:i, s:o, s:o, s:o, s:f}", "gpu",
+                      health_json (w->health), "label", text (w->label), "signature",
+                      text (w->signature), "state", w->state, "running", (int) w->running, "credit",
+                      integer (w->credit), "batches", integer (w->batches), "hits",
+                      integer (w->hits), "hits_s", w->hits_s);
 }
 
 /* input 0 of a key is none; WM_ALL of an ordinal or batch is null.  */

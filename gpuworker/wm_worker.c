@@ -17,6 +17,7 @@
 #include "gpuworker/wm_book.h"
 #include "gpuworker/wm_cache.h"
 #include "gpuworker/wm_credit.h"
+#include "gpuworker/wm_health.h"
 #include "gpuworker/wm_scorer.h"
 
 #include <assert.h>
@@ -56,8 +57,9 @@ struct wm_worker_t {
     slot_t *executing;
     wm_coder_t *coder; /* the decoder's work space */
     wm_job_t job;
-    int test_due; /* the engine must prove itself before the next batch */
-    int n_failed; /* failures of this machine in a row */
+    int test_due;        /* the engine must prove itself before the next batch */
+    int n_failed;        /* failures of this machine in a row */
+    wm_health_t *health; /* of the GPU; NULL: not known */
 
     int in_session; /* until wait has said CLOSED: acknowledgements may come after the last send */
     int64_t lost_ms, retry_ms, delay_ms; /* without a session: since when, next attempt, back-off */
@@ -101,6 +103,7 @@ void wm_worker_destroy (wm_worker_t **self_p)
     if (!self)
         return;
     wm_client_destroy (&self->client);
+    wm_health_destroy (&self->health);
     wm_scorer_destroy (&self->scorer);
     wm_device_destroy (&self->device);
     wm_model_destroy (&self->model);
@@ -259,6 +262,8 @@ static void heartbeat (wm_worker_t *self, int64_t now)
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
     if (self->executing)
         msg.key = self->executing->task->key;
+    if (self->health)
+        wm_health_text (self->health, msg.text);
     msg.count = wm_device_progress (self->device);
     wm_client_send (self->client, &msg, NULL, 0);
     self->beat_ms = now;
@@ -574,8 +579,20 @@ static void leave_if_drained (wm_worker_t *self)
     self->done = 1;
 }
 
+/* A GPU's health is watched; that of any other engine only where NVML is named.  */
+static void watch_health (wm_worker_t *self)
+{
+    char why[160];
+    if (strncmp (wm_device_signature (self->device), "cuda/", 5) != 0 && !getenv ("WM_NVML_SO"))
+        return;
+    self->health = wm_health_new (wm_times ()->heartbeat_ms, why);
+    if (!self->health)
+        say ("temperature and power of the GPU are not known: %s", why);
+}
+
 static int serve (wm_worker_t *self)
 {
+    watch_health (self);
     self->scorer = wm_scorer_new (self->device);
     self->book = wm_book_new (self->pins.n_output);
     self->client =

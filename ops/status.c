@@ -77,6 +77,32 @@ static void show_campaign (const json_t *s)
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
 }
 
+/* What NVML says of a worker's GPU, as far as it does.  */
+static void show_gpu (const json_t *gpu)
+{
+    const json_t *value;
+    if (!json_is_object (gpu))
+        return;
+    printf ("  %s", json_object_get (gpu, "gpu") ? wm_ask_text (gpu, "gpu") : "GPU");
+    if ((value = json_object_get (gpu, "temperature_c")))
+        printf ("  %.0f C", json_number_value (value));
+    if ((value = json_object_get (gpu, "power_w")))
+        printf ("  %.0f W", json_number_value (value));
+    if ((value = json_object_get (gpu, "power_limit_w")))
+        printf (" of %.0f", json_number_value (value));
+    if ((value = json_object_get (gpu, "load")))
+        printf ("  load %.0f %%", json_number_value (value));
+    if ((value = json_object_get (gpu, "memory_used_mb")))
+        printf ("  memory %.1f of %.1f GiB", json_number_value (value) / 1024,
+                wm_ask_real (gpu, "memory_mb") / 1024);
+    if ((value = json_object_get (gpu, "ecc_uncorrected")))
+        printf ("  ECC %.0f corrected, %.0f not", wm_ask_real (gpu, "ecc_corrected"),
+                json_number_value (value));
+    if (*wm_ask_text (gpu, "throttled"))
+        printf ("  slowed by: %s", wm_ask_text (gpu, "throttled"));
+    printf ("\n");
+}
+
 static void show_workers (const json_t *s)
 {
     const json_t *list = json_object_get (s, "workers"), *one;
@@ -91,6 +117,7 @@ static void show_workers (const json_t *s)
                 wm_ask_text (one, "signature"), wm_ask_text (one, "state"),
                 (long long) wm_ask_int (one, "batches"),
                 wm_show_short (wm_ask_real (one, "hits_s"), rate));
+        show_gpu (json_object_get (one, "gpu"));
     }
     const int64_t total = wm_ask_int (s, "workers_total");
     if (total > (int64_t) json_array_size (list))

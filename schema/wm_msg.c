@@ -74,7 +74,7 @@ static const struct {
     [WM_MSG_WELCOME]      = { "WELCOME", 1, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST } },
     [WM_MSG_REJECT]       = { "REJECT", 0, { F_CODE, F_TEXT } },
     [WM_MSG_BYE]          = { "BYE", 0, { F_CODE, F_TEXT } },
-    [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", 0, { KEY, F_COUNT } },
+    [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", 0, { KEY, F_COUNT, F_TEXT } },
     [WM_MSG_ACK]          = { "ACK", 0, { KEY, F_CODE } },
     [WM_MSG_INPUT]        = { "INPUT", 0, { F_CODE, F_SIZE, F_MTIME, F_NAME, F_PATH } },
     [WM_MSG_INPUT_ACK]    = { "INPUT_ACK", 0, { KEY, F_CODE, F_SIZE, F_MTIME, F_DIGEST, F_NAME, F_TEXT, F_PATH } },

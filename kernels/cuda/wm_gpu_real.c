@@ -197,7 +197,7 @@ static wm_gpu_words_t real_copy_out (void *gpu, void *h_to, const void *d_from, 
 
 static wm_gpu_words_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
 {
-    static const char *const name[] = { "fill", "scatter", "gather", "tail" };
+    static const char *const name[] = { "fill", "scatter", "gather", "tail", "phases", "cut" };
     (void) gpu;
     cudaError_t error = wm_gpu_launch (launch, stream);
     return error ? wm_gpu_words ("launch of %s: %s (%s)", name[launch->kernel],
