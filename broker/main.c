@@ -5,6 +5,7 @@
 #include "broker/wm_campaign.h"
 #include "broker/wm_doors.h"
 #include "broker/wm_core.h"
+#include "broker/wm_pause.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_status.h"
 
@@ -207,7 +208,10 @@ static void load_batch (void *argument, const wm_ledger_batch_t *batch)
 
 static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error)
 {
+    char why[256];
     wm_core_config_t config = { .pins = "",
+                                .paused =
+                                    wm_pause_read (campaign->dir, why, sizeof why) ? why : NULL,
                                 .epoch = wm_journal_epoch (campaign->journal),
                                 .times = *wm_times () };
     wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };

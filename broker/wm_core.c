@@ -325,30 +325,66 @@ static void on_bye (wm_core_t *self, session_t *session, const wm_msg_t *msg)
     session_end (self, session, failed);
 }
 
+void core_pause (wm_core_t *self, const char *why)
+{
+    self->paused = 1;
+    snprintf (self->why, sizeof self->why, "%s", why);
+    core_log (self, "paused: %s", self->why);
+}
+
+/* Drains the worker of this label, or all: what it says of those that come. 0: there is none.  */
+static int drain (wm_core_t *self, const char *label, const char *operator)
+{
+    char why[120];
+    int n = 0;
+    snprintf (why, sizeof why, "drained by %s", operator);
+    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+        session_t *worker = self->session[i];
+        if (!worker || worker->role != WM_ROLE_WORKER || worker->state != SESSION_LIVE ||
+            (*label && strcmp (worker->label, label) != 0))
+            continue;
+        worker_dismiss (self, worker, why);
+        n++;
+    }
+    self->draining |= !*label;
+    return n || !*label;
+}
+
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     if (strcmp (msg->name, "kick") == 0) {
         input_on_kick (self, session, msg);
         return;
     }
-    if (strcmp (msg->name, "pause") == 0)
-        self->paused = 1;
-    else if (strcmp (msg->name, "resume") == 0)
+    int noted = 0;
+    core_log (self, "%s: %s %s", session->label, msg->name, msg->text);
+    if (strcmp (msg->name, "pause") == 0) {
+        char why[240];
+        snprintf (why, sizeof why, "by %s%s%.150s", session->label, *msg->text ? ": " : "",
+                  msg->text);
+        core_pause (self, why);
+        noted = self->sink.pause (self->sink.context, why);
+    } else if (strcmp (msg->name, "resume") == 0) {
         self->paused = self->draining = 0;
-    else if (strcmp (msg->name, "drain") == 0) {
-        self->draining = 1;
-        wm_msg_t drain;
-        wm_msg_init (&drain, WM_MSG_DRAIN);
-        snprintf (drain.text, sizeof drain.text, "%s", msg->text);
-        for (size_t i = 0; i < SESSIONS_MAX; i++)
-            if (self->session[i] && self->session[i]->role == WM_ROLE_WORKER)
-                core_send (self, self->session[i], &drain, NULL);
-    } else {
+        self->n_tripped = 0;
+        noted = self->sink.pause (self->sink.context, NULL);
+    } else if (strcmp (msg->name, "drain") != 0) {
         core_refuse (self, session, WM_REASON_PROTOCOL,
                      "no control '%s': there are drain, pause, resume and kick", msg->name);
         return;
+    } else if (!drain (self, msg->text, session->label)) {
+        core_refuse (self, session, WM_REASON_STALE,
+                     "no worker is called '%s': wiremill status names them", msg->text);
+        return;
     }
-    core_log (self, "%s: %s %s", session->label, msg->name, msg->text);
+    if (noted) {
+        core_refuse (
+            self, session, WM_REASON_BUSY,
+            "%sd, but it cannot be noted on the campaign's disk: a broker that starts anew "
+            "will not know",
+            msg->name);
+        return;
+    }
     wm_msg_t ack;
     wm_msg_init (&ack, WM_MSG_ACK);
     ack.code = WM_MSG_CONTROL;
@@ -618,6 +654,8 @@ wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *si
         wm_core_destroy (&self);
         return NULL;
     }
+    self->paused = config->paused != NULL;
+    snprintf (self->why, sizeof self->why, "%s", config->paused ? config->paused : "");
     memcpy (self->pins, config->pins, config->pins_bytes);
     self->pins[config->pins_bytes] = 0;
     self->config.pins = self->pins;

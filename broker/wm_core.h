@@ -56,6 +56,9 @@ typedef struct {
                    const wm_place_t *place);
     /* Sends MODEL: the piece of the .wmm from this offset.  */
     void (*model) (void *context, uint32_t session, uint64_t offset);
+    /* Notes that an operator paused the campaign, and why, or resumed it (NULL), so that the next
+       broker of it knows. 0: it is on disk; -1: it cannot be noted now.  */
+    int (*pause) (void *context, const char *why);
     /* Sends STATUS_REPLY; may read the core (wm_core_summary).  */
     void (*status) (void *context, uint32_t session);
     /* The session is over: forget its id, ignore its connection from now on.  */
@@ -74,6 +77,7 @@ typedef struct {
     uint32_t n_output; /* scores a hit */
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
+    const char *paused;    /* why an operator paused it before; NULL: it is not; copied */
     wm_times_t times;
     int64_t now_ms;
 } wm_core_config_t;
@@ -137,6 +141,7 @@ typedef struct {
     char label[64], signature[128];
     char health[WM_TEXT_BYTES_MAX + 1]; /* of its GPU: JSON, as the worker says; "": it does not */
     const char *state;                  /* "starting", "idle", "busy", "draining", "lost" */
+    char why[120];                      /* it was sent away; "" */
     uint32_t running;
     uint64_t credit, batches, hits;
     double hits_s;
@@ -167,6 +172,7 @@ typedef struct {
 typedef struct {
     const char *state;       /* "running", "paused", "draining", "idle" */
     const char *waiting_for; /* NULL: nothing */
+    const char *paused;      /* why it is paused; lent; NULL */
     uint64_t epoch;
     uint64_t inputs, inputs_open, inputs_written, inputs_held;
     uint64_t events_announced, events_done, events_written;

@@ -158,6 +158,9 @@ struct session_t {
     uint32_t n_lease;
     session_t *hungry_prev, *hungry_next;
     uint8_t hungry, draining; /* draining: it said so, or gave something back */
+    uint8_t dismissed;        /* it was told to go: it gets nothing more */
+    char why[120];            /* it was dismissed */
+    uint16_t outcomes;        /* its last ten answers, a bit each: 1 is a failure */
     uint8_t stalled;          /* a lease of it expired and it has not advanced since */
     uint8_t alone;            /* it has a batch that was sent alone */
     uint64_t window;          /* its share of the core's */
@@ -235,6 +238,8 @@ struct wm_core_t {
 
     uint64_t budget_used;
     uint8_t paused, draining, disk_full;
+    char why[240];      /* it is paused */
+    uint32_t n_tripped; /* workers sent away by the circuit breaker since somebody resumed */
 
     /* totals */
     uint64_t n_asked, n_by_state[BATCH_HELD + 1];
@@ -270,6 +275,8 @@ void core_append (wm_core_t *self, wm_record_t *record, const wm_payload_t *body
 void core_also (wm_core_t *self, wm_record_type_t type, wm_key_t key, const session_t *session,
                 uint8_t code);
 int core_has_room (const wm_core_t *self);
+/* Hands nothing out and asks for nothing until somebody resumes.  */
+void core_pause (wm_core_t *self, const char *why);
 session_t *core_session (const wm_core_t *self, uint32_t id);
 /* Names a batch in the status.  */
 void core_reason (wm_core_t *self, wm_key_t key, const char *text);
@@ -340,6 +347,8 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
 void worker_on_drain (wm_core_t *self, session_t *worker);
 void worker_on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
 void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
+/* Tells it to finish what it executes and go; it gets nothing more in this session.  */
+void worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
 /* Its leases go back. blame: the oldest is blamed for it.  */
 void worker_give_back (wm_core_t *self, session_t *worker, int blame);
 void worker_forget (wm_core_t *self, session_t *worker);

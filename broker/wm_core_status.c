@@ -27,6 +27,7 @@ static void add_worker (const wm_core_t *self, const session_t *worker, wm_summa
               worker->signature ? self->signature[worker->signature - 1] : "");
     memcpy (row->health, worker->health, sizeof row->health);
     row->state = worker_state (self, worker);
+    memcpy (row->why, worker->why, sizeof row->why);
     row->running = worker->n_lease;
     row->credit = worker->credit > worker->sent ? worker->credit - worker->sent : 0;
     row->batches = worker->n_batch_done;
@@ -210,6 +211,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
                      : self->paused         ? "paused"
                      : summary->inputs_open ? "running"
                                             : "idle";
+    summary->paused = self->paused ? self->why : NULL;
     summary->eta_s = eta_s (self, summary);
     summary->waiting_for = waiting_for (self, summary);
 }

@@ -4,7 +4,11 @@
    marked expired when the worker has not advanced for lease_ms: the batch is then sent elsewhere,
    the worker gets nothing more until it advances, and a late result is still accepted. Only the
    batch that was executing is blamed; what merely waited at the worker goes back and counts
-   nothing.  */
+   nothing.
+
+   A worker with more failures than successes among its last ten answers is sent away (the circuit
+   breaker). When two of them were, and those that do well are not more, the fault is not theirs:
+   the campaign pauses until somebody resumes it.  */
 #include "broker/wm_core_private.h"
 
 #include <stdio.h>
@@ -225,8 +229,10 @@ void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
                       const wm_hello_held_t *held, uint32_t n_held)
 {
     worker->progress_ms = self->now_ms;
-    if (old)
+    if (old) {
         worker->speed = old->speed;
+        worker->outcomes = old->outcomes;
+    }
     for (uint32_t i = 0; i < n_held; i++) {
         wm_hello_held_t line;
         memcpy (&line, held + i, sizeof line);
@@ -240,12 +246,8 @@ void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
                    !line.unacked) /* a result comes by itself, and is acknowledged */
             worker_send_key (self, worker, WM_MSG_REVOKE, line.key);
     }
-    if (self->draining) {
-        wm_msg_t drain;
-        wm_msg_init (&drain, WM_MSG_DRAIN);
-        snprintf (drain.text, sizeof drain.text, "the campaign is draining");
-        core_send (self, worker, &drain, NULL);
-    }
+    if (self->draining)
+        worker_dismiss (self, worker, "the campaign is draining");
 }
 
 static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
@@ -283,8 +285,19 @@ void worker_adopt (wm_core_t *self, event_t *event)
 void worker_on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
     worker->credit = msg->count;
-    worker->draining = 0;
+    worker->draining = worker->dismissed;
     worker_update (self, worker);
+}
+
+void worker_dismiss (wm_core_t *self, session_t *worker, const char *why)
+{
+    worker->draining = worker->dismissed = 1;
+    snprintf (worker->why, sizeof worker->why, "%s", why);
+    worker_update (self, worker);
+    wm_msg_t drain;
+    wm_msg_init (&drain, WM_MSG_DRAIN);
+    snprintf (drain.text, sizeof drain.text, "%s", why);
+    core_send (self, worker, &drain, NULL);
 }
 
 void worker_on_drain (wm_core_t *self, session_t *worker)
@@ -314,6 +327,45 @@ void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *ms
     worker->executing = msg->key;
     worker->progress = msg->count;
     memcpy (worker->health, msg->text, sizeof worker->health);
+}
+
+/* ---- the circuit breaker -----------------------------------------------------------------------
+ */
+#define OUTCOMES 10
+
+static int failures_of (const session_t *worker)
+{
+    return __builtin_popcount (worker->outcomes);
+}
+
+/* How many workers are here, have scored something, and fail less often than they score.  */
+static uint32_t workers_well (const wm_core_t *self)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+        const session_t *worker = self->session[i];
+        n += worker && worker->role == WM_ROLE_WORKER && worker->state == SESSION_LIVE &&
+             worker->n_batch_done && failures_of (worker) <= OUTCOMES / 2;
+    }
+    return n;
+}
+
+/* One more answer of this worker; why: of a failure, NULL for a success.  */
+static void outcome_note (wm_core_t *self, session_t *worker, const char *why)
+{
+    worker->outcomes = (uint16_t) ((worker->outcomes << 1 | (why != NULL)) & ((1 << OUTCOMES) - 1));
+    if (!why || worker->dismissed || failures_of (worker) <= OUTCOMES / 2)
+        return;
+    char text[240];
+    snprintf (text, sizeof text, "%d of its last %d batches failed, the last: %.60s",
+              failures_of (worker), OUTCOMES, why);
+    core_log (self, "worker %s is sent away: %s", worker->label, text);
+    worker_dismiss (self, worker, text);
+    if (++self->n_tripped < 2 || self->n_tripped < workers_well (self))
+        return;
+    snprintf (text, sizeof text, "%u workers fail more often than they score, the last %s: %.80s",
+              self->n_tripped, worker->label, why);
+    core_pause (self, text);
 }
 
 /* ---- RESULT ------------------------------------------------------------------------------------
@@ -359,9 +411,14 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
                            const wm_payload_t *payload)
 {
     const uint8_t *status = payload->data;
+    uint32_t n_poison = 0;
     batch->n_held = 0;
-    for (uint32_t i = 0; i < msg->n_hit; i++)
+    for (uint32_t i = 0; i < msg->n_hit; i++) {
         batch->n_held += status[i] != WM_HIT_SCORED;
+        n_poison += status[i] == WM_HIT_POISON;
+    }
+    outcome_note (self, worker,
+                  n_poison && batch->n_held == msg->n_hit ? "its engine dies of every hit" : NULL);
     leases_revoke (self, batch, NULL);
     batch_set_state (self, batch, BATCH_COMMITTING);
     batch_drop_payload (self, batch);
@@ -476,11 +533,12 @@ void worker_on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
         self->n_preempt++;
         worker_on_drain (self, worker); /* until it gives credit again */
     } else if (!expired) {
-        /* More failures than successes: the circuit breaker's place, in the worker first. */
         core_log (self, "%s refuses batch %u.%u.%u: %s", worker->label, msg->key.input,
                   msg->key.ordinal, msg->key.batch, msg->text);
         batch_blame (self, batch, worker, msg->code == WM_EHOST, msg->text);
     }
+    if (msg->code != WM_EAGAIN)
+        outcome_note (self, worker, msg->text);
     batch_back (self, batch);
 }
 

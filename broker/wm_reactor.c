@@ -9,6 +9,7 @@
 #include "broker/wm_reactor.h"
 #include "broker/wm_core.h"
 #include "broker/wm_doors.h"
+#include "broker/wm_pause.h"
 #include "broker/wm_status.h"
 #include "broker/wm_table.h"
 
@@ -181,6 +182,16 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
         return;
     memcpy (zmq_msg_data (&body), record.payload, record.payload_bytes);
     wm_doors_send (self->doors, peer, &msg, &body);
+}
+
+static int on_pause (void *context, const char *why)
+{
+    const wm_reactor_t *self = context;
+    int failed = wm_pause_note (self->config->dir, why);
+    if (failed)
+        fprintf (stderr, "wiremill-broker: cannot note in %s/paused: %s\n", self->config->dir,
+                 strerror (errno));
+    return failed;
 }
 
 static void on_status (void *context, uint32_t session)
@@ -547,12 +558,14 @@ static wm_fault_t open_model (wm_reactor_t *self, wm_error_t *error)
 static wm_core_t *make_core (wm_reactor_t *self)
 {
     const wm_reactor_config_t *config = self->config;
-    char text[WM_PINS_BYTES_MAX];
+    char text[WM_PINS_BYTES_MAX], why[256];
+    int paused = wm_pause_read (config->dir, why, sizeof why);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
                               .n_output = config->pins->n_output,
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
+                              .paused = paused ? why : NULL,
                               .times = *wm_times (),
                               .now_ms = wm_now_ms () };
     memcpy (core.campaign, config->campaign, 16);
@@ -562,6 +575,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .append = on_append,
                                   .fetch = on_fetch,
                                   .model = on_model,
+                                  .pause = on_pause,
                                   .status = on_status,
                                   .drop = on_drop,
                                   .hold = frame_hold,

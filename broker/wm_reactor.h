@@ -21,7 +21,7 @@
 typedef struct {
     const char *endpoint; /* "tcp://127.0.0.1:5555" (port 0: any three free ones), "ipc:///path" */
     int insecure;         /* other addresses than loopback and ipc are allowed */
-    const char *dir;      /* the campaign's, for the status */
+    const char *dir;      /* the campaign's: for the status, and the note of a pause */
     const char *wmm;      /* the model's file */
     const wm_pins_t *pins;
     uint8_t campaign[16];

@@ -87,11 +87,11 @@ static json_t *health_json (const char *health)
 
 static json_t *worker_json (const wm_summary_worker_t *w)
 {
-    return json_pack ("{s:o, s:o, s:o, s:s, s:i, s:o, s:o, s:o, s:f}", "gpu",
+    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:i, s:o, s:o, s:o, s:f}", "gpu",
                       health_json (w->health), "label", text (w->label), "signature",
-                      text (w->signature), "state", w->state, "running", (int) w->running, "credit",
-                      integer (w->credit), "batches", integer (w->batches), "hits",
-                      integer (w->hits), "hits_s", w->hits_s);
+                      text (w->signature), "state", w->state, "why", text (*w->why ? w->why : NULL),
+                      "running", (int) w->running, "credit", integer (w->credit), "batches",
+                      integer (w->batches), "hits", integer (w->hits), "hits_s", w->hits_s);
 }
 
 /* input 0 of a key is none; WM_ALL of an ordinal or batch is null.  */
@@ -127,6 +127,7 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
     json_object_set_new (root, "workers", workers);
     json_object_set_new (root, "producers", producers);
     json_object_set_new (root, "waiting_for", text (s->waiting_for));
+    json_object_set_new (root, "paused", text (s->paused));
     json_object_set_new (root, "held_total", integer (s->held_total));
     json_object_set_new (root, "held", held);
     json_object_set_new (root, "said", said);

@@ -117,8 +117,8 @@ static const char *advice (const char *waiting_for)
         { "no worker", "start one: wiremill work --broker ENDPOINT" },
         { "no producer", "the same wiremill run or wiremill produce command goes on" },
         { "disk full", "make room on the campaign's disk; it goes on by itself" },
-        { "draining", "it was asked to; a broker started anew goes on" },
-        { "paused", "it was asked to; a broker started anew goes on" },
+        { "draining", "wiremill resume goes on, or a broker started anew" },
+        { "paused", "wiremill resume goes on" },
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp (waiting_for, table[i][0]) == 0)
@@ -129,6 +129,9 @@ static const char *advice (const char *waiting_for)
 static void why_campaign (const json_t *status)
 {
     const char *waiting = wm_ask_text (status, "waiting_for");
+    const char *paused = wm_ask_text (status, "paused");
+    if (*paused)
+        printf ("paused: %s\n", paused);
     if (*waiting)
         printf ("waiting for: %s; %s\n", waiting, advice (waiting));
     else if (wm_ask_int (status, "inputs.open"))

@@ -22,6 +22,19 @@ static const char broker_text[] =
     "  wiremill work    --broker tcp://127.0.0.1:5555\n\n"
     "The three of them are what `wiremill run` starts on one machine.\n";
 
+static const char pause_text[] =
+    "  wiremill pause --campaign out/ --why 'the disk is being moved'\n\n"
+    "Workers stay, finish what they have and wait. A pause outlives its broker: it is noted in "
+    "the\n"
+    "campaign's folder until somebody resumes.\n";
+static const char drain_text[] =
+    "  wiremill drain --campaign out/ --worker node7:4711\n\n"
+    "A worker finishes what it executes, gives back the rest, and ends; nothing counts as failed. "
+    "With\n"
+    "all drained, those that come are sent away too, until somebody resumes or the broker is "
+    "started\n"
+    "anew.\n";
+
 static const char kick_text[] =
     "  wiremill kick --campaign out/ data/events-7.h5\n\n"
     "Inputs are named by path or number. Their results are forgotten and all of it is scored once\n"
@@ -41,8 +54,12 @@ static const wm_verb_t verbs[] = {
      .options = produce_options, .run = produce_main},
     {.name = "work", .summary = "score what a broker hands out", .options = work_options,
      .run = work_main},
+    {.name = "pause", .rest = "[DIR]", .summary = "hand nothing out until wiremill resume",
+     .text = pause_text, .options = pause_options, .run = pause_main},
+    {.name = "resume", .rest = "[DIR]", .summary = "hand out again, after pause or drain",
+     .options = resume_options, .run = resume_main},
     {.name = "drain", .rest = "[DIR]", .summary = "let workers finish and leave",
-     .options = drain_options, .run = drain_main},
+     .text = drain_text, .options = drain_options, .run = drain_main},
     {.name = "kick", .rest = "INPUT...", .summary = "begin inputs anew that are held, changed or written",
      .text = kick_text, .options = kick_options, .run = kick_main},
     {.name = "status", .task = "looking", .rest = "[DIR]",
@@ -64,8 +81,6 @@ static const wm_verb_t verbs[] = {
     {.name = "cut", .summary = "cut patches to a .npy file, to train on or to look at",
      .options = no_options, .pass = pass_to_producer},
     {.name = "top", .task = "not built yet", .summary = "watch", .options = no_options},
-    {.name = "pause", .summary = "send nothing new", .options = no_options},
-    {.name = "resume", .summary = "send again", .options = no_options},
     {.name = "verify", .summary = "recompute a sample", .options = no_options},
     {.name = "rebuild", .summary = "a ledger from the journal", .options = no_options},
     {.name = "report", .summary = "one HTML file", .options = no_options},

@@ -84,6 +84,12 @@ static void heard (run_t *self, json_t *status)
         self->last_ms = now;
     self->hits_last = done;
     self->heard_ms = now;
+    const char *paused = wm_ask_text (status, "paused");
+    if (*paused && !*wm_ask_text (self->status, "paused")) {
+        before_words ();
+        fprintf (stderr, "wiremill run: paused: %s; wiremill resume --broker %s goes on\n", paused,
+                 self->crew.endpoint);
+    }
     json_decref (self->status);
     self->status = status;
 }

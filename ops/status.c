@@ -118,6 +118,8 @@ static void show_workers (const json_t *s)
                 (long long) wm_ask_int (one, "batches"),
                 wm_show_short (wm_ask_real (one, "hits_s"), rate));
         show_gpu (json_object_get (one, "gpu"));
+        if (*wm_ask_text (one, "why"))
+            printf ("  %s\n", wm_ask_text (one, "why"));
     }
     const int64_t total = wm_ask_int (s, "workers_total");
     if (total > (int64_t) json_array_size (list))
@@ -154,7 +156,7 @@ static void show_status (const json_t *s)
 {
     char up[32], ledger[32], journal[32];
     const char *endpoint = wm_ask_text (s, "endpoint");
-    const char *waiting = wm_ask_text (s, "waiting_for");
+    const char *waiting = wm_ask_text (s, "waiting_for"), *paused = wm_ask_text (s, "paused");
     printf ("broker %s", *endpoint ? endpoint : "not running");
     if (*endpoint)
         printf ("  up %s  pid %lld", wm_show_time (wm_ask_real (s, "up_s"), up),
@@ -164,6 +166,8 @@ static void show_status (const json_t *s)
     show_campaign (s);
     if (*waiting)
         printf ("waiting for: %s\n", waiting);
+    if (*paused)
+        printf ("paused: %s; wiremill resume goes on\n", paused);
     show_workers (s);
     show_producers (s);
     show_held (s);

@@ -4,7 +4,6 @@
 #include "ops/verbs.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
-#include "ops/wm_ask.h"
 #include "ops/wm_setup.h"
 
 #include <stdio.h>
@@ -200,44 +199,4 @@ int model_main (const wm_args_t *args)
                                   (uint32_t) wm_args_number (args, "bin"), to, &error))
         return wm_setup_complain ("model", &error);
     return WM_EXIT_OK;
-}
-
-/* ---- drain ----------------------------------------------------------------------------------- */
-
-/* clang-format off */
-const wm_option_t drain_options[] = {
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "the broker's base address"},
-    {.name = "campaign", .letter = 'c', .value = "DIR", .help = "or the folder of its campaign"},
-    {.name = NULL},
-};
-/* clang-format on */
-
-int drain_main (const wm_args_t *args)
-{
-    char endpoint[256], campaign[4096];
-    wm_error_t error;
-    if (wm_ask_where (args, endpoint, campaign, &error))
-        return wm_setup_complain ("drain", &error);
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-drain", NULL, NULL);
-    int code = WM_EXIT_UNREACHABLE;
-    if (!*endpoint || wm_client_open (client, NULL, 0, 3000, &error))
-        fprintf (stderr, "wiremill drain: no broker answers at %s: %s\n",
-                 *endpoint ? endpoint : campaign, *endpoint ? error.text : "none is running");
-    else {
-        wm_msg_t msg;
-        wm_msg_init (&msg, WM_MSG_CONTROL);
-        snprintf (msg.name, sizeof msg.name, "drain");
-        wm_client_event_t event = WM_CLIENT_CLOSED;
-        if (wm_client_send (client, &msg, NULL, 0) == WM_OK)
-            event = wm_client_wait (client, 3000);
-        if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_ACK) {
-            printf ("draining: workers finish what they execute and leave\n");
-            code = WM_EXIT_OK;
-        } else {
-            fprintf (stderr, "wiremill drain: refused: %s\n", wm_client_error (client)->text);
-            code = WM_EXIT_FAILURE;
-        }
-    }
-    wm_client_destroy (&client);
-    return code;
 }

@@ -6,7 +6,7 @@
 
 extern const wm_option_t run_options[], broker_options[], produce_options[], work_options[],
     status_options[], drain_options[], import_options[], model_options[], doctor_options[],
-    held_options[], why_options[], kick_options[];
+    held_options[], why_options[], kick_options[], pause_options[], resume_options[];
 
 /* Each returns an exit code.  */
 int run_main (const wm_args_t *args);
@@ -17,6 +17,8 @@ int status_main (const wm_args_t *args);
 int held_main (const wm_args_t *args);
 int why_main (const wm_args_t *args);
 int kick_main (const wm_args_t *args);
+int pause_main (const wm_args_t *args);
+int resume_main (const wm_args_t *args);
 int drain_main (const wm_args_t *args);
 int import_main (const wm_args_t *args);
 int model_main (const wm_args_t *args);

@@ -232,6 +232,7 @@ static void calm_begin (void)
     sim.calm = true;
     sim.faults = (faults_t){ .late_ms = 300 };
     broker_control ("resume");
+    sim.paused = false; /* where no broker is there to be told */
     sim_disk_full (false);
     sim_disk_power (UINT64_MAX);
     for (uint32_t i = 0; i < PEERS; i++) {

@@ -229,6 +229,7 @@ typedef struct {
     peer_t peer[PEERS];
     uint64_t blames; /* what may be blamed, since the broker's start */
     uint64_t held_bytes;
+    bool paused; /* the note on its disk */
     struct {
         uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held;
     } count;

@@ -228,6 +228,13 @@ static void on_status (void *context, uint32_t session)
     (void) context, (void) session;
 }
 
+static int on_pause (void *context, const char *why)
+{
+    (void) context;
+    sim.paused = why != NULL;
+    return 0;
+}
+
 static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
                       const wm_place_t *place)
 {
@@ -747,13 +754,22 @@ static wm_fault_t core_begin (wm_error_t *error)
                                       .pins = "pins",
                                       .pins_bytes = 4,
                                       .n_output = N_OUTPUT,
+                                      .paused = sim.paused ? "it was" : NULL,
                                       .epoch = broker.epoch,
                                       .budget_bytes =
                                           BUDGET_BYTES * (sim.bug == BUG_BUDGET_IGNORED ? 4 : 1),
                                       .times = times,
                                       .now_ms = sim.now_ms };
-    const wm_core_sink_t sink = { &broker,   on_send, on_append, on_fetch,   on_model,
-                                  on_status, on_drop, on_hold,   on_release, on_log };
+    const wm_core_sink_t sink = { .send = on_send,
+                                  .append = on_append,
+                                  .fetch = on_fetch,
+                                  .model = on_model,
+                                  .pause = on_pause,
+                                  .status = on_status,
+                                  .drop = on_drop,
+                                  .hold = on_hold,
+                                  .release = on_release,
+                                  .log = on_log };
     broker.core = wm_core_new (&config, &sink);
     if (!broker.core)
         abort ();

@@ -45,6 +45,8 @@ typedef struct {
     uint32_t fetched;
     wm_place_t fetched_place;
     char log[1024];
+    char noted[256]; /* why it is paused */
+    int cannot_note;
 } bench_t;
 
 static inline void sink_send (void *context, uint32_t session, const wm_msg_t *msg,
@@ -105,6 +107,13 @@ static inline void sink_drop (void *context, uint32_t session)
     t->dropped[t->n_dropped++ % 64] = session;
 }
 
+static inline int sink_pause (void *context, const char *why)
+{
+    bench_t *t = context;
+    snprintf (t->noted, sizeof t->noted, "%s", why ? why : "");
+    return t->cannot_note ? -1 : 0;
+}
+
 static inline void sink_hold (void *context, void *handle)
 {
     (void) handle;
@@ -139,8 +148,18 @@ static inline wm_core_t *core_make (bench_t *t, uint64_t epoch, uint64_t budget)
                                  .handshake_ms = 3000,
                                  .gap_ms = 2000,
                                  .group_commit_ms = 10 };
-    wm_core_sink_t sink = { t,           sink_send, sink_append, sink_fetch,   sink_model,
-                            sink_status, sink_drop, sink_hold,   sink_release, sink_log };
+    config.paused = *t->noted ? t->noted : NULL;
+    wm_core_sink_t sink = { .context = t,
+                            .send = sink_send,
+                            .append = sink_append,
+                            .fetch = sink_fetch,
+                            .model = sink_model,
+                            .pause = sink_pause,
+                            .status = sink_status,
+                            .drop = sink_drop,
+                            .hold = sink_hold,
+                            .release = sink_release,
+                            .log = sink_log };
     wm_core_t *core = wm_core_new (&config, &sink);
     assert_non_null (core);
     return core;

@@ -155,43 +155,6 @@ static void test_asks_only_ahead (void **state)
     bench_end (t);
 }
 
-static void control (bench_t *t, uint32_t session, const char *name)
-{
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_CONTROL);
-    strcpy (msg.name, name);
-    say (t, session, &msg, NULL, 0);
-}
-
-static void test_control (void **state)
-{
-    (void) state;
-    bench_t *t = bench_new (64 * MIB);
-    uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
-    wm_key_t input = claim (t, p);
-    uint32_t w = worker (t, 2, 1);
-    control (t, o, "pause");
-    assert_int_equal (must (t, o, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
-    submit (t, p, input, 0, 2);
-    assert_int_equal (count (t, p, WM_MSG_NEED), 0);
-    assert_string_equal (look (t).state, "paused");
-    assert_string_equal (look (t).waiting_for, "paused");
-    control (t, o, "resume");
-    answer_needs (t, p);
-    assert_int_equal (count (t, w, WM_MSG_TASK), 1);
-    control (t, o, "drain");
-    must (t, w, WM_MSG_DRAIN);
-    credit (t, w, 5);
-    assert_int_equal (count (t, w, WM_MSG_TASK), 1);
-    uint32_t w2 = worker (t, 3, 5); /* who joins now is told */
-    must (t, w2, WM_MSG_DRAIN);
-    assert_int_equal (count (t, w2, WM_MSG_TASK), 0);
-    control (t, o, "resume");
-    control (t, o, "explode");
-    refused (t, o, WM_REASON_PROTOCOL);
-    bench_end (t);
-}
-
 static void test_disk_full (void **state)
 {
     (void) state;
@@ -384,7 +347,6 @@ int main (void)
         cmocka_unit_test (test_claim_dies_and_another_goes_on),
         cmocka_unit_test (test_budget),
         cmocka_unit_test (test_asks_only_ahead),
-        cmocka_unit_test (test_control),
         cmocka_unit_test (test_disk_full),
         cmocka_unit_test (test_refused_hellos),
         cmocka_unit_test (test_refused_submits),

@@ -1,0 +1,148 @@
+/* control.c - pause, resume, drain: what an operator tells a broker that runs.
+
+   Each asks for the status first, so that it can say what it changes, and with --dry-run only that.
+ */
+#include "ops/verbs.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_setup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ANSWER_MS 3000
+
+/* clang-format off */
+#define WHERE_OPTIONS \
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "which", \
+     .help = "the broker's base address"}, \
+    {.name = "campaign", .letter = 'c', .value = "DIR", \
+     .help = "or the folder of its campaign or output (default: here)"}, \
+    {.name = "dry-run", .task = "how", .help = "say what would happen, and do nothing"}
+
+const wm_option_t pause_options[] = {
+    WHERE_OPTIONS,
+    {.name = "why", .value = "TEXT", .help = "shown by wiremill status"},
+    {.name = NULL},
+};
+const wm_option_t resume_options[] = { WHERE_OPTIONS, {.name = NULL} };
+const wm_option_t drain_options[] = {
+    WHERE_OPTIONS,
+    {.name = "worker", .letter = 'w', .value = "NAME",
+     .help = "only this one, as wiremill status names it (default: all)"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+typedef struct {
+    const char *word; /* of CONTROL */
+    const char *text; /* of CONTROL */
+    int dry_run;
+} control_t;
+
+/* ---- what it changes ------------------------------------------------------------------------- */
+
+/* Names the workers that would be drained; returns how many.  */
+static int show_workers (const control_t *self, const json_t *status)
+{
+    const json_t *list = json_object_get (status, "workers"), *one;
+    size_t i;
+    int n = 0;
+    json_array_foreach (list, i, one)
+    {
+        const char *label = wm_ask_text (one, "label");
+        if (*self->text && strcmp (label, self->text) != 0)
+            continue;
+        printf ("%s %s (%s, %lld batches in hand)\n", self->dry_run ? "would drain" : "draining",
+                label, wm_ask_text (one, "state"), (long long) wm_ask_int (one, "running"));
+        n++;
+    }
+    const int64_t total = wm_ask_int (status, "workers_total");
+    if (!*self->text && total > (int64_t) json_array_size (list))
+        printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (list)));
+    return n;
+}
+
+/* Says what the word does to a campaign that stands so. 0: nothing, it need not be said.  */
+static int foretell (const control_t *self, const json_t *status)
+{
+    const char *state = wm_ask_text (status, "campaign.state");
+    const char *paused = wm_ask_text (status, "paused");
+    const char *would = self->dry_run ? "would be " : "";
+    if (strcmp (self->word, "drain") == 0) {
+        if (!show_workers (self, status) && !*self->text)
+            printf ("no worker is here; one that comes %s sent away again\n",
+                    self->dry_run ? "would be" : "is");
+        return 1;
+    }
+    if (strcmp (self->word, "pause") == 0) {
+        printf ("%spaused: workers finish what they have; wiremill resume goes on\n", would);
+        return 1;
+    }
+    if (!*paused && strcmp (state, "draining") != 0) {
+        printf ("it is neither paused nor draining\n");
+        return 0;
+    }
+    printf ("%sresumed: it was %s%s%s\n", would, *paused ? "paused" : "draining",
+            *paused ? " " : "", paused);
+    return 1;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+static wm_fault_t order (wm_client_t *client, const control_t *self, wm_error_t *error)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    snprintf (msg.name, sizeof msg.name, "%s", self->word);
+    snprintf (msg.text, sizeof msg.text, "%s", self->text);
+    wm_client_event_t event = WM_CLIENT_CLOSED;
+    if (wm_client_send (client, &msg, NULL, 0) == WM_OK)
+        event = wm_client_wait (client, ANSWER_MS);
+    if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_ACK)
+        return WM_OK;
+    return wm_fault (error, WM_EPEER, "%s",
+                     event == WM_CLIENT_CLOSED ? wm_client_error (client)->text
+                                               : "the broker did not answer");
+}
+
+static int control (const wm_args_t *args, const char *word, const char *text)
+{
+    const control_t self = { word, text ? text : "", wm_args_given (args, "dry-run") };
+    char endpoint[256], campaign[PATH_MAX];
+    wm_error_t error;
+    if (wm_ask_where (args, endpoint, campaign, &error))
+        return wm_setup_complain (word, &error);
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    json_t *status = NULL;
+    int code = WM_EXIT_OK;
+    if (*endpoint && wm_client_open (client, NULL, 0, ANSWER_MS, &error) == WM_OK)
+        status = wm_ask_status (client, ANSWER_MS);
+    if (!status) {
+        fprintf (stderr, "wiremill %s: no broker answers at %s%s\n", word,
+                 *endpoint ? endpoint : campaign, *endpoint ? "" : ": none is running");
+        code = WM_EXIT_UNREACHABLE;
+    } else if (foretell (&self, status) && !self.dry_run && order (client, &self, &error)) {
+        fprintf (stderr, "wiremill %s: refused: %s\n", word, error.text);
+        code = WM_EXIT_FAILURE;
+    }
+    json_decref (status);
+    if (wm_client_is_open (client))
+        wm_client_close (client, WM_REASON_DONE, "");
+    wm_client_destroy (&client);
+    return code;
+}
+
+int pause_main (const wm_args_t *args)
+{
+    return control (args, "pause", wm_args_text (args, "why"));
+}
+
+int resume_main (const wm_args_t *args)
+{
+    return control (args, "resume", NULL);
+}
+
+int drain_main (const wm_args_t *args)
+{
+    return control (args, "drain", wm_args_text (args, "worker"));
+}

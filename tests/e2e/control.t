@@ -1,0 +1,55 @@
+#!/bin/bash
+# control.t - pause, resume, drain: said, done, and what a broker that is killed remembers of it.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+endpoint=ipc://$work/b out=$work/out
+
+serve ()
+{
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
+    broker=$!
+    ok "a broker serves" until_true 10 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+}
+state () { "$bin/wiremill" status "$out" >"$work/said" 2>&1; says "$1"; }
+
+serve
+dry () { keep "$bin/wiremill" pause --broker "$endpoint" --dry-run && says "would be paused" && state "out +idle"; }
+ok "a dry run changes nothing" dry
+paused () { keep "$bin/wiremill" pause "$out" --why lunch && state "paused: by .*: lunch"; }
+ok "pause is noted and shown" paused
+kill -9 $broker
+wait $broker 2>/dev/null
+ok "status without a broker knows it" state "paused: by .*: lunch"
+
+"$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" >"$work/run" 2>&1 &
+run=$!
+told () { grep -q "paused: by .*: lunch; wiremill resume" "$work/run"; }
+ok "the broker of wiremill run knows it, and says what ends it" until_true 20 told
+waits () { keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "wiremill resume goes on"; }
+ok "why names the pause" waits
+ok "a worker comes, and gets nothing" until_true 20 state "^[^ ]+:[0-9]+ .* idle +0 "
+resumed () { keep "$bin/wiremill" resume "$out" && says "it was paused by .*lunch"; }
+ok "resume" resumed
+finished () { wait $run; }
+ok "the campaign is finished" finished
+
+serve
+twice () { keep "$bin/wiremill" resume "$out" && says "neither paused nor draining"; }
+ok "a second resume has nothing to do" twice
+"$bin/wiremill" work --broker "$endpoint" --cache "$work/cache" >"$work/worker" 2>&1 &
+worker=$!
+ok "a worker comes" until_true 20 state "^[^ ]+:[0-9]+ .* idle "
+nobody () { exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 && says "no worker is called 'nobody:1'"; }
+ok "a worker that is not there is not drained" nobody
+label=$("$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p')
+would () { keep "$bin/wiremill" drain "$out" --worker "$label" --dry-run && says "would drain $label"; }
+ok "a dry run names the worker" would
+ok "one worker is drained by its name" "$bin/wiremill" drain "$out" --worker "$label"
+gone () { ! kill -0 $worker; }
+ok "it leaves" until_true 20 gone
+kill $broker
+wait $broker
+down () { exits 4 keep "$bin/wiremill" pause "$out" && says "none is running"; }
+ok "no broker, no pause" down
+done_testing

@@ -1,0 +1,272 @@
+/* test_broker_control.c - wm_core: pause, resume, drain, and the circuit breaker.  */
+#include "tests/unit/core_bench.h"
+
+static void control (bench_t *t, uint32_t session, const char *name, const char *text)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, name);
+    strcpy (msg.text, text);
+    say (t, session, &msg, NULL, 0);
+}
+
+static void done (bench_t *t, uint32_t session)
+{
+    assert_int_equal (must (t, session, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
+}
+
+/* ---- the operator ------------------------------------------------------------------------------
+ */
+static void test_pause (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 1);
+    control (t, o, "pause", "lunch");
+    done (t, o);
+    submit (t, p, input, 0, 2);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 0);
+    assert_string_equal (look (t).state, "paused");
+    assert_string_equal (look (t).waiting_for, "paused");
+    assert_string_equal (look (t).paused, "by host:9: lunch");
+    assert_string_equal (t->noted, "by host:9: lunch");
+    control (t, o, "resume", "");
+    done (t, o);
+    assert_null (look (t).paused);
+    assert_string_equal (t->noted, "");
+    answer_needs (t, p);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 1);
+    control (t, o, "explode", "");
+    refused (t, o, WM_REASON_PROTOCOL);
+    bench_end (t);
+}
+
+/* The next broker of the campaign knows; and a disk that takes no note is told of.  */
+static void test_pause_survives (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    control (t, o, "pause", "");
+    done (t, o);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 2, 64 * MIB);
+    assert_string_equal (look (t).paused, "by host:9");
+    o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    control (t, o, "resume", "");
+    done (t, o);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 3, 64 * MIB);
+    assert_null (look (t).paused);
+    t->cannot_note = 1;
+    o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    control (t, o, "pause", "");
+    refused (t, o, WM_REASON_BUSY);
+    assert_string_equal (look (t).state, "paused"); /* all the same */
+    bench_end (t);
+}
+
+static void test_drain (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 1);
+    submit (t, p, input, 0, 9);
+    answer_needs (t, p);
+    control (t, o, "drain", "");
+    done (t, o);
+    must (t, w, WM_MSG_DRAIN);
+    credit (t, w, 5);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 1);
+    uint32_t w2 = worker (t, 3, 5); /* who joins now is told */
+    must (t, w2, WM_MSG_DRAIN);
+    assert_int_equal (count (t, w2, WM_MSG_TASK), 0);
+    assert_string_equal (look (t).state, "draining");
+    control (t, o, "resume", "");
+    done (t, o);
+    assert_int_equal (count (t, w2, WM_MSG_TASK), 0); /* they are on their way out */
+    uint32_t w3 = worker (t, 4, 1);
+    assert_int_equal (count (t, w3, WM_MSG_TASK), 1);
+    bench_end (t);
+}
+
+static void test_drain_one (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_key_t input = claim (t, p);
+    uint32_t w2 = worker (t, 2, 1), w3 = worker (t, 3, 1);
+    submit (t, p, input, 0, 9);
+    answer_needs (t, p);
+    control (t, o, "drain", "host:2");
+    done (t, o);
+    assert_string_equal (must (t, w2, WM_MSG_DRAIN)->msg.text, "drained by host:9");
+    assert_null (take (t, w3, WM_MSG_DRAIN));
+    credit (t, w2, 9);
+    credit (t, w3, 2);
+    assert_int_equal (count (t, w2, WM_MSG_TASK), 1);
+    assert_int_equal (count (t, w3, WM_MSG_TASK), 2);
+    assert_string_equal (look (t).worker[0].state, "draining");
+    assert_string_equal (look (t).worker[0].why, "drained by host:9");
+    assert_string_equal (look (t).state, "running");
+    control (t, o, "drain", "host:77");
+    refused (t, o, WM_REASON_STALE);
+    bench_end (t);
+}
+
+/* ---- the circuit breaker -----------------------------------------------------------------------
+ */
+typedef struct {
+    bench_t *t;
+    uint32_t producer, n_event;
+    wm_key_t input;
+} works_t;
+
+static works_t works_new (void)
+{
+    works_t works = { .t = bench_new (64 * MIB) };
+    works.producer = producer (works.t, 1);
+    works.input = claim (works.t, works.producer);
+    return works;
+}
+
+/* One batch for this worker, which fails or scores it; 0: it gets none.  */
+static int one (works_t *works, uint32_t w, uint64_t *credit_, int fails)
+{
+    bench_t *t = works->t;
+    submit (t, works->producer, works->input, works->n_event++, 1);
+    answer_needs (t, works->producer);
+    credit (t, w, ++*credit_);
+    answer_needs (t, works->producer);
+    sent_t *task = take (t, w, WM_MSG_TASK);
+    if (!task)
+        return 0;
+    wm_msg_t msg = task->msg;
+    if (fails)
+        nack (t, w, &msg, WM_EHOST);
+    else {
+        result_of (t, w, &msg, 1);
+        durable (t);
+    }
+    return 1;
+}
+
+/* How many failures in a row, after this many successes, send a worker away.  */
+static int failures_until_sent_away (int successes)
+{
+    works_t works = works_new ();
+    bench_t *t = works.t;
+    uint64_t c = 0, c2 = 0;
+    uint32_t bad = worker (t, 2, 0), good = worker (t, 3, 0);
+    for (int i = 0; i < successes; i++)
+        assert_true (one (&works, bad, &c, 0));
+    assert_true (one (&works, good, &c2, 0));
+    int n = 0;
+    while (!count (t, bad, WM_MSG_DRAIN)) {
+        assert_true (one (&works, bad, &c, 1));
+        credit (t, good, ++c2); /* another scores it */
+        wm_msg_t msg = must (t, good, WM_MSG_TASK)->msg;
+        result_of (t, good, &msg, 1);
+        durable (t);
+        assert_true (++n < 20);
+    }
+    assert_non_null (strstr (must (t, bad, WM_MSG_DRAIN)->msg.text, "failed, the last: why"));
+    assert_false (one (&works, bad, &c, 1)); /* it gets nothing more */
+    assert_null (look (t).paused);           /* it is the only one that says so */
+    bench_end (t);
+    return n;
+}
+
+static void test_bad_worker (void **state)
+{
+    (void) state;
+    assert_int_equal (failures_until_sent_away (0), 6);
+    assert_int_equal (failures_until_sent_away (2), 6);
+    assert_int_equal (failures_until_sent_away (10), 6);
+}
+
+static void fail_until_sent_away (works_t *works, uint32_t w)
+{
+    uint64_t c = 0;
+    for (int i = 0; i < 20 && !count (works->t, w, WM_MSG_DRAIN); i++)
+        one (works, w, &c, 1);
+    must (works->t, w, WM_MSG_DRAIN);
+}
+
+static void test_two_agree (void **state)
+{
+    (void) state;
+    works_t works = works_new ();
+    bench_t *t = works.t;
+    fail_until_sent_away (&works, worker (t, 2, 0));
+    assert_null (look (t).paused);
+    fail_until_sent_away (&works, worker (t, 3, 0));
+    assert_non_null (strstr (look (t).paused, "2 workers fail more often than they score"));
+    assert_string_equal (t->noted, ""); /* a broker started anew tries again */
+    uint64_t c = 0;
+    uint32_t w = worker (t, 4, 0), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    assert_false (one (&works, w, &c, 0));
+    control (t, o, "resume", "");
+    done (t, o);
+    assert_null (look (t).paused);
+    assert_true (one (&works, w, &c, 0));
+    fail_until_sent_away (&works, worker (t, 5, 0)); /* it is counted from the beginning */
+    assert_null (look (t).paused);
+    bench_end (t);
+}
+
+/* Two bad machines among many good ones are their own fault.  */
+static void test_two_of_many (void **state)
+{
+    (void) state;
+    works_t works = works_new ();
+    bench_t *t = works.t;
+    for (int i = 0; i < 3; i++) {
+        uint64_t c = 0;
+        assert_true (one (&works, worker (t, (uint8_t) (20 + i), 0), &c, 0));
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_null (look (t).paused);
+        fail_until_sent_away (&works, worker (t, (uint8_t) (2 + i), 0));
+    }
+    assert_non_null (look (t).paused); /* as many as do well */
+    bench_end (t);
+}
+
+/* An engine that dies of every hit answers with results; they are failures all the same.  */
+static void test_poison_is_a_failure (void **state)
+{
+    (void) state;
+    works_t works = works_new ();
+    bench_t *t = works.t;
+    uint32_t w = worker (t, 2, 20);
+    submit (t, works.producer, works.input, 0, 20);
+    for (int n = 0; n < 6; n++) {
+        assert_int_equal (count (t, w, WM_MSG_DRAIN), 0);
+        answer_needs (t, works.producer);
+        wm_msg_t msg = must (t, w, WM_MSG_TASK)->msg;
+        uint8_t payload[10 * (1 + 4 * N_OUTPUT)] = { 0 };
+        memset (payload, WM_HIT_POISON, 10);
+        msg.type = WM_MSG_RESULT;
+        say (t, w, &msg, payload, sizeof payload);
+        durable (t);
+    }
+    must (t, w, WM_MSG_DRAIN);
+    bench_end (t);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_pause),       cmocka_unit_test (test_pause_survives),
+        cmocka_unit_test (test_drain),       cmocka_unit_test (test_drain_one),
+        cmocka_unit_test (test_bad_worker),  cmocka_unit_test (test_two_agree),
+        cmocka_unit_test (test_two_of_many), cmocka_unit_test (test_poison_is_a_failure),
+    };
+    return cmocka_run_group_tests_name ("broker_control", tests, NULL, NULL);
+}
