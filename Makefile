@@ -85,16 +85,19 @@ $(B)/obj/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -
 $(B)/obj/kernels/%_bf16.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
 $(B)/obj/kernels/%_amx.o:    ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mamx-tile -mamx-bf16
 
-# onnx.proto of Debian's libonnx-dev, compiled by protobuf-c.
-ONNX_PROTO := /usr/include/onnx/onnx.proto
-$(B)/gen/onnx/onnx.pb-c.c: $(ONNX_PROTO)
+# onnx.proto of Debian's libonnx-dev, and our own of TensorFlow's frozen graphs, compiled by protobuf-c.
+PROTO := onnx/onnx kernels/graphdef
+$(B)/gen/onnx/onnx.pb-c.c: /usr/include/onnx/onnx.proto
 	@mkdir -p $(@D); echo "  PROTO $<"
 	$(Q)protoc-c --proto_path=/usr/include --c_out=$(B)/gen onnx/onnx.proto
-$(B)/obj/kernels/onnx.pb-c.o: $(B)/gen/onnx/onnx.pb-c.c
+$(B)/gen/kernels/graphdef.pb-c.c: kernels/graphdef.proto
+	@mkdir -p $(@D); echo "  PROTO $<"
+	$(Q)protoc-c --c_out=$(B)/gen $<
+$(PROTO:%=$(B)/obj/%.pb-c.o): $(B)/obj/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) -std=c11 -g $(OPT) -fPIC -w -c $< -o $@
-$(call objects,kernels): | $(B)/gen/onnx/onnx.pb-c.c
-$(call library,kernels): $(B)/obj/kernels/onnx.pb-c.o
+$(call objects,kernels): | $(PROTO:%=$(B)/gen/%.pb-c.c)
+$(call library,kernels): $(PROTO:%=$(B)/obj/%.pb-c.o)
 
 # The ledger's schema, as a C string.
 $(B)/gen/ledger.sql.inc: schema/ledger.sql

@@ -565,8 +565,10 @@ static int visit_constant (family_t *self, state_t *out)
     const wm_tensor_t *in[8] = { 0 };
     for (size_t k = 0; k < self->n_in; k++) {
         in[k] = constant (self, k);
-        if (self->in[k] && !in[k])
-            return 1; /* reads something that could not be folded */
+        if (self->in[k] && !in[k]) { /* reads something that could not be folded */
+            out->maker = self->in[k]->maker ? self->in[k]->maker : out->maker;
+            return 1;
+        }
     }
     if (wm_tensor_fold (self->arena, self->node, in, self->n_in, &out->tensor))
         out->kind = CONSTANT;
@@ -719,7 +721,7 @@ wm_fault_t wm_family_find (const wm_onnx_t *onnx, wm_arena_t *arena, const wm_po
                             .source = PATCH,
                             .n_layer = 1,
                             .view = wm_view_plain (input->dim, input->n_dim) };
-    for (size_t i = 0; ok && i < onnx->graph->n_node; i++)
+    for (size_t i = 0; ok && i < onnx->n_node; i++)
         ok = visit (self, onnx->node[i]);
     ok = ok && take_outputs (self, output, n_output) && check_uses (self);
     wm_fault_t fault = WM_OK;

@@ -1,4 +1,4 @@
-/* wm_import.c - makes a .wmm from an ONNX file.
+/* wm_import.c - makes a .wmm from a model's file.
 
    Either the graph is of the EmTrkMichelId family, and its network is stored with known answers in
    double precision; or the file is stored as it is for the general engine, without known answers:
@@ -74,6 +74,19 @@ static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_ar
     return wm_model_write (path, parts, error);
 }
 
+/* One file where there were several.  */
+static wm_fault_t gather (const wm_onnx_t *onnx, wm_arena_t *arena, wm_model_parts_t *parts,
+                          wm_error_t *error)
+{
+    parts->original_bytes = onnx__model_proto__get_packed_size (onnx->model);
+    uint8_t *bytes = wm_arena_take (arena, parts->original_bytes, 1);
+    if (!bytes)
+        return wm_fault (error, WM_EHOST, "%s: no memory to put it in one file", onnx->path);
+    onnx__model_proto__pack (onnx->model, bytes);
+    parts->original = bytes;
+    return WM_OK;
+}
+
 static wm_fault_t write_model (const wm_onnx_t *onnx, wm_arena_t *arena, const char *path,
                                char why[480], wm_error_t *error)
 {
@@ -102,15 +115,27 @@ static wm_fault_t write_model (const wm_onnx_t *onnx, wm_arena_t *arena, const c
     parts.original = onnx->bytes;
     parts.original_bytes = onnx->size;
     fault = wm_onnx_outputs (onnx, output, &parts.n_output, error);
+    if (!fault && onnx->gathered)
+        fault = gather (onnx, arena, &parts, error);
     return fault ? fault : wm_model_write (path, &parts, error);
 }
 
-wm_fault_t wm_import (const char *onnx_path, const char *wmm_path, char why[480], wm_error_t *error)
+wm_fault_t wm_import_sha256 (const char *path, char hex[65], wm_error_t *error)
+{
+    wm_onnx_t onnx;
+    wm_fault_t fault = wm_onnx_read (&onnx, path, error);
+    if (!fault)
+        sodium_bin2hex (hex, 65, onnx.sha256, sizeof onnx.sha256);
+    wm_onnx_clear (&onnx);
+    return fault;
+}
+
+wm_fault_t wm_import (const char *path, const char *wmm_path, char why[480], wm_error_t *error)
 {
     wm_onnx_t onnx;
     wm_arena_t arena = { 0 };
     why[0] = 0;
-    wm_fault_t fault = wm_onnx_read (&onnx, onnx_path, error);
+    wm_fault_t fault = wm_onnx_read (&onnx, path, error);
     if (!fault)
         fault = write_model (&onnx, &arena, wmm_path, why, error);
     wm_arena_clear (&arena);

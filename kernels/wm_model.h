@@ -3,7 +3,8 @@
    A .wmm holds a header, known answers, and either the network of the EmTrkMichelId family as a
    graph of ours (convolutions, then a tree of dense layers) or the original file for the general
    engine. It is made by `wiremill import` (kernels/wm_import.h); workers only map it.
-   A model's identity is the SHA-256 of the file it was imported from.
+   A model's identity is the SHA-256 of the file it was imported from, and of the data that this
+   keeps in files beside it.
    Everything a .wmm claims is checked when it is opened. Pointers into it live as long as the
    model. Thread: any number may read one model.  */
 #ifndef WM_MODEL_H

@@ -1,8 +1,9 @@
-/* wm_onnx.c - reads an ONNX file within bounds.  */
+/* wm_onnx.c - reads a model's graph within bounds.  */
 #include "kernels/wm_onnx.h"
+#include "kernels/wm_graphdef.h"
+#include "kernels/wm_wire.h"
 #include "schema/wm_limits.h"
 
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,117 +36,6 @@ int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t othe
 {
     const Onnx__AttributeProto *a = wm_onnx_attribute (node, name);
     return a && a->has_i ? a->i : otherwise;
-}
-
-/* ---- the walk before the parser - */
-
-typedef struct {
-    const ProtobufCMessageDescriptor *type;
-    const uint8_t *end;
-    const uint8_t *name; /* of a tensor */
-    size_t name_length;
-    int external;
-} frame_t;
-
-static int read_varint (const uint8_t **at, const uint8_t *end, uint64_t *value)
-{
-    *value = 0;
-    for (int shift = 0; shift < 64 && *at < end; shift += 7) {
-        uint8_t byte = *(*at)++;
-        *value |= (uint64_t) (byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return 1;
-    }
-    return 0;
-}
-
-/* One field at *at inside `frame`: moves behind it, or, if it is a message, to its inside, and says
-   so by *inner and *inner_size. 0 where the bytes are no field.  */
-static int read_field (frame_t *frame, const uint8_t **at, const ProtobufCMessageDescriptor **inner,
-                       uint64_t *inner_size)
-{
-    uint64_t key, value = 0;
-    *inner = NULL;
-    if (!read_varint (at, frame->end, &key) || key >> 3 == 0 || key >> 3 > INT32_MAX)
-        return 0;
-    uint64_t size = 0;
-    switch (key & 7) {
-    case 0:
-        if (!read_varint (at, frame->end, &value))
-            return 0;
-        break;
-    case 1:
-        size = 8;
-        break;
-    case 2:
-        if (!read_varint (at, frame->end, &size))
-            return 0;
-        break;
-    case 5:
-        size = 4;
-        break;
-    default:
-        return 0;
-    }
-    if (size > (uint64_t) (frame->end - *at))
-        return 0;
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field (frame->type, (unsigned) (key >> 3));
-    if (frame->type == &onnx__tensor_proto__descriptor && field) {
-        if (!strcmp (field->name, "name") && (key & 7) == 2) {
-            frame->name = *at;
-            frame->name_length = size < 100 ? (size_t) size : 100;
-        }
-        if (!strcmp (field->name, "external_data") ||
-            (!strcmp (field->name, "data_location") && value))
-            frame->external = 1;
-    }
-    if ((key & 7) == 2 && field && field->type == PROTOBUF_C_TYPE_MESSAGE) {
-        *inner = field->descriptor;
-        *inner_size = size;
-        return 1;
-    }
-    *at += size;
-    return 1;
-}
-
-static wm_fault_t scan (const wm_onnx_t *self, wm_error_t *error)
-{
-    frame_t stack[WM_ONNX_DEPTH_MAX] = { { .type = &onnx__model_proto__descriptor,
-                                           .end = self->bytes + self->size } };
-    int depth = 0;
-    uint32_t fields = 0;
-    const uint8_t *at = self->bytes;
-    while (depth >= 0) {
-        frame_t *frame = &stack[depth];
-        if (at == frame->end) {
-            if (frame->external)
-                return wm_fault (error, WM_EBATCH,
-                                 "%s: tensor '%.*s' keeps its data in another file; save the "
-                                 "model as one file (external data is refused)",
-                                 self->path, (int) frame->name_length,
-                                 frame->name ? (const char *) frame->name : "");
-            depth--;
-            continue;
-        }
-        const ProtobufCMessageDescriptor *inner;
-        uint64_t inner_size;
-        if (!read_field (frame, &at, &inner, &inner_size))
-            return wm_fault (error, WM_EBATCH,
-                             "%s: not an ONNX file, damaged or truncated (byte %zu)", self->path,
-                             (size_t) (at - self->bytes));
-        if (++fields > WM_ONNX_FIELDS_MAX)
-            return wm_fault (error, WM_EBATCH, "%s: more than %u fields: no model looks like this",
-                             self->path, WM_ONNX_FIELDS_MAX);
-        if (!inner)
-            continue;
-        if (++depth == WM_ONNX_DEPTH_MAX)
-            return wm_fault (error, WM_EBATCH,
-                             "%s: messages nested more than %d deep (byte %zu): refused",
-                             self->path, WM_ONNX_DEPTH_MAX, (size_t) (at - self->bytes));
-        stack[depth] = (frame_t){ .type = inner, .end = at + inner_size };
-    }
-    return WM_OK;
 }
 
 /* ---- names - */
@@ -291,6 +181,32 @@ static wm_fault_t sort_nodes (wm_onnx_t *self, order_t *o, wm_error_t *error)
     return WM_OK;
 }
 
+/* Leaves the nodes out that no output needs.  */
+static wm_fault_t drop_unneeded (wm_onnx_t *self, wm_error_t *error)
+{
+    const Onnx__GraphProto *g = self->graph;
+    uint8_t *needed = calloc (self->n_value + 1, 1);
+    if (!needed)
+        return wm_fault (error, WM_EHOST, "%s: no memory for %zu names", self->path, self->n_value);
+    for (size_t i = 0; i < g->n_output; i++)
+        needed[wm_onnx_find (self, text (g->output[i]->name)) + 1] = 1; /* [0]: no such value */
+    size_t n = g->n_node;
+    for (size_t i = g->n_node; i-- > 0;) {
+        const Onnx__NodeProto *node = self->node[i];
+        int wanted = 0;
+        for (size_t k = 0; k < node->n_output; k++)
+            wanted |= *node->output[k] && needed[wm_onnx_find (self, node->output[k]) + 1];
+        for (size_t k = 0; wanted && k < node->n_input; k++)
+            needed[wm_onnx_find (self, node->input[k]) + 1] = 1;
+        if (wanted)
+            self->node[--n] = node;
+    }
+    self->n_node = g->n_node - n;
+    memmove (self->node, self->node + n, self->n_node * sizeof *self->node);
+    free (needed);
+    return WM_OK;
+}
+
 static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
 {
     size_t n_edge, n = self->graph->n_node;
@@ -315,32 +231,61 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
 
 /* ---- the file - */
 
+static wm_fault_t read_model (wm_onnx_t *self, crypto_hash_sha256_state *digest, wm_error_t *error)
+{
+    self->model = onnx__model_proto__unpack (NULL, self->size, self->bytes);
+    if (!self->model)
+        return wm_fault (error, WM_EBATCH, "%s: not an ONNX file, or damaged", self->path);
+    self->graph = self->model->graph;
+    for (size_t i = 0; i < self->model->n_opset_import; i++)
+        if (!*text (self->model->opset_import[i]->domain))
+            self->opset = self->model->opset_import[i]->version;
+    return wm_onnx_load_external (self, digest, error);
+}
+
+/* A GraphDef begins with its first node, a message; an ONNX file with its version, a number.  */
+static int is_graphdef (const wm_onnx_t *self)
+{
+    uint32_t wire_type;
+    return wm_wire_first (self->bytes, self->size, &wire_type) == 1 && wire_type == 2;
+}
+
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error)
 {
     *self = (wm_onnx_t){ .path = path };
     wm_fault_t fault = wm_file_map (path, WM_MODEL_BYTES_MAX, &self->bytes, &self->size, error);
-    if (!fault)
-        fault = scan (self, error);
     if (fault)
         return fault;
-    crypto_hash_sha256 (self->sha256, self->bytes, self->size);
-    self->model = onnx__model_proto__unpack (NULL, self->size, self->bytes);
-    if (!self->model)
-        return wm_fault (error, WM_EBATCH, "%s: not an ONNX file, or damaged", path);
-    self->graph = self->model->graph;
+    crypto_hash_sha256_state digest;
+    crypto_hash_sha256_init (&digest);
+    crypto_hash_sha256_update (&digest, self->bytes, self->size);
+    int tensorflow = is_graphdef (self);
+    fault =
+        wm_wire_check (path, self->bytes, self->size,
+                       tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
+                       tensorflow ? "a TensorFlow graph" : "an ONNX file", error);
+    if (!fault)
+        fault = tensorflow ? wm_graphdef_read (self, error) : read_model (self, &digest, error);
+    if (fault)
+        return fault;
+    crypto_hash_sha256_final (&digest, self->sha256);
     if (!self->graph || !self->graph->n_node)
-        return wm_fault (error, WM_EBATCH, "%s: not an ONNX model: it has no graph", path);
-    for (size_t i = 0; i < self->model->n_opset_import; i++)
-        if (!*text (self->model->opset_import[i]->domain))
-            self->opset = self->model->opset_import[i]->version;
+        return wm_fault (error, WM_EBATCH, "%s: not a model: it has no graph", path);
     fault = collect_values (self, error);
-    return fault ? fault : order_nodes (self, error);
+    if (!fault)
+        fault = order_nodes (self, error);
+    if (!fault && tensorflow)
+        wm_graphdef_prune (self);
+    return fault ? fault : drop_unneeded (self, error);
 }
 
 void wm_onnx_clear (wm_onnx_t *self)
 {
     if (self->model)
         onnx__model_proto__free_unpacked (self->model, NULL);
+    if (self->graphdef)
+        graphdef__graph__free_unpacked (self->graphdef, NULL);
+    wm_arena_clear (&self->arena);
     if (self->bytes)
         munmap ((void *) self->bytes, self->size);
     free (self->node);

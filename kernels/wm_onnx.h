@@ -1,19 +1,17 @@
-/* wm_onnx.h - an ONNX file, read within bounds: its nodes in order, its names, its ports.
+/* wm_onnx.h - a model's graph, read within bounds: its nodes in order, its names, its ports.
 
-   The file is not trusted. Before protobuf-c sees it, the wire format is walked along ONNX's own
-   schema without recursion: nesting, the number of fields, and tensors kept in other files are
-   refused there. Private to kernels/.  Thread: one at a time.  */
+   A file is ONNX, or a TensorFlow frozen graph, whose nodes are rewritten as ONNX's
+   (wm_graphdef.h). It is not trusted: wm_wire.h walks it before protobuf-c sees it. Private to
+   kernels/.  Thread: one at a time.  */
 #ifndef WM_ONNX_H
 #define WM_ONNX_H
 
+#include "kernels/graphdef.pb-c.h"
+#include "kernels/wm_arena.h"
 #include "kernels/wm_model.h"
 #include "onnx/onnx.pb-c.h"
 
-#define WM_ONNX_DEPTH_MAX 32 /* messages inside messages; real files reach 6 to 12 */
-#define WM_ONNX_FIELDS_MAX                                                                         \
-    (1u                                                                                            \
-     << 24) /* bounds what parsing allocates; real files stay below 1e6                         \
-                */
+#include <sodium.h>
 
 /* Something a node may read: a graph input, an initializer (or both), or a node's output.  */
 typedef struct {
@@ -27,20 +25,30 @@ typedef struct {
     const char *path; /* lent */
     const uint8_t *bytes;
     size_t size;
-    uint8_t sha256[32];
-    Onnx__ModelProto *model;
-    const Onnx__GraphProto *graph;
-    int64_t opset;                /* of the default domain */
-    const Onnx__NodeProto **node; /* (graph->n_node), every node after those it reads from */
-    wm_onnx_value_t *value;       /* (n_value), sorted by name */
+    uint8_t sha256[32];        /* of the file, and of the data it keeps beside it */
+    Onnx__ModelProto *model;   /* NULL for a frozen graph: */
+    Graphdef__Graph *graphdef; /* NULL for ONNX */
+    int gathered;              /* model holds data that lay in files beside it */
+    wm_arena_t arena;          /* what was rewritten lives in it */
+    Onnx__GraphProto *graph;
+    int64_t opset; /* of the default domain */
+    const Onnx__NodeProto *
+        *node;              /* (n_node), every node after those it reads from; only those that */
+    size_t n_node;          /* an output needs */
+    wm_onnx_value_t *value; /* (n_value), sorted by name */
     size_t n_value;
 } wm_onnx_t;
 
 /* Reads and checks a file. On any fault the caller still calls wm_onnx_clear. WM_EBATCH: damaged,
-   too deep, external data, a cycle, a name that nothing or two nodes make; WM_EHOST: the file
-   cannot be read, no memory.  */
+   too deep, data in a file outside its folder, a cycle, a name that nothing or two nodes make;
+   WM_EHOST: the file cannot be read, no memory.  */
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error);
 void wm_onnx_clear (wm_onnx_t *self);
+
+/* Brings the data that self->model keeps in other files into it, and into the digest. WM_EBATCH
+   names the tensor and the file.  */
+wm_fault_t wm_onnx_load_external (wm_onnx_t *self, crypto_hash_sha256_state *digest,
+                                  wm_error_t *error);
 
 /* The value of a name: its index in self->value, or -1 (also for "", an input left out).  */
 int64_t wm_onnx_find (const wm_onnx_t *self, const char *name);

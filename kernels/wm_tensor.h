@@ -5,24 +5,13 @@
 #ifndef WM_TENSOR_H
 #define WM_TENSOR_H
 
+#include "kernels/wm_arena.h"
 #include "kernels/wm_onnx.h"
 
 #define WM_TENSOR_DIMS_MAX 8
 
 /* Stands for the batch dimension in a tensor of sizes.  */
 #define WM_TENSOR_BATCH INT64_MIN
-
-/* Memory that is freed all at once. `failed`: something could not be had.  */
-typedef struct {
-    void *last;
-    size_t bytes;
-    int failed;
-} wm_arena_t;
-
-/* n elements of size bytes, zeroed, 64-byte aligned. NULL where there is no memory (`failed` is
-   set) or where the arena would hold more than four models (a graph made to explode).  */
-void *wm_arena_take (wm_arena_t *self, uint64_t n, size_t size);
-void wm_arena_clear (wm_arena_t *self);
 
 /* A constant: floats or integers. Its values belong to the arena or to the ONNX file.  */
 typedef struct {

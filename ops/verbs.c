@@ -152,7 +152,7 @@ int import_main (const wm_args_t *args)
     char why[480] = "";
     const char *from = wm_args_rest (args, 0), *to = wm_args_text (args, "output");
     if (!from || !to || wm_args_rest (args, 1)) {
-        fprintf (stderr, "wiremill import: %s; usage: wiremill import MODEL.onnx -o MODEL.wmm\n",
+        fprintf (stderr, "wiremill import: %s; usage: wiremill import MODEL -o MODEL.wmm\n",
                  !from ? "the model to read is missing"
                  : !to ? "--output is missing"
                        : "one model at a time");

@@ -225,7 +225,7 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
         snprintf (self->pins.model, sizeof self->pins.model, "%s", wm_model_sha256 (model));
         wm_model_destroy (&model);
     } else
-        fault = wm_file_sha256 (path, self->pins.model, error);
+        fault = wm_import_sha256 (path, self->pins.model, error);
     if (fault)
         return fault;
     if (snprintf (folder, sizeof folder, "%s/models", self->campaign) >= (int) sizeof folder ||

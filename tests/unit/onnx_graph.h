@@ -72,7 +72,7 @@ static void set_int (graph_t *g, Onnx__NodeProto *n, const char *name, int64_t v
     a->i = value;
 }
 
-static void set_float (graph_t *g, Onnx__NodeProto *n, const char *name, float value)
+static inline void set_float (graph_t *g, Onnx__NodeProto *n, const char *name, float value)
 {
     Onnx__AttributeProto *a = attribute (g, n, name);
     a->has_f = 1;
@@ -105,7 +105,7 @@ static Onnx__TensorProto *tensor (graph_t *g, const char *name, int type, size_t
     return t;
 }
 
-static void add_tensor (graph_t *g, Onnx__TensorProto *t)
+static inline void add_tensor (graph_t *g, Onnx__TensorProto *t)
 {
     assert_true (g->n_tensor < 64);
     g->tensor[g->n_tensor++] = t;

@@ -1,0 +1,26 @@
+/* wm_wire.h - a protobuf file of unknown origin, bounded before the parser sees it.
+
+   protobuf-c recurses into messages and allocates what their fields say; so the wire format is
+   walked along the message's own description first, without recursion. Private to kernels/.
+   Thread: any.  */
+#ifndef WM_WIRE_H
+#define WM_WIRE_H
+
+#include "schema/wm_fault.h"
+
+#include <protobuf-c/protobuf-c.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WM_WIRE_DEPTH_MAX 32        /* messages inside messages; real files reach 6 to 12 */
+#define WM_WIRE_FIELDS_MAX 16777216 /* what parsing allocates; real files stay below 1e6 */
+
+/* WM_EBATCH where the bytes are no such message: `what` names its kind.  */
+wm_fault_t wm_wire_check (const char *path, const uint8_t *bytes, size_t size,
+                          const ProtobufCMessageDescriptor *type, const char *what,
+                          wm_error_t *error);
+
+/* Number and wire type of the first field, or 0 where there is none.  */
+uint32_t wm_wire_first (const uint8_t *bytes, size_t size, uint32_t *wire_type);
+
+#endif

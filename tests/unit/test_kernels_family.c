@@ -1,0 +1,236 @@
+/* test_kernels_family.c - which ONNX graphs are of the family, and why others are not.
+
+   The network of small_net.h is written in every way exporters write it, alone and in pairs; each
+   must import as the family with the scores that the definition gives.  */
+#include "tests/unit/family_graph.h"
+
+static void check_family (unsigned ways)
+{
+    char label[200] = "";
+    for (int i = 0; i < N_WAY; i++)
+        if (ways >> i & 1)
+            snprintf (label + strlen (label), sizeof label - strlen (label), " %s", way_name[i]);
+    graph_t g = family (ways);
+    save_graph (&g);
+    check_is_family (label, ways & CONCAT ? 1 : 2);
+}
+
+static void every_way_alone_and_in_pairs (void **state)
+{
+    (void) state;
+    check_family (0);
+    for (int i = 0; i < N_WAY; i++)
+        for (int j = i; j < N_WAY; j++)
+            check_family (1u << i | 1u << j);
+}
+
+static void many_ways_at_once (void **state)
+{
+    (void) state;
+    check_family (NCHW | CHW | RESHAPE | TRANSB | REVERSED | INPUTS);       /* old PyTorch */
+    check_family (BIAS_NHWC | PRODUCT | MATMUL | NOOPS | HWIO | CONSTANTS); /* tf2onnx */
+    check_family (FLAT_INPUT | MATMUL | BIAS_ADD | REVERSED | FLOAT_DATA | HALF | NOOPS);
+}
+
+/* ---- kept for the general engine
+ * ------------------------------------------------------------------ */
+
+/* The graph is imported for the general engine, and the reason holds `word`.  */
+static void check_general (graph_t *g, const char *word)
+{
+    char why[480];
+    wm_error_t error = { 0 };
+    size_t size, original_size;
+    uint8_t *bytes = packed (g, &size);
+    save (bytes, size);
+    if (wm_import (model_path, wmm_path, why, &error))
+        fail_msg ("%s: %s", word, error.text);
+    if (!strstr (why, word) || strncmp (why, "general engine: ", 16))
+        fail_msg ("no '%s' in: %s", word, why);
+    wm_model_t *model = wm_model_open (wmm_path, &error);
+    assert_non_null (model);
+    assert_null (wm_model_net (model));
+    assert_string_equal (wm_model_why (model), why);
+    const void *original = wm_model_original (model, &original_size);
+    assert_int_equal (original_size, size);
+    assert_memory_equal (original, bytes, size);
+    const float *patch, *score;
+    assert_int_equal (wm_model_known (model, &patch, &score), 0);
+    wm_model_destroy (&model);
+    free (bytes);
+    wm_arena_clear (&g->arena);
+}
+
+static void a_convolution_of_another_kind (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *name, *word;
+        int64_t value[4];
+        size_t n;
+    } attributes[] = { { "strides", "stride", { 2, 2 }, 2 },
+                       { "pads", "padded", { 0, 0, 1, 1 }, 4 },
+                       { "dilations", "dilated", { 2, 2 }, 2 },
+                       { "kernel_shape", "kernel", { 5, 5 }, 2 } };
+    for (size_t i = 0; i < 4; i++) {
+        graph_t g = family (NCHW);
+        Onnx__NodeProto *conv = find (&g, "Conv");
+        conv->n_attribute = 0;
+        conv->name = copy (&g, "the one");
+        set_ints (&g, conv, attributes[i].name, attributes[i].n, attributes[i].value);
+        check_general (&g, attributes[i].word);
+    }
+    graph_t g = family (NCHW);
+    Onnx__AttributeProto *pad = attribute (&g, find (&g, "Conv"), "auto_pad");
+    pad->has_s = 1;
+    pad->s = (ProtobufCBinaryData){ 10, (uint8_t *) copy (&g, "SAME_UPPER") };
+    check_general (&g, "node 'conv' (Conv) is not of the EmTrkMichelId family: it is padded");
+    g = family (NCHW);
+    set_int (&g, find (&g, "Conv"), "group", 2);
+    check_general (&g, "grouped");
+}
+
+static void nodes_outside_the_family (void **state)
+{
+    (void) state;
+    graph_t g = family (0);
+    set_ints (&g, behind (&g, "Conv", "MaxPool", ""), "kernel_shape", INTS (2, 2));
+    check_general (&g, "node 'inserted' (MaxPool)");
+    g = family (0);
+    behind (&g, "Conv", "Relu", "")->domain = copy (&g, "com.example");
+    check_general (&g, "node 'inserted' (Relu)");
+    g = family (0);
+    behind (&g, "Relu", "Relu", "");
+    check_general (&g, "already complete");
+    g = family (0);
+    behind (&g, "Conv", "Add", "conv");
+    check_general (&g, "adds no constant");
+    g = family (0);
+    constant (&g, "slope", INTS (1, 1, R, 1), (float[R]){ 1, 2 });
+    behind (&g, "Conv", "Add", "slope");
+    check_general (&g, "adds no bias");
+    g = family (0);
+    find (&g, "Transpose")->attribute[0]->ints[1] = 1; /* (0, 1, 1, 2) */
+    check_general (&g, "no permutation");
+    g = family (0);
+    find (&g, "Softmax")->attribute[0]->i = 0;
+    check_general (&g, "run over the outputs");
+    g = family (0);
+    set_int (&g, find (&g, "Gemm"), "transA", 1);
+    check_general (&g, "transA");
+}
+
+static void reshapes_that_lose_the_batch (void **state)
+{
+    (void) state;
+    static const int64_t target[][2] = {
+        { -1, -1 }, { 2, FLAT / 2 }, { FLAT, -1 }, { -1, FLAT / 2 }
+    };
+    for (size_t i = 0; i < sizeof target / sizeof *target; i++) {
+        graph_t g = family (0);
+        Onnx__NodeProto *n = find (&g, "Flatten");
+        n->op_type = copy (&g, "Reshape");
+        n->input = split (&g, "nhwc_act target", &n->n_input);
+        find (&g, "Relu")->output[0] = copy (&g, "nhwc_act");
+        integers (&g, "target", 1, 2, target[i]);
+        check_general (&g, "(Reshape) is not of the EmTrkMichelId family: it does not keep");
+    }
+}
+
+/* A second convolution beside the dense layer, not before it.  */
+static void a_convolution_beside_the_tree (void **state)
+{
+    (void) state;
+    graph_t g = family (NCHW | CHW);
+    static const float zero[F];
+    constant (&g, "side_w", INTS (1, F, 1, 1), zero);
+    node (&g, "Conv", "conv_act side_w", "side");
+    output (&g, "side", INTS (-1, 1, R, C));
+    check_general (&g, "a convolution that is not the last");
+}
+
+/* Two readers of one layer that see different stages of it, and other graphs that are no tree.  */
+static void graphs_that_are_no_tree (void **state)
+{
+    (void) state;
+    graph_t g = family (0);
+    find (&g, "Sigmoid")->input[0] = copy (&g, "cls"); /* cls: softmax and sigmoid on one layer */
+    check_general (&g, "already complete");
+    g = family (0);
+    find (&g, "Gemm")->name = copy (&g, "first");
+    g.node[g.n_node - 3]->input[0] = copy (&g, "fc"); /* the michel head, before the tanh */
+    assert_string_equal (g.node[g.n_node - 3]->op_type, "Gemm");
+    check_general (&g, "before its bias or activation");
+    g = family (0);
+    output (&g, "fc_act", INTS (-1, D));
+    output (&g, "conv_act", INTS (-1, F, R, C));
+    find (&g, "Relu")->output[0] = copy (&g, "conv_act");
+    check_general (&g, "output 'conv_act'");
+    g = family (0);
+    input (&g, "other", INTS (-1, 3));
+    check_general (&g, "2 inputs");
+}
+
+/* An output in the middle of the tree is still the family.  */
+static void an_output_inside_the_tree (void **state)
+{
+    (void) state;
+    char why[480];
+    wm_error_t error = { 0 };
+    graph_t g = family (0);
+    output (&g, "fc_act", INTS (-1, D));
+    save_graph (&g);
+    assert_int_equal (wm_import (model_path, wmm_path, why, &error), WM_OK);
+    wm_model_t *model = wm_model_open (wmm_path, &error);
+    assert_non_null (model);
+    assert_non_null (wm_model_net (model));
+    assert_int_equal (wm_model_n_output (model), 4 + D);
+    assert_int_equal (wm_model_net (model)->dense[0].output, 4);
+    wm_model_destroy (&model);
+}
+
+/* Two channels: channels last is the family, channels first is not.  */
+static void two_channels (void **state)
+{
+    (void) state;
+    for (int last = 0; last < 2; last++) {
+        graph_t g = family (NCHW);
+        static const float zero[F * 2 * K * K];
+        const int64_t n = -1;
+        g.n_in = g.n_out = 0;
+        for (size_t i = 0; i < g.n_tensor; i++)
+            if (!strcmp (g.tensor[i]->name, "conv_w"))
+                g.tensor[i] = g.tensor[--g.n_tensor];
+        constant (&g, "conv_w", INTS (F, 2, K, K), zero);
+        output (&g, "michel", INTS (n, 1));
+        output (&g, "em_trk_none", INTS (n, 3));
+        if (last) {
+            input (&g, "raw", INTS (n, H, W, 2));
+            set_ints (&g, node (&g, "Transpose", "raw", "patch"), "perm", INTS (0, 3, 1, 2));
+            char why[480];
+            wm_error_t error = { 0 };
+            save_graph (&g);
+            if (wm_import (model_path, wmm_path, why, &error) || strncmp (why, "sparse", 6))
+                fail_msg ("%s %s", why, error.text);
+        } else {
+            input (&g, "patch", INTS (n, 2, H, W));
+            check_general (&g, "channels last");
+        }
+    }
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (every_way_alone_and_in_pairs),
+        cmocka_unit_test (many_ways_at_once),
+        cmocka_unit_test (a_convolution_of_another_kind),
+        cmocka_unit_test (nodes_outside_the_family),
+        cmocka_unit_test (reshapes_that_lose_the_batch),
+        cmocka_unit_test (a_convolution_beside_the_tree),
+        cmocka_unit_test (graphs_that_are_no_tree),
+        cmocka_unit_test (an_output_inside_the_tree),
+        cmocka_unit_test (two_channels),
+    };
+    return cmocka_run_group_tests (tests, make_folder, remove_folder);
+}
