@@ -7,6 +7,7 @@
 #include "broker/wm_core.h"
 #include "broker/wm_pause.h"
 #include "broker/wm_reactor.h"
+#include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 
 #include <errno.h>
@@ -187,25 +188,6 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
-typedef struct {
-    wm_core_t *core;
-    wm_ledger_t *ledger;
-    int failed;
-} load_t;
-
-static void load_input (void *argument, const wm_ledger_input_t *input)
-{
-    load_t *load = argument;
-    load->failed |= wm_core_restore_input (load->core, input);
-}
-
-static void load_batch (void *argument, const wm_ledger_batch_t *batch)
-{
-    load_t *load = argument;
-    load->failed |= wm_core_restore_batch (load->core, batch,
-                                           wm_ledger_signature (load->ledger, batch->signature));
-}
-
 static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error)
 {
     char why[256];
@@ -215,17 +197,16 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
                                 .epoch = wm_journal_epoch (campaign->journal),
                                 .times = *wm_times () };
     wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
-    load_t load = { .core = wm_core_new (&config, &sink), .ledger = campaign->ledger };
+    wm_core_t *core = wm_core_new (&config, &sink);
     wm_summary_t *summary = malloc (sizeof *summary);
-    wm_ledger_load_t to = { .input = load_input, .batch = load_batch };
     char *json = NULL;
     wm_fault_t fault = WM_OK;
-    if (!load.core || !summary)
+    if (!core || !summary)
         fault = wm_fault (error, WM_EHOST, "no memory");
     else
-        fault = wm_ledger_load (campaign->ledger, NULL, &to, &load, NULL, error);
+        fault = wm_restore (core, campaign->ledger, NULL, NULL, error);
     if (fault == WM_OK) {
-        wm_core_summary (load.core, summary);
+        wm_core_summary (core, summary);
         summary->waiting_for = summary->inputs_open ? "no broker" : NULL;
         json = wm_status_json (
             summary, &(wm_status_about_t){ .dir = campaign->dir,
@@ -235,13 +216,13 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
                                            .journal_bytes = wm_journal_bytes (campaign->journal),
                                            .ledger_bytes = wm_ledger_bytes (campaign->ledger) });
     }
-    if (fault == WM_OK && (load.failed || !json))
+    if (fault == WM_OK && !json)
         fault = wm_fault (error, WM_EHOST, "no memory");
     if (fault == WM_OK)
         puts (json);
     free (json);
     free (summary);
-    wm_core_destroy (&load.core);
+    wm_core_destroy (&core);
     return fault;
 }
 
@@ -257,8 +238,8 @@ static int status (const options_t *options)
         return fail (&error);
     }
     int code = WM_EXIT_OK;
-    if (wm_campaign_lock (&campaign, options->campaign, 0, 0, &error) ||
-        wm_campaign_open (&campaign, NULL, &error) || print_status (&campaign, &error))
+    if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_LOOK, 0, &error) ||
+        wm_campaign_open (&campaign, NULL, NULL, &error) || print_status (&campaign, &error))
         code = fail (&error);
     wm_campaign_close (&campaign);
     return code;
@@ -276,13 +257,13 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .pins = pins,
                                    .budget_bytes = options->budget_bytes };
     wm_fault_t fault;
-    while ((fault = wm_campaign_start (campaign, pins, &config.epoch, error)) == WM_EAGAIN &&
-           !stop) {
+    while ((fault = wm_campaign_start (campaign, pins, error)) == WM_EAGAIN && !stop) {
         fprintf (stderr, "wiremill-broker: %s; waiting\n", error->text);
         usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
     }
     if (fault)
         return fault;
+    config.epoch = campaign->epoch;
     memcpy (config.campaign, campaign->id, 16);
     config.submitted_s = campaign->created_ns / 1000000000;
     config.journal = campaign->journal;
@@ -334,8 +315,10 @@ int main (int argc, char **argv)
     if (read_pins (options.pins, &pins, &error) || check_wmm (options.wmm, &pins, &error))
         return fail (&error);
     campaign.lock_fd = -1;
-    if (wm_campaign_lock (&campaign, options.campaign, 1, wm_times ()->lock_ms, &error) ||
-        wm_campaign_open (&campaign, NULL, &error) || serve (&options, &pins, &campaign, &error))
+    if (wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE, wm_times ()->lock_ms,
+                          &error) ||
+        wm_campaign_open (&campaign, NULL, NULL, &error) ||
+        serve (&options, &pins, &campaign, &error))
         code = fail (&error);
     else
         code = WM_EXIT_OK;

@@ -1,8 +1,10 @@
 /* wm_campaign.c - takes the lock, refuses folders a ledger cannot live in, opens what is there.  */
 #include "broker/wm_campaign.h"
+#include "schema/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -10,111 +12,132 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define PATH_BYTES 4096
+#define CAMPAIGN_COPIES 2 /* of the CAMPAIGN record an epoch: one flipped bit does not cost it */
 
-/* Locks and fsync of these are promises of somebody else (statfs(2), linux/magic.h).  */
-static const struct {
-    uint32_t magic;
-    const char *name;
-} network[] = {
-    { 0x6969, "NFS" },       { 0xff534d42, "CIFS" },  { 0xfe534d42, "SMB2" },
-    { 0x517b, "SMB" },       { 0x65735546, "FUSE" },  { 0x0bd00bd0, "Lustre" },
-    { 0x47504653, "GPFS" },  { 0x5346414f, "AFS" },   { 0x6b414653, "kAFS" },
-    { 0x00c36400, "Ceph" },  { 0x01021997, "9p" },    { 0x19830326, "BeeGFS" },
-    { 0x7461636f, "OCFS2" }, { 0x01161970, "GFS2" },  { 0x564c, "NCP" },
-    { 0x73757245, "Coda" },  { 0xaad7aaea, "PanFS" }, { 0x6e66736f, "NFS" },
-    { 0x013111a8, "IBRIX" },
-};
+/* ---- the lock ----------------------------------------------------------------------------------
+ */
+typedef struct {
+    long pid;
+    char state[128]; /* second line, sound; "" */
+} lock_text_t;
 
-static wm_fault_t check_place (const char *dir, wm_error_t *error)
+/* The second line: a word, which file the lock is, a checksum of both.  */
+static void state_print (int fd, const char *word, char state[128])
 {
-    struct statfs info;
-    if (statfs (dir, &info))
-        return wm_fault (error, WM_EHOST, "%s: %s", dir, strerror (errno));
-    for (size_t i = 0; i < sizeof network / sizeof *network; i++)
-        if ((uint32_t) info.f_type == network[i].magic)
-            return wm_fault (
-                error, WM_EHOST,
-                "%s is on a network file system (%s), where a ledger is not safe: give "
-                "a local folder with --campaign",
-                dir, network[i].name);
-    return WM_OK;
+    struct statx info = { 0 };
+    char text[96];
+    state[0] = 0;
+    if (statx (fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &info))
+        return;
+    snprintf (text, sizeof text, "%s %" PRIu64 " %lld.%09u", word, (uint64_t) info.stx_ino,
+              (long long) info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
+    snprintf (state, 128, "%s %016" PRIx64, text, (uint64_t) XXH3_64bits (text, strlen (text)));
 }
 
-static wm_fault_t make_folder (const char *dir, wm_error_t *error)
+static void lock_read (int fd, lock_text_t *lock)
 {
-    char path[PATH_BYTES];
-    if ((size_t) snprintf (path, sizeof path, "%s", dir) >= sizeof path)
-        return wm_fault (error, WM_EHOST, "--campaign: a path of more than %d bytes", PATH_BYTES);
-    for (char *at = path + 1;; at++) {
-        char here = *at;
-        if (here && here != '/')
-            continue;
-        *at = 0;
-        if (mkdir (path, 0777) && errno != EEXIST)
-            return wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot make %s: %s",
-                             path, strerror (errno));
-        if (!here)
-            return WM_OK;
-        *at = here;
-    }
+    char text[256] = "";
+    *lock = (lock_text_t){ 0 };
+    const ssize_t bytes = pread (fd, text, sizeof text - 1, 0);
+    char *line = bytes > 0 ? strchr (text, '\n') : NULL;
+    char *check = line ? strrchr (++line, ' ') : NULL;
+    lock->pid = strtol (text, NULL, 10);
+    if (!check || check - line > 95)
+        return;
+    if (strtoull (check + 1, NULL, 16) == XXH3_64bits (line, (size_t) (check - line)))
+        snprintf (lock->state, sizeof lock->state, "%s", strtok (line, "\n"));
+    else
+        fprintf (stderr, "wiremill-broker: the lock's second line is damaged: written anew\n");
 }
 
-/* Who holds the lock, as it wrote itself.  */
-static long holder (int fd)
+/* The words are for people and for copies: a full disk must not keep a broker from starting.  */
+static void lock_write (const wm_campaign_t *self)
 {
-    char text[32] = "";
-    ssize_t bytes = pread (fd, text, sizeof text - 1, 0);
-    return bytes > 0 ? strtol (text, NULL, 10) : 0;
+    char text[256];
+    const int bytes = snprintf (text, sizeof text, "%ld\n%s%s", (long) getpid (), self->state,
+                                *self->state ? "\n" : "");
+    if (ftruncate (self->lock_fd, 0) || pwrite (self->lock_fd, text, (size_t) bytes, 0) != bytes)
+        fprintf (stderr, "wiremill-broker: cannot note its pid in %s/lock\n", self->dir);
 }
 
-wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, int make, int64_t wait_ms,
+static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t wait_ms,
                              wm_error_t *error)
 {
-    *self = (wm_campaign_t){ .dir = dir, .lock_fd = -1 };
-    char path[PATH_BYTES];
-    if (make && make_folder (dir, error))
-        return error->fault;
-    if (check_place (dir, error))
-        return error->fault;
-    if ((size_t) snprintf (path, sizeof path, "%s/lock", dir) >= sizeof path)
-        return wm_fault (error, WM_EHOST, "--campaign: a path of more than %d bytes", PATH_BYTES);
-    int fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot open %s: %s", path,
-                         strerror (errno));
-    int64_t until_ms = wm_now_ms () + wait_ms;
+    const int64_t until_ms = wm_now_ms () + wait_ms;
     int told = wait_ms == 0;
+    lock_text_t lock;
     while (flock (fd, LOCK_EX | LOCK_NB)) {
-        if (errno != EWOULDBLOCK && errno != EINTR) {
-            wm_fault (error, WM_EHOST, "cannot lock %s: %s", path, strerror (errno));
-            close (fd);
-            return error->fault;
-        }
-        if (wm_now_ms () >= until_ms) {
-            wm_fault (error, WM_EAGAIN, "process %ld is the broker of %s: end it or ask it",
-                      holder (fd), dir);
-            close (fd);
-            return error->fault;
-        }
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return wm_fault (error, WM_EHOST, "cannot lock %s: %s", path, strerror (errno));
+        lock_read (fd, &lock);
+        if (wm_now_ms () >= until_ms)
+            return wm_fault (error, WM_EAGAIN, "process %ld is the broker of %s: end it or ask it",
+                             lock.pid, dir);
         if (!told)
             fprintf (stderr,
                      "wiremill-broker: process %ld is the broker of %s: waiting up to %lld ms\n",
-                     holder (fd), dir, (long long) wait_ms);
+                     lock.pid, dir, (long long) wait_ms);
         told = 1;
         nanosleep (&(struct timespec){ .tv_nsec = 50000000 }, NULL);
     }
-    char text[32];
-    int bytes = snprintf (text, sizeof text, "%ld\n", (long) getpid ());
-    /* The pid is for people: a full disk must not keep a broker from starting. */
-    if (ftruncate (fd, 0) || pwrite (fd, text, (size_t) bytes, 0) != bytes)
-        fprintf (stderr, "wiremill-broker: cannot note its pid in %s\n", path);
-    self->lock_fd = fd;
     return WM_OK;
+}
+
+/* What the lock says about the one before.  */
+static wm_fault_t look_back (wm_campaign_t *self, wm_campaign_for_t what, wm_error_t *error)
+{
+    lock_text_t lock;
+    char running[128];
+    lock_read (self->lock_fd, &lock);
+    state_print (self->lock_fd, "running", running);
+    memcpy (self->state, lock.state, sizeof self->state);
+    self->is_copy = strncmp (lock.state, "running ", 8) == 0 && strcmp (lock.state, running) != 0;
+    if (self->is_copy && what != WM_CAMPAIGN_REBUILD)
+        return wm_fault (
+            error, WM_EHOST,
+            "%s is a copy of a campaign that was running, or was killed: its files may "
+            "be of different moments; `wiremill rebuild %s` makes it whole",
+            self->dir, self->dir);
+    if (what == WM_CAMPAIGN_SERVE)
+        memcpy (self->state, running, sizeof self->state);
+    self->ends_stopped = what == WM_CAMPAIGN_SERVE;
+    lock_write (self);
+    return WM_OK;
+}
+
+wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_for_t what,
+                             int64_t wait_ms, wm_error_t *error)
+{
+    *self = (wm_campaign_t){ .dir = dir, .lock_fd = -1 };
+    char path[PATH_BYTES];
+    struct stat status;
+    if (what == WM_CAMPAIGN_SERVE && wm_folder_make (dir, 0777, error))
+        return error->fault;
+    if (stat (dir, &status))
+        return wm_fault (error, WM_EHOST, "%s: %s", dir, strerror (errno));
+    const char *network = wm_folder_network (dir);
+    if (network)
+        return wm_fault (error, WM_EHOST,
+                         "%s is on a network file system (%s), where a ledger is not safe: give a "
+                         "local folder with --campaign",
+                         dir, network);
+    if ((size_t) snprintf (path, sizeof path, "%s/lock", dir) >= sizeof path)
+        return wm_fault (error, WM_EHOST, "--campaign: a path of more than %d bytes", PATH_BYTES);
+    const int fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot open %s: %s", path,
+                         strerror (errno));
+    if (lock_take (fd, dir, path, wait_ms, error)) {
+        close (fd);
+        return error->fault;
+    }
+    self->lock_fd = fd;
+    return look_back (self, what, error);
 }
 
 /* ---- journal and ledger ------------------------------------------------------------------------
@@ -133,21 +156,8 @@ static void load_campaign (void *argument, const wm_ledger_campaign_t *row)
     load->fault = wm_pins_parse (&load->campaign->pins, row->pins, row->pins_bytes, &load->error);
 }
 
-wm_fault_t wm_campaign_open (wm_campaign_t *self, const wm_storage_ops_t *ops, wm_error_t *error)
+static wm_fault_t load_pins (wm_campaign_t *self, wm_error_t *error)
 {
-    self->journal = wm_journal_open (self->dir, ops, error);
-    if (self->journal)
-        self->ledger = wm_ledger_open (self->dir, NULL, error);
-    if (!self->ledger)
-        return error->fault;
-    wm_journal_found_t found;
-    if (wm_ledger_catch_up (self->ledger, self->journal, &found, error))
-        return error->fault;
-    if (found.n_lost)
-        fprintf (stderr,
-                 "wiremill-broker: the journal of %s is damaged, %llu records are lost (%s): their "
-                 "batches are scored again\n",
-                 self->dir, (unsigned long long) found.n_lost, found.text);
     load_t load = { .campaign = self };
     if (wm_ledger_load (self->ledger, NULL, &(wm_ledger_load_t){ .campaign = load_campaign }, &load,
                         NULL, error))
@@ -158,31 +168,96 @@ wm_fault_t wm_campaign_open (wm_campaign_t *self, const wm_storage_ops_t *ops, w
     return WM_OK;
 }
 
-static wm_fault_t pin (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
+typedef struct {
+    uint8_t id[16];
+    int is_known;
+} whose_t;
+
+/* Stops at the first CAMPAIGN record.  */
+static wm_fault_t whose (void *argument, const wm_record_t *record, const wm_place_t *place,
+                         wm_error_t *error)
 {
-    struct timespec now;
-    clock_gettime (CLOCK_REALTIME, &now);
-    char text[WM_PINS_BYTES_MAX];
-    wm_record_t record;
-    wm_record_init (&record, WM_RECORD_CAMPAIGN);
-    randombytes_buf (self->id, sizeof self->id);
-    self->pins = *given;
-    memcpy (record.digest, self->id, 16);
-    record.mtime_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
-    record.text = text;
-    record.text_bytes = (uint32_t) wm_pins_print (given, text);
+    whose_t *self = argument;
+    (void) place;
+    if (record->type != WM_RECORD_CAMPAIGN)
+        return WM_OK;
+    memcpy (self->id, record->digest, sizeof self->id);
+    self->is_known = 1;
+    return wm_fault (error, WM_EAGAIN, "found");
+}
+
+/* A ledger of another campaign than the journal's would answer for that one.  */
+static wm_fault_t check_same (wm_campaign_t *self, wm_error_t *error)
+{
+    whose_t journal = { .is_known = 0 };
+    wm_journal_found_t found;
+    if (!self->created_ns)
+        return WM_OK;
+    const wm_fault_t fault =
+        wm_journal_replay (self->journal, 0, 0, whose, &journal, &found, error);
+    if (!journal.is_known || memcmp (journal.id, self->id, sizeof self->id) == 0)
+        return journal.is_known ? WM_OK : fault;
+    self->created_ns = 0;
+    return wm_ledger_begin_anew (self->ledger, "it is of another campaign than the journal", error);
+}
+
+wm_fault_t wm_campaign_open (wm_campaign_t *self, const char *ledger_dir,
+                             const wm_storage_ops_t *ops, wm_error_t *error)
+{
+    self->journal = wm_journal_open (self->dir, ops, error);
+    if (self->journal)
+        self->ledger = wm_ledger_open (ledger_dir ? ledger_dir : self->dir, NULL, error);
+    if (!self->ledger || load_pins (self, error) || check_same (self, error))
+        return error->fault;
+    if (*wm_ledger_set_aside (self->ledger))
+        fprintf (stderr, "wiremill-broker: %s; a new one is made from the journal\n",
+                 wm_ledger_set_aside (self->ledger));
+    if (wm_ledger_catch_up (self->ledger, self->journal, &self->found, error) ||
+        load_pins (self, error))
+        return error->fault;
+    if (self->found.n_lost)
+        fprintf (stderr,
+                 "wiremill-broker: the journal of %s is damaged, %llu records are lost (%s): their "
+                 "batches are scored again\n",
+                 self->dir, (unsigned long long) self->found.n_lost, self->found.text);
+    if (!self->created_ns && (self->found.n_record || self->found.n_lost))
+        return wm_fault (error, WM_EHOST,
+                         "the journal of %s has %llu records, but the one that says what the "
+                         "campaign is pinned to is lost, and there is no ledger: put ledger.db "
+                         "back from a copy, or give another --campaign folder",
+                         self->dir, (unsigned long long) self->found.n_record);
+    return WM_OK;
+}
+
+wm_fault_t wm_campaign_record (wm_campaign_t *self, wm_record_t *record, wm_error_t *error)
+{
     wm_place_t place;
-    if (wm_journal_append (self->journal, &record, &place, error))
+    if (wm_journal_append (self->journal, record, &place, error))
         return error->fault;
     wm_journal_sync (self->journal);
-    self->created_ns = record.mtime_ns;
-    wm_ledger_apply (self->ledger, &record, &place);
-    wm_fault_t fault = wm_ledger_commit (self->ledger, error);
+    wm_ledger_apply (self->ledger, record, &place);
+    return WM_OK;
+}
+
+/* The CAMPAIGN record: in every epoch, so that no damage to one segment costs it.  */
+static wm_fault_t pin (wm_campaign_t *self, wm_error_t *error)
+{
+    char text[WM_PINS_BYTES_MAX];
+    wm_record_t record;
+    for (int i = 0; i < CAMPAIGN_COPIES; i++) {
+        wm_record_init (&record, WM_RECORD_CAMPAIGN);
+        memcpy (record.digest, self->id, 16);
+        record.mtime_ns = self->created_ns;
+        record.text = text;
+        record.text_bytes = (uint32_t) wm_pins_print (&self->pins, text);
+        if (wm_campaign_record (self, &record, error))
+            return error->fault;
+    }
+    const wm_fault_t fault = wm_ledger_commit (self->ledger, error);
     return fault == WM_EAGAIN ? WM_OK : fault; /* full: it goes with the next commit */
 }
 
-wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, uint64_t *epoch,
-                              wm_error_t *error)
+wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
 {
     if (self->created_ns && wm_pins_compare (&self->pins, given, error)) {
         size_t length = strlen (error->text);
@@ -190,14 +265,23 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, uint6
                   "; for another choice give another --output (or --campaign) folder");
         return error->fault;
     }
-    uint64_t sequence;
-    wm_ledger_position (self->ledger, epoch, &sequence);
-    if (wm_journal_epoch (self->journal) > *epoch)
-        *epoch = wm_journal_epoch (self->journal);
-    ++*epoch;
-    if (wm_journal_start (self->journal, *epoch, error))
-        return error->fault;
-    return self->created_ns ? WM_OK : pin (self, given, error);
+    if (!self->epoch) {
+        uint64_t epoch, sequence;
+        wm_ledger_position (self->ledger, &epoch, &sequence);
+        if (wm_journal_epoch (self->journal) > epoch)
+            epoch = wm_journal_epoch (self->journal);
+        if (wm_journal_start (self->journal, epoch + 1, error))
+            return error->fault;
+        self->epoch = epoch + 1;
+    }
+    if (!self->created_ns) {
+        struct timespec now;
+        clock_gettime (CLOCK_REALTIME, &now);
+        randombytes_buf (self->id, sizeof self->id);
+        self->pins = *given;
+        self->created_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
+    }
+    return pin (self, error);
 }
 
 /* ---- endpoint.json -----------------------------------------------------------------------------
@@ -232,6 +316,10 @@ void wm_campaign_close (wm_campaign_t *self)
 {
     wm_ledger_destroy (&self->ledger);
     wm_journal_destroy (&self->journal);
+    if (self->lock_fd >= 0 && self->ends_stopped) {
+        state_print (self->lock_fd, "stopped", self->state);
+        lock_write (self);
+    }
     if (self->lock_fd >= 0)
         close (self->lock_fd);
     self->lock_fd = -1;

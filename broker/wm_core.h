@@ -92,6 +92,7 @@ void wm_core_destroy (wm_core_t **self_p);
 /* -1 without memory.  */
 int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
+void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
 
 /* ---- sessions and time ------------------------------------------------------------------------
  */
@@ -126,6 +127,9 @@ void wm_core_disk_full (wm_core_t *self, int full, int64_t now_ms);
 /* The result of this batch cannot be read back: it is queued again, and the session that asked for
    it is told to come again.  */
 void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t now_ms);
+
+/* Name of the i-th counter that outlives the broker, and its value; NULL past the last.  */
+const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value);
 
 /* BYE to all; every session is over.  */
 void wm_core_stop (wm_core_t *self, const char *text);

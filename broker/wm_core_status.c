@@ -215,3 +215,32 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->eta_s = eta_s (self, summary);
     summary->waiting_for = waiting_for (self, summary);
 }
+
+/* ---- counters that outlive the broker ---------------------------------------------------------
+ */
+static const struct {
+    const char *name;
+    size_t offset;
+} counters[] = {
+    { "fail", offsetof (wm_core_t, n_fail) },
+    { "lost", offsetof (wm_core_t, n_lost) },
+    { "preempt", offsetof (wm_core_t, n_preempt) },
+    { "duplicate", offsetof (wm_core_t, n_duplicate) },
+    { "late", offsetof (wm_core_t, n_late) },
+    { "alarm", offsetof (wm_core_t, n_alarm) },
+};
+
+const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value)
+{
+    if (i == sizeof counters / sizeof *counters)
+        return NULL;
+    memcpy (value, (const char *) self + counters[i].offset, sizeof *value);
+    return counters[i].name;
+}
+
+void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value)
+{
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        if (strcmp (counters[i].name, name) == 0)
+            memcpy ((char *) self + counters[i].offset, &value, sizeof value);
+}

@@ -214,6 +214,11 @@ static wm_fault_t look_at (wm_journal_t *self, segment_t *segment, wm_error_t *e
     if (got == WM_RECORD_HEAD_BYTES && wm_record_peek (self->scratch, segment->id, 0)) {
         memcpy (&head, self->scratch, WM_RECORD_HEAD_BYTES);
         segment->first = head.sequence;
+        if (head.type == WM_RECORD_EPOCH && head.code > WM_JOURNAL_FORMAT)
+            return wm_fault (error, WM_EHOST,
+                             "%s has format %u, this wiremill (" WM_VERSION ") knows up to %u: "
+                             "continue this campaign with the newer wiremill",
+                             path, head.code, WM_JOURNAL_FORMAT);
     }
     wm_journal_close (self, segment);
     return WM_OK;
@@ -438,6 +443,7 @@ wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *err
     self->epoch = epoch;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_EPOCH);
+    record.code = WM_JOURNAL_FORMAT;
     record.size = (int64_t) self->epoch_max;
     record.n_event = self->complete;
     const wm_fault_t fault = wm_journal_append (self, &record, NULL, error);

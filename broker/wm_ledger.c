@@ -154,6 +154,15 @@ static int read_table (wm_ledger_t *self, const char *select,
 #define SELECT_BATCH                                                                               \
     "SELECT input, ordinal, batch, data, text FROM batch ORDER BY input, ordinal, batch"
 
+static int take_counter (wm_ledger_t *self, sqlite3_stmt *statement)
+{
+    const uint64_t value = (uint64_t) sqlite3_column_int64 (statement, 1);
+    const char *name = get_text (statement, 0);
+    const uint64_t sum = wm_ledger_sum (&value, sizeof value, name, NULL, NULL);
+    wm_ledger_counter (self, name, value);
+    return sum == (uint64_t) sqlite3_column_int64 (statement, 2);
+}
+
 static int verify (wm_ledger_t *self)
 {
     uint64_t n, n_input = 0, n_batch = 0;
@@ -167,6 +176,8 @@ static int verify (wm_ledger_t *self)
         code = read_table (self, SELECT_INPUT, take_input, &n_input);
     if (code == SQLITE_OK)
         code = read_table (self, SELECT_BATCH, take_batch, &n_batch);
+    if (code == SQLITE_OK)
+        code = read_table (self, "SELECT name, value, sum FROM counter", take_counter, &n);
     if (code == SQLITE_OK &&
         (n_input != self->progress.n_input || n_batch != self->progress.n_batch))
         return SQLITE_CORRUPT;
@@ -175,21 +186,25 @@ static int verify (wm_ledger_t *self)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static int get_version (void *argument, int n, char **value, char **name)
+static int make (wm_ledger_t *self)
 {
-    (void) n, (void) name;
-    *(int *) argument = atoi (value[0]);
-    return 0;
+    int code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec (self->db, schema, NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = wm_ledger_put_version (self);
+    return code == SQLITE_OK ? sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL) : code;
 }
 
-/* Opens the file, makes the schema if it is new, verifies. An SQLite code; *version is the file's.
+/* Opens the file, makes the schema if it is new, migrates an older one, verifies. An SQLite code;
+   *version is what the file had; nothing is done to one that is newer.
    Exclusive locking comes before WAL: then there is no shared memory, and no second connection.  */
-static int try_open (wm_ledger_t *self, const char *vfs, int *version)
+static int try_open (wm_ledger_t *self, int *version)
 {
     int code = sqlite3_open_v2 (self->path, &self->db,
                                 SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                                     SQLITE_OPEN_EXRESCODE,
-                                vfs);
+                                self->vfs);
     if (code == SQLITE_OK)
         code = sqlite3_exec (self->db,
                              "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
@@ -197,18 +212,14 @@ static int try_open (wm_ledger_t *self, const char *vfs, int *version)
                              "PRAGMA cache_size = -16000;",
                              NULL, NULL, NULL);
     if (code == SQLITE_OK)
-        code = sqlite3_exec (self->db, "PRAGMA user_version", get_version, version, NULL);
-    if (code == SQLITE_OK && *version == 0) {
-        code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-        if (code == SQLITE_OK)
-            code = sqlite3_exec (self->db, schema, NULL, NULL, NULL);
-        if (code == SQLITE_OK)
-            code = sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL);
-        *version = WM_LEDGER_SCHEMA;
-    }
-    if (code != SQLITE_OK || *version != WM_LEDGER_SCHEMA)
+        code = wm_ledger_get_version (self, version);
+    if (code != SQLITE_OK || *version > WM_LEDGER_SCHEMA)
         return code;
-    code = wm_ledger_prepare (self);
+    code = *version == 0                 ? make (self)
+           : *version < WM_LEDGER_SCHEMA ? wm_ledger_migrate (self, *version)
+                                         : SQLITE_OK;
+    if (code == SQLITE_OK)
+        code = wm_ledger_prepare (self);
     return code == SQLITE_OK ? verify (self) : code;
 }
 
@@ -224,7 +235,7 @@ static void clear (wm_ledger_t *self)
     self->pins = NULL;
     for (size_t i = 0; i < self->n_signature; i++)
         free (self->signature[i]);
-    self->n_signature = self->n_signature_stored = 0;
+    self->n_signature = self->n_signature_stored = self->n_counter = 0;
     self->progress = (progress_row_t){ 0 };
 }
 
@@ -251,36 +262,46 @@ static wm_fault_t set_aside (wm_ledger_t *self, const char *why, wm_error_t *err
     if ((rename (wal, to_wal) != 0 && errno != ENOENT) || rename (self->path, to) != 0)
         return wm_fault (error, WM_EHOST, "%s is damaged (%s) and cannot be renamed: %s",
                          self->path, why, strerror (errno));
-    fprintf (stderr,
-             "wiremill-broker: the ledger was damaged (%s); it is now %s and a new one is made "
-             "from the journal\n",
-             why, to);
+    snprintf (self->set_aside, sizeof self->set_aside, "the ledger was damaged (%s): it is now %s",
+              why, to);
     return WM_OK;
 }
 
-static wm_fault_t open_or_remake (wm_ledger_t *self, const char *vfs, wm_error_t *error)
+static wm_fault_t open_or_remake (wm_ledger_t *self, wm_error_t *error)
 {
     for (int attempt = 0;; attempt++) {
         int version = 0;
-        const int code = try_open (self, vfs, &version);
-        if (code == SQLITE_OK && version == WM_LEDGER_SCHEMA)
+        const int code = try_open (self, &version);
+        if (code == SQLITE_OK && version <= WM_LEDGER_SCHEMA)
             return WM_OK;
-        if (code == SQLITE_OK && version > WM_LEDGER_SCHEMA)
+        if (code == SQLITE_OK)
             return wm_fault (error, WM_EHOST,
                              "%s has schema %d, this wiremill (" WM_VERSION ") knows up to %d: "
                              "continue this campaign with the newer wiremill",
                              self->path, version, WM_LEDGER_SCHEMA);
-        if (attempt || (code != SQLITE_OK && !is_damage (code)))
+        if (attempt || !is_damage (code))
             return wm_ledger_fault (self, code, "open", error);
         char why[160];
         snprintf (why, sizeof why, "%s",
-                  code == SQLITE_CORRUPT || code == SQLITE_OK ? "a row or its checksum is wrong"
-                                                              : sqlite3_errmsg (self->db));
+                  code == SQLITE_CORRUPT ? "a row or its checksum is wrong"
+                                         : sqlite3_errmsg (self->db));
         clear (self);
         const wm_fault_t fault = set_aside (self, why, error);
         if (fault != WM_OK)
             return fault;
     }
+}
+
+wm_fault_t wm_ledger_begin_anew (wm_ledger_t *self, const char *why, wm_error_t *error)
+{
+    clear (self);
+    const wm_fault_t fault = set_aside (self, why, error);
+    return fault == WM_OK ? open_or_remake (self, error) : fault;
+}
+
+const char *wm_ledger_set_aside (const wm_ledger_t *self)
+{
+    return self->set_aside;
 }
 
 wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error)
@@ -291,10 +312,14 @@ wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error
         return NULL;
     }
     wm_fault_t fault = WM_OK;
-    if (snprintf (self->path, sizeof self->path, "%s/ledger.db", dir) >= (int) sizeof self->path)
+    self->vfs = vfs;
+    if (!dir)
+        strcpy (self->path, ":memory:");
+    else if (snprintf (self->path, sizeof self->path, "%s/ledger.db", dir) >=
+             (int) sizeof self->path)
         fault = wm_fault (error, WM_EHOST, "the path of the campaign is too long: %.300s", dir);
     if (fault == WM_OK)
-        fault = open_or_remake (self, vfs, error);
+        fault = open_or_remake (self, error);
     if (fault != WM_OK)
         wm_ledger_destroy (&self);
     return self;
@@ -418,6 +443,8 @@ wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_le
         memcpy (campaign.id, self->campaign.id, sizeof campaign.id);
         to->campaign (argument, &campaign);
     }
+    for (size_t i = 0; to->counter && i < self->n_counter; i++)
+        to->counter (argument, self->counter[i].name, self->counter[i].value);
     int code = to->input ? load_inputs (self, to, argument) : SQLITE_DONE;
     if (code == SQLITE_DONE && (to->batch || journal))
         code = load_batches (self, journal, to, argument, &gone);

@@ -14,12 +14,19 @@
 
 typedef struct wm_ledger_t wm_ledger_t;
 
-/* Opens DIR/ledger.db or makes it. One that is damaged is renamed to ledger.db.damaged-N, said in a
-   line on stderr, and made anew (catch_up fills it). `vfs` names SQLite's VFS (NULL: default; the
-   simulator has its own). NULL on failure, *error says why: a newer schema is refused naming both
-   versions (WM_EHOST); WM_EAGAIN: disk full, or another process has it.  */
+/* Opens DIR/ledger.db or makes it (dir NULL: in memory). One that is damaged is renamed to
+   ledger.db.damaged-N and made anew (catch_up fills it). One of an older schema is backed up as
+   ledger.db.v<schema> and migrated in one transaction. `vfs` names SQLite's VFS (NULL: default; the
+   simulator has its own; lent). NULL on failure, *error says why: a newer schema is refused naming
+   both versions (WM_EHOST); WM_EAGAIN: disk full, or another process has it.  */
 wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error);
 void wm_ledger_destroy (wm_ledger_t **self_p);
+
+/* Renames the ledger as if it were damaged, for this reason, and makes it anew.  */
+wm_fault_t wm_ledger_begin_anew (wm_ledger_t *self, const char *why, wm_error_t *error);
+
+/* What was set aside and why, in words; "" if nothing was.  */
+const char *wm_ledger_set_aside (const wm_ledger_t *self);
 
 /* What the ledger accounts for on disk; (0, 0) when new.  */
 void wm_ledger_position (const wm_ledger_t *self, uint64_t *epoch, uint64_t *sequence);
@@ -36,6 +43,9 @@ void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_pla
    same records go with the next commit. WM_EHOST: the disk or the file is bad. A failed fsync ends
    the process.  */
 wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error);
+
+/* Sets a counter that goes with every commit from now on (at most 32, names of up to 23 bytes).  */
+void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value);
 
 /* Records applied and not yet committed.  */
 size_t wm_ledger_pending (const wm_ledger_t *self);
@@ -87,12 +97,13 @@ typedef struct {
     const char *text; /* "" unless held; terminated, lent for the call */
 } wm_ledger_batch_t;
 
-/* Called in this order: campaign (if there is one), inputs by id, batches of inputs that are not
-   written, by key. Any may be NULL.  */
+/* Called in this order: campaign (if there is one), counters, inputs by id, batches of inputs that
+   are open, by key. Any may be NULL.  */
 typedef struct {
     void (*campaign) (void *argument, const wm_ledger_campaign_t *campaign);
     void (*input) (void *argument, const wm_ledger_input_t *input);
     void (*batch) (void *argument, const wm_ledger_batch_t *batch);
+    void (*counter) (void *argument, const char *name, uint64_t value);
 } wm_ledger_load_t;
 
 /* Reads everything committed. Each returned batch is held in `journal` (wm_journal_hold); one whose

@@ -17,6 +17,7 @@
    and its number may be given again.  */
 #include "broker/wm_ledger_inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static const char *const sql[SQL_END] = {
     [SQL_SET_BATCH] = "UPDATE batch SET data = ?4, text = ?5"
                       " WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
     [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
+    [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
 };
 
 int wm_ledger_prepare (wm_ledger_t *self)
@@ -91,6 +93,19 @@ void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_pla
         pending->text = keep_text (self, record->text, record->text_bytes);
         pending->name = keep_text (self, record->name, record->name_bytes);
     }
+}
+
+void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value)
+{
+    size_t i = 0;
+    while (i < self->n_counter && strcmp (self->counter[i].name, name) != 0)
+        i++;
+    if (i == WM_LEDGER_COUNTERS_MAX)
+        return; /* a later release's: not ours to keep */
+    counter_t *counter = &self->counter[i];
+    self->n_counter += i == self->n_counter;
+    snprintf (counter->name, sizeof counter->name, "%s", name);
+    counter->value = value;
 }
 
 size_t wm_ledger_pending (const wm_ledger_t *self)
@@ -306,6 +321,22 @@ static int put_signatures (wm_ledger_t *self)
     return code;
 }
 
+static int put_counters (wm_ledger_t *self)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_COUNTER];
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < self->n_counter && code == SQLITE_OK; i++) {
+        const counter_t *counter = &self->counter[i];
+        const uint64_t sum =
+            wm_ledger_sum (&counter->value, sizeof counter->value, counter->name, NULL, NULL);
+        sqlite3_bind_text (statement, 1, counter->name, -1, SQLITE_STATIC);
+        sqlite3_bind_int64 (statement, 2, (int64_t) counter->value);
+        sqlite3_bind_int64 (statement, 3, (int64_t) sum);
+        code = run (self, SQL_PUT_COUNTER);
+    }
+    return code;
+}
+
 static int put_progress (wm_ledger_t *self)
 {
     const wm_record_t *last = &self->pending[self->n_pending - 1].record;
@@ -329,6 +360,8 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
         code = carry_out (self, &self->pending[i]);
     if (code == SQLITE_OK)
         code = put_signatures (self);
+    if (code == SQLITE_OK)
+        code = put_counters (self);
     if (code == SQLITE_OK)
         code = put_progress (self);
     if (code == SQLITE_OK)

@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-#define WM_LEDGER_SCHEMA 1 /* user_version of schema/ledger.sql */
+#define WM_LEDGER_SCHEMA 2 /* of schema/ledger.sql; 2: counter */
 
 /* The `data` of each table. sum: XXH3 of the struct before it and of the row's texts. No padding.
  */
@@ -53,6 +53,7 @@ typedef enum {
     SQL_ADD_BATCH,
     SQL_SET_BATCH,
     SQL_DELETE_BATCHES,
+    SQL_PUT_COUNTER,
     SQL_END,
 } sql_t;
 
@@ -64,8 +65,16 @@ typedef struct {
     size_t text, name;
 } pending_t;
 
+#define WM_LEDGER_COUNTERS_MAX 32
+
+typedef struct {
+    char name[24];
+    uint64_t value;
+} counter_t;
+
 struct wm_ledger_t {
     char path[PATH_MAX - 32];
+    const char *vfs;
     sqlite3 *db;
     sqlite3_stmt *statement[SQL_END];
     progress_row_t progress;
@@ -73,6 +82,9 @@ struct wm_ledger_t {
     campaign_row_t campaign;
     char **signature; /* (n_signature), [0] is id 1 */
     size_t n_signature, n_signature_stored;
+    counter_t counter[WM_LEDGER_COUNTERS_MAX];
+    size_t n_counter;
+    char set_aside[PATH_MAX + 200]; /* what became of the ledger that was here; "" */
     pending_t *pending;
     size_t n_pending, pending_max;
     char *pool;
@@ -81,6 +93,15 @@ struct wm_ledger_t {
 
 /* Sum of a row: `bytes` of its struct before the sum, and up to three texts (NULL ends them).  */
 uint64_t wm_ledger_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c);
+
+/* The schema of the open file, 0: none yet; an SQLite code.  */
+int wm_ledger_get_version (wm_ledger_t *self, int *version);
+
+/* Says that the open file has this release's schema.  */
+int wm_ledger_put_version (wm_ledger_t *self);
+
+/* Backs the open file up and brings it from `version` to this release's schema; an SQLite code.  */
+int wm_ledger_migrate (wm_ledger_t *self, int version);
 
 /* Copies the row of an input, selected as id, path, name, text, data; 0 if it is damaged.  */
 int wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row);

@@ -10,6 +10,7 @@
 #include "broker/wm_core.h"
 #include "broker/wm_doors.h"
 #include "broker/wm_pause.h"
+#include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 #include "broker/wm_table.h"
 
@@ -358,6 +359,7 @@ static void ledger_commit (wm_reactor_t *self, int64_t now_ms, int at_once)
         return;
     self->ledger_ms = now_ms;
     wm_error_t error;
+    wm_restore_counters (self->core, self->config->ledger);
     wm_fault_t fault = wm_ledger_commit (self->config->ledger, &error);
     if (fault == WM_EAGAIN) {
         if (!self->ledger_full)
@@ -505,35 +507,13 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
 
 /* ---- life --------------------------------------------------------------------------------------
  */
-typedef struct {
-    wm_reactor_t *self;
-    int failed;
-} load_t;
-
-static void load_input (void *argument, const wm_ledger_input_t *input)
-{
-    load_t *load = argument;
-    load->failed |= wm_core_restore_input (load->self->core, input);
-}
-
-static void load_batch (void *argument, const wm_ledger_batch_t *batch)
-{
-    load_t *load = argument;
-    const char *signature = wm_ledger_signature (load->self->config->ledger, batch->signature);
-    load->failed |= wm_core_restore_batch (load->self->core, batch, signature);
-}
-
 static wm_fault_t load_ledger (wm_reactor_t *self, wm_error_t *error)
 {
-    load_t load = { .self = self };
-    const wm_ledger_load_t to = { .input = load_input, .batch = load_batch };
     uint64_t n_gone = 0;
-    wm_fault_t fault =
-        wm_ledger_load (self->config->ledger, self->config->journal, &to, &load, &n_gone, error);
+    const wm_fault_t fault =
+        wm_restore (self->core, self->config->ledger, self->config->journal, &n_gone, error);
     if (fault != WM_OK)
         return fault;
-    if (load.failed)
-        return wm_fault (error, WM_EHOST, "no memory for the campaign in %s", self->config->dir);
     if (n_gone)
         fprintf (stderr,
                  "wiremill-broker: %llu results are gone from the journal: they are scored again\n",

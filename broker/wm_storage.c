@@ -1,5 +1,6 @@
 /* wm_storage.c - the journal's file operations as POSIX has them (wm_storage_ops_t).  */
 #include "broker/wm_journal.h"
+#include "schema/wm_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,14 +92,7 @@ static int forget (void *context, int fd)
 static int sync_folder (void *context, const char *path)
 {
     (void) context;
-    const int fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    const int result = fsync (fd);
-    const int failed = errno;
-    close (fd);
-    errno = failed;
-    return result;
+    return wm_folder_sync (path);
 }
 
 static int remove_file (void *context, const char *path)

@@ -3,7 +3,9 @@
    Nothing is synced: after a power cut a file may be damaged, and then it is fetched again, because
    every use begins with its hash.  */
 #include "gpuworker/wm_cache.h"
+#include "kernels/wm_file.h"
 #include "kernels/wm_model.h"
+#include "schema/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,21 +29,6 @@ wm_fault_t wm_cache_default (char folder[WM_CACHE_PATH_MAX], wm_error_t *error)
         return wm_fault (
             error, WM_EHOST,
             "no folder for models: neither XDG_CACHE_HOME nor HOME is set; give --cache DIR");
-    return WM_OK;
-}
-
-static wm_fault_t make_folder (const char *folder, wm_error_t *error)
-{
-    char path[WM_CACHE_PATH_MAX];
-    snprintf (path, sizeof path, "%s", folder);
-    for (char *slash = path + 1; (slash = strchr (slash, '/')); *slash++ = '/') {
-        *slash = '\0';
-        mkdir (path, 0700);
-    }
-    if (mkdir (path, 0700) && errno != EEXIST)
-        return wm_fault (error, WM_EHOST,
-                         "cannot make the folder %s for models: %s; give --cache DIR", folder,
-                         strerror (errno));
     return WM_OK;
 }
 
@@ -97,22 +84,6 @@ static wm_fault_t ask (wm_client_t *client, uint64_t offset, wm_error_t *error)
     }
 }
 
-static wm_fault_t write_all (int fd, const uint8_t *data, size_t bytes, const char *path,
-                             wm_error_t *error)
-{
-    while (bytes) {
-        ssize_t written = write (fd, data, bytes);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return wm_fault (error, WM_EHOST, "cannot write the model to %s: %s; give --cache DIR",
-                             path, strerror (errno));
-        data += written;
-        bytes -= (size_t) written;
-    }
-    return WM_OK;
-}
-
 static wm_fault_t fetch (wm_client_t *client, int fd, const char *path, wm_error_t *error)
 {
     uint64_t offset = 0, size = 0;
@@ -130,9 +101,9 @@ static wm_fault_t fetch (wm_client_t *client, int fd, const char *path, wm_error
                              " bytes where those at %" PRIu64 " were asked for",
                              bytes, msg->offset, msg->size, offset);
         size = msg->size;
-        fault = write_all (fd, payload, bytes, path, error);
-        if (fault)
-            return fault;
+        if (wm_file_append (fd, payload, bytes))
+            return wm_fault (error, WM_EHOST, "cannot write the model to %s: %s; give --cache DIR",
+                             path, strerror (errno));
         offset += bytes;
     } while (offset < size);
     return WM_OK;
@@ -171,9 +142,11 @@ wm_fault_t wm_cache_model (const char *folder, const char *sha256, wm_client_t *
                          "the broker names a model by something that is no SHA-256");
     if (strlen (folder) + 80 > WM_CACHE_PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path of the folder for models is too long");
-    wm_fault_t fault = make_folder (folder, error);
+    wm_error_t why;
+    wm_fault_t fault = wm_folder_make (folder, 0700, &why);
     if (fault)
-        return fault;
+        return wm_fault (error, WM_EHOST, "no place for models: %.300s; give --cache DIR",
+                         why.text);
     char lock[WM_CACHE_PATH_MAX + 8];
     snprintf (path, WM_CACHE_PATH_MAX, "%s/%s.wmm", folder, sha256);
     snprintf (lock, sizeof lock, "%s.lock", path);

@@ -63,18 +63,17 @@ wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
     return WM_OK;
 }
 
-static int write_all (int fd, const wm_part_t *part)
+int wm_file_append (int fd, const void *bytes, size_t size)
 {
-    const uint8_t *at = part->bytes;
-    size_t left = part->size;
-    while (left) {
-        ssize_t n = write (fd, at, left);
+    const uint8_t *at = bytes;
+    while (size) {
+        ssize_t n = write (fd, at, size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return -1;
         at += n;
-        left -= (size_t) n;
+        size -= (size_t) n;
     }
     return 0;
 }
@@ -103,7 +102,7 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
         return cannot (error, "write", path);
     int rc = 0;
     for (size_t i = 0; i < n_part && !rc; i++)
-        rc = write_all (fd, &part[i]);
+        rc = wm_file_append (fd, part[i].bytes, part[i].size);
     rc = rc || fsync (fd) || rename (temporary, path) || sync_folder (path) ? -1 : 0;
     wm_fault_t fault = rc ? cannot (error, "write", path) : WM_OK;
     close (fd);

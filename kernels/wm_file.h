@@ -23,6 +23,9 @@ typedef struct {
     size_t size;
 } wm_part_t;
 
+/* Writes all of it where `fd` stands; -1 and errno.  */
+int wm_file_append (int fd, const void *bytes, size_t size);
+
 /* Writes the parts one after another under a temporary name beside `path`, fsyncs, renames, fsyncs
    the folder: after a crash there is the old file or the new one. WM_EAGAIN for a full disk,
    WM_EHOST for any other failure; nothing is left behind but by a crash.  */

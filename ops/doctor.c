@@ -6,6 +6,7 @@
 #include "ops/verbs.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "schema/wm_folder.h"
 
 #include <czmq.h>
 #include <dlfcn.h>
@@ -155,7 +156,7 @@ static void check_folder (const char *wanted)
         *strrchr (folder, '/') = 0;
     if (access (folder, F_OK))
         snprintf (folder, sizeof folder, ".");
-    const char *network = wm_setup_network (folder);
+    const char *network = wm_folder_network (folder);
     if (network)
         say (FAIL, "folder",
              "%s is on a network file system (%s): put the campaign on a local disk "

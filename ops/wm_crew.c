@@ -3,6 +3,7 @@
 #include "ops/wm_crew.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_blame.h"
+#include "schema/wm_folder.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
@@ -125,7 +126,7 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inpu
     }
     if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
-    wm_fault_t fault = wm_setup_folder (self->log_folder, error);
+    wm_fault_t fault = wm_folder_make (self->log_folder, 0777, error);
     if (!fault)
         fault = choose_endpoint (self, error);
     if (!fault)

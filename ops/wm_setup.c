@@ -1,9 +1,11 @@
 /* wm_setup.c - see wm_setup.h. */
 
 #include "ops/wm_setup.h"
+#include "kernels/wm_file.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
+#include "schema/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,53 +17,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define DEFAULT_SPEC "protodune-2021"
 
 /* ---- places and programs --------------------------------------------------------------------- */
-
-const char *wm_setup_network (const char *path)
-{
-    static const struct {
-        long type;
-        const char *name;
-    } known[] = { { 0x6969, "NFS" },        { 0xFF534D42, "CIFS" }, { 0xFE534D42, "SMB" },
-                  { 0x0BD00BD0, "Lustre" }, { 0x47504653, "GPFS" }, { 0x5346414F, "AFS" },
-                  { 0x00C36400, "CephFS" }, { 0x65735546, "FUSE" }, { 0x19830326, "BeeGFS" },
-                  { 0x01021997, "9P" } };
-    struct statfs fs;
-    if (statfs (path, &fs))
-        return NULL;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if ((long) fs.f_type == known[i].type)
-            return known[i].name;
-    return NULL;
-}
-
-wm_fault_t wm_setup_folder (const char *path, wm_error_t *error)
-{
-    char part[PATH_MAX];
-    if (snprintf (part, sizeof part, "%s", path) >= (int) sizeof part)
-        return wm_fault (error, WM_EHOST, "the folder name is too long: %.200s...", path);
-    for (char *p = part + 1;; p++) {
-        if (*p && *p != '/')
-            continue;
-        const char saved = *p;
-        *p = 0;
-        if (mkdir (part, 0777) && errno != EEXIST)
-            return wm_fault (error, WM_EHOST, "the folder %s cannot be made: %s", part,
-                             strerror (errno));
-        *p = saved;
-        if (!saved)
-            break;
-    }
-    struct stat st;
-    if (stat (path, &st) || !S_ISDIR (st.st_mode))
-        return wm_fault (error, WM_EHOST, "%s is not a folder", path);
-    return WM_OK;
-}
 
 /* Absolute form of a path that need not exist yet.  */
 static wm_fault_t absolute (char out[PATH_MAX], const char *path, wm_error_t *error)
@@ -85,7 +45,7 @@ static wm_fault_t make_folder (char out[PATH_MAX], const char *path, wm_error_t 
     char wanted[PATH_MAX];
     wm_fault_t fault = absolute (wanted, path, error);
     if (!fault)
-        fault = wm_setup_folder (wanted, error);
+        fault = wm_folder_make (wanted, 0777, error);
     if (!fault && !realpath (wanted, out))
         fault = wm_fault (error, WM_EHOST, "%s: %s", wanted, strerror (errno));
     return fault;
@@ -166,26 +126,13 @@ static wm_fault_t memory_file (const char *name, const char *text, size_t bytes,
 
 static wm_fault_t copy_file (const char *from, const char *to, wm_error_t *error)
 {
-    char temporary[PATH_MAX];
-    if (snprintf (temporary, sizeof temporary, "%s.%ld", to, (long) getpid ()) >= PATH_MAX)
-        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", to);
-    wm_fault_t fault = WM_OK;
-    const int in = open (from, O_RDONLY | O_CLOEXEC);
-    const int out = open (temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    char buffer[1 << 16];
-    ssize_t n = in < 0 || out < 0 ? -1 : 1;
-    while (n > 0 && (n = read (in, buffer, sizeof buffer)) > 0)
-        if (write (out, buffer, (size_t) n) != n)
-            n = -1;
-    if (n < 0 || fsync (out) || rename (temporary, to))
-        fault =
-            wm_fault (error, WM_EHOST, "%s cannot be copied to %s: %s", from, to, strerror (errno));
-    if (in >= 0)
-        close (in);
-    if (out >= 0)
-        close (out);
+    const uint8_t *bytes;
+    size_t size;
+    wm_fault_t fault = wm_file_map (from, WM_MODEL_BYTES_MAX, &bytes, &size, error);
     if (fault)
-        unlink (temporary);
+        return fault;
+    fault = wm_file_write (to, &(wm_part_t){ bytes, size }, 1, error);
+    munmap ((void *) (uintptr_t) bytes, size);
     return fault;
 }
 
@@ -232,7 +179,7 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
         snprintf (self->wmm, sizeof self->wmm, "%s/models/%s.wmm", self->campaign,
                   self->pins.model) >= (int) sizeof self->wmm)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", self->campaign);
-    if ((fault = wm_setup_folder (folder, error)))
+    if ((fault = wm_folder_make (folder, 0777, error)))
         return fault;
     if (!is_imported (self->wmm, self->pins.model)) {
         fault = ready ? copy_file (path, self->wmm, error)
@@ -320,7 +267,7 @@ static wm_fault_t make_folders (wm_setup_t *self, const wm_args_t *args, wm_erro
     if (strlen (self->output) >= sizeof self->pins.output)
         return wm_fault (error, WM_EHOST,
                          "the output folder's path is longer than 1,024 characters");
-    const char *network = wm_setup_network (self->campaign);
+    const char *network = wm_folder_network (self->campaign);
     if (network)
         return wm_fault (error, WM_EHOST,
                          "%s lies on a network file system (%s), where neither locks nor fsync can "

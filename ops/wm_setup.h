@@ -52,13 +52,7 @@ wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *
    it cannot.  */
 int wm_setup_exec (const char *name, char *const argv[]);
 
-/* Name of the network file system that holds `path`, NULL if it is a local one or unknown.  */
-const char *wm_setup_network (const char *path);
-
 /* The exit code that a fault becomes; prints "wiremill VERB: text".  */
 int wm_setup_complain (const char *verb, const wm_error_t *error);
-
-/* mkdir -p. */
-wm_fault_t wm_setup_folder (const char *path, wm_error_t *error);
 
 #endif

@@ -5,6 +5,7 @@
 -- and a million rows are read three times faster so than as "one column a number". progress.data
 -- counts the rows of input and batch, so that rows that went missing are missed.
 -- `wiremill status --json` shows all of it in words.
+-- A change here is a new WM_LEDGER_SCHEMA, and a step in broker/wm_ledger_version.c.
 
 -- The one campaign: its id and when it was made; what it is pinned to.
 CREATE TABLE campaign (
@@ -45,4 +46,9 @@ CREATE TABLE batch (
     PRIMARY KEY (input, ordinal, batch)
 ) STRICT, WITHOUT ROWID;
 
-PRAGMA user_version = 1;
+-- What outlives a broker and is in no journal: a rebuilt ledger begins at 0.
+CREATE TABLE counter (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -23,8 +23,9 @@
      FILE_LOST     key.input; text: why. The input is open again, all of it to be scored again
                    (rows that the file at hand can still give are the producer's business).
    The journal's own (never shown to its users):
-     EPOCH         first record of an epoch; size: the epoch before it; n_event: up to there that
-                   epoch was found complete.
+     EPOCH         first record of an epoch; code: WM_JOURNAL_FORMAT of who wrote it (0: as 1), which
+                   any release reads from this head; size: the epoch before it; n_event: up to there
+                   that epoch was found complete.
      DROPPED       a RESULT segment was deleted, all its inputs written; n_event: its epoch; its
                    RESULTs were those from sequence n_hit to n_held of that epoch.
 
@@ -43,6 +44,7 @@
 #include <stdint.h>
 
 #define WM_RECORD_MAGIC 0x31524d57u /* "WMR1" */
+#define WM_JOURNAL_FORMAT 1u        /* raised when an older release could not read a journal */
 #define WM_RECORD_HEAD_BYTES 152u
 #define WM_RECORD_TEXT_BYTES_MAX WM_PINS_BYTES_MAX
 #define WM_RECORD_BYTES_MAX                                                                        \

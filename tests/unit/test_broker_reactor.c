@@ -87,14 +87,15 @@ static void *broker_thread (void *argument)
 static void broker_start (broker_t *b)
 {
     wm_error_t error;
-    assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, 1, 0, &error), WM_OK);
-    assert_int_equal (wm_campaign_open (&b->campaign, &ops, &error), WM_OK);
+    assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+    assert_int_equal (wm_campaign_open (&b->campaign, NULL, &ops, &error), WM_OK);
     b->config = (wm_reactor_config_t){ .endpoint = b->endpoint,
                                        .dir = b->dir,
                                        .wmm = b->wmm,
                                        .pins = &b->pins,
                                        .budget_bytes = 64 << 20 };
-    wm_fault_t fault = wm_campaign_start (&b->campaign, &b->pins, &b->config.epoch, &error);
+    wm_fault_t fault = wm_campaign_start (&b->campaign, &b->pins, &error);
+    b->config.epoch = b->campaign.epoch;
     if (fault)
         fail_msg ("%s", error.text);
     b->config.journal = b->campaign.journal;
@@ -535,10 +536,10 @@ static void test_addresses (void **state)
                                        "ipc:///no/such/folder/b" };
     wm_error_t error;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, 1, 0, &error), WM_OK);
-        assert_int_equal (wm_campaign_open (&b->campaign, &ops, &error), WM_OK);
-        assert_int_equal (wm_campaign_start (&b->campaign, &b->pins, &b->config.epoch, &error),
+        assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, WM_CAMPAIGN_SERVE, 0, &error),
                           WM_OK);
+        assert_int_equal (wm_campaign_open (&b->campaign, NULL, &ops, &error), WM_OK);
+        assert_int_equal (wm_campaign_start (&b->campaign, &b->pins, &error), WM_OK);
         b->config.journal = b->campaign.journal;
         b->config.ledger = b->campaign.ledger;
         b->config.endpoint = bad[i];
@@ -564,7 +565,8 @@ static void test_one_master (void **state)
     wm_campaign_t second;
     wm_error_t error;
     int64_t then = wm_now_ms ();
-    assert_int_equal (wm_campaign_lock (&second, b->dir, 1, 300, &error), WM_EAGAIN);
+    assert_int_equal (wm_campaign_lock (&second, b->dir, WM_CAMPAIGN_SERVE, 300, &error),
+                      WM_EAGAIN);
     assert_true (wm_now_ms () - then >= 300);
     char pid[32];
     snprintf (pid, sizeof pid, "%d", (int) getpid ());
@@ -572,10 +574,9 @@ static void test_one_master (void **state)
     broker_stop (b);
     wm_pins_t other = b->pins;
     strcpy (other.precision, "fast");
-    uint64_t epoch;
-    assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, 1, 0, &error), WM_OK);
-    assert_int_equal (wm_campaign_open (&b->campaign, &ops, &error), WM_OK);
-    assert_int_equal (wm_campaign_start (&b->campaign, &other, &epoch, &error), WM_EBATCH);
+    assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+    assert_int_equal (wm_campaign_open (&b->campaign, NULL, &ops, &error), WM_OK);
+    assert_int_equal (wm_campaign_start (&b->campaign, &other, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "precision"));
     wm_campaign_close (&b->campaign);
     broker_start (b);
