@@ -19,7 +19,7 @@ PKG       = $(shell pkg-config $(1) $(2) 2>/dev/null)
 MSGPACK  := $(if $(shell pkg-config --exists msgpack-c 2>/dev/null && echo y),msgpack-c,msgpack)
 
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN),-O3)
-WARN     := -Wall -Wextra -Wshadow -Wconversion -Wvla -Werror \
+WARN     := -Wall -Wextra -Wshadow -Wconversion -Wvla $(if $(filter gpu-check,$(MAKECMDGOALS)),,-Werror) \
             $(if $(SAN),-Wno-format-truncation -Wno-conversion) # sanitizers hide from gcc what bounds a value
 CPPFLAGS := -I. -I$(B)/gen -D_GNU_SOURCE
 CFLAGS   := -std=c11 -g $(OPT) $(WARN) -fPIC -pthread
@@ -130,8 +130,10 @@ $(B)/lib/wm_openvino.so: kernels/wm_openvino.c $(call libs,kernels) | \
 # opens cuDNN and cuBLASLt itself. CUDA=0 leaves it out, sanitizers too. The stand-in's test needs none of it.
 NVCC      ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
-CUDART    := $(firstword $(wildcard $(CUDA_HOME)/lib64/libcudart_static.a $(CUDA_HOME)/lib/libcudart_static.a))
-CUDA      ?= $(if $(and $(NVCC),$(CUDART),$(wildcard $(CUDA_HOME)/include/cudnn.h),$(shell $(NVCC) --version | grep 'release 1[3-9]')),1,0)
+CUDART    := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(CUDA_HOME)/lib64 $(CUDA_HOME)/lib $(CUDA_HOME)/targets/x86_64-linux/lib /usr/local/cuda/lib64)))
+CUDNN_H   := $(dir $(firstword $(wildcard $(addsuffix /cudnn.h,$(CUDA_HOME)/include /usr/include /usr/include/x86_64-linux-gnu))))
+CUDNN_H   := $(or $(CUDNN_H),$(if $(NVCC),$(shell python3 -c 'import nvidia.cudnn as c; print (list (c.__path__)[0] + "/include")' 2>/dev/null)))
+CUDA      ?= $(if $(and $(NVCC),$(CUDART),$(CUDNN_H),$(shell $(NVCC) --version | grep 'release 1[3-9]')),1,0)
 CUDA_ARCH ?= 75 80 86 89 90 100 120
 CUDA_LAST := $(lastword $(CUDA_ARCH))
 CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
@@ -142,7 +144,7 @@ CUDA_SO   := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
 all: $(CUDA_SO)
 $(B)/obj/kernels/cuda/%.o: kernels/cuda/%.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include -isystem $(CUDNN_H) $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
 $(B)/obj/kernels/cuda/%.o: kernels/cuda/%.cu tests/gpu/ptxas.sh
 	@mkdir -p $(@D); echo "  NVCC  $< for $(CUDA_ARCH)"
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(CUDA_GEN) -t 2 --Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fno-exceptions,-fno-threadsafe-statics,-fvisibility=hidden \
@@ -159,16 +161,19 @@ $(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane: $(B)/tests/%: t
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
 # What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
-CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_bench.c gpu_net.c) $(addprefix kernels/,wm_image.c wm_plane.c \
+CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_bench.c gpu_ceiling.c gpu_net.c) $(addprefix kernels/,wm_image.c wm_plane.c \
              wm_reference.c wm_spec_zero.c) schema/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -fdata-sections $(filter %.c %.o,$^) -o $@ -Wl,--gc-sections $(CUDA_LINK)
+	$(Q)tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/wm_gpu_kernels.ptxas >$(@D)/ptxas
+	$(Q)git log -1 --format=', of %h of %cs' >$(@D)/version 2>/dev/null || : >$(@D)/version
 $(B)/gpu/wiremill-gpu-check.tar.gz: $(B)/gpu/gpu_check tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py
-	$(Q)tar -C $(B)/gpu -czf $@ gpu_check -C $(abspath tests/gpu) gpu_check.sh gpu_torch.py
+	$(Q)cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(@D)
+	$(Q)tar -C $(@D) -czf $@ gpu_check gpu_check.sh gpu_torch.py ptxas version
 .PHONY: gpu-check bundle
 gpu-check: $(if $(CUDA_SO),$(B)/gpu/gpu_check) ## everything that needs a GPU; prints tests/gpu/RESULTS.md
-	@$(if $(CUDA_SO),tests/gpu/gpu_check.sh $<,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
+	@$(if $(CUDA_SO),cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(<D) && $(<D)/gpu_check.sh,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
 bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
 	@$(if $(CUDA_SO),du -h $<,echo "bundle needs nvcc and cuDNN's headers"; exit 1)
 

@@ -23,6 +23,34 @@ static void *open_in (const char *folder, int bytes, const char *soname)
     return dlopen (path, RTLD_NOW | RTLD_GLOBAL);
 }
 
+/* Opens the first of a pattern's matches.  */
+static void *open_match (const char *pattern)
+{
+    glob_t found = { 0 };
+    void *library = NULL;
+    if (glob (pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; !library && i < found.gl_pathc; i++)
+            library = dlopen (found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL);
+    globfree (&found);
+    return library;
+}
+
+/* The Pythons whose programs are on the PATH: environments that nothing else names.  */
+static void *open_beside_path (const char *soname)
+{
+    char path[PATH_MAX];
+    const char *folder = getenv ("PATH");
+    void *library = NULL;
+    while (!library && folder && *folder) {
+        const char *end = strchrnul (folder, ':');
+        if (snprintf (path, sizeof path, "%.*s/../lib/python3*/*-packages/nvidia/*/lib/%s",
+                      (int) (end - folder), folder, soname) < (int) sizeof path)
+            library = open_match (path);
+        folder = *end ? end + 1 : end;
+    }
+    return library;
+}
+
 static void *open_in_python (const char *pattern, const char *soname)
 {
     char path[PATH_MAX], head[PATH_MAX] = "";
@@ -39,13 +67,7 @@ static void *open_in_python (const char *pattern, const char *soname)
     if (snprintf (path, sizeof path, "%s%s/nvidia/*/lib/%s", head, pattern, soname) >=
         (int) sizeof path)
         return NULL;
-    glob_t found = { 0 };
-    void *library = NULL;
-    if (glob (path, 0, NULL, &found) == 0)
-        for (size_t i = 0; !library && i < found.gl_pathc; i++)
-            library = dlopen (found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL);
-    globfree (&found);
-    return library;
+    return open_match (path);
 }
 
 void *wm_gpu_library_open (const char *soname)
@@ -63,7 +85,7 @@ void *wm_gpu_library_open (const char *soname)
         library = open_in ("/usr/local/cuda/lib64", INT_MAX, soname);
     for (size_t i = 0; !library && i < sizeof pythons / sizeof *pythons; i++)
         library = open_in_python (pythons[i], soname);
-    return library;
+    return library ? library : open_beside_path (soname);
 }
 
 const char *wm_gpu_library_symbols (void *library, const char *names, void **symbol)

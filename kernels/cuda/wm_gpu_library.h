@@ -3,7 +3,7 @@
 #define WM_GPU_LIBRARY_H
 
 /* Opens a library by its soname ("libcudnn.so.9"): in the folders of WM_CUDA_LIBS (a : between),
-   where the loader looks, in /usr/local/cuda/lib64, in the `nvidia` packages of a Python. NULL if
+   where the loader looks, in /usr/local/cuda/lib64, in the `nvidia` packages of a Python (of those on the PATH, too). NULL if
    it is nowhere. It is never closed: its threads may outlive us.  */
 void *wm_gpu_library_open (const char *soname);
 

@@ -5,6 +5,7 @@
      gpu_check quick         those on small networks, for compute-sanitizer
      gpu_check bench [N]     Markdown tables: v1 on a synthetic event of N hits (55,000)
      gpu_check dump DIR [N]  weights, patches and scores for gpu_torch.py
+     gpu_check ceilings      a Markdown table: memory, bus and tensor cores at their best
      gpu_check properties    the device's properties as cuDNN writes them, for a fixture
 
    `make gpu-check` runs it all by way of gpu_check.sh. The judge is the reference engine in double;
@@ -118,6 +119,35 @@ static void test_held (int precision)
     gpu_net_destroy (&net);
 }
 
+static void test_own_planes (void)
+{
+    static const char *const downscale[] = { "mean", "maxpool", "maxmean" };
+    char words[400], more[420];
+    for (int d = WM_MEAN; d <= WM_MAXMEAN; d++) {
+        bool ok = gpu_plane_agrees ((wm_downscale_t) d, words);
+        snprintf (more, sizeof more, "%s", words);
+        tell (ok, "own view's images are the host's bit for bit", downscale[d], more);
+    }
+}
+
+/* Which files the libraries came from: what a machine has twice, it may have in two versions.  */
+static void say_libraries (void)
+{
+    char line[4096], last[4096] = "";
+    FILE *maps = fopen ("/proc/self/maps", "r");
+    while (maps && fgets (line, sizeof line, maps)) {
+        const char *path = strchr (line, '/'), *name = strrchr (line, '/');
+        if (name && strcmp (path, last) != 0 &&
+            (strncmp (name, "/libcudnn.so", 12) == 0 || strncmp (name, "/libcublasLt", 12) == 0 ||
+             strncmp (name, "/libcuda.so", 11) == 0)) {
+            printf ("# %s", path);
+            snprintf (last, sizeof last, "%s", path);
+        }
+    }
+    if (maps)
+        fclose (maps);
+}
+
 /* Whether there is a GPU to test; a call that fails is no skip.  */
 static bool is_there (void)
 {
@@ -128,7 +158,8 @@ static bool is_there (void)
     if (!words)
         printf ("# %s, sm_%d%d, %d multiprocessors, %zu MiB free, cuDNN-cuBLAS %s\n", info.device,
                 info.major, info.minor, info.n_sm, info.free_bytes >> 20, info.libraries);
-    else
+    say_libraries ();
+    if (words)
         tell (none && !getenv ("WM_REQUIRE_GPU"),
               none && !getenv ("WM_REQUIRE_GPU") ? "# SKIP no GPU" : "a GPU that opens", NULL,
               words);
@@ -140,7 +171,9 @@ int gpu_tests (bool quick)
 {
     static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
     static const gpu_shape_t odd = { 9, 11, 1, 2, { 5, 6 }, { 3, 2 }, 13, 7, 3, true };
-    if (is_there ())
+    if (is_there ()) {
+        if (!quick)
+            test_own_planes ();
         for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
             test_plane ("a small network", &small, WM_FULL_VIEW, p, 1500, 1);
             test_plane ("two convolutions, two roots", &odd, WM_FULL_VIEW, p, 1500, 1);
@@ -150,6 +183,7 @@ int gpu_tests (bool quick)
             test_plane ("the real network", &gpu_shape_real, WM_FULL_VIEW, p, 5000, 37);
             test_held (p);
         }
+    }
     printf ("1..%d\n", number);
     return failures;
 }
@@ -175,9 +209,12 @@ int main (int argc, char **argv)
         return gpu_bench (argc > 2 ? (uint32_t) atoi (argv[2]) : 55000);
     if (strcmp (what, "dump") == 0 && argc > 2)
         return gpu_dump (argv[2], argc > 3 ? (uint32_t) atoi (argv[3]) : 16384);
+    if (strcmp (what, "ceilings") == 0)
+        return gpu_ceilings ();
     if (strcmp (what, "properties") == 0)
         return print_properties ();
-    fprintf (stderr,
-             "usage: gpu_check test | quick | bench [HITS] | dump DIR [HITS] | properties\n");
+    fprintf (
+        stderr,
+        "usage: gpu_check test | quick | bench [HITS] | dump DIR [HITS] | ceilings | properties\n");
     return 2;
 }

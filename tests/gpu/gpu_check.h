@@ -11,6 +11,12 @@ int gpu_tests (bool quick);
 /* Prints tables in Markdown. hits: of the synthetic event. Returns 0, or 1 if an engine failed.  */
 int gpu_bench (uint32_t hits);
 
+/* Prints what this machine can do at best. Returns 0, or 1 if something failed.  */
+int gpu_ceilings (void);
+
+/* Whether a plane in own view is laid out on the device bit for bit as on the host; else words.  */
+bool gpu_plane_agrees (wm_downscale_t downscale, char words[400]);
+
 /* Writes weights, patches (half) and our scores to a folder, for tests/gpu/gpu_torch.py.  */
 int gpu_dump (const char *folder, uint32_t hits);
 

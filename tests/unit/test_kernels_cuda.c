@@ -334,10 +334,21 @@ static void libraries_are_found (void **state)
     void *found = wm_gpu_library_open ("libwm_found.so.9");
     assert_non_null (found);
     unsetenv ("VIRTUAL_ENV");
+    snprintf (path + strlen (path), sizeof path - strlen (path), "/libwm_path.so.9");
+    snprintf (line, sizeof line, "mkdir %s/bin && cp %.*s/libwm_found.so.9 %s", root,
+              (int) (strrchr (path, '/') - path), path, path);
+    assert_int_equal (system (line), 0);
+    char *kept = strdup (getenv ("PATH"));
+    snprintf (line, sizeof line, "/nowhere:%s/bin", root);
+    assert_null (wm_gpu_library_open ("libwm_path.so.9"));
+    setenv ("PATH", line, 1);
+    assert_non_null (wm_gpu_library_open ("libwm_path.so.9"));
+    setenv ("PATH", kept, 1);
+    free (kept);
     assert_null (wm_gpu_library_symbols (found, "wm_a wm_b", symbol));
     assert_int_equal (*(int *) symbol[1], 2);
     assert_string_equal (wm_gpu_library_symbols (found, "wm_a wm_c", symbol), "wm_c");
-    snprintf (line, sizeof line, "cp %s/libwm_found.so.9 %s/libwm_told.so.9", path, root);
+    snprintf (line, sizeof line, "cp %s %s/libwm_told.so.9", path, root);
     assert_int_equal (system (line), 0);
     snprintf (line, sizeof line, "/nowhere:%s", root);
     setenv ("WM_CUDA_LIBS", line, 1);
