@@ -3,8 +3,8 @@
 #define WM_GPU_LIBRARY_H
 
 /* Opens a library by its soname ("libcudnn.so.9"): in the folders of WM_CUDA_LIBS (a : between),
-   where the loader looks, in /usr/local/cuda/lib64, in the `nvidia` packages of a Python (of those on the PATH, too). NULL if
-   it is nowhere. It is never closed: its threads may outlive us.  */
+   where the loader looks, in /usr/local/cuda/lib64, in the `nvidia` packages of a Python (those on
+   the PATH, too). NULL if it is nowhere. It is never closed: its threads may outlive us.  */
 void *wm_gpu_library_open (const char *soname);
 
 /* Sets symbol[0..n) to what `names` (a blank between, n of them) are in the library, and returns 0;
