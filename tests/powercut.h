@@ -23,6 +23,9 @@
 #ifndef DISK_DATA_BYTES
 #define DISK_DATA_BYTES (128u << 10) /* kept of a file; a write behind them meets a full disk */
 #endif
+#ifndef DISK_ALLOCATED_BYTES
+#define DISK_ALLOCATED_BYTES (2 * DISK_DATA_BYTES) /* of a file at most, whatever is asked for */
+#endif
 #define DISK_SECTOR 512u
 
 typedef struct {
@@ -103,6 +106,16 @@ static int disk_open (void *context, const char *path)
     return file ? (int) (file - disk->file) : -1;
 }
 
+static void disk_wipe (disk_file_t *file)
+{
+    memset (file->dirty, 0, file->touched);
+    memset (file->data, 0, file->touched * DISK_SECTOR);
+    memset (file->durable, 0, file->touched * DISK_SECTOR);
+    file->touched = 0;
+    file->size = file->size_durable = 0;
+    file->there = file->there_durably = 0;
+}
+
 static int disk_create (void *context, const char *path)
 {
     (void) context;
@@ -116,11 +129,7 @@ static int disk_create (void *context, const char *path)
         disk_file_t *file = &disk->file[i];
         if (file->there || file->there_durably)
             continue;
-        memset (file->dirty, 0, file->touched);
-        memset (file->data, 0, file->touched * DISK_SECTOR);
-        memset (file->durable, 0, file->touched * DISK_SECTOR);
-        file->touched = 0;
-        file->size = file->size_durable = 0;
+        disk_wipe (file);
         snprintf (file->name, sizeof file->name, "%s", disk_name (path));
         file->there = 1;
         return (int) i;
@@ -150,7 +159,9 @@ static int disk_allocate (void *context, int fd, int64_t offset, int64_t bytes)
         return -1;
     /* A smaller world than the journal's steps of 16 MiB, so that a life takes milliseconds.  */
     const int64_t size = offset + bytes;
-    disk->file[fd].size = size < 2 * DISK_DATA_BYTES ? size : 2 * DISK_DATA_BYTES;
+    disk_file_t *file = &disk->file[fd];
+    const int64_t least = size < DISK_ALLOCATED_BYTES ? size : DISK_ALLOCATED_BYTES;
+    file->size = file->size > least ? file->size : least;
     return 0;
 }
 
