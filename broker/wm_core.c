@@ -47,8 +47,8 @@ void core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_pay
 
 session_t *core_session (const wm_core_t *self, uint32_t id)
 {
-    session_t *session = self->session[id % SESSIONS_MAX];
-    return session && session->id == id ? session : NULL;
+    size_t at;
+    return wm_table_first (&self->sessions, wm_table_mix (id), &at);
 }
 
 uint16_t core_signature (wm_core_t *self, const char *text)
@@ -199,6 +199,11 @@ size_t wm_core_pending (const wm_core_t *self)
 
 /* ---- sessions ----------------------------------------------------------------------------------
  */
+static uint64_t instance_hash (const session_t *session)
+{
+    return XXH3_64bits_withSeed (session->instance, 16, (uint64_t) session->role);
+}
+
 /* Takes the session out of everything and frees it. Its leases must be gone.  */
 static void session_free (wm_core_t *self, session_t *session)
 {
@@ -216,7 +221,10 @@ static void session_free (wm_core_t *self, session_t *session)
             self->n_producer--;
         self->sink.drop (self->sink.context, session->id);
     }
-    self->session[session->id % SESSIONS_MAX] = NULL;
+    wm_table_remove (&self->instances, instance_hash (session), session);
+    wm_table_remove (&self->sessions, wm_table_mix (session->id), session);
+    *(session->prev ? &session->prev->next : &self->first) = session->next;
+    *(session->next ? &session->next->prev : &self->last) = session->prev;
     free (session);
 }
 
@@ -258,15 +266,19 @@ void core_refuse (wm_core_t *self, session_t *session, wm_reason_t reason, const
     session_end (self, session, 0);
 }
 
-static session_t *session_of_instance (wm_core_t *self, const session_t *except)
+/* Enters it among the instances; *old: its session before this one, or NULL. -1 without memory.  */
+static int instance_enter (wm_core_t *self, session_t *session, session_t **old)
 {
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
-        session_t *session = self->session[i];
-        if (session && session != except && session->state != SESSION_NEW &&
-            session->role == except->role && memcmp (session->instance, except->instance, 16) == 0)
-            return session;
-    }
-    return NULL;
+    size_t at;
+    uint64_t hash = instance_hash (session);
+    *old = wm_table_first (&self->instances, hash, &at);
+    while (*old &&
+           ((*old)->role != session->role || memcmp ((*old)->instance, session->instance, 16)))
+        *old = wm_table_next (&self->instances, hash, &at);
+    if (wm_table_reserve (&self->instances))
+        return -1;
+    wm_table_put (&self->instances, hash, session);
+    return 0;
 }
 
 static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -292,7 +304,12 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                      payload->bytes);
         return;
     }
+    session_t *old;
     memcpy (session->instance, msg->instance, 16);
+    if (instance_enter (self, session, &old)) {
+        core_refuse (self, session, WM_REASON_BUSY, "no memory for another peer: try later");
+        return;
+    }
     session->tag = (uint32_t) XXH3_64bits (msg->instance, 16) | 1;
     session->state = SESSION_LIVE;
     wm_msg_t welcome;
@@ -304,7 +321,6 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     wm_payload_t pins = { NULL, self->pins, self->config.pins_bytes };
     core_send (self, session, &welcome, &pins);
 
-    session_t *old = session_of_instance (self, session);
     if (session->role == WM_ROLE_WORKER) {
         self->n_worker++;
         session->signature = core_signature (self, msg->text);
@@ -338,9 +354,8 @@ static int drain (wm_core_t *self, const char *label, const char *operator)
     char why[120];
     int n = 0;
     snprintf (why, sizeof why, "drained by %s", operator);
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
-        session_t *worker = self->session[i];
-        if (!worker || worker->role != WM_ROLE_WORKER || worker->state != SESSION_LIVE ||
+    for (session_t *worker = self->first; worker; worker = worker->next) {
+        if (worker->role != WM_ROLE_WORKER || worker->state != SESSION_LIVE ||
             (*label && strcmp (worker->label, label) != 0))
             continue;
         worker_dismiss (self, worker, why);
@@ -492,28 +507,26 @@ static void pump (wm_core_t *self)
 uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms)
 {
     enter (self, now_ms);
-    if (self->n_session >= WM_PEERS_MAX)
+    /* The lost ones that may come back are as many again at most.  */
+    if (self->n_session >= self->config.peers_max ||
+        self->sessions.count >= 2 * (size_t) self->config.peers_max ||
+        wm_table_reserve (&self->sessions))
         return 0;
-    for (uint32_t i = 0; i < SESSIONS_MAX; i++) {
-        uint32_t slot = (self->generation + i) % SESSIONS_MAX;
-        if (self->session[slot])
-            continue;
-        session_t *session = calloc (1, sizeof *session);
-        if (!session)
-            return 0;
-        /* Ids rise, so that a message for a session that is over finds nobody.  */
-        self->generation += i + 1;
-        if (self->generation > UINT32_MAX - 2 * SESSIONS_MAX)
-            self->generation = slot + 1;
-        session->id = self->generation - 1 + SESSIONS_MAX;
-        session->state = SESSION_NEW;
-        session->role = port;
-        session->opened_ms = session->heard_ms = session->sent_ms = self->now_ms;
-        self->session[session->id % SESSIONS_MAX] = session;
-        self->n_session++;
-        return session->id;
-    }
-    return 0;
+    session_t *session = calloc (1, sizeof *session);
+    if (!session)
+        return 0;
+    do /* ids rise, so that a message for a session that is over finds nobody */
+        session->id = ++self->last_id;
+    while (!session->id || core_session (self, session->id));
+    session->state = SESSION_NEW;
+    session->role = port;
+    session->opened_ms = session->heard_ms = session->sent_ms = self->now_ms;
+    session->prev = self->last;
+    *(self->last ? &self->last->next : &self->first) = session;
+    self->last = session;
+    wm_table_put (&self->sessions, wm_table_mix (session->id), session);
+    self->n_session++;
+    return session->id;
 }
 
 void wm_core_message (wm_core_t *self, uint32_t id, const wm_msg_t *msg,
@@ -608,13 +621,15 @@ void wm_core_tick (wm_core_t *self, int64_t now_ms)
 {
     enter (self, now_ms);
     workers_look_at_durations (self);
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+    session_t *next;
+    for (session_t *session = self->first; session; session = next) {
+        next = session->next;
         (void) pending_reserve (
             self); /* without memory holding a batch waits for a later failure */
-        if (self->session[i])
-            session_tick (self, self->session[i]);
+        session_tick (self, session);
     }
     pump (self);
+    worker_dispatch_tail (self);
 }
 
 void wm_core_disk_full (wm_core_t *self, int full, int64_t now_ms)
@@ -630,12 +645,10 @@ void wm_core_stop (wm_core_t *self, const char *text)
     wm_msg_init (&bye, WM_MSG_BYE);
     bye.code = WM_REASON_STOPPING;
     snprintf (bye.text, sizeof bye.text, "%s", text);
-    for (size_t i = 0; i < SESSIONS_MAX; i++)
-        if (self->session[i])
-            core_send (self, self->session[i], &bye, NULL);
-    for (size_t i = 0; i < SESSIONS_MAX; i++)
-        if (self->session[i])
-            session_end (self, self->session[i], 0);
+    for (session_t *session = self->first; session; session = session->next)
+        core_send (self, session, &bye, NULL);
+    while (self->first)
+        session_end (self, self->first, 0);
 }
 
 /* ---- life --------------------------------------------------------------------------------------
@@ -667,9 +680,8 @@ void wm_core_destroy (wm_core_t **self_p)
     wm_core_t *self = *self_p;
     if (!self)
         return;
-    for (size_t i = 0; i < SESSIONS_MAX; i++)
-        if (self->session[i])
-            session_end (self, self->session[i], 0);
+    while (self->first)
+        session_end (self, self->first, 0);
     for (uint32_t i = 0; i < self->n_input; i++)
         input_free (self, self->input[i]);
     while (self->lease_pool) {
@@ -683,6 +695,9 @@ void wm_core_destroy (wm_core_t **self_p)
     free (self->paths.slot);
     free (self->names.slot);
     free (self->events.slot);
+    free (self->sessions.slot);
+    free (self->instances.slot);
+    free (self->orphans.slot);
     free (self->pending);
     free (self->pins);
     free (self);

@@ -77,7 +77,8 @@ typedef struct {
     uint32_t n_output; /* scores a hit */
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
-    const char *paused;    /* why an operator paused it before; NULL: it is not; copied */
+    uint32_t peers_max;
+    const char *paused; /* why an operator paused it before; NULL: it is not; copied */
     wm_times_t times;
     int64_t now_ms;
 } wm_core_config_t;

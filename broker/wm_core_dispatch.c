@@ -1,7 +1,7 @@
 /* wm_core_dispatch.c - who gets what: ready batches, those that are sent alone, copies at the tail.
 
    Workers with credit stand in a ring and are served in turn. A batch that is blamed for a lost
-   worker is sent to one that has nothing else. When nothing is ready, a worker with credit and a
+   worker is sent to one that has nothing else. At a tick with nothing ready a worker with credit and a
    known speed is sent a copy of a batch that it will finish sooner than who has it: the first
    RESULT is committed, the other worker gets REVOKE, and what it still answers is acknowledged and
    dropped. So a slow or stopped worker holds the end of a campaign back by one batch, not by a lease.
@@ -12,9 +12,10 @@
 
 #include <string.h>
 
-/* How far into a queue, and round the ring, one message may look past what does not fit.  */
-#define LOOK_BATCHES 16
-#define LOOK_WORKERS 4
+static int is_held_back (const wm_core_t *self)
+{
+    return self->paused || self->draining || self->disk_full;
+}
 
 /* Whether this worker should have this batch: not twice, and not where it failed if there is
    another that works.  */
@@ -68,11 +69,12 @@ static void dispatch_alone (wm_core_t *self)
         session_t *at = self->hungry;
         if (!worker || !worker->hungry || !suits (self, worker, batch)) {
             worker = NULL;
-            do { /* the one with the least to finish */
+            int looked = 0;
+            do { /* of the first few the one with the least to finish */
                 if (suits (self, at, batch) && (!worker || at->n_lease < worker->n_lease))
                     worker = at;
                 at = at->hungry_next;
-            } while (at != self->hungry);
+            } while (at != self->hungry && ++looked < LOOK_BATCHES);
         }
         self->alone_for = worker;
         if (!worker)
@@ -128,30 +130,35 @@ static batch_t *copy_of (const wm_core_t *self, const queue_t *queue, const sess
     return NULL;
 }
 
-static void dispatch_tail (wm_core_t *self)
+/* One copy to each worker that may have one, and again while there was any.  */
+void worker_dispatch_tail (wm_core_t *self)
 {
-    for (int looked = 0; self->hungry && looked < LOOK_WORKERS; looked++) {
-        session_t *worker = self->hungry;
-        self->hungry = worker->hungry_next;
-        if (worker->speed.hits <= 0)
-            continue; /* it has proven nothing yet */
-        batch_t *batch = copy_of (self, &self->running, worker);
-        if (batch) {
-            if (task_send (self, worker, batch))
-                return;
-            self->n_copy++;
-            looked = -1;
-        } else if ((batch = copy_of (self, &self->bare, worker)))
-            batch_ask_again (self, batch);
+    if (is_held_back (self) || self->ready.head || self->alone.head)
+        return;
+    for (int sent = 1; sent && self->hungry;) {
+        sent = 0;
+        session_t *worker = self->hungry, *last = worker->hungry_prev, *next;
+        for (int more = 1; more; worker = next) {
+            next = worker->hungry_next;
+            more = worker != last;
+            if (worker->speed.hits <= 0)
+                continue; /* it has proven nothing yet */
+            batch_t *batch = copy_of (self, &self->running, worker);
+            if (batch && task_send (self, worker, batch) == 0) {
+                self->n_copy++;
+                sent = 1;
+            } else if (!batch && (batch = copy_of (self, &self->bare, worker)))
+                batch_ask_again (self, batch);
+        }
     }
 }
 
 /* ---- all of it ---------------------------------------------------------------------------------
  */
-/* Ready batches to workers with credit, in turn; with nothing ready, copies.  */
+/* Ready batches to workers with credit, in turn.  */
 void worker_dispatch (wm_core_t *self)
 {
-    if (self->paused || self->draining || self->disk_full)
+    if (is_held_back (self))
         return;
     dispatch_alone (self);
     batch_t *batch = self->ready.head, *next;
@@ -175,6 +182,4 @@ void worker_dispatch (wm_core_t *self)
         next = self->ready.head;
         looked = 0;
     }
-    if (!self->ready.head && !self->alone.head)
-        dispatch_tail (self);
 }

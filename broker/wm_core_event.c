@@ -15,7 +15,7 @@
 
 /* ---- finding -----------------------------------------------------------------------------------
  */
-static uint64_t event_hash (uint32_t input, uint32_t ordinal)
+uint64_t event_hash (uint32_t input, uint32_t ordinal)
 {
     return wm_table_mix ((uint64_t) input << 32 | ordinal);
 }
@@ -400,12 +400,16 @@ void event_on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
    and can be asked for again. 0: there is room.  */
 static int budget_make_room (wm_core_t *self, uint64_t bytes)
 {
-    batch_t *next;
-    for (batch_t *batch = self->running.head;
-         batch && self->budget_used + bytes > self->config.budget_bytes; batch = next) {
-        next = batch->next;
+    for (int in_vain = 0; in_vain < LOOK_BATCHES && self->running.head &&
+                          self->budget_used + bytes > self->config.budget_bytes;) {
+        batch_t *batch = self->running.head;
         if (batch->event->flags & EVENT_ANNOUNCED)
             batch_drop_payload (self, batch);
+        else { /* its producer is gone: the next call need not look at it again at once */
+            queue_remove (&self->running, batch);
+            queue_push (&self->running, batch);
+            in_vain++;
+        }
     }
     return self->budget_used + bytes > self->config.budget_bytes;
 }

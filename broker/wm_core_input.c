@@ -510,12 +510,10 @@ static void durable_kick (wm_core_t *self, input_t *input, const session_t *aske
     input->size = input->unpinned ? 0 : (uint64_t) input->kick_size;
     input->mtime_ns = input->kick_mtime_ns;
     int all = !asker || asker->role == WM_ROLE_OPERATOR;
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
-        session_t *session = self->session[i];
-        if (session && session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER &&
+    for (session_t *session = self->first; session; session = session->next)
+        if (session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER &&
             (all || session == asker || session == claim))
             input_ack (self, session, input, WM_INPUT_OPEN);
-    }
 }
 
 static void durable_held (wm_core_t *self, input_t *input)

@@ -145,6 +145,7 @@ typedef enum {
 
 struct session_t {
     uint32_t id;
+    session_t *prev, *next; /* all of them, in the order they came */
     session_state_t state;
     wm_role_t role;
     uint8_t instance[16];
@@ -195,8 +196,8 @@ typedef struct {
     wm_key_t key;
 } pending_t;
 
-#define SESSIONS_MAX (2 * WM_PEERS_MAX) /* peers, and the lost ones that may come back */
 #define SIGNATURES_MAX 1024
+#define LOOK_BATCHES 16 /* how far one message may look past what does not fit */
 #define REASONS_MAX 64
 #define DURATIONS 128
 
@@ -209,10 +210,11 @@ struct wm_core_t {
     int64_t entry_ms;   /* the caller's, at the last call */
     int64_t skipped_ms; /* all gaps */
 
-    session_t *session[SESSIONS_MAX];
-    uint32_t generation; /* of session ids */
+    session_t *first, *last;
+    wm_table_t sessions, instances; /* by id; by instance and role, once it said HELLO */
+    wm_table_t orphans;             /* the workers that hold a batch of an event not announced */
+    uint32_t last_id;
     uint32_t n_session, n_worker, n_producer, n_lost_worker;
-    uint32_t n_orphan;
 
     input_t **input; /* by id - 1 */
     uint32_t n_input, input_capacity;
@@ -311,6 +313,7 @@ void input_free (wm_core_t *self, input_t *input);
 
 /* ---- wm_core_event.c --------------------------------------------------------------------------
  */
+uint64_t event_hash (uint32_t input, uint32_t ordinal);
 event_t *event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
 event_t *event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
 batch_t *batch_find (const wm_core_t *self, const wm_key_t *key);
@@ -370,5 +373,7 @@ void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except);
 /* ---- wm_core_dispatch.c -----------------------------------------------------------------------
  */
 void worker_dispatch (wm_core_t *self);
+/* Copies of the slowest, when nothing is ready.  */
+void worker_dispatch_tail (wm_core_t *self);
 
 #endif

@@ -194,9 +194,8 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->n_late = self->n_late;
     summary->n_alarm = self->n_alarm;
     summary->n_copy = self->n_copy;
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
-        const session_t *session = self->session[i];
-        if (!session || session->state == SESSION_NEW)
+    for (const session_t *session = self->first; session; session = session->next) {
+        if (session->state == SESSION_NEW)
             continue;
         if (session->role == WM_ROLE_WORKER)
             add_worker (self, session, summary);

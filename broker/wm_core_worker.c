@@ -59,16 +59,23 @@ void worker_update (wm_core_t *self, session_t *worker)
     }
 }
 
+static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
+{
+    const wm_key_t *key = &worker->orphan[i].key;
+    wm_table_remove (&self->orphans, event_hash (key->input, key->ordinal), worker);
+    worker->orphan[i] = worker->orphan[--worker->n_orphan];
+}
+
 void worker_forget (wm_core_t *self, session_t *worker)
 {
     worker->draining = 1;
     if (self->alone_for == worker)
         self->alone_for = NULL;
     worker_update (self, worker);
-    self->n_orphan -= worker->n_orphan;
+    while (worker->n_orphan)
+        orphan_remove (self, worker, worker->n_orphan - 1);
     free (worker->orphan);
     worker->orphan = NULL;
-    worker->n_orphan = 0;
 }
 
 /* ---- leases ------------------------------------------------------------------------------------
@@ -239,21 +246,15 @@ void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
         int adopted = adopt (self, worker, old, &line);
         if (adopted < 0 && !worker->orphan)
             worker->orphan = calloc (n_held, sizeof line);
-        if (adopted < 0 && worker->orphan) {
+        if (adopted < 0 && worker->orphan && wm_table_reserve (&self->orphans) == 0) {
             worker->orphan[worker->n_orphan++] = line;
-            self->n_orphan++;
+            wm_table_put (&self->orphans, event_hash (line.key.input, line.key.ordinal), worker);
         } else if (adopted == 0 &&
                    !line.unacked) /* a result comes by itself, and is acknowledged */
             worker_send_key (self, worker, WM_MSG_REVOKE, line.key);
     }
     if (self->draining)
         worker_dismiss (self, worker, "the campaign is draining");
-}
-
-static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
-{
-    worker->orphan[i] = worker->orphan[--worker->n_orphan];
-    self->n_orphan--;
 }
 
 /* It answered for this batch: it does not hold it any more.  */
@@ -267,9 +268,11 @@ static void orphan_forget (wm_core_t *self, session_t *worker, const wm_key_t *k
 /* An event was announced: those who said they hold a batch of it get their leases.  */
 void worker_adopt (wm_core_t *self, event_t *event)
 {
-    for (size_t s = 0; self->n_orphan && s < SESSIONS_MAX; s++) {
-        session_t *worker = self->session[s];
-        for (uint32_t i = worker ? worker->n_orphan : 0; i-- > 0;) {
+    size_t at;
+    session_t *worker;
+    const uint64_t hash = event_hash (event->input->id, event->ordinal);
+    while ((worker = wm_table_first (&self->orphans, hash, &at)))
+        for (uint32_t i = worker->n_orphan; i-- > 0;) {
             wm_hello_held_t line = worker->orphan[i];
             if (line.key.input != event->input->id || line.key.ordinal != event->ordinal)
                 continue;
@@ -277,7 +280,6 @@ void worker_adopt (wm_core_t *self, event_t *event)
             if (adopt (self, worker, NULL, &line) != 1 && !line.unacked)
                 worker_send_key (self, worker, WM_MSG_REVOKE, line.key);
         }
-    }
 }
 
 /* ---- CREDIT, DRAIN, HEARTBEAT ------------------------------------------------------------------
@@ -342,11 +344,9 @@ static int failures_of (const session_t *worker)
 static uint32_t workers_well (const wm_core_t *self)
 {
     uint32_t n = 0;
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
-        const session_t *worker = self->session[i];
-        n += worker && worker->role == WM_ROLE_WORKER && worker->state == SESSION_LIVE &&
+    for (const session_t *worker = self->first; worker; worker = worker->next)
+        n += worker->role == WM_ROLE_WORKER && worker->state == SESSION_LIVE &&
              worker->n_batch_done && failures_of (worker) <= OUTCOMES / 2;
-    }
     return n;
 }
 

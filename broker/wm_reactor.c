@@ -545,6 +545,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                               .n_output = config->pins->n_output,
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
+                              .peers_max = WM_PEERS_MAX,
                               .paused = paused ? why : NULL,
                               .times = *wm_times (),
                               .now_ms = wm_now_ms () };

@@ -37,6 +37,9 @@ echo; echo "== broker: 100 KB tasks, 16 KB results, workers that do no work"
 "$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker" --batches "${BATCHES:-20000}" --task 102400 \
     --hits 960 --workers 2 --resume
 
+echo; echo "== wm_core alone: batches a second it decides, 100,000 events announced"
+"$build/bench/core_bench"
+
 real=../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5
 golden=../shared/data/golden/spec.yaml
 

@@ -580,9 +580,10 @@ static void ghosts_beat (void)
 {
     wm_msg_t beat;
     wm_msg_init (&beat, WM_MSG_HEARTBEAT);
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
-        const session_t *session = broker.core->session[i];
-        if (!session || session->state != SESSION_LIVE || !ghost_of (session->role) ||
+    const session_t *next;
+    for (const session_t *session = broker.core->first; session; session = next) {
+        next = session->next;
+        if (session->state != SESSION_LIVE || !ghost_of (session->role) ||
             link_of_session (session->id))
             continue;
         beat.key.input = session->role == WM_ROLE_WORKER;
@@ -754,6 +755,7 @@ static wm_fault_t core_begin (wm_error_t *error)
                                       .pins = "pins",
                                       .pins_bytes = 4,
                                       .n_output = N_OUTPUT,
+                                      .peers_max = WM_PEERS_MAX,
                                       .paused = sim.paused ? "it was" : NULL,
                                       .epoch = broker.epoch,
                                       .budget_bytes =

@@ -429,10 +429,7 @@ static void check_input (const input_t *input, sums_t *sums)
 static void check_sessions (const wm_core_t *core, const sums_t *sums)
 {
     uint64_t leases = 0;
-    for (size_t i = 0; i < SESSIONS_MAX; i++) {
-        const session_t *session = core->session[i];
-        if (!session)
-            continue;
+    for (const session_t *session = core->first; session; session = session->next) {
         leases += session->n_lease;
         if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&
             strncmp (session->label, "hostile", 7) != 0) /* it may lower its own */

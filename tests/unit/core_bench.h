@@ -138,6 +138,7 @@ static inline wm_core_t *core_make (bench_t *t, uint64_t epoch, uint64_t budget)
                                 .pins = "pins",
                                 .pins_bytes = 4,
                                 .n_output = N_OUTPUT,
+                                .peers_max = WM_PEERS_MAX,
                                 .epoch = epoch,
                                 .budget_bytes = budget,
                                 .now_ms = t->now_ms };

@@ -204,6 +204,7 @@ static void test_copy_and_revoke (void **state)
     assert_null (take (t, newcomer, WM_MSG_TASK));  /* it has proven nothing */
     assert_null (take (t, pair.idle, WM_MSG_TASK)); /* it has no credit */
     credit (t, pair.idle, 2);
+    pass (t, 1, alive);
     wm_msg_t copy = must (t, pair.idle, WM_MSG_TASK)->msg;
     assert_int_equal (copy.key.batch, pair.stuck.key.batch);
     credit (t, pair.idle, 9);
@@ -235,6 +236,7 @@ static void test_copy_is_not_needed (void **state)
         uint32_t alive[] = { pair.producer, pair.slow, pair.idle, 0 };
         pass (t, 500, alive);
         credit (t, pair.idle, 2);
+        pass (t, 1, alive);
         wm_msg_t copy = must (t, pair.idle, WM_MSG_TASK)->msg;
         if (way == 0) {
             result_of (t, pair.slow, &pair.stuck, 1);
