@@ -294,11 +294,18 @@ static wm_client_event_t refused (wm_client_t *self)
 static wm_client_event_t judge (wm_client_t *self, int count)
 {
     self->heard_ms = wm_now_ms ();
-    if (count > 2)
-        return broken (self, "a message of more than two frames");
     wm_error_t error;
-    if (wm_msg_decode (&self->msg, zmq_msg_data (&self->header), zmq_msg_size (&self->header),
-                       &error))
+    const uint64_t check = wm_msg_check (self->has_payload ? zmq_msg_data (&self->payload) : NULL,
+                                         zmq_msg_size (&self->payload));
+    const size_t bytes =
+        wm_msg_unseal (zmq_msg_data (&self->header), zmq_msg_size (&self->header), check);
+    if (count > 2 || !bytes) {
+        session_end (self, WM_EAGAIN,
+                     "a message of the broker at %s was damaged on its way (or it is none of ours)",
+                     self->endpoint);
+        return WM_CLIENT_CLOSED;
+    }
+    if (wm_msg_decode (&self->msg, zmq_msg_data (&self->header), bytes, &error))
         return broken (self, error.text);
     wm_msg_type_t type = self->msg.type;
     char text[120];
@@ -348,7 +355,10 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
     if (self->state == CLOSED || self->hung_up)
         return WM_EAGAIN;
     uint8_t header[WM_HEADER_BYTES_MAX];
-    size_t header_bytes = wm_msg_encode (msg, header);
+    if (has_payload && !payload)
+        payload = "";
+    size_t header_bytes = wm_msg_seal (header, wm_msg_encode (msg, header),
+                                       wm_msg_check (has_payload ? payload : NULL, payload_bytes));
     if (send_frame (self, header, header_bytes, has_payload ? ZMQ_SNDMORE : 0) ||
         (has_payload && send_frame (self, payload, payload_bytes, 0))) {
         self->hung_up = 1; /* what the broker said before is still handed out by wait */

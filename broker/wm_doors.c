@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define DOORS 3
@@ -22,14 +23,16 @@
 /* Unread messages of one peer, of up to 4 MiB each: beyond them its connection waits.  */
 #define RECV_HWM 128
 #define LINGER_MS 1000
+/* Of all doors; descriptors are left for the journal and the ledger.  */
+#define CONNECTIONS_MAX (2 * WM_PEERS_MAX)
 /* Messages of one door before the others have their turn.  */
 #define TURN 64
 
 typedef struct {
     void *socket, *monitor;
     wm_role_t role;
-    wm_table_t peers; /* by routing id */
-    wm_table_t by_fd;
+    wm_table_t peers;   /* by routing id: those that spoke */
+    wm_table_t by_fd;   /* all, from accepted to closed; owns them with `peers` */
     wm_peer_t **closed; /* to be reported when the socket is read empty */
     size_t n_closed, closed_capacity;
 } door_t;
@@ -155,7 +158,7 @@ static int door_open (wm_doors_t *self, size_t i)
     set (door->monitor, ZMQ_RCVHWM, 0);
     char name[64];
     snprintf (name, sizeof name, "inproc://monitor-%zu", i);
-    return zmq_socket_monitor (door->socket, name, ZMQ_EVENT_DISCONNECTED) ||
+    return zmq_socket_monitor (door->socket, name, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) ||
            zmq_connect (door->monitor, name);
 }
 
@@ -224,11 +227,17 @@ const char *wm_doors_endpoint (const wm_doors_t *self)
     return self->endpoint;
 }
 
-static void table_free_items (wm_table_t *table)
+static void peers_free (door_t *door)
 {
-    for (size_t i = 0; table->slot && i <= table->mask; i++)
-        free (table->slot[i].item);
-    free (table->slot);
+    for (size_t i = 0; door->by_fd.slot && i <= door->by_fd.mask; i++) {
+        wm_peer_t *peer = door->by_fd.slot[i].item;
+        if (peer && !peer->heard)
+            free (peer);
+    }
+    for (size_t i = 0; door->peers.slot && i <= door->peers.mask; i++)
+        free (door->peers.slot[i].item);
+    free (door->by_fd.slot);
+    free (door->peers.slot);
 }
 
 void wm_doors_destroy (wm_doors_t **self_p)
@@ -244,8 +253,7 @@ void wm_doors_destroy (wm_doors_t **self_p)
         }
         if (door->monitor)
             zmq_close (door->monitor);
-        table_free_items (&door->peers);
-        free (door->by_fd.slot);
+        peers_free (door);
         free (door->closed);
     }
     zmq_msg_close (&self->header);
@@ -267,10 +275,23 @@ static uint64_t id_hash (const uint8_t id[5])
     return wm_table_mix (value);
 }
 
+static uint64_t fd_hash (int fd)
+{
+    return wm_table_mix ((uint64_t) (uint32_t) fd);
+}
+
 static wm_peer_t *peer_of_fd (const door_t *door, int fd)
 {
     size_t at;
-    return wm_table_first (&door->by_fd, wm_table_mix ((uint64_t) (uint32_t) fd), &at);
+    return wm_table_first (&door->by_fd, fd_hash (fd), &at);
+}
+
+/* The descriptor is libzmq's, which may just be closing it: at worst a stranger who was given its
+   number is hung up on, and comes again.  */
+void wm_doors_hang_up (wm_peer_t *peer)
+{
+    if (peer->fd >= 0)
+        shutdown (peer->fd, SHUT_RDWR);
 }
 
 /* ---- reading -----------------------------------------------------------------------------------
@@ -286,28 +307,81 @@ static void *grow (void *list, size_t count, size_t *capacity, size_t size)
     return list;
 }
 
-static void monitor_read (door_t *door)
+static void accepted (wm_doors_t *self, door_t *door, int fd)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < DOORS; i++)
+        n += self->door[i].by_fd.count;
+    wm_peer_t *peer =
+        n < CONNECTIONS_MAX && !wm_table_reserve (&door->by_fd) ? calloc (1, sizeof *peer) : NULL;
+    if (!peer) {
+        shutdown (fd, SHUT_RDWR);
+        return;
+    }
+    peer->role = door->role;
+    peer->fd = fd;
+    peer->since_ms = wm_now_ms ();
+    wm_table_put (&door->by_fd, fd_hash (fd), peer);
+}
+
+static void closed_add (door_t *door, wm_peer_t *peer)
+{
+    door->closed =
+        grow (door->closed, door->n_closed, &door->closed_capacity, sizeof *door->closed);
+    door->closed[door->n_closed++] = peer;
+    peer->fd = -1;
+}
+
+static void disconnected (door_t *door, int fd)
+{
+    wm_peer_t *peer = peer_of_fd (door, fd);
+    if (!peer)
+        return;
+    wm_table_remove (&door->by_fd, fd_hash (fd), peer);
+    if (!peer->heard) {
+        free (peer);
+        return;
+    }
+    closed_add (door, peer);
+}
+
+static void monitor_read (wm_doors_t *self, door_t *door)
 {
     zmq_msg_t msg;
     zmq_msg_init (&msg);
     while (zmq_msg_recv (&msg, door->monitor, ZMQ_DONTWAIT) >= 0) {
+        uint16_t event;
         int32_t fd;
         if (!zmq_msg_more (&msg) || zmq_msg_size (&msg) != 6)
             continue; /* the address, which follows each event */
+        memcpy (&event, zmq_msg_data (&msg), 2);
         memcpy (&fd, (uint8_t *) zmq_msg_data (&msg) + 2, 4);
-        wm_peer_t *peer = peer_of_fd (door, fd);
-        if (!peer)
-            continue; /* it never spoke */
-        wm_table_remove (&door->by_fd, wm_table_mix ((uint64_t) (uint32_t) fd), peer);
-        door->closed =
-            grow (door->closed, door->n_closed, &door->closed_capacity, sizeof *door->closed);
-        door->closed[door->n_closed++] = peer;
+        if (event == ZMQ_EVENT_ACCEPTED)
+            accepted (self, door, fd);
+        else
+            disconnected (door, fd);
     }
     zmq_msg_close (&msg);
 }
 
+void wm_doors_tick (wm_doors_t *self, int64_t now_ms)
+{
+    for (size_t i = 0; i < DOORS; i++)
+        monitor_read (self, &self->door[i]);
+    for (size_t i = 0; i < DOORS; i++) {
+        const wm_table_t *all = &self->door[i].by_fd;
+        for (size_t j = 0; all->slot && j <= all->mask; j++) {
+            wm_peer_t *peer = all->slot[j].item;
+            if (peer && peer->session)
+                peer->since_ms = now_ms;
+            else if (peer && now_ms - peer->since_ms > wm_times ()->handshake_ms)
+                wm_doors_hang_up (peer);
+        }
+    }
+}
+
 /* The peer that a message came from; NULL without memory (the message is dropped).  */
-static wm_peer_t *peer_of (door_t *door, zmq_msg_t *id, int fd)
+static wm_peer_t *peer_of (wm_doors_t *self, door_t *door, zmq_msg_t *id, int fd)
 {
     size_t at;
     if (zmq_msg_size (id) != 5)
@@ -315,17 +389,20 @@ static wm_peer_t *peer_of (door_t *door, zmq_msg_t *id, int fd)
     wm_peer_t *peer = wm_table_first (&door->peers, id_hash (zmq_msg_data (id)), &at);
     if (peer)
         return peer;
-    monitor_read (door); /* before it takes a closed one's descriptor */
-    if (wm_table_reserve (&door->peers) || wm_table_reserve (&door->by_fd))
+    monitor_read (self, door); /* who had this descriptor before is told apart */
+    if (wm_table_reserve (&door->peers))
         return NULL;
-    peer = calloc (1, sizeof *peer);
-    if (!peer)
-        return NULL;
+    peer = peer_of_fd (door, fd);
+    if (!peer || peer->heard) { /* its connection has closed already: these are its last words */
+        peer = calloc (1, sizeof *peer);
+        if (!peer)
+            return NULL;
+        peer->role = door->role;
+        closed_add (door, peer);
+    }
+    peer->heard = 1;
     memcpy (peer->id, zmq_msg_data (id), 5);
-    peer->role = door->role;
-    peer->fd = fd;
     wm_table_put (&door->peers, id_hash (peer->id), peer);
-    wm_table_put (&door->by_fd, wm_table_mix ((uint64_t) (uint32_t) fd), peer);
     return peer;
 }
 
@@ -350,7 +427,7 @@ static int message_read (wm_doors_t *self, door_t *door, wm_peer_t **peer)
         fd = zmq_msg_get (to, ZMQ_SRCFD);
     }
     zmq_msg_close (&more);
-    *peer = peer_of (door, &id, fd);
+    *peer = peer_of (self, door, &id, fd);
     zmq_msg_close (&id);
     return 0;
 }
@@ -366,7 +443,7 @@ void wm_doors_wait (wm_doors_t *self, int64_t timeout_ms)
     if (!self->n_failed)
         zmq_poll (items, 2 * DOORS, timeout_ms);
     for (size_t i = 0; i < DOORS; i++)
-        monitor_read (&self->door[i]);
+        monitor_read (self, &self->door[i]);
     self->turn_left = TURN;
 }
 
@@ -412,25 +489,26 @@ wm_doors_event_t wm_doors_next (wm_doors_t *self, wm_peer_t **peer)
     return WM_DOORS_NOTHING;
 }
 
-const uint8_t *wm_doors_header (const wm_doors_t *self, size_t *bytes, uint32_t *n_frames)
+const uint8_t *wm_doors_header (wm_doors_t *self, size_t *bytes, zmq_msg_t **payload,
+                                uint64_t *check)
 {
-    *bytes = zmq_msg_size (&self->header);
-    *n_frames = self->n_frames;
-    return zmq_msg_data ((zmq_msg_t *) (uintptr_t) &self->header);
-}
-
-zmq_msg_t *wm_doors_payload (wm_doors_t *self)
-{
-    return &self->payload;
+    const uint8_t *header = zmq_msg_data (&self->header);
+    *payload = self->n_frames == 2 ? &self->payload : NULL;
+    *check = *payload ? wm_msg_check (zmq_msg_data (*payload), zmq_msg_size (*payload)) : 0;
+    *bytes = self->n_frames == 1 || *payload
+                 ? wm_msg_unseal (header, zmq_msg_size (&self->header), *check)
+                 : 0;
+    return *bytes ? header : NULL;
 }
 
 /* ---- sending -----------------------------------------------------------------------------------
  */
-void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_msg_t *payload)
+void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_msg_t *payload,
+                    uint64_t check)
 {
     void *socket = self->door[peer->role - WM_ROLE_WORKER].socket;
     uint8_t header[WM_HEADER_BYTES_MAX];
-    size_t bytes = wm_msg_encode (msg, header);
+    size_t bytes = wm_msg_seal (header, wm_msg_encode (msg, header), payload ? check : 0);
     /* The first frame decides: after it the others of the message cannot be refused. */
     int sent = !peer->failed &&
                zmq_send (socket, peer->id, sizeof peer->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;

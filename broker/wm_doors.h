@@ -3,7 +3,8 @@
    Workers, producers and operators each have a ROUTER socket and a monitor. A peer is one
    connection, known by the routing id that libzmq gave it and by its file descriptor, which every
    message carries and the monitor names when the connection closes. A closed connection is reported
-   after everything that it had said was read.
+   after everything that it had said was read. Whoever has no session for the time of a handshake is
+   hung up on, so that silence keeps no descriptor.
 
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids of the
    peers' choice (two with one lose messages). A send never blocks: what cannot be sent ends the
@@ -24,8 +25,10 @@ typedef struct {
     uint32_t session; /* the caller's; 0 when new */
     uint8_t id[5];    /* libzmq's routing id */
     uint8_t failed;   /* a send failed: it is reported closed next */
-    uint8_t heard;    /* the caller's: it has had a session */
+    uint8_t heard;    /* it spoke, so that its id is known; the door's */
+    uint8_t known;    /* the caller's: it has had a session, or was refused one */
     int fd;
+    int64_t since_ms; /* without a session; the door's */
 } wm_peer_t;
 
 typedef enum { WM_DOORS_NOTHING, WM_DOORS_MESSAGE, WM_DOORS_CLOSED } wm_doors_event_t;
@@ -46,15 +49,24 @@ const char *wm_doors_endpoint (const wm_doors_t *self);
 /* Blocks until something happens or timeout_ms have passed (also on a signal).  */
 void wm_doors_wait (wm_doors_t *self, int64_t timeout_ms);
 
+/* Ends a connection; it is reported closed if it ever spoke.  */
+void wm_doors_hang_up (wm_peer_t *peer);
+
+/* Hangs up on whoever has had no session for handshake_ms. Call it every now and then.  */
+void wm_doors_tick (wm_doors_t *self, int64_t now_ms);
+
 /* The next event. MESSAGE: *peer, wm_doors_header and wm_doors_payload hold it. CLOSED: *peer lives
    until the next call. NOTHING: all is read.  */
 wm_doors_event_t wm_doors_next (wm_doors_t *self, wm_peer_t **peer);
 
-/* Of the last MESSAGE. n_frames does not count the routing id.  */
-const uint8_t *wm_doors_header (const wm_doors_t *self, size_t *bytes, uint32_t *n_frames);
-zmq_msg_t *wm_doors_payload (wm_doors_t *self); /* may be moved away */
+/* The header of the last MESSAGE, NULL where its seal is broken. *payload: NULL without one; it may
+   be moved away, and then sent on with *check.  */
+const uint8_t *wm_doors_header (wm_doors_t *self, size_t *bytes, zmq_msg_t **payload,
+                                uint64_t *check);
 
-/* Sends; payload may be NULL, else it is moved away (and closed, whatever happens).  */
-void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_msg_t *payload);
+/* Sends; payload may be NULL, else it is moved away (and closed, whatever happens) and `check` is
+   wm_msg_check of it.  */
+void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_msg_t *payload,
+                    uint64_t check);
 
 #endif

@@ -30,6 +30,7 @@
 /* A payload that outlives its message: the core's handle.  */
 typedef struct {
     zmq_msg_t msg;
+    uint64_t check; /* wm_msg_check of it, as it came */
     uint32_t refs;
 } frame_t;
 
@@ -63,7 +64,8 @@ struct wm_reactor_t {
     wm_fault_t fault;
     wm_error_t error;
 
-    int fetch_failed; /* the result asked for could not be read */
+    int64_t damaged_ms; /* a damaged message is said again from then on */
+    int fetch_failed;   /* the result asked for could not be read */
     wm_key_t fetch_key;
     uint32_t fetch_session;
 };
@@ -94,6 +96,24 @@ static wm_peer_t *peer_of_session (const wm_reactor_t *self, uint32_t session)
     return wm_table_first (&self->peers, wm_table_mix (session), &at);
 }
 
+/* Sends a payload of our own. Without memory the peer misses its answer, so it is hung up on: it
+   comes again and asks again.  */
+static void send_bytes (wm_reactor_t *self, wm_peer_t *peer, const wm_msg_t *msg, const void *data,
+                        size_t bytes)
+{
+    zmq_msg_t body;
+    if (zmq_msg_init_size (&body, bytes)) {
+        fprintf (stderr,
+                 "wiremill-broker: no memory for %s of %zu bytes: its peer must come again\n",
+                 wm_msg_name (msg->type), bytes);
+        wm_doors_hang_up (peer);
+        return;
+    }
+    if (bytes)
+        memcpy (zmq_msg_data (&body), data, bytes);
+    wm_doors_send (self->doors, peer, msg, &body, wm_msg_check (zmq_msg_data (&body), bytes));
+}
+
 static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
                      const wm_payload_t *payload)
 {
@@ -102,19 +122,15 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
     if (!peer)
         return;
     zmq_msg_t body;
-    if (!payload) {
-        wm_doors_send (self->doors, peer, msg, NULL);
-        return;
-    }
-    if (payload->handle) {
+    const frame_t *frame = payload ? payload->handle : NULL;
+    if (!payload)
+        wm_doors_send (self->doors, peer, msg, NULL, 0);
+    else if (frame) {
         zmq_msg_init (&body);
-        zmq_msg_copy (&body, &((frame_t *) payload->handle)->msg);
-    } else if (zmq_msg_init_size (&body, payload->bytes) == 0) {
-        if (payload->bytes)
-            memcpy (zmq_msg_data (&body), payload->data, payload->bytes);
+        zmq_msg_copy (&body, (zmq_msg_t *) &frame->msg);
+        wm_doors_send (self->doors, peer, msg, &body, frame->check);
     } else
-        return; /* no memory: the peer misses an answer, falls silent, and comes again */
-    wm_doors_send (self->doors, peer, msg, &body);
+        send_bytes (self, peer, msg, payload->data, payload->bytes);
 }
 
 static void on_drop (void *context, uint32_t session)
@@ -142,20 +158,22 @@ static void on_model (void *context, uint32_t session, uint64_t offset)
     uint64_t left = offset < self->wmm_bytes ? self->wmm_bytes - offset : 0;
     size_t bytes = left < WM_RAW_BYTES_MAX ? (size_t) left : WM_RAW_BYTES_MAX;
     zmq_msg_t body;
-    if (zmq_msg_init_size (&body, bytes))
-        return;
-    if (bytes &&
-        pread (self->wmm_fd, zmq_msg_data (&body), bytes, (off_t) offset) != (ssize_t) bytes) {
-        fprintf (stderr, "wiremill-broker: cannot read %s at %llu: %s\n", self->config->wmm,
-                 (unsigned long long) offset, strerror (errno));
-        zmq_msg_close (&body);
+    errno = 0;
+    if (zmq_msg_init_size (&body, bytes) == 0 &&
+        (!bytes ||
+         pread (self->wmm_fd, zmq_msg_data (&body), bytes, (off_t) offset) == (ssize_t) bytes)) {
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_MODEL);
+        msg.offset = offset;
+        msg.size = self->wmm_bytes;
+        wm_doors_send (self->doors, peer, &msg, &body, wm_msg_check (zmq_msg_data (&body), bytes));
         return;
     }
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_MODEL);
-    msg.offset = offset;
-    msg.size = self->wmm_bytes;
-    wm_doors_send (self->doors, peer, &msg, &body);
+    fprintf (stderr, "wiremill-broker: cannot read %s at %llu: %s: the worker must ask again\n",
+             self->config->wmm, (unsigned long long) offset,
+             errno ? strerror (errno) : "it is shorter than it was");
+    zmq_msg_close (&body);
+    wm_doors_hang_up (peer);
 }
 
 static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
@@ -178,11 +196,7 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
     wm_msg_t msg = *results;
     snprintf (msg.text, sizeof msg.text, "%.*s", (int) record.text_bytes,
               record.text ? record.text : "");
-    zmq_msg_t body;
-    if (zmq_msg_init_size (&body, record.payload_bytes))
-        return;
-    memcpy (zmq_msg_data (&body), record.payload, record.payload_bytes);
-    wm_doors_send (self->doors, peer, &msg, &body);
+    send_bytes (self, peer, &msg, record.payload, record.payload_bytes);
 }
 
 static int on_pause (void *context, const char *why)
@@ -199,14 +213,13 @@ static void on_status (void *context, uint32_t session)
 {
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
-    char *json = wm_reactor_status (self);
-    zmq_msg_t body;
-    if (peer && json && zmq_msg_init_size (&body, strlen (json)) == 0) {
-        memcpy (zmq_msg_data (&body), json, strlen (json));
-        wm_msg_t msg;
-        wm_msg_init (&msg, WM_MSG_STATUS_REPLY);
-        wm_doors_send (self->doors, peer, &msg, &body);
-    }
+    char *json = peer ? wm_reactor_status (self) : NULL;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_STATUS_REPLY);
+    if (json)
+        send_bytes (self, peer, &msg, json, strlen (json));
+    else if (peer)
+        wm_doors_hang_up (peer); /* no memory */
     free (json);
 }
 
@@ -389,14 +402,15 @@ static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_m
 }
 
 /* Takes the payload frame of the message at hand into a handle. -1: no memory.  */
-static int take_payload (wm_reactor_t *self, wm_payload_t *payload)
+static int take_payload (zmq_msg_t *from, uint64_t check, wm_payload_t *payload)
 {
     frame_t *frame = malloc (sizeof *frame);
     if (!frame)
         return -1;
     frame->refs = 1;
+    frame->check = check;
     zmq_msg_init (&frame->msg);
-    zmq_msg_move (&frame->msg, wm_doors_payload (self->doors));
+    zmq_msg_move (&frame->msg, from);
     *payload = (wm_payload_t){ frame, zmq_msg_data (&frame->msg), zmq_msg_size (&frame->msg) };
     return 0;
 }
@@ -408,44 +422,7 @@ static void refuse_stranger (wm_reactor_t *self, wm_peer_t *peer)
     msg.code = WM_REASON_BUSY;
     snprintf (msg.text, sizeof msg.text, "this broker has its %u peers: try again later",
               WM_PEERS_MAX);
-    wm_doors_send (self->doors, peer, &msg, NULL);
-}
-
-static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
-{
-    size_t bytes;
-    uint32_t n_frames;
-    const uint8_t *header = wm_doors_header (self->doors, &bytes, &n_frames);
-    if (peer->heard && !peer->session)
-        return; /* its session is over */
-    if (!peer->heard && !session_open (self, peer, now_ms)) {
-        peer->heard = 1;
-        refuse_stranger (self, peer);
-        return;
-    }
-    peer->heard = 1;
-    wm_msg_t msg;
-    wm_error_t error;
-    if (n_frames == 0 || n_frames > 2)
-        wm_core_reject (self->core, peer->session, WM_REASON_PROTOCOL,
-                        "a message of 1 or 2 frames");
-    else if (wm_msg_decode (&msg, header, bytes, &error) != WM_OK)
-        wm_core_reject (self->core, peer->session, WM_REASON_PROTOCOL, error.text);
-    else if (n_frames == 1)
-        wm_core_message (self->core, peer->session, &msg, NULL, now_ms);
-    else {
-        wm_payload_t payload;
-        if (take_payload (self, &payload)) {
-            wm_core_reject (self->core, peer->session, WM_REASON_BUSY, "no memory now");
-            return;
-        }
-        wm_core_message (self->core, peer->session, &msg, &payload, now_ms);
-        frame_release (NULL, payload.handle);
-    }
-    if (self->fetch_failed) {
-        self->fetch_failed = 0;
-        wm_core_damaged (self->core, self->fetch_key, self->fetch_session, now_ms);
-    }
+    wm_doors_send (self->doors, peer, &msg, NULL, 0);
 }
 
 static void closed (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
@@ -456,6 +433,58 @@ static void closed (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     wm_table_remove (&self->peers, wm_table_mix (session), peer);
     peer->session = 0;
     wm_core_closed (self->core, session, now_ms);
+}
+
+/* A message whose seal is broken: whatever it was is lost, so the connection ends as if it had
+   closed, and blames nobody.  */
+static void damaged (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
+{
+    if (now_ms >= self->damaged_ms) /* a flood of them is said once in a while */
+        fprintf (stderr,
+                 "wiremill-broker: a message was damaged on its way (or is none of ours): its "
+                 "connection is ended\n");
+    self->damaged_ms = now_ms + 1000;
+    wm_doors_hang_up (peer);
+    closed (self, peer, now_ms);
+}
+
+static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
+{
+    size_t bytes;
+    zmq_msg_t *body;
+    uint64_t check;
+    if (peer->known && !peer->session)
+        return; /* its session is over */
+    const int known = peer->known;
+    peer->known = 1;
+    const uint8_t *header = wm_doors_header (self->doors, &bytes, &body, &check);
+    if (!header) {
+        damaged (self, peer, now_ms);
+        return;
+    }
+    if (!known && !session_open (self, peer, now_ms)) {
+        refuse_stranger (self, peer);
+        return;
+    }
+    wm_msg_t msg;
+    wm_error_t error;
+    if (wm_msg_decode (&msg, header, bytes, &error) != WM_OK)
+        wm_core_reject (self->core, peer->session, WM_REASON_PROTOCOL, error.text);
+    else if (!body)
+        wm_core_message (self->core, peer->session, &msg, NULL, now_ms);
+    else {
+        wm_payload_t payload;
+        if (take_payload (body, check, &payload)) {
+            wm_core_reject (self->core, peer->session, WM_REASON_BUSY, "no memory now");
+            return;
+        }
+        wm_core_message (self->core, peer->session, &msg, &payload, now_ms);
+        frame_release (NULL, payload.handle);
+    }
+    if (self->fetch_failed) {
+        self->fetch_failed = 0;
+        wm_core_damaged (self->core, self->fetch_key, self->fetch_session, now_ms);
+    }
 }
 
 /* Reads what is there, up to a group of records or the time of one.  */
@@ -489,6 +518,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
         if (now_ms - ticked_ms >= tick_ms) {
             ticked_ms = now_ms;
             wm_core_tick (self->core, now_ms);
+            wm_doors_tick (self->doors, now_ms);
         }
         retry (self, now_ms);
         commit (self);

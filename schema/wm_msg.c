@@ -9,6 +9,7 @@
 #include <msgpack.h>
 #include <stddef.h>
 #include <string.h>
+#include <xxhash.h>
 
 typedef enum { U32, U64, I64, BIN16, STRING } kind_t;
 
@@ -194,6 +195,29 @@ size_t wm_msg_encode (const wm_msg_t *self, uint8_t frame[WM_HEADER_BYTES_MAX])
         field_pack (&packer, field, (const uint8_t *) self + field->offset);
     }
     return sink.bytes;
+}
+
+uint64_t wm_msg_check (const void *payload, size_t bytes)
+{
+    return payload ? XXH3_64bits (payload, bytes) : 0;
+}
+
+size_t wm_msg_seal (uint8_t frame[WM_HEADER_BYTES_MAX], size_t bytes, uint64_t payload_check)
+{
+    const uint64_t check = XXH3_64bits_withSeed (frame, bytes, payload_check);
+    assert (bytes + sizeof check <= WM_HEADER_BYTES_MAX);
+    memcpy (frame + bytes, &check, sizeof check);
+    return bytes + sizeof check;
+}
+
+size_t wm_msg_unseal (const uint8_t *frame, size_t bytes, uint64_t payload_check)
+{
+    uint64_t check;
+    if (bytes <= sizeof check || bytes > WM_HEADER_BYTES_MAX)
+        return 0;
+    bytes -= sizeof check;
+    memcpy (&check, frame + bytes, sizeof check);
+    return check == XXH3_64bits_withSeed (frame, bytes, payload_check) ? bytes : 0;
 }
 
 /* The walker: reads one value at a time, checking every length against the bytes left.  */

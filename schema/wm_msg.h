@@ -122,6 +122,14 @@ size_t wm_msg_encode (const wm_msg_t *self, uint8_t frame[WM_HEADER_BYTES_MAX]);
 /* Decodes a header frame. WM_EPEER names what is wrong. Strings are terminated and hold no NUL.  */
 wm_fault_t wm_msg_decode (wm_msg_t *self, const uint8_t *frame, size_t bytes, wm_error_t *error);
 
+/* A header travels sealed: 8 bytes behind it are the XXH3-64 of the header, seeded with that of its
+   payload, so that a bit that flips on the way (TCP's own sum is weak) ends a connection and never
+   becomes a score. wm_msg_check is the payload's, 0 of none (NULL). wm_msg_seal returns the size of
+   the frame; wm_msg_unseal that of the header in it, or 0: damaged on its way, or not ours.  */
+uint64_t wm_msg_check (const void *payload, size_t bytes);
+size_t wm_msg_seal (uint8_t frame[WM_HEADER_BYTES_MAX], size_t bytes, uint64_t payload_check);
+size_t wm_msg_unseal (const uint8_t *frame, size_t bytes, uint64_t payload_check);
+
 /* Whether a message of this type carries a payload frame.  */
 int wm_msg_has_payload (wm_msg_type_t type);
 

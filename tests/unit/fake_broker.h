@@ -44,9 +44,10 @@ static inline void fake_frames (fake_t *self, const void *header, size_t header_
 static inline void fake_send (fake_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
 {
     uint8_t header[WM_HEADER_BYTES_MAX];
-    size_t header_bytes = wm_msg_encode (msg, header);
-    fake_frames (self, header, header_bytes,
-                 wm_msg_has_payload (msg->type) ? (payload ? payload : "") : NULL, bytes);
+    const void *body = wm_msg_has_payload (msg->type) ? (payload ? payload : "") : NULL;
+    size_t header_bytes =
+        wm_msg_seal (header, wm_msg_encode (msg, header), wm_msg_check (body, bytes));
+    fake_frames (self, header, header_bytes, body, bytes);
 }
 
 static inline void fake_welcome (fake_t *self)
@@ -82,7 +83,10 @@ static inline void fake_receive (fake_t *self)
     assert (peer && header && zframe_size (peer) <= sizeof self->peer);
     self->peer_bytes = zframe_size (peer);
     memcpy (self->peer, zframe_data (peer), self->peer_bytes);
-    if (wm_msg_decode (&msg, zframe_data (header), zframe_size (header), &error) ||
+    size_t bytes =
+        wm_msg_unseal (zframe_data (header), zframe_size (header),
+                       payload ? wm_msg_check (zframe_data (payload), zframe_size (payload)) : 0);
+    if (!bytes || wm_msg_decode (&msg, zframe_data (header), bytes, &error) ||
         wm_msg_has_payload (msg.type) != (payload != NULL)) {
         self->undecodable++;
     } else {

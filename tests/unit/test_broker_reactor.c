@@ -455,21 +455,79 @@ static void test_model (void **state)
         if (bytes)
             assert_int_equal (payload[bytes - 1], ((offsets[i] + bytes - 1) * 7) & 0xff);
     }
+    /* What it cannot read it does not pass over in silence: the worker is hung up on, and asks again. */
+    assert_int_equal (truncate (b->wmm, 10), 0);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_MODEL_GET);
+    wm_client_send (worker, &msg, NULL, 0);
+    assert_int_equal (wm_client_wait (worker, 5000), WM_CLIENT_CLOSED);
+    assert_int_equal (wm_client_error (worker)->fault, WM_EAGAIN);
     wm_client_destroy (&worker);
     broker_end (b);
 }
 
-/* Sends frames of these sizes, the first with `first` in it; returns whether a REJECT comes.  */
-static int hostile (const broker_t *b, const char *door, const void *first, size_t first_bytes,
-                    size_t n_more, size_t more_bytes)
+/* Who connects and says nothing keeps no descriptor, nor does one who was refused.  */
+static void test_silent_peers (void **state)
+{
+    (void) state;
+    enum { N = 30 };
+    broker_t *b = broker_new ();
+    wm_client_t *worker = peer (b, WM_ROLE_WORKER, "honest");
+    void *context = zmq_ctx_new (), *monitor[N], *socket[N];
+    const int linger = 0, once = -1, timeout_ms = 10000;
+    for (int i = 0; i < N; i++) {
+        char address[128], name[32];
+        snprintf (address, sizeof address, "%s.%c", b->endpoint, "wpo"[i % 3]);
+        snprintf (name, sizeof name, "inproc://silent-%d", i);
+        socket[i] = zmq_socket (context, ZMQ_DEALER);
+        monitor[i] = zmq_socket (context, ZMQ_PAIR);
+        zmq_setsockopt (socket[i], ZMQ_LINGER, &linger, sizeof linger);
+        zmq_setsockopt (socket[i], ZMQ_RECONNECT_IVL, &once, sizeof once);
+        zmq_setsockopt (monitor[i], ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
+        assert_int_equal (zmq_socket_monitor (socket[i], name, ZMQ_EVENT_DISCONNECTED), 0);
+        assert_int_equal (zmq_connect (monitor[i], name), 0);
+        assert_int_equal (zmq_connect (socket[i], address), 0);
+        if (i >= N / 2) { /* a HELLO without its payload */
+            uint8_t hello[WM_HEADER_BYTES_MAX];
+            wm_msg_t msg;
+            wm_msg_init (&msg, WM_MSG_HELLO);
+            zmq_send (socket[i], hello, wm_msg_seal (hello, wm_msg_encode (&msg, hello), 0), 0);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        char event[6];
+        credit (worker, (uint64_t) i + 1); /* the honest one is not cut off for them */
+        assert_int_equal (zmq_recv (monitor[i], event, sizeof event, 0), 6);
+        zmq_socket_monitor (socket[i], NULL, 0);
+        zmq_close (socket[i]);
+        zmq_close (monitor[i]);
+    }
+    zmq_ctx_term (context);
+    json_t *json = status (b);
+    assert_int_equal (json_integer_value (json_object_get (json, "workers_total")), 1);
+    json_decref (json);
+    wm_client_destroy (&worker);
+    broker_end (b);
+}
+
+typedef enum { REJECTED, HUNG_UP, HEARD } fate_t;
+
+/* Sends frames of these sizes, the first with `first` in it; returns what becomes of it: a REJECT,
+   the end of the connection, or neither.  */
+static fate_t hostile (const broker_t *b, const char *door, const void *first, size_t first_bytes,
+                       size_t n_more, size_t more_bytes)
 {
     char address[128];
     snprintf (address, sizeof address, "%s.%s", b->endpoint, door);
-    void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_DEALER);
+    void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_DEALER),
+         *monitor = zmq_socket (context, ZMQ_PAIR);
     int linger = 0, timeout_ms = 1000, once = -1;
     zmq_setsockopt (socket, ZMQ_LINGER, &linger, sizeof linger);
     zmq_setsockopt (socket, ZMQ_RCVTIMEO, &timeout_ms, sizeof timeout_ms);
     zmq_setsockopt (socket, ZMQ_RECONNECT_IVL, &once, sizeof once);
+    zmq_setsockopt (monitor, ZMQ_LINGER, &linger, sizeof linger);
+    assert_int_equal (zmq_socket_monitor (socket, "inproc://end", ZMQ_EVENT_DISCONNECTED), 0);
+    assert_int_equal (zmq_connect (monitor, "inproc://end"), 0);
     assert_int_equal (zmq_connect (socket, address), 0);
     uint8_t *more = calloc (1, more_bytes + 1);
     zmq_send (socket, first, first_bytes, n_more ? ZMQ_SNDMORE : 0);
@@ -477,13 +535,21 @@ static int hostile (const broker_t *b, const char *door, const void *first, size
         zmq_send (socket, more, more_bytes, i + 1 < n_more ? ZMQ_SNDMORE : 0);
     uint8_t frame[WM_HEADER_BYTES_MAX];
     wm_msg_t msg;
-    int bytes = zmq_recv (socket, frame, sizeof frame, 0);
-    int rejected = bytes > 0 && wm_msg_decode (&msg, frame, (size_t) bytes, NULL) == WM_OK &&
-                   msg.type == WM_MSG_REJECT && msg.code == WM_REASON_PROTOCOL;
+    zmq_pollitem_t items[] = { { .socket = socket, .events = ZMQ_POLLIN },
+                               { .socket = monitor, .events = ZMQ_POLLIN } };
+    zmq_poll (items, 2, timeout_ms);
+    int bytes = zmq_recv (socket, frame, sizeof frame, ZMQ_DONTWAIT);
+    size_t header = bytes > 0 ? wm_msg_unseal (frame, (size_t) bytes, 0) : 0;
+    fate_t fate = items[1].revents ? HUNG_UP : HEARD;
+    if (header && wm_msg_decode (&msg, frame, header, NULL) == WM_OK && msg.type == WM_MSG_REJECT &&
+        msg.code == WM_REASON_PROTOCOL)
+        fate = REJECTED;
     free (more);
+    zmq_socket_monitor (socket, NULL, 0);
     zmq_close (socket);
+    zmq_close (monitor);
     zmq_ctx_term (context);
-    return rejected;
+    return fate;
 }
 
 static void test_hostile_peers (void **state)
@@ -492,22 +558,26 @@ static void test_hostile_peers (void **state)
     broker_t *b = broker_new ();
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "honest");
     static const uint8_t deep[] = { 0x9f, 0x9f, 0x9f, 0xdd, 0xff, 0xff, 0xff, 0xff };
-    uint8_t hello[WM_HEADER_BYTES_MAX];
+    uint8_t hello[WM_HEADER_BYTES_MAX], deep_sealed[WM_HEADER_BYTES_MAX];
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HELLO);
     msg.protocol = WM_PROTOCOL;
     msg.role = WM_ROLE_WORKER;
-    size_t bytes = wm_msg_encode (&msg, hello);
+    size_t header = wm_msg_encode (&msg, hello), bytes = wm_msg_seal (hello, header, 0);
     for (int i = 0; i < 3; i++) {
         const char *door = (const char *[]){ "w", "p", "o" }[i];
-        assert_true (hostile (b, door, "", 0, 0, 0));
-        assert_true (hostile (b, door, "GET / HTTP/1.1", 14, 0, 0));
-        assert_true (hostile (b, door, deep, sizeof deep, 1, 10));
-        assert_true (hostile (b, door, hello, bytes, 0, 0));    /* without its payload */
-        assert_true (hostile (b, door, hello, bytes, 2, 0));    /* a frame too many */
-        assert_true (hostile (b, door, hello, bytes, 1000, 0)); /* very many */
-        assert_true (hostile (b, door, hello, bytes - 1, 1, 0));
-        assert_false (hostile (b, door, hello, bytes, 1, 5 << 20)); /* the library cuts it off */
+        assert_int_equal (hostile (b, door, "", 0, 0, 0), HUNG_UP);
+        assert_int_equal (hostile (b, door, "GET / HTTP/1.1", 14, 0, 0), HUNG_UP);
+        assert_int_equal (hostile (b, door, deep, sizeof deep, 1, 10), HUNG_UP);
+        assert_int_equal (hostile (b, door, hello, bytes, 0, 0), REJECTED);   /* without payload */
+        assert_int_equal (hostile (b, door, hello, bytes, 2, 0), HUNG_UP);    /* a frame too many */
+        assert_int_equal (hostile (b, door, hello, bytes, 1000, 0), HUNG_UP); /* very many */
+        assert_int_equal (hostile (b, door, hello, bytes - 1, 0, 0), HUNG_UP);
+        assert_int_equal (hostile (b, door, hello, bytes, 1, 1), HUNG_UP); /* not the one sealed */
+        assert_int_equal (hostile (b, door, hello, bytes, 1, 5 << 20), HUNG_UP); /* the library */
+        deep_sealed[0] = 0x9f;
+        size_t n = wm_msg_seal (deep_sealed, 1, 0);
+        assert_int_equal (hostile (b, door, deep_sealed, n, 0, 0), REJECTED);
     }
     credit (worker, 1); /* the honest one is still heard */
     json_t *json = status (b);
@@ -630,6 +700,7 @@ int main (void)
         cmocka_unit_test (test_last_words),
         cmocka_unit_test (test_disk_full),
         cmocka_unit_test (test_model),
+        cmocka_unit_test (test_silent_peers),
         cmocka_unit_test (test_hostile_peers),
         cmocka_unit_test (test_addresses),
         cmocka_unit_test (test_one_master),

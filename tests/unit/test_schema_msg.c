@@ -37,6 +37,33 @@ static wm_msg_t full (wm_msg_type_t type)
     return msg;
 }
 
+/* Each flipped bit of header or payload breaks the seal, and so does each cut.  */
+static void seals (void **state)
+{
+    (void) state;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_RESULT);
+    uint8_t frame[WM_HEADER_BYTES_MAX], payload[] = "a score, and another";
+    const uint64_t check = wm_msg_check (payload, sizeof payload);
+    const size_t header = wm_msg_encode (&msg, frame), bytes = wm_msg_seal (frame, header, check);
+    assert_int_equal (wm_msg_unseal (frame, bytes, check), header);
+    assert_int_equal (wm_msg_unseal (frame, bytes, 0), 0);
+    assert_int_equal (wm_msg_check (NULL, 0), 0);
+    for (size_t bit = 0; bit < 8 * bytes; bit++) {
+        frame[bit / 8] ^= (uint8_t) (1 << bit % 8);
+        assert_int_equal (wm_msg_unseal (frame, bytes, check), 0);
+        frame[bit / 8] ^= (uint8_t) (1 << bit % 8);
+    }
+    for (size_t bit = 0; bit < 8 * sizeof payload; bit++) {
+        payload[bit / 8] ^= (uint8_t) (1 << bit % 8);
+        assert_int_equal (wm_msg_unseal (frame, bytes, wm_msg_check (payload, sizeof payload)), 0);
+        payload[bit / 8] ^= (uint8_t) (1 << bit % 8);
+    }
+    for (size_t cut = 0; cut < bytes; cut++)
+        assert_int_equal (wm_msg_unseal (frame, cut, check), 0);
+    assert_int_equal (wm_msg_unseal (frame, WM_HEADER_BYTES_MAX + 1, check), 0);
+}
+
 static void every_type_survives_the_wire (void **state)
 {
     (void) state;
@@ -138,6 +165,7 @@ static void random_bytes_never_harm (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (seals),
         cmocka_unit_test (every_type_survives_the_wire),
         cmocka_unit_test (fields_arrive),
         cmocka_unit_test (every_cut_is_refused),
