@@ -45,11 +45,13 @@ wm_fault_t wm_scratch_open (wm_scratch_t *self, const char *folder, uint64_t n_r
     unlink (name);
     wm_fault_t fault = file_map (self, fd, folder, error);
     close (fd);
+    if (fault)
+        return fault;
     self->score = self->map;
     self->engine = (uint16_t *) (void *) (self->score + n_row * n_output);
     self->state = (uint8_t *) (self->engine + n_row);
     self->in_fiducial = self->state + n_row;
-    return fault;
+    return WM_OK;
 }
 
 void wm_scratch_close (wm_scratch_t *self)
