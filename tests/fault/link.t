@@ -15,10 +15,10 @@ away () { ip netns exec $far "$@"; }
 ip addr add 169.254.77.1/30 dev $near && ip link set $near up && away ip addr add 169.254.77.2/30 dev $end &&
     away ip link set $end up && away ip link set lo up || bail "the link cannot be made"
 
-dark=${DARK:-6} RANDOM=${SEED:-1}
+dark=${DARK:-$(size 3 40 5000)} RANDOM=${SEED:-1}
 echo "# DARK=$dark SEED=${SEED:-1}"
-make_model 1 && make_events large --events 4 --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/large.h5" --batch-hits 512)
+make_model 1 && n=$(size 2 12 200) && make_events farm-$n --events $n --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/farm-$n.h5" --batch-hits 512)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
 for c in 1 2; do
@@ -29,7 +29,7 @@ for c in 1 2; do
     until_true 20 test -s "$work/out$c/.wiremill/endpoint.json"
     # One producer is near, one is far: its inputs and outputs lie on a disk that both see.
     at=; [ $c = 1 ] || at=away
-    $at "$bin/wiremill" produce --broker tcp://169.254.77.1:$((5550 + 10 * c)) --input "$made/large.h5" >"$work/produce$c.words" 2>&1 &
+    $at "$bin/wiremill" produce --broker tcp://169.254.77.1:$((5550 + 10 * c)) --input "$made/farm-$n.h5" >"$work/produce$c.words" 2>&1 &
     producer[c]=$!
     away "$bin/wiremill" work --broker tcp://169.254.77.1:$((5550 + 10 * c)) --threads 1 --cache "$work/cache" >"$work/far$c.words" 2>&1 &
 done
@@ -58,6 +58,7 @@ for c in 1 2; do
     wait "${producer[c]}"
     code=$?
     ok "campaign $c ends by itself" test $code = 0
-    ok "its output is that of an undisturbed run" same_scores large "$work/out$c" "$work/whole"
+    ok "its output is that of an undisturbed run" same_scores farm-$n "$work/out$c" "$work/whole"
 done
+proved P7 $times $((failures ? 0 : times))
 done_testing
