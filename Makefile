@@ -33,8 +33,8 @@ library = $(B)/lib/lib$(1).a
 
 # What each room's libraries come from (pkg-config names); a room may use what is listed here only.
 PKG_schema    := $(MSGPACK) libzstd libxxhash libsodium
-PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libxxhash
-PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium jansson
+PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
+PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
 PKG_producer  := libczmq libzmq hdf5 libxxhash libsodium yaml-0.1
 PKG_gpuworker := libczmq libzmq libsodium
 PKG_ops       := libczmq libzmq jansson libsodium hdf5
@@ -252,7 +252,7 @@ $(B)/bench/engine_bench: tests/bench/engine_bench.c $(call libs,producer)
 JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
-            libhdf5-dev libzstd-dev libxxhash-dev libsodium-dev libprotobuf-c-dev \
+            libhdf5-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
             protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 .PHONY: deps run demo test lint format san tsan bench install clean help

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <openssl/evp.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,18 +156,21 @@ static wm_fault_t read_pins (const char *path, wm_pins_t *pins, wm_error_t *erro
 /* The model's file is the one pinned, byte for byte: workers would refuse another.  */
 static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, wm_error_t *error)
 {
-    static uint8_t buffer[1 << 16];
-    crypto_hash_sha256_state state;
-    uint8_t digest[crypto_hash_sha256_BYTES];
+    static uint8_t buffer[1 << 18];
+    uint8_t digest[32];
     char hex[2 * sizeof digest + 1];
     FILE *file = fopen (path, "re");
     if (!file)
         return wm_fault (error, WM_EHOST, "cannot read the model %s: %s", path, strerror (errno));
-    crypto_hash_sha256_init (&state);
-    for (size_t bytes; (bytes = fread (buffer, 1, sizeof buffer, file)) > 0;)
-        crypto_hash_sha256_update (&state, buffer, bytes);
+    EVP_MD_CTX *state = EVP_MD_CTX_new ();
+    int ok = state && EVP_DigestInit_ex (state, EVP_sha256 (), NULL);
+    for (size_t bytes; ok && (bytes = fread (buffer, 1, sizeof buffer, file)) > 0;)
+        ok = EVP_DigestUpdate (state, buffer, bytes);
     fclose (file);
-    crypto_hash_sha256_final (&state, digest);
+    ok = ok && EVP_DigestFinal_ex (state, digest, NULL);
+    EVP_MD_CTX_free (state);
+    if (!ok)
+        return wm_fault (error, WM_EHOST, "libcrypto cannot compute the SHA-256 of %s", path);
     sodium_bin2hex (hex, sizeof hex, digest, sizeof digest);
     if (strcmp (hex, pins->wmm) != 0)
         return wm_fault (error, WM_EBATCH, "%s has SHA-256 %s, the pins say %s", path, hex,

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <sodium.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -49,6 +49,31 @@ wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **byte
     return fault;
 }
 
+/* OpenSSL's, because it uses what the CPU has for it: five times libsodium's speed.  */
+wm_digest_t *wm_digest_new (void)
+{
+    EVP_MD_CTX *self = EVP_MD_CTX_new ();
+    if (self && EVP_DigestInit_ex (self, EVP_sha256 (), NULL) != 1) {
+        EVP_MD_CTX_free (self);
+        self = NULL;
+    }
+    return self;
+}
+
+void wm_digest_add (wm_digest_t *self, const void *bytes, size_t size)
+{
+    if (self)
+        EVP_DigestUpdate (self, bytes, size);
+}
+
+wm_fault_t wm_digest_finish (wm_digest_t **self_p, uint8_t digest[32], wm_error_t *error)
+{
+    int ok = *self_p && EVP_DigestFinal_ex (*self_p, digest, NULL) == 1;
+    EVP_MD_CTX_free (*self_p);
+    *self_p = NULL;
+    return ok ? WM_OK : wm_fault (error, WM_EHOST, "libcrypto cannot compute a SHA-256");
+}
+
 wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
 {
     const uint8_t *bytes;
@@ -56,11 +81,14 @@ wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
     wm_fault_t fault = wm_file_map (path, SIZE_MAX, &bytes, &size, error);
     if (fault)
         return fault;
-    uint8_t digest[crypto_hash_sha256_BYTES];
-    crypto_hash_sha256 (digest, bytes, size);
-    sodium_bin2hex (hex, 65, digest, sizeof digest);
+    uint8_t digest[32];
+    wm_digest_t *state = wm_digest_new ();
+    wm_digest_add (state, bytes, size);
+    fault = wm_digest_finish (&state, digest, error);
+    for (size_t i = 0; i < sizeof digest && !fault; i++)
+        snprintf (hex + 2 * i, 3, "%02x", digest[i]);
     munmap ((void *) bytes, size);
-    return WM_OK;
+    return fault;
 }
 
 int wm_file_append (int fd, const void *bytes, size_t size)

@@ -14,6 +14,13 @@
 wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **bytes, size_t *size,
                         wm_error_t *error);
 
+/* SHA-256 of bytes that come one after another. NULL, which the others take too, is no memory, and
+   finish then says WM_EHOST.  */
+typedef struct evp_md_ctx_st wm_digest_t;
+wm_digest_t *wm_digest_new (void);
+void wm_digest_add (wm_digest_t *self, const void *bytes, size_t size);
+wm_fault_t wm_digest_finish (wm_digest_t **self_p, uint8_t digest[32], wm_error_t *error);
+
 /* SHA-256 of a file, hex (65 bytes with NUL).  */
 wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
 

@@ -8,6 +8,7 @@
 #include "kernels/wm_reference.h"
 #include "kernels/wm_seed.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

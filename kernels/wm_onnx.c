@@ -231,7 +231,7 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
 
 /* ---- the file - */
 
-static wm_fault_t read_model (wm_onnx_t *self, crypto_hash_sha256_state *digest, wm_error_t *error)
+static wm_fault_t read_model (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *error)
 {
     self->model = onnx__model_proto__unpack (NULL, self->size, self->bytes);
     if (!self->model)
@@ -256,19 +256,19 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error)
     wm_fault_t fault = wm_file_map (path, WM_MODEL_BYTES_MAX, &self->bytes, &self->size, error);
     if (fault)
         return fault;
-    crypto_hash_sha256_state digest;
-    crypto_hash_sha256_init (&digest);
-    crypto_hash_sha256_update (&digest, self->bytes, self->size);
+    wm_digest_t *digest = wm_digest_new ();
+    wm_digest_add (digest, self->bytes, self->size);
     int tensorflow = is_graphdef (self);
     fault =
         wm_wire_check (path, self->bytes, self->size,
                        tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
                        tensorflow ? "a TensorFlow graph" : "an ONNX file", error);
     if (!fault)
-        fault = tensorflow ? wm_graphdef_read (self, error) : read_model (self, &digest, error);
+        fault = tensorflow ? wm_graphdef_read (self, error) : read_model (self, digest, error);
+    wm_fault_t digested = wm_digest_finish (&digest, self->sha256, error);
+    fault = fault ? fault : digested;
     if (fault)
         return fault;
-    crypto_hash_sha256_final (&digest, self->sha256);
     if (!self->graph || !self->graph->n_node)
         return wm_fault (error, WM_EBATCH, "%s: not a model: it has no graph", path);
     fault = collect_values (self, error);

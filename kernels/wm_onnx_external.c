@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@ typedef struct {
 
 typedef struct {
     const wm_onnx_t *onnx;
-    crypto_hash_sha256_state *digest;
+    wm_digest_t *digest;
     char folder[PATH_MAX]; /* real path, ends with '/' */
     char open_path[PATH_MAX];
     const uint8_t *map; /* of the file at open_path, or NULL */
@@ -108,7 +107,7 @@ static wm_fault_t load (loader_t *self, Onnx__TensorProto *t, wm_error_t *error)
     if (!copy)
         return wm_fault (error, WM_EHOST, "%s: no memory for its weights", self->onnx->path);
     memcpy (copy, self->map + offset, length);
-    crypto_hash_sha256_update (self->digest, copy, length);
+    wm_digest_add (self->digest, copy, length);
     if (t->has_raw_data)
         free (t->raw_data.data);
     t->has_raw_data = 1;
@@ -194,8 +193,7 @@ static wm_fault_t visit_all (loader_t *self, wm_error_t *error)
     return fault;
 }
 
-wm_fault_t wm_onnx_load_external (wm_onnx_t *self, crypto_hash_sha256_state *digest,
-                                  wm_error_t *error)
+wm_fault_t wm_onnx_load_external (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *error)
 {
     loader_t loader = { .onnx = self, .digest = digest };
     char copy[PATH_MAX];
