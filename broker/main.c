@@ -7,6 +7,7 @@
 #include "broker/wm_core.h"
 #include "broker/wm_pause.h"
 #include "broker/wm_reactor.h"
+#include "broker/wm_rebuild.h"
 #include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 
@@ -25,6 +26,7 @@
 static const char help[] =
     "usage: wiremill-broker --campaign DIR --listen ENDPOINT --pins FILE --wmm FILE [options]\n"
     "       wiremill-broker --campaign DIR --status\n"
+    "       wiremill-broker --campaign DIR --rebuild [--output DIR] [--dry-run]\n"
     "\n"
     "The one master of a campaign: takes batches from producers, gives them to workers, keeps\n"
     "results in DIR/journal and progress in DIR/ledger.db. Killed at any time, it goes on where "
@@ -39,15 +41,18 @@ static const char help[] =
     "  --insecure         listen on other addresses than loopback and ipc, unprotected\n"
     "  --parent           end when the parent process ends\n"
     "  --status           print the status of a campaign that has no broker now, as JSON\n"
+    "  --rebuild          look at journal, ledger and every output, and make them whole again\n"
+    "  --output DIR       with --rebuild: where the outputs are now\n"
+    "  --dry-run          with --rebuild: only say what is wrong\n"
     "  --help             this text\n"
     "\n"
     "exit: 0 stopped by a signal, 1 failure, 2 usage, 5 other pins or model than the campaign's,\n"
     "75 another broker has the campaign, or the disk is full: try again\n";
 
 typedef struct {
-    const char *campaign, *listen, *pins, *wmm;
+    const char *campaign, *listen, *pins, *wmm, *output;
     uint64_t budget_bytes;
-    int insecure, parent, status;
+    int insecure, parent, status, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -75,19 +80,27 @@ static int usage (const char *text)
 /* -1: go on; else the exit code.  */
 static int parse (int argc, char **argv, options_t *options)
 {
-    static const struct option table[] = {
-        { "campaign", required_argument, NULL, 'c' }, { "listen", required_argument, NULL, 'l' },
-        { "pins", required_argument, NULL, 'p' },     { "wmm", required_argument, NULL, 'w' },
-        { "budget", required_argument, NULL, 'b' },   { "insecure", no_argument, NULL, 'i' },
-        { "parent", no_argument, NULL, 'P' },         { "status", no_argument, NULL, 's' },
-        { "help", no_argument, NULL, 'h' },           { 0 }
-    };
+    const struct option table[] = { { "campaign", required_argument, NULL, 'c' },
+                                    { "listen", required_argument, NULL, 'l' },
+                                    { "pins", required_argument, NULL, 'p' },
+                                    { "wmm", required_argument, NULL, 'w' },
+                                    { "output", required_argument, NULL, 'o' },
+                                    { "budget", required_argument, NULL, 'b' },
+                                    { "insecure", no_argument, &options->insecure, 1 },
+                                    { "parent", no_argument, &options->parent, 1 },
+                                    { "status", no_argument, &options->status, 1 },
+                                    { "rebuild", no_argument, &options->rebuild, 1 },
+                                    { "dry-run", no_argument, &options->dry_run, 1 },
+                                    { "help", no_argument, NULL, 'h' },
+                                    { 0 } };
     *options = (options_t){ .budget_bytes = WM_BUDGET_BYTES };
     char *end;
     int option;
     opterr = 0;
     while ((option = getopt_long (argc, argv, "", table, NULL)) != -1)
         switch (option) {
+        case 0: /* a flag */
+            break;
         case 'c':
             options->campaign = optarg;
             break;
@@ -106,14 +119,8 @@ static int parse (int argc, char **argv, options_t *options)
             if (errno || *end || end == optarg || options->budget_bytes < 4 * WM_FRAME_BYTES_MAX)
                 return usage ("--budget takes a number of bytes, at least 17039360");
             break;
-        case 'i':
-            options->insecure = 1;
-            break;
-        case 'P':
-            options->parent = 1;
-            break;
-        case 's':
-            options->status = 1;
+        case 'o':
+            options->output = optarg;
             break;
         case 'h':
             fputs (help, stdout);
@@ -129,7 +136,10 @@ static int parse (int argc, char **argv, options_t *options)
         return usage ("takes no arguments, only options");
     if (!options->campaign)
         return usage ("--campaign DIR is missing");
-    if (!options->status && (!options->listen || !options->pins || !options->wmm))
+    if (!options->rebuild && (options->dry_run || options->output))
+        return usage ("--dry-run and --output go with --rebuild");
+    if (!options->status && !options->rebuild &&
+        (!options->listen || !options->pins || !options->wmm))
         return usage ("--listen, --pins and --wmm are needed");
     wm_error_t error;
     if (options->listen && wm_doors_check (options->listen, options->insecure, &error))
@@ -301,8 +311,15 @@ int main (int argc, char **argv)
         fprintf (stderr, "wiremill-broker: libsodium cannot start\n");
         return WM_EXIT_FAILURE;
     }
+    wm_error_t error;
     if (options.status)
         return status (&options);
+    if (options.rebuild)
+        return wm_rebuild (
+                   &(wm_rebuild_options_t){ options.campaign, options.output, options.dry_run },
+                   &error)
+                   ? fail (&error)
+                   : WM_EXIT_OK;
     struct rlimit files; /* a descriptor a peer and a few of our own */
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
@@ -315,7 +332,6 @@ int main (int argc, char **argv)
                  options.listen);
     static wm_pins_t pins;
     static wm_campaign_t campaign;
-    wm_error_t error;
     if (read_pins (options.pins, &pins, &error) || check_wmm (options.wmm, &pins, &error))
         return fail (&error);
     campaign.lock_fd = -1;

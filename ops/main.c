@@ -42,6 +42,15 @@ static const char kick_text[] =
     "written.\n"
     "Where no broker runs, `wiremill run --retry-held` does this for what is held or changed.\n";
 
+static const char rebuild_text[] =
+    "  wiremill rebuild --dry-run out/\n\n"
+    "Reads the whole journal, every result and every byte of the outputs (their digest was noted\n"
+    "when they were written). A ledger that is lost, damaged or of another time is made again; an\n"
+    "output that is gone or not as it was written is made again by the next run, and what is "
+    "there\n"
+    "is kept as NAME.damaged-1. Also for a copy of a campaign that was running, and with --output\n"
+    "for outputs that were moved. No broker may run.\n";
+
 /* clang-format off */
 static const wm_verb_t verbs[] = {
     {.name = "run", .task = "a whole campaign", .rest = "[FILES]",
@@ -71,6 +80,9 @@ static const wm_verb_t verbs[] = {
      .options = why_options, .run = why_main},
     {.name = "doctor", .rest = "[DIR]", .summary = "is this machine fit, and what to do if not",
      .options = doctor_options, .run = doctor_main},
+    {.name = "rebuild", .task = "after damage", .rest = "[DIR]",
+     .summary = "look at journal, ledger and outputs, make them whole", .text = rebuild_text,
+     .options = rebuild_options, .run = rebuild_main},
     {.name = "import", .task = "models and events", .rest = "MODEL",
      .summary = "turn an ONNX model or a frozen .pb into a .wmm, saying which engine it gets",
      .options = import_options, .run = import_main},
@@ -82,7 +94,6 @@ static const wm_verb_t verbs[] = {
      .options = no_options, .pass = pass_to_producer},
     {.name = "top", .task = "not built yet", .summary = "watch", .options = no_options},
     {.name = "verify", .summary = "recompute a sample", .options = no_options},
-    {.name = "rebuild", .summary = "a ledger from the journal", .options = no_options},
     {.name = "report", .summary = "one HTML file", .options = no_options},
     {.name = "show", .summary = "a picture of a plane", .options = no_options},
     {.name = "bench", .summary = "measure", .options = no_options},

@@ -4,8 +4,11 @@
 #include "ops/verbs.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
+#include "ops/wm_ask.h"
 #include "ops/wm_setup.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +138,40 @@ int pass_to_producer (int argc, char **argv)
     words[0] = (char *) (uintptr_t) "wiremill-producer"; /* execv changes nothing */
     memcpy (words + 1, argv, (size_t) argc * sizeof *words);
     return wm_setup_exec (words[0], words);
+}
+
+/* ---- rebuild --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+const wm_option_t rebuild_options[] = {
+    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what",
+     .help = "folder of the campaign or of its output (default: here)"},
+    {.name = "output", .letter = 'o', .value = "DIR", .help = "where the outputs are now, if they were moved"},
+    {.name = "dry-run", .letter = 'n', .task = "how", .help = "only say what is wrong"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+int rebuild_main (const wm_args_t *args)
+{
+    char campaign[4096], endpoint[256], output[PATH_MAX];
+    wm_error_t error;
+    const char *folder = wm_args_text (args, "campaign"), *moved = wm_args_text (args, "output");
+    if (wm_ask_at (NULL, folder ? folder : wm_args_rest (args, 0), endpoint, campaign, &error))
+        return wm_setup_complain ("rebuild", &error);
+    const char *argv[WORDS_MAX] = { "wiremill-broker", "--rebuild", "--campaign", campaign };
+    int n = 4;
+    if (moved && !realpath (moved, output)) {
+        wm_fault (&error, WM_EBATCH, "--output %s: %s", moved, strerror (errno));
+        return wm_setup_complain ("rebuild", &error);
+    }
+    if (moved) {
+        argv[n++] = "--output";
+        argv[n++] = output;
+    }
+    if (wm_args_given (args, "dry-run"))
+        argv[n++] = "--dry-run";
+    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
 /* ---- import, model --------------------------------------------------------------------------- */

@@ -47,10 +47,10 @@ wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256]
     const char *const forms[] = { "%s/.wiremill",
                                   "%s" }; /* the output folder, the campaign itself */
     for (size_t i = 0; i < 2; i++) {
-        char lock[4200];
+        char journal[4200];
         const int n = snprintf (campaign, 4096, forms[i], folder);
-        snprintf (lock, sizeof lock, "%s/lock", campaign);
-        if (n < 4096 && access (lock, F_OK) == 0) {
+        snprintf (journal, sizeof journal, "%s/journal", campaign);
+        if (n < 4096 && access (journal, F_OK) == 0) {
             wm_ask_endpoint (campaign, endpoint, NULL);
             return WM_OK;
         }

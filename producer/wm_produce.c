@@ -159,6 +159,24 @@ static bool in_the_way (produce_t *self, const wm_input_t *input)
     return true;
 }
 
+/* Something else lies where an output of ours was written: it is kept under another name.  */
+static bool put_aside (produce_t *self, const char *path)
+{
+    char aside[1450];
+    if (wm_writer_is_ours (path, self->campaign, NULL))
+        return true; /* a producer writes over its own */
+    for (unsigned n = 1; n < 1000; n++) {
+        snprintf (aside, sizeof aside, "%.1400s.damaged-%u", path, n);
+        if (!access (aside, F_OK))
+            continue;
+        if (rename (path, aside))
+            break;
+        produce_warn (self, "%s cannot be read as it was written: it is kept as %s", path, aside);
+        return true;
+    }
+    return false;
+}
+
 /* The broker says that the output is written: is it still there, and of the file as it is?  */
 static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 {
@@ -175,7 +193,7 @@ static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *m
         input_end (self, input, WM_INPUT_IS_WRITTEN);
         return;
     }
-    if (there && in_the_way (self, input))
+    if (there && !put_aside (self, path) && in_the_way (self, input))
         return;
     produce_warn (self, "output %s is %s: made again", path,
                   there ? "not as it was written" : "gone");

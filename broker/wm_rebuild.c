@@ -1,0 +1,488 @@
+/* wm_rebuild.c - see wm_rebuild.h. Opens the campaign as a broker does, which repairs most of it;
+   compares the ledger with a second one made of the whole journal in memory; then looks at files.
+
+   Where the two ledgers differ and the journal has lost nothing, the journal is right. Where it has
+   lost records, the ledger is: it had seen them.  */
+#include "broker/wm_rebuild.h"
+#include "broker/wm_campaign.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define PATH_BYTES 4300
+#define NAMED_MAX 20 /* files named of each kind; the others are counted */
+#define READ_BYTES (1u << 20)
+
+typedef enum { OUTPUT_FINE, OUTPUT_TOUCHED, OUTPUT_DAMAGED, OUTPUT_MISSING } output_state_t;
+
+/* An input as the ledger has it; its strings are copies.  */
+typedef struct {
+    wm_ledger_input_t row;
+    int is_in_journal; /* the journal alone says the same */
+    output_state_t output;
+} entry_t;
+
+typedef struct {
+    const wm_rebuild_options_t *options;
+    wm_campaign_t campaign;
+    wm_journal_found_t found; /* of the whole journal */
+    char ledger_dir[PATH_BYTES];
+    int had_ledger;
+    entry_t *entry;
+    size_t n_entry, entry_max;
+    uint64_t n_unlike, n_result, n_unreadable;
+    uint64_t n_output[OUTPUT_MISSING + 1];
+    uint8_t *buffer; /* (READ_BYTES) */
+    wm_fault_t fault;
+} rebuild_t;
+
+static void __attribute__ ((format (printf, 2, 3))) say (const char *what, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    printf ("%-9s ", what);
+    vprintf (format, arguments);
+    putchar ('\n');
+    va_end (arguments);
+}
+
+/* ---- the ledger's inputs, and the journal's ---------------------------------------------------
+ */
+static void entries_free (rebuild_t *self)
+{
+    for (size_t i = 0; i < self->n_entry; i++) {
+        free ((char *) (uintptr_t) self->entry[i].row.path);
+        free ((char *) (uintptr_t) self->entry[i].row.name);
+        free ((char *) (uintptr_t) self->entry[i].row.text);
+    }
+    self->n_entry = 0;
+}
+
+static void take_input (void *argument, const wm_ledger_input_t *row)
+{
+    rebuild_t *self = argument;
+    if (self->n_entry == self->entry_max) {
+        const size_t max = self->entry_max ? 2 * self->entry_max : 64;
+        entry_t *grown = realloc (self->entry, max * sizeof *grown);
+        if (!grown) {
+            self->fault = WM_EHOST;
+            return;
+        }
+        self->entry = grown;
+        self->entry_max = max;
+    }
+    entry_t *entry = &self->entry[self->n_entry++];
+    *entry = (entry_t){ .row = *row };
+    entry->row.path = strdup (row->path);
+    entry->row.name = strdup (row->name);
+    entry->row.text = strdup (row->text);
+    if (!entry->row.path || !entry->row.name || !entry->row.text)
+        self->fault = WM_EHOST;
+}
+
+static int is_same (const wm_ledger_input_t *a, const wm_ledger_input_t *b)
+{
+    return a->generation == b->generation && a->state == b->state && a->size == b->size &&
+           a->mtime_ns == b->mtime_ns && a->n_event == b->n_event && a->out_size == b->out_size &&
+           a->out_mtime_ns == b->out_mtime_ns && memcmp (a->out_digest, b->out_digest, 16) == 0 &&
+           a->n_hit == b->n_hit && a->n_held == b->n_held && a->n_batch_held == b->n_batch_held &&
+           a->code == b->code && strcmp (a->path, b->path) == 0 && strcmp (a->name, b->name) == 0 &&
+           strcmp (a->text, b->text) == 0;
+}
+
+/* An input as the journal alone has it.  */
+static void compare_input (void *argument, const wm_ledger_input_t *row)
+{
+    rebuild_t *self = argument;
+    size_t low = 0, high = self->n_entry;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (self->entry[middle].row.id < row->id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < self->n_entry && self->entry[low].row.id == row->id)
+        self->entry[low].is_in_journal = is_same (&self->entry[low].row, row);
+    else
+        self->n_unlike++; /* the ledger does not know it */
+}
+
+static wm_fault_t load_inputs (rebuild_t *self, wm_error_t *error)
+{
+    entries_free (self);
+    const wm_ledger_load_t to = { .input = take_input };
+    wm_fault_t fault = wm_ledger_load (self->campaign.ledger, NULL, &to, self, NULL, error);
+    return self->fault ? wm_fault (error, WM_EHOST, "out of memory") : fault;
+}
+
+/* The whole journal into a ledger in memory, beside the one on disk.  */
+static wm_fault_t compare (rebuild_t *self, wm_error_t *error)
+{
+    const wm_ledger_load_t to = { .input = compare_input };
+    wm_ledger_t *truth = wm_ledger_open (NULL, NULL, error);
+    if (!truth)
+        return error->fault;
+    wm_fault_t fault = wm_ledger_catch_up (truth, self->campaign.journal, &self->found, error);
+    if (fault == WM_OK)
+        fault = load_inputs (self, error);
+    if (fault == WM_OK)
+        fault = wm_ledger_load (truth, NULL, &to, self, NULL, error);
+    wm_ledger_destroy (&truth);
+    for (size_t i = 0; i < self->n_entry; i++)
+        self->n_unlike += !self->entry[i].is_in_journal;
+    return fault;
+}
+
+static wm_fault_t look_at_ledger (rebuild_t *self, wm_error_t *error)
+{
+    wm_campaign_t *campaign = &self->campaign;
+    wm_journal_found_t caught_up;
+    if (compare (self, error))
+        return error->fault;
+    say ("journal", "%llu epochs, %llu records; %llu lost%s%s, %llu torn off by a crash",
+         (unsigned long long) wm_journal_epoch (campaign->journal),
+         (unsigned long long) self->found.n_record, (unsigned long long) self->found.n_lost,
+         self->found.n_lost ? ": " : "", self->found.text, (unsigned long long) self->found.n_torn);
+    if (self->n_unlike && !self->found.n_lost) {
+        wm_fault_t fault =
+            wm_ledger_begin_anew (campaign->ledger, "it does not say what the journal says", error);
+        if (fault == WM_OK)
+            fault = wm_ledger_catch_up (campaign->ledger, campaign->journal, &caught_up, error);
+        if (fault == WM_OK)
+            fault = load_inputs (self, error);
+        for (size_t i = 0; i < self->n_entry; i++)
+            self->entry[i].is_in_journal = 1;
+        if (fault)
+            return fault;
+    }
+    const char *aside = wm_ledger_set_aside (campaign->ledger);
+    if (*aside || !self->had_ledger)
+        say ("ledger",
+             "%s; made again from the journal: counters of failures and lost workers "
+             "begin at 0",
+             *aside ? aside : "it was missing");
+    else
+        say ("ledger", "sound%s", campaign->found.n_record ? "; it was behind the journal" : "");
+    if (self->n_unlike && self->found.n_lost)
+        say ("", "it knows of %llu inputs what the journal lost: that is written there again",
+             (unsigned long long) self->n_unlike);
+    return WM_OK;
+}
+
+/* ---- results, outputs, inputs -----------------------------------------------------------------
+ */
+static void look_at_result (void *argument, const wm_ledger_batch_t *batch)
+{
+    rebuild_t *self = argument;
+    wm_record_t record;
+    if (batch->state != WM_LEDGER_RETURNED)
+        return;
+    self->n_result++;
+    self->n_unreadable +=
+        wm_journal_read (self->campaign.journal, &batch->place, &record, NULL) != WM_OK ||
+        record.type != WM_RECORD_RESULT || memcmp (&record.key, &batch->key, sizeof record.key);
+}
+
+static int digest_file (rebuild_t *self, const char *path, uint8_t digest[16])
+{
+    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    XXH3_state_t *state = fd < 0 ? NULL : XXH3_createState ();
+    ssize_t got = -1;
+    if (state) {
+        XXH128_canonical_t canonical;
+        XXH3_128bits_reset (state);
+        while ((got = read (fd, self->buffer, READ_BYTES)) > 0 || (got < 0 && errno == EINTR))
+            if (got > 0)
+                XXH3_128bits_update (state, self->buffer, (size_t) got);
+        XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (state));
+        memcpy (digest, canonical.digest, 16);
+        XXH3_freeState (state);
+    }
+    if (fd >= 0)
+        close (fd);
+    return got == 0 ? 0 : -1;
+}
+
+static void output_path (const rebuild_t *self, const entry_t *entry, char path[PATH_BYTES])
+{
+    snprintf (path, PATH_BYTES, "%s/%s", self->campaign.pins.output, entry->row.name);
+}
+
+static int64_t mtime_ns (const struct stat *status)
+{
+    return (int64_t) status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+}
+
+static void look_at_output (rebuild_t *self, entry_t *entry)
+{
+    static const char *const words[] = {
+        [OUTPUT_DAMAGED] = "is not as it was written", [OUTPUT_MISSING] = "is gone"
+    };
+    char path[PATH_BYTES];
+    uint8_t digest[16];
+    struct stat status;
+    output_path (self, entry, path);
+    if (stat (path, &status))
+        entry->output = OUTPUT_MISSING;
+    else if (status.st_size != entry->row.out_size || digest_file (self, path, digest) ||
+             memcmp (digest, entry->row.out_digest, 16) != 0)
+        entry->output = OUTPUT_DAMAGED;
+    else if (mtime_ns (&status) != entry->row.out_mtime_ns) {
+        entry->output = OUTPUT_TOUCHED;
+        entry->row.out_mtime_ns = mtime_ns (&status);
+    }
+    if (words[entry->output] && self->n_output[entry->output] < NAMED_MAX)
+        say ("output", "%s %s: its input is open again", path, words[entry->output]);
+    self->n_output[entry->output]++;
+}
+
+static wm_fault_t look_at_outputs (rebuild_t *self, wm_error_t *error)
+{
+    const wm_pins_t *pins = &self->campaign.pins;
+    uint64_t n = 0;
+    for (size_t i = 0; i < self->n_entry; i++)
+        n += self->entry[i].row.state == WM_LEDGER_WRITTEN;
+    if (n && access (pins->output, R_OK | X_OK))
+        return wm_fault (error, WM_EHOST,
+                         "the folder of the %llu outputs, %s, cannot be read: %s; mount it, or say "
+                         "where it is now with --output",
+                         (unsigned long long) n, pins->output, strerror (errno));
+    for (size_t i = 0; i < self->n_entry; i++)
+        if (self->entry[i].row.state == WM_LEDGER_WRITTEN)
+            look_at_output (self, &self->entry[i]);
+    say ("outputs", "%llu written: %llu with every byte as it was written, %llu not, %llu gone",
+         (unsigned long long) n,
+         (unsigned long long) (self->n_output[OUTPUT_FINE] + self->n_output[OUTPUT_TOUCHED]),
+         (unsigned long long) self->n_output[OUTPUT_DAMAGED],
+         (unsigned long long) self->n_output[OUTPUT_MISSING]);
+    return WM_OK;
+}
+
+static void look_at_inputs (const rebuild_t *self)
+{
+    uint64_t n_gone = 0, n_changed = 0, n_open = 0;
+    for (size_t i = 0; i < self->n_entry; i++) {
+        const wm_ledger_input_t *row = &self->entry[i].row;
+        struct stat status;
+        if (row->state != WM_LEDGER_OPEN && self->entry[i].output < OUTPUT_DAMAGED)
+            continue;
+        n_open++;
+        const int gone = stat (row->path, &status) != 0;
+        const int changed = !gone && row->size >= 0 &&
+                            (status.st_size != row->size || mtime_ns (&status) != row->mtime_ns);
+        if ((gone || changed) && n_gone + n_changed < NAMED_MAX)
+            say ("input", "%s %s", row->path,
+                 gone ? "is gone: put it back, it is still needed"
+                      : "changed since it was added: put it back, or run with --retry-held");
+        n_gone += (uint64_t) gone;
+        n_changed += (uint64_t) changed;
+    }
+    say ("inputs", "%llu, of which %llu are open: %llu gone, %llu changed",
+         (unsigned long long) self->n_entry, (unsigned long long) n_open,
+         (unsigned long long) n_gone, (unsigned long long) n_changed);
+}
+
+static wm_fault_t look (rebuild_t *self, wm_error_t *error)
+{
+    if (!self->campaign.created_ns)
+        return wm_fault (error, WM_EHOST, "there is no campaign in %s: nothing was ever begun",
+                         self->options->dir);
+    if (self->options->output)
+        snprintf (self->campaign.pins.output, sizeof self->campaign.pins.output, "%s",
+                  self->options->output);
+    wm_fault_t fault = look_at_ledger (self, error);
+    const wm_ledger_load_t to = { .batch = look_at_result };
+    if (fault == WM_OK)
+        fault = wm_ledger_load (self->campaign.ledger, NULL, &to, self, NULL, error);
+    if (fault != WM_OK)
+        return fault;
+    say ("results", "%llu of open inputs: %llu cannot be read and are scored again",
+         (unsigned long long) self->n_result, (unsigned long long) self->n_unreadable);
+    fault = look_at_outputs (self, error);
+    if (fault == WM_OK)
+        look_at_inputs (self);
+    return fault;
+}
+
+/* ---- repair ------------------------------------------------------------------------------------
+ */
+static wm_fault_t record_input (rebuild_t *self, const wm_ledger_input_t *row, wm_error_t *error)
+{
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_INPUT);
+    record.key = (wm_key_t){ row->id, 0, 0, row->generation };
+    record.size = row->size;
+    record.mtime_ns = row->mtime_ns;
+    wm_record_text (&record, row->path);
+    record.name = row->name;
+    record.name_bytes = (uint32_t) strlen (row->name);
+    if (wm_campaign_record (&self->campaign, &record, error))
+        return error->fault;
+    if (row->n_event >= 0) {
+        wm_record_init (&record, WM_RECORD_INPUT_END);
+        record.key = (wm_key_t){ row->id, 0, 0, row->generation };
+        record.n_event = (uint64_t) row->n_event;
+        if (wm_campaign_record (&self->campaign, &record, error))
+            return error->fault;
+    }
+    if (row->state != WM_LEDGER_HELD)
+        return WM_OK;
+    wm_record_init (&record, WM_RECORD_HELD);
+    record.key = (wm_key_t){ row->id, WM_ALL, WM_ALL, row->generation };
+    record.code = row->code;
+    wm_record_text (&record, row->text);
+    return wm_campaign_record (&self->campaign, &record, error);
+}
+
+static wm_fault_t record_written (rebuild_t *self, const wm_ledger_input_t *row, wm_error_t *error)
+{
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_FILE_WRITTEN);
+    record.key = (wm_key_t){ row->id, 0, 0, row->generation };
+    record.size = row->out_size;
+    record.mtime_ns = row->out_mtime_ns;
+    memcpy (record.digest, row->out_digest, 16);
+    record.n_event = (uint64_t) row->n_event;
+    record.n_hit = row->n_hit;
+    record.n_held = row->n_held;
+    record.n_batch = row->n_batch_held;
+    return wm_campaign_record (&self->campaign, &record, error);
+}
+
+/* What is there goes aside first: a producer overwrites nothing that it does not know.  */
+static wm_fault_t record_lost (rebuild_t *self, const entry_t *entry, wm_error_t *error)
+{
+    char path[PATH_BYTES], aside[PATH_BYTES + 24];
+    struct stat status;
+    output_path (self, entry, path);
+    for (unsigned n = 1; entry->output == OUTPUT_DAMAGED; n++) {
+        snprintf (aside, sizeof aside, "%s.damaged-%u", path, n);
+        if (lstat (aside, &status) == 0)
+            continue;
+        if (rename (path, aside))
+            return wm_fault (error, WM_EHOST, "cannot rename %.300s: %s", path, strerror (errno));
+        break;
+    }
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_FILE_LOST);
+    record.key = (wm_key_t){ entry->row.id, 0, 0, entry->row.generation };
+    wm_record_text (&record, entry->output == OUTPUT_DAMAGED ? "damaged" : "missing");
+    return wm_campaign_record (&self->campaign, &record, error);
+}
+
+static wm_fault_t repair (rebuild_t *self, wm_error_t *error)
+{
+    wm_campaign_t *campaign = &self->campaign;
+    wm_fault_t fault = wm_campaign_start (campaign, &campaign->pins, error);
+    for (size_t i = 0; i < self->n_entry && fault == WM_OK; i++) {
+        const entry_t *entry = &self->entry[i];
+        const int is_written = entry->row.state == WM_LEDGER_WRITTEN;
+        if (!entry->is_in_journal)
+            fault = record_input (self, &entry->row, error);
+        if (fault == WM_OK && is_written &&
+            (!entry->is_in_journal || entry->output == OUTPUT_TOUCHED))
+            fault = record_written (self, &entry->row, error);
+        if (fault == WM_OK && is_written && entry->output >= OUTPUT_DAMAGED)
+            fault = record_lost (self, entry, error);
+    }
+    if (fault == WM_OK)
+        fault = wm_ledger_commit (campaign->ledger, error);
+    campaign->ends_stopped = fault == WM_OK;
+    return fault;
+}
+
+/* ---- together ----------------------------------------------------------------------------------
+ */
+static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *error)
+{
+    char path[PATH_BYTES], to[PATH_BYTES + 32];
+    snprintf (path, sizeof path, "%.4000s/%s", self->options->dir, name);
+    snprintf (to, sizeof to, "%s/%s", self->ledger_dir, name);
+    FILE *in = fopen (path, "re"), *out = in ? fopen (to, "we") : NULL;
+    int failed = in ? !out : errno != ENOENT;
+    for (size_t bytes; out && (bytes = fread (self->buffer, 1, READ_BYTES, in)) > 0;)
+        failed |= fwrite (self->buffer, 1, bytes, out) != bytes;
+    failed |= in && ferror (in);
+    if (in)
+        fclose (in);
+    failed |= out && fclose (out);
+    return failed ? wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST,
+                              "cannot copy %.300s, to look at it: %s", path, strerror (errno))
+                  : WM_OK;
+}
+
+/* A dry run opens a copy of the ledger, so that nothing is repaired.  */
+static wm_fault_t ledger_aside (rebuild_t *self, wm_error_t *error)
+{
+    snprintf (self->ledger_dir, sizeof self->ledger_dir, "%.4000s/rebuild.%ld", self->options->dir,
+              (long) getpid ());
+    if (mkdir (self->ledger_dir, 0777))
+        return wm_fault (error, WM_EHOST, "cannot make %.300s: %s", self->ledger_dir,
+                         strerror (errno));
+    const wm_fault_t fault = copy_file (self, "ledger.db", error);
+    return fault ? fault : copy_file (self, "ledger.db-wal", error);
+}
+
+static void ledger_aside_remove (const rebuild_t *self)
+{
+    static const char *const forms[] = { "%s/ledger.db",           "%s/ledger.db-wal",
+                                         "%s/ledger.db.damaged-1", "%s/ledger.db.damaged-1-wal",
+                                         "%s/ledger.db.damaged-2", "%s/ledger.db.damaged-2-wal",
+                                         "%s/ledger.db.v1",        "%s" };
+    char path[PATH_BYTES + 32];
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        snprintf (path, sizeof path, forms[i], self->ledger_dir);
+        remove (path);
+    }
+}
+
+static wm_fault_t run (rebuild_t *self, wm_error_t *error)
+{
+    const char *dir = self->options->dir;
+    char path[PATH_BYTES];
+    struct stat status;
+    snprintf (path, sizeof path, "%.4000s/journal", dir);
+    if (stat (path, &status))
+        return wm_fault (error, WM_EHOST, "there is no campaign in %s", dir);
+    snprintf (path, sizeof path, "%.4000s/ledger.db", dir);
+    self->had_ledger = stat (path, &status) == 0 && status.st_size;
+    wm_fault_t fault = wm_campaign_lock (&self->campaign, dir, WM_CAMPAIGN_REBUILD, 0, error);
+    if (fault == WM_OK && self->options->dry_run)
+        fault = ledger_aside (self, error);
+    if (fault == WM_OK)
+        fault = wm_campaign_open (&self->campaign, *self->ledger_dir ? self->ledger_dir : NULL,
+                                  NULL, error);
+    if (fault == WM_OK && self->campaign.is_copy)
+        say ("lock", "this is a copy of a campaign that was running, or was killed: from now on "
+                     "it is one of its own");
+    if (fault == WM_OK)
+        fault = look (self, error);
+    if (fault == WM_OK && !self->options->dry_run)
+        fault = repair (self, error);
+    if (fault == WM_OK)
+        puts (self->options->dry_run ? "a dry run: nothing was changed"
+                                     : "the same `wiremill run` goes on from here");
+    return fault;
+}
+
+wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, wm_error_t *error)
+{
+    rebuild_t self = { .options = options, .campaign.lock_fd = -1, .buffer = malloc (READ_BYTES) };
+    const wm_fault_t fault =
+        self.buffer ? run (&self, error) : wm_fault (error, WM_EHOST, "out of memory");
+    wm_campaign_close (&self.campaign);
+    if (*self.ledger_dir)
+        ledger_aside_remove (&self);
+    entries_free (&self);
+    free (self.entry);
+    free (self.buffer);
+    return fault;
+}

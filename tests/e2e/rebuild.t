@@ -1,0 +1,84 @@
+#!/bin/bash
+# rebuild.t - what is lost, damaged, copied or moved is found, named and made whole.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
+    make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/one.h5" --input "$made/two.h5")
+out=$work/out c=$work/out/.wiremill
+"${run[@]}" --output "$work/whole" >/dev/null 2>&1 && "${run[@]}" --output "$out" >/dev/null 2>&1 ||
+    bail "wiremill run does not work"
+rebuild=("$bin/wiremill" rebuild)
+look () { "$bin/wiremill" status "$1" --json | grep -Eo '"(inputs|events|hits)": *\{[^}]*\}|"id": *"[^"]*"'; }
+truth=$(look "$out")
+same_answer () { [ "$(look "$out")" = "$truth" ]; }
+nothing_left () { keep "${run[@]}" --output "$out" && says "nothing was left"; }
+flip () # file, offset: one bit, and the time as it was
+{
+    perl -e 'my ($f, $at) = @ARGV; my @t = (stat $f)[8, 9]; open my $h, "+<", $f or die; seek $h, $at, 0; read $h, my $b, 1;
+             seek $h, $at, 0; print $h chr (ord ($b) ^ 4); close $h' "$1" "$2" && touch -d "$3" "$1"
+}
+
+sound () { keep "${rebuild[@]}" --dry-run "$out" && says "^ledger +sound$" && says "2 written: 2 with every byte" && says "nothing was changed"; }
+ok "a sound campaign is called sound" sound
+cp "$c/ledger.db" "$work/earlier.db"
+for blow in "rm ledger.db" ": >ledger.db" "head -c 30000 /dev/urandom >ledger.db" "truncate -s 9000 ledger.db" \
+    "cp '$work/whole/.wiremill/ledger.db' ledger.db"; do
+    (cd "$c" && eval "$blow") && before=$(cksum "$c"/ledger.db* 2>&1)
+    dry () { keep "${rebuild[@]}" --dry-run "$out" && says "ledger +.*(missing|damaged|is of another).*made again" && [ "$(cksum "$c"/ledger.db* 2>&1)" = "$before" ]; }
+    ok "$(sed 's/ .*work.*/ of another campaign/' <<<"$blow"): a dry run says so and changes nothing" dry
+    made_again () { "${rebuild[@]}" "$out" && same_answer && nothing_left; }
+    ok "it is rebuilt" made_again
+    (cd "$c" && eval "$blow")
+    ok "so it is by whoever comes first" same_answer
+done
+
+# Outputs.
+score=$out/two.scores.h5 when=$(stat -c %y "$out/two.scores.h5")
+flip "$score" 9000 "$when"
+ok "a bit flipped in an output, with its time as before, is not seen by run" nothing_left
+found () { keep "${rebuild[@]}" --dry-run "$out" && says "$score is not as it was written" && nothing_left; }
+ok "rebuild --dry-run finds it" found
+repaired () { "${rebuild[@]}" "$out" && "${run[@]}" --output "$out" && same_scores two "$out" "$work/whole" && [ -e "$score.damaged-1" ]; }
+ok "rebuild and run make it again; what was there is kept" repaired
+truncate -s 3000 "$score"
+again () { keep "${run[@]}" --output "$out" && says "kept as $score.damaged-2" && says "not as it was written" && same_scores two "$out" "$work/whole"; }
+ok "one that was cut is made again by run" again
+rm "$score"
+gone () { keep "${rebuild[@]}" "$out" && says "$score is gone" && "${run[@]}" --output "$out" && same_scores two "$out" "$work/whole"; }
+ok "one that is gone too" gone
+touch "$score"
+touched () { "${rebuild[@]}" "$out" && nothing_left; }
+ok "one that was only copied is taken as it is" touched
+
+# The journal.
+input=$(grep -abo "$made/one.h5" "$(ls "$c"/journal/*.keep | head -1)" | head -1 | cut -d: -f1)
+flip "$(ls "$c"/journal/*.keep | head -1)" "$input" now
+both () { keep "${rebuild[@]}" "$out" && says "1 lost" && says "written there again" && rm "$c/ledger.db" && same_answer; }
+ok "an input lost from the journal is written again while the ledger knows it" both
+for keep_file in "$c"/journal/*.keep; do flip "$keep_file" 20 now && flip "$keep_file" 200 now; done
+rm "$c/ledger.db"
+ok "EPOCH and the first CAMPAIGN of every epoch lost, and the ledger: still the same campaign" same_answer
+
+# Moved and copied.
+mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
+ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "$out"
+moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer; }
+ok "rebuild --output takes them where they are" moved
+cp -r "$c" "$work/stopped"
+stopped () { keep "${run[@]}" --output "$out" --campaign "$work/stopped" && says "nothing was left"; }
+ok "a copy of a stopped campaign runs as itself" stopped
+"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
+broker=$!
+until_true 10 grep -q "\"pid\": *$broker" "$c/endpoint.json"
+ok "while a broker runs there is no rebuild" exits 75 "${rebuild[@]}" "$out"
+cp -r "$c" "$work/running"
+asks () { exits 1 keep "${run[@]}" --output "$out" --campaign "$work/running" && says "copy of a campaign that was running" && says "wiremill rebuild $work/running"; }
+kill $broker && wait $broker
+ok "a copy of a running one asks for rebuild" asks
+own () { keep "${rebuild[@]}" "$work/running" && says "one of its own" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
+ok "and is one of its own then" own
+ok "the original goes on as if nothing had been" nothing_left
+ok "where there is no campaign, it says so" exits 5 "${rebuild[@]}" "$work/whole/none"
+done_testing
