@@ -209,11 +209,13 @@ $(B)/obj/tests/sim/%.o: tests/sim/%.c
 $(SIM): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs,broker)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=_exit $(filter %.o,$^) $(call links,broker) -o $@
-.PHONY: sim sim-proof
+.PHONY: sim sim-cuts sim-proof
 sim: $(SIM) ## 300 simulated campaigns (SEEDS=n); SEED=n tells the story of one
 	@$(SIM) $(if $(SEED),--seed $(SEED),--seeds 1 $(or $(SEEDS),300))
+sim-cuts: $(SIM) ## 2,000 simulated power cuts (CUTS=n), and that they would be noticed
+	@$(SIM) --cuts $(or $(CUTS),2000)
 sim-proof: $(SIM) ## the simulator must catch every bug planted in it
-	@$(SIM) --proof
+	@$(SIM) --bugs
 
 .PHONY: unit golden e2e fault check proof soak
 unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)

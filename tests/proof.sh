@@ -2,7 +2,7 @@
 # proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
 #
 # usage: tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
-#   NAME: unit, e2e, golden, sim, bugs or fault; without any, those of the size.
+#   NAME: unit, e2e, golden, sim, cuts, bugs or fault; without any, those of the size.
 #
 # How much each test does is its own business: it asks WM_SIZE (`size` in helper.sh, proof_size in
 # proof.h) and says what became of it in one line, of which those of a promise are added up:
@@ -49,8 +49,8 @@ run () # name, command...: runs it if it was asked for, its words also to the lo
 }
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
 case $WM_SIZE in
-test) names=(unit sim e2e golden fault) ;;
-proof | soak) names=(unit sim bugs e2e fault) ;;
+test) names=(unit sim cuts bugs e2e golden fault) ;;
+proof | soak) names=(unit sim cuts bugs e2e fault) ;;
 *) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
 esac
 [ $# = 0 ] || names=("$@")
@@ -58,6 +58,7 @@ esac
 export WM_BUILD=$B
 run unit make --no-print-directory B="$B" unit
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 300 5000 1000000)"
+run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 2000 100000 10000000)"
 run bugs make --no-print-directory B="$B" sim-proof
 run e2e prove --timer -v tests/e2e
 run golden prove --timer -v tests/golden

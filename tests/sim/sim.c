@@ -1,20 +1,9 @@
-/* sim.c - seeds: a world each, faults for a while, then calm in which everything must end.
-
-     sim --seed N            the story of one seed
-     sim --seeds FIRST COUNT many, silently; says how fast
-     sim --bug B ...         with a planted bug (a number or a name)
-     sim --proof [COUNT]     every planted bug must be caught within COUNT (500) seeds
-   Exit code 0: nothing broke (for --proof: every bug was caught).  */
-#include "tests/proof.h"
+/* sim.c - seeds: a world each, faults for a while, then calm in which everything must end.  */
 #include "tests/sim/sim.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define CALM_MS (40 * 60 * 1000)
 
@@ -48,6 +37,7 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_TASK_TWICE] = { "task-twice", "a TASK is sent twice, on one credit" },
     [BUG_RESULT_OF_A_NEIGHBOUR] = { "result-of-a-neighbour", "a batch is given the wrong place" },
     [BUG_NO_SECOND_ACK] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
+    [BUG_NO_FDATASYNC] = { "no-fdatasync", "the journal's fdatasync is left out" },
 };
 
 /* ---- faults ------------------------------------------------------------------------------------
@@ -59,9 +49,20 @@ static uint32_t every_s (uint32_t from, uint32_t to)
     return chance (400) ? 0 : from + roll (to - from);
 }
 
+/* Power cuts one after another, over work that is begun anew again and again.  */
+static const faults_t power_cuts = { .worker_dies = 15,
+                                     .producer_dies = 4,
+                                     .output_lost = 2,
+                                     .power_cut_operations = 400,
+                                     .late_ms = 300 };
+
 static void faults_choose (void)
 {
     faults_t *faults = &sim.faults;
+    if (sim.only_cuts) {
+        *faults = power_cuts;
+        return;
+    }
     if (chance (50))
         return; /* an undisturbed world */
     *faults = (faults_t){ .cut = every_s (2, 30),
@@ -179,15 +180,16 @@ static void peer_new (uint32_t slot, wm_role_t role, uint32_t number, const char
     snprintf (peer->label, sizeof peer->label, "%s %u", word, number);
 }
 
-static void world_new (uint64_t seed, bug_t bug, bool story)
+static void world_new (uint64_t seed, bug_t bug, bool only_cuts, bool story)
 {
     memset (&sim, 0, sizeof sim);
     sim.seed = seed;
     sim.random = seed * 0x9e3779b97f4a7c15u + 1;
     sim.bug = bug;
+    sim.only_cuts = only_cuts;
     sim.story = story;
     sim.now_ms = 1000000;
-    sim_disk_new (seed);
+    sim_disk_new (seed, only_cuts && seed % 2);
     sim.n_input = 1 + roll (INPUTS);
     sim.n_worker = 1 + roll (WORKERS);
     sim.n_producer = 1 + roll (PRODUCERS);
@@ -301,10 +303,9 @@ static void not_over (void)
     }
 }
 
-/* Runs one seed; false: it broke, sim.failure says how.  */
-static bool seed_run (uint64_t seed, bug_t bug, bool story)
+bool sim_run (uint64_t seed, bug_t bug, bool only_cuts, bool story)
 {
-    world_new (seed, bug, story);
+    world_new (seed, bug, only_cuts, story);
     while (!*sim.failure && !(sim.calm && all_over ())) {
         step ();
         if (sim.calm && sim.now_ms > sim.faults_end_ms + CALM_MS) {
@@ -318,125 +319,4 @@ static bool seed_run (uint64_t seed, bug_t bug, bool story)
     links_clear ();
     sim_disk_free ();
     return !*sim.failure;
-}
-
-/* ---- the command line --------------------------------------------------------------------------
- */
-
-static void on_abort (int signal_number)
-{
-    (void) signal_number;
-    char text[80];
-    int n =
-        snprintf (text, sizeof text, "seed %llu ends in an abort\n", (unsigned long long) sim.seed);
-    if (write (1, text, (size_t) n) < 0)
-        _exit (2);
-}
-
-static int run_seeds (uint64_t first, uint64_t count, bug_t bug)
-{
-    double start = proof_clock ();
-    uint64_t failed = 0, n_message = 0, n_restart = 0, n_cut = 0, n_power = 0, n_acked = 0,
-             n_held = 0, n_power_survived = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        const bool kept = seed_run (seed, bug, false);
-        if (!kept) {
-            failed++;
-            printf ("seed %llu, %.3f s: %s\n", (unsigned long long) seed,
-                    (double) sim.now_ms / 1000, sim.failure);
-        }
-        n_message += sim.count.messages;
-        n_restart += sim.count.restarts;
-        n_cut += sim.count.cuts;
-        n_power += sim.count.powercuts;
-        n_power_survived += kept ? sim.count.powercuts : 0;
-        n_acked += sim.count.acked;
-        n_held += sim.count.held;
-    }
-    double took = proof_clock () - start;
-    printf ("sim: %llu seeds in %.1f s (%.0f/s): %llu messages, %llu connections cut, %llu ends of "
-            "the broker (%llu power cuts), %llu results acknowledged, %llu batches held; %llu "
-            "seeds broke a promise\n",
-            (unsigned long long) count, took, (double) count / took, (unsigned long long) n_message,
-            (unsigned long long) n_cut, (unsigned long long) n_restart,
-            (unsigned long long) n_power, (unsigned long long) n_acked, (unsigned long long) n_held,
-            (unsigned long long) failed);
-    /* A seed ends in calm, in which everything must be written or held; and nothing acknowledged may
-       be gone after any of its power cuts. */
-    proof_line ("P20", count, count - failed, start);
-    proof_line ("P2", n_power, n_power_survived, proof_clock ());
-    return failed != 0;
-}
-
-/* In a child, because a bug may as well end in an assertion.  */
-static int prove (bug_t bug, uint64_t count)
-{
-    fflush (NULL);
-    double start = proof_clock ();
-    pid_t child = fork ();
-    if (child == 0) {
-        for (uint64_t seed = 1; seed <= count; seed++)
-            if (!seed_run (seed, bug, false)) {
-                printf ("%2d  %-24s %-52s seed %3llu: %s\n", (int) bug, bug_text[bug].name,
-                        bug_text[bug].what, (unsigned long long) seed, sim.failure);
-                fflush (NULL);
-                _exit (0);
-            }
-        _exit (1);
-    }
-    int status;
-    if (waitpid (child, &status, 0) != child)
-        return 1;
-    if (WIFEXITED (status) && WEXITSTATUS (status) == 0)
-        return 0;
-    if (WIFSIGNALED (status)) {
-        printf ("%2d  %-24s %-52s an assertion of the product\n", (int) bug, bug_text[bug].name,
-                bug_text[bug].what);
-        return 0;
-    }
-    printf ("%2d  %-24s %-52s NOT CAUGHT in %llu seeds, %.1f s\n", (int) bug, bug_text[bug].name,
-            bug_text[bug].what, (unsigned long long) count, proof_clock () - start);
-    return 1;
-}
-
-static bug_t bug_of (const char *text)
-{
-    for (int bug = 1; bug < BUG_END; bug++)
-        if (strcmp (text, bug_text[bug].name) == 0 || atoi (text) == bug)
-            return (bug_t) bug;
-    printf ("no bug '%s'\n", text);
-    exit (2);
-}
-
-int main (int argc, char **argv)
-{
-    bug_t bug = BUG_NONE;
-    setvbuf (stdout, NULL, _IOLBF, 0);
-    signal (SIGABRT, on_abort);
-    if (!freopen ("/dev/null", "w", stderr)) /* what the journal says when it ends its process */
-        return 2;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp (argv[i], "--bug") == 0 && i + 1 < argc)
-            bug = bug_of (argv[++i]);
-        else if (strcmp (argv[i], "--seed") == 0 && i + 1 < argc) {
-            bool ok = seed_run (strtoull (argv[i + 1], NULL, 10), bug, true);
-            printf ("seed %s: %s\n", argv[i + 1], ok ? "every promise was kept" : sim.failure);
-            return !ok;
-        } else if (strcmp (argv[i], "--seeds") == 0 && i + 2 < argc)
-            return run_seeds (strtoull (argv[i + 1], NULL, 10), strtoull (argv[i + 2], NULL, 10),
-                              bug);
-        else if (strcmp (argv[i], "--proof") == 0) {
-            uint64_t count = i + 1 < argc ? strtoull (argv[i + 1], NULL, 10) : 500;
-            double start = proof_clock ();
-            unsigned long missed = 0;
-            for (int b = 1; b < BUG_END; b++)
-                missed += (unsigned long) prove ((bug_t) b, count);
-            printf ("sim-proof: %lu of %d planted bugs caught\n", BUG_END - 1 - missed,
-                    BUG_END - 1);
-            proof_line ("bugs", BUG_END - 1, BUG_END - 1 - missed, start);
-            return missed != 0;
-        }
-    }
-    printf ("sim [--bug B] --seed N | --seeds FIRST COUNT | --proof [COUNT]\n");
-    return 2;
 }

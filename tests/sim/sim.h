@@ -7,7 +7,8 @@
      sim_producer.c  announces, answers NEED, fetches, writes outputs
      sim_worker.c    executes, answers; hangs, errs and lies as it is told
      sim_check.c     what must hold after every step; what the world promised
-     sim.c           faults, the loop, the command line
+     sim.c           faults, the loop
+     sim_main.c      the command line: many seeds, power cuts, planted bugs
    One world at a time: `sim`. Thread: one.  */
 #ifndef SIM_H
 #define SIM_H
@@ -58,6 +59,7 @@ typedef enum {
     BUG_TASK_TWICE,
     BUG_RESULT_OF_A_NEIGHBOUR,
     BUG_NO_SECOND_ACK,
+    BUG_NO_FDATASYNC,
     BUG_END,
 } bug_t;
 
@@ -211,12 +213,13 @@ typedef struct {
     uint32_t late_ms;            /* how long what is under way may be late */
     uint32_t slow_ms;            /* a turn of the broker's loop takes up to so long */
     uint32_t worker_drains, broker_ends;
+    uint32_t power_cut_operations; /* the power goes within so many after each start; 0: not so */
 } faults_t;
 
 typedef struct {
     uint64_t seed, random;
     bug_t bug;
-    bool story;
+    bool story, only_cuts;
     int64_t now_ms, faults_end_ms;
     bool calm; /* faults are over */
     uint64_t order;
@@ -235,6 +238,12 @@ typedef struct {
     } count;
 } sim_t;
 extern sim_t sim;
+
+/* ---- sim.c ------------------------------------------------------------------------------------
+ */
+/* Runs one seed; only_cuts: of all faults the power cuts, many of them, in odd seeds with a ledger
+   that is synced as SQLite's synchronous=NORMAL does. false: it broke, sim.failure says how.  */
+bool sim_run (uint64_t seed, bug_t bug, bool only_cuts, bool story);
 
 /* ---- sim_bus.c --------------------------------------------------------------------------------
  */
@@ -266,7 +275,8 @@ void links_clear (void);
  */
 extern const wm_storage_ops_t sim_disk_ops;
 #define SIM_VFS "powercut"
-void sim_disk_new (uint64_t seed);
+/* lazy: what SQLite syncs in its WAL is synced only before its database is written.  */
+void sim_disk_new (uint64_t seed, bool lazy);
 void sim_disk_free (void);
 void sim_disk_full (bool full);
 bool sim_disk_is_full (void);

@@ -682,7 +682,10 @@ static void end (bool is_power_cut, const char *why)
     sim.count.restarts++;
     sim.count.powercuts += is_power_cut;
     uint64_t n_bug = broker.n_bug;
-    int64_t start_ms = sim.now_ms + 100 + roll (sim.calm ? 1000 : chance (200) ? 20000 : 2000);
+    int64_t start_ms = sim.now_ms + 100 +
+                       roll (sim.calm                        ? 1000
+                             : sim.only_cuts || chance (800) ? 2000
+                                                             : 20000);
     broker = (broker_t){ .n_bug = n_bug, .start_ms = start_ms };
 }
 
@@ -812,6 +815,8 @@ static void begin (void)
     broker.up = true;
     broker.ticked_ms = broker.ledger_ms = sim.now_ms;
     broker.next_ms = sim.now_ms + TICK_MS;
+    if (sim.faults.power_cut_operations)
+        sim_disk_power (roll (chance (300) ? 40 : sim.faults.power_cut_operations));
 }
 
 void broker_step (void)

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 
 static int fail_sync;     /* the next fdatasync fails, once */
+static bool lazy_wal;     /* SQLite's synchronous=NORMAL */
+static int wal_fd = -1;   /* lazy: to be synced before the database is written */
 static int lying_fd = -1; /* BUG_FSYNC_IGNORED: nothing of it reaches the disk any more */
 
 static void disk_power_gone (void)
@@ -24,6 +26,8 @@ static void disk_power_gone (void)
 
 static int sync_or_fail (void *context, int fd)
 {
+    if (sim.bug == BUG_NO_FDATASYNC)
+        return disk->gone ? -1 : 0;
     if (fail_sync && !disk->gone) {
         fail_sync = 0;
         errno = EIO;
@@ -86,6 +90,11 @@ static int vfs_read (sqlite3_file *file, void *buffer, int bytes, sqlite3_int64 
 
 static int vfs_write (sqlite3_file *file, const void *buffer, int bytes, sqlite3_int64 offset)
 {
+    if (wal_fd >= 0 && fd_of (file) != wal_fd) {
+        if (disk_sync (NULL, wal_fd))
+            return SQLITE_IOERR_FSYNC;
+        wal_fd = -1;
+    }
     for (int done = 0; done < bytes;) {
         ssize_t put = disk_write (NULL, fd_of (file), (const char *) buffer + done,
                                   (size_t) (bytes - done), offset + done);
@@ -114,6 +123,10 @@ static int vfs_sync (sqlite3_file *file, int flags)
 {
     (void) flags;
     vfs_file_t *f = (vfs_file_t *) file;
+    if (lazy_wal && !f->name_dirty && strstr (disk->file[f->fd].name, "-wal")) {
+        wal_fd = f->fd;
+        return disk->gone ? SQLITE_IOERR_FSYNC : SQLITE_OK;
+    }
     if (disk_sync (NULL, f->fd))
         return SQLITE_IOERR_FSYNC;
     if (f->name_dirty) {
@@ -256,7 +269,7 @@ static int vfs_error (sqlite3_vfs *vfs, int bytes, char *text)
 /* ---- life -------------------------------------------------------------------------------------
  */
 
-void sim_disk_new (uint64_t seed)
+void sim_disk_new (uint64_t seed, bool lazy)
 {
     static sqlite3_vfs vfs = { .iVersion = 1,
                                .szOsFile = sizeof (vfs_file_t),
@@ -279,7 +292,8 @@ void sim_disk_new (uint64_t seed)
     disk->operations_left = UINT64_MAX;
     disk->short_one_in = 50;
     fail_sync = 0;
-    lying_fd = -1;
+    lazy_wal = lazy;
+    lying_fd = wal_fd = -1;
     sqlite3_vfs_register (&vfs, 1);
     sqlite3_randomness (0, NULL); /* seeded again, by ours: a seed replays exactly */
 }
@@ -321,7 +335,7 @@ void sim_disk_come_back (bool is_power_cut)
 {
     disk->operations_left = UINT64_MAX;
     fail_sync = 0;
-    lying_fd = -1;
+    lying_fd = wal_fd = -1;
     disk_come_back (is_power_cut);
 }
 
