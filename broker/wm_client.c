@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <string.h>
@@ -47,13 +48,13 @@ static const uint64_t heard_always =
 struct wm_client_t {
     char *endpoint, *label, *signature;
     wm_role_t role;
-    zsock_t *extra; /* lent by the owner */
+    int extra; /* a descriptor of the owner's, -1 for none */
     uint8_t instance[16];
 
     state_t state;
     zsock_t *socket, *monitor;
-    int hung_up;       /* the monitor saw the connection close; messages may still be queued */
-    int extra_turn;    /* the owner's socket goes first, so that a busy broker cannot starve it */
+    int hung_up;    /* the monitor saw the connection close; messages may still be queued */
+    int extra_turn; /* the owner's descriptor goes first, so that a busy broker cannot starve it */
     int interruptible; /* opening ends when zsys_interrupted is set */
     int64_t heard_ms, sent_ms, looked_ms;
     wm_error_t error;
@@ -69,7 +70,7 @@ struct wm_client_t {
 };
 
 wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
-                            const char *signature, zsock_t *extra)
+                            const char *signature, const int *extra)
 {
     assert (endpoint && label && role >= WM_ROLE_WORKER && role <= WM_ROLE_OPERATOR);
     wm_client_t *self = calloc (1, sizeof *self);
@@ -79,7 +80,7 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
     self->signature = strdup (signature ? signature : WM_VERSION);
     assert (self->endpoint && self->label && self->signature);
     self->role = role;
-    self->extra = extra;
+    self->extra = extra ? *extra : -1;
     int rc = sodium_init ();
     assert (rc >= 0);
     randombytes_buf (self->instance, sizeof self->instance);
@@ -407,9 +408,8 @@ static int sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
         { .socket = zsock_resolve (self->monitor), .events = ZMQ_POLLIN },
     };
     int count = 2;
-    if (self->extra && self->state == OPEN)
-        items[count++] =
-            (zmq_pollitem_t){ .socket = zsock_resolve (self->extra), .events = ZMQ_POLLIN };
+    if (self->extra >= 0 && self->state == OPEN)
+        items[count++] = (zmq_pollitem_t){ .fd = self->extra, .events = ZMQ_POLLIN };
     self->looked_ms = until;
     int rc = zmq_poll (items, count, until - now);
     now = wm_now_ms ();
@@ -420,11 +420,17 @@ static int sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
     return rc < 0;
 }
 
+static int extra_is_readable (const wm_client_t *self)
+{
+    struct pollfd item = { .fd = self->extra, .events = POLLIN };
+    return self->extra >= 0 && poll (&item, 1, 0) > 0;
+}
+
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
 {
     int64_t deadline = wm_now_ms () + timeout_ms;
     for (int first = 1; self->state != CLOSED; first = 0) {
-        int extra = self->extra && self->state == OPEN && (zsock_events (self->extra) & ZMQ_POLLIN);
+        int extra = self->state == OPEN && extra_is_readable (self);
         if (extra && self->extra_turn) {
             self->extra_turn = 0;
             return WM_CLIENT_EXTRA;

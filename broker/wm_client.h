@@ -20,16 +20,16 @@ typedef struct wm_client_t wm_client_t;
 
 typedef enum {
     WM_CLIENT_MESSAGE, /* wm_client_msg and wm_client_payload hold it */
-    WM_CLIENT_EXTRA,   /* the owner's own socket is readable */
+    WM_CLIENT_EXTRA,   /* the owner's own descriptor is readable */
     WM_CLIENT_TIMEOUT, /* nothing within the time given */
     WM_CLIENT_CLOSED,  /* the session ended; wm_client_error says why */
 } wm_client_event_t;
 
 /* `label` names this process for people ("host:pid"); `signature` (workers) is the engine
-   signature. `extra` (may be NULL): a socket of the owner's that wm_client_wait watches too; lent.
+   signature. `extra` (may be NULL): a descriptor of the owner's that wm_client_wait watches too.
    Never NULL (asserts on memory).  */
 wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
-                            const char *signature, zsock_t *extra);
+                            const char *signature, const int *extra);
 void wm_client_destroy (wm_client_t **self_p);
 
 /* One attempt to open a session, at most timeout_ms long: resolves the host, connects, sends HELLO

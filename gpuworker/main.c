@@ -1,4 +1,6 @@
 /* main.c - wiremill-worker: the command line, the signals, the exit code.  */
+#include "gpuworker/wm_engine.h"
+#include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_worker.h"
 #include "schema/wm_fault.h"
 
@@ -12,13 +14,18 @@
 
 static const char usage[] =
     "usage: wiremill-worker --broker ENDPOINT [options]\n"
-    "Pulls batches from a broker, scores them and returns the results.\n"
+    "       wiremill-worker --replay FILE [--cache DIR]\n"
+    "Pulls batches from brokers, scores them and returns the results.\n"
     "\n"
-    "  --broker ENDPOINT   tcp://host:port or ipc:///path, as the broker prints it\n"
+    "  --broker ENDPOINT   tcp://host:port or ipc:///path, as the broker prints it; several are\n"
+    "                      served in turn, one ending in =N as often as N others\n"
+    "  --replay FILE       score the hit that an engine died of once more, and say what happens\n"
     "\n"
     "engine\n"
     "  --engine NAME       auto, sparse, openvino, cuda or reference (auto)\n"
+    "  --device NAME       auto, cpu, cuda or cuda:N: the same by what it computes on (auto)\n"
     "  --threads N         threads it computes with (default: the CPUs it may use)\n"
+    "  --pin               keep each thread on a CPU of its own\n"
     "  --cache DIR         where models are kept (default: $XDG_CACHE_HOME/wiremill)\n"
     "\n"
     "when to leave\n"
@@ -31,7 +38,8 @@ static const char usage[] =
     "once.\n"
     "exit: 0 idle, wall time, or the broker is done; 75 stopped by a signal; 4 no broker; 5 the "
     "model\n"
-    "is refused; 1 this machine failed; 2 the command line\n";
+    "is refused; 6 the engine cannot run here; 1 this machine failed; 2 the command line.\n"
+    "--replay: 3 the engine dies of it again, 0 it does not\n";
 
 static void on_signal (int number)
 {
@@ -55,91 +63,170 @@ static int cpus (void)
     return sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
 }
 
-/* 1: go on; else the exit code is in *code.  */
-static int parse (int argc, char **argv, wm_worker_config_t *config, int *parent, int *code)
+/* "ENDPOINT" or "ENDPOINT=N". 0: the weight is none, or there are too many.  */
+static int add_broker (wm_worker_config_t *config, char *text)
 {
-    enum { BROKER = 1, ENGINE, THREADS, CACHE, IDLE, WALL, GIVE_UP, PARENT, HELP };
-    static const struct option options[] = {
-        { "broker", 1, 0, BROKER },     { "engine", 1, 0, ENGINE },
-        { "threads", 1, 0, THREADS },   { "cache", 1, 0, CACHE },
-        { "idle-timeout", 1, 0, IDLE }, { "wall-time", 1, 0, WALL },
-        { "give-up", 1, 0, GIVE_UP },   { "parent", 0, 0, PARENT },
-        { "help", 0, 0, HELP },         { 0 },
-    };
-    *code = WM_EXIT_USAGE;
-    int option;
-    while ((option = getopt_long (argc, argv, "", options, NULL)) != -1) {
-        double value = option >= IDLE && option <= GIVE_UP ? seconds_of (optarg) : 0;
-        if (value < 0) {
-            fprintf (stderr, "wiremill-worker: %s is no number of seconds\n", optarg);
+    if (config->n_broker == WM_WORKER_BROKERS_MAX) {
+        fprintf (stderr, "wiremill-worker: --broker is taken at most %d times\n",
+                 WM_WORKER_BROKERS_MAX);
+        return 0;
+    }
+    unsigned long weight = 1;
+    char *equals = strrchr (text, '=');
+    if (equals && equals[1] && !equals[1 + strspn (equals + 1, "0123456789")]) {
+        weight = strtoul (equals + 1, NULL, 10);
+        if (weight < 1 || weight > WM_WORKER_WEIGHT_MAX) {
+            fprintf (stderr, "wiremill-worker: --broker %s: the weight is 1 to %d\n", text,
+                     WM_WORKER_WEIGHT_MAX);
             return 0;
         }
-        switch (option) {
-        case BROKER:
-            config->endpoint = optarg;
-            break;
-        case ENGINE:
-            config->engine = optarg;
-            break;
-        case THREADS:
-            config->threads = atoi (optarg);
-            break;
-        case CACHE:
-            config->cache = optarg;
-            break;
-        case IDLE:
-            config->idle_s = value;
-            break;
-        case WALL:
-            config->wall_s = value;
-            break;
-        case GIVE_UP:
-            config->give_up_s = value;
-            break;
-        case PARENT:
-            *parent = 1;
-            break;
-        case HELP:
+        *equals = '\0';
+    }
+    config->broker[config->n_broker].endpoint = text;
+    config->broker[config->n_broker++].weight = (unsigned) weight;
+    return 1;
+}
+
+/* "auto", "cpu", "cuda", "cuda:N" as an engine and the device it may see. 0: it is none of them, or
+   not of the engine that was named.  */
+static int choose_device (wm_worker_config_t *config, const char *device)
+{
+    const int cuda = strncmp (device, "cuda", 4) == 0 && (!device[4] || device[4] == ':');
+    const int named = strcmp (config->engine, "auto") != 0;
+    if (cuda && device[4]) {
+        const char *number = device + 5;
+        if (!*number || number[strspn (number, "0123456789")]) {
+            fprintf (stderr, "wiremill-worker: --device %s: a GPU is cuda:N, N a number\n", device);
+            return 0;
+        }
+        setenv ("CUDA_VISIBLE_DEVICES", number, 1); /* the engine, and its health, see no other */
+    }
+    if (!cuda && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0) {
+        fprintf (stderr, "wiremill-worker: --device %s: there are auto, cpu, cuda and cuda:N\n",
+                 device);
+        return 0;
+    }
+    if (strcmp (device, "auto") != 0 && named && cuda != (strncmp (config->engine, "cu", 2) == 0)) {
+        fprintf (stderr, "wiremill-worker: --device %s and --engine %s do not go together\n",
+                 device, config->engine);
+        return 0;
+    }
+    if (cuda && !named)
+        config->engine = "cuda";
+    return 1;
+}
+
+typedef struct {
+    wm_worker_config_t config;
+    const char *device, *replay;
+    int parent;
+} options_t;
+
+static int check (options_t *self, int words_left)
+{
+    const wm_worker_config_t *config = &self->config;
+    const char *wrong = words_left                           ? "only options are taken"
+                        : !config->n_broker && !self->replay ? "--broker ENDPOINT is missing"
+                        : config->threads < 1 || config->threads > 1024
+                            ? "--threads takes 1 to 1024"
+                            : NULL;
+    if (wrong)
+        fprintf (stderr, "wiremill-worker: %s; try wiremill-worker --help\n", wrong);
+    return !wrong && choose_device (&self->config, self->device);
+}
+
+enum { BROKER = 1, ENGINE, DEVICE, THREADS, PIN, CACHE, IDLE, WALL, GIVE_UP, PARENT, REPLAY, HELP };
+
+/* One option. 0: its value is none.  */
+static int take (options_t *self, int option, char *value)
+{
+    wm_worker_config_t *config = &self->config;
+    double *const seconds[] = { &config->idle_s, &config->wall_s, &config->give_up_s };
+    const char **const text[] = { [ENGINE] = &config->engine,
+                                  [DEVICE] = &self->device,
+                                  [CACHE] = &config->cache,
+                                  [REPLAY] = &self->replay };
+    switch (option) {
+    case BROKER:
+        return add_broker (config, value);
+    case THREADS:
+        config->threads = atoi (value);
+        return 1;
+    case PIN:
+        config->pin = 1;
+        return 1;
+    case PARENT:
+        self->parent = 1;
+        return 1;
+    case IDLE:
+    case WALL:
+    case GIVE_UP:
+        *seconds[option - IDLE] = seconds_of (value);
+        if (*seconds[option - IDLE] < 0)
+            fprintf (stderr, "wiremill-worker: %s is no number of seconds\n", value);
+        return *seconds[option - IDLE] >= 0;
+    default:
+        *text[option] = value;
+        return 1;
+    }
+}
+
+/* 1: go on; else the exit code is in *code.  */
+static int parse (int argc, char **argv, options_t *self, int *code)
+{
+    static const struct option options[] = {
+        { "broker", 1, 0, BROKER },
+        { "engine", 1, 0, ENGINE },
+        { "device", 1, 0, DEVICE },
+        { "pin", 0, 0, PIN },
+        { "threads", 1, 0, THREADS },
+        { "cache", 1, 0, CACHE },
+        { "replay", 1, 0, REPLAY },
+        { "idle-timeout", 1, 0, IDLE },
+        { "wall-time", 1, 0, WALL },
+        { "parent", 0, 0, PARENT },
+        { "give-up", 1, 0, GIVE_UP },
+        { "help", 0, 0, HELP },
+        { 0 },
+    };
+    int option;
+    *code = WM_EXIT_USAGE;
+    while ((option = getopt_long (argc, argv, "", options, NULL)) != -1) {
+        if (option == HELP) {
             fputs (usage, stdout);
             *code = WM_EXIT_OK;
             return 0;
-        default:
-            fputs ("try wiremill-worker --help\n", stderr);
-            return 0;
         }
+        if (option == '?')
+            fputs ("try wiremill-worker --help\n", stderr);
+        if (option == '?' || !take (self, option, optarg))
+            return 0;
     }
-    if (optind < argc || !config->endpoint || config->threads < 1 || config->threads > 1024) {
-        fprintf (stderr, "wiremill-worker: %s; try wiremill-worker --help\n",
-                 optind < argc       ? "only options are taken"
-                 : !config->endpoint ? "--broker ENDPOINT is missing"
-                                     : "--threads takes 1 to 1024");
-        return 0;
-    }
-    return 1;
+    return check (self, optind < argc);
 }
 
 int main (int argc, char **argv)
 {
-    wm_worker_config_t config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 };
-    int parent = 0, code;
+    if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0)
+        return wm_engine_main (argc > 2 ? argv[2] : NULL);
+    options_t options = { .config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 },
+                          .device = "auto" };
+    int code;
     pid_t parent_pid = getppid ();
-    if (!parse (argc, argv, &config, &parent, &code))
+    if (!parse (argc, argv, &options, &code))
         return code;
     /* The kernel ends us with our parent, however that dies; what we hold is computed again.  */
-    if (parent && (prctl (PR_SET_PDEATHSIG, SIGKILL) || getppid () != parent_pid)) {
+    if (options.parent && (prctl (PR_SET_PDEATHSIG, SIGKILL) || getppid () != parent_pid)) {
         fputs ("wiremill-worker: its parent is gone\n", stderr);
         return WM_EXIT_AGAIN;
     }
+    if (options.replay)
+        return wm_replay_run (options.replay, options.config.cache);
     zsys_handler_set (NULL);
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
     setvbuf (stderr, NULL, _IOLBF, 0);
 
-    wm_worker_t *worker = wm_worker_new (&config);
-    code = wm_worker_run (worker);
-    if (wm_worker_is_busy (worker))
-        _exit (code); /* nobody wants what the engine still computes */
-    wm_worker_destroy (&worker);
-    return code;
+    return wm_worker_run (&options.config);
 }

@@ -1,11 +1,11 @@
 /* wm_book.h - the batches a worker holds, from TASK to RESULT_ACK.
 
-     QUEUED --stage--> STAGED --start--> EXECUTING --scored--> RETURNED --RESULT_ACK--> forgotten
+     QUEUED --decoded--> STAGED --scored--> RETURNED --RESULT_ACK--> forgotten
      (REVOKE, drain and failures forget earlier.)
 
    A result is kept until it is acknowledged, whatever happens to the connection meanwhile. At most
    WM_CREDIT_MAX batches; the memory of a forgotten one is reused by the next.
-   Thread: one at a time; but status and scores of an EXECUTING task are the engine's.  */
+   Thread: one at a time.  */
 #ifndef WM_BOOK_H
 #define WM_BOOK_H
 
@@ -13,10 +13,9 @@
 
 typedef enum {
     WM_TASK_FREE,
-    WM_TASK_QUEUED,    /* payload as it came */
-    WM_TASK_STAGED,    /* decoded, next for the engine */
-    WM_TASK_EXECUTING, /* in the engine */
-    WM_TASK_RETURNED,  /* result sent, not acknowledged */
+    WM_TASK_QUEUED,   /* payload as it came */
+    WM_TASK_STAGED,   /* decoded into a slot: next for the engine, or in it */
+    WM_TASK_RETURNED, /* result sent, not acknowledged */
 } wm_task_state_t;
 
 typedef struct {

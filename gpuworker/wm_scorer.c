@@ -1,48 +1,206 @@
-/* wm_scorer.c - the engine thread: a czmq actor that is sent pointers to jobs.  */
+/* wm_scorer.c - see wm_scorer.h.
+
+   An epoll descriptor stands for the whole (wm_scorer_fd), because the line to the process is
+   another one each time. The end of a process shows as the end of its line; one that was killed
+   and does not end (a driver that hangs in the kernel) is given up after engine_ms.  */
 #include "gpuworker/wm_scorer.h"
+#include "gpuworker/wm_engine.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-struct wm_scorer_t {
-    wm_device_t *device;
-    zactor_t *actor;
-    int busy;
-    _Atomic int handed; /* orders the job's fields in the C11 model too: libzmq's own ordering is
-                           invisible to a thread sanitizer */
+enum {
+    HANG_MS_MIN = 2000, /* where tests run all times faster: a loaded machine is no hang */
+    REAP_MS = 20,       /* an end of the line is the end of the process so much later at most */
+    LEAVE_MS = 2000,    /* for putting its things away */
 };
 
-static void engine_thread (zsock_t *pipe, void *argument)
+struct wm_scorer_t {
+    wm_slots_t slots;
+    wm_batch_t batch[WM_SLOTS];
+    struct {
+        uint32_t first, count; /* submitted; what the shared memory says is not believed */
+    } part[WM_SLOTS];
+    uint32_t n_output;
+    char signature[64];
+    int poll, line; /* line -1: the process is gone, or going */
+    pid_t pid;      /* 0: none */
+    int is_ready;   /* this process has proved itself, and that was said */
+    int is_due;     /* a process is to be started at the next look */
+    int has_run;    /* one has: a later one that cannot start has bad luck, not a bad machine */
+    uint64_t serial;
+
+    int64_t looked_ms, moved_ms; /* last look; last sign of life of what it does */
+    uint64_t moved;              /* what the sign was */
+    int64_t killed_ms;           /* 0: not killed */
+    char why[160];               /* we killed it */
+};
+
+/* The slot in this state that was submitted first, WM_SLOTS for none.  */
+static unsigned slot_in (const wm_scorer_t *self, wm_slot_state_t state)
 {
-    wm_scorer_t *self = argument;
-    zsock_signal (pipe, 0);
-    for (;;) {
-        wm_job_t *job = NULL; /* stays NULL for the actor's $TERM, which is no pointer */
-        if (zsock_recv (pipe, "p", &job) || !job)
-            break;
-        (void) self->handed;
-        int64_t start = zclock_usecs ();
-        job->fault = job->batch ? wm_device_score (self->device, job->batch, job->status,
-                                                   job->scores, &job->error)
-                                : wm_device_self_test (self->device, &job->error);
-        job->seconds = (double) (zclock_usecs () - start) * 1e-6;
-        self->handed = 0;
-        zsock_send (pipe, "p", job);
+    unsigned found = WM_SLOTS;
+    const wm_slot_t *slot = self->slots.control->slot;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (atomic_load (&slot[i].state) == state &&
+            (found == WM_SLOTS || slot[i].serial < slot[found].serial))
+            found = i;
+    return found;
+}
+
+/* ---- start and end ----------------------------------------------------------------------------*/
+
+static wm_fault_t spawn (wm_scorer_t *self, int line, wm_error_t *error)
+{
+    char files[32];
+    snprintf (files, sizeof files, "%d,%d", self->slots.fd, line);
+    char *argv[] = { (char[]){ "wiremill-worker" }, (char[]){ WM_ENGINE_MODE }, files, NULL };
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset (&none);
+    sigfillset (&all);
+    posix_spawn_file_actions_init (&actions);
+    posix_spawnattr_init (&attributes);
+    /* onto itself: it stays open over exec */
+    posix_spawn_file_actions_adddup2 (&actions, self->slots.fd, self->slots.fd);
+    posix_spawn_file_actions_adddup2 (&actions, line, line);
+    posix_spawnattr_setsigmask (&attributes, &none);
+    posix_spawnattr_setsigdefault (&attributes, &all);
+    posix_spawnattr_setflags (&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    const int rc = posix_spawn (&self->pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy (&attributes);
+    posix_spawn_file_actions_destroy (&actions);
+    if (rc) {
+        self->pid = 0;
+        return wm_fault (error, WM_EHOST, "cannot start an engine process: %s", strerror (rc));
+    }
+    return WM_OK;
+}
+
+static wm_fault_t launch (wm_scorer_t *self, wm_error_t *error)
+{
+    wm_control_t *control = self->slots.control;
+    int line[2];
+    if (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line))
+        return wm_fault (error, WM_EHOST, "no line to an engine process: %s", strerror (errno));
+    control->worker = getpid ();
+    control->error = (wm_error_t){ 0 };
+    atomic_store (&control->is_ready, 0);
+    self->is_ready = 0;
+    self->killed_ms = 0;
+    self->why[0] = '\0';
+    self->moved_ms = wm_now_ms ();
+    wm_fault_t fault = spawn (self, line[1], error);
+    close (line[1]);
+    if (fault) {
+        close (line[0]);
+        return fault;
+    }
+    self->line = line[0];
+    fcntl (self->line, F_SETFL, O_NONBLOCK);
+    struct epoll_event event = { .events = EPOLLIN };
+    int rc = epoll_ctl (self->poll, EPOLL_CTL_ADD, self->line, &event);
+    assert (rc == 0);
+    return WM_OK;
+}
+
+static void hang_up (wm_scorer_t *self)
+{
+    if (self->line >= 0)
+        close (self->line); /* which takes it out of the epoll set */
+    self->line = -1;
+}
+
+/* 1: the process is no more, and *status says how it ended.  */
+static int reap (wm_scorer_t *self, int patience_ms, int *status)
+{
+    for (int waited = 0;; waited++) {
+        const pid_t pid = waitpid (self->pid, status, WNOHANG);
+        if (pid == self->pid || (pid < 0 && errno != EINTR)) {
+            self->pid = 0;
+            return 1;
+        }
+        if (waited >= patience_ms)
+            return 0;
+        usleep (1000);
     }
 }
 
-wm_scorer_t *wm_scorer_new (wm_device_t *device)
+static void kill_it (wm_scorer_t *self, int64_t now, const char *format, int64_t ms)
+{
+    snprintf (self->why, sizeof self->why, format, (long long) ms);
+    kill (self->pid, SIGKILL);
+    self->killed_ms = now;
+}
+
+/* ---- life -------------------------------------------------------------------------------------*/
+
+static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, wm_error_t *error)
+{
+    self->poll = epoll_create1 (EPOLL_CLOEXEC);
+    if (self->poll < 0)
+        return wm_fault (error, WM_EHOST, "no descriptor for an engine: %s", strerror (errno));
+    wm_fault_t fault = wm_slots_make (&self->slots, error);
+    if (fault)
+        return fault;
+    wm_control_t *control = self->slots.control;
+    const wm_pins_t *pins = config->pins;
+    if (strlen (config->engine) >= sizeof control->engine ||
+        strlen (config->model_path) >= sizeof control->model_path)
+        return wm_fault (error, WM_EBATCH,
+                         "the name of the engine, or of the model's file, is too long");
+    strcpy (control->engine, config->engine);
+    strcpy (control->model_path, config->model_path);
+    control->threads = config->threads;
+    control->pin = config->pin;
+    memcpy (control->precision, pins->precision, sizeof control->precision);
+    control->n_output = self->n_output = pins->n_output;
+    control->n_value = pins->n_value;
+    memcpy (control->model, pins->model, sizeof control->model);
+    memcpy (control->spec, pins->spec, sizeof control->spec);
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        wm_slots_lend (&self->slots, i, &self->batch[i]);
+    return launch (self, error);
+}
+
+wm_scorer_t *wm_scorer_new (const wm_scorer_config_t *config, wm_error_t *error)
 {
     wm_scorer_t *self = calloc (1, sizeof *self);
     assert (self);
-    self->device = device;
-    sigset_t all, before;
-    sigfillset (&all);
-    pthread_sigmask (SIG_BLOCK, &all, &before); /* inherited by the new thread */
-    self->actor = zactor_new (engine_thread, self);
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
-    assert (self->actor);
+    self->poll = self->line = -1;
+    self->looked_ms = wm_now_ms ();
+    if (set_up (self, config, error))
+        wm_scorer_destroy (&self);
     return self;
+}
+
+void wm_scorer_stop (wm_scorer_t *self)
+{
+    int status;
+    self->is_due = self->is_ready = 0;
+    hang_up (self);
+    if (!self->pid)
+        return;
+    if (slot_in (self, WM_SLOT_RUNNING) < WM_SLOTS)
+        kill (self->pid, SIGKILL); /* nobody wants what it computes */
+    if (!reap (self, LEAVE_MS, &status)) {
+        kill (self->pid, SIGKILL);
+        reap (self, LEAVE_MS, &status);
+    }
+    self->pid = 0;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        atomic_store (&self->slots.control->slot[i].state, WM_SLOT_FREE);
 }
 
 void wm_scorer_destroy (wm_scorer_t **self_p)
@@ -50,37 +208,201 @@ void wm_scorer_destroy (wm_scorer_t **self_p)
     wm_scorer_t *self = *self_p;
     if (!self)
         return;
-    if (self->busy)
-        wm_scorer_take (self);
-    zactor_destroy (&self->actor);
+    if (self->slots.control)
+        wm_scorer_stop (self);
+    if (self->poll >= 0)
+        close (self->poll);
+    wm_slots_clear (&self->slots);
     free (self);
     *self_p = NULL;
 }
 
-void wm_scorer_start (wm_scorer_t *self, wm_job_t *job)
+int wm_scorer_fd (const wm_scorer_t *self)
 {
-    assert (!self->busy);
-    self->busy = 1;
-    self->handed = 1;
-    zsock_send (self->actor, "p", job);
+    return self->poll;
 }
 
-int wm_scorer_is_busy (const wm_scorer_t *self)
+/* ---- looking ----------------------------------------------------------------------------------*/
+
+/* Reads the line empty. 0: it has ended.  */
+static int read_line (wm_scorer_t *self)
 {
-    return self->busy;
+    char bytes[64];
+    for (;;) {
+        const ssize_t n = read (self->line, bytes, sizeof bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 && errno == EAGAIN;
+    }
 }
 
-wm_job_t *wm_scorer_take (wm_scorer_t *self)
+/* Kills what shows no sign of life: while it starts, or while it scores and finishes no hit.  */
+static void watch (wm_scorer_t *self, int64_t now)
 {
-    wm_job_t *job = NULL;
-    while (zsock_recv (self->actor, "p", &job) && errno == EINTR)
-        ;
-    (void) self->handed;
-    self->busy = 0;
-    return job;
+    const wm_times_t *times = wm_times ();
+    const int64_t gap = now - self->looked_ms;
+    self->looked_ms = now;
+    if (gap > times->gap_ms) /* we were stopped ourselves, and it perhaps with us */
+        self->moved_ms += gap;
+    const unsigned slot = slot_in (self, WM_SLOT_RUNNING);
+    uint64_t moved = wm_scorer_progress (self);
+    if (slot < WM_SLOTS)
+        moved += self->slots.control->slot[slot].serial << 32; /* another slot: a sign as well */
+    if (moved != self->moved || (self->is_ready && slot == WM_SLOTS)) {
+        self->moved = moved;
+        self->moved_ms = now;
+    }
+    int64_t limit = self->is_ready ? times->engine_ms : times->engine_start_ms;
+    if (limit < HANG_MS_MIN)
+        limit = HANG_MS_MIN;
+    if (!self->killed_ms && now - self->moved_ms > limit)
+        kill_it (self, now,
+                 self->is_ready ? "it finished no hit for %lld ms and was killed"
+                                : "it was not ready after %lld ms and was killed",
+                 now - self->moved_ms);
 }
 
-zsock_t *wm_scorer_sock (wm_scorer_t *self)
+/* Why a process ended, in words: its own, ours, or the kernel's.  */
+static void tell (const wm_scorer_t *self, int status, wm_error_t *error)
 {
-    return zactor_sock (self->actor);
+    const wm_error_t *own = &self->slots.control->error;
+    wm_fault_t fault = own->fault == WM_EBATCH ? WM_EBATCH : WM_EHOST;
+    if (self->why[0])
+        wm_fault (error, WM_EHOST, "%s", self->why);
+    else if (WIFSIGNALED (status))
+        wm_fault (error, WM_EHOST, "it died by signal %d (%s)", WTERMSIG (status),
+                  strsignal (WTERMSIG (status)));
+    else if (own->text[0])
+        wm_fault (error, fault, "%.*s", (int) sizeof own->text - 1, own->text);
+    else
+        wm_fault (error, WM_EHOST, "it ended with exit code %d", WEXITSTATUS (status));
+}
+
+static wm_scorer_event_t ended (wm_scorer_t *self, int status, unsigned *slot, wm_error_t *error)
+{
+    tell (self, status, error);
+    const int code = WIFEXITED (status) ? WEXITSTATUS (status) : 0;
+    const int cannot = code == WM_EXIT_ENGINE || code == WM_EXIT_INPUT || code == WM_EXIT_USAGE;
+    if (!self->has_run && cannot)
+        return WM_SCORER_HOPELESS;
+    *slot = slot_in (self, WM_SLOT_RUNNING);
+    if (*slot < WM_SLOTS)
+        atomic_store (&self->slots.control->slot[*slot].state, WM_SLOT_FREE);
+    self->is_due = 1; /* unless its owner has had enough of them */
+    self->is_ready = 0;
+    return WM_SCORER_ENDED;
+}
+
+/* It has passed its test. Results go out under the first one's signature.  */
+static wm_scorer_event_t proved (wm_scorer_t *self, wm_error_t *error)
+{
+    char signature[sizeof self->signature];
+    memcpy (signature, self->slots.control->signature, sizeof signature);
+    signature[sizeof signature - 1] = '\0';
+    if (!self->has_run)
+        strcpy (self->signature, signature);
+    else if (strcmp (self->signature, signature) != 0) {
+        wm_fault (error, WM_EHOST, "it was %s and came back as %s: start the worker anew",
+                  self->signature, signature);
+        return WM_SCORER_HOPELESS;
+    }
+    self->has_run = 1;
+    return WM_SCORER_READY;
+}
+
+wm_scorer_event_t wm_scorer_look (wm_scorer_t *self, unsigned *slot, wm_error_t *error)
+{
+    const int64_t now = wm_now_ms ();
+    int status;
+    if (self->is_due) {
+        self->is_due = 0;
+        if (launch (self, error))
+            return WM_SCORER_HOPELESS;
+    }
+    if (!self->pid)
+        return WM_SCORER_NOTHING;
+    if (self->line >= 0 && !read_line (self))
+        hang_up (self);
+    if (!self->is_ready && atomic_load (&self->slots.control->is_ready)) {
+        self->is_ready = 1;
+        self->moved_ms = now;
+        return proved (self, error);
+    }
+    *slot = slot_in (self, WM_SLOT_DONE);
+    if (*slot < WM_SLOTS)
+        return WM_SCORER_SCORED;
+    if (self->line < 0 && reap (self, REAP_MS, &status))
+        return ended (self, status, slot, error);
+    watch (self, now);
+    if (self->killed_ms && now - self->killed_ms > wm_times ()->engine_ms + HANG_MS_MIN) {
+        wm_fault (error, WM_EHOST, "process %d %s, but does not end: its driver hangs",
+                  (int) self->pid, self->why);
+        self->pid = 0; /* never waited for: it may stay for ever */
+        return WM_SCORER_HOPELESS;
+    }
+    return WM_SCORER_NOTHING;
+}
+
+/* ---- slots ------------------------------------------------------------------------------------*/
+
+wm_batch_t *wm_scorer_batch (wm_scorer_t *self, unsigned slot)
+{
+    return &self->batch[slot];
+}
+
+void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count)
+{
+    wm_slot_t *at = &self->slots.control->slot[slot];
+    assert (atomic_load (&at->state) == WM_SLOT_FREE && count);
+    wm_slots_note (&self->slots, slot, &self->batch[slot]);
+    at->first = self->part[slot].first = first;
+    at->count = self->part[slot].count = count;
+    at->serial = ++self->serial;
+    atomic_store (&at->state, WM_SLOT_READY);
+    /* A line that is full or gone needs no byte: the process looks at the slots anyway.  */
+    if (self->line >= 0)
+        send (self->line, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int wm_scorer_take_back (wm_scorer_t *self, unsigned slot)
+{
+    uint32_t ready = WM_SLOT_READY;
+    return atomic_compare_exchange_strong (&self->slots.control->slot[slot].state, &ready,
+                                           WM_SLOT_FREE) ||
+           ready == WM_SLOT_FREE;
+}
+
+int wm_scorer_is_ready (const wm_scorer_t *self)
+{
+    return self->is_ready;
+}
+
+wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, float *scores,
+                             double *seconds, wm_error_t *error)
+{
+    wm_slot_t *at = &self->slots.control->slot[slot];
+    const size_t first = self->part[slot].first, count = self->part[slot].count;
+    const size_t n = self->n_output;
+    const wm_fault_t fault = at->error.fault ? WM_EBATCH : WM_OK;
+    *seconds = at->seconds;
+    if (fault)
+        wm_fault (error, fault, "%.*s", (int) sizeof at->error.text - 1, at->error.text);
+    else {
+        memcpy (status + first, wm_slots_status (&self->slots, slot) + first, count);
+        memcpy (scores + first * n, wm_slots_scores (&self->slots, slot) + first * n,
+                count * n * sizeof *scores);
+    }
+    atomic_store (&at->state, WM_SLOT_FREE);
+    return fault;
+}
+
+uint64_t wm_scorer_progress (const wm_scorer_t *self)
+{
+    return atomic_load (&self->slots.control->progress);
+}
+
+const char *wm_scorer_signature (const wm_scorer_t *self)
+{
+    return self->signature;
 }

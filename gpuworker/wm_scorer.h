@@ -1,38 +1,66 @@
-/* wm_scorer.h - the engine thread: one device, one job at a time.
+/* wm_scorer.h - the engine process as its worker sees it: started, fed, watched, started again.
 
-   The owner's thread lends a job with wm_scorer_start; when wm_scorer_sock is readable
-   wm_scorer_take gives it back, done. The thread takes no signals.
-   Thread: the owner's; progress is read with wm_device_progress.  */
+   The worker decodes a batch into a slot (wm_scorer_batch), submits it, or a part of its hits, and
+   hears of it from wm_scorer_look when wm_scorer_fd is readable, or at its next tick. The process may
+   end at any time; then look says so, names the slot it was scoring, and starts another one. What
+   is READY waits for the new one. A process that has not finished a hit for engine_ms is killed.
+
+   Thread: one, which must live as long as the scorer (the process dies with it).  */
 #ifndef WM_SCORER_H
 #define WM_SCORER_H
 
-#include "kernels/wm_device.h"
-
-#include <czmq.h>
+#include "gpuworker/wm_slots.h"
 
 typedef struct {
-    const wm_batch_t *batch; /* NULL: run the self-test */
-    uint8_t *status;         /* (n_hit) */
-    float *scores;           /* (n_hit, n_output) */
-    wm_fault_t fault;        /* the answer */
-    wm_error_t error;
-    double seconds;
-} wm_job_t;
+    const char *engine;
+    int threads, pin;
+    const wm_pins_t *pins;
+    const char *model_path;
+} wm_scorer_config_t;
+
+typedef enum {
+    WM_SCORER_NOTHING,
+    WM_SCORER_READY,  /* it has proved itself by the known answers: the first time, or again */
+    WM_SCORER_SCORED, /* a slot is done: wm_scorer_answer, then it is free */
+    WM_SCORER_ENDED, /* it ended; slot: what it was scoring, WM_SLOTS for nothing; the next look starts another */
+    WM_SCORER_HOPELESS, /* it cannot start here, or cannot be killed: nothing more comes of it */
+} wm_scorer_event_t;
 
 typedef struct wm_scorer_t wm_scorer_t;
 
-/* The device is lent. Never NULL (asserts on memory).  */
-wm_scorer_t *wm_scorer_new (wm_device_t *device);
+/* Makes the memory and starts the first process. The config is copied. NULL with *error: WM_EHOST.
+ */
+wm_scorer_t *wm_scorer_new (const wm_scorer_config_t *config, wm_error_t *error);
 
-/* Waits for the job in hand.  */
+/* Ends the process for good: at once if it computes, else as soon as it has put its things away.  */
+void wm_scorer_stop (wm_scorer_t *self);
 void wm_scorer_destroy (wm_scorer_t **self_p);
 
-/* At most one job is in hand (asserted).  */
-void wm_scorer_start (wm_scorer_t *self, wm_job_t *job);
-int wm_scorer_is_busy (const wm_scorer_t *self);
+int wm_scorer_fd (const wm_scorer_t *self);
 
-/* Blocks until the job in hand is done; to be called when wm_scorer_sock is readable.  */
-wm_job_t *wm_scorer_take (wm_scorer_t *self);
-zsock_t *wm_scorer_sock (wm_scorer_t *self);
+/* What happened; to be called until it says NOTHING. *error: of ENDED and HOPELESS, why (fault
+   WM_EBATCH of HOPELESS: the model or the specification is refused).  */
+wm_scorer_event_t wm_scorer_look (wm_scorer_t *self, unsigned *slot, wm_error_t *error);
+
+/* The batch of a free slot, to decode into; it lies in the shared memory.  */
+wm_batch_t *wm_scorer_batch (wm_scorer_t *self, unsigned slot);
+
+/* Gives `count` hits from `first` of the slot's batch to the process.  */
+void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count);
+
+/* 1: the process has not begun it, and never will.  */
+int wm_scorer_take_back (wm_scorer_t *self, unsigned slot);
+
+/* Whether a process that has proved itself is there now.  */
+int wm_scorer_is_ready (const wm_scorer_t *self);
+
+/* Of a slot that is SCORED: WM_OK, or WM_EBATCH with the words in *error. Status and scores of the
+   hits that were submitted are copied to their places in `status` and `scores`, those of the whole
+   batch.  */
+wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, float *scores,
+                             double *seconds, wm_error_t *error);
+
+uint64_t wm_scorer_progress (const wm_scorer_t *self);     /* hits finished by all its processes */
+const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is READY */
 
 #endif

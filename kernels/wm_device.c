@@ -28,7 +28,7 @@ struct wm_device_t {
     const wm_engine_t *engine;
     void *state;
     char signature[64];
-    _Atomic uint64_t progress;
+    _Atomic uint64_t *progress, own_progress;
 };
 
 /* ---- engines --------------------------------------------------------------------------------- */
@@ -136,6 +136,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     self->model = model;
     self->fast = fast;
     self->engine = engine;
+    self->progress = config->progress ? config->progress : &self->own_progress;
     if (spec) {
         self->spec = *spec;
         self->has_spec = true;
@@ -164,7 +165,7 @@ const char *wm_device_signature (const wm_device_t *self)
 
 uint64_t wm_device_progress (const wm_device_t *self)
 {
-    return atomic_load (&self->progress);
+    return atomic_load (self->progress);
 }
 
 /* ---- score ----------------------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
     if (fault || batch->n_hit == 0)
         return fault;
     memset (status, WM_HIT_SCORED, batch->n_hit);
-    fault = self->engine->score (self->state, batch, status, scores, &self->progress, error);
+    fault = self->engine->score (self->state, batch, status, scores, self->progress, error);
     if (!fault)
         hold_nonfinite (batch->n_hit, wm_model_n_output (self->model), status, scores);
     return fault;

@@ -19,9 +19,11 @@
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
-    const char *engine;    /* "auto", "reference", "sparse", "openvino", "cuda" */
-    const char *precision; /* "fp32", "fast" */
-    int threads;           /* >= 1: threads it computes with */
+    const char *engine;         /* "auto", "reference", "sparse", "openvino", "cuda" */
+    const char *precision;      /* "fp32", "fast" */
+    int threads;                /* >= 1: threads it computes with */
+    int pin;                    /* keep each thread on a CPU of its own */
+    _Atomic uint64_t *progress; /* counts hits finished, for another process to see; NULL: inside */
 } wm_device_config_t;
 
 /* Opens an engine for a model; `spec` is copied (NULL, or one whose patch is not the model's input:

@@ -268,17 +268,19 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     wm_child_show (worker, stderr, 1);
     worker->failures = now - worker->started_ms < QUICK_MS ? worker->failures + 1 : 1;
     wm_child_how (worker, how);
-    /* what a command line or a model cannot do now it can never do */
-    const int hopeless = WIFEXITED (worker->status) &&
-                         (code_of (worker) == WM_EXIT_USAGE || code_of (worker) == WM_EXIT_INPUT);
-    if (hopeless || (WIFEXITED (worker->status) && worker->failures >= WORKER_FAILURES_MAX)) {
-        say (self, "wiremill run: %s ended by %s%s and is left alone; see %s", worker->name, how,
-             hopeless ? "" : " again and again", worker->log);
+    /* what a command line, a model or an engine cannot do now it can never do, nor can its likes */
+    const int code = code_of (worker);
+    if (WIFEXITED (worker->status) &&
+        (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
+        return code;
+    if (WIFEXITED (worker->status) && worker->failures >= WORKER_FAILURES_MAX) {
+        say (self, "wiremill run: %s ended by %s again and again and is left alone; see %s",
+             worker->name, how, worker->log);
         for (int i = 0; i < self->n_worker; i++)
             if (self->worker[i].pid || self->worker[i].retry_ms)
                 return WM_CREW_WORKING;
         say (self, "wiremill run: no worker is left");
-        return code_of (worker) ? code_of (worker) : WM_EXIT_FAILURE;
+        return code ? code : WM_EXIT_FAILURE;
     }
     int64_t pause = PAUSE_MS << (worker->failures > 6 ? 6 : worker->failures - 1);
     if (pause > PAUSE_MAX_MS)

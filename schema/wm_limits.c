@@ -17,6 +17,9 @@ static wm_times_t times = {
     .backoff_max_ms = 2000,
     .lock_ms = 10000,
     .disk_full_ms = 1000,
+    .engine_ms = 20000,
+    .engine_start_ms = 300000,
+    .failures_ms = 600000,
 };
 
 static void times_scale (void)
@@ -28,7 +31,8 @@ static void times_scale (void)
     int64_t *entry[] = { &times.heartbeat_ms,    &times.silence_ms,   &times.reconnect_ms,
                          &times.lease_ms,        &times.handshake_ms, &times.gap_ms,
                          &times.group_commit_ms, &times.backoff_ms,   &times.backoff_max_ms,
-                         &times.lock_ms,         &times.disk_full_ms };
+                         &times.lock_ms,         &times.disk_full_ms, &times.engine_ms,
+                         &times.engine_start_ms, &times.failures_ms };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
         *entry[i] = *entry[i] / scale > 0 ? *entry[i] / scale : 1;
 }

@@ -42,6 +42,9 @@ typedef struct {
     int64_t backoff_max_ms;  /* 2,000 */
     int64_t lock_ms;         /* 10,000: how long a second master waits for the lock */
     int64_t disk_full_ms;    /* 1,000: between looks at a full disk */
+    int64_t engine_ms;       /* 20,000 without a hit finished: an engine hangs; below lease_ms */
+    int64_t engine_start_ms; /* 300,000: it loads libraries, a model, and proves itself */
+    int64_t failures_ms;     /* 600,000: three failures of an engine within it drain its worker */
 } wm_times_t;
 
 /* The table, read once from WM_TIME_SCALE (1 to 1000). Never fails. Thread: any.  */

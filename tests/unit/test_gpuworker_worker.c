@@ -9,11 +9,16 @@
 #include <cmocka.h>
 
 #include "fake_broker.h"
+#include "gpuworker/wm_engine.h"
+#include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_worker.h"
 #include "kernels/wm_device.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sodium.h>
+#include <sys/mman.h>
 
 enum { N_BATCH = 60, N_HIT = 7, N_OUTPUT = 4, MODEL_BYTES = (5 << 20) + 123 };
 
@@ -36,20 +41,41 @@ struct wm_model_t {
     int unused;
 };
 struct wm_device_t {
-    atomic_ullong progress;
+    _Atomic uint64_t *progress;
 };
 static wm_model_t the_model;
 static wm_device_t the_device;
-static const char *identity; /* what the model says it is */
-static atomic_int score_ms, n_score, n_test;
-static atomic_int failing;      /* bit i: call i fails */
-static atomic_int test_failing; /* the self-test of this number fails, from 1 */
+
+/* The engine is a process of its own, as in the product: this program in another mode. What the test
+   tells it, and what it counts, lies in a file that both map.  */
+typedef struct {
+    char identity[80]; /* what the model says it is */
+    atomic_int score_ms, n_score, n_test, n_open;
+    atomic_int failing;      /* bit i: call i fails */
+    atomic_int test_failing; /* bit i: self-test i fails */
+    atomic_int refuses;      /* the device cannot be opened: with this fault */
+    atomic_int bad[4];       /* 1000 batch + hit: it dies of them; 0: none */
+    atomic_int manner;       /* how */
+    atomic_int hangs;        /* the call of this number, from 1 */
+    atomic_int engine;       /* its process */
+} told_t;
+enum { SEGV, EXITS, SPOILS };
+static told_t *told;
+
+static void tell (const char *path)
+{
+    int fd = open (path, O_RDWR | O_CREAT, 0600);
+    CHECK (fd >= 0 && !ftruncate (fd, sizeof *told));
+    told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK (told != MAP_FAILED);
+    close (fd);
+}
 
 wm_model_t *wm_model_open (const char *path, wm_error_t *error)
 {
     char hex[65];
     CHECK (wm_file_sha256 (path, hex, error) == WM_OK);
-    CHECK (!strcmp (hex, model_hash));
+    CHECK (strstr (path, hex)); /* it lies under its hash */
     return &the_model;
 }
 
@@ -61,7 +87,7 @@ void wm_model_destroy (wm_model_t **self_p)
 const char *wm_model_sha256 (const wm_model_t *self)
 {
     (void) self;
-    return identity;
+    return told->identity;
 }
 
 uint32_t wm_model_n_value (const wm_model_t *self)
@@ -80,11 +106,15 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error)
 {
     (void) model;
-    (void) error;
     CHECK (spec->patch_wire == 48);
     CHECK (!strcmp (config->precision, "fp32"));
-    the_device.progress = 0;
-    return &the_device;
+    the_device.progress = config->progress;
+    told->n_open++;
+    told->engine = (int) getpid ();
+    if (!told->refuses)
+        return &the_device;
+    wm_fault (error, (wm_fault_t) told->refuses, "there is no driver");
+    return NULL;
 }
 
 void wm_device_destroy (wm_device_t **self_p)
@@ -100,31 +130,60 @@ const char *wm_device_signature (const wm_device_t *self)
 
 uint64_t wm_device_progress (const wm_device_t *self)
 {
-    return self->progress;
+    return *self->progress;
 }
 
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error)
 {
     (void) self;
-    n_test++;
-    if (test_failing > 0 && test_failing-- == 1)
+    int test = told->n_test++;
+    if (test < 32 && told->test_failing >> test & 1)
         return wm_fault (error, WM_EHOST, "known answers are wrong by 3");
     return WM_OK;
+}
+
+static int is_bad (uint32_t number, uint32_t hit)
+{
+    for (int k = 0; k < 4; k++)
+        if (told->bad[k] == (int) (1000 * number + hit))
+            return 1;
+    return 0;
+}
+
+static void die (const wm_batch_t *batch)
+{
+    switch (told->manner) {
+    case SEGV:
+        raise (SIGSEGV);
+        break;
+    case EXITS:
+        _exit (99);
+    case SPOILS: /* writes where it must not */
+        *(volatile uint32_t *) batch->hit_wire = 1;
+        break;
+    default:
+        break;
+    }
 }
 
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error)
 {
-    int call = n_score++;
-    zclock_sleep (score_ms);
-    if (call < 32 && failing >> call & 1)
+    int call = told->n_score++;
+    zclock_sleep (told->score_ms);
+    if (call + 1 == told->hangs)
+        for (;;)
+            pause ();
+    if (call < 32 && told->failing >> call & 1)
         return wm_fault (error, WM_EHOST, "the engine says no");
     for (uint32_t i = 0; i < batch->n_hit; i++) {
+        if (is_bad (batch->n_wire - 100, batch->hit_wire[i]))
+            die (batch);
         status[i] = WM_HIT_SCORED;
         for (uint32_t j = 0; j < N_OUTPUT; j++)
             scores[i * N_OUTPUT + j] =
                 (float) (1000 * batch->n_wire + batch->hit_wire[i]) + (float) j / 8;
-        self->progress++;
+        ++*self->progress;
     }
     return WM_OK;
 }
@@ -142,6 +201,7 @@ typedef struct {
     atomic_int sent, granted, hellos, held, held_unacked;
     atomic_int held_key[N_BATCH + 1]; /* by the last HELLO: 1 a task, 2 a result not acknowledged */
     atomic_int got[N_BATCH + 1], acked[N_BATCH + 1], nacked[N_BATCH + 1], nack_code[N_BATCH + 1];
+    atomic_int n_poison;                  /* hits held because the engine dies of them */
     atomic_int n_got, n_model, n_working; /* n_working: heartbeats that name a batch */
     atomic_ullong progress;
     atomic_int n_bye, bye_code;
@@ -242,9 +302,11 @@ static void take_result (fake_t *self, play_t *play, const wm_msg_t *msg, const 
     CHECK (bytes == wm_result_bytes (N_HIT, N_OUTPUT));
     for (uint32_t i = 0; i < N_HIT; i++)
         for (uint32_t j = 0; j < N_OUTPUT; j++) {
-            float score;
+            float score, wanted = (float) (1000 * (number + 100) + i) + (float) j / 8;
             memcpy (&score, payload + N_HIT + 4 * (i * N_OUTPUT + j), 4);
-            CHECK (payload[i] == 0 && score == (float) (1000 * (number + 100) + i) + (float) j / 8);
+            CHECK (payload[i] ? payload[i] == WM_HIT_POISON && is_bad (number, i) && score != score
+                              : score == wanted);
+            play->n_poison += j == 0 && payload[i] != 0;
         }
     play->got[number]++;
     play->n_got++;
@@ -315,9 +377,7 @@ typedef struct {
 static void *worker_thread (void *argument)
 {
     run_t *run = argument;
-    wm_worker_t *worker = wm_worker_new (&run->config);
-    run->code = wm_worker_run (worker);
-    wm_worker_destroy (&worker);
+    run->code = wm_worker_run (&run->config);
     return NULL;
 }
 
@@ -325,7 +385,8 @@ static void run_start (run_t *run, const fake_t *broker)
 {
     static char cache[sizeof folder + 16];
     snprintf (cache, sizeof cache, "%s/cache/deep", folder);
-    run->config = (wm_worker_config_t){ .endpoint = broker->endpoint,
+    run->config = (wm_worker_config_t){ .n_broker = 1,
+                                        .broker = { { broker->endpoint, 1 } },
                                         .engine = "auto",
                                         .cache = cache,
                                         .threads = 1,
@@ -349,9 +410,9 @@ static fake_t *broker_for (play_t *play)
     assert_int_equal (wm_spec_preset (&spec, "protodune-2021", &error), WM_OK);
     wm_spec_print (&spec, broker->pins.spec, sizeof broker->pins.spec);
     play->coder = wm_coder_new ();
-    identity = broker->pins.model;
-    score_ms = 1;
-    failing = test_failing = n_test = n_score = 0;
+    memset (told, 0, sizeof *told);
+    strcpy (told->identity, broker->pins.model);
+    told->score_ms = 1;
     zsys_interrupted = 0;
     fake_start (broker);
     return broker;
@@ -388,14 +449,14 @@ static void scores_everything_and_leaves (void **state)
         play_t play = { .n_batch = N_BATCH };
         run_t run;
         fake_t *broker = broker_for (&play);
-        score_ms = 5;
+        told->score_ms = 5;
         run_start (&run, broker);
         assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
         for (int b = 1; b <= N_BATCH; b++)
             assert_int_equal (play.got[b], 1);
         assert_int_equal (play.n_model, i == 0 ? 2 : 0);
         assert_int_equal (play.bye_code, WM_REASON_DRAINED);
-        assert_int_equal (n_test, 1);
+        assert_int_equal (told->n_test, 1);
         assert_true (play.n_working >= 3);
         assert_int_equal (play.progress, N_BATCH * N_HIT);
         assert_int_equal (broker->undecodable, 0);
@@ -432,7 +493,7 @@ static void wrong_models (void **state)
         run_t run;
         fake_t *broker = broker_for (&play);
         if (what == 4)
-            identity = "cccc";
+            strcpy (told->identity, "cccc");
         else
             unlink (path);
         run_start (&run, broker);
@@ -469,7 +530,7 @@ static void self_test_first (void **state)
     play_t play = { .n_batch = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
-    test_failing = 1;
+    told->test_failing = 1;
     run_start (&run, broker);
     assert_int_equal (run_wait (&run), WM_EXIT_FAILURE);
     assert_int_equal (play.hellos, 0); /* it never asked for work */
@@ -482,7 +543,7 @@ static void keeps_until_acknowledged (void **state)
     play_t play = { .n_batch = N_BATCH, .mute_acks = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
-    score_ms = 3;
+    told->score_ms = 3;
     run_start (&run, broker);
     wait_for (&play.n_got, 20);
     fake_stop (broker); /* killed: nothing was acknowledged */
@@ -501,7 +562,7 @@ static void keeps_until_acknowledged (void **state)
         assert_true (play.held_key[b] || play.got[b] <= 1);
     }
     assert_true (play.n_got >= before + play.sent - lost); /* each of the first came again */
-    assert_int_equal (n_score, play.sent - lost);          /* and none was computed twice */
+    assert_int_equal (told->n_score, play.sent - lost);    /* and none was computed twice */
     broker_gone (&broker, &play);
 }
 
@@ -519,47 +580,185 @@ static void bad_batches_are_refused_by_name (void **state)
             assert_int_equal (play.nacked[b], b % 3 == 0);
             assert_int_equal (play.nack_code[b], b % 3 == 0 ? WM_EBATCH : 0);
         }
-        assert_true (n_test > 1); /* it proved itself again */
+        assert_int_equal (told->n_open, 1); /* the engine never saw them */
         broker_gone (&broker, &play);
     }
 }
 
-static void failures_of_the_machine (void **state)
+static int nacks (const play_t *play, int code)
+{
+    int n = 0;
+    for (int b = 1; b <= N_BATCH; b++)
+        n += play->nacked[b] && play->nack_code[b] == code;
+    return n;
+}
+
+/* An engine that fails once, without any hit that would explain it: nobody notices.  */
+static void accidents (void **state)
 {
     (void) state;
-    static const struct {
-        int failing, count, leaves;
-    } cases[] = { { 3, 2, 0 }, { 7, 3, 1 }, { 27, 4, 0 } }; /* the last: never three in a row */
     for (int i = 0; i < 3; i++) {
         play_t play = { .n_batch = 10 };
         run_t run;
         fake_t *broker = broker_for (&play);
-        failing = cases[i].failing;
+        told->failing = i == 0; /* the first call fails, or hangs */
+        told->hangs = i == 1;
+        told->score_ms = 20;
         run_start (&run, broker);
-        int leaves = cases[i].leaves, host = 0;
-        assert_int_equal (run_wait_bye (&run, &play), leaves ? WM_EXIT_FAILURE : WM_EXIT_OK);
-        for (int b = 1; b <= 10; b++)
-            host += play.nack_code[b] == WM_EHOST;
-        assert_int_equal (host, cases[i].count);
-        assert_int_equal (play.n_got, leaves ? 0 : 10 - host);
-        assert_int_equal (play.bye_code, leaves ? WM_REASON_FAILED : WM_REASON_DRAINED);
-        assert_int_equal (play.sent, leaves ? 3 : 10); /* a black hole eats little */
+        if (i == 2) { /* or it is killed from outside */
+            wait_for (&play.n_got, 2);
+            kill (told->engine, SIGKILL);
+        }
+        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+        assert_int_equal (play.n_got, 10);
+        assert_int_equal (told->n_open, 2);
+        assert_int_equal (nacks (&play, WM_EHOST) + play.n_poison, 0);
         broker_gone (&broker, &play);
     }
 }
 
-static void failed_test_after_a_failure (void **state)
+/* One that fails whatever it is given: after three batches the worker leaves.  */
+static void a_machine_that_always_fails (void **state)
 {
     (void) state;
     play_t play = { .n_batch = 10 };
     run_t run;
     fake_t *broker = broker_for (&play);
-    failing = 1;
-    test_failing = 2; /* the second one fails */
+    told->failing = -1;
     run_start (&run, broker);
     assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_FAILURE);
-    assert_int_equal (n_score, 1);
+    assert_int_equal (nacks (&play, WM_EHOST), 3);
+    assert_int_equal (told->n_score, 21); /* seven deaths of each */
     assert_int_equal (play.n_got, 0);
+    assert_int_equal (play.bye_code, WM_REASON_FAILED);
+    assert_true (play.sent <= 4); /* a black hole eats little */
+    broker_gone (&broker, &play);
+}
+
+static void failed_tests_after_a_failure (void **state)
+{
+    (void) state;
+    for (int leaves = 0; leaves < 2; leaves++) {
+        play_t play = { .n_batch = 10 };
+        run_t run;
+        fake_t *broker = broker_for (&play);
+        told->failing = 1;
+        told->test_failing = leaves ? 14 : 2; /* from the second start on: three times, or once */
+        run_start (&run, broker);
+        assert_int_equal (run_wait_bye (&run, &play), leaves ? WM_EXIT_FAILURE : WM_EXIT_OK);
+        assert_int_equal (told->n_open, leaves ? 4 : 3);
+        assert_int_equal (play.n_got, leaves ? 0 : 10);
+        assert_int_equal (play.bye_code, leaves ? WM_REASON_FAILED : WM_REASON_DRAINED);
+        assert_int_equal (nacks (&play, WM_EHOST), 0); /* given back, blamed on nobody */
+        broker_gone (&broker, &play);
+    }
+}
+
+static void an_engine_that_cannot_start (void **state)
+{
+    (void) state;
+    const wm_fault_t faults[] = { WM_EHOST, WM_EBATCH };
+    for (int i = 0; i < 2; i++) {
+        play_t play = { .n_batch = 1 };
+        run_t run;
+        fake_t *broker = broker_for (&play);
+        told->refuses = (int) faults[i];
+        run_start (&run, broker);
+        assert_int_equal (run_wait (&run), i ? WM_EXIT_INPUT : WM_EXIT_ENGINE);
+        assert_int_equal (told->n_open, 1); /* and it is not tried again */
+        assert_int_equal (play.hellos, 0);
+        broker_gone (&broker, &play);
+    }
+}
+
+/* ---- poison -----------------------------------------------------------------------------------*/
+
+/* The one file below cache/deep/replay.  */
+static void replay_path (char path[512])
+{
+    char replays[sizeof folder + 32];
+    snprintf (replays, sizeof replays, "%s/cache/deep/replay", folder);
+    zdir_t *dir = zdir_new (replays, NULL);
+    assert_non_null (dir);
+    zlist_t *files = zdir_list (dir);
+    zfile_t *file = zlist_first (files);
+    assert_non_null (file);
+    snprintf (path, 512, "%s", zfile_filename (file, NULL));
+    zlist_destroy (&files);
+    zdir_destroy (&dir);
+}
+
+static void forget_replays (void)
+{
+    char replays[sizeof folder + 32];
+    snprintf (replays, sizeof replays, "%s/cache/deep/replay", folder);
+    zdir_t *dir = zdir_new (replays, NULL);
+    zdir_remove (dir, true);
+    zdir_destroy (&dir);
+}
+
+/* Hits that kill the engine are held, their neighbours keep their bits, a file shows it again.  */
+static void poison_is_found (void **state)
+{
+    (void) state;
+    for (int manner = SEGV; manner <= SPOILS; manner++) {
+        play_t play = { .n_batch = 12 };
+        run_t run;
+        char path[512];
+        fake_t *broker = broker_for (&play);
+        told->manner = manner;
+        told->bad[0] = 1003;
+        told->bad[1] = manner == SPOILS ? 0 : 5000;
+        told->bad[2] = manner == SPOILS ? 0 : 5006;
+        run_start (&run, broker);
+        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+        assert_int_equal (play.n_got, 12);
+        assert_int_equal (play.n_poison, manner == SPOILS ? 1 : 3);
+        assert_int_equal (nacks (&play, WM_EHOST) + nacks (&play, WM_EBATCH), 0);
+        replay_path (path);
+        assert_int_equal (wm_replay_run (path, NULL), WM_EXIT_HELD);
+        memset (told->bad, 0, sizeof told->bad); /* mended */
+        assert_int_equal (wm_replay_run (path, NULL), WM_EXIT_OK);
+        told->refuses = WM_EHOST;
+        assert_int_equal (wm_replay_run (path, NULL), WM_EXIT_ENGINE);
+        forget_replays ();
+        broker_gone (&broker, &play);
+    }
+}
+
+static void replay_files_are_checked (void **state)
+{
+    (void) state;
+    char path[sizeof folder + 16];
+    snprintf (path, sizeof path, "%s/none", folder);
+    assert_int_equal (wm_replay_run (path, NULL), WM_EXIT_INPUT);
+    static const char *const texts[] = { "x", "wiremill-replay 2\n",
+                                         "wiremill-replay 1\nengine auto\n",
+                                         "wiremill-replay 1\nengine auto\nthreads 0\n"
+                                         "hit 1\nhow x\npins 99999\n" };
+    for (int i = 0; i < 4; i++) {
+        FILE *file = fopen (path, "w");
+        fputs (texts[i], file);
+        fclose (file);
+        assert_int_equal (wm_replay_run (path, NULL), WM_EXIT_INPUT);
+    }
+}
+
+/* A drain does not wait for a search: the batch is somebody else's.  */
+static void a_drain_ends_the_search (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = 1 };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    told->bad[0] = 1003;
+    told->score_ms = 100;
+    run_start (&run, broker);
+    wait_for (&told->n_open, 2);
+    zsys_interrupted = 1;
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_AGAIN);
+    assert_int_equal (play.n_got, 0);
+    assert_int_equal (nacks (&play, WM_EAGAIN), 1);
     broker_gone (&broker, &play);
 }
 
@@ -569,9 +768,9 @@ static void signal_drains (void **state)
     play_t play = { .n_batch = 8 };
     run_t run;
     fake_t *broker = broker_for (&play);
-    score_ms = 30;
+    told->score_ms = 30;
     run_start (&run, broker);
-    wait_for (&play.n_got, 4);
+    wait_for (&play.sent, 8);
     zsys_interrupted = 1;
     assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_AGAIN);
     assert_int_equal (play.bye_code, WM_REASON_DRAINED);
@@ -582,7 +781,7 @@ static void signal_drains (void **state)
         back += play.nacked[b];
     }
     assert_true (back >= 1);
-    assert_int_equal (n_score, play.n_got);
+    assert_int_equal (told->n_score, play.n_got);
     broker_gone (&broker, &play);
 }
 
@@ -594,10 +793,10 @@ static void broker_says_so (void **state)
         play_t play = { .n_batch = N_BATCH, .say_at = 5, .say = words[i] };
         run_t run;
         fake_t *broker = broker_for (&play);
-        score_ms = 10;
+        told->score_ms = 10;
         run_start (&run, broker);
         assert_int_equal (run_wait (&run), WM_EXIT_OK);
-        assert_true (n_score < N_BATCH);
+        assert_true (told->n_score < N_BATCH);
         broker_gone (&broker, &play);
     }
 }
@@ -608,12 +807,12 @@ static void revoked_work_is_dropped (void **state)
     play_t play = { .n_batch = 10, .revoke = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
-    score_ms = 10;
+    told->score_ms = 10;
     run_start (&run, broker);
     assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
     assert_int_equal (play.n_got, 9);
     assert_int_equal (play.got[5] + play.nacked[5], 0);
-    assert_int_equal (n_score, 9);
+    assert_int_equal (told->n_score, 9);
     broker_gone (&broker, &play);
 }
 
@@ -632,11 +831,19 @@ static void another_campaign (void **state)
     broker_gone (&broker, &play);
 }
 
-int main (void)
+int main (int argc, char **argv)
 {
+    char path[sizeof folder + 16];
+    if (argc > 2 && !strcmp (argv[1], WM_ENGINE_MODE)) {
+        tell (getenv ("WM_TEST_TOLD"));
+        return wm_engine_main (argv[2]);
+    }
     setenv ("WM_TIME_SCALE", "100", 1);
     if (!mkdtemp (folder) || sodium_init () < 0)
         return 1;
+    snprintf (path, sizeof path, "%s/told", folder);
+    setenv ("WM_TEST_TOLD", path, 1);
+    tell (path);
     uint8_t hash[crypto_hash_sha256_BYTES];
     for (size_t i = 0; i < MODEL_BYTES; i++)
         model_bytes[i] = (uint8_t) (i * i >> 7);
@@ -650,8 +857,13 @@ int main (void)
         cmocka_unit_test (self_test_first),
         cmocka_unit_test (keeps_until_acknowledged),
         cmocka_unit_test (bad_batches_are_refused_by_name),
-        cmocka_unit_test (failures_of_the_machine),
-        cmocka_unit_test (failed_test_after_a_failure),
+        cmocka_unit_test (accidents),
+        cmocka_unit_test (a_machine_that_always_fails),
+        cmocka_unit_test (failed_tests_after_a_failure),
+        cmocka_unit_test (an_engine_that_cannot_start),
+        cmocka_unit_test (poison_is_found),
+        cmocka_unit_test (replay_files_are_checked),
+        cmocka_unit_test (a_drain_ends_the_search),
         cmocka_unit_test (signal_drains),
         cmocka_unit_test (broker_says_so),
         cmocka_unit_test (revoked_work_is_dropped),

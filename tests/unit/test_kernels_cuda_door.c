@@ -45,7 +45,7 @@ static int tear_down (void **state)
 
 static wm_device_t *device_of (const char *engine, const char *precision, wm_error_t *error)
 {
-    const wm_device_config_t config = { engine, precision, 1 };
+    const wm_device_config_t config = { .engine = engine, .precision = precision, .threads = 1 };
     return wm_device_new (model, NULL, &config, error);
 }
 

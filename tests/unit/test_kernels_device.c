@@ -107,7 +107,7 @@ static wm_device_t *device_of (const wm_model_t *m, const wm_spec_t *spec, const
                                int threads)
 {
     wm_error_t error = { 0 };
-    wm_device_config_t config = { engine, "fp32", threads };
+    wm_device_config_t config = { .engine = engine, .precision = "fp32", .threads = threads };
     wm_device_t *device = wm_device_new (m, spec, &config, &error);
     if (!device)
         fail_msg ("%s: %s", engine, error.text);
@@ -367,7 +367,7 @@ static void no_device (const wm_model_t *m, const wm_spec_t *spec, const char *e
                        const char *precision, wm_fault_t fault, const char *words)
 {
     wm_error_t error = { 0 };
-    wm_device_config_t config = { engine, precision, 1 };
+    wm_device_config_t config = { .engine = engine, .precision = precision, .threads = 1 };
     assert_null (wm_device_new (m, spec, &config, &error));
     assert_int_equal (error.fault, fault);
     if (!strstr (error.text, words))

@@ -331,7 +331,9 @@ static void lies_with_a_sound_digest (void **state)
             memcpy (bytes + at, old, 4);
             wm_error_t error = { 0 };
             wm_model_t *model = wm_model_open (path, &error);
-            wm_device_config_t config = { "reference", "fp32", 1 };
+            wm_device_config_t config = { .engine = "reference",
+                                          .precision = "fp32",
+                                          .threads = 1 };
             wm_device_t *device = model ? wm_device_new (model, NULL, &config, &error) : NULL;
             if (device)
                 wm_device_self_test (device, &error); /* touches every number; may well fail */
@@ -352,7 +354,7 @@ static void lies_with_a_sound_digest (void **state)
 static wm_device_t *reference (const wm_model_t *model, int threads)
 {
     wm_error_t error = { 0 };
-    wm_device_config_t config = { "reference", "fp32", threads };
+    wm_device_config_t config = { .engine = "reference", .precision = "fp32", .threads = threads };
     wm_device_t *device = wm_device_new (model, NULL, &config, &error);
     if (!device)
         fail_msg ("%s", error.text);
@@ -453,7 +455,7 @@ static void general_models_are_not_its_business (void **state)
     assert_memory_equal (wm_model_original (model, &bytes), original, sizeof original);
     assert_int_equal (bytes, sizeof original);
     char signature[64];
-    wm_device_config_t config = { "reference", "fp32", 1 };
+    wm_device_config_t config = { .engine = "reference", .precision = "fp32", .threads = 1 };
     assert_null (wm_engine_reference.open (model, NULL, &config, signature, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     assert_non_null (strstr (error.text, "use openvino"));

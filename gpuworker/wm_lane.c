@@ -1,0 +1,308 @@
+/* wm_lane.c - see wm_lane.h: sessions, time, drain, and the loop around them.  */
+#include "gpuworker/wm_lane_inside.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+    TICK_MS = 50, /* a signal taken by another thread is seen so much later at most */
+    WELCOME_MS_MIN = 500,
+};
+
+void lane_say (const char *format, ...)
+{
+    char text[4096 + 600]; /* one write: lanes and processes share the file */
+    va_list args;
+    va_start (args, format);
+    vsnprintf (text, sizeof text, format, args);
+    va_end (args);
+    fprintf (stderr, "wiremill-worker: %s\n", text);
+}
+
+wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_turn_t *turn,
+                        unsigned seat, _Atomic int64_t *busy_ms)
+{
+    wm_lane_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->config = config;
+    self->endpoint = endpoint;
+    self->turn = turn;
+    self->seat = seat;
+    self->busy_ms = busy_ms;
+    self->start_ms = wm_now_ms ();
+    char host[64] = "?";
+    gethostname (host, sizeof host - 1);
+    snprintf (self->label, sizeof self->label, "%s:%d", host, (int) getpid ());
+    self->coder = wm_coder_new ();
+    wm_credit_init (&self->credit);
+    return self;
+}
+
+void wm_lane_destroy (wm_lane_t **self_p)
+{
+    wm_lane_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->turn)
+        wm_turn_done (self->turn, self->seat, 0);
+    wm_client_destroy (&self->client);
+    wm_health_destroy (&self->health);
+    wm_scorer_destroy (&self->scorer);
+    wm_book_destroy (&self->book);
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        wm_poison_destroy (&self->slot[i].poison);
+    wm_coder_destroy (&self->coder);
+    free (self);
+    *self_p = NULL;
+}
+
+/* Whether the broker of the open session is the one this lane was prepared for.  */
+int lane_same_campaign (wm_lane_t *self, wm_client_t *client)
+{
+    if (!self->knows_pins) {
+        self->pins = *wm_client_pins (client);
+        memcpy (self->pins_digest, wm_client_pins_digest (client), 16);
+        memcpy (self->campaign, wm_client_campaign (client), 16);
+        self->knows_pins = 1;
+    }
+    if (!memcmp (self->pins_digest, wm_client_pins_digest (client), 16) &&
+        !memcmp (self->campaign, wm_client_campaign (client), 16))
+        return 1;
+    lane_say ("the broker at %s now serves another campaign; start a new worker for it",
+              self->endpoint);
+    wm_client_close (client, WM_REASON_DONE, "another campaign");
+    return 0;
+}
+
+void lane_drain (wm_lane_t *self, int code, const char *why)
+{
+    if (!self->draining) {
+        self->draining = 1;
+        self->code = code;
+        snprintf (self->why, sizeof self->why, "%s", why);
+        lane_say ("draining: %s", why);
+    } else if (code == WM_EXIT_FAILURE)
+        self->code = code;
+    lane_give_back (self);
+}
+
+static void heartbeat (wm_lane_t *self, int64_t now)
+{
+    const wm_task_t *task = lane_executes (self);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+    if (task)
+        msg.key = task->key;
+    if (self->health)
+        wm_health_text (self->health, msg.text);
+    msg.count = wm_scorer_progress (self->scorer) + self->n_end;
+    wm_client_send (self->client, &msg, NULL, 0);
+    self->beat_ms = now;
+}
+
+/* ---- sessions ---------------------------------------------------------------------------------*/
+
+static void session_open (wm_lane_t *self, int64_t now, uint32_t n_held)
+{
+    self->done = !lane_same_campaign (self, self->client);
+    if (self->done) {
+        self->code = WM_EXIT_FAILURE;
+        return;
+    }
+    lane_say ("session with %s, epoch %llu, %u batches held", self->endpoint,
+              (unsigned long long) wm_client_epoch (self->client), n_held);
+    self->in_session = 1;
+    self->delay_ms = wm_times ()->backoff_ms;
+    *self->busy_ms = now;
+    wm_credit_session (&self->credit);
+    wm_book_each (self->book, WM_TASK_RETURNED, lane_send_result, self);
+    heartbeat (self, now);
+}
+
+/* One attempt to open a session, and what begins one.  */
+static void connect_again (wm_lane_t *self)
+{
+    const wm_times_t *times = wm_times ();
+    wm_hello_held_t held[WM_CREDIT_MAX];
+    wm_error_t error = { 0 };
+    uint32_t count = wm_book_hello (self->book, held);
+    int64_t patience = times->handshake_ms > WELCOME_MS_MIN ? times->handshake_ms : WELCOME_MS_MIN;
+    wm_fault_t fault = wm_client_open (self->client, held, count * sizeof *held, patience, &error);
+    int64_t now = wm_now_ms ();
+    if (fault == WM_OK) {
+        session_open (self, now, count);
+        return;
+    }
+    int64_t patience_ms = (int64_t) (self->config->give_up_s * 1000);
+    if (self->draining && times->silence_ms < patience_ms)
+        patience_ms = times->silence_ms;
+    if (fault != WM_EAGAIN || now - self->lost_ms >= patience_ms) {
+        lane_say ("%s", error.text);
+        self->done = 1;
+        if (!self->draining)
+            self->code = fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE;
+        return;
+    }
+    self->retry_ms =
+        now + self->delay_ms / 2 + randombytes_uniform ((uint32_t) self->delay_ms / 2 + 1);
+    self->delay_ms =
+        self->delay_ms * 2 < times->backoff_max_ms ? self->delay_ms * 2 : times->backoff_max_ms;
+}
+
+static void session_lost (wm_lane_t *self)
+{
+    lane_say ("%s", wm_client_error (self->client)->text);
+    self->in_session = 0;
+    if (wm_client_reason (self->client) == WM_REASON_DONE) {
+        self->done = 1; /* the campaign is done: nothing held is wanted any more */
+        if (!self->draining)
+            self->code = WM_EXIT_OK;
+        return;
+    }
+    if (wm_client_error (self->client)->fault == WM_EPEER) {
+        self->done = 1;
+        self->code = WM_EXIT_FAILURE;
+        return;
+    }
+    self->lost_ms = wm_now_ms ();
+    self->retry_ms = self->lost_ms;
+    self->delay_ms = wm_times ()->backoff_ms;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------*/
+
+static void grant (wm_lane_t *self)
+{
+    const uint64_t count =
+        wm_credit_grant (&self->credit, wm_book_in_hand (self->book), wm_book_held (self->book));
+    if (!count)
+        return;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CREDIT);
+    msg.count = count;
+    wm_client_send (self->client, &msg, NULL, 0);
+}
+
+/* What time and signals ask for. Returns how long the loop may sleep.  */
+static int64_t timers (wm_lane_t *self)
+{
+    int64_t now = wm_now_ms ();
+    const wm_worker_config_t *config = self->config;
+    int is_open = self->in_session;
+    if (!self->draining && zsys_interrupted)
+        lane_drain (self, WM_EXIT_AGAIN, "stopped by a signal");
+    if (!self->draining && config->wall_s > 0 &&
+        now - self->start_ms >= (int64_t) (config->wall_s * 1000))
+        lane_drain (self, WM_EXIT_OK, "its wall time is over");
+    if (wm_book_held (self->book) || !is_open)
+        *self->busy_ms = now;
+    else if (!self->draining && config->idle_s > 0 &&
+             now - *self->busy_ms >= (int64_t) (config->idle_s * 1000))
+        lane_drain (self, WM_EXIT_OK, "no work for its idle time");
+
+    /* A little before the client would say an empty one by itself.  */
+    int64_t beat = wm_times ()->heartbeat_ms - wm_times ()->heartbeat_ms / 8;
+    if (is_open && now - self->beat_ms >= beat)
+        heartbeat (self, now);
+    if (is_open && !self->draining)
+        grant (self);
+    int64_t next = is_open ? self->beat_ms + beat : self->retry_ms;
+    int64_t sleep = next > now ? next - now : 0;
+    return sleep < TICK_MS ? sleep : TICK_MS;
+}
+
+/* A drained lane leaves when nothing executes and nothing waits for its acknowledgement, or has
+   waited long enough.  */
+static void leave_if_drained (wm_lane_t *self)
+{
+    if (lane_executes (self) || self->done)
+        return;
+    int64_t now = wm_now_ms ();
+    if (!self->drained_ms)
+        self->drained_ms = now;
+    if (wm_book_count (self->book, WM_TASK_RETURNED)) {
+        if (now - self->drained_ms < wm_times ()->silence_ms)
+            return;
+        lane_say ("%u results were not acknowledged; they will be computed again",
+                  wm_book_count (self->book, WM_TASK_RETURNED));
+    }
+    self->done = 1;
+}
+
+/* One turn of the loop: whatever comes first of a message, the engine, or the next timer.  */
+static void turn (wm_lane_t *self)
+{
+    int64_t sleep = timers (self);
+    if (self->in_session) {
+        switch (wm_client_wait (self->client, sleep)) {
+        case WM_CLIENT_MESSAGE:
+            lane_take_message (self);
+            break;
+        case WM_CLIENT_CLOSED:
+            session_lost (self);
+            break;
+        case WM_CLIENT_EXTRA:
+        case WM_CLIENT_TIMEOUT:
+            break;
+        }
+    } else if (sleep == 0) {
+        connect_again (self);
+    } else {
+        struct pollfd item = { .fd = wm_scorer_fd (self->scorer), .events = POLLIN };
+        poll (&item, 1, (int) sleep);
+    }
+    lane_look (self);
+    lane_feed (self);
+    if (self->draining)
+        leave_if_drained (self);
+}
+
+/* A GPU's health is watched; that of any other engine only where NVML is named.  */
+static void watch_health (wm_lane_t *self)
+{
+    char why[160];
+    if (strncmp (wm_scorer_signature (self->scorer), "cuda/", 5) != 0 && !getenv ("WM_NVML_SO"))
+        return;
+    self->health = wm_health_new (wm_times ()->heartbeat_ms, why);
+    if (!self->health)
+        lane_say ("temperature and power of the GPU are not known: %s", why);
+}
+
+static int serve (wm_lane_t *self)
+{
+    watch_health (self);
+    int fd = wm_scorer_fd (self->scorer);
+    if (self->turn) { /* the engine's descriptor is an epoll set: our turn is one more in it */
+        struct epoll_event event = { .events = EPOLLIN };
+        int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_turn_fd (self->turn, self->seat), &event);
+        assert (rc == 0);
+    }
+    self->book = wm_book_new (self->pins.n_output);
+    self->client = wm_client_new (self->endpoint, WM_ROLE_WORKER, self->label,
+                                  wm_scorer_signature (self->scorer), &fd);
+    self->lost_ms = self->retry_ms = *self->busy_ms = wm_now_ms ();
+    self->delay_ms = wm_times ()->backoff_ms;
+    while (!self->done)
+        turn (self);
+    wm_client_close (self->client,
+                     self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
+                     self->why);
+    double seconds = (double) (wm_now_ms () - self->start_ms) * 1e-3;
+    lane_say ("leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine",
+              self->endpoint, seconds, (unsigned long long) self->n_batch,
+              (unsigned long long) self->n_hit, (unsigned long long) self->n_poison,
+              self->engine_s);
+    return self->code;
+}
+
+int wm_lane_run (wm_lane_t *self)
+{
+    const int code = lane_prepare (self);
+    return code < 0 ? serve (self) : code;
+}

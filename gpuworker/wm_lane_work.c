@@ -1,0 +1,403 @@
+/* wm_lane_work.c - batches: from TASK through the engine to RESULT.
+
+     TASK -> book (QUEUED) -> decoded into a free slot (STAGED) -> submitted -> RETURNED
+                                                   ^                  | the engine dies
+                                                   +--- next part ----+ (wm_poison)
+
+   A slot keeps its batch until it is scored or handed back; where the engine dies, only parts of it
+   are submitted, until the hit is found. The other slot goes on meanwhile.  */
+#include "gpuworker/wm_lane_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- messages out -----------------------------------------------------------------------------*/
+
+/* A failed send is the end of the session, which wait reports; so nobody looks at it here.  */
+static void nack (wm_lane_t *self, const wm_key_t *key, uint32_t attempt, wm_fault_t code,
+                  const char *text)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_NACK);
+    msg.key = *key;
+    msg.attempt = attempt;
+    msg.code = code;
+    snprintf (msg.text, sizeof msg.text, "%s", text);
+    wm_client_send (self->client, &msg, NULL, 0);
+}
+
+void lane_send_result (wm_task_t *task, void *argument)
+{
+    wm_lane_t *self = argument;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_RESULT);
+    msg.key = task->key;
+    memcpy (msg.digest, task->digest, sizeof msg.digest);
+    msg.n_batch = task->n_batch;
+    msg.n_hit = task->n_hit;
+    msg.attempt = task->attempt;
+    wm_client_send (self->client, &msg, task->status, task->result_bytes);
+}
+
+/* ---- slots ------------------------------------------------------------------------------------*/
+
+static void slot_clear (lane_slot_t *slot)
+{
+    wm_poison_destroy (&slot->poison);
+    *slot = (lane_slot_t){ 0 };
+}
+
+static void forget (wm_lane_t *self, wm_task_t *task)
+{
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (self->slot[i].task == task)
+            slot_clear (&self->slot[i]);
+    wm_book_forget (self->book, task);
+}
+
+/* 1: the engine has not begun what was submitted, and will not.  */
+static int withdraw (wm_lane_t *self, unsigned i)
+{
+    lane_slot_t *slot = &self->slot[i];
+    if (slot->submitted && !wm_scorer_take_back (self->scorer, i))
+        return 0;
+    slot->submitted = 0;
+    return 1;
+}
+
+static void give_back (wm_task_t *task, void *argument)
+{
+    wm_lane_t *self = argument;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (self->slot[i].task == task && !withdraw (self, i))
+            return;
+    nack (self, &task->key, task->attempt, WM_EAGAIN, self->why);
+    forget (self, task);
+}
+
+static void turn_over (wm_lane_t *self)
+{
+    if (!self->turn)
+        return;
+    const int64_t ms = self->turn_ms ? wm_now_ms () - self->turn_ms : 0;
+    self->turn_ms = 0;
+    wm_turn_done (self->turn, self->seat, (double) ms * 1e-3);
+}
+
+void lane_give_back (wm_lane_t *self)
+{
+    wm_book_each (self->book, WM_TASK_QUEUED, give_back, self);
+    wm_book_each (self->book, WM_TASK_STAGED, give_back, self);
+    if (!lane_executes (self))
+        turn_over (self);
+}
+
+const wm_task_t *lane_executes (const wm_lane_t *self)
+{
+    const wm_task_t *first = NULL;
+    for (unsigned i = 0; i < WM_SLOTS; i++) {
+        const lane_slot_t *slot = &self->slot[i];
+        if ((slot->submitted || slot->poison) && (!first || slot->task->serial < first->serial))
+            first = slot->task;
+    }
+    return first;
+}
+
+/* ---- failures ---------------------------------------------------------------------------------*/
+
+/* A batch failed: whose fault it was is told.  */
+static void fail (wm_lane_t *self, wm_task_t *task, const wm_error_t *error)
+{
+    const wm_fault_t code =
+        error->fault == WM_EPEER || error->fault == WM_EBATCH ? WM_EBATCH : WM_EHOST;
+    lane_say ("batch %u:%u:%u failed: %s", task->key.input, task->key.ordinal, task->key.batch,
+              error->text);
+    nack (self, &task->key, task->attempt, code, error->text);
+    forget (self, task);
+    wm_credit_failure (&self->credit);
+}
+
+/* A failure of this machine: three of them within failures_ms end its work.  */
+static void machine_failed (wm_lane_t *self, const char *how)
+{
+    const int64_t now = wm_now_ms ();
+    wm_credit_failure (&self->credit);
+    memmove (self->failure_ms, self->failure_ms + 1,
+             (LANE_FAILURES_MAX - 1) * sizeof *self->failure_ms);
+    self->failure_ms[LANE_FAILURES_MAX - 1] = now;
+    if (!self->failure_ms[0] || now - self->failure_ms[0] > wm_times ()->failures_ms)
+        return;
+    char why[WM_TEXT_BYTES_MAX + 1];
+    snprintf (why, sizeof why, "%u failures of its engine in %lld s, the last: %.300s",
+              LANE_FAILURES_MAX, (long long) (now - self->failure_ms[0] + 999) / 1000, how);
+    wm_scorer_stop (self->scorer);
+    lane_drain (self, WM_EXIT_FAILURE, why);
+}
+
+/* ---- poison -----------------------------------------------------------------------------------*/
+
+static void hold_hits (wm_lane_t *self, unsigned i, const char *how)
+{
+    wm_task_t *task = self->slot[i].task;
+    const uint32_t *hit, n = wm_poison_hits (self->slot[i].poison, &hit);
+    wm_error_t error = { 0 };
+    char path[4096];
+    for (uint32_t k = 0; k < n; k++) {
+        task->status[hit[k]] = WM_HIT_POISON;
+        for (uint32_t j = 0; j < self->pins.n_output; j++)
+            task->scores[(size_t) hit[k] * self->pins.n_output + j] = NAN;
+        const wm_fault_t fault = lane_keep_replay (self, i, hit[k], how, path, &error);
+        lane_say ("hit %u of batch %u:%u:%u kills the engine (%s): held; %s%s%s", hit[k],
+                  task->key.input, task->key.ordinal, task->key.batch, how,
+                  fault ? "no file that shows it: " : "wiremill-worker --replay ",
+                  fault ? error.text : path, fault ? "" : " shows it again");
+    }
+    self->n_poison += n;
+}
+
+/* ---- the engine's side ------------------------------------------------------------------------*/
+
+/* All hits of the slot's batch have a status.  */
+static void finished (wm_lane_t *self, unsigned i)
+{
+    lane_slot_t *slot = &self->slot[i];
+    wm_task_t *task = slot->task;
+    const double seconds = slot->seconds;
+    slot_clear (slot);
+    task->state = WM_TASK_RETURNED;
+    lane_feed (self); /* the engine goes on before the network is looked at */
+    lane_send_result (task, self);
+    self->n_batch++;
+    self->n_hit += task->n_hit;
+    self->engine_s += seconds;
+    wm_credit_success (&self->credit, seconds);
+}
+
+/* A part of the batch was scored, or the engine died of it: what is known now?  */
+static void conclude (wm_lane_t *self, unsigned i, wm_poison_verdict_t verdict, const char *how)
+{
+    lane_slot_t *slot = &self->slot[i];
+    wm_task_t *task = slot->task;
+    wm_error_t error;
+    switch (verdict) {
+    case WM_POISON_MORE:
+        if (self->draining) /* a long search: somebody else's */
+            give_back (task, self);
+        return;
+    case WM_POISON_NONE:
+        lane_say ("batch %u:%u:%u: no hit kills the engine, an accident of this machine",
+                  task->key.input, task->key.ordinal, task->key.batch);
+        finished (self, i);
+        machine_failed (self, how);
+        return;
+    case WM_POISON_FOUND:
+        hold_hits (self, i, how);
+        finished (self, i);
+        return;
+    case WM_POISON_MACHINE:
+        wm_fault (&error, WM_EHOST, "the engine died %u times of it, the last time: %.300s",
+                  wm_poison_deaths (slot->poison), how);
+        fail (self, task, &error);
+        machine_failed (self, how);
+        return;
+    }
+}
+
+static void scored (wm_lane_t *self, unsigned i)
+{
+    lane_slot_t *slot = &self->slot[i];
+    wm_task_t *task = slot->task;
+    wm_error_t error = { 0 };
+    double seconds;
+    const wm_fault_t fault =
+        wm_scorer_answer (self->scorer, i, task->status, task->scores, &seconds, &error);
+    slot->submitted = 0;
+    slot->seconds += seconds;
+    turn_over (self);
+    if (fault)
+        fail (self, task, &error);
+    else if (slot->poison)
+        conclude (self, i, wm_poison_passed (slot->poison), "it died before");
+    else
+        finished (self, i);
+}
+
+/* The engine ended, and another one is started already. i: what it was scoring.  */
+static void ended (wm_lane_t *self, unsigned i, const wm_error_t *error)
+{
+    self->n_end++;
+    if (i == WM_SLOTS) {
+        lane_say ("the engine ended: %s; starting it again", error->text);
+        machine_failed (self, error->text);
+        return;
+    }
+    lane_slot_t *slot = &self->slot[i];
+    slot->submitted = 0;
+    turn_over (self);
+    if (slot->poison) {
+        conclude (self, i, wm_poison_died (slot->poison), error->text);
+        return;
+    }
+    lane_say ("the engine ended on batch %u:%u:%u: %s; starting it again and looking for the hit",
+              slot->task->key.input, slot->task->key.ordinal, slot->task->key.batch, error->text);
+    wm_credit_failure (&self->credit);
+    slot->poison = wm_poison_new (slot->task->n_hit);
+    conclude (self, i, WM_POISON_MORE, error->text);
+}
+
+void lane_look (wm_lane_t *self)
+{
+    wm_error_t error = { 0 };
+    unsigned slot = 0;
+    for (;;) {
+        switch (wm_scorer_look (self->scorer, &slot, &error)) {
+        case WM_SCORER_NOTHING:
+            return;
+        case WM_SCORER_READY:
+            break;
+        case WM_SCORER_SCORED:
+            scored (self, slot);
+            break;
+        case WM_SCORER_ENDED:
+            ended (self, slot, &error);
+            break;
+        case WM_SCORER_HOPELESS:
+            wm_scorer_stop (self->scorer);
+            lane_drain (self, WM_EXIT_FAILURE, error.text);
+            return;
+        }
+    }
+}
+
+/* Decodes the oldest queued batch into a free slot. 0: there is no batch, or no slot.  */
+static int stage (wm_lane_t *self)
+{
+    unsigned i = 0;
+    while (i < WM_SLOTS && self->slot[i].task)
+        i++;
+    wm_task_t *task = i < WM_SLOTS ? wm_book_oldest (self->book, WM_TASK_QUEUED) : NULL;
+    if (!task)
+        return 0;
+    wm_batch_t *batch = wm_scorer_batch (self->scorer, i);
+    wm_error_t error = { 0 };
+    uint8_t digest[16];
+    wm_fault_t fault =
+        wm_batch_decode (batch, self->coder, task->payload, task->payload_bytes, &error);
+    if (!fault && batch->n_hit != task->n_hit)
+        fault = wm_fault (&error, WM_EBATCH, "the payload holds %u hits, its task says %u",
+                          batch->n_hit, task->n_hit);
+    if (!fault) {
+        wm_batch_digest (batch, self->pins_digest, digest);
+        if (memcmp (digest, task->digest, sizeof digest))
+            fault = wm_fault (&error, WM_EBATCH, "the payload does not match its digest");
+    }
+    if (fault) {
+        fail (self, task, &error);
+        return 1;
+    }
+    task->state = WM_TASK_STAGED;
+    self->slot[i].task = task;
+    return 1;
+}
+
+/* Submits what is staged, in order of arrival: all of it, or one batch where turns are taken.  */
+static void submit (wm_lane_t *self)
+{
+    for (;;) {
+        unsigned due = WM_SLOTS;
+        for (unsigned i = 0; i < WM_SLOTS; i++) {
+            const lane_slot_t *slot = &self->slot[i];
+            if (self->turn && slot->submitted)
+                return;
+            if (slot->task && !slot->submitted &&
+                (due == WM_SLOTS || slot->task->serial < self->slot[due].task->serial))
+                due = i;
+        }
+        if (due == WM_SLOTS)
+            return;
+        if (self->turn && !wm_scorer_is_ready (self->scorer)) {
+            turn_over (self); /* others need not wait until it is back */
+            return;
+        }
+        if (self->turn && !wm_turn_ask (self->turn, self->seat))
+            return;
+        lane_slot_t *slot = &self->slot[due];
+        uint32_t first = 0, count = slot->task->n_hit;
+        if (slot->poison)
+            wm_poison_part (slot->poison, &first, &count);
+        self->turn_ms = wm_now_ms ();
+        slot->submitted = 1;
+        wm_scorer_submit (self->scorer, due, first, count);
+    }
+}
+
+void lane_feed (wm_lane_t *self)
+{
+    if (self->draining)
+        return;
+    submit (self);
+    while (stage (self))
+        submit (self);
+}
+
+/* ---- messages in ------------------------------------------------------------------------------*/
+
+static void take_task (wm_lane_t *self, const wm_msg_t *msg)
+{
+    size_t bytes;
+    const uint8_t *payload = wm_client_payload (self->client, &bytes);
+    wm_error_t error = { 0 };
+    self->credit.received++;
+    if (self->draining) {
+        nack (self, &msg->key, msg->attempt, WM_EAGAIN, self->why);
+        return;
+    }
+    wm_task_t *held = wm_book_find (self->book, &msg->key);
+    if (held && !memcmp (held->digest, msg->digest, sizeof held->digest)) {
+        held->attempt = msg->attempt; /* sent again what is held: one answer is enough */
+        if (held->state == WM_TASK_RETURNED)
+            lane_send_result (held, self);
+        return;
+    }
+    const wm_fault_t fault = wm_book_add (self->book, msg, payload, bytes, &error);
+    if (fault) {
+        lane_say ("batch %u:%u:%u refused: %s", msg->key.input, msg->key.ordinal, msg->key.batch,
+                  error.text);
+        nack (self, &msg->key, msg->attempt, fault, error.text);
+    }
+}
+
+/* Drops a batch nobody wants, unless the engine has begun it.  */
+static void take_revoke (wm_lane_t *self, wm_task_t *task)
+{
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (self->slot[i].task == task && !withdraw (self, i))
+            return;
+    forget (self, task);
+    if (!lane_executes (self))
+        turn_over (self);
+}
+
+void lane_take_message (wm_lane_t *self)
+{
+    const wm_msg_t *msg = wm_client_msg (self->client);
+    wm_task_t *task = wm_book_find (self->book, &msg->key);
+    switch (msg->type) {
+    case WM_MSG_TASK:
+        take_task (self, msg);
+        break;
+    case WM_MSG_RESULT_ACK:
+        if (task && task->state == WM_TASK_RETURNED)
+            forget (self, task);
+        break;
+    case WM_MSG_REVOKE:
+        if (task && task->state != WM_TASK_RETURNED)
+            take_revoke (self, task);
+        break;
+    case WM_MSG_DRAIN:
+        lane_drain (self, WM_EXIT_OK, msg->text[0] ? msg->text : "the broker asks for it");
+        break;
+    default: /* a late MODEL: nothing asked for it */
+        break;
+    }
+}
