@@ -8,6 +8,7 @@
    MB and more of libraries along that no other engine needs. They are never closed again, because
    their threads may outlive the last device.  */
 #include "kernels/wm_device.h"
+#include "kernels/wm_canary.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -19,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROBES 3u /* seeded patches where a model has no known answers */
+#define CANARY_SHARE 0.05 /* of the time: at a GPU's full speed not every batch is looked at */
+#define PROBES 3u         /* seeded patches where a model has no known answers */
 
 struct wm_device_t {
     const wm_model_t *model;
@@ -27,6 +29,7 @@ struct wm_device_t {
     bool has_spec, fast;
     const wm_engine_t *engine;
     void *state;
+    wm_canary_t *canary; /* of a GPU; NULL: a CPU's scores are believed */
     char signature[64];
     _Atomic uint64_t *progress, own_progress;
 };
@@ -114,6 +117,12 @@ static bool spec_fits (const wm_model_t *model, const wm_spec_t *spec)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* How far a score may be from the right one.  */
+static double tolerance_of (const wm_device_t *self)
+{
+    return self->fast ? 2e-2 : wm_model_kind (self->model) == WM_MODEL_FAMILY ? 1e-5 : 1e-4;
+}
+
 wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error)
 {
@@ -142,6 +151,13 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
         self->has_spec = true;
     }
     self->state = engine->open (model, spec ? &self->spec : NULL, config, self->signature, error);
+    if (self->state && strcmp (engine->name, "cuda") == 0 &&
+        wm_model_kind (model) == WM_MODEL_FAMILY &&
+        !(self->canary = wm_canary_new (model, spec ? &self->spec : NULL, tolerance_of (self),
+                                        CANARY_SHARE, error))) {
+        engine->close (self->state);
+        self->state = NULL;
+    }
     if (!self->state)
         wm_device_destroy (&self);
     return self;
@@ -153,6 +169,7 @@ void wm_device_destroy (wm_device_t **self_p)
     if (self) {
         if (self->state)
             self->engine->close (self->state);
+        wm_canary_destroy (&self->canary);
         free (self);
         *self_p = NULL;
     }
@@ -215,6 +232,8 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
         return fault;
     memset (status, WM_HIT_SCORED, batch->n_hit);
     fault = self->engine->score (self->state, batch, status, scores, self->progress, error);
+    if (!fault && self->canary)
+        fault = wm_canary_check (self->canary, batch, scores, error);
     if (!fault)
         hold_nonfinite (batch->n_hit, wm_model_n_output (self->model), status, scores);
     return fault;
@@ -250,7 +269,7 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
                               uint32_t count, float *scores, wm_error_t *error)
 {
     bool family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
-    double tolerance = self->fast ? 2e-2 : family ? 1e-5 : 1e-4, worst = 0;
+    double tolerance = tolerance_of (self), worst = 0;
     uint32_t n_output = wm_model_n_output (self->model), where = 0;
     wm_fault_t fault = score_patches (self, inputs, count, scores, error);
     if (fault)

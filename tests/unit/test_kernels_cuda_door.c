@@ -2,8 +2,9 @@
 
    Without wm_cuda.so, without a driver or a GPU: one line that says so, and the CPU scores. With a
    GPU: known answers in both precisions, and the bits of one engine in another's grouping.  */
-#include "kernels/wm_device.h"
+#include "kernels/wm_canary.h"
 #include "kernels/wm_import.h"
+#include "kernels/wm_seed.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define PLANE_HITS 400u
 
 static wm_model_t *model;
 
@@ -96,12 +99,172 @@ static void a_gpu_knows_the_answers (void **state)
     }
 }
 
+/* ---- canaries -------------------------------------------------------------------------------- */
+
+/* A plane with hits everywhere, and what the CPU says of them.  */
+typedef struct {
+    wm_spec_t spec;
+    wm_batch_t batch;
+    uint32_t run_wire[40], run_first[40], run_length[40], hit_wire[PLANE_HITS];
+    int32_t hit_col[PLANE_HITS];
+    float value[40 * 60], scores[PLANE_HITS * 4];
+    uint8_t status[PLANE_HITS];
+} plane_t;
+
+static void make_plane (plane_t *self)
+{
+    const char text[] = "patch: [12, 10]";
+    uint64_t seed = 1;
+    assert_int_equal (wm_spec_parse (&self->spec, text, strlen (text), "spec", NULL), WM_OK);
+    self->batch = (wm_batch_t){ .kind = WM_BATCH_BINS,
+                                .n_hit = PLANE_HITS,
+                                .n_wire = 40,
+                                .n_col = 60,
+                                .n_run = 40,
+                                .n_value = 40 * 60,
+                                .run_wire = self->run_wire,
+                                .run_first = self->run_first,
+                                .run_length = self->run_length,
+                                .value = self->value,
+                                .hit_wire = self->hit_wire,
+                                .hit_col = self->hit_col };
+    for (uint32_t w = 0; w < 40; w++)
+        self->run_wire[w] = w, self->run_length[w] = 60;
+    for (uint32_t i = 0; i < 40 * 60; i++)
+        self->value[i] = (float) (wm_seed_next (&seed) % 4000) / 200 - 5;
+    for (uint32_t i = 0; i < PLANE_HITS; i++) {
+        self->hit_wire[i] = (uint32_t) (wm_seed_next (&seed) % 40);
+        self->hit_col[i] = (int32_t) (wm_seed_next (&seed) % 60);
+    }
+    const wm_device_config_t config = { "sparse", "fp32", 1 };
+    wm_device_t *device = wm_device_new (model, &self->spec, &config, NULL);
+    assert_non_null (device);
+    assert_int_equal (wm_device_score (device, &self->batch, self->status, self->scores, NULL),
+                      WM_OK);
+    wm_device_destroy (&device);
+}
+
+/* Batches until scores of which one of a hundred is off by twice the tolerance are noticed.  */
+static uint32_t batches_until (wm_canary_t *canary, const plane_t *plane, double tolerance,
+                               uint64_t *seed, wm_error_t *error)
+{
+    static float scores[PLANE_HITS * 4];
+    for (uint32_t n = 1; n <= 1000; n++) {
+        memcpy (scores, plane->scores, sizeof scores);
+        for (uint32_t i = 0; i < PLANE_HITS; i++)
+            if (wm_seed_next (seed) % 100 == 0)
+                scores[i * 4 + wm_seed_next (seed) % 4] += (float) (2 * tolerance);
+        if (wm_canary_check (canary, &plane->batch, scores, error))
+            return n;
+    }
+    return 1001;
+}
+
+static void canaries_find_one_wrong_hit_of_a_hundred (void **state)
+{
+    (void) state;
+    static plane_t plane;
+    static const double tolerance[] = { 1e-5, 2e-2 };
+    uint64_t seed = 1;
+    make_plane (&plane);
+    for (int t = 0; t < 2; t++) {
+        uint32_t most = 0;
+        wm_canary_t *canary = wm_canary_new (model, &plane.spec, tolerance[t], 1, NULL);
+        assert_non_null (canary);
+        for (int campaign = 0; campaign < 5; campaign++) {
+            wm_error_t error = { 0 };
+            uint32_t n = batches_until (canary, &plane, tolerance[t], &seed, &error);
+            assert_int_equal (error.fault, WM_EHOST);
+            assert_non_null (strstr (error.text, "a canary died: output"));
+            most = n > most ? n : most;
+        }
+        print_message ("found within %u batches at most\n", most);
+        assert_in_range (most, 2, 150); /* 2: it does not cry at once */
+        wm_canary_destroy (&canary);
+        assert_null (canary);
+    }
+}
+
+static void canaries_never_cry_without_cause (void **state)
+{
+    (void) state;
+    static plane_t plane;
+    static float noisy[PLANE_HITS * 4];
+    const char *asked = getenv ("WM_CANARIES"); /* make soak: 10^6 hits */
+    const uint32_t batches = (asked ? (uint32_t) atoi (asked) : 20000) / WM_CANARIES;
+    uint64_t seed = 1;
+    make_plane (&plane);
+    wm_canary_t *canary = wm_canary_new (model, &plane.spec, 2e-2, 1, NULL);
+    wm_batch_t part = plane.batch;
+    assert_non_null (canary);
+    for (uint32_t i = 0; i < PLANE_HITS * 4; i++) /* ten times what half precision does */
+        noisy[i] = plane.scores[i] + (float) (wm_seed_next (&seed) % 1000) * 1e-5f - 5e-3f;
+    noisy[7 * 4] = NAN; /* held by others */
+    for (uint32_t n = 0; n < batches; n++) {
+        part.n_hit = n % PLANE_HITS; /* also none, and fewer than canaries */
+        assert_int_equal (wm_canary_check (canary, &part, noisy, NULL), WM_OK);
+    }
+    wm_canary_destroy (&canary);
+}
+
+/* With a twentieth of the time most batches pass: what is wrong is found all the same, later.  */
+static void canaries_take_no_more_than_their_share (void **state)
+{
+    (void) state;
+    static plane_t plane;
+    wm_error_t error = { 0 };
+    make_plane (&plane);
+    wm_canary_t *canary = wm_canary_new (model, &plane.spec, 1e-5, 1e-9, NULL);
+    assert_non_null (canary);
+    assert_int_equal (wm_canary_check (canary, &plane.batch, plane.scores, &error), WM_OK);
+    for (uint32_t i = 0; i < PLANE_HITS * 4; i++)
+        plane.scores[i] += 1;
+    assert_int_equal (wm_canary_check (canary, &plane.batch, plane.scores, &error), WM_OK);
+    wm_canary_destroy (&canary);
+}
+
+/* The door, with an engine in wm_cuda.so's place that is wrong now and then.  */
+static void the_door_keeps_canaries_for_a_gpu (void **state)
+{
+    (void) state;
+    char path[] = "/tmp/wm_cuda_XXXXXX", line[400];
+    static plane_t plane;
+    wm_error_t error = { 0 };
+    const wm_device_config_t config = { "cuda", "fast", 1 };
+    make_plane (&plane);
+    close (mkstemp (path));
+    snprintf (line, sizeof line,
+              "${CC:-gcc} -shared -fPIC -I. -D_GNU_SOURCE -x c tests/unit/fake_cuda.h -o %s", path);
+    assert_int_equal (system (line), 0);
+    setenv ("WM_CUDA_SO", path, 1);
+    wm_device_t *device = wm_device_new (model, &plane.spec, &config, &error);
+    unsetenv ("WM_CUDA_SO");
+    unlink (path);
+    if (!device)
+        fail_msg ("%s", error.text);
+    assert_int_equal (wm_device_self_test (device, &error), WM_OK);
+    assert_int_equal (wm_device_score (device, &plane.batch, plane.status, plane.scores, &error),
+                      WM_OK);
+    setenv ("WM_FAKE_CUDA", "1", 1);
+    wm_fault_t fault = WM_OK;
+    for (int i = 0; i < 100000 && !fault; i++) /* until it looks again */
+        fault = wm_device_score (device, &plane.batch, plane.status, plane.scores, &error);
+    unsetenv ("WM_FAKE_CUDA");
+    assert_int_equal (fault, WM_EHOST);
+    assert_non_null (strstr (error.text, "a canary died"));
+    wm_device_destroy (&device);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (a_machine_without_it_says_so_in_a_line),
         cmocka_unit_test (the_cpu_scores_where_there_is_no_gpu),
         cmocka_unit_test (a_gpu_knows_the_answers),
+        cmocka_unit_test (canaries_find_one_wrong_hit_of_a_hundred),
+        cmocka_unit_test (canaries_never_cry_without_cause),
+        cmocka_unit_test (canaries_take_no_more_than_their_share),
+        cmocka_unit_test (the_door_keeps_canaries_for_a_gpu),
     };
     return cmocka_run_group_tests (tests, set_up, tear_down);
 }

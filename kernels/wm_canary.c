@@ -1,0 +1,108 @@
+/* wm_canary.c - the judge is the exact-sparse engine in float32, on one thread.  */
+#include "kernels/wm_canary.h"
+#include "kernels/wm_seed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+struct wm_canary_t {
+    const wm_model_t *model;
+    void *judge;
+    double tolerance, share, next_s;
+    uint64_t seed;
+    _Atomic uint64_t progress; /* the judge counts, nobody reads */
+    float *patch, *score;      /* (WM_CANARIES, n_value), (WM_CANARIES, n_output) */
+};
+
+static double now_s (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+wm_canary_t *wm_canary_new (const wm_model_t *model, const wm_spec_t *spec, double tolerance,
+                            double share, wm_error_t *error)
+{
+    const wm_device_config_t config = { .engine = "sparse", .precision = "fp32", .threads = 1 };
+    char signature[64];
+    wm_canary_t *self = calloc (1, sizeof *self);
+    if (self) {
+        self->model = model, self->tolerance = tolerance, self->share = share;
+        self->patch = calloc ((size_t) WM_CANARIES * wm_model_n_value (model), sizeof (float));
+        self->score = calloc ((size_t) WM_CANARIES * wm_model_n_output (model), sizeof (float));
+        if (self->patch && self->score && getrandom (&self->seed, sizeof self->seed, 0) > 0)
+            self->judge = wm_engine_sparse.open (model, spec, &config, signature, error);
+        else
+            wm_fault (error, WM_EHOST, "no memory for canaries");
+        if (!self->judge)
+            wm_canary_destroy (&self);
+    } else
+        wm_fault (error, WM_EHOST, "no memory for canaries");
+    return self;
+}
+
+void wm_canary_destroy (wm_canary_t **self_p)
+{
+    wm_canary_t *self = *self_p;
+    if (self) {
+        if (self->judge)
+            wm_engine_sparse.close (self->judge);
+        free (self->patch);
+        free (self->score);
+        free (self);
+        *self_p = NULL;
+    }
+}
+
+/* `count` hits at random places as a batch of their own, in their order.  */
+static void draw (wm_canary_t *self, const wm_batch_t *batch, uint32_t count, uint32_t *place,
+                  wm_batch_t *few, uint32_t *wire, int32_t *col)
+{
+    const size_t n = batch->patch_values;
+    *few = *batch;
+    few->n_hit = count;
+    for (uint32_t i = 0; i < count; i++) { /* one of each stretch */
+        uint64_t first = (uint64_t) batch->n_hit * i / count,
+                 last = (uint64_t) batch->n_hit * (i + 1) / count;
+        place[i] = (uint32_t) (first + wm_seed_next (&self->seed) % (last - first));
+        if (batch->kind == WM_BATCH_PATCHES)
+            memcpy (self->patch + i * n, batch->patch + place[i] * n, n * sizeof (float));
+        else
+            wire[i] = batch->hit_wire[place[i]], col[i] = batch->hit_col[place[i]];
+    }
+    few->hit_wire = wire, few->hit_col = col, few->patch = self->patch;
+}
+
+wm_fault_t wm_canary_check (wm_canary_t *self, const wm_batch_t *batch, const float *scores,
+                            wm_error_t *error)
+{
+    const double start_s = now_s ();
+    const uint32_t count = batch->n_hit < WM_CANARIES ? batch->n_hit : WM_CANARIES,
+                   n = wm_model_n_output (self->model);
+    uint32_t place[WM_CANARIES], wire[WM_CANARIES];
+    int32_t col[WM_CANARIES];
+    uint8_t status[WM_CANARIES] = { 0 };
+    wm_batch_t few;
+    if (count == 0 || start_s < self->next_s)
+        return WM_OK;
+    draw (self, batch, count, place, &few, wire, col);
+    wm_fault_t fault =
+        wm_engine_sparse.score (self->judge, &few, status, self->score, &self->progress, error);
+    for (uint32_t i = 0; !fault && i < count * n; i++) {
+        const double is = (double) scores[(size_t) place[i / n] * n + i % n],
+                     should = (double) self->score[i];
+        if (isfinite (is) && isfinite (should) && fabs (is - should) > self->tolerance)
+            fault = wm_fault (error, WM_EHOST,
+                              "a canary died: output %u of hit %u is %.6f, the CPU says %.6f "
+                              "(allowed %.0e): this GPU, or its memory, computes wrongly; the "
+                              "batch's scores are dropped",
+                              i % n, place[i / n], is, should, self->tolerance);
+    }
+    const double end_s = now_s ();
+    self->next_s = end_s + (end_s - start_s) * (1 / self->share - 1);
+    return fault;
+}

@@ -1,0 +1,40 @@
+/* fake_cuda.h - an engine like wm_cuda.so's, compiled by the tests: the sparse one, now and then wrong.
+
+   One hit of WM_FAKE_CUDA is off by 0.1; 0 or nothing: none is.  */
+#include "kernels/wm_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t width; /* of a row of scores */
+
+static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
+                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
+{
+    width = wm_model_n_output (model);
+    void *engine = wm_engine_sparse.open (model, spec, config, signature, error);
+    strcpy (signature, "cuda/fake");
+    return engine;
+}
+
+static void engine_close (void *engine)
+{
+    wm_engine_sparse.close (engine);
+}
+
+static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    static uint64_t seed = 1;
+    const char *told = getenv ("WM_FAKE_CUDA");
+    const uint32_t one_of = told ? (uint32_t) atoi (told) : 0;
+    wm_fault_t fault = wm_engine_sparse.score (engine, batch, status, scores, progress, error);
+    for (uint32_t i = 0; !fault && one_of && i < batch->n_hit; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        if ((seed >> 33) % one_of == 0)
+            scores[i * width] += scores[i * width] > 0.5f ? -0.1f : 0.1f;
+    }
+    return fault;
+}
+
+const wm_engine_t wm_engine_cuda = { "cuda", engine_open, engine_close, engine_score };
