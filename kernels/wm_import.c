@@ -5,6 +5,7 @@
    those would be the general engine's own, and no engine runs here.  */
 #include "kernels/wm_import.h"
 #include "kernels/wm_family.h"
+#include "kernels/wm_range.h"
 #include "kernels/wm_reference.h"
 #include "kernels/wm_seed.h"
 
@@ -88,6 +89,18 @@ static wm_fault_t gather (const wm_onnx_t *onnx, wm_arena_t *arena, wm_model_par
     return WM_OK;
 }
 
+/* What half precision, the GPU's fast one, is good for.  */
+static void say_half (const wm_net_t *net, char why[480])
+{
+    wm_error_t error = { 0 };
+    double limit;
+    size_t n = strlen (why);
+    if (wm_range_half (net, 0, &limit, &error))
+        snprintf (why + n, 480 - n, "; not on a GPU at --precision fast: %s", error.text);
+    else
+        snprintf (why + n, 480 - n, "; half precision holds it for pixels within +-%g", limit);
+}
+
 static wm_fault_t write_model (const wm_onnx_t *onnx, wm_arena_t *arena, const char *path,
                                char why[480], wm_error_t *error)
 {
@@ -108,6 +121,7 @@ static wm_fault_t write_model (const wm_onnx_t *onnx, wm_arena_t *arena, const c
     if (fault)
         return fault;
     if (family) {
+        say_half (&net, why);
         parts.kind = WM_MODEL_FAMILY;
         parts.net = &net;
         return write_family (path, &parts, arena, error);

@@ -1,115 +1,24 @@
 /* wm_cuda_net.c - a family network as the CUDA engine holds it.  */
 #include "kernels/cuda/wm_cuda_net.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
+#include "kernels/wm_range.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
-#define HALF_MAX 65504.0
 #define ALIGN 256u /* what cudaMalloc gives, and cuBLASLt asks for unless told otherwise */
-
-/* ---- the range of half ----------------------------------------------------------------------- */
-
-/* The largest |value| of any filter of a convolution, from the intervals of its input channels;
-   out: the intervals of its outputs, after ReLU.  */
-static double bound_conv (const wm_conv_t *conv, const double *in, double *out)
-{
-    double worst = 0;
-    for (uint32_t o = 0; o < conv->c_out; o++) {
-        double low = (double) conv->bias[o], high = low;
-        for (size_t i = 0; i < (size_t) conv->kh * conv->kw * conv->c_in; i++) {
-            double w = (double) conv->weight[i * conv->c_out + o];
-            const double *c = in + 2 * (i % conv->c_in);
-            low += w < 0 ? w * c[1] : w * c[0];
-            high += w < 0 ? w * c[0] : w * c[1];
-        }
-        /* Weights are rounded to half: 2^-11 of each, and the result once more.  */
-        low -= fabs (low) / 512, high += fabs (high) / 512;
-        worst = fmax (worst, fmax (fabs (low), fabs (high)));
-        out[2 * o] = conv->act == WM_ACT_RELU ? fmax (low, 0) : low;
-        out[2 * o + 1] = conv->act == WM_ACT_RELU ? fmax (high, 0) : high;
-    }
-    return worst;
-}
-
-/* The largest |value| any convolution can reach where the patch's values are within +-limit; *where
-   it does. Infinite without memory.  */
-static double bound_convs (const wm_net_t *net, double limit, uint32_t *where)
-{
-    size_t channels = net->channel;
-    for (uint32_t i = 0; i < net->n_conv; i++)
-        channels = net->conv[i].c_out > channels ? net->conv[i].c_out : channels;
-    double worst = 0, *interval = calloc (4 * channels, sizeof *interval);
-    double *in = interval, *out = interval + 2 * channels;
-    *where = 0;
-    for (uint32_t c = 0; interval && c < net->channel; c++)
-        in[2 * c] = -limit, in[2 * c + 1] = limit;
-    for (uint32_t i = 0; interval && i < net->n_conv; i++) {
-        double most = bound_conv (&net->conv[i], in, out), *swap = in;
-        if (!(most <= worst))
-            worst = most, *where = i;
-        in = out, out = swap;
-    }
-    if (!interval)
-        worst = INFINITY;
-    free (interval);
-    return worst;
-}
-
-static double largest (const float *x, size_t n)
-{
-    double most = 0;
-    for (size_t i = 0; i < n; i++)
-        if (!(fabs ((double) x[i]) <= most))
-            most = fabs ((double) x[i]);
-    return most;
-}
-
-static wm_fault_t check_weights (const wm_net_t *net, wm_error_t *error)
-{
-    double most = 0;
-    for (uint32_t i = 0; i < net->n_conv; i++) {
-        const wm_conv_t *c = &net->conv[i];
-        most = fmax (most, largest (c->weight, (size_t) c->kh * c->kw * c->c_in * c->c_out));
-        most = fmax (most, largest (c->bias, c->c_out));
-    }
-    for (uint32_t i = 0; i < net->n_dense; i++)
-        if (net->dense[i].parent < 0)
-            most = fmax (most, largest (net->dense[i].weight,
-                                        (size_t) net->dense[i].n_in * net->dense[i].n_out));
-    if (!(most <= HALF_MAX))
-        return wm_fault (error, WM_EBATCH,
-                         "a weight of %.3g cannot be held in half precision (65,504 at most): use "
-                         "--precision fp32",
-                         most);
-    return WM_OK;
-}
 
 /* Sets the limit of a patch's values.  */
 static wm_fault_t check_range (wm_cuda_net_t *self, const wm_spec_t *spec, wm_error_t *error)
 {
-    uint32_t where;
-    self->limit = FLT_MAX;
-    if (self->precision != WM_GPU_F16)
-        return WM_OK;
-    wm_fault_t fault = check_weights (self->net, error);
-    if (fault)
-        return fault;
-    double limit = 32768;
-    while (limit > 0x1p-10 && !(bound_convs (self->net, limit, &where) <= HALF_MAX))
-        limit /= 2;
+    double limit = (double) FLT_MAX;
     double need = spec ? fmax (fmax (fabs (spec->out_min), fabs (spec->out_max)),
                                fabs ((double) wm_spec_zero (spec)))
-                       : 0x1p-10;
-    double most = bound_convs (self->net, need, &where);
-    if (!(most <= HALF_MAX))
-        return wm_fault (error, WM_EBATCH,
-                         "half precision ends at 65,504, and convolution %u can reach %.3g on "
-                         "values within +-%.3g: use --precision fp32",
-                         where, most, need);
-    self->limit = (float) fmax (limit, need);
-    return WM_OK;
+                       : 0;
+    wm_fault_t fault =
+        self->precision == WM_GPU_F16 ? wm_range_half (self->net, need, &limit, error) : WM_OK;
+    self->limit = (float) limit;
+    return fault;
 }
 
 /* ---- shapes and places ----------------------------------------------------------------------- */

@@ -71,6 +71,46 @@ static void make_model (uint64_t seed, const char *onnx, const char *wmm)
     assert_true (strstr (why, "sparse engine") == why);
 }
 
+/* Import proves the range of half precision, or says which convolution leaves it.  */
+static void half_precision_is_proved_at_import (void **state)
+{
+    (void) state;
+    char why[480];
+    wm_error_t error = { 0 };
+    uint8_t *bytes;
+    size_t size;
+    make_model (1, "m.onnx", "m.wmm");
+    wm_model_t *model = opened ("m.wmm");
+    assert_non_null (strstr (wm_model_why (model), "; half precision holds it for pixels within"));
+    wm_net_t net = *wm_model_net (model);
+    const wm_conv_t *c = &net.conv[0];
+    const size_t n = (size_t) c->kh * c->kw * c->c_in * c->c_out;
+    float *weight = calloc (n, sizeof *weight);
+    assert_non_null (weight);
+    memcpy (weight, c->weight, n * sizeof *weight);
+    net.conv[0].weight = weight;
+    const float wild[] = { 60000, 70000 };
+    static const char *const word[] = { "half precision holds it for pixels within +-1;",
+                                        "fast: a weight of 7e+04 cannot be held" };
+    for (int i = 0; i < 2; i++) {
+        weight[0] = wild[i];
+        if (wm_onnx_write (&net, wm_model_input (model, 0), wm_model_output (model, 0),
+                           wm_model_n_output_port (model), &bytes, &size, &error))
+            fail_msg ("%s", error.text);
+        spill (in_folder ("w.onnx"), bytes, size);
+        free (bytes);
+        assert_int_equal (wm_import (in_folder ("w.onnx"), in_folder ("w.wmm"), why, &error),
+                          WM_OK);
+        strcat (why, ";");
+        if (!strstr (why, word[i]))
+            fail_msg ("no '%s' in: %s", word[i], why);
+    }
+    unlink (in_folder ("w.onnx"));
+    unlink (in_folder ("w.wmm"));
+    free (weight);
+    wm_model_destroy (&model);
+}
+
 /* ---- round trips
  * ---------------------------------------------------------------------------------- */
 
@@ -480,6 +520,7 @@ static int remove_folder (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (half_precision_is_proved_at_import),
         cmocka_unit_test (a_seed_is_a_file),
         cmocka_unit_test (a_model_says_what_it_is),
         cmocka_unit_test (known_answers_vary),
