@@ -136,7 +136,7 @@ static void make_plane (plane_t *self)
         self->hit_wire[i] = (uint32_t) (wm_seed_next (&seed) % 40);
         self->hit_col[i] = (int32_t) (wm_seed_next (&seed) % 60);
     }
-    const wm_device_config_t config = { "sparse", "fp32", 1 };
+    const wm_device_config_t config = { .engine = "sparse", .precision = "fp32", .threads = 1 };
     wm_device_t *device = wm_device_new (model, &self->spec, &config, NULL);
     assert_non_null (device);
     assert_int_equal (wm_device_score (device, &self->batch, self->status, self->scores, NULL),
@@ -230,7 +230,7 @@ static void the_door_keeps_canaries_for_a_gpu (void **state)
     char path[] = "/tmp/wm_cuda_XXXXXX", line[400];
     static plane_t plane;
     wm_error_t error = { 0 };
-    const wm_device_config_t config = { "cuda", "fast", 1 };
+    const wm_device_config_t config = { .engine = "cuda", .precision = "fast", .threads = 1 };
     make_plane (&plane);
     close (mkstemp (path));
     snprintf (line, sizeof line,

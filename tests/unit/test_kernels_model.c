@@ -79,8 +79,8 @@ static void half_precision_is_proved_at_import (void **state)
     wm_error_t error = { 0 };
     uint8_t *bytes;
     size_t size;
-    make_model (1, "m.onnx", "m.wmm");
-    wm_model_t *model = opened ("m.wmm");
+    make_model (1, "a.onnx", "a.wmm");
+    wm_model_t *model = opened ("a.wmm");
     assert_non_null (strstr (wm_model_why (model), "; half precision holds it for pixels within"));
     wm_net_t net = *wm_model_net (model);
     const wm_conv_t *c = &net.conv[0];
@@ -97,16 +97,14 @@ static void half_precision_is_proved_at_import (void **state)
         if (wm_onnx_write (&net, wm_model_input (model, 0), wm_model_output (model, 0),
                            wm_model_n_output_port (model), &bytes, &size, &error))
             fail_msg ("%s", error.text);
-        spill (in_folder ("w.onnx"), bytes, size);
+        spill (in_folder ("b.onnx"), bytes, size);
         free (bytes);
-        assert_int_equal (wm_import (in_folder ("w.onnx"), in_folder ("w.wmm"), why, &error),
+        assert_int_equal (wm_import (in_folder ("b.onnx"), in_folder ("b.wmm"), why, &error),
                           WM_OK);
         strcat (why, ";");
         if (!strstr (why, word[i]))
             fail_msg ("no '%s' in: %s", word[i], why);
     }
-    unlink (in_folder ("w.onnx"));
-    unlink (in_folder ("w.wmm"));
     free (weight);
     wm_model_destroy (&model);
 }
