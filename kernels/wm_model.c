@@ -11,6 +11,7 @@
 #include "schema/wm_limits.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,7 @@ struct wm_model_t {
     const header_t *header; /* the mapping */
     size_t size;
     char sha256[65];
+    char path[PATH_MAX];
     uint32_t n_value, n_output;
     wm_net_t net;
 };
@@ -274,6 +276,7 @@ wm_model_t *wm_model_open (const char *path, wm_error_t *error)
         return NULL;
     }
     sodium_bin2hex (self->sha256, sizeof self->sha256, self->header->sha256, 32);
+    snprintf (self->path, sizeof self->path, "%s", path);
     if (self->header->kind == WM_MODEL_FAMILY)
         point (self);
     return self;
@@ -296,6 +299,13 @@ wm_model_kind_t wm_model_kind (const wm_model_t *self)
 const char *wm_model_sha256 (const wm_model_t *self)
 {
     return self->sha256;
+}
+
+int wm_model_cache (const wm_model_t *self, char *path, size_t bytes)
+{
+    const char *slash = strrchr (self->path, '/'), *name = slash ? slash + 1 : self->path;
+    return strspn (name, "0123456789abcdef") == 64 && strcmp (name + 64, ".wmm") == 0 &&
+           snprintf (path, bytes, "%s", self->path) < (int) bytes;
 }
 
 const char *wm_model_why (const wm_model_t *self)

@@ -82,6 +82,11 @@ uint32_t wm_model_n_value (const wm_model_t *self);    /* input values a patch, 
 uint32_t wm_model_n_output (const wm_model_t *self);   /* scores a patch, all outputs in order */
 const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */
 
+/* How the names of files begin that are made from this model and shared by the processes of this
+   machine: its own name, if that is a hash, because then it lies in a cache of ours. 0: it does
+   not, or the name is too long.  */
+int wm_model_cache (const wm_model_t *self, char *path, size_t bytes);
+
 /* The file given to import (ONNX bytes), for the general engine. A family model keeps only its
    graph: NULL and *bytes = 0 (wm_onnx_write makes an equivalent file).  */
 const void *wm_model_original (const wm_model_t *self, size_t *bytes);

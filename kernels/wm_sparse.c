@@ -6,6 +6,7 @@
 #include "kernels/wm_sparse.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,8 +81,8 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
     return WM_OK;
 }
 
-wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
-                            const wm_sparse_kernel_t *kernel, wm_error_t *error)
+wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
+                            const wm_sparse_config_t *config, wm_error_t *error)
 {
     if (check_net (net, spec, error))
         return NULL;
@@ -91,9 +92,10 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t
         return NULL;
     }
     self->net = *net;
-    self->threads = threads > 0 ? threads : 1;
+    self->threads = config->threads > 0 ? config->threads : 1;
+    self->pin = config->pin, self->cache = config->cache;
     self->slot_bytes_max = SLOT_BYTES_MAX;
-    self->kernel = kernel ? kernel : wm_sparse_kernel_choose ("fp32", error);
+    self->kernel = config->kernel ? config->kernel : wm_sparse_kernel_choose ("fp32", error);
     if (spec) {
         self->has_spec = true;
         self->spec = *spec;
@@ -289,13 +291,16 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
                   wm_model_why (model));
         return NULL;
     }
-    const wm_sparse_kernel_t *kernel = wm_sparse_kernel_choose (config->precision, error);
-    if (!kernel)
-        return NULL;
-    wm_sparse_t *self = wm_sparse_new (
-        net, spec, (uint32_t) (config->threads > 0 ? config->threads : 1), kernel, error);
+    char cache[PATH_MAX];
+    const wm_sparse_config_t mine = {
+        .kernel = wm_sparse_kernel_choose (config->precision, error),
+        .threads = (uint32_t) (config->threads > 0 ? config->threads : 1),
+        .pin = config->pin,
+        .cache = wm_model_cache (model, cache, sizeof cache) ? cache : NULL,
+    };
+    wm_sparse_t *self = mine.kernel ? wm_sparse_new (net, spec, &mine, error) : NULL;
     if (self)
-        snprintf (signature, 64, "sparse/%s/%s/v1", kernel->isa, kernel->precision);
+        snprintf (signature, 64, "sparse/%s/%s/v1", mine.kernel->isa, mine.kernel->precision);
     return self;
 }
 

@@ -21,10 +21,11 @@
    then the rows added in order (AMX: a sum per panel, added in order). Nothing in that order knows
    of blocks, threads or batches; the width of a panel is fixed by the kernel.
 
-   Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c what a net fixes, wm_sparse_map.c
-   which positions are live, wm_sparse_block.c a block of cells, wm_sparse_tail.c the layers behind
-   the roots, wm_sparse_pool.c threads, wm_sparse_choose.c which kernel runs, wm_sparse_kernel.h the
-   loops, compiled once per instruction set; wm_sparse_amx.h what AMX does otherwise.  */
+   Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c and wm_sparse_fold.c what a net
+   fixes, wm_sparse_map.c which positions are live, wm_sparse_block.c a block of cells,
+   wm_sparse_tail.c the layers behind the roots, wm_sparse_pool.c threads, wm_sparse_choose.c which
+   kernel runs, wm_sparse_kernel.h the loops, compiled once per instruction set; wm_sparse_amx.h
+   what AMX does otherwise.  */
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H
 
@@ -58,8 +59,9 @@ float *wm_sparse_floats (size_t count);
 typedef struct wm_sparse_pool_t wm_sparse_pool_t;
 typedef void (wm_sparse_task_fn) (void *arg, uint32_t task, uint32_t thread);
 
-/* `threads` counts the caller, who works as thread 0. NULL if they cannot be started.  */
-wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads);
+/* `threads` counts the caller, who works as thread 0. `pin`: thread i stays on the i-th CPU, round
+   and round, of those that the process may use. NULL if they cannot be started.  */
+wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads, bool pin);
 void wm_sparse_pool_destroy (wm_sparse_pool_t **self_p);
 
 /* Runs tasks 0 .. n_task-1, each once, in any order on any thread; returns when all are done.  */
@@ -112,13 +114,14 @@ typedef struct {
 
 /* A dense layer on the flattened convolution.  */
 typedef struct {
-    uint32_t n_out, n_pad; /* n_pad: n_out rounded up to 16 */
-    uint32_t offset;       /* of its outputs in a cell's accumulators */
-    uint32_t dense;        /* index in the net */
-    const float *weight;   /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
-    float *base;           /* (n_panel * fuse, n_pad): W_pos^T (r - c); NULL if all 0 */
-    float *inactive;       /* (n_pad): b + W^T c */
-    uint32_t *packed;      /* (n_panel, kernel->panel_words) if the kernel packs weights, or NULL */
+    uint32_t n_out, n_pad;  /* n_pad: n_out rounded up to 16 */
+    uint32_t offset;        /* of its outputs in a cell's accumulators */
+    uint32_t dense;         /* index in the net */
+    const float *weight;    /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
+    float *base;            /* (n_panel * fuse, n_pad): W_pos^T (r - c); NULL if all 0 */
+    float *inactive;        /* (n_pad): b + W^T c */
+    const uint32_t *packed; /* (n_panel, kernel->panel_words) if the kernel packs, or NULL */
+    size_t mapped_bytes;    /* of packed, if it is a file's */
 } wm_sparse_root_t;
 
 /* The stored values of the last convolution.  */
@@ -233,7 +236,8 @@ typedef struct {
 typedef struct {
     wm_net_t net;
     wm_spec_t spec;
-    bool has_spec;
+    bool has_spec, pin;
+    const char *cache; /* while it opens */
     float zero;
     uint32_t n_output, threads;
     const wm_sparse_kernel_t *kernel;
@@ -271,9 +275,17 @@ typedef struct {
     wm_sparse_stats_t stats;
 } wm_sparse_t;
 
-/* Opens the engine on a net (lent). `kernel`: NULL for the best one.  */
-wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
-                            const wm_sparse_kernel_t *kernel, wm_error_t *error);
+typedef struct {
+    const wm_sparse_kernel_t *kernel; /* NULL: the best for fp32 */
+    uint32_t threads;                 /* 0: 1 */
+    bool pin;
+    const char *cache; /* the model's file: begins the names of files shared with other processes
+                          that open it; NULL: none */
+} wm_sparse_config_t;
+
+/* Opens the engine on a net (lent).  */
+wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
+                            const wm_sparse_config_t *config, wm_error_t *error);
 void wm_sparse_destroy (wm_sparse_t **self_p);
 wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                             _Atomic uint64_t *progress, wm_error_t *error);
@@ -282,6 +294,10 @@ wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self);
 /* wm_sparse_open.c: everything of the engine that a net and a kernel fix.  */
 wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error);
 void wm_sparse_close (wm_sparse_t *self);
+
+/* wm_sparse_fold.c: fills in what of a root does not depend on the patch.  */
+wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error);
+void wm_sparse_unfold (wm_sparse_root_t *root);
 
 /* wm_sparse_map.c: scan finds the active positions of an image; convolve stores the values of those
    that are live for the cells from group_first on, and sets group_cells to as many as the memory

@@ -76,6 +76,7 @@ typedef struct {
     wm_sparse_list_t list;
     uint32_t cell[CELLS + 32], slot[CELLS + 32], live[CELLS + 32];
     float *weight, *value, *row, *rounded; /* value: (cell, column, filter) */
+    uint32_t *packed;
     void *slots, *masks;
 } trial_t;
 
@@ -83,7 +84,7 @@ static void trial_clear (trial_t *trial)
 {
     free (trial->weight), free (trial->value), free (trial->row), free (trial->rounded);
     free (trial->slots), free (trial->masks);
-    free (trial->root.packed), free (trial->list.scratch);
+    free (trial->packed), free (trial->list.scratch);
 }
 
 static bool trial_reserve (trial_t *trial)
@@ -98,7 +99,7 @@ static bool trial_reserve (trial_t *trial)
     bool have = trial->weight && trial->value && trial->row && trial->rounded && trial->slots &&
                 trial->masks;
     if (kernel->pack)
-        have &= (trial->root.packed = (void *) wm_sparse_floats (
+        have &= (trial->packed = (void *) wm_sparse_floats (
                      POSITIONS / kernel->fuse * kernel->panel_words (FILTERS, OUTPUTS))) != NULL;
     if (kernel->scratch_bytes)
         have &= (trial->list.scratch =
@@ -134,8 +135,7 @@ static void trial_fill (trial_t *trial)
     }
     for (uint32_t p = 0; kernel->pack && p < POSITIONS; p++)
         kernel->pack (&trial->root, filter, FILTERS, p, p % kernel->fuse, trial->rounded,
-                      trial->root.packed +
-                          p / kernel->fuse * kernel->panel_words (FILTERS, OUTPUTS));
+                      trial->packed + p / kernel->fuse * kernel->panel_words (FILTERS, OUTPUTS));
     for (uint32_t i = 0; i < CELLS + 32; i++) {
         uint32_t h = i < CELLS ? i : CELLS - 1;
         trial->cell[i] = h, trial->slot[i] = h * kernel->fuse;
@@ -150,7 +150,7 @@ static bool trial_new (trial_t *trial, const wm_sparse_kernel_t *kernel)
         trial_clear (trial);
         return false;
     }
-    trial->root.weight = trial->weight;
+    trial->root.weight = trial->weight, trial->root.packed = trial->packed;
     trial->values = (wm_sparse_values_t){ .value = trial->slots,
                                           .mask = trial->masks,
                                           .stride_bytes = FILTERS * sizeof (float) / kernel->unit,

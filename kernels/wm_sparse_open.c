@@ -135,67 +135,6 @@ static wm_fault_t open_conv (wm_sparse_t *self, uint32_t i, wm_error_t *error)
     return WM_OK;
 }
 
-/* Work space of fold_root.  */
-typedef struct {
-    double *all, *here; /* (n_pad): b + W^T c, and one position's share of base */
-    float *rounded;     /* (c_out, n_pad): one position's weights as packed */
-} fold_t;
-
-static void fold_position (const wm_sparse_t *self, wm_sparse_root_t *root, uint32_t p,
-                           const fold_t *fold)
-{
-    const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
-    const wm_sparse_kernel_t *kernel = self->kernel;
-    const uint32_t n = root->n_pad, row = p / self->pos_cols, col = p % self->pos_cols;
-    const uint32_t panel = row * self->panel_cols + col / kernel->fuse, f0 = col % kernel->fuse;
-    if (kernel->pack)
-        kernel->pack (root, self->filter, conv->c_out, p, f0, fold->rounded,
-                      root->packed + panel * kernel->panel_words (conv->c_out, n));
-    memset (fold->here, 0, n * sizeof *fold->here);
-    for (uint32_t f = 0; f < conv->c_out; f++) {
-        const float *exact = root->weight + ((size_t) p * conv->c_out + self->filter[f]) * n;
-        const float *used = kernel->pack ? fold->rounded + (size_t) f * n : exact;
-        const double c = (double) conv->constant[f], d = (double) conv->reference[f] - c;
-        for (uint32_t i = 0; c != 0 && i < n; i++) {
-            fold->all[i] += c * (double) exact[i];
-            fold->here[i] += d * (double) used[i];
-        }
-    }
-    for (uint32_t i = 0; root->base && i < n; i++)
-        root->base[(size_t) (panel * kernel->fuse + f0) * n + i] = (float) fold->here[i];
-}
-
-/* The parts of a root that do not depend on the patch, in double: packed weights, base, inactive.
- */
-static wm_fault_t fold_root (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error)
-{
-    const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
-    const wm_sparse_kernel_t *kernel = self->kernel;
-    const uint32_t n_position = self->pos_rows * self->pos_cols, n = root->n_pad;
-    const size_t n_panel = (size_t) self->pos_rows * self->panel_cols;
-    bool differs = false;
-    for (uint32_t f = 0; f < conv->c_out; f++)
-        differs |= conv->constant[f] != conv->reference[f];
-    fold_t fold = { .all = calloc (2 * (size_t) n, sizeof (double)),
-                    .rounded = wm_sparse_floats ((size_t) conv->c_out * n) };
-    root->inactive = wm_sparse_floats (n);
-    root->base = differs ? wm_sparse_floats (n_panel * kernel->fuse * n) : NULL;
-    root->packed = !kernel->pack
-                       ? NULL
-                       : (void *) wm_sparse_floats (n_panel * kernel->panel_words (conv->c_out, n));
-    bool have = fold.all && fold.rounded && root->inactive && (root->base || !differs) &&
-                (root->packed || !kernel->pack);
-    fold.here = fold.all + n;
-    for (uint32_t i = 0; have && i < root->n_out; i++)
-        fold.all[i] = (double) self->net.dense[root->dense].bias[i];
-    for (uint32_t p = 0; have && p < n_position; p++)
-        fold_position (self, root, p, &fold);
-    for (uint32_t i = 0; have && i < n; i++)
-        root->inactive[i] = (float) fold.all[i];
-    free (fold.all), free (fold.rounded);
-    return have ? WM_OK : wm_fault (error, WM_EHOST, "no memory for dense layer %u", root->dense);
-}
-
 static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t *error)
 {
     const wm_dense_t *dense = &self->net.dense[dense_index];
@@ -222,7 +161,7 @@ static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t
                     root->n_out * sizeof (float));
         root->weight = copy;
     }
-    return fold_root (self, root, error);
+    return wm_sparse_fold (self, root, error);
 }
 
 static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
@@ -264,7 +203,7 @@ static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
         mine->tail = p, p += (self->tail_floats + 15) / 16 * 16;
         mine->span = (void *) p;
     }
-    self->pool = wm_sparse_pool_new (self->threads);
+    self->pool = wm_sparse_pool_new (self->threads, self->pin);
     if (!self->thread || !self->pool)
         return wm_fault (error, WM_EHOST, "cannot start %u threads", self->threads);
     return WM_OK;
@@ -310,9 +249,7 @@ void wm_sparse_close (wm_sparse_t *self)
     for (uint32_t i = 0; i < self->n_root; i++) {
         if (self->root[i].weight != self->net.dense[self->root[i].dense].weight)
             free ((void *) (uintptr_t) self->root[i].weight);
-        free (self->root[i].base);
-        free (self->root[i].inactive);
-        free (self->root[i].packed);
+        wm_sparse_unfold (&self->root[i]);
     }
     free (self->filter);
     wm_sparse_tail_destroy (self);

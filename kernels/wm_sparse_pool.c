@@ -13,6 +13,9 @@
 
 struct wm_sparse_pool_t {
     uint32_t threads, started;
+    bool pin, has_caller;
+    pthread_t caller; /* pinned already */
+    cpu_set_t cpus;
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t wake, idle;
@@ -38,12 +41,27 @@ static void work (wm_sparse_pool_t *self, uint32_t thread)
         self->task_fn (self->arg, task, thread);
 }
 
+/* Keeps the calling thread on one CPU; where that is refused, it runs anywhere.  */
+static void stay (const wm_sparse_pool_t *self, uint32_t thread)
+{
+    uint32_t left = thread % (uint32_t) CPU_COUNT (&self->cpus);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET (cpu, &self->cpus) && left-- == 0) {
+            cpu_set_t one;
+            CPU_ZERO (&one);
+            CPU_SET (cpu, &one);
+            sched_setaffinity (0, sizeof one, &one);
+        }
+}
+
 static void *worker (void *arg)
 {
     seat_t seat = *(seat_t *) arg;
     wm_sparse_pool_t *self = seat.pool;
     uint64_t seen = 0;
     free (arg);
+    if (self->pin)
+        stay (self, seat.thread);
     for (;;) {
         for (int i = 0; i < LOOKS && atomic_load (&self->round) == seen; i++)
             sched_yield ();
@@ -77,12 +95,13 @@ static bool start (wm_sparse_pool_t *self)
     return true;
 }
 
-wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads)
+wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads, bool pin)
 {
     wm_sparse_pool_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     self->threads = threads;
+    self->pin = pin && sched_getaffinity (0, sizeof self->cpus, &self->cpus) == 0;
     pthread_mutex_init (&self->lock, NULL);
     pthread_cond_init (&self->wake, NULL);
     pthread_cond_init (&self->idle, NULL);
@@ -116,6 +135,10 @@ void wm_sparse_pool_destroy (wm_sparse_pool_t **self_p)
 void wm_sparse_pool_run (wm_sparse_pool_t *self, wm_sparse_task_fn *task_fn, void *arg,
                          uint32_t n_task)
 {
+    if (self->pin && !(self->has_caller && pthread_equal (self->caller, pthread_self ()))) {
+        self->caller = pthread_self (), self->has_caller = true;
+        stay (self, 0);
+    }
     if (self->started == 0 || n_task < 2) {
         for (uint32_t task = 0; task < n_task; task++)
             task_fn (arg, task, 0);

@@ -238,7 +238,8 @@ static void measure (const bench_t *bench, const wm_sparse_kernel_t *kernel, uin
 {
     wm_error_t error = { 0 };
     double wall = INFINITY, cpu = INFINITY, start = seconds (CLOCK_MONOTONIC);
-    wm_sparse_t *engine = wm_sparse_new (bench->net, &bench->spec, threads, kernel, &error);
+    const wm_sparse_config_t config = { .kernel = kernel, .threads = threads };
+    wm_sparse_t *engine = wm_sparse_new (bench->net, &bench->spec, &config, &error);
     if (!engine)
         die (error.text);
     double opened = seconds (CLOCK_MONOTONIC) - start;

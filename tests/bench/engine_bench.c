@@ -153,7 +153,7 @@ int main (int argc, char **argv)
     if (argc < 4)
         die ("usage: engine_bench MODEL.wmm SPEC INPUT [--engine E] [--precision P] [--workers N] "
              "[--threads N] [--hits N]");
-    wm_device_config_t config = { "auto", "fp32", 1 };
+    wm_device_config_t config = { .engine = "auto", .precision = "fp32", .threads = 1 };
     int workers = 2;
     uint64_t hits = UINT64_MAX;
     for (int i = 4; i + 1 < argc; i += 2)

@@ -6,12 +6,17 @@
    convolutions and roots, any zero level.  */
 #include "kernels/wm_sparse.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -311,7 +316,8 @@ static wm_sparse_t *engine_new (const wm_net_t *net, const wm_spec_t *spec, uint
                                 const wm_sparse_kernel_t *kernel)
 {
     wm_error_t error = { 0 };
-    wm_sparse_t *engine = wm_sparse_new (net, spec, threads, kernel, &error);
+    const wm_sparse_config_t config = { .kernel = kernel, .threads = threads };
+    wm_sparse_t *engine = wm_sparse_new (net, spec, &config, &error);
     if (!engine)
         fail_msg ("%s", error.text);
     return engine;
@@ -544,6 +550,94 @@ static void nothing_is_allocated_after_warm_up (void **state)
     net_free (&net);
 }
 
+static size_t size_of (const char *path)
+{
+    struct stat stat_;
+    return stat (path, &stat_) ? 0 : (size_t) stat_.st_size;
+}
+
+/* Packed weights are one file for all; a file that is another's is not believed.  */
+static void packed_weights_are_shared (void **state)
+{
+    (void) state;
+    char folder[] = "/tmp/wm-sparse-XXXXXX", path[128], prefix[64];
+    assert_non_null (mkdtemp (folder));
+    snprintf (prefix, sizeof prefix, "%s/model", folder);
+    wm_net_t net = net_new (&shapes[4]); /* two roots */
+    wm_spec_t spec = spec_of (&shapes[4], WM_FULL_VIEW, WM_MEAN);
+    wm_batch_t batch = plane_new (&spec, 30, 75, 40, TRACKS);
+    wm_error_t error = { 0 };
+    const wm_sparse_kernel_t *kernel;
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+        wm_sparse_config_t config = { .kernel = kernel, .cache = prefix };
+        wm_sparse_t *alone = engine_new (&net, &spec, 1, kernel);
+        result_t want = score_with (alone, &batch);
+        wm_sparse_destroy (&alone);
+        snprintf (path, sizeof path, "%s.%s-%s-0", prefix, kernel->isa, kernel->precision);
+        enum { FIRST, SECOND, DAMAGED, SHORT, UNWRITABLE, TIMES };
+        for (int time = FIRST; time < TIMES; time++) {
+            if (time == DAMAGED && kernel->pack) {
+                int fd = open (path, O_WRONLY);
+                assert_int_equal (pwrite (fd, "X", 1, (off_t) size_of (path) / 2), 1);
+                close (fd);
+            }
+            if (time == SHORT && kernel->pack)
+                assert_int_equal (truncate (path, (off_t) size_of (path) - 1), 0);
+            if (time == UNWRITABLE)
+                config.cache = "/dev/null/nowhere";
+            wm_sparse_t *engine = wm_sparse_new (&net, &spec, &config, &error);
+            assert_non_null (engine);
+            for (uint32_t r = 0; r < engine->n_root; r++)
+                assert_int_equal (engine->root[r].mapped_bytes > 0,
+                                  kernel->pack && time != UNWRITABLE);
+            assert_int_equal (size_of (path), engine->root[0].mapped_bytes
+                                                  ? engine->root[0].mapped_bytes
+                                                  : size_of (path));
+            result_t result = score_with (engine, &batch);
+            assert_memory_equal (result.scores, want.scores,
+                                 want.n * want.n_output * sizeof (float));
+            result_free (&result);
+            wm_sparse_destroy (&engine);
+        }
+        result_free (&want);
+        for (uint32_t root = 0; root < 5 && kernel->pack; root += 4) {
+            snprintf (path, sizeof path, "%s.%s-%s-%u", prefix, kernel->isa, kernel->precision,
+                      root);
+            assert_int_equal (unlink (path), 0);
+        }
+    }
+    assert_int_equal (rmdir (folder), 0); /* nothing else was left */
+    plane_free (&batch);
+    net_free (&net);
+}
+
+static void look_where (void *arg, uint32_t task, uint32_t thread)
+{
+    cpu_set_t set;
+    (void) task;
+    sched_getaffinity (0, sizeof set, &set);
+    ((int *) arg)[thread] = CPU_COUNT (&set);
+}
+
+/* Asked to, each thread stays on one CPU; threads beyond the CPUs share them.  */
+static void threads_are_pinned (void **state)
+{
+    (void) state;
+    cpu_set_t before;
+    assert_int_equal (sched_getaffinity (0, sizeof before, &before), 0);
+    for (int pin = 0; pin < 2; pin++) {
+        int count[3] = { 0 };
+        wm_sparse_pool_t *pool = wm_sparse_pool_new (3, pin);
+        assert_non_null (pool);
+        wm_sparse_pool_run (pool, look_where, count, 1000);
+        for (int i = 0; i < 3; i++) /* a thread may come too late for any task */
+            assert_true (count[i] == 0 || count[i] == (pin ? 1 : CPU_COUNT (&before)));
+        assert_true (count[0] > 0);
+        wm_sparse_pool_destroy (&pool);
+    }
+    assert_int_equal (sched_setaffinity (0, sizeof before, &before), 0);
+}
+
 static void wrong_dense (const wm_sparse_root_t *root, uint32_t panel, uint32_t c_out,
                          const wm_sparse_values_t *values, const wm_sparse_list_t *list, float *row,
                          size_t row_stride)
@@ -567,25 +661,26 @@ static void what_it_cannot_run_is_refused (void **state)
 {
     (void) state;
     wm_error_t error = { 0 };
+    const wm_sparse_config_t config = { .threads = 1 };
     wm_net_t net = net_new (&shapes[0]), bad;
     wm_spec_t spec = spec_of (&shapes[0], WM_FULL_VIEW, WM_MEAN);
     float scores[16], values[12 * 11] = { 0 };
 
     bad = net, bad.n_conv = 0;
-    assert_null (wm_sparse_new (&bad, &spec, 1, NULL, &error));
+    assert_null (wm_sparse_new (&bad, &spec, &config, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     bad = net, bad.dense[0].n_in -= 1;
-    assert_null (wm_sparse_new (&bad, &spec, 1, NULL, &error));
+    assert_null (wm_sparse_new (&bad, &spec, &config, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     bad = net, bad.conv[0].kh = 13;
-    assert_null (wm_sparse_new (&bad, NULL, 1, NULL, &error));
+    assert_null (wm_sparse_new (&bad, NULL, &config, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     assert_non_null (strstr (error.text, "13 x 5 does not fit 12 x 11"));
     bad = net, bad.conv[0].kw = 65;
-    assert_null (wm_sparse_new (&bad, NULL, 1, NULL, &error));
+    assert_null (wm_sparse_new (&bad, NULL, &config, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     spec.patch_bin++;
-    assert_null (wm_sparse_new (&net, &spec, 1, NULL, &error));
+    assert_null (wm_sparse_new (&net, &spec, &config, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     assert_non_null (strstr (error.text, "12 x 12"));
     spec.patch_bin--;
@@ -630,6 +725,8 @@ int main (void)
         cmocka_unit_test (channels_are_taken_dense),
         cmocka_unit_test (nonfinite_is_never_a_number),
         cmocka_unit_test (nothing_is_allocated_after_warm_up),
+        cmocka_unit_test (packed_weights_are_shared),
+        cmocka_unit_test (threads_are_pinned),
         cmocka_unit_test (what_computes_wrongly_is_not_chosen),
         cmocka_unit_test (what_it_cannot_run_is_refused),
     };
