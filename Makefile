@@ -226,13 +226,18 @@ golden: all $(VENV)/.made ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
 e2e: all ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
-fault: all ## campaigns whose processes are killed (T=prefix picks some)
+# An engine that dies on chosen hits: one for tests, in place of OpenVINO's shared object.
+KILLER := $(B)/tests/wm_killer.so
+$(KILLER): tests/fault/killer.c $(call libs,kernels)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -shared $< -o $@ -Wl,--exclude-libs,ALL $(call links,kernels)
+fault: all $(KILLER) ## campaigns whose processes are killed (T=prefix picks some)
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
-check: all $(UNIT) $(SIM) $(VENV)/.made
+check: all $(UNIT) $(SIM) $(KILLER) $(VENV)/.made
 	@WM_BUILD=$(B) tests/proof.sh test
-proof: all $(UNIT) $(SIM) ## every promise tried at length (an hour); ends with a table of them
+proof: all $(UNIT) $(SIM) $(KILLER) ## every promise tried at length (an hour); ends with a table of them
 	@WM_BUILD=$(B) tests/proof.sh proof
-soak: all $(UNIT) $(SIM) ## the same for days
+soak: all $(UNIT) $(SIM) $(KILLER) ## the same for days
 	@WM_BUILD=$(B) tests/proof.sh soak
 
 # <room>/bench/<name>.c is a program linked as the room's unit tests are.

@@ -541,6 +541,7 @@ static void batch_return (wm_core_t *self, batch_t *batch, const wm_place_t *pla
     batch->event->n_returned++;
     input->n_hit_done += batch->n_hit - batch->n_held;
     input->n_hit_held += batch->n_held;
+    input->n_batch_held += batch->n_held != 0; /* in part */
     self->hits_done += batch->n_hit - batch->n_held;
     self->hits_held += batch->n_held;
 }
@@ -551,6 +552,7 @@ static void take_back (wm_core_t *self, batch_t *batch)
     batch->event->n_returned--;
     input->n_hit_done -= batch->n_hit - batch->n_held;
     input->n_hit_held -= batch->n_held;
+    input->n_batch_held -= batch->n_held != 0;
     self->hits_done -= batch->n_hit - batch->n_held;
     self->hits_held -= batch->n_held;
 }
@@ -680,5 +682,10 @@ int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const 
     }
     batch->n_held = row->n_held < row->n_hit ? row->n_held : row->n_hit;
     batch_return (self, batch, &row->place);
+    char text[80];
+    snprintf (text, sizeof text, "%u of its hits have no scores: their statuses say why",
+              batch->n_held);
+    if (batch->n_held)
+        core_reason (self, row->key, text);
     return 0;
 }

@@ -105,8 +105,8 @@ struct input_t {
     uint64_t end_count;
     uint64_t n_event, n_done; /* known; done */
     uint64_t n_hit, n_hit_done,
-        n_hit_held; /* announced; in returned batches; bad or in held ones */
-    uint64_t n_batch, n_batch_held;
+        n_hit_held;                 /* announced; in returned batches; bad or in held ones */
+    uint64_t n_batch, n_batch_held; /* held: whole or in part */
     uint64_t out_size;
     int64_t out_mtime_ns;
     uint8_t out_digest[16];

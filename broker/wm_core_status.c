@@ -124,7 +124,8 @@ static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
         row->run = event->run;
         row->subrun = event->subrun;
         row->event = event->event;
-        row->n_hit = event->batch[key->batch].n_hit;
+        const batch_t *batch = &event->batch[key->batch];
+        row->n_hit = batch->n_held ? batch->n_held : batch->n_hit;
     }
 }
 

@@ -407,6 +407,21 @@ static void compare_results (wm_core_t *self, batch_t *batch, const session_t *w
     }
 }
 
+/* Hits the engine dies of, or has no number for: named, since the rest of the batch is done.  */
+static void name_held_hits (wm_core_t *self, const batch_t *batch, const session_t *worker,
+                            uint32_t n_poison)
+{
+    char text[200];
+    snprintf (text, sizeof text,
+              "%u of %u hits held: %u kill the engine%s%s, %u have no finite score", batch->n_held,
+              batch->n_hit, n_poison, n_poison ? " (its log names the files) on " : "",
+              n_poison ? worker->label : "", batch->n_held - n_poison);
+    const wm_key_t key = batch_key (batch);
+    core_reason (self, key, text);
+    core_log (self, "batch %u.%u.%u of %s: %s", key.input, key.ordinal, key.batch,
+              batch->event->input->path, text);
+}
+
 static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, const wm_msg_t *msg,
                            const wm_payload_t *payload)
 {
@@ -417,6 +432,8 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
         batch->n_held += status[i] != WM_HIT_SCORED;
         n_poison += status[i] == WM_HIT_POISON;
     }
+    if (batch->n_held)
+        name_held_hits (self, batch, worker, n_poison);
     outcome_note (self, worker,
                   n_poison && batch->n_held == msg->n_hit ? "its engine dies of every hit" : NULL);
     leases_revoke (self, batch, NULL);

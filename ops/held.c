@@ -72,7 +72,7 @@ int held_main (const wm_args_t *args)
         json_array_foreach (held, i, one) wm_ask_held (stdout, one);
         if (total > (int64_t) json_array_size (held))
             printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (held)));
-        if (!total)
+        if (!total && !json_array_size (held))
             printf ("nothing is held\n");
         show_hits (status);
     }

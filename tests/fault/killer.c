@@ -1,0 +1,68 @@
+/* killer.c - an engine for tests that dies on chosen hits: WM_OPENVINO_SO=.../wm_killer.so, --engine
+   openvino.
+
+   It is the exact-sparse engine, signature and bits, but for the hits named in the file that
+   WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire and
+   column are the cell of the hit as it travels in a batch.  */
+#include "kernels/wm_device.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BAD_MAX = 4096 };
+static struct {
+    unsigned wire;
+    int col;
+    char how[8];
+} bad[BAD_MAX];
+static int n_bad;
+
+static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
+                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
+{
+    const char *name = getenv ("WM_KILLER");
+    FILE *file = name ? fopen (name, "re") : NULL;
+    for (n_bad = 0; file && n_bad < BAD_MAX; n_bad++)
+        if (fscanf (file, "%u %d %7s", &bad[n_bad].wire, &bad[n_bad].col, bad[n_bad].how) != 3)
+            break;
+    if (file)
+        fclose (file);
+    return wm_engine_sparse.open (model, spec, config, signature, error);
+}
+
+static wm_fault_t die (const char *how, wm_error_t *error)
+{
+    if (strcmp (how, "fault") == 0)
+        return wm_fault (error, WM_EHOST, "CUDA error 700: an illegal memory access");
+    if (strcmp (how, "segv") == 0)
+        raise (SIGSEGV);
+    if (strcmp (how, "abort") == 0)
+        abort ();
+    if (strcmp (how, "kill") == 0)
+        raise (SIGKILL);
+    while (strcmp (how, "hang") == 0)
+        pause ();
+    _exit (99);
+}
+
+static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    for (uint32_t i = 0; batch->kind != WM_BATCH_PATCHES && i < batch->n_hit; i++)
+        for (int k = 0; k < n_bad; k++)
+            if (batch->hit_wire[i] == bad[k].wire && batch->hit_col[i] == bad[k].col)
+                return die (bad[k].how, error);
+    return wm_engine_sparse.score (engine, batch, status, scores, progress, error);
+}
+
+static void killer_close (void *engine)
+{
+    wm_engine_sparse.close (engine);
+}
+
+__attribute__ ((visibility ("default"))) const wm_engine_t wm_engine_openvino = {
+    .name = "killer", .open = killer_open, .close = killer_close, .score = killer_score
+};

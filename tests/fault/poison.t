@@ -1,0 +1,37 @@
+#!/bin/bash
+# poison.t - hits that kill the engine: exactly these are held, with a reason and a file that shows it.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+export WM_TIME_SCALE=10 WM_KILLER=$work/cells
+killer=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so
+hits=$(size 20000 1000000 1000000) kills=$(size 4 10 10) bads=$(size 16 90 90)
+events=poison-$(size 1 20 20)
+make_model 1 && make_events "$events" --events "$(size 1 20 20)" --seed 9 --hits $((hits / $(size 1 20 20))) --tpcs 1 ||
+    bail "no model or events"
+$python tests/fault/poison.py make "$made/$events.h5" "$work/in.h5" "$work/cells" "$bads" "$kills" segv abort fault kill exit ||
+    bail "no bad events"
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/in.h5" --batch-hits 1024)
+
+clean () { exits 3 "${run[@]}" --output "$work/clean" --engine sparse; }
+ok "without such an engine only the bad hits are held" clean
+poisoned () { exits 3 keep env WM_OPENVINO_SO="$killer" "${run[@]}" --output "$work/out" --engine openvino &&
+    says "$((bads + kills)) held" && says 'held: .*in.h5 event.* batch .*: 1 of [0-9]+ hits held: 1 kill the engine'; }
+ok "an engine that dies on $kills hits scores all others; exit code 3" poisoned
+ok "exactly these are held, the others have the bits they had" $python tests/fault/poison.py check \
+    "$work/clean/in.scores.h5" "$work/out/in.scores.h5" "$bads" "$kills"
+named () { keep "$bin/wiremill" held "$work/out" && says "hits: $((bads + kills)) without scores"; }
+ok "held counts them" named
+replays () { ls "$work"/out/.wiremill/models/replay/*.replay; }
+shown () { [ "$(replays | wc -l)" = "$kills" ] && grep -h kills "$work"/out/.wiremill/log/worker-*.log; }
+ok "each has a file that shows it" shown
+again () { exits 3 keep env WM_OPENVINO_SO="$killer" "$bin/wiremill-worker" --replay "$(replays | head -1)" && says 'dies of it again'; }
+ok "which does show it" again
+mended () { WM_KILLER='' exits 0 keep env WM_OPENVINO_SO="$killer" "$bin/wiremill-worker" --replay "$(replays | head -1)" && says ': scored'; }
+ok "until the engine is mended" mended
+kicked () { exits 3 "${run[@]}" --output "$work/out" --engine sparse --retry-held &&
+    $python tests/fault/poison.py check "$work/clean/in.scores.h5" "$work/out/in.scores.h5" "$bads" 0; }
+ok "then --retry-held scores them" kicked
+proved P11 $((bads + kills)) $((failures ? 0 : bads + kills))
+done_testing
