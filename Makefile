@@ -27,7 +27,7 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 
 # ---- rooms -------------------------------------------------------------------------------------
 ROOMS := schema kernels broker producer gpuworker ops
-sources = $(filter-out $(1)/main.c $(1)/%_openvino.c $(1)/%_bench.c,$(wildcard $(1)/*.c))
+sources = $(filter-out $(1)/main.c $(1)/wm_openvino%.c $(1)/%_bench.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).a
 
@@ -117,13 +117,18 @@ build/openvino-$(OPENVINO_VERSION)/.unpacked:
 export TBB_ENABLE_SANITIZERS := 1
 # And it, like every library not built by us, synchronises where the thread sanitizer cannot see it.
 export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
-# It carries its own copy of what it needs from kernels and schema, and shows one symbol.
-$(B)/lib/wm_openvino.so: kernels/wm_openvino.c $(call libs,kernels) | \
+# It carries its own copy of what it needs from kernels and schema, and shows one symbol. Its libraries
+# lie in openvino/ beside it: a link here, copies where `make install` puts them.
+OPENVINO_SRC := $(wildcard kernels/wm_openvino*.c)
+OPENVINO_LIB := libopenvino.so.2641 libopenvino_c.so.2641 libopenvino_intel_cpu_plugin.so libopenvino_onnx_frontend.so.2641 \
+    libopenvino_tensorflow_frontend.so.2641 libtbb.so.12 libtbbmalloc.so.2 libtbbbind_2_5.so.3 libhwloc.so.15
+$(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
     $(if $(wildcard $(OPENVINO)/openvino/include/openvino/c/openvino.h),,$(OPENVINO)/.unpacked)
 	@mkdir -p $(@D) $(B)/obj; echo "  LINK  $@"
+	$(Q)ln -sfn $(abspath $(OPENVINO))/openvino/libs $(@D)/openvino
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include -MMD -MP -MF $(B)/obj/wm_openvino.d \
-	    -MT $@ -shared $< -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.2641 \
-	    -Wl,-rpath,$(abspath $(OPENVINO))/openvino/libs -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
+	    -MT $@ -shared $(OPENVINO_SRC) -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.2641 \
+	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
 # ---- the CUDA engine ---------------------------------------------------------------------------
 # Built where nvcc of CUDA 13 and cuDNN's headers are; a shared object opened at run time, which
@@ -311,8 +316,9 @@ sanitized: all $(UNIT_RUN)
 	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
 
 PREFIX ?= /usr/local
-install: all ## programs to $(PREFIX)/bin, the general engine to $(PREFIX)/lib
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
+install: all ## programs to $(PREFIX)/bin, engines and the libraries they need to $(PREFIX)/lib
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/openvino
+	install $(OPENVINO_LIB:%=$(OPENVINO)/openvino/libs/%) $(DESTDIR)$(PREFIX)/lib/openvino
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	install $(B)/lib/wm_openvino.so $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib
 clean: ## remove what was built (not what was fetched)

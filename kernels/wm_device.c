@@ -53,7 +53,7 @@ static void locate (const char *name, const char *variable, char path[PATH_MAX])
     snprintf (path, PATH_MAX, "%s/../lib/%s", program, name);
 }
 
-static const wm_engine_t *load_openvino (wm_error_t *error)
+const wm_engine_t *wm_device_general (wm_error_t *error)
 {
     char path[PATH_MAX];
     locate ("wm_openvino.so", "WM_OPENVINO_SO", path);
@@ -89,7 +89,7 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
     if (strcmp (name, "auto") == 0)
         name = family ? "sparse" : "openvino";
     if (strcmp (name, "openvino") == 0)
-        return load_openvino (error);
+        return wm_device_general (error);
     if (strcmp (name, "cuda") == 0)
         return load_cuda (error);
     const wm_engine_t *engine = strcmp (name, "sparse") == 0      ? &wm_engine_sparse
@@ -316,7 +316,8 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error)
 {
     const float *inputs, *want;
-    uint32_t known = wm_model_known (self->model, &inputs, &want);
+    bool judged = !self->fast || wm_model_kind (self->model) == WM_MODEL_FAMILY;
+    uint32_t known = judged ? wm_model_known (self->model, &inputs, &want) : 0;
     size_t n_value = wm_model_n_value (self->model), n_output = wm_model_n_output (self->model);
     float *probe = known ? NULL : calloc (PROBES * n_value, sizeof *probe);
     float *scores = calloc ((known ? known : 2 * PROBES) * n_output, sizeof *scores);

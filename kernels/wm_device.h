@@ -48,9 +48,9 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
 uint64_t wm_device_progress (const wm_device_t *self);
 
 /* Known-answer test: scores the model's known answers and compares (fp32 1e-5, general models 1e-4;
-   fast 2e-2: OpenVINO's bf16 is off by 7e-3 on a real event). A model without known answers: seeded
-   patches, alone and side by side, must give the same finite bits. WM_EHOST with the largest
-   difference if it fails.  */
+   fast 2e-2: OpenVINO's bf16 is off by 7e-3 on a real event). A general model in fast, whose error
+   nobody can promise, and a model without known answers: seeded patches, alone and side by side, must
+   give the same finite bits. WM_EHOST with the largest difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 
 /* One engine behind the door; each engine's file defines one. Private to kernels/.  */
@@ -61,10 +61,15 @@ typedef struct {
     void (*close) (void *engine);
     wm_fault_t (*score) (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error);
+    /* The general engine's only: fills the shapes of a model's outputs, whose names are given. */
+    wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
+                         uint32_t n_input, wm_port_t *output, uint32_t n_output, wm_error_t *error);
 } wm_engine_t;
 
 extern const wm_engine_t wm_engine_reference;
 extern const wm_engine_t wm_engine_sparse;
+/* The general engine, or NULL where it is not here, with how to get it. For the importer.  */
+const wm_engine_t *wm_device_general (wm_error_t *error);
 /* The OpenVINO engine lives in its own shared object (wm_openvino.so), opened at run time; the
    object exports this one symbol.  */
 extern const wm_engine_t wm_engine_openvino;

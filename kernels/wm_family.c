@@ -605,12 +605,15 @@ static int visit (family_t *self, const Onnx__NodeProto *node)
 
 static int take_outputs (family_t *self, wm_port_t *output, uint32_t *n_output)
 {
-    const Onnx__GraphProto *g = self->onnx->graph;
+    const wm_onnx_t *o = self->onnx;
     uint32_t column = 0;
-    if (g->n_output < 1 || g->n_output > WM_MODEL_PORTS_MAX)
-        return outside (self, self->node, "number of outputs");
-    for (*n_output = 0; *n_output < g->n_output; ++*n_output) {
-        const char *name = g->output[*n_output]->name ? g->output[*n_output]->name : "";
+    if (!self->node || o->n_output < 1 || o->n_output > WM_MODEL_PORTS_MAX) {
+        snprintf (self->why, 480, "general engine: %zu outputs, of %zu nodes", o->n_output,
+                  o->n_node);
+        return 0;
+    }
+    for (*n_output = 0; *n_output < o->n_output; ++*n_output) {
+        const char *name = o->output[*n_output]->name ? o->output[*n_output]->name : "";
         int64_t v = wm_onnx_find (self->onnx, name);
         const state_t *s = v < 0 ? NULL : self->state[v];
         wm_port_t *port = &output[*n_output];

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DT_FLOAT 1
-
 static const char *text (const char *s)
 {
     return s ? s : "";
@@ -68,6 +66,17 @@ char *wm_graphdef_name (wm_rewriter_t *self, const char *part)
     return made ? made : (char *) "";
 }
 
+int wm_graphdef_type (int32_t type)
+{
+    static const uint8_t onnx[] = {
+        [1] = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,   [2] = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE,
+        [3] = ONNX__TENSOR_PROTO__DATA_TYPE__INT32,   [4] = ONNX__TENSOR_PROTO__DATA_TYPE__UINT8,
+        [9] = ONNX__TENSOR_PROTO__DATA_TYPE__INT64,   [10] = ONNX__TENSOR_PROTO__DATA_TYPE__BOOL,
+        [19] = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16
+    };
+    return type > 0 && (size_t) type < sizeof onnx ? onnx[type] : 0;
+}
+
 /* ---- inputs and outputs ---- */
 
 static Onnx__ValueInfoProto *port (wm_rewriter_t *self, char *called, const Graphdef__Shape *shape,
@@ -108,13 +117,12 @@ void wm_graphdef_input (wm_rewriter_t *self)
 {
     const Graphdef__Value *type = wm_graphdef_attr (self->from, "dtype"),
                           *shape = wm_graphdef_attr (self->from, "shape");
-    int known = type && type->type == DT_FLOAT ? ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT : 0;
     Onnx__GraphProto *g = self->graph;
     uint32_t ignored;
     if (!wm_graphdef_find (self, text (self->from->name), &ignored)->read)
         return; /* a switch that nothing asks any more */
-    g->input[g->n_input] =
-        port (self, wm_graphdef_name (self, ""), shape ? shape->shape : NULL, known);
+    g->input[g->n_input] = port (self, wm_graphdef_name (self, ""), shape ? shape->shape : NULL,
+                                 wm_graphdef_type (type ? type->type : 0));
     g->n_input += g->input[g->n_input] != NULL;
 }
 
@@ -190,19 +198,18 @@ wm_fault_t wm_graphdef_read (wm_onnx_t *self, wm_error_t *error)
     if (!file)
         return wm_fault (error, WM_EBATCH, "%s: not a TensorFlow graph, or damaged", self->path);
     self->graphdef = file;
-    wm_rewriter_t rewriter = { .onnx = self };
-    Onnx__GraphProto *g = rewriter.graph = wm_graphdef_take (&rewriter, 1, sizeof *g);
+    wm_rewriter_t *rewriter = self->rewriter = wm_arena_take (&self->arena, 1, sizeof *rewriter);
+    Onnx__GraphProto *g = self->graph = wm_arena_take (&self->arena, 1, sizeof *g);
+    if (!rewriter || !g)
+        return wm_fault (error, WM_EHOST, "%s: no memory to look at it", self->path);
+    *rewriter = (wm_rewriter_t){ .onnx = self, .graph = g };
+    onnx__graph_proto__init (g);
     size_t n_edge = 0;
-    wm_fault_t fault = WM_OK;
-    if (g) {
-        onnx__graph_proto__init (g);
-        fault = look_up (&rewriter, file, &n_edge, error);
-    }
-    if (!fault && rewriter.named)
-        rewrite_all (&rewriter, file, n_edge);
+    wm_fault_t fault = look_up (rewriter, file, &n_edge, error);
+    if (!fault && !self->arena.failed)
+        rewrite_all (rewriter, file, n_edge);
     if (!fault && self->arena.failed)
         fault = wm_fault (error, WM_EHOST, "%s: no memory to look at it", self->path);
-    self->graph = g;
     self->opset = 11;
     return fault;
 }
@@ -232,4 +239,51 @@ void wm_graphdef_prune (wm_onnx_t *self)
             self->graph->output[n++] = self->graph->output[k];
     }
     self->graph->n_output = n;
+}
+
+/* ---- what is left for the general engine ------------------------------------------------------ */
+
+static size_t mark_needed (wm_rewriter_t *self, wm_named_t **waiting)
+{
+    size_t n_waiting = 0, n_needed = 0;
+    uint32_t output;
+    for (size_t i = 0; i < self->onnx->n_output; i++) {
+        wm_named_t *found = wm_graphdef_find (self, self->onnx->output[i]->name, &output);
+        if (found && !found->needed)
+            found->needed = 1, waiting[n_waiting++] = found;
+    }
+    for (; n_waiting; n_needed++) {
+        const Graphdef__Node *node = waiting[--n_waiting]->node;
+        for (size_t k = 0; k < node->n_input; k++) {
+            wm_named_t *found = wm_graphdef_find (self, node->input[k], &output);
+            if (!found->needed)
+                found->needed = 1, waiting[n_waiting++] = found;
+        }
+    }
+    return n_needed;
+}
+
+wm_fault_t wm_graphdef_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error)
+{
+    wm_rewriter_t *rewriter = self->rewriter;
+    Graphdef__Graph left = *self->graphdef;
+    left.node = wm_arena_take (&self->arena, left.n_node, sizeof *left.node);
+    wm_named_t **waiting = wm_arena_take (&self->arena, left.n_node, sizeof *waiting);
+    size_t n_all = left.n_node;
+    left.n_node = 0;
+    if (left.node && waiting && mark_needed (rewriter, waiting) == n_all)
+        return WM_OK;
+    for (size_t i = 0; left.node && waiting && i < n_all; i++) {
+        uint32_t output;
+        Graphdef__Node *node = self->graphdef->node[i];
+        if (wm_graphdef_find (rewriter, text (node->name), &output)->needed)
+            left.node[left.n_node++] = node;
+    }
+    *size = graphdef__graph__get_packed_size (&left);
+    uint8_t *packed = wm_arena_take (&self->arena, *size, 1);
+    if (!left.node || !waiting || !packed)
+        return wm_fault (error, WM_EHOST, "%s: no memory to write it", self->path);
+    graphdef__graph__pack (&left, packed);
+    *bytes = packed;
+    return WM_OK;
 }

@@ -13,9 +13,10 @@ typedef struct {
     const Graphdef__Node *node;
     uint32_t n_output; /* as many as somebody reads */
     int read;          /* or waited for */
+    int needed;        /* by an output that is wanted */
 } wm_named_t;
 
-typedef struct {
+typedef struct wm_rewriter_t {
     wm_onnx_t *onnx;
     Onnx__GraphProto *graph;
     wm_named_t *named; /* (n_named), sorted by name */
@@ -36,6 +37,9 @@ char *wm_graphdef_name (wm_rewriter_t *self, const char *part);
 
 /* An attribute, or NULL.  */
 const Graphdef__Value *wm_graphdef_attr (const Graphdef__Node *node, const char *key);
+
+/* ONNX's type for one of TensorFlow's, 0 for one that is not read.  */
+int wm_graphdef_type (int32_t type);
 
 /* Adds a placeholder that somebody reads to the graph's inputs.  */
 void wm_graphdef_input (wm_rewriter_t *self);

@@ -386,12 +386,8 @@ static void rewrite_cast (wm_rewriter_t *self)
 {
     const Graphdef__Value *v = wm_graphdef_attr (self->from, "DstT");
     int32_t type = v ? v->type : 0;
-    int to = type == DT_FLOAT   ? ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT
-             : type == DT_INT32 ? ONNX__TENSOR_PROTO__DATA_TYPE__INT32
-             : type == DT_INT64 ? ONNX__TENSOR_PROTO__DATA_TYPE__INT64
-                                : 0;
     set_int (self, emit (self, "Cast", wm_graphdef_name (self, ""), self->in[0], NULL, NULL), "to",
-             to);
+             wm_graphdef_type (type));
 }
 
 /* A Switch on a known condition hands its data on through one output; nothing leaves the other.  */
@@ -488,12 +484,6 @@ static void fill_values (wm_rewriter_t *self, Onnx__TensorProto *out, const Grap
 /* A constant of a type or shape that is not read stays one of no type, which nobody can fold.  */
 static void rewrite_const (wm_rewriter_t *self)
 {
-    static const int type[][2] = { { DT_FLOAT, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT },
-                                   { DT_DOUBLE, ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE },
-                                   { DT_INT32, ONNX__TENSOR_PROTO__DATA_TYPE__INT32 },
-                                   { DT_INT64, ONNX__TENSOR_PROTO__DATA_TYPE__INT64 },
-                                   { DT_BOOL, ONNX__TENSOR_PROTO__DATA_TYPE__BOOL },
-                                   { DT_HALF, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 } };
     const Graphdef__Value *value = wm_graphdef_attr (self->from, "value");
     const Graphdef__Tensor *t = value ? value->tensor : NULL;
     Onnx__TensorProto *out = add_tensor (self, wm_graphdef_name (self, ""));
@@ -508,9 +498,7 @@ static void rewrite_const (wm_rewriter_t *self)
             n > WM_MODEL_BYTES_MAX / 4)
             return;
     }
-    for (size_t k = 0; k < sizeof type / sizeof *type; k++)
-        if (t->dtype == type[k][0])
-            out->data_type = type[k][1];
+    out->data_type = wm_graphdef_type (t->dtype);
     out->dims = dim;
     out->n_dims = n_dim;
     if (!out->data_type)

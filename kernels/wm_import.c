@@ -1,20 +1,28 @@
 /* wm_import.c - makes a .wmm from a model's file.
 
    Either the graph is of the EmTrkMichelId family, and its network is stored with known answers in
-   double precision; or the file is stored as it is for the general engine, without known answers:
-   those would be the general engine's own, and no engine runs here.  */
+   double precision; or the file is stored as it is, with answers of the general engine's own fp32.
+   Of these only the steady ones are kept: where a score moves when the input moves by a rounding
+   (softmax over huge numbers), another machine's rounding would pass for a fault.  */
+#include "kernels/wm_device.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_family.h"
 #include "kernels/wm_range.h"
 #include "kernels/wm_reference.h"
 #include "kernels/wm_seed.h"
+#include "schema/wm_limits.h"
 
+#include <limits.h>
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KNOWN 8u
+#define ROUNDING 0x1p-20f /* what an input is moved by, a few roundings of it ... */
+#define STEADY 2e-5f      /* ... and how much a steady score may move then; the test allows 1e-4 */
 
 static double draw_below (uint64_t *state, double limit)
 {
@@ -50,43 +58,137 @@ static void draw_patch (uint64_t *state, const wm_net_t *net, float *patch)
         patch[wm_seed_next (state) % n] = (float) (draw_below (state, 2) - 1);
 }
 
+/* Room for the known answers of a model.  */
+static wm_fault_t known_new (wm_model_parts_t *parts, uint32_t n, wm_arena_t *arena, float **inputs,
+                             float **scores, wm_error_t *error)
+{
+    uint64_t n_value = 0, n_output = 0;
+    for (uint32_t i = 0; i < parts->n_input; i++)
+        n_value += parts->input[i].n_value;
+    for (uint32_t i = 0; i < parts->n_output; i++)
+        n_output += parts->output[i].n_value;
+    parts->known_inputs = *inputs = wm_arena_take (arena, n * n_value, sizeof **inputs);
+    parts->known_scores = *scores = wm_arena_take (arena, n * n_output, sizeof **scores);
+    return *inputs && *scores ? WM_OK : wm_fault (error, WM_EHOST, "no memory for known answers");
+}
+
 static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
                                 wm_error_t *error)
 {
-    const wm_net_t *net = parts->net;
+    float *inputs, *scores;
+    wm_reference_t *judge = wm_reference_new (parts->net);
+    wm_fault_t fault = known_new (parts, KNOWN, arena, &inputs, &scores, error);
+    if (!fault && !judge)
+        fault = wm_fault (error, WM_EHOST, "%s: no memory for its known answers", path);
+    uint64_t state = 1;
     uint32_t n_output = 0;
     for (uint32_t i = 0; i < parts->n_output; i++)
         n_output += parts->output[i].n_value;
-    uint32_t n_value = parts->input[0].n_value;
-    float *inputs = wm_arena_take (arena, (uint64_t) KNOWN * n_value, sizeof *inputs);
-    float *scores = wm_arena_take (arena, (uint64_t) KNOWN * n_output, sizeof *scores);
-    wm_reference_t *judge = wm_reference_new (net);
-    if (!inputs || !scores || !judge) {
-        wm_reference_destroy (&judge);
-        return wm_fault (error, WM_EHOST, "%s: no memory for its known answers", path);
-    }
-    uint64_t state = 1;
-    for (uint32_t i = 0; i < KNOWN; i++)
-        draw_patch (&state, net, inputs + (size_t) i * n_value);
-    wm_reference_run (judge, inputs, KNOWN, scores, n_output);
+    for (uint32_t i = 0; i < KNOWN && !fault; i++)
+        draw_patch (&state, parts->net, inputs + (size_t) i * parts->input[0].n_value);
+    if (!fault)
+        wm_reference_run (judge, inputs, KNOWN, scores, n_output);
     wm_reference_destroy (&judge);
     parts->n_known = KNOWN;
-    parts->known_inputs = inputs;
-    parts->known_scores = scores;
-    return wm_model_write (path, parts, error);
+    return fault ? fault : wm_model_write (path, parts, error);
 }
 
-/* One file where there were several.  */
-static wm_fault_t gather (const wm_onnx_t *onnx, wm_arena_t *arena, wm_model_parts_t *parts,
+/* ---- the general engine ---------------------------------------------------------------------- */
+
+/* Scores of seeded patches in [-2, 2), and of the same patches a rounding away.  */
+static wm_fault_t ask (wm_device_t *device, const wm_model_t *model, uint32_t n, float *inputs,
+                       float *scores, float *moved, uint8_t *status, wm_error_t *error)
+{
+    size_t n_value = wm_model_n_value (model);
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = n, .patch_values = (uint32_t) n_value, .patch = inputs
+    };
+    uint64_t state = 1;
+    for (size_t i = 0; i < n * n_value; i++)
+        inputs[i] = (float) (draw_below (&state, 4) - 2);
+    wm_fault_t fault = wm_device_score (device, &batch, status, scores, error);
+    for (size_t i = 0; i < n * n_value; i++)
+        inputs[i] *= 1 + (i % 2 ? ROUNDING : -ROUNDING);
+    if (!fault)
+        fault = wm_device_score (device, &batch, status, moved, error);
+    state = 1;
+    for (size_t i = 0; i < n * n_value; i++)
+        inputs[i] = (float) (draw_below (&state, 4) - 2);
+    return fault;
+}
+
+/* Whether an answer is a number, and stays where it is.  */
+static int is_steady (const float *scores, const float *moved, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(fabsf (scores[i] - moved[i]) <= STEADY * fmaxf (1, fabsf (scores[i]))))
+            return 0;
+    return 1;
+}
+
+/* Asks the model that was written to `path` and keeps the steady answers in `parts`.  */
+static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
                           wm_error_t *error)
 {
-    parts->original_bytes = onnx__model_proto__get_packed_size (onnx->model);
-    uint8_t *bytes = wm_arena_take (arena, parts->original_bytes, 1);
-    if (!bytes)
-        return wm_fault (error, WM_EHOST, "%s: no memory to put it in one file", onnx->path);
-    onnx__model_proto__pack (onnx->model, bytes);
-    parts->original = bytes;
-    return WM_OK;
+    const wm_device_config_t config = { .engine = "openvino", .precision = "fp32", .threads = 1 };
+    wm_model_t *model = wm_model_open (path, error);
+    wm_device_t *device = model ? wm_device_new (model, NULL, &config, error) : NULL;
+    wm_fault_t fault = device ? WM_OK : error->fault;
+    float *inputs, *scores, *moved = NULL;
+    uint8_t status[KNOWN];
+    if (device) {
+        size_t n_value = wm_model_n_value (model), n_output = wm_model_n_output (model);
+        uint32_t n = KNOWN;
+        while (n > 1 && n * n_value > WM_RAW_BYTES_MAX / 4)
+            n /= 2;
+        moved = wm_arena_take (arena, n * n_output, sizeof *moved);
+        fault = known_new (parts, n, arena, &inputs, &scores, error);
+        if (!fault && moved)
+            fault = ask (device, model, n, inputs, scores, moved, status, error);
+        for (uint32_t i = 0; i < n && !fault && moved; i++) {
+            if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
+                continue;
+            uint32_t k = parts->n_known++;
+            memmove (inputs + k * n_value, inputs + i * n_value, n_value * sizeof *inputs);
+            memmove (scores + k * n_output, scores + i * n_output, n_output * sizeof *scores);
+        }
+    }
+    wm_device_destroy (&device);
+    wm_model_destroy (&model);
+    return fault;
+}
+
+static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const char *path,
+                                 wm_model_parts_t *parts, wm_port_t *output, wm_arena_t *arena,
+                                 char why[480], wm_error_t *error)
+{
+    wm_error_t lack;
+    const wm_engine_t *engine = wm_device_general (&lack);
+    wm_fault_t fault = wm_onnx_pack (onnx, &parts->original, &parts->original_bytes, error);
+    if (!fault)
+        fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
+    if (!fault && engine)
+        fault = engine->shape (parts->original, parts->original_bytes, parts->input, parts->n_input,
+                               output, parts->n_output, error);
+    else if (!fault && onnx->graphdef)
+        fault =
+            wm_fault (error, WM_EHOST, "%s: a frozen graph outside the family (%.120s) needs %s",
+                      onnx->path, why + strlen ("general engine: "), lack.text);
+    else if (!fault)
+        fault = wm_onnx_output_shapes (onnx, how, output, error);
+    if (fault || !engine) {
+        size_t n = strlen (why);
+        snprintf (why + n, 480 - n, "; no known answers: that engine was not there");
+        return fault ? fault : wm_model_write (path, parts, error);
+    }
+    char draft[PATH_MAX];
+    if (snprintf (draft, sizeof draft, "%s.%ld.draft", path, (long) getpid ()) >= PATH_MAX)
+        return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
+    fault = wm_model_write (draft, parts, error);
+    if (!fault)
+        fault = answer (draft, parts, arena, error);
+    unlink (draft);
+    return fault ? fault : wm_model_write (path, parts, error);
 }
 
 /* What half precision, the GPU's fast one, is good for.  */
@@ -101,59 +203,88 @@ static void say_half (const wm_net_t *net, char why[480])
         snprintf (why + n, 480 - n, "; half precision holds it for pixels within +-%g", limit);
 }
 
-static wm_fault_t write_model (const wm_onnx_t *onnx, wm_arena_t *arena, const char *path,
-                               char why[480], wm_error_t *error)
+/* ---- together -------------------------------------------------------------------------------- */
+
+static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choices,
+                               const uint8_t sha256[32], const char *path, char why[480],
+                               wm_error_t *error)
 {
     wm_port_t input[WM_MODEL_PORTS_MAX], output[WM_MODEL_PORTS_MAX];
     wm_net_t net;
-    wm_model_parts_t parts = { .why = why, .input = input, .output = output };
-    memcpy (parts.sha256, onnx->sha256, sizeof parts.sha256);
-    int fixed_batch, family = 0;
-    wm_fault_t fault = wm_onnx_inputs (onnx, input, &parts.n_input, &fixed_batch, error);
-    if (fault)
-        return fault;
-    if (parts.n_input == 1)
-        fault = wm_family_find (onnx, arena, input, fixed_batch, &net, output, &parts.n_output,
-                                &family, why, error);
-    else
-        snprintf (why, 480, "general engine: %u inputs; the EmTrkMichelId family has one",
-                  parts.n_input);
-    if (fault)
-        return fault;
-    if (family) {
-        say_half (&net, why);
-        parts.kind = WM_MODEL_FAMILY;
-        parts.net = &net;
-        return write_family (path, &parts, arena, error);
-    }
-    parts.kind = WM_MODEL_GENERAL;
-    parts.original = onnx->bytes;
-    parts.original_bytes = onnx->size;
-    fault = wm_onnx_outputs (onnx, output, &parts.n_output, error);
-    if (!fault && onnx->gathered)
-        fault = gather (onnx, arena, &parts, error);
-    return fault ? fault : wm_model_write (path, &parts, error);
-}
-
-wm_fault_t wm_import_sha256 (const char *path, char hex[65], wm_error_t *error)
-{
-    wm_onnx_t onnx;
-    wm_fault_t fault = wm_onnx_read (&onnx, path, error);
-    if (!fault)
-        sodium_bin2hex (hex, 65, onnx.sha256, sizeof onnx.sha256);
-    wm_onnx_clear (&onnx);
-    return fault;
-}
-
-wm_fault_t wm_import (const char *path, const char *wmm_path, char why[480], wm_error_t *error)
-{
-    wm_onnx_t onnx;
     wm_arena_t arena = { 0 };
-    why[0] = 0;
-    wm_fault_t fault = wm_onnx_read (&onnx, path, error);
+    wm_onnx_ports_t how = { .whole = choices->whole };
+    wm_model_parts_t parts = { .why = why, .input = input, .output = output };
+    memcpy (parts.sha256, sha256, sizeof parts.sha256);
+    int family = 0;
+    wm_fault_t fault = wm_onnx_inputs (onnx, &how, input, &parts.n_input, error);
+    if (fault)
+        return fault;
+    if (choices->general || choices->whole || how.other_type || parts.n_input > 1)
+        snprintf (why, 480, "general engine: %s",
+                  choices->general ? "as it was told to"
+                  : choices->whole ? "it has no batch dimension"
+                  : how.other_type ? "an input is not float32"
+                                   : "several inputs; the EmTrkMichelId family has one");
+    else
+        fault = wm_family_find (onnx, &arena, input, how.fixed_batch, &net, output, &parts.n_output,
+                                &family, why, error);
+    if (family && !fault)
+        say_half (&net, why);
+    parts.kind = family ? WM_MODEL_FAMILY : WM_MODEL_GENERAL;
+    parts.net = family ? &net : NULL;
     if (!fault)
-        fault = write_model (&onnx, &arena, wmm_path, why, error);
+        fault = family ? write_family (path, &parts, &arena, error)
+                       : write_general (onnx, &how, path, &parts, output, &arena, why, error);
     wm_arena_clear (&arena);
+    return fault;
+}
+
+/* The file's digest, or where something was chosen one of it and the choices.  */
+static wm_fault_t identify (const wm_onnx_t *onnx, const wm_import_choices_t *choices,
+                            uint8_t sha256[32], wm_error_t *error)
+{
+    memcpy (sha256, onnx->sha256, 32);
+    if (!choices->outputs && !choices->whole && !choices->general)
+        return WM_OK;
+    char text[32];
+    snprintf (text, sizeof text, "whole %d general %d ", choices->whole, choices->general);
+    const char *outputs = choices->outputs ? choices->outputs : "";
+    wm_digest_t *digest = wm_digest_new ();
+    wm_digest_add (digest, onnx->sha256, 32);
+    wm_digest_add (digest, text, strlen (text));
+    wm_digest_add (digest, outputs, strlen (outputs));
+    return wm_digest_finish (&digest, sha256, error);
+}
+
+static wm_fault_t import (const char *path, const wm_import_choices_t *choices, uint8_t sha256[32],
+                          const char *wmm_path, char why[480], wm_error_t *error)
+{
+    static const wm_import_choices_t none;
+    wm_onnx_t onnx;
+    choices = choices ? choices : &none;
+    wm_fault_t fault = wm_onnx_read (&onnx, path, choices->outputs, error);
+    if (!fault)
+        fault = identify (&onnx, choices, sha256, error);
+    if (!fault && wmm_path)
+        fault = write_model (&onnx, choices, sha256, wmm_path, why, error);
     wm_onnx_clear (&onnx);
     return fault;
+}
+
+wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
+                             wm_error_t *error)
+{
+    uint8_t sha256[32];
+    wm_fault_t fault = import (path, choices, sha256, NULL, NULL, error);
+    if (!fault)
+        sodium_bin2hex (hex, 65, sha256, sizeof sha256);
+    return fault;
+}
+
+wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
+                      char why[480], wm_error_t *error)
+{
+    uint8_t sha256[32];
+    why[0] = 0;
+    return import (path, choices, sha256, wmm_path, why, error);
 }

@@ -13,14 +13,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads the model at `path`, writes `wmm_path` (temporary name, fsync, rename). `why` says which
-   engine the model gets and why, by node and operator. WM_EBATCH: damaged, data outside the model's
-   folder, too deep, unsupported shapes; WM_EHOST: files.  */
-wm_fault_t wm_import (const char *path, const char *wmm_path, char why[480], wm_error_t *error);
+/* What a person chose; NULL, or all zero, for nothing. A choice is part of the model's identity. */
+typedef struct {
+    const char *outputs; /* names with commas between: which outputs, in which order; NULL: all */
+    int whole;   /* its inputs and outputs have no batch dimension: one patch is all of them */
+    int general; /* for the general engine, of the family or not */
+} wm_import_choices_t;
 
-/* The identity that `path` would be imported under: the SHA-256 of the file and of the data it keeps
-   in files beside it. Faults as above.  */
-wm_fault_t wm_import_sha256 (const char *path, char hex[65], wm_error_t *error);
+/* Reads the model at `path`, writes `wmm_path` (temporary name, fsync, rename). `why` says which
+   engine the model gets and why, by node and operator. A general model gets its outputs' shapes and
+   its known answers from the general engine; where that is not here, shapes must be in the file, and
+   there are no known answers. WM_EBATCH: damaged, data outside the model's folder, too deep,
+   unsupported shapes, or no engine takes it; WM_EHOST: files, memory.  */
+wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
+                      char why[480], wm_error_t *error);
+
+/* The identity that `path` would be imported under: the SHA-256 of the file, of the data it keeps in
+   files beside it, and of what was chosen. Faults as above.  */
+wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
+                             wm_error_t *error);
 
 /* Writes a seeded EmTrkMichelId network (11,900,420 parameters, He-like scales so that scores vary)
    as ONNX. wire, bin: patch size (48, 48).  */

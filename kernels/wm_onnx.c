@@ -181,6 +181,57 @@ static wm_fault_t sort_nodes (wm_onnx_t *self, order_t *o, wm_error_t *error)
     return WM_OK;
 }
 
+/* The graph's own description of a value, or an empty one.  */
+static Onnx__ValueInfoProto *describe (wm_onnx_t *self, const char *name)
+{
+    const Onnx__GraphProto *g = self->graph;
+    for (size_t i = 0; i < g->n_output; i++)
+        if (!strcmp (text (g->output[i]->name), name))
+            return g->output[i];
+    for (size_t i = 0; i < g->n_value_info; i++)
+        if (!strcmp (text (g->value_info[i]->name), name))
+            return g->value_info[i];
+    Onnx__ValueInfoProto *made = wm_arena_take (&self->arena, 1, sizeof *made);
+    if (made) {
+        onnx__value_info_proto__init (made);
+        made->name = (char *) (uintptr_t) name;
+    }
+    return made;
+}
+
+static wm_fault_t choose_outputs (wm_onnx_t *self, const char *outputs, wm_error_t *error)
+{
+    self->output = self->graph->output;
+    self->n_output = self->graph->n_output;
+    if (!outputs)
+        return WM_OK;
+    char *names = wm_arena_take (&self->arena, strlen (outputs) + 1, 1), *save = NULL;
+    self->output = wm_arena_take (&self->arena, WM_MODEL_PORTS_MAX, sizeof *self->output);
+    self->n_output = 0;
+    if (!names || !self->output)
+        return wm_fault (error, WM_EHOST, "%s: no memory for its outputs", self->path);
+    strcpy (names, outputs);
+    for (char *s = strtok_r (names, ",", &save); s; s = strtok_r (NULL, ",", &save)) {
+        char *end = s + strlen (s) - 2; /* TensorFlow's "name:0" */
+        if (self->graphdef && end > s && !strcmp (end, ":0"))
+            *end = 0;
+        int64_t v = wm_onnx_find (self, s);
+        if (v < 0 || !self->value[v].node)
+            return wm_fault (error, WM_EBATCH, "%s: no node makes an output '%.100s'%s%.100s%s",
+                             self->path, s, self->graph->n_output ? "; it has '" : "",
+                             self->graph->n_output ? text (self->graph->output[0]->name) : "",
+                             self->graph->n_output > 1   ? "' and others"
+                             : self->graph->n_output > 0 ? "'"
+                                                         : "");
+        if (self->n_output == WM_MODEL_PORTS_MAX)
+            return wm_fault (error, WM_EBATCH, "%s: more than %d outputs", self->path,
+                             WM_MODEL_PORTS_MAX);
+        if (!(self->output[self->n_output++] = describe (self, s)))
+            return wm_fault (error, WM_EHOST, "%s: no memory for its outputs", self->path);
+    }
+    return WM_OK;
+}
+
 /* Leaves the nodes out that no output needs.  */
 static wm_fault_t drop_unneeded (wm_onnx_t *self, wm_error_t *error)
 {
@@ -188,8 +239,8 @@ static wm_fault_t drop_unneeded (wm_onnx_t *self, wm_error_t *error)
     uint8_t *needed = calloc (self->n_value + 1, 1);
     if (!needed)
         return wm_fault (error, WM_EHOST, "%s: no memory for %zu names", self->path, self->n_value);
-    for (size_t i = 0; i < g->n_output; i++)
-        needed[wm_onnx_find (self, text (g->output[i]->name)) + 1] = 1; /* [0]: no such value */
+    for (size_t i = 0; i < self->n_output; i++)
+        needed[wm_onnx_find (self, text (self->output[i]->name)) + 1] = 1; /* [0]: no such value */
     size_t n = g->n_node;
     for (size_t i = g->n_node; i-- > 0;) {
         const Onnx__NodeProto *node = self->node[i];
@@ -243,14 +294,7 @@ static wm_fault_t read_model (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *
     return wm_onnx_load_external (self, digest, error);
 }
 
-/* A GraphDef begins with its first node, a message; an ONNX file with its version, a number.  */
-static int is_graphdef (const wm_onnx_t *self)
-{
-    uint32_t wire_type;
-    return wm_wire_first (self->bytes, self->size, &wire_type) == 1 && wire_type == 2;
-}
-
-wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error)
+wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, const char *outputs, wm_error_t *error)
 {
     *self = (wm_onnx_t){ .path = path };
     wm_fault_t fault = wm_file_map (path, WM_MODEL_BYTES_MAX, &self->bytes, &self->size, error);
@@ -258,7 +302,7 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error)
         return fault;
     wm_digest_t *digest = wm_digest_new ();
     wm_digest_add (digest, self->bytes, self->size);
-    int tensorflow = is_graphdef (self);
+    int tensorflow = wm_wire_is_graphdef (self->bytes, self->size);
     fault =
         wm_wire_check (path, self->bytes, self->size,
                        tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
@@ -276,7 +320,31 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error)
         fault = order_nodes (self, error);
     if (!fault && tensorflow)
         wm_graphdef_prune (self);
+    if (!fault)
+        fault = choose_outputs (self, outputs, error);
     return fault ? fault : drop_unneeded (self, error);
+}
+
+wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error)
+{
+    *bytes = self->bytes;
+    *size = self->size;
+    if (self->graphdef)
+        return wm_graphdef_pack (self, bytes, size, error);
+    if (!self->gathered && self->output == self->graph->output)
+        return WM_OK;
+    Onnx__GraphProto *g = self->graph, whole = *g;
+    g->output = self->output;
+    g->n_output = self->n_output;
+    *size = onnx__model_proto__get_packed_size (self->model);
+    uint8_t *packed = wm_arena_take (&self->arena, *size, 1);
+    if (packed)
+        onnx__model_proto__pack (self->model, packed);
+    g->output = whole.output; /* what the message owns is freed with it */
+    g->n_output = whole.n_output;
+    *bytes = packed;
+    return packed ? WM_OK
+                  : wm_fault (error, WM_EHOST, "%s: no memory to put it in one file", self->path);
 }
 
 void wm_onnx_clear (wm_onnx_t *self)
@@ -291,116 +359,4 @@ void wm_onnx_clear (wm_onnx_t *self)
     free (self->node);
     free (self->value);
     *self = (wm_onnx_t){ 0 };
-}
-
-/* ---- ports - */
-
-static int64_t dim_value (const Onnx__TensorShapeProto__Dimension *dim)
-{
-    return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
-                   dim->dim_value > 0
-               ? dim->dim_value
-               : -1;
-}
-
-static wm_fault_t read_shape (const wm_onnx_t *self, const char *what, const char *name,
-                              const Onnx__TensorShapeProto *shape, wm_port_t *port, int *fixed,
-                              wm_error_t *error)
-{
-    if (!shape || !shape->n_dim || shape->n_dim - 1 > WM_MODEL_DIMS_MAX)
-        return wm_fault (error, WM_EBATCH,
-                         "%s: %s '%s' has no shape, no batch dimension or more than %d dimensions "
-                         "behind it; export the model with its shapes",
-                         self->path, what, name, WM_MODEL_DIMS_MAX);
-    int64_t batch = dim_value (shape->dim[0]);
-    if (batch > 1)
-        return wm_fault (error, WM_EBATCH,
-                         "%s: %s '%s' has a batch dimension fixed at %lld; export the model with "
-                         "a dynamic one",
-                         self->path, what, name, (long long) batch);
-    *fixed |= batch == 1;
-    uint64_t values = 1;
-    port->n_dim = (uint32_t) shape->n_dim - 1;
-    for (uint32_t d = 0; d < port->n_dim; d++) {
-        int64_t size = dim_value (shape->dim[d + 1]);
-        if (size < 0)
-            return wm_fault (error, WM_EBATCH,
-                             "%s: %s '%s': dimension %u is not fixed; only the batch dimension may "
-                             "be dynamic",
-                             self->path, what, name, d + 1);
-        if (__builtin_mul_overflow (values, (uint64_t) size, &values) || values > UINT32_MAX)
-            return wm_fault (error, WM_EBATCH, "%s: %s '%s' is too large", self->path, what, name);
-        port->dim[d] = (uint32_t) size;
-    }
-    port->n_value = (uint32_t) values;
-    return WM_OK;
-}
-
-static wm_fault_t read_port (const wm_onnx_t *self, const char *what,
-                             const Onnx__ValueInfoProto *info, wm_port_t *port, int *fixed,
-                             wm_error_t *error)
-{
-    const char *name = text (info->name);
-    *port = (wm_port_t){ .n_dim = 0 };
-    if (strlen (name) >= sizeof port->name)
-        return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes",
-                         self->path, what, name, sizeof port->name - 1);
-    strcpy (port->name, name);
-    const Onnx__TypeProto__Tensor *tensor =
-        info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-            ? info->type->tensor_type
-            : NULL;
-    if (!tensor || tensor->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
-        return wm_fault (error, WM_EBATCH, "%s: %s '%s' is not a float32 tensor", self->path, what,
-                         name);
-    return read_shape (self, what, name, tensor->shape, port, fixed, error);
-}
-
-wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n,
-                           int *fixed_batch, wm_error_t *error)
-{
-    const Onnx__GraphProto *g = self->graph;
-    *n = 0;
-    *fixed_batch = 0;
-    uint64_t values = 0;
-    for (size_t i = 0; i < g->n_input; i++) {
-        int64_t v = wm_onnx_find (self, text (g->input[i]->name));
-        if (v >= 0 && self->value[v].initializer)
-            continue;
-        if (*n == WM_MODEL_PORTS_MAX)
-            return wm_fault (error, WM_EBATCH, "%s: more than %d inputs", self->path,
-                             WM_MODEL_PORTS_MAX);
-        wm_fault_t fault = read_port (self, "input", g->input[i], &port[*n], fixed_batch, error);
-        if (fault)
-            return fault;
-        values += port[(*n)++].n_value;
-    }
-    if (*n == 0)
-        return wm_fault (error, WM_EBATCH, "%s: the graph has no input", self->path);
-    if (values > WM_RAW_BYTES_MAX / 4)
-        return wm_fault (error, WM_EBATCH, "%s: a patch of %llu values is more than the limit, %u",
-                         self->path, (unsigned long long) values, WM_RAW_BYTES_MAX / 4);
-    return WM_OK;
-}
-
-wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n,
-                            wm_error_t *error)
-{
-    const Onnx__GraphProto *g = self->graph;
-    if (g->n_output < 1 || g->n_output > WM_MODEL_PORTS_MAX)
-        return wm_fault (error, WM_EBATCH, "%s: %zu outputs; 1 to %d are possible", self->path,
-                         g->n_output, WM_MODEL_PORTS_MAX);
-    uint64_t values = 0;
-    int fixed_batch = 0;
-    for (*n = 0; *n < g->n_output; ++*n) {
-        wm_fault_t fault =
-            read_port (self, "output", g->output[*n], &port[*n], &fixed_batch, error);
-        if (fault)
-            return fault;
-        values += port[*n].n_value;
-    }
-    if (values > WM_OUTPUTS_MAX)
-        return wm_fault (error, WM_EBATCH, "%s: %llu scores a patch, the limit is %u", self->path,
-                         (unsigned long long) values, WM_OUTPUTS_MAX);
-    return WM_OK;
 }

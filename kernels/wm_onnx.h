@@ -24,12 +24,15 @@ typedef struct {
     const char *path; /* lent */
     const uint8_t *bytes;
     size_t size;
-    uint8_t sha256[32];        /* of the file, and of the data it keeps beside it */
-    Onnx__ModelProto *model;   /* NULL for a frozen graph: */
-    Graphdef__Graph *graphdef; /* NULL for ONNX */
-    int gathered;              /* model holds data that lay in files beside it */
-    wm_arena_t arena;          /* what was rewritten lives in it */
+    uint8_t sha256[32];             /* of the file, and of the data it keeps beside it */
+    Onnx__ModelProto *model;        /* NULL for a frozen graph: */
+    Graphdef__Graph *graphdef;      /* NULL for ONNX */
+    struct wm_rewriter_t *rewriter; /* of graphdef */
+    int gathered;                   /* model holds data that lay in files beside it */
+    wm_arena_t arena;               /* what was rewritten lives in it */
     Onnx__GraphProto *graph;
+    Onnx__ValueInfoProto **output; /* (n_output) wanted; graph's own or in the arena */
+    size_t n_output;
     int64_t opset; /* of the default domain */
     const Onnx__NodeProto *
         *node;              /* (n_node), every node after those it reads from; only those that */
@@ -38,11 +41,16 @@ typedef struct {
     size_t n_value;
 } wm_onnx_t;
 
-/* Reads and checks a file. On any fault the caller still calls wm_onnx_clear. WM_EBATCH: damaged,
+/* Reads and checks a file. outputs: the names of those wanted, in this order, with commas between;
+   NULL for the graph's own. On any fault the caller still calls wm_onnx_clear. WM_EBATCH: damaged,
    too deep, data in a file outside its folder, a cycle, a name that nothing or two nodes make;
    WM_EHOST: the file cannot be read, no memory.  */
-wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, wm_error_t *error);
+wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, const char *outputs, wm_error_t *error);
 void wm_onnx_clear (wm_onnx_t *self);
+
+/* The file for the general engine: its own bytes where nothing was gathered or chosen, else one that
+   holds what was gathered and gives what was chosen, in the arena. WM_EHOST: no memory.  */
+wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error);
 
 /* Brings the data that self->model keeps in other files into it, and into the digest. WM_EBATCH
    names the tensor and the file.  */
@@ -60,13 +68,24 @@ const char *wm_onnx_op (const Onnx__NodeProto *node);
 const Onnx__AttributeProto *wm_onnx_attribute (const Onnx__NodeProto *node, const char *name);
 int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t otherwise);
 
-/* The graph's inputs that are no initializers. WM_EBATCH unless each is float32 with a batch
-   dimension (any size or 1) followed by fixed ones. fixed_batch: set if one of them is 1.  */
-wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n,
-                           int *fixed_batch, wm_error_t *error);
+/* How inputs and outputs are read.  */
+typedef struct {
+    int whole;       /* told: they have no batch dimension; one patch is all of them */
+    int fixed_batch; /* found: one of them has a batch dimension of 1 */
+    int other_type;  /* found: one of them is not float32 */
+} wm_onnx_ports_t;
 
-/* The graph's outputs, under the same rules.  */
+/* The graph's inputs that are no initializers. WM_EBATCH unless each is a tensor of numbers with a
+   batch dimension (any size or 1; unless `whole`) and otherwise fixed ones.  */
+wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
+                           wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n, wm_error_t *error);
+
+/* The names of the outputs wanted, their shapes still empty.  */
 wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n,
                             wm_error_t *error);
+
+/* Their shapes as the file says them, under the inputs' rules. A frozen graph says none.  */
+wm_fault_t wm_onnx_output_shapes (const wm_onnx_t *self, wm_onnx_ports_t *how, wm_port_t *port,
+                                  wm_error_t *error);
 
 #endif

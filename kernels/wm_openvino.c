@@ -1,4 +1,4 @@
-/* wm_openvino.c - the general engine: any ONNX model on dense patches, through OpenVINO's C API.
+/* wm_openvino.c - the general engine: any model on dense patches, through OpenVINO's C API.
 
    Built as a shared object of its own, opened by wm_device.c, which carries its own copy of what it
    needs from this folder.
@@ -13,8 +13,7 @@
 #include "kernels/wm_device.h"
 #include "kernels/wm_image.h"
 #include "kernels/wm_onnx_write.h"
-
-#include <openvino/c/openvino.h>
+#include "kernels/wm_openvino_graph.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,23 +38,11 @@ typedef struct {
     const wm_model_t *model;
     wm_plane_t *plane; /* NULL: dense patches only */
     ov_core_t *core;
-    ov_model_t *graph;
+    wm_openvino_graph_t graph;
     ov_compiled_model_t *compiled;
     uint32_t rows, slots;
     slot_t *slot;
 } engine_t;
-
-static wm_fault_t failed (wm_error_t *error, wm_fault_t fault, const char *what)
-{
-    const char *why = ov_get_last_err_msg ();
-    wm_fault (error, fault, "OpenVINO cannot %s: %.380s", what,
-              why && *why ? why : "no reason given");
-    ov_free (why);
-    for (char *c = error ? error->text : NULL; c && *c; c++) /* its words run over many lines */
-        if (*c == '\n')
-            *c = ' ';
-    return fault;
-}
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
@@ -65,74 +52,48 @@ static wm_fault_t read_graph (engine_t *self, wm_error_t *error)
     size_t size = 0;
     uint8_t *made = NULL;
     const void *bytes = net ? NULL : wm_model_original (self->model, &size);
-    if (net) {
-        wm_fault_t fault =
-            wm_onnx_write (net, wm_model_input (self->model, 0), wm_model_output (self->model, 0),
-                           wm_model_n_output_port (self->model), &made, &size, error);
-        if (fault)
-            return fault;
-        bytes = made;
-    }
-    ov_status_e status =
-        ov_core_read_model_from_memory_buffer (self->core, bytes, size, NULL, &self->graph);
+    self->graph = (wm_openvino_graph_t){ .input = wm_model_input (self->model, 0),
+                                         .output = wm_model_output (self->model, 0),
+                                         .n_input = wm_model_n_input (self->model),
+                                         .n_output = wm_model_n_output_port (self->model) };
+    wm_fault_t fault = WM_OK;
+    if (net)
+        fault = wm_onnx_write (net, self->graph.input, self->graph.output, self->graph.n_output,
+                               &made, &size, error);
+    if (!fault)
+        fault = wm_openvino_graph_read (&self->graph, self->core, net ? made : bytes, size, error);
     free (made);
-    return status == OK ? WM_OK : failed (error, WM_EBATCH, "read this model");
+    return fault;
 }
 
-/* Whether the graph's outputs are (rows, the port's shape): a model whose Reshape nodes hold a
-   fixed number of patches takes another without a word.  */
-static bool outputs_fit (const engine_t *self, uint32_t rows)
-{
-    bool fit = true;
-    for (uint32_t i = 0; fit && i < wm_model_n_output_port (self->model); i++) {
-        const wm_port_t *port = wm_model_output (self->model, i);
-        ov_output_const_port_t *output = NULL;
-        ov_shape_t shape = { 0 };
-        ov_element_type_e type;
-        fit = ov_model_const_output_by_name (self->graph, port->name, &output) == OK &&
-              ov_port_get_element_type (output, &type) == OK && type == F32 &&
-              ov_const_port_get_shape (output, &shape) == OK && shape.rank == port->n_dim + 1 &&
-              shape.dims[0] == rows;
-        for (uint32_t k = 0; fit && k < port->n_dim; k++)
-            fit = shape.dims[k + 1] == port->dim[k];
-        ov_shape_free (&shape);
-        ov_output_const_port_free (output);
-    }
-    return fit;
-}
-
+/* Whether the graph takes so many patches, and its outputs are (rows, the port's shape): a model
+   whose Reshape nodes hold a fixed number of patches takes another without a word.  */
 static bool reshape (engine_t *self, uint32_t rows)
 {
-    const char *name[WM_MODEL_PORTS_MAX];
-    ov_partial_shape_t shape[WM_MODEL_PORTS_MAX];
-    uint32_t n = wm_model_n_input (self->model), made = 0;
-    bool fine = true;
-    for (; fine && made < n; made++) {
-        const wm_port_t *port = wm_model_input (self->model, made);
-        int64_t dim[WM_MODEL_DIMS_MAX + 1] = { rows };
-        for (uint32_t k = 0; k < port->n_dim; k++)
-            dim[k + 1] = port->dim[k];
-        name[made] = port->name;
-        fine = ov_partial_shape_create_static (port->n_dim + 1, dim, &shape[made]) == OK;
+    bool fit = wm_openvino_graph_reshape (&self->graph, rows);
+    for (uint32_t i = 0; fit && i < self->graph.n_output; i++) {
+        const wm_port_t *port = &self->graph.output[i];
+        wm_port_t found;
+        fit = wm_openvino_graph_shape (&self->graph, i, rows, &found) &&
+              found.n_dim == port->n_dim &&
+              memcmp (found.dim, port->dim, port->n_dim * sizeof *port->dim) == 0;
     }
-    fine = fine && ov_model_reshape (self->graph, name, shape, n) == OK;
-    while (made-- > 0)
-        ov_partial_shape_free (&shape[made]);
-    return fine && outputs_fit (self, rows);
+    return fit;
 }
 
 /* The largest power of two of patches within the limits; one at a time where the model insists.  */
 static wm_fault_t choose_rows (engine_t *self, wm_error_t *error)
 {
-    self->rows = ROWS_MAX;
+    self->rows = self->graph.whole ? 1 : ROWS_MAX;
     while (self->rows > 1 &&
            (uint64_t) self->rows * wm_model_n_value (self->model) > BLOCK_VALUES_MAX)
         self->rows /= 2;
     if (reshape (self, self->rows))
         return WM_OK;
     self->rows = 1;
-    return reshape (self, 1) ? WM_OK
-                             : failed (error, WM_EBATCH, "give this model a batch of patches");
+    return reshape (self, 1)
+               ? WM_OK
+               : wm_openvino_failed (error, WM_EBATCH, "give this model a batch of patches");
 }
 
 static wm_fault_t compile (engine_t *self, const wm_device_config_t *config, wm_error_t *error)
@@ -148,31 +109,31 @@ static wm_fault_t compile (engine_t *self, const wm_device_config_t *config, wm_
     size_t n = sizeof property / sizeof property[0];
     if (strcmp (config->precision, "fast") == 0)
         n--;
-    if (ov_core_compile_model_props (self->core, self->graph, "CPU", n, property,
+    if (ov_core_compile_model_props (self->core, self->graph.graph, "CPU", n, property,
                                      &self->compiled) != OK)
-        return failed (error, WM_EBATCH, "compile this model");
+        return wm_openvino_failed (error, WM_EBATCH, "compile this model");
     return WM_OK;
 }
 
 static wm_fault_t make_slot (engine_t *self, slot_t *slot, wm_error_t *error)
 {
     if (ov_compiled_model_create_infer_request (self->compiled, &slot->request) != OK)
-        return failed (error, WM_EHOST, "make a request");
+        return wm_openvino_failed (error, WM_EHOST, "make a request");
     for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
         void *data;
         size_t bytes,
             want = (size_t) self->rows * wm_model_input (self->model, i)->n_value * sizeof (float);
-        if (ov_infer_request_get_tensor (slot->request, wm_model_input (self->model, i)->name,
-                                         &slot->in[i]) != OK ||
+        if (ov_infer_request_get_tensor (slot->request, self->graph.input_name[i], &slot->in[i]) !=
+                OK ||
             ov_tensor_data (slot->in[i], &data) != OK ||
             ov_tensor_get_byte_size (slot->in[i], &bytes) != OK || bytes != want)
-            return failed (error, WM_EBATCH, "give this model float32 inputs");
+            return wm_openvino_failed (error, WM_EBATCH, "give this model float32 inputs");
         slot->input[i] = data;
     }
     for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++)
-        if (ov_infer_request_get_tensor (slot->request, wm_model_output (self->model, i)->name,
+        if (ov_infer_request_get_tensor (slot->request, self->graph.output_name[i],
                                          &slot->out[i]) != OK)
-            return failed (error, WM_EHOST, "name this model's outputs");
+            return wm_openvino_failed (error, WM_EHOST, "name this model's outputs");
     return WM_OK;
 }
 
@@ -211,7 +172,7 @@ static void engine_close (void *engine)
     }
     free (self->slot);
     ov_compiled_model_free (self->compiled);
-    ov_model_free (self->graph);
+    wm_openvino_graph_clear (&self->graph);
     ov_core_free (self->core);
     wm_plane_destroy (&self->plane);
     free (self);
@@ -235,7 +196,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     if (!self || !self->slot || (spec && !self->plane))
         fault = wm_fault (error, WM_EHOST, "no memory for the OpenVINO engine");
     else if (ov_core_create (&self->core) != OK)
-        fault = failed (error, WM_EHOST, "start");
+        fault = wm_openvino_failed (error, WM_EHOST, "start");
     else if (!(fault = read_graph (self, error)) && !(fault = choose_rows (self, error)) &&
              !(fault = compile (self, config, error)))
         for (uint32_t s = 0; !fault && s < self->slots; s++)
@@ -299,13 +260,13 @@ static wm_fault_t collect (const engine_t *self, slot_t *slot, const wm_batch_t 
         return WM_OK;
     slot->busy = false;
     if (ov_infer_request_wait (slot->request) != OK)
-        return failed (error, WM_EHOST, "compute a block of patches");
+        return wm_openvino_failed (error, WM_EHOST, "compute a block of patches");
     uint32_t n_output = wm_model_n_output (self->model), column = 0;
     for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++) {
         size_t n = wm_model_output (self->model, i)->n_value, row = 0;
         void *data;
         if (ov_tensor_data (slot->out[i], &data) != OK)
-            return failed (error, WM_EHOST, "hand out its scores");
+            return wm_openvino_failed (error, WM_EHOST, "hand out its scores");
         for (uint32_t hit = slot->first; hit < slot->last; hit++) {
             row += hit > slot->first && !repeats (batch, hit);
             memcpy (scores + (size_t) hit * n_output + column, (float *) data + row * n,
@@ -334,7 +295,7 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
         if (ov_infer_request_start_async (slot->request) == OK)
             slot->busy = true;
         else
-            fault = failed (error, WM_EHOST, "start a block of patches");
+            fault = wm_openvino_failed (error, WM_EHOST, "start a block of patches");
     }
     for (uint32_t s = 0; s < self->slots; s++, turn++) { /* all must rest, also after a fault */
         wm_fault_t late = collect (self, &self->slot[turn % self->slots], batch, scores, progress,
@@ -345,4 +306,38 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
     return fault;
 }
 
-const wm_engine_t wm_engine_openvino = { "openvino", engine_open, engine_close, engine_score };
+/* ---- for the importer ------------------------------------------------------------------------ */
+
+static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_port_t *input,
+                                uint32_t n_input, wm_port_t *output, uint32_t n_output,
+                                wm_error_t *error)
+{
+    wm_openvino_graph_t graph = {
+        .input = input, .n_input = n_input, .output = output, .n_output = n_output
+    };
+    ov_core_t *core = NULL;
+    wm_fault_t fault = WM_OK;
+    if (ov_core_create (&core) != OK)
+        fault = wm_openvino_failed (error, WM_EHOST, "start");
+    else if (!(fault = wm_openvino_graph_read (&graph, core, original, bytes, error)) &&
+             !wm_openvino_graph_reshape (&graph, 1))
+        fault = wm_openvino_failed (error, WM_EBATCH, "give this model one patch");
+    for (uint32_t i = 0; i < n_output && !fault; i++) {
+        wm_port_t port;
+        if (!wm_openvino_graph_shape (&graph, i, 1, &port))
+            fault = wm_fault (error, WM_EBATCH,
+                              "output '%.128s' has no fixed shape behind a batch dimension; leave "
+                              "it out with --outputs",
+                              output[i].name);
+        output[i] = port;
+    }
+    wm_openvino_graph_clear (&graph);
+    ov_core_free (core);
+    return fault;
+}
+
+const wm_engine_t wm_engine_openvino = { .name = "openvino",
+                                         .open = engine_open,
+                                         .close = engine_close,
+                                         .score = engine_score,
+                                         .shape = engine_shape };

@@ -34,7 +34,7 @@ typedef struct {
     wm_lifetime_t lifetime;
     double tau_us, t0_us, tick_us, trigger_offset; /* NaN: from the input (t0_us: 0) */
     uint32_t n_wire;  /* 0: from the input; else wires of every plane */
-    uint32_t n_label; /* 0: the model's own output names */
+    uint32_t n_label; /* 0: out_0, out_1, ... */
     char label[WM_SPEC_LABELS_MAX][32];
 } wm_spec_t;
 
@@ -47,6 +47,12 @@ wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error)
  */
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error);
+
+/* Labels from a model's own output names: the name of an output of one value, name_0, name_1, ... of
+   one of several; what no label may hold becomes '_'. None (n_label 0) where they are too many, too
+   long, alike, or named like another column of an output file: then the columns are out_0, ...  */
+struct wm_model_t;
+void wm_spec_label (wm_spec_t *self, const struct wm_model_t *model);
 
 /* Canonical text, NUL-terminated; returns its length. WM_EBATCH never: `bytes_max` >= 4096.  */
 size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max);

@@ -90,11 +90,8 @@ wm_fault_t wm_wire_check (const char *path, const uint8_t *bytes, size_t size,
     return WM_OK;
 }
 
-uint32_t wm_wire_first (const uint8_t *bytes, size_t size, uint32_t *wire_type)
+int wm_wire_is_graphdef (const uint8_t *bytes, size_t size)
 {
     uint64_t key;
-    if (!read_varint (&bytes, bytes + size, &key) || key >> 3 > INT32_MAX)
-        return 0;
-    *wire_type = (uint32_t) (key & 7);
-    return (uint32_t) (key >> 3);
+    return read_varint (&bytes, bytes + size, &key) && key == (1 << 3 | 2);
 }

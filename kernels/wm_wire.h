@@ -20,7 +20,8 @@ wm_fault_t wm_wire_check (const char *path, const uint8_t *bytes, size_t size,
                           const ProtobufCMessageDescriptor *type, const char *what,
                           wm_error_t *error);
 
-/* Number and wire type of the first field, or 0 where there is none.  */
-uint32_t wm_wire_first (const uint8_t *bytes, size_t size, uint32_t *wire_type);
+/* Whether a model's file is a TensorFlow graph: that begins with a node, which is a message; an ONNX
+   file begins with its version, a number.  */
+int wm_wire_is_graphdef (const uint8_t *bytes, size_t size);
 
 #endif

@@ -179,9 +179,21 @@ int rebuild_main (const wm_args_t *args)
 /* clang-format off */
 const wm_option_t import_options[] = {
     {.name = "output", .letter = 'o', .value = "FILE", .help = "where the .wmm goes"},
+    {.name = "outputs", .value = "NAMES",
+     .help = "which outputs, in this order, with commas between (default: all)"},
+    {.name = "whole", .help = "inputs and outputs have no batch dimension: one patch is all of them"},
+    {.name = "general", .help = "for the general engine, even if the sparse one would take it"},
     {.name = NULL},
 };
 /* clang-format on */
+
+static void print_port (const char *what, const wm_port_t *port)
+{
+    printf ("  %s '%s'", what, port->name);
+    for (uint32_t d = 0; d < port->n_dim; d++)
+        printf ("%s%u", d ? " x " : ": ", port->dim[d]);
+    printf ("\n");
+}
 
 int import_main (const wm_args_t *args)
 {
@@ -195,13 +207,22 @@ int import_main (const wm_args_t *args)
                        : "one model at a time");
         return WM_EXIT_USAGE;
     }
-    if (wm_import (from, to, why, &error))
+    const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
+                                          .whole = wm_args_given (args, "whole"),
+                                          .general = wm_args_given (args, "general") };
+    if (wm_import (from, &choices, to, why, &error))
         return wm_setup_complain ("import", &error);
     wm_model_t *model = wm_model_open (to, &error);
     if (!model)
         return wm_setup_complain ("import", &error);
-    printf ("%s: %s\n  model %s, %u values in, %u scores out\n", to, why, wm_model_sha256 (model),
-            wm_model_n_value (model), wm_model_n_output (model));
+    const float *inputs, *scores;
+    printf ("%s: %s\n  model %s, %u values in, %u scores out, %u known answers\n", to,
+            wm_model_why (model), wm_model_sha256 (model), wm_model_n_value (model),
+            wm_model_n_output (model), wm_model_known (model, &inputs, &scores));
+    for (uint32_t i = 0; i < wm_model_n_input (model); i++)
+        print_port ("input", wm_model_input (model, i));
+    for (uint32_t i = 0; i < wm_model_n_output_port (model); i++)
+        print_port ("output", wm_model_output (model, i));
     wm_model_destroy (&model);
     return WM_EXIT_OK;
 }

@@ -172,7 +172,7 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
         snprintf (self->pins.model, sizeof self->pins.model, "%s", wm_model_sha256 (model));
         wm_model_destroy (&model);
     } else
-        fault = wm_import_sha256 (path, self->pins.model, error);
+        fault = wm_import_sha256 (path, NULL, self->pins.model, error);
     if (fault)
         return fault;
     if (snprintf (folder, sizeof folder, "%s/models", self->campaign) >= (int) sizeof folder ||
@@ -183,7 +183,7 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
         return fault;
     if (!is_imported (self->wmm, self->pins.model)) {
         fault = ready ? copy_file (path, self->wmm, error)
-                      : wm_import (path, self->wmm, self->why, error);
+                      : wm_import (path, NULL, self->wmm, self->why, error);
         if (fault)
             return fault;
     }
@@ -233,16 +233,21 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *err
     if (fault)
         return fault;
     snprintf (self->spec_name, sizeof self->spec_name, "%s", wanted);
-    if (spec.n_label && spec.n_label != self->pins.n_output) {
-        if (name)
-            return wm_fault (
-                error, WM_EBATCH,
-                "%s names %u labels, the model gives %u scores a hit; change its labels", wanted,
-                spec.n_label, self->pins.n_output);
-        spec.n_label =
-            0; /* nobody asked for this preset: an unknown model's scores are out_0 ... */
+    if (name && spec.n_label && spec.n_label != self->pins.n_output)
+        return wm_fault (error, WM_EBATCH,
+                         "%s names %u labels, the model gives %u scores a hit; change its labels",
+                         wanted, spec.n_label, self->pins.n_output);
+    const uint32_t cells = spec.patch_wire * spec.patch_bin;
+    if (!spec.n_label ||
+        (!name && (spec.n_label != self->pins.n_output || cells != self->pins.n_value))) {
+        wm_model_t *model =
+            wm_model_open (self->wmm, error); /* the preset speaks of another network */
+        if (!model)
+            return error->fault;
+        wm_spec_label (&spec, model);
+        wm_model_destroy (&model);
     }
-    if (name && spec.patch_wire * spec.patch_bin != self->pins.n_value)
+    if (name && cells != self->pins.n_value)
         return wm_fault (error, WM_EBATCH,
                          "%s cuts patches of %u x %u = %u values, the model takes %u; change its "
                          "`patch`, or leave --spec out where the inputs are ready-made patches",

@@ -41,4 +41,6 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
 
 /* The one symbol that is seen from outside.  */
 extern const wm_engine_t wm_engine_cuda __attribute__ ((visibility ("default")));
-const wm_engine_t wm_engine_cuda = { "cuda", engine_open, engine_close, engine_score };
+const wm_engine_t wm_engine_cuda = {
+    .name = "cuda", .open = engine_open, .close = engine_close, .score = engine_score
+};

@@ -85,8 +85,8 @@ def agrees(model, patches, scores, limit):
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     wanted = session.run(None, {"x": np.load(patches)})[0]
     with h5py.File(scores) as f:
-        table = next(f[name] for name in f if isinstance(f[name], h5py.Group) and "out_0" in f[name])
-        given = np.stack([table[f"out_{i}"][:].ravel() for i in range(wanted.shape[1])], axis=1)
+        table = next(f[name] for name in f if isinstance(f[name], h5py.Group) and "y_0" in f[name])
+        given = np.stack([table[f"y_{i}"][:].ravel() for i in range(wanted.shape[1])], axis=1)
     difference = float(np.abs(given - wanted).max())
     print(f"{len(given)} patches, largest difference {difference:.3g}, limit {limit}")
     assert given.shape == wanted.shape and difference <= float(limit)

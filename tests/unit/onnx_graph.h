@@ -68,6 +68,8 @@ static Onnx__AttributeProto *attribute (graph_t *g, Onnx__NodeProto *n, const ch
 static void set_int (graph_t *g, Onnx__NodeProto *n, const char *name, int64_t value)
 {
     Onnx__AttributeProto *a = attribute (g, n, name);
+    a->has_type = 1;
+    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
     a->has_i = 1;
     a->i = value;
 }
@@ -79,10 +81,12 @@ static inline void set_float (graph_t *g, Onnx__NodeProto *n, const char *name, 
     a->f = value;
 }
 
-static void set_ints (graph_t *g, Onnx__NodeProto *n, const char *name, size_t count,
+static inline void set_ints (graph_t *g, Onnx__NodeProto *n, const char *name, size_t count,
                       const int64_t *value)
 {
     Onnx__AttributeProto *a = attribute (g, n, name);
+    a->has_type = 1;
+    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS;
     a->n_ints = count;
     a->ints = memcpy (take (g, count, 8), value, count * 8);
 }

@@ -43,7 +43,7 @@ static void check_general (graph_t *g, const char *word)
     size_t size, original_size;
     uint8_t *bytes = packed (g, &size);
     save (bytes, size);
-    if (wm_import (model_path, wmm_path, why, &error))
+    if (wm_import (model_path, NULL, wmm_path, why, &error))
         fail_msg ("%s: %s", word, error.text);
     if (!strstr (why, word) || strncmp (why, "general engine: ", 16))
         fail_msg ("no '%s' in: %s", word, why);
@@ -168,7 +168,7 @@ static void graphs_that_are_no_tree (void **state)
     check_general (&g, "output 'conv_act'");
     g = family (0);
     input (&g, "other", INTS (-1, 3));
-    check_general (&g, "2 inputs");
+    check_general (&g, "several inputs");
 }
 
 /* An output in the middle of the tree is still the family.  */
@@ -180,7 +180,7 @@ static void an_output_inside_the_tree (void **state)
     graph_t g = family (0);
     output (&g, "fc_act", INTS (-1, D));
     save_graph (&g);
-    assert_int_equal (wm_import (model_path, wmm_path, why, &error), WM_OK);
+    assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_OK);
     wm_model_t *model = wm_model_open (wmm_path, &error);
     assert_non_null (model);
     assert_non_null (wm_model_net (model));
@@ -210,7 +210,7 @@ static void two_channels (void **state)
             char why[480];
             wm_error_t error = { 0 };
             save_graph (&g);
-            if (wm_import (model_path, wmm_path, why, &error) || strncmp (why, "sparse", 6))
+            if (wm_import (model_path, NULL, wmm_path, why, &error) || strncmp (why, "sparse", 6))
                 fail_msg ("%s %s", why, error.text);
         } else {
             input (&g, "patch", INTS (n, 2, H, W));

@@ -11,7 +11,15 @@ typedef struct {
     unsigned ways;
 } tf_t;
 
-enum { DT_FLOAT = 1, DT_DOUBLE = 2, DT_INT32 = 3, DT_INT64 = 9, DT_BOOL = 10, DT_HALF = 19 };
+enum {
+    DT_FLOAT = 1,
+    DT_DOUBLE = 2,
+    DT_INT32 = 3,
+    DT_STRING = 7,
+    DT_INT64 = 9,
+    DT_BOOL = 10,
+    DT_HALF = 19
+};
 
 #define WAYS(X)                                                                                    \
     X (FIRST)      /* the convolution on channels-first images, between transposes */              \
@@ -440,7 +448,7 @@ static void outputs_are_in_the_files_order (void **state)
     wm_error_t error = { 0 };
     tf_t g = family (REVERSED);
     save_graph (&g);
-    if (wm_import (model_path, wmm_path, why, &error))
+    if (wm_import (model_path, NULL, wmm_path, why, &error))
         fail_msg ("%s", error.text);
     wm_model_t *model = wm_model_open (wmm_path, &error);
     assert_non_null (model);
@@ -482,7 +490,7 @@ static void check_outside (tf_t *g, const char *word)
     char why[480] = "";
     wm_error_t error = { 0 };
     save_graph (g);
-    wm_import (model_path, wmm_path, why, &error);
+    wm_import (model_path, NULL, wmm_path, why, &error);
     if (!strstr (why, word) || strncmp (why, "general engine: ", 16))
         fail_msg ("no '%s' in: %s", word, why);
 }
@@ -527,6 +535,68 @@ static void nodes_outside_the_family (void **state)
     check_outside (&g, "(StridedSlice)");
 }
 
+/* OpenVINO reads the same file by its own code: the same network.  */
+static void the_general_engine_reads_the_same (void **state)
+{
+    (void) state;
+    static const unsigned ways[] = { 0, PROD | READ | TYPED, STACK | SQUEEZED | PORTS | LEFTOVER,
+                                     CONCAT | TURNED | ADD | DOUBLE, REVERSED | RANK3 };
+    const wm_import_choices_t choices = { .general = 1, .outputs = "em_trk_none:0,michel" };
+    unsetenv ("WM_OPENVINO_SO");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char why[480], known[65];
+        wm_error_t error = { 0 };
+        tf_t g = family (ways[i]);
+        save_graph (&g);
+        if (wm_import (model_path, &choices, wmm_path, why, &error))
+            fail_msg ("%zu: %s", i, error.text);
+        wm_model_t *model = wm_model_open (wmm_path, &error);
+        assert_non_null (model);
+        assert_null (wm_model_net (model));
+        assert_int_equal (wm_model_output (model, 0)->n_value, 3);
+        check_known (model, 1e-6, why);
+        assert_int_equal (wm_import_sha256 (model_path, &choices, known, &error), WM_OK);
+        assert_string_equal (known, wm_model_sha256 (model));
+        assert_int_equal (wm_import_sha256 (model_path, NULL, known, &error), WM_OK);
+        assert_string_not_equal (known, wm_model_sha256 (model));
+        wm_model_destroy (&model);
+    }
+    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+}
+
+/* Outside the family, a frozen graph needs OpenVINO already when it is imported.  */
+static void a_general_graph (void **state)
+{
+    (void) state;
+    char why[480];
+    wm_error_t error = { 0 };
+    tf_t g = family (0);
+    find (&g, "Relu")->op = copy (&g, "Elu");
+    save_graph (&g);
+    assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "'conv/Relu' (Elu)"));
+    assert_non_null (strstr (error.text, "`make` builds it"));
+    unsetenv ("WM_OPENVINO_SO");
+    if (wm_import (model_path, NULL, wmm_path, why, &error))
+        fail_msg ("%s", error.text);
+    wm_model_t *model = wm_model_open (wmm_path, &error);
+    assert_non_null (model);
+    assert_null (wm_model_net (model));
+    assert_string_equal (wm_model_output (model, 1)->name, "michel");
+    assert_int_equal (wm_model_n_output (model), 4);
+    wm_model_destroy (&model);
+    setenv ("TMPDIR", "/nowhere", 1);
+    assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "set TMPDIR"));
+    unsetenv ("TMPDIR");
+    g = family (0);
+    find (&g, "Relu")->op = copy (&g, "NoSuchOperator");
+    save_graph (&g);
+    assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "OpenVINO cannot"));
+    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+}
+
 static void graphs_refused (void **state)
 {
     (void) state;
@@ -552,9 +622,9 @@ static void graphs_refused (void **state)
     save_graph (&g);
     check_refused ("input 'main_input' has no shape");
     g = family (0);
-    find (&g, "Placeholder")->attr[0]->value->type = DT_HALF;
+    find (&g, "Placeholder")->attr[0]->value->type = DT_STRING;
     save_graph (&g);
-    check_refused ("input 'main_input' is not a float32 tensor");
+    check_refused ("input 'main_input' is not a tensor of numbers");
 }
 
 /* A shape whose product would overflow, or that asks for more than a model: no constant.  */
@@ -587,7 +657,7 @@ static void truncated_and_changed_files (void **state)
     wm_error_t error = { 0 };
     for (size_t n = 1; n < size; n += 7) { /* cut between nodes: a graph, with other outputs */
         save (bytes, n);
-        if (wm_import (model_path, wmm_path, why, &error) || strncmp (why, "sparse", 6))
+        if (wm_import (model_path, NULL, wmm_path, why, &error) || strncmp (why, "sparse", 6))
             continue;
         wm_model_t *model = wm_model_open (wmm_path, &error);
         assert_non_null (model);
@@ -602,7 +672,7 @@ static void truncated_and_changed_files (void **state)
         uint8_t old = bytes[at];
         bytes[at] = (uint8_t) (z >> 20);
         save (bytes, size);
-        wm_import (model_path, wmm_path, why, &error);
+        wm_import (model_path, NULL, wmm_path, why, &error);
         bytes[at] = old;
     }
 }
@@ -613,6 +683,8 @@ int main (void)
         cmocka_unit_test (every_way_alone_and_in_pairs),
         cmocka_unit_test (outputs_are_in_the_files_order),
         cmocka_unit_test (nodes_outside_the_family),
+        cmocka_unit_test (the_general_engine_reads_the_same),
+        cmocka_unit_test (a_general_graph),
         cmocka_unit_test (graphs_refused),
         cmocka_unit_test (constants_that_lie),
         cmocka_unit_test (truncated_and_changed_files),

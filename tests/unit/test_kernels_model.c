@@ -66,7 +66,7 @@ static void make_model (uint64_t seed, const char *onnx, const char *wmm)
     char why[480];
     wm_error_t error = { 0 };
     if (wm_model_new_emtrkmichel (seed, WIRE, BIN, in_folder (onnx), &error) ||
-        wm_import (in_folder (onnx), in_folder (wmm), why, &error))
+        wm_import (in_folder (onnx), NULL, in_folder (wmm), why, &error))
         fail_msg ("%s", error.text);
     assert_true (strstr (why, "sparse engine") == why);
 }
@@ -192,7 +192,7 @@ static void written_again_it_is_the_same_network (void **state)
                       WM_OK);
     spill (in_folder ("b.onnx"), bytes, size);
     free (bytes);
-    assert_int_equal (wm_import (in_folder ("b.onnx"), in_folder ("b.wmm"), why, &error), WM_OK);
+    assert_int_equal (wm_import (in_folder ("b.onnx"), NULL, in_folder ("b.wmm"), why, &error), WM_OK);
     wm_model_t *b = opened ("b.wmm");
     assert_string_equal (wm_model_sha256 (a), wm_model_sha256 (b));
     const wm_dense_t *da = &wm_model_net (a)->dense[0], *db = &wm_model_net (b)->dense[0];
@@ -227,7 +227,7 @@ static void a_network_unlike_the_field_s (void **state)
     assert_int_equal (wm_onnx_write (&net, &in, out, 2, &bytes, &size, &error), WM_OK);
     spill (in_folder ("a.onnx"), bytes, size);
     free (bytes);
-    if (wm_import (in_folder ("a.onnx"), in_folder ("a.wmm"), why, &error))
+    if (wm_import (in_folder ("a.onnx"), NULL, in_folder ("a.wmm"), why, &error))
         fail_msg ("%s", error.text);
     wm_model_t *model = opened ("a.wmm");
     const wm_net_t *got = wm_model_net (model);
@@ -350,7 +350,7 @@ static void lies_with_a_sound_digest (void **state)
     char why[480];
     wm_error_t failure;
     assert_int_equal (wm_model_new_emtrkmichel (6, 6, 6, in_folder ("a.onnx"), &failure), WM_OK);
-    assert_int_equal (wm_import (in_folder ("a.onnx"), in_folder ("a.wmm"), why, &failure), WM_OK);
+    assert_int_equal (wm_import (in_folder ("a.onnx"), NULL, in_folder ("a.wmm"), why, &failure), WM_OK);
     uint8_t *bytes = slurp (in_folder ("a.wmm"), &size);
     const char *path = in_folder ("bad.wmm");
     spill (path, bytes, size);

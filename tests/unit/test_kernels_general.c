@@ -1,0 +1,400 @@
+/* test_kernels_general.c - models for the general engine: several inputs and outputs of any names,
+   ranks and types, what is chosen of them, their known answers, and what is refused.  */
+#include "kernels/wm_device.h"
+#include "kernels/wm_import.h"
+#include "tests/unit/onnx_graph.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/wm-general-XXXXXX", onnx_path[64], wmm_path[64];
+
+static void save_graph (graph_t *g)
+{
+    size_t size;
+    uint8_t *bytes = packed (g, &size);
+    FILE *file = fopen (onnx_path, "wb");
+    assert_non_null (file);
+    assert_int_equal (fwrite (bytes, 1, size, file), size);
+    fclose (file);
+    free (bytes);
+    wm_arena_clear (&g->arena);
+}
+
+static wm_model_t *imported (const wm_import_choices_t *choices)
+{
+    char why[480];
+    wm_error_t error = { 0 };
+    if (wm_import (onnx_path, choices, wmm_path, why, &error))
+        fail_msg ("%s", error.text);
+    wm_model_t *model = wm_model_open (wmm_path, &error);
+    if (!model)
+        fail_msg ("%s", error.text);
+    assert_int_equal (wm_model_kind (model), WM_MODEL_GENERAL);
+    return model;
+}
+
+static void refused (const wm_import_choices_t *choices, const char *word)
+{
+    char why[480];
+    wm_error_t error = { 0 };
+    unlink (wmm_path);
+    if (wm_import (onnx_path, choices, wmm_path, why, &error) != WM_EBATCH ||
+        !strstr (error.text, word))
+        fail_msg ("no '%s' in: %s", word, error.text);
+    assert_int_not_equal (access (wmm_path, F_OK), 0);
+}
+
+/* Three patches through the engine; its self-test must pass before.  */
+static void score (const wm_model_t *model, const float *patch, float *scores)
+{
+    wm_error_t error = { 0 };
+    const wm_device_config_t config = { "auto", "fp32", 1 };
+    wm_device_t *device = wm_device_new (model, NULL, &config, &error);
+    if (!device || wm_device_self_test (device, &error))
+        fail_msg ("%s", error.text);
+    uint8_t status[3];
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES,
+                         .n_hit = 3,
+                         .patch_values = wm_model_n_value (model),
+                         .patch = (float *) (uintptr_t) patch };
+    if (wm_device_score (device, &batch, status, scores, &error))
+        fail_msg ("%s", error.text);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal (status[i], WM_HIT_SCORED);
+    wm_device_destroy (&device);
+}
+
+/* ---- several inputs and outputs -------------------------------------------------------------- */
+
+/* a (N, 4), "b/2" (N, 2, 3), n (N) of integers ->
+   "sum of b" (N) = a + b and n in all, "twice" (N, 2, 3) = 2 b, top (N): the index of a's largest.  */
+static graph_t several (int64_t batch)
+{
+    graph_t g = { .ways = 0 };
+    input (&g, "a", INTS (batch, 4));
+    input (&g, "b/2", INTS (batch, 2, 3));
+    g.in[g.n_in++] = port (&g, "n", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, INTS (batch));
+    set_int (&g, node (&g, "Cast", "n", "n_float"), "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    for (int k = 0; k < 2; k++) {
+        Onnx__NodeProto *sum = node (&g, "ReduceSum", k ? "b/2" : "a", k ? "sum_b" : "sum_a");
+        set_int (&g, sum, "keepdims", 0);
+        Onnx__TensorProto *axes =
+            tensor (&g, k ? "axes_b" : "axes_a", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 1,
+                    &(int64_t){ k + 1 });
+        axes->n_int64_data = (size_t) k + 1;
+        axes->int64_data = memcpy (take (&g, 2, 8), (int64_t[]){ 1, 2 }, 16);
+        add_tensor (&g, axes);
+        sum->input[sum->n_input++] = axes->name;
+    }
+    node (&g, "Sum", "sum_a sum_b n_float", "total");
+    node (&g, "Identity", "total", "sum_of_b");
+    g.node[g.n_node - 1]->output[0] = copy (&g, "sum of b");
+    node (&g, "Add", "b/2 b/2", "twice");
+    Onnx__NodeProto *top = node (&g, "ArgMax", "a", "top");
+    set_int (&g, top, "axis", 1);
+    set_int (&g, top, "keepdims", 0);
+    output (&g, "sum of b", INTS (batch));
+    output (&g, "twice", INTS (batch, 2, 3));
+    g.out[g.n_out++] = port (&g, "top", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, INTS (batch));
+    return g;
+}
+
+static const float three[3][11] = { { 1, 2, 3, 4, 10, 20, 30, 40, 50, 60, 7 },
+                                    { 4, 3, 2, 1, -1, -2, -3, -4, -5, -6, -7 },
+                                    { 0, 9, 0, 0, .5f, .5f, .5f, .5f, .5f, .5f, 100 } };
+
+static void check_several (const wm_model_t *model)
+{
+    float scores[3][8];
+    assert_int_equal (wm_model_n_input (model), 3);
+    assert_int_equal (wm_model_n_value (model), 11);
+    assert_int_equal (wm_model_n_output (model), 8);
+    score (model, three[0], scores[0]);
+    const float sum[3] = { 10 + 210 + 7, 10 - 21 - 7, 9 + 3 + 100 }, top[3] = { 3, 0, 1 };
+    for (int i = 0; i < 3; i++) {
+        assert_float_equal (scores[i][0], sum[i], 1e-4);
+        for (int k = 0; k < 6; k++)
+            assert_float_equal (scores[i][1 + k], 2 * three[i][4 + k], 1e-5);
+        assert_float_equal (scores[i][7], top[i], 0);
+    }
+}
+
+static void inputs_and_outputs_of_any_kind (void **state)
+{
+    (void) state;
+    for (int64_t batch = -1; batch <= 1; batch += 2) { /* 1: fixed */
+        graph_t g = several (batch);
+        save_graph (&g);
+        wm_model_t *model = imported (NULL);
+        assert_string_equal (wm_model_output (model, 0)->name, "sum of b");
+        assert_int_equal (wm_model_output (model, 0)->n_dim, 0);
+        assert_int_equal (wm_model_output (model, 1)->n_dim, 2);
+        const float *inputs, *answers;
+        assert_int_equal (wm_model_known (model, &inputs, &answers), 8);
+        check_several (model);
+        wm_model_destroy (&model);
+    }
+}
+
+/* The outputs' shapes need not be in the file: the engine says them.  */
+static void outputs_without_shapes (void **state)
+{
+    (void) state;
+    graph_t g = several (-1);
+    for (size_t i = 0; i < g.n_out; i++)
+        g.out[i]->type = NULL;
+    save_graph (&g);
+    wm_model_t *model = imported (NULL);
+    check_several (model);
+    wm_model_destroy (&model);
+}
+
+static void some_outputs_in_another_order (void **state)
+{
+    (void) state;
+    graph_t g = several (-1);
+    save_graph (&g);
+    const wm_import_choices_t choices = { .outputs = "twice,sum of b" };
+    wm_model_t *model = imported (&choices);
+    assert_int_equal (wm_model_n_output (model), 7);
+    float scores[3][7];
+    score (model, three[0], scores[0]);
+    assert_float_equal (scores[1][0], -2, 1e-5);
+    assert_float_equal (scores[1][6], -18, 1e-4);
+    wm_model_destroy (&model);
+    refused (&(wm_import_choices_t){ .outputs = "twice,thrice" },
+             "no node makes an output 'thrice'");
+    refused (&(wm_import_choices_t){ .outputs = "a" }, "no node makes an output 'a'");
+    model = imported (&(wm_import_choices_t){ .outputs = "n_float,sum_b" }); /* inside the graph */
+    float inside[3][2];
+    score (model, three[0], inside[0]);
+    assert_float_equal (inside[2][0], 100, 0);
+    assert_float_equal (inside[0][1], 210, 1e-4);
+    wm_model_destroy (&model);
+}
+
+/* Columns are called by the model's own names, as far as these can be column names.  */
+static void labels_from_names (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *name, *first, *third;
+    } given[] = { { "sum of b", "sum_of_b", "twice_1" }, /* ... of one value, of several */
+                  { "nu-e/score:0", "nu-e_score_0", "twice_1" },
+                  { "plane", "", "" }, /* another column's */
+                  { "twice_0", "", "" },
+                  { "a_name_that_is_longer_than_a_column_may_be", "", "" } };
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        graph_t g = several (-1);
+        g.node[4]->output[0] = g.out[0]->name = copy (&g, given[i].name);
+        save_graph (&g);
+        wm_model_t *model = imported (NULL);
+        wm_spec_t spec;
+        assert_int_equal (wm_spec_preset (&spec, "protodune-2021", NULL), WM_OK);
+        wm_spec_label (&spec, model);
+        assert_int_equal (spec.n_label, *given[i].first ? 8 : 0);
+        if (spec.n_label) {
+            assert_string_equal (spec.label[0], given[i].first);
+            assert_string_equal (spec.label[2], given[i].third);
+            assert_string_equal (spec.label[7], "top");
+        }
+        wm_model_destroy (&model);
+    }
+}
+
+/* ---- a graph whose inputs have no batch dimension --------------------------------------------- */
+
+/* Three nodes of two features, two edges as (2, 2) integers: score = features at the edges' ends.  */
+static void a_graph_of_fixed_shape (void **state)
+{
+    (void) state;
+    graph_t g = { .ways = 0 };
+    input (&g, "features", INTS (3, 2));
+    g.in[g.n_in++] = port (&g, "edges", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, INTS (2, 2));
+    set_int (&g, node (&g, "Gather", "features edges", "ends"), "axis", 0);
+    output (&g, "ends", INTS (2, 2, 2));
+    save_graph (&g);
+    refused (NULL, "import it with --whole if this is none");
+    wm_model_t *model = imported (&(wm_import_choices_t){ .whole = 1 });
+    assert_non_null (strstr (wm_model_why (model), "no batch dimension"));
+    static const float patch[3][10] = { { 1, 2, 3, 4, 5, 6, 0, 2, 1, 1 },
+                                        { 1, 2, 3, 4, 5, 6, 2, 2, 0, 0 },
+                                        { 9, 8, 7, 6, 5, 4, 1, 0, 2, 1 } };
+    static const float want[3][8] = { { 1, 2, 5, 6, 3, 4, 3, 4 },
+                                      { 5, 6, 5, 6, 1, 2, 1, 2 },
+                                      { 7, 6, 9, 8, 5, 4, 7, 6 } };
+    float scores[3][8];
+    score (model, patch[0], scores[0]);
+    assert_memory_equal (scores, want, sizeof want);
+    wm_model_destroy (&model);
+}
+
+/* ---- known answers --------------------------------------------------------------------------- */
+
+/* y = softmax (k x) over 6 values: with a huge k its answers are not steady.  */
+static graph_t steep (float k)
+{
+    graph_t g = { .ways = 0 };
+    input (&g, "x", INTS (-1, 6));
+    Onnx__TensorProto *t = tensor (&g, "k", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 0, NULL);
+    t->n_float_data = 1;
+    t->float_data = memcpy (take (&g, 1, 4), &k, 4);
+    add_tensor (&g, t);
+    node (&g, "Mul", "x k", "kx");
+    set_int (&g, node (&g, "Softmax", "kx", "y"), "axis", 1);
+    output (&g, "y", INTS (-1, 6));
+    return g;
+}
+
+static void only_steady_answers_are_known (void **state)
+{
+    (void) state;
+    const float *inputs, *answers;
+    graph_t g = steep (1);
+    save_graph (&g);
+    wm_model_t *model = imported (NULL);
+    assert_int_equal (wm_model_known (model, &inputs, &answers), 8);
+    for (int i = 0; i < 8; i++) {
+        float sum = 0;
+        for (int k = 0; k < 6; k++)
+            sum += answers[i * 6 + k];
+        assert_float_equal (sum, 1, 1e-5);
+        assert_float_equal (answers[i * 6 + 1] / answers[i * 6],
+                            expf (inputs[i * 6 + 1] - inputs[i * 6]), 1e-3);
+    }
+    wm_model_destroy (&model);
+    g = steep (NAN);
+    save_graph (&g);
+    model = imported (NULL);
+    assert_int_equal (wm_model_known (model, &inputs, &answers), 0);
+    wm_model_destroy (&model);
+    g = steep (1e5f); /* a sine of it goes once around where its input moves by a rounding */
+    g.node[1]->op_type = copy (&g, "Sin");
+    g.node[1]->n_attribute = 0;
+    save_graph (&g);
+    model = imported (NULL);
+    assert_true (wm_model_known (model, &inputs, &answers) < 8);
+    wm_model_destroy (&model);
+}
+
+/* An engine that says something else than the answers in the file does not pass.  */
+static void a_wrong_answer_is_found (void **state)
+{
+    (void) state;
+    graph_t g = steep (1);
+    save_graph (&g);
+    wm_model_t *model = imported (NULL);
+    const float *inputs, *answers;
+    uint32_t n = wm_model_known (model, &inputs, &answers);
+    size_t bytes;
+    float wrong[48];
+    memcpy (wrong, answers, sizeof wrong);
+    wrong[20] += 3e-4f;
+    wm_model_parts_t parts = { .kind = WM_MODEL_GENERAL,
+                               .why = "",
+                               .n_input = 1,
+                               .n_output = 1,
+                               .input = wm_model_input (model, 0),
+                               .output = wm_model_output (model, 0),
+                               .n_known = n,
+                               .known_inputs = inputs,
+                               .known_scores = wrong };
+    parts.original = wm_model_original (model, &bytes);
+    parts.original_bytes = bytes;
+    char path[80];
+    snprintf (path, sizeof path, "%s/wrong.wmm", folder);
+    assert_int_equal (wm_model_write (path, &parts, NULL), WM_OK);
+    wm_model_t *lie = wm_model_open (path, NULL);
+    assert_non_null (lie);
+    unlink (path);
+    for (int fast = 0; fast < 2; fast++) { /* in fast nobody promises a general model's error */
+        wm_error_t error = { 0 };
+        const wm_device_config_t config = { "auto", fast ? "fast" : "fp32", 1 };
+        wm_device_t *device = wm_device_new (lie, NULL, &config, &error);
+        assert_non_null (device);
+        assert_int_equal (wm_device_self_test (device, &error), fast ? WM_OK : WM_EHOST);
+        if (!fast)
+            assert_non_null (strstr (error.text, "known answer 3, output 2 differs by 0.0003"));
+        wm_device_destroy (&device);
+    }
+    wm_model_destroy (&lie);
+    wm_model_destroy (&model);
+}
+
+/* ---- where it cannot be ---------------------------------------------------------------------- */
+
+static void without_the_engine (void **state)
+{
+    (void) state;
+    const float *inputs, *answers;
+    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    graph_t g = several (-1);
+    save_graph (&g);
+    wm_model_t *model = imported (NULL);
+    assert_int_equal (wm_model_known (model, &inputs, &answers), 0);
+    assert_non_null (strstr (wm_model_why (model), "no known answers: that engine was not there"));
+    unsetenv ("WM_OPENVINO_SO");
+    check_several (model); /* and still runs where it is */
+    wm_model_destroy (&model);
+    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    g = several (-1);
+    g.out[1]->type = NULL;
+    save_graph (&g);
+    refused (NULL, "output 'twice' is not a tensor of numbers");
+    unsetenv ("WM_OPENVINO_SO");
+}
+
+static void models_that_no_engine_takes (void **state)
+{
+    (void) state;
+    graph_t g = steep (1);
+    g.node[0]->op_type = copy (&g, "NoSuchOperator");
+    save_graph (&g);
+    refused (NULL, "OpenVINO cannot");
+    g = steep (1);
+    g.in[0] = port (&g, "x", ONNX__TENSOR_PROTO__DATA_TYPE__STRING, INTS (-1, 6));
+    save_graph (&g);
+    refused (NULL, "input 'x' is not a tensor of numbers");
+    g = steep (1); /* the batch is lost: (N, 6) summed to one number */
+    node (&g, "ReduceMean", "y", "mean");
+    set_int (&g, g.node[g.n_node - 1], "keepdims", 0);
+    output (&g, "mean", INTS (-1));
+    save_graph (&g);
+    refused (NULL, "output 'mean' has no fixed shape behind a batch dimension; leave it out");
+}
+
+static int make_folder (void **state)
+{
+    (void) state;
+    if (!mkdtemp (folder))
+        return -1;
+    snprintf (onnx_path, sizeof onnx_path, "%s/m.onnx", folder);
+    snprintf (wmm_path, sizeof wmm_path, "%s/m.wmm", folder);
+    return 0;
+}
+
+static int remove_folder (void **state)
+{
+    (void) state;
+    unlink (onnx_path);
+    unlink (wmm_path);
+    return rmdir (folder);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (inputs_and_outputs_of_any_kind),
+        cmocka_unit_test (outputs_without_shapes),
+        cmocka_unit_test (some_outputs_in_another_order),
+        cmocka_unit_test (labels_from_names),
+        cmocka_unit_test (a_graph_of_fixed_shape),
+        cmocka_unit_test (only_steady_answers_are_known),
+        cmocka_unit_test (a_wrong_answer_is_found),
+        cmocka_unit_test (without_the_engine),
+        cmocka_unit_test (models_that_no_engine_takes),
+    };
+    return cmocka_run_group_tests (tests, make_folder, remove_folder);
+}
