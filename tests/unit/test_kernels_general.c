@@ -50,7 +50,7 @@ static void refused (const wm_import_choices_t *choices, const char *word)
 static void score (const wm_model_t *model, const float *patch, float *scores)
 {
     wm_error_t error = { 0 };
-    const wm_device_config_t config = { "auto", "fp32", 1 };
+    const wm_device_config_t config = { .engine = "auto", .precision = "fp32", .threads = 1 };
     wm_device_t *device = wm_device_new (model, NULL, &config, &error);
     if (!device || wm_device_self_test (device, &error))
         fail_msg ("%s", error.text);
@@ -311,7 +311,9 @@ static void a_wrong_answer_is_found (void **state)
     unlink (path);
     for (int fast = 0; fast < 2; fast++) { /* in fast nobody promises a general model's error */
         wm_error_t error = { 0 };
-        const wm_device_config_t config = { "auto", fast ? "fast" : "fp32", 1 };
+        const wm_device_config_t config = { .engine = "auto",
+                                            .precision = fast ? "fast" : "fp32",
+                                            .threads = 1 };
         wm_device_t *device = wm_device_new (lie, NULL, &config, &error);
         assert_non_null (device);
         assert_int_equal (wm_device_self_test (device, &error), fast ? WM_OK : WM_EHOST);

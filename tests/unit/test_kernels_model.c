@@ -99,7 +99,7 @@ static void half_precision_is_proved_at_import (void **state)
             fail_msg ("%s", error.text);
         spill (in_folder ("b.onnx"), bytes, size);
         free (bytes);
-        assert_int_equal (wm_import (in_folder ("b.onnx"), in_folder ("b.wmm"), why, &error),
+        assert_int_equal (wm_import (in_folder ("b.onnx"), NULL, in_folder ("b.wmm"), why, &error),
                           WM_OK);
         strcat (why, ";");
         if (!strstr (why, word[i]))
@@ -192,7 +192,8 @@ static void written_again_it_is_the_same_network (void **state)
                       WM_OK);
     spill (in_folder ("b.onnx"), bytes, size);
     free (bytes);
-    assert_int_equal (wm_import (in_folder ("b.onnx"), NULL, in_folder ("b.wmm"), why, &error), WM_OK);
+    assert_int_equal (wm_import (in_folder ("b.onnx"), NULL, in_folder ("b.wmm"), why, &error),
+                      WM_OK);
     wm_model_t *b = opened ("b.wmm");
     assert_string_equal (wm_model_sha256 (a), wm_model_sha256 (b));
     const wm_dense_t *da = &wm_model_net (a)->dense[0], *db = &wm_model_net (b)->dense[0];
@@ -350,7 +351,8 @@ static void lies_with_a_sound_digest (void **state)
     char why[480];
     wm_error_t failure;
     assert_int_equal (wm_model_new_emtrkmichel (6, 6, 6, in_folder ("a.onnx"), &failure), WM_OK);
-    assert_int_equal (wm_import (in_folder ("a.onnx"), NULL, in_folder ("a.wmm"), why, &failure), WM_OK);
+    assert_int_equal (wm_import (in_folder ("a.onnx"), NULL, in_folder ("a.wmm"), why, &failure),
+                      WM_OK);
     uint8_t *bytes = slurp (in_folder ("a.wmm"), &size);
     const char *path = in_folder ("bad.wmm");
     spill (path, bytes, size);
