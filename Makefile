@@ -222,6 +222,12 @@ sim-cuts: $(SIM) ## 2,000 simulated power cuts (CUTS=n), and that they would be 
 sim-proof: $(SIM) ## the simulator must catch every bug planted in it
 	@$(SIM) --bugs
 
+# An engine that dies on chosen hits: one for tests, in place of OpenVINO's shared object.
+KILLER := $(B)/tests/wm_killer.so
+$(KILLER): tests/fault/killer.c $(call libs,kernels)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -shared $< -o $@ -Wl,--exclude-libs,ALL $(call links,kernels)
+
 .PHONY: unit golden e2e fault check proof soak
 unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)); do echo "== $$t"; \
@@ -229,13 +235,8 @@ unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 golden: all $(VENV)/.made ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
-e2e: all ## whole campaigns, killed and resumed, refused and split by hand
+e2e: all $(KILLER) ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
-# An engine that dies on chosen hits: one for tests, in place of OpenVINO's shared object.
-KILLER := $(B)/tests/wm_killer.so
-$(KILLER): tests/fault/killer.c $(call libs,kernels)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -shared $< -o $@ -Wl,--exclude-libs,ALL $(call links,kernels)
 fault: all $(KILLER) ## campaigns whose processes are killed (T=prefix picks some)
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
 check: all $(UNIT) $(SIM) $(KILLER) $(VENV)/.made

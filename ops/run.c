@@ -34,6 +34,9 @@ const wm_option_t run_options[] = {
      .help = "threads a worker (default: cores / workers)"},
     {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto",
      .help = "auto, sparse, openvino, cuda or reference"},
+    {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
+     .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
+    {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
      .help = "send to a farm's broker instead; model, spec and output are its own"},
     {.name = "json", .task = "what is said", .help = "the summary as JSON on stdout"},
@@ -364,6 +367,8 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.n_worker = self->setup ? (int) n : 0;
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");
+    self->crew.device = wm_args_text (self->args, "device");
+    self->crew.pin = wm_args_given (self->args, "pin") != 0;
     self->crew.retry_held = wm_args_given (self->args, "retry-held") != 0;
 }
 

@@ -92,44 +92,6 @@ int produce_main (const wm_args_t *args)
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
-/* clang-format off */
-const wm_option_t work_options[] = {
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
-     .task = "for whom", .help = "the broker's base address"},
-    {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto", .task = "how",
-     .help = "auto, sparse, openvino, cuda or reference"},
-    {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
-     .help = "threads to compute with (default: the CPUs it may use)"},
-    {.name = "cache", .value = "DIR",
-     .help = "where fetched models are kept (default: $XDG_CACHE_HOME/wiremill)"},
-    {.name = "idle-timeout", .value = "S", .least = 1, .most = 1 << 30, .task = "until when",
-     .help = "leave after so many seconds without work"},
-    {.name = "wall-time", .value = "S", .least = 1, .most = 1 << 30,
-     .help = "drain and leave after so many seconds"},
-    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
-     .help = "seconds without a broker before giving up"},
-    {.name = NULL},
-};
-/* clang-format on */
-
-int work_main (const wm_args_t *args)
-{
-    static const char *const names[] = { "broker",       "engine",    "threads", "cache",
-                                         "idle-timeout", "wall-time", "give-up" };
-    static char words[sizeof names / sizeof *names][16];
-    const char *argv[WORDS_MAX] = { "wiremill-worker" };
-    int n = 1;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = wm_args_text (args, names[i]);
-        if (!value)
-            continue;
-        snprintf (words[i], sizeof words[i], "--%s", names[i]);
-        argv[n++] = words[i];
-        argv[n++] = value;
-    }
-    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
-}
-
 int pass_to_producer (int argc, char **argv)
 {
     char **words = calloc ((size_t) argc + 2, sizeof *words);

@@ -15,18 +15,37 @@
 #include <unistd.h>
 
 #define SHOW_LINES_MAX 20
+#define FAILURES_MAX 5
+#define QUICK_MS 10000 /* who ends within it has not worked */
+#define PAUSE_MS 200
+#define PAUSE_MAX_MS 10000
 
 wm_fault_t wm_child_init (wm_child_t *self, const char *name, const char *folder, wm_error_t *error)
 {
     memset (self, 0, sizeof *self);
     snprintf (self->name, sizeof self->name, "%s", name);
-    if (snprintf (self->log, sizeof self->log, "%s/%s.log", folder, name) >= (int) sizeof self->log)
+    if (folder &&
+        snprintf (self->log, sizeof self->log, "%s/%s.log", folder, name) >= (int) sizeof self->log)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", folder);
     return WM_OK;
 }
 
+void wm_child_share (wm_child_t *self, int i, int n)
+{
+    cpu_set_t ours;
+    CPU_ZERO (&self->cpus);
+    if (sched_getaffinity (0, sizeof ours, &ours) || CPU_COUNT (&ours) < n)
+        return;
+    const int count = CPU_COUNT (&ours), from = count * i / n, to = count * (i + 1) / n;
+    int k = 0;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET (cpu, &ours) && k++ >= from && k <= to)
+            CPU_SET (cpu, &self->cpus);
+}
+
 /* In the child, between fork and exec: only async-signal-safe calls.  */
-static void become (const char *path, const char *const argv[], int log, pid_t parent)
+static void become (const char *path, const char *const argv[], int log, pid_t parent,
+                    const cpu_set_t *cpus)
 {
     prctl (PR_SET_PDEATHSIG, SIGKILL);
     if (getppid () != parent) /* it died before the line above */
@@ -38,10 +57,13 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
     for (int s = 1; s < NSIG; s++)
         signal (s, SIG_DFL);
     const int null = open ("/dev/null", O_RDONLY);
-    if (null < 0 || dup2 (null, 0) < 0 || dup2 (log, 1) < 0 || dup2 (log, 2) < 0)
+    if (null < 0 || dup2 (null, 0) < 0 || (log >= 0 && (dup2 (log, 1) < 0 || dup2 (log, 2) < 0)))
         _exit (WM_EXIT_FAILURE);
     close (null);
-    close (log);
+    if (log >= 0)
+        close (log);
+    if (CPU_COUNT (cpus)) /* a wish */
+        sched_setaffinity (0, sizeof *cpus, cpus);
     execv (path, (char *const *) (uintptr_t) argv); /* execv takes what it does not change */
     _exit (127);
 }
@@ -53,19 +75,23 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
     wm_fault_t fault = wm_setup_program (path, program, error);
     if (fault)
         return fault;
-    const int log = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int log = -1;
     struct stat st;
-    if (log < 0 || fstat (log, &st))
-        return wm_fault (error, WM_EHOST, "the log %s cannot be opened: %s", self->log,
-                         strerror (errno));
-    self->shown = (long) st.st_size;
+    if (self->log[0]) {
+        log = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+        if (log < 0 || fstat (log, &st))
+            return wm_fault (error, WM_EHOST, "the log %s cannot be opened: %s", self->log,
+                             strerror (errno));
+        self->shown = (long) st.st_size;
+    }
     const pid_t parent = getpid ();
     fflush (NULL);
     const pid_t pid = fork ();
     if (pid == 0)
-        become (path, argv, log, parent);
+        become (path, argv, log, parent, &self->cpus);
     const int saved = errno;
-    close (log);
+    if (log >= 0)
+        close (log);
     if (pid < 0)
         return wm_fault (error, WM_EHOST, "%s cannot be started: %s", program, strerror (saved));
     self->pid = pid;
@@ -118,6 +144,15 @@ int wm_child_crashed (const wm_child_t *self)
     default:
         return 0;
     }
+}
+
+int wm_child_plan_return (wm_child_t *self)
+{
+    const int64_t now = wm_now_ms ();
+    self->failures = now - self->started_ms < QUICK_MS ? self->failures + 1 : 1;
+    int64_t pause = PAUSE_MS << (self->failures > 6 ? 6 : self->failures - 1);
+    self->retry_ms = now + (pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause);
+    return self->failures < FAILURES_MAX;
 }
 
 void wm_child_show (wm_child_t *self, FILE *out, int all)

@@ -10,6 +10,7 @@
 #include "schema/wm_fault.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -25,11 +26,16 @@ typedef struct {
     int failures;     /* in a row, quickly */
     long shown;       /* how much of the log has been shown */
     int status;       /* of the last exit, as waitpid gave it */
+    cpu_set_t cpus;   /* it may use these only; none: all that we may */
 } wm_child_t;
 
-/* Names the child and its log FOLDER/<name>.log. */
+/* Names the child and its log FOLDER/<name>.log; without a folder it writes where we do.  */
 wm_fault_t wm_child_init (wm_child_t *self, const char *name, const char *folder,
                           wm_error_t *error);
+
+/* Gives it the i-th of n equal shares of the CPUs that we may use, so that pinned threads of several
+   children do not meet on one. With fewer CPUs than children nothing is shared out.  */
+void wm_child_share (wm_child_t *self, int i, int n);
 
 /* Starts `program` (beside this one) with the NULL-terminated argv.  */
 wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *const argv[],
@@ -46,6 +52,11 @@ const char *wm_child_how (const wm_child_t *self, char text[80]);
 
 /* Whether it ended by a signal that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS).  */
 int wm_child_crashed (const wm_child_t *self);
+
+/* Plans the return of a child that has failed: retry_ms, after a pause that doubles from 0.2 s to
+   10 s while it keeps ending within 10 s. 0: it did five times in a row; that is for its owner to
+   judge.  */
+int wm_child_plan_return (wm_child_t *self);
 
 /* Copies what is new in the log and is of interest to `out`: every line if `all`, else those that
    say "error" or "warning". At most 20 lines a call; how many were left out is said.  */

@@ -19,10 +19,6 @@
 #define IPC_PATH_BYTES_MAX 90 /* sun_path holds 108, libzmq and ".w" need some of it */
 #define TICK_MS 20
 #define BROKER_DEATHS_MAX 5
-#define WORKER_FAILURES_MAX 5
-#define QUICK_MS 10000 /* who dies within it has not worked */
-#define PAUSE_MS 200
-#define PAUSE_MAX_MS 10000
 #define STOP_MS 60000
 #define WORDS_MS 500
 
@@ -177,10 +173,20 @@ static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t 
 {
     char cache[PATH_MAX + 8];
     snprintf (cache, sizeof cache, "%s/models", self->setup->campaign);
-    const char *const argv[] = { "wiremill-worker", "--broker",   self->endpoint,
-                                 "--engine",        self->engine, "--threads",
-                                 self->threads,     "--cache",    cache,
-                                 "--parent",        NULL };
+    const char *const argv[] = { "wiremill-worker",
+                                 "--broker",
+                                 self->endpoint,
+                                 "--engine",
+                                 self->engine,
+                                 "--device",
+                                 self->device,
+                                 "--threads",
+                                 self->threads,
+                                 "--cache",
+                                 cache,
+                                 "--parent",
+                                 self->pin ? "--pin" : NULL,
+                                 NULL };
     return wm_child_start (worker, argv[0], argv, error);
 }
 
@@ -250,9 +256,12 @@ int wm_crew_start_rest (wm_crew_t *self)
     wm_error_t error;
     if (start_producer (self, &error))
         return failed (self, &error);
-    for (int i = 0; i < self->n_worker; i++)
+    for (int i = 0; i < self->n_worker; i++) {
+        if (self->pin)
+            wm_child_share (&self->worker[i], i, self->n_worker);
         if (start_worker (self, &self->worker[i], &error))
             return failed (self, &error);
+    }
     return WM_CREW_WORKING;
 }
 
@@ -262,18 +271,17 @@ int wm_crew_start_rest (wm_crew_t *self)
 static int worker_ended (wm_crew_t *self, wm_child_t *worker)
 {
     char how[80];
-    const int64_t now = wm_now_ms ();
     if (self->before_words)
         self->before_words ();
     wm_child_show (worker, stderr, 1);
-    worker->failures = now - worker->started_ms < QUICK_MS ? worker->failures + 1 : 1;
     wm_child_how (worker, how);
     /* what a command line, a model or an engine cannot do now it can never do, nor can its likes */
     const int code = code_of (worker);
     if (WIFEXITED (worker->status) &&
         (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
         return code;
-    if (WIFEXITED (worker->status) && worker->failures >= WORKER_FAILURES_MAX) {
+    if (!wm_child_plan_return (worker) && WIFEXITED (worker->status)) {
+        worker->retry_ms = 0;
         say (self, "wiremill run: %s ended by %s again and again and is left alone; see %s",
              worker->name, how, worker->log);
         for (int i = 0; i < self->n_worker; i++)
@@ -282,12 +290,8 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
         say (self, "wiremill run: no worker is left");
         return code ? code : WM_EXIT_FAILURE;
     }
-    int64_t pause = PAUSE_MS << (worker->failures > 6 ? 6 : worker->failures - 1);
-    if (pause > PAUSE_MAX_MS)
-        pause = PAUSE_MAX_MS;
-    worker->retry_ms = now + pause;
     say (self, "wiremill run: %s ended by %s; starting it again in %.1f s", worker->name, how,
-         (double) pause / 1e3);
+         (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
     return WM_CREW_WORKING;
 }
 

@@ -1,9 +1,10 @@
 /* killer.c - an engine for tests that dies on chosen hits: WM_OPENVINO_SO=.../wm_killer.so, --engine
-   openvino.
+   openvino; or WM_CUDA_SO and cuda.
 
    It is the exact-sparse engine, signature and bits, but for the hits named in the file that
    WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire and
-   column are the cell of the hit as it travels in a batch.  */
+   column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES names it
+   adds which GPU it was given.  */
 #include "kernels/wm_device.h"
 
 #include <signal.h>
@@ -23,7 +24,13 @@ static int n_bad;
 static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
-    const char *name = getenv ("WM_KILLER");
+    const char *name = getenv ("WM_KILLER"), *notes = getenv ("WM_KILLER_NOTES");
+    const char *gpu = getenv ("CUDA_VISIBLE_DEVICES");
+    FILE *note = notes ? fopen (notes, "ae") : NULL;
+    if (note) {
+        fprintf (note, "%s\n", gpu ? gpu : "none");
+        fclose (note);
+    }
     FILE *file = name ? fopen (name, "re") : NULL;
     for (n_bad = 0; file && n_bad < BAD_MAX; n_bad++)
         if (fscanf (file, "%u %d %7s", &bad[n_bad].wire, &bad[n_bad].col, bad[n_bad].how) != 3)
@@ -63,6 +70,11 @@ static void killer_close (void *engine)
     wm_engine_sparse.close (engine);
 }
 
-__attribute__ ((visibility ("default"))) const wm_engine_t wm_engine_openvino = {
+#define SHOWN __attribute__ ((visibility ("default")))
+SHOWN extern const wm_engine_t wm_engine_cuda;
+SHOWN const wm_engine_t wm_engine_openvino = {
+    .name = "killer", .open = killer_open, .close = killer_close, .score = killer_score
+};
+SHOWN const wm_engine_t wm_engine_cuda = {
     .name = "killer", .open = killer_open, .close = killer_close, .score = killer_score
 };

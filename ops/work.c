@@ -1,0 +1,232 @@
+/* work.c - `wiremill work`: one worker, or one a GPU, kept alive.
+
+   With neither --gpus nor --workers this process becomes the worker. Else it stays and looks after
+   several: one that fails is started again with a pause that doubles, up to five quick failures in a
+   row; one that leaves in peace (idle, wall time, drained, its campaign done, no broker) is not.
+   The first Ctrl-C or SIGTERM drains all of them, the second kills.  */
+
+#include "ops/verbs.h"
+#include "ops/wm_child.h"
+#include "ops/wm_crew.h"
+#include "ops/wm_gpus.h"
+#include "ops/wm_setup.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define BROKERS_MAX 16 /* the worker's own limit */
+#define WORDS_MAX (2 * BROKERS_MAX + 32)
+#define NAP_MS 50
+
+/* clang-format off */
+const wm_option_t work_options[] = {
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
+     .task = "for whom", .help = "the broker's base address; several are served in turn, ENDPOINT=3 "
+                                 "three times as often"},
+    {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto", .task = "how",
+     .help = "auto, sparse, openvino, cuda or reference"},
+    {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
+     .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
+    {.name = "gpus", .letter = 'g', .value = "LIST",
+     .help = "one worker for each of these GPUs: all, or 0,1"},
+    {.name = "workers", .letter = 'w', .value = "N", .least = 1, .most = WM_CREW_WORKERS_MAX,
+     .help = "so many workers that share the CPUs"},
+    {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
+     .help = "threads a worker computes with (default: the CPUs it may use, shared out)"},
+    {.name = "pin", .help = "keep each thread on a CPU of its own"},
+    {.name = "cache", .value = "DIR",
+     .help = "where fetched models are kept (default: $XDG_CACHE_HOME/wiremill)"},
+    {.name = "idle-timeout", .value = "S", .least = 1, .most = 1 << 30, .task = "until when",
+     .help = "leave after so many seconds without work"},
+    {.name = "wall-time", .value = "S", .least = 1, .most = 1 << 30,
+     .help = "drain and leave after so many seconds"},
+    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
+     .help = "seconds without a broker before giving up"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+typedef struct {
+    const char *argv[WORDS_MAX];
+    unsigned n_word, n;
+    int has_gpus, is_pinned;
+    char gpu[WM_GPUS_MAX][WM_GPU_BYTES];
+    wm_child_t worker[WM_CREW_WORKERS_MAX];
+} team_t;
+
+static volatile int stops;
+
+/* ---- the command line of a worker ------------------------------------------------------------ */
+
+static void add (team_t *self, const char *name, const char *value)
+{
+    self->argv[self->n_word++] = name;
+    if (value)
+        self->argv[self->n_word++] = value;
+}
+
+/* Of too many brokers the worker speaks: one too many reaches it.  */
+static void add_words (team_t *self, const wm_args_t *args)
+{
+    static const char *const names[][2] = {
+        { "engine", "--engine" },
+        { "cache", "--cache" },
+        { "idle-timeout", "--idle-timeout" },
+        { "device", "--device" },
+        { "threads", "--threads" },
+        { "wall-time", "--wall-time" },
+        { "give-up", "--give-up" },
+    };
+    const char *broker;
+    add (self, "wiremill-worker", NULL);
+    for (int i = 0; i <= BROKERS_MAX && (broker = wm_args_each (args, "broker", i)); i++)
+        add (self, "--broker", broker);
+    if (!wm_args_given (args, "broker"))
+        add (self, "--broker", wm_args_text (args, "broker"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (wm_args_text (args, names[i][0]) &&
+            !(self->has_gpus && strcmp (names[i][0], "device") == 0))
+            add (self, names[i][1], wm_args_text (args, names[i][0]));
+    self->is_pinned = wm_args_given (args, "pin") != 0;
+    if (self->is_pinned)
+        add (self, "--pin", NULL);
+}
+
+/* Each its share of the CPUs, where nothing else was said.  */
+static void add_threads (team_t *self, const wm_args_t *args, char threads[16])
+{
+    cpu_set_t set;
+    const int cores = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
+    const int share = cores / (int) self->n;
+    if (wm_args_text (args, "threads"))
+        return;
+    snprintf (threads, 16, "%d", share > 1 ? share : 1);
+    add (self, "--threads", threads);
+}
+
+/* ---- the team -------------------------------------------------------------------------------- */
+
+static wm_fault_t start (team_t *self, unsigned i, wm_error_t *error)
+{
+    if (self->has_gpus)
+        setenv ("CUDA_VISIBLE_DEVICES", self->gpu[i],
+                1); /* of the child: this process has no GPU */
+    return wm_child_start (&self->worker[i], self->argv[0], self->argv, error);
+}
+
+/* A worker has ended. The exit code of all if that ends all, else -1.  */
+static int ended (team_t *self, unsigned i, int *worst)
+{
+    char how[80];
+    wm_child_t *worker = &self->worker[i];
+    const int by_itself = WIFEXITED (worker->status), code = WEXITSTATUS (worker->status);
+    wm_child_how (worker, how);
+    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
+        return code; /* the others would say the same */
+    if (stops || (by_itself && code != WM_EXIT_FAILURE)) {
+        if (code && *worst != WM_EXIT_FAILURE)
+            *worst = code;
+        return -1;
+    }
+    if (!wm_child_plan_return (worker) && by_itself) {
+        fprintf (stderr, "wiremill work: %s ended by %s again and again and is left alone\n",
+                 worker->name, how);
+        *worst = WM_EXIT_FAILURE;
+        worker->retry_ms = 0;
+        return -1;
+    }
+    fprintf (stderr, "wiremill work: %s ended by %s; starting it again in %.1f s\n", worker->name,
+             how, (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
+    return -1;
+}
+
+static void signal_all (team_t *self, int number)
+{
+    for (unsigned i = 0; i < self->n; i++) {
+        wm_child_signal (&self->worker[i], number);
+        self->worker[i].retry_ms = 0;
+    }
+}
+
+/* Looks after everybody until nobody is left.  */
+static int tend (team_t *self)
+{
+    wm_error_t error;
+    int worst = WM_EXIT_OK, over = -1, told = 0;
+    for (unsigned left = self->n; left;) {
+        wm_crew_nap (NAP_MS);
+        if (stops > told || (over >= 0 && !told)) {
+            signal_all (self, stops > 1 ? SIGKILL : SIGTERM);
+            told = stops > 1 ? stops : 1;
+        }
+        left = 0;
+        for (unsigned i = 0; i < self->n; i++) {
+            wm_child_t *worker = &self->worker[i];
+            int code = wm_child_ended (worker) ? ended (self, i, &worst) : -1;
+            if (code >= 0 && over < 0)
+                over = code;
+            if (!told && worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
+                start (self, i, &error) && over < 0)
+                over = wm_setup_complain ("work", &error);
+            left += worker->pid || (worker->retry_ms && !told);
+        }
+    }
+    return over >= 0 ? over : stops ? WM_EXIT_AGAIN : worst;
+}
+
+static int work_together (team_t *self)
+{
+    wm_error_t error;
+    char name[24];
+    for (unsigned i = 0; i < self->n; i++) {
+        if (self->has_gpus)
+            snprintf (name, sizeof name, "GPU %.16s", self->gpu[i]);
+        else
+            snprintf (name, sizeof name, "worker-%u", i + 1);
+        if (wm_child_init (&self->worker[i], name, NULL, &error))
+            return wm_setup_complain ("work", &error);
+        if (self->is_pinned)
+            wm_child_share (&self->worker[i], (int) i, (int) self->n);
+    }
+    wm_crew_signals (&stops);
+    for (unsigned i = 0; i < self->n && !stops; i++)
+        if (start (self, i, &error)) {
+            signal_all (self, SIGTERM);
+            return wm_setup_complain ("work", &error);
+        }
+    return tend (self);
+}
+
+int work_main (const wm_args_t *args)
+{
+    static team_t team;
+    char threads[16];
+    wm_error_t error;
+    const char *gpus = wm_args_text (args, "gpus");
+    const int is_cuda = strncmp (wm_args_text (args, "engine"), "cu", 2) == 0;
+    team.n = (unsigned) wm_args_number (args, "workers");
+    if (gpus && (team.n || wm_args_given (args, "device"))) {
+        fprintf (stderr, "wiremill work: --gpus says how many workers there are, and on what\n");
+        return WM_EXIT_USAGE;
+    }
+    if (gpus) {
+        team.has_gpus = 1;
+        team.n = wm_gpus_list (gpus, team.gpu, &error);
+        if (!team.n) {
+            fprintf (stderr, "wiremill work: %s\n", error.text);
+            return error.fault == WM_EBATCH ? WM_EXIT_USAGE : WM_EXIT_ENGINE;
+        }
+    }
+    add_words (&team, args);
+    if (gpus && !is_cuda)
+        add (&team, "--device", "cuda");
+    if (!team.n)
+        return wm_setup_exec (team.argv[0], (char *const *) (uintptr_t) team.argv);
+    add_threads (&team, args, threads);
+    add (&team, "--parent", NULL);
+    return work_together (&team);
+}

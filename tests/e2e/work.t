@@ -1,0 +1,75 @@
+#!/bin/bash
+# work.t - wiremill work: one worker a GPU (of a made-up driver), kept alive; several brokers; leaving in peace.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+make_model 1 && make_model 2 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+lib=$PWD/${WM_BUILD:-build/release}/tests
+
+mkdir "$work/none" && touch "$work/none/libcuda.so.1" # of a machine that has one, hidden
+none () { exits 6 keep env LD_LIBRARY_PATH="$work/none" "$bin/wiremill" work --gpus all && says '^wiremill work: no NVIDIA driver' && [ "$(wc -l <"$work/said")" = 1 ]; }
+ok "no driver: one line, exit code 6" none
+
+# A driver of two GPUs, and an engine that notes which one it was given and is the sparse one else.
+printf 'int cuInit (unsigned f) { return (int) f; }\nint cuDeviceGetCount (int *n) { *n = 2; return 0; }\n' >"$work/driver.c"
+gcc -shared -fPIC -o "$work/libcuda.so.1" "$work/driver.c" || bail "no compiler"
+gpus=(env LD_LIBRARY_PATH="$work" WM_CUDA_SO="$lib/wm_killer.so" WM_KILLER_NOTES="$work/notes" "$bin/wiremill" work)
+refused () { exits 2 keep "${gpus[@]}" --gpus 0,2 && says 'numbers from 0 to 1'; }
+ok "a GPU that is not there" refused
+both () { exits 2 keep "${gpus[@]}" --gpus all --workers 3; }
+ok "GPUs and a number of workers" both
+odd () { exits 2 keep "$bin/wiremill" work --device cpu --engine cuda && says 'do not go together' &&
+    exits 2 keep "$bin/wiremill" work --device cuda:x && says 'cuda:N' && exits 2 keep "$bin/wiremill" work --device tpu; }
+ok "devices that are none" odd
+
+serve () # number
+{
+    "$bin/wiremill" broker --model "$made/model-$1.wmm" --output "$work/out$1" --batch-hits 256 --listen "ipc://$work/b$1" >"$work/broker$1" 2>&1 &
+    broker[$1]=$!
+    until_true 20 grep -q "\"pid\": *${broker[$1]}" "$work/out$1/.wiremill/endpoint.json"
+}
+produce () { "$bin/wiremill" produce --broker "ipc://$work/b$1" --input "$made/two.h5"; }
+gone () { ! kill -0 "$1" 2>/dev/null; }
+pids () { cat /proc/"$1"/task/"$1"/children; }
+
+ok "a broker" serve 1
+"${gpus[@]}" --gpus all --broker "ipc://$work/b1" --cache "$work/cache" >"$work/work" 2>&1 &
+work_pid=$!
+each () { [ "$(sort -u "$work/notes" 2>/dev/null | tr -d '\n')" = 01 ]; }
+ok "a worker on each GPU" until_true 20 each
+victim=$(pids $work_pid | cut -d' ' -f1)
+kill -9 "$victim"
+started () { grep -q 'GPU .* ended by signal 9.*starting it again' "$work/work" && [ "$(pids $work_pid | wc -w)" = 2 ]; }
+ok "one that is killed is started again" until_true 20 started
+ok "the campaign is done" produce 1
+kill -TERM $work_pid
+drained () { wait $work_pid; [ $? = 75 ] && [ "$(grep -c 'draining: stopped by a signal' "$work/work")" = 2 ]; }
+ok "SIGTERM drains all, exit code 75" drained
+[ -z "$WM_QUICK" ] || done_testing
+
+bad () { exits 6 keep timeout 60 env WM_CUDA_SO=/nowhere LD_LIBRARY_PATH="$work" "$bin/wiremill" work --gpus all --broker "ipc://$work/b1" --cache "$work/cache" && says 'cannot run here'; }
+ok "an engine that cannot start ends all of them" bad
+idle () { keep "$bin/wiremill" work --workers 2 --idle-timeout 1 --broker "ipc://$work/b1" --cache "$work/cache" && says 'no work for its idle time'; }
+ok "--idle-timeout: each leaves in peace and is not started again" idle
+
+# Two campaigns of different models, one worker. The second broker vanishes and comes back.
+ok "a second broker, of another model" serve 2
+"$bin/wiremill" work --broker "ipc://$work/b1" --broker "ipc://$work/b2=3" --cache "$work/cache" >"$work/work2" 2>&1 &
+work_pid=$!
+two () { [ "$(grep -c 'session with' "$work/work2")" = 2 ]; }
+ok "one worker serves both" until_true 20 two
+kill -9 "${broker[2]}"
+more () { "$bin/wiremill" kick --broker "ipc://$work/b1" 1 && produce 1; }
+ok "the other goes on while one is gone" more
+ok "which comes back" serve 2
+ok "and is served" produce 2
+"$bin/wiremill" run --model "$made/model-2.wmm" --quiet --input "$made/two.h5" --output "$work/alone" --batch-hits 256 >"$work/run" 2>&1
+ok "with the same output as by itself" same_scores two "$work/out2" "$work/alone"
+kill -TERM $work_pid
+left () { wait $work_pid; [ $? = 75 ]; }
+ok "it leaves both" left
+many () { local b=(); for i in {1..17}; do b+=(--broker "ipc://$work/b1"); done; exits 2 keep "$bin/wiremill" work "${b[@]}" && says 'at most 16 times'; }
+ok "too many brokers" many
+heavy () { exits 2 keep "$bin/wiremill" work --broker "ipc://$work/b1=0" && says 'the weight is 1 to'; }
+ok "a weight that is none" heavy
+done_testing
