@@ -49,8 +49,10 @@ static void lock_read (int fd, lock_text_t *lock)
     lock->pid = strtol (text, NULL, 10);
     if (!check || check - line > 95)
         return;
-    if (strtoull (check + 1, NULL, 16) == XXH3_64bits (line, (size_t) (check - line)))
-        snprintf (lock->state, sizeof lock->state, "%s", strtok (line, "\n"));
+    *check = 0;
+    const uint64_t sum = XXH3_64bits (line, strlen (line));
+    if (strtoull (check + 1, NULL, 16) == sum)
+        snprintf (lock->state, sizeof lock->state, "%s %016" PRIx64, line, sum);
     else
         fprintf (stderr, "wiremill-broker: the lock's second line is damaged: written anew\n");
 }

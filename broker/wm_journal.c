@@ -446,6 +446,7 @@ wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *err
     record.code = WM_JOURNAL_FORMAT;
     record.size = (int64_t) self->epoch_max;
     record.n_event = self->complete;
+    record.n_hit = self->complete_kept;
     const wm_fault_t fault = wm_journal_append (self, &record, NULL, error);
     if (fault == WM_OK) {
         wm_journal_sync (self);

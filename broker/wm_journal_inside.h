@@ -33,8 +33,9 @@ struct wm_journal_t {
     uint64_t epoch;       /* being written; 0 until wm_journal_start */
     uint32_t number;      /* of the last segment of this epoch */
     uint64_t sequence, durable, n_kept;
-    uint64_t complete; /* up to where epoch_max was found complete by replay */
-    uint8_t *scratch;  /* (WM_RECORD_BYTES_MAX) one record on its way in or out */
+    uint64_t complete;      /* up to where epoch_max was found complete by replay */
+    uint64_t complete_kept; /* records that stay, up to there, and one; 0: unknown */
+    uint8_t *scratch;       /* (WM_RECORD_BYTES_MAX) one record on its way in or out */
 };
 
 #define SEGMENT_EPOCH(id) ((id) >> 24)

@@ -8,7 +8,7 @@
                   its fdatasync had not returned;
      excused      where a DROPPED record says that RESULTs of these sequences were deleted. How many
                   of the missing records were RESULTs is known exactly: each record carries the
-                  number of records that stay before it (n_kept);
+                  number of records that stay before it (n_kept), and EPOCH that of the epoch before;
      damage       else. It is counted and named, and what those records did is done again.
    What is known durable comes from the records' `durable`, from the EPOCH record of the next epoch
    (it says how far its predecessor was found complete) and from the ledger's position.
@@ -28,7 +28,14 @@
 typedef struct {
     uint64_t epoch, first, last; /* missing sequences; last UINT64_MAX: up to what is durable */
     uint64_t n_result;           /* of them RESULTs; UINT64_MAX: unknown */
+    uint64_t n_kept;             /* records that stay, before it */
 } hole_t;
+
+/* What is known durable of an epoch: 1..last. kept: records that stay up to kept_last, and one; 0:
+   unknown.  */
+typedef struct {
+    uint64_t epoch, last, kept_last, kept;
+} durable_t;
 
 typedef struct {
     uint64_t epoch, first, last;
@@ -61,7 +68,7 @@ typedef struct {
     size_t n_hole, hole_max;
     range_t *dropped;
     size_t n_dropped, dropped_max;
-    range_t *durable; /* one an epoch: 1..last is known durable */
+    durable_t *durable; /* one an epoch */
     size_t n_durable, durable_max;
 } replay_t;
 
@@ -202,28 +209,35 @@ static wm_fault_t advance (chain_t *chain, wm_error_t *error)
 
 /* ---- holes ----------------------------------------------------------------------------------- */
 
-static wm_fault_t note_durable (replay_t *self, uint64_t epoch, uint64_t last, wm_error_t *error)
+static const durable_t *durable_of (const replay_t *self, uint64_t epoch)
 {
-    for (size_t i = self->n_durable; i-- > 0;)
-        if (self->durable[i].epoch == epoch) {
-            if (self->durable[i].last < last)
-                self->durable[i].last = last;
-            return WM_OK;
-        }
-    range_t *durable = grown (self->durable, self->n_durable, &self->durable_max, sizeof *durable);
-    if (!durable)
-        return no_memory (error);
-    self->durable = durable;
-    self->durable[self->n_durable++] = (range_t){ epoch, 1, last };
-    return WM_OK;
-}
-
-static uint64_t durable_of (const replay_t *self, uint64_t epoch)
-{
+    static const durable_t nothing;
     for (size_t i = self->n_durable; i-- > 0;)
         if (self->durable[i].epoch == epoch)
-            return self->durable[i].last;
-    return 0;
+            return &self->durable[i];
+    return &nothing;
+}
+
+/* kept as in durable_t.  */
+static wm_fault_t note_durable (replay_t *self, uint64_t epoch, uint64_t last, uint64_t kept,
+                                wm_error_t *error)
+{
+    durable_t *durable = (durable_t *) (uintptr_t) durable_of (self, epoch);
+    if (!durable->epoch) {
+        durable_t *grew = grown (self->durable, self->n_durable, &self->durable_max, sizeof *grew);
+        if (!grew)
+            return no_memory (error);
+        self->durable = grew;
+        durable = &grew[self->n_durable++];
+        *durable = (durable_t){ .epoch = epoch };
+    }
+    if (durable->last < last)
+        durable->last = last;
+    if (kept) {
+        durable->kept = kept;
+        durable->kept_last = last;
+    }
+    return WM_OK;
 }
 
 static wm_fault_t note_dropped (replay_t *self, const wm_record_t *record, wm_error_t *error)
@@ -271,13 +285,15 @@ static void judge (replay_t *self)
     wm_journal_t *journal = self->journal;
     for (size_t i = 0; i < self->n_hole; i++) {
         const hole_t *hole = &self->hole[i];
-        const uint64_t durable = durable_of (self, hole->epoch);
-        const uint64_t last = smaller (hole->last, durable);
+        const durable_t *known = durable_of (self, hole->epoch);
+        const uint64_t durable = known->last, last = smaller (hole->last, durable);
         uint64_t lost = 0;
         if (hole->first <= last) {
             lost = last - hole->first + 1;
-            lost -= smaller (excused (self, hole->epoch, hole->first, last),
-                             smaller (hole->n_result, lost));
+            uint64_t n_result = smaller (hole->n_result, lost);
+            if (hole->n_result == UINT64_MAX && known->kept && known->kept_last == last)
+                n_result = lost - smaller (lost, known->kept - 1 - hole->n_kept);
+            lost -= smaller (excused (self, hole->epoch, hole->first, last), n_result);
         }
         if (lost && !self->found->n_lost)
             snprintf (self->found->text, sizeof self->found->text,
@@ -289,8 +305,10 @@ static void judge (replay_t *self)
             continue;
         self->found->n_torn += hole->last - (last < hole->first ? hole->first - 1 : last);
         const uint64_t before = durable < hole->first ? hole->first - 1 : durable;
-        if (hole->epoch == journal->epoch_max)
-            journal->complete = smaller (journal->complete, before);
+        if (hole->epoch == journal->epoch_max && before < journal->complete) {
+            journal->complete = before;
+            journal->complete_kept = 0;
+        }
     }
 }
 
@@ -305,6 +323,12 @@ static wm_fault_t show (replay_t *self, const chain_t *chain, wm_error_t *error)
     return self->each (self->argument, record, &chain->place, error);
 }
 
+/* Records that stay, up to this one and with it; `record` may be none (sequence 0).  */
+static uint64_t kept_after (const wm_record_t *record)
+{
+    return record->n_kept + (record->sequence && record->type != WM_RECORD_RESULT);
+}
+
 /* One record of the merged order, after `before` (sequence 0: none in this epoch).  */
 static wm_fault_t take (replay_t *self, const chain_t *chain, const wm_record_t *before,
                         wm_error_t *error)
@@ -312,20 +336,19 @@ static wm_fault_t take (replay_t *self, const chain_t *chain, const wm_record_t 
     const wm_record_t *record = &chain->record;
     const uint64_t shown = record->epoch == self->epoch ? self->sequence : 0;
     const uint64_t low = before->sequence > shown ? before->sequence : shown;
-    wm_fault_t fault = note_durable (self, record->epoch, record->durable, error);
+    wm_fault_t fault = note_durable (self, record->epoch, record->durable, 0, error);
     if (fault == WM_OK && record->sequence > low + 1) {
         const uint64_t n = record->sequence - low - 1;
-        const uint64_t kept_before =
-            before->n_kept + (before->sequence && before->type != WM_RECORD_RESULT);
+        const uint64_t kept_before = kept_after (before);
         const uint64_t kept = record->n_kept > kept_before ? record->n_kept - kept_before : 0;
-        const hole_t hole = { record->epoch, low + 1, record->sequence - 1,
-                              kept < n ? n - kept : 0 };
+        const hole_t hole = { record->epoch, low + 1, record->sequence - 1, kept < n ? n - kept : 0,
+                              kept_before };
         fault = note_hole (self, hole, error);
     }
     if (fault != WM_OK)
         return fault;
     if (record->type == WM_RECORD_EPOCH)
-        return note_durable (self, (uint64_t) record->size, record->n_event, error);
+        return note_durable (self, (uint64_t) record->size, record->n_event, record->n_hit, error);
     if (record->type == WM_RECORD_DROPPED)
         return note_dropped (self, record, error);
     return show (self, chain, error);
@@ -357,16 +380,19 @@ static wm_fault_t take_epoch (replay_t *self, uint64_t epoch, size_t begin, size
         if (fault == WM_OK)
             fault = advance (chain, error);
     }
-    if (epoch == self->journal->epoch_max)
+    if (epoch == self->journal->epoch_max) {
         self->journal->complete = before.sequence;
-    const hole_t tail = { epoch, before.sequence + 1, UINT64_MAX, UINT64_MAX };
+        self->journal->complete_kept = kept_after (&before) + 1;
+    }
+    const hole_t tail = { epoch, before.sequence + 1, UINT64_MAX, UINT64_MAX,
+                          kept_after (&before) };
     return fault == WM_OK ? note_hole (self, tail, error) : fault;
 }
 
 static wm_fault_t take_all (replay_t *self, wm_error_t *error)
 {
     wm_journal_t *journal = self->journal;
-    wm_fault_t fault = note_durable (self, self->epoch, self->sequence, error);
+    wm_fault_t fault = note_durable (self, self->epoch, self->sequence, 0, error);
     for (size_t begin = 0, end; fault == WM_OK && begin < journal->n_segment; begin = end) {
         const uint64_t epoch = SEGMENT_EPOCH (journal->segment[begin]->id);
         for (end = begin; end < journal->n_segment; end++)
@@ -376,7 +402,7 @@ static wm_fault_t take_all (replay_t *self, wm_error_t *error)
             fault = take_epoch (self, epoch, begin, end, error);
     }
     if (fault == WM_OK && self->epoch > journal->epoch_max)
-        fault = note_hole (self, (hole_t){ self->epoch, 1, UINT64_MAX, UINT64_MAX }, error);
+        fault = note_hole (self, (hole_t){ self->epoch, 1, UINT64_MAX, UINT64_MAX, 0 }, error);
     return fault;
 }
 

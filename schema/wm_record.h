@@ -25,7 +25,7 @@
    The journal's own (never shown to its users):
      EPOCH         first record of an epoch; code: WM_JOURNAL_FORMAT of who wrote it (0: as 1), which
                    any release reads from this head; size: the epoch before it; n_event: up to there
-                   that epoch was found complete.
+                   that epoch was found complete; n_hit: how many of those stay, and one; 0: unknown.
      DROPPED       a RESULT segment was deleted, all its inputs written; n_event: its epoch; its
                    RESULTs were those from sequence n_hit to n_held of that epoch.
 

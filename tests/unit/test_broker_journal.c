@@ -608,6 +608,33 @@ static void loss_among_deleted (void **state)
     assert_int_equal (seen.found.n_lost, 1);
 }
 
+/* The same at the end of an epoch, where only EPOCH of the next one tells how many there were.  */
+static void loss_at_the_end_among_deleted (void **state)
+{
+    (void) state;
+    wm_place_t result, place[2];
+    wm_journal_t *journal = start_journal (1);
+    must_add (journal, WM_RECORD_INPUT, 1, 1, NULL);
+    must_add (journal, WM_RECORD_RESULT, 1, 2, &result);
+    must_add (journal, WM_RECORD_INPUT_END, 1, 3, &place[0]);
+    must_add (journal, WM_RECORD_FILE_WRITTEN, 1, 4, &place[1]);
+    wm_journal_sync (journal);
+    wm_journal_destroy (&journal);
+    journal = open_journal ();
+    replay (journal, 0, 0);
+    assert_int_equal (wm_journal_start (journal, 2, NULL), WM_OK);
+    assert_int_equal (wm_journal_sweep (journal), 1);
+    wm_journal_destroy (&journal);
+    replay_closed (0, 0);
+    expect_tags (3, 1, 3, 4);
+    assert_int_equal (seen.found.n_lost, 0);
+    damage (&place[0], 60);
+    damage (&place[1], 60);
+    replay_closed (0, 0);
+    expect_tags (1, 1);
+    assert_int_equal (seen.found.n_lost, 2);
+}
+
 static void nothing_is_believed (void **state)
 {
     (void) state;
@@ -765,6 +792,7 @@ int main (void)
         TEST (sweep),
         TEST (let_go),
         TEST (loss_among_deleted),
+        TEST (loss_at_the_end_among_deleted),
         TEST (nothing_is_believed),
         TEST (callback_stops),
         TEST (every_operation_fails),
