@@ -208,12 +208,14 @@ $(VENV)/.made: tests/requirements.txt
 
 # The simulator: the real core, journal and ledger in virtual time; the end of a process is caught.
 SIM := $(B)/tests/sim
+SIM_WRAPS := _exit wm_journal_append wm_journal_sync wm_journal_read wm_ledger_apply wm_core_durable \
+             wm_core_disk_full worker_dispatch_tail
 $(B)/obj/tests/sim/%.o: tests/sim/%.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(FLAGS_schema) $(CFLAGS) -MMD -MP -c $< -o $@
 $(SIM): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs,broker)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
-	$(Q)$(CC) $(LDFLAGS) -Wl,--wrap=_exit $(filter %.o,$^) $(call links,broker) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(SIM_WRAPS:%=-Wl,--wrap=%) $(filter %.o,$^) $(call links,broker) -o $@
 .PHONY: sim sim-cuts sim-proof
 sim: $(SIM) ## 300 simulated campaigns (SEEDS=n); SEED=n tells the story of one
 	@$(SIM) $(if $(SEED),--seed $(SEED),--seeds 1 $(or $(SEEDS),300))

@@ -1,15 +1,14 @@
-/* wm_reactor.c - one loop: read, tick, append, sync, effects, ledger.
+/* wm_reactor.c - one loop: read, tick, and what the recorder does: append, sync, effects, ledger.
 
    Invariants
-     1. A record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync that
-        follows its append, in the order of appending.
-     2. The core is never entered from its own sink: what the sink finds out (a failed send, damage,
-        a full disk) is told to the core when it has returned.
-     3. A payload frame is copied nowhere: what a producer sent is what a worker gets.  */
+     1. The core is never entered from its own sink: what the sink finds out (a failed send, damage)
+        is told to the core when it has returned.
+     2. A payload frame is copied nowhere: what a producer sent is what a worker gets.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_core.h"
 #include "broker/wm_doors.h"
 #include "broker/wm_pause.h"
+#include "broker/wm_recorder.h"
 #include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 #include "broker/wm_table.h"
@@ -23,9 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define GROUP_RECORDS 256   /* one sync for at most about this many */
-#define LEDGER_MS 500       /* between commits of the ledger */
-#define LEDGER_RECORDS 8192 /* or when so many wait */
+#define GROUP_RECORDS 256 /* one sync for at most about this many */
 
 /* A payload that outlives its message: the core's handle.  */
 typedef struct {
@@ -34,20 +31,6 @@ typedef struct {
     uint32_t refs;
 } frame_t;
 
-/* A record that is appended and not synced, or waits for room on the disk.  */
-typedef struct entry_t {
-    struct entry_t *next;
-    wm_record_t record;
-    wm_place_t place;
-    frame_t *body;
-    char text[]; /* record.text, then record.name */
-} entry_t;
-
-typedef struct {
-    entry_t *head, *tail;
-    size_t count;
-} entries_t;
-
 struct wm_reactor_t {
     const wm_reactor_config_t *config;
     wm_core_t *core;
@@ -55,14 +38,9 @@ struct wm_reactor_t {
     wm_table_t peers; /* of sessions */
     int wmm_fd;
     uint64_t wmm_bytes;
-    int64_t started_ms, ledger_ms, retry_ms;
-
-    entries_t appended; /* in the journal, not synced */
-    entries_t waiting;  /* the disk is full */
-    int disk_full;
-    int ledger_full; /* its last commit met a full disk */
-    wm_fault_t fault;
-    wm_error_t error;
+    wm_recorder_t *recorder;
+    size_t n_appended; /* records that a turn of the recorder will sync */
+    int64_t started_ms;
 
     int64_t damaged_ms; /* a damaged message is said again from then on */
     int fetch_failed;   /* the result asked for could not be read */
@@ -141,6 +119,12 @@ static void on_drop (void *context, uint32_t session)
         return;
     wm_table_remove (&self->peers, wm_table_mix (session), peer);
     peer->session = 0;
+}
+
+static void on_append (void *context, const wm_record_t *record, const wm_payload_t *body)
+{
+    wm_reactor_t *self = context;
+    wm_recorder_append (self->recorder, record, body);
 }
 
 static void on_log (void *context, const char *text)
@@ -244,149 +228,6 @@ char *wm_reactor_status (wm_reactor_t *self)
     return json;
 }
 
-/* ---- records -----------------------------------------------------------------------------------
- */
-static void entries_push (entries_t *entries, entry_t *entry)
-{
-    entry->next = NULL;
-    *(entries->tail ? &entries->tail->next : &entries->head) = entry;
-    entries->tail = entry;
-    entries->count++;
-}
-
-static entry_t *entries_pop (entries_t *entries)
-{
-    entry_t *entry = entries->head;
-    if (!entry)
-        return NULL;
-    entries->head = entry->next;
-    if (!entries->head)
-        entries->tail = NULL;
-    entries->count--;
-    return entry;
-}
-
-static void entry_free (entry_t *entry)
-{
-    if (entry->body)
-        frame_release (NULL, entry->body);
-    free (entry);
-}
-
-/* Into the journal, or what waits for room.  */
-static void entry_append (wm_reactor_t *self, entry_t *entry)
-{
-    wm_record_t record = entry->record;
-    if (entry->body)
-        record.payload = zmq_msg_data (&entry->body->msg);
-    wm_fault_t fault = self->waiting.count ? WM_EAGAIN
-                                           : wm_journal_append (self->config->journal, &record,
-                                                                &entry->place, &self->error);
-    if (fault == WM_EAGAIN) {
-        entries_push (&self->waiting, entry);
-        return;
-    }
-    if (fault != WM_OK) {
-        self->fault = fault; /* the disk is bad: the loop ends, nothing more is said */
-        entry_free (entry);
-        return;
-    }
-    if (entry->body)
-        frame_release (NULL, entry->body);
-    entry->body = NULL;
-    entry->record = record;
-    entry->record.payload = NULL; /* the ledger needs its numbers only */
-    entries_push (&self->appended, entry);
-}
-
-static void on_append (void *context, const wm_record_t *record, const wm_payload_t *body)
-{
-    wm_reactor_t *self = context;
-    entry_t *entry = malloc (sizeof *entry + record->text_bytes + record->name_bytes);
-    if (!entry) { /* nothing acknowledged is lost: the same as a crash here */
-        self->fault = wm_fault (&self->error, WM_EHOST, "no memory for a record");
-        return;
-    }
-    *entry = (entry_t){ .record = *record };
-    if (record->text_bytes)
-        memcpy (entry->text, record->text, record->text_bytes);
-    if (record->name_bytes)
-        memcpy (entry->text + record->text_bytes, record->name, record->name_bytes);
-    entry->record.text = record->text_bytes ? entry->text : NULL;
-    entry->record.name = record->name_bytes ? entry->text + record->text_bytes : NULL;
-    if (body && body->handle) {
-        entry->body = body->handle;
-        entry->body->refs++;
-        entry->record.payload_bytes = (uint32_t) body->bytes;
-    }
-    if (self->fault)
-        entry_free (entry);
-    else
-        entry_append (self, entry);
-}
-
-/* Tries again what waits for room, oldest first.  */
-static void retry (wm_reactor_t *self, int64_t now_ms)
-{
-    int was_full = self->disk_full;
-    if (self->waiting.count && now_ms >= self->retry_ms) {
-        entries_t waiting = self->waiting;
-        self->waiting = (entries_t){ 0 };
-        entry_t *entry;
-        while ((entry = entries_pop (&waiting)))
-            entry_append (self, entry);
-        self->retry_ms = now_ms + wm_times ()->disk_full_ms;
-    }
-    self->disk_full = self->waiting.count != 0;
-    if (self->disk_full == was_full)
-        return;
-    if (self->disk_full)
-        fprintf (stderr, "wiremill-broker: paused: %s\n", self->error.text);
-    else
-        fprintf (stderr, "wiremill-broker: the disk has room again, going on\n");
-    wm_core_disk_full (self->core, self->disk_full, now_ms);
-}
-
-/* One sync for everything appended; then, and not before, the effects.  */
-static void commit (wm_reactor_t *self)
-{
-    size_t count = self->appended.count;
-    if (!count || self->fault)
-        return;
-    wm_journal_sync (self->config->journal);
-    int64_t now_ms = wm_now_ms ();
-    while (count--) { /* effects may append: those wait for the next sync */
-        entry_t *entry = entries_pop (&self->appended);
-        wm_ledger_apply (self->config->ledger, &entry->record, &entry->place);
-        wm_core_durable (self->core, &entry->place, now_ms);
-        entry_free (entry);
-    }
-}
-
-/* The ledger follows behind; segments that it has no use for any more go.  */
-static void ledger_commit (wm_reactor_t *self, int64_t now_ms, int at_once)
-{
-    size_t pending = wm_ledger_pending (self->config->ledger);
-    if (self->fault || !pending ||
-        (!at_once && pending < LEDGER_RECORDS && now_ms - self->ledger_ms < LEDGER_MS))
-        return;
-    self->ledger_ms = now_ms;
-    wm_error_t error;
-    wm_restore_counters (self->core, self->config->ledger);
-    wm_fault_t fault = wm_ledger_commit (self->config->ledger, &error);
-    if (fault == WM_EAGAIN) {
-        if (!self->ledger_full)
-            fprintf (stderr, "wiremill-broker: %s\n", error.text);
-        self->ledger_ms = now_ms + wm_times ()->disk_full_ms;
-    } else if (fault != WM_OK) {
-        self->fault = fault;
-        self->error = error;
-    }
-    self->ledger_full = fault == WM_EAGAIN;
-    if (fault == WM_OK)
-        wm_journal_sweep (self->config->journal);
-}
-
 /* ---- reading -----------------------------------------------------------------------------------
  */
 /* A session for a peer that speaks for the first time. 0: no place.  */
@@ -485,13 +326,14 @@ static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
         self->fetch_failed = 0;
         wm_core_damaged (self->core, self->fetch_key, self->fetch_session, now_ms);
     }
+    self->n_appended = wm_recorder_settle (self->recorder);
 }
 
 /* Reads what is there, up to a group of records or the time of one.  */
 static void read_all (wm_reactor_t *self, int64_t until_ms)
 {
     wm_peer_t *peer;
-    while (self->appended.count < GROUP_RECORDS && !self->fault) {
+    while (self->n_appended < GROUP_RECORDS && !wm_recorder_fault (self->recorder, NULL)) {
         int64_t now_ms = wm_now_ms ();
         wm_doors_event_t event = wm_doors_next (self->doors, &peer);
         if (event == WM_DOORS_NOTHING)
@@ -510,8 +352,8 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
     const wm_times_t *times = wm_times ();
     int64_t tick_ms = times->heartbeat_ms / 8 > 0 ? times->heartbeat_ms / 8 : 1;
     int64_t ticked_ms = 0;
-    while (!*stop && !self->fault) {
-        wm_doors_wait (self->doors, self->appended.count ? 0 : tick_ms);
+    while (!*stop && !wm_recorder_fault (self->recorder, NULL)) {
+        wm_doors_wait (self->doors, self->n_appended ? 0 : tick_ms);
         int64_t now_ms = wm_now_ms ();
         read_all (self, now_ms + times->group_commit_ms);
         now_ms = wm_now_ms ();
@@ -520,19 +362,11 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             wm_core_tick (self->core, now_ms);
             wm_doors_tick (self->doors, now_ms);
         }
-        retry (self, now_ms);
-        commit (self);
-        ledger_commit (self, wm_now_ms (), 0);
+        self->n_appended = wm_recorder_turn (self->recorder);
     }
-    if (!self->fault) {
-        commit (self);
-        wm_core_stop (self->core, "the broker stops");
-        commit (self); /* what stopping may have held */
-        ledger_commit (self, wm_now_ms (), 1);
-    }
-    if (error)
-        *error = self->error;
-    return self->fault;
+    if (!wm_recorder_fault (self->recorder, NULL))
+        wm_recorder_stop (self->recorder, "the broker stops");
+    return wm_recorder_fault (self->recorder, error);
 }
 
 /* ---- life --------------------------------------------------------------------------------------
@@ -601,9 +435,16 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
     assert (self);
     self->config = config;
     self->wmm_fd = -1;
-    self->started_ms = self->ledger_ms = wm_now_ms ();
+    self->started_ms = wm_now_ms ();
     self->core = make_core (self);
     assert (self->core);
+    self->recorder = wm_recorder_new (&(wm_recorder_config_t){ .core = self->core,
+                                                               .journal = config->journal,
+                                                               .ledger = config->ledger,
+                                                               .now_ms = wm_now_ms,
+                                                               .hold = frame_hold,
+                                                               .release = frame_release });
+    assert (self->recorder);
     if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
         self->doors = wm_doors_new (config->endpoint, config->insecure, error);
     if (!self->doors)
@@ -618,9 +459,7 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
         return;
     wm_core_destroy (&self->core);
     wm_doors_destroy (&self->doors);
-    entry_t *entry;
-    while ((entry = entries_pop (&self->appended)) || (entry = entries_pop (&self->waiting)))
-        entry_free (entry);
+    wm_recorder_destroy (&self->recorder);
     free (self->peers.slot);
     if (self->wmm_fd >= 0)
         close (self->wmm_fd);

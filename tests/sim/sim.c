@@ -9,37 +9,6 @@
 
 sim_t sim;
 
-const bug_text_t bug_text[BUG_END] = {
-    [BUG_ACK_BEFORE_SYNC] = { "ack-before-sync", "effects leave before the fdatasync" },
-    [BUG_RECORD_FORGOTTEN] = { "record-forgotten", "one RESULT in 8 never enters the journal" },
-    [BUG_FULL_DISK_DROPS] = { "full-disk-drops", "a record met by a full disk is dropped" },
-    [BUG_FSYNC_IGNORED] = { "fsync-ignored", "a failed fdatasync is passed over" },
-    [BUG_LEDGER_AHEAD] = { "ledger-ahead", "the ledger commits before the journal's fdatasync" },
-    [BUG_TAIL_TRUNCATED] = { "tail-truncated", "a torn tail is cut off, and more with it" },
-    [BUG_DUPLICATE_JOURNALLED] = { "duplicate-journalled", "a repeated RESULT is appended again" },
-    [BUG_HELD_FORGOTTEN] = { "held-forgotten", "HELD of a batch never enters the journal" },
-    [BUG_WRITTEN_ACKED_EARLY] = { "written-acked-early",
-                                  "FILE_WRITTEN is answered before it is durable" },
-    [BUG_NEED_FORGOTTEN] = { "need-forgotten", "no second NEED when a producer comes back" },
-    [BUG_LEASE_OUTLIVES] = { "lease-outlives", "leases outlive their worker's session" },
-    [BUG_LATE_RESULT_IGNORED] = { "late-result-ignored", "a late RESULT is dropped" },
-    [BUG_CREDIT_ACROSS_SESSIONS] = { "credit-across-sessions", "credit outlives its session" },
-    [BUG_BLAME_THE_WAITING] = { "blame-the-waiting", "what waited at a lost worker is blamed" },
-    [BUG_WALL_CLOCK] = { "wall-clock", "deadlines run on while the broker is stopped" },
-    [BUG_REPEAT_ACKED_EARLY] = { "repeat-acked-early",
-                                 "a repeat is acknowledged before the first is durable" },
-    [BUG_DONE_ONE_EARLY] = { "done-one-early", "EVENT_DONE with one batch on its way" },
-    [BUG_DONE_FORGOTTEN] = { "done-forgotten", "one EVENT_DONE in 16 is not sent" },
-    [BUG_BUDGET_IGNORED] = { "budget-ignored", "four times the byte budget" },
-    [BUG_CLAIM_OUTLIVES] = { "claim-outlives", "a claim outlives its session" },
-    [BUG_DISK_STAYS_FULL] = { "disk-stays-full", "room on the disk is not noticed" },
-    [BUG_WRONG_PAYLOAD] = { "wrong-payload", "a TASK with the payload of another" },
-    [BUG_TASK_TWICE] = { "task-twice", "a TASK is sent twice, on one credit" },
-    [BUG_RESULT_OF_A_NEIGHBOUR] = { "result-of-a-neighbour", "a batch is given the wrong place" },
-    [BUG_NO_SECOND_ACK] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
-    [BUG_NO_FDATASYNC] = { "no-fdatasync", "the journal's fdatasync is left out" },
-};
-
 /* ---- faults ------------------------------------------------------------------------------------
  */
 
@@ -80,6 +49,8 @@ static void faults_choose (void)
                           .operator_acts = every_s (10, 60),
                           .worker_drains = every_s (5, 60),
                           .broker_ends = every_s (20, 90) };
+    faults->rots = chance (150) ? 1 + roll (20) : 0;
+    faults->flipped = chance (150) ? 1 + roll (20) : 0;
     faults->slow_ms = chance (300) ? roll (1000) : 0;
     faults->nack = chance (500) ? roll (chance (200) ? 900 : 300) : 0;
     faults->twice = chance (500) ? roll (500) : 0;
@@ -115,6 +86,8 @@ static void freeze (peer_t *peer, int64_t ms)
     if (!peer->alive)
         return;
     say (peer->label, "is stopped for %lld ms", (long long) ms);
+    if (peer->frozen_ms < sim.now_ms)
+        peer->stopped_ms = sim.now_ms;
     peer->frozen_ms = sim.now_ms + ms;
     worker_misfortune (peer, NULL);
 }
@@ -151,8 +124,14 @@ static void disturb (void)
     if (due (f->broker_ends))
         broker_stop ();
     if (due (f->operator_acts)) {
-        static const char *const words[] = { "pause", "resume", "resume", "drain" };
-        broker_control (words[roll (4)]);
+        static const char *const words[] = { "pause", "resume", "resume", "drain", "kick" };
+        const char *word = words[roll (5)];
+        char text[24] = "";
+        if (strcmp (word, "kick") == 0)
+            snprintf (text, sizeof text, "/data/%u", roll (sim.n_input));
+        else if (strcmp (word, "drain") == 0 && chance (500))
+            snprintf (text, sizeof text, "worker %u", roll (sim.n_worker));
+        broker_control (word, text);
     }
     if (due (f->broker_stops))
         broker_stall (500 + roll (chance (300) ? 90000 : 5000));
@@ -166,6 +145,8 @@ static void disturb (void)
             say ("disk", "output %u is deleted", (unsigned) (input - sim.input));
         input->there = false;
     }
+    if (due (f->rots) && sim_disk_rot ())
+        sim.rotten = true;
     if (due (f->fsync_fails))
         sim_disk_fail_sync ();
 }
@@ -233,8 +214,8 @@ static void calm_begin (void)
     say ("world", "faults are over");
     sim.calm = true;
     sim.faults = (faults_t){ .late_ms = 300 };
-    broker_control ("resume");
-    sim.paused = false; /* where no broker is there to be told */
+    broker_control ("resume", "");
+    sim.paused = sim.paused_promised = false; /* where no broker is there to be told */
     sim_disk_full (false);
     sim_disk_power (UINT64_MAX);
     for (uint32_t i = 0; i < PEERS; i++) {

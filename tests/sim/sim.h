@@ -3,7 +3,8 @@
    Everything random is thrown by one die, so a seed replays exactly. The rooms of the simulator:
      sim_disk.c      the disk that loses its power, for the journal and for SQLite
      sim_bus.c       the die, the story, links between peers and broker
-     sim_broker.c    drives wm_core as broker/wm_reactor.c does; planted bugs live here
+     sim_broker.c    drives wm_core and wm_recorder as broker/wm_reactor.c does
+     sim_bugs.c      planted bugs
      sim_producer.c  announces, answers NEED, fetches, writes outputs
      sim_worker.c    executes, answers; hangs, errs and lies as it is told
      sim_check.c     what must hold after every step; what the world promised
@@ -13,6 +14,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "broker/wm_campaign.h"
 #include "broker/wm_core_private.h"
 
 #include <stdbool.h>
@@ -60,6 +62,12 @@ typedef enum {
     BUG_RESULT_OF_A_NEIGHBOUR,
     BUG_NO_SECOND_ACK,
     BUG_NO_FDATASYNC,
+    BUG_SEAL_IGNORED,
+    BUG_ROT_ANSWERED,
+    BUG_NO_COPIES,
+    BUG_PAUSE_FORGOTTEN,
+    BUG_KICK_FORGOTTEN,
+    BUG_BREAKER_STUCK,
     BUG_END,
 } bug_t;
 
@@ -91,8 +99,10 @@ typedef struct {
     uint32_t n_event;
     uint32_t bad_at; /* 1 + event at which its producer finds it unreadable; 0: it is good */
     truth_event_t event[EVENTS];
-    uint32_t id;            /* as the journal gives it; 0: not yet */
-    uint32_t n_lost;        /* FILE_LOST records in the journal */
+    uint32_t id;     /* as the journal gives it; 0: not yet */
+    uint32_t n_lost; /* FILE_LOST and KICK records in the journal */
+    int64_t lost_ms; /* when the last of them was appended */
+    uint32_t generation, promised_generation;
     wm_record_type_t state; /* last of INPUT, FILE_WRITTEN, FILE_LOST, HELD (whole) */
     uint32_t promised_id;   /* an INPUT_ACK named it so */
     uint32_t promised_written, promised_end; /* as unit_t.promised */
@@ -134,7 +144,8 @@ typedef struct {
     /* what must hold in a session */
     uint64_t granted, tasks;
     bool done_sent[INPUTS][EVENTS];
-    bool mourned; /* its end was counted among what may be blamed */
+    bool mourned;      /* its end was counted among what may be blamed */
+    uint32_t n_failed; /* NACKs of its leases, one after another */
 } link_t;
 
 /* ---- peers -------------------------------------------------------------------------------------
@@ -175,6 +186,7 @@ struct peer_t {
     char label[24];
     bool alive, welcome, hostile;
     int64_t wake_ms, retry_ms, opened_ms, heard_ms, beat_ms, frozen_ms, back_ms;
+    int64_t stopped_ms; /* since when it is frozen */
     uint8_t instance[16];
     uint32_t n_instance;
     link_t *link;
@@ -190,7 +202,7 @@ struct peer_t {
     bool lent[INPUTS][EVENTS][BATCHES]; /* sent to it, and no answer acknowledged */
     /* producer */
     in_work_t in[INPUTS];
-    uint32_t asked, n_open, open_max; /* asked: 1 + input */
+    uint32_t asked, asked_code, n_open, open_max; /* asked: 1 + input */
     bool fetching;
     int64_t full_ms;
 };
@@ -209,7 +221,9 @@ typedef struct {
     uint32_t cut, worker_dies, worker_freezes, worker_hangs, producer_dies, producer_freezes;
     uint32_t broker_killed, broker_stops, disk_full, hostile, output_lost, fsync_fails,
         operator_acts;
+    uint32_t rots;               /* a bit of a result on the disk */
     uint32_t nack, twice, wrong; /* per thousand answers */
+    uint32_t flipped;            /* per ten thousand messages: a bit of it */
     uint32_t late_ms;            /* how long what is under way may be late */
     uint32_t slow_ms;            /* a turn of the broker's loop takes up to so long */
     uint32_t worker_drains, broker_ends;
@@ -232,7 +246,11 @@ typedef struct {
     peer_t peer[PEERS];
     uint64_t blames; /* what may be blamed, since the broker's start */
     uint64_t held_bytes;
-    bool paused; /* the note on its disk */
+    bool paused;          /* the note on its disk */
+    bool paused_promised; /* an operator was told so */
+    bool rotten;          /* bits of results on the disk are wrong */
+    wm_key_t fetched;     /* BUG_ROT_ANSWERED */
+    uint64_t n_bug;       /* chances that a planted bug had */
     struct {
         uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held;
     } count;
@@ -269,6 +287,10 @@ void link_cut (link_t *link);
 void link_broker_died (link_t *link);
 void link_free_if_over (link_t *link);
 int64_t link_next_ms (const link_t *link, bool up);
+/* The broker hangs up.  */
+void link_hang_up (link_t *link);
+/* The size of its header, or 0: a bit of it flipped on its way.  */
+size_t packet_unseal (const packet_t *packet);
 void links_clear (void);
 
 /* ---- sim_disk.c -------------------------------------------------------------------------------
@@ -285,6 +307,8 @@ void sim_disk_power (uint64_t operations_left);
 void sim_disk_fail_sync (void);
 void sim_disk_come_back (bool is_power_cut);
 void sim_disk_truncate_tail (void);
+/* Flips a bit in a segment of results; false: there is none.  */
+bool sim_disk_rot (void);
 
 /* ---- sim_broker.c -----------------------------------------------------------------------------
  */
@@ -293,12 +317,25 @@ int64_t broker_next_ms (void);
 void broker_step (void);
 void broker_kill (bool is_power_cut);
 void broker_stop (void);
-void broker_control (const char *word);
+void broker_control (const char *word, const char *text);
 void broker_stall (int64_t ms);
 void broker_wake (int64_t at_ms);
 void broker_new (void);
 void broker_free (void);
 wm_core_t *broker_core (void);
+const wm_campaign_t *broker_campaign (void);
+link_t *link_of_session (uint32_t session);
+void broker_transmit (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
+void handle_ref (void *context, void *handle);
+void handle_unref (void *context, void *handle);
+
+/* ---- sim_bugs.c -------------------------------------------------------------------------------
+ */
+/* true: the message is not sent; the core never sees it; nobody tells the core of the end.  */
+bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
+bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload);
+bool bug_closes (link_t *link);
+void bug_ticks (int64_t ticked_ms);
 
 /* ---- sim_producer.c, sim_worker.c -------------------------------------------------------------
  */
@@ -341,6 +378,12 @@ void check_restored (const wm_core_t *core);
 void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
 void check_appended (const wm_record_t *record, const uint8_t *body, size_t bytes);
 void check_core (const wm_core_t *core);
+/* A worker that is stopped keeps nobody waiting who could do its work.  */
+void check_tail (const wm_core_t *core);
+/* A result cannot be read back.  */
+void check_unreadable (const wm_key_t *key, const char *why);
+/* A NACK (not of a drain) or RESULT of a leased batch.  */
+void check_answered (link_t *link, bool failed);
 void check_end (void);
 
 #endif

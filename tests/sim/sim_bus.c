@@ -153,7 +153,10 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
         !(up ? link->broker_end : link->peer != NULL))
         return; /* into a dead pipe */
     uint8_t header[WM_HEADER_BYTES_MAX];
-    size_t header_bytes = wm_msg_encode (msg, header);
+    bool has_payload = wm_msg_has_payload (msg->type);
+    size_t header_bytes =
+        wm_msg_seal (header, wm_msg_encode (msg, header),
+                     has_payload ? wm_msg_check (data ? data : "", data_bytes) : 0);
     packet_t *packet = malloc (sizeof *packet + header_bytes + data_bytes);
     if (!packet)
         abort ();
@@ -161,15 +164,26 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
                           .header_bytes = header_bytes,
                           .bytes = bytes,
                           .data_bytes = data_bytes,
-                          .has_payload = wm_msg_has_payload (msg->type) };
+                          .has_payload = has_payload };
     memcpy (packet->data, header, header_bytes);
     if (data_bytes)
         memcpy (packet->data + header_bytes, data, data_bytes);
+    if (sim.faults.flipped && roll (10000) < sim.faults.flipped) {
+        packet->data[roll ((uint32_t) (header_bytes + data_bytes))] ^= (uint8_t) (1 << roll (8));
+        say ("network", "flips a bit of %s", wm_msg_name (msg->type));
+    }
     pipe_push (up ? &link->up : &link->down, packet);
     if (up)
         broker_wake (packet->at_ms);
     else if (link->peer->wake_ms > packet->at_ms)
         link->peer->wake_ms = packet->at_ms;
+}
+
+size_t packet_unseal (const packet_t *packet)
+{
+    const uint8_t *data = packet->data + packet->header_bytes;
+    return wm_msg_unseal (packet->data, packet->header_bytes,
+                          packet->has_payload ? wm_msg_check (data, packet->data_bytes) : 0);
 }
 
 packet_t *link_take (link_t *link, bool up)
@@ -224,10 +238,8 @@ void link_cut (link_t *link)
     }
 }
 
-void link_broker_died (link_t *link)
+void link_hang_up (link_t *link)
 {
-    link->broker_end = false;
-    link->session = 0;
     pipe_clear (&link->up);
     if (link->peer && link->down_closed_ms == NEVER) {
         int64_t last = pipe_tear (&link->down);
@@ -235,6 +247,13 @@ void link_broker_died (link_t *link)
         if (link->peer->wake_ms > link->down_closed_ms)
             link->peer->wake_ms = link->down_closed_ms;
     }
+}
+
+void link_broker_died (link_t *link)
+{
+    link_hang_up (link);
+    link->broker_end = false;
+    link->session = 0;
     link_free_if_over (link);
 }
 

@@ -9,6 +9,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#define TAIL_MS 12000
+#define FAILURES_BAD 6
+
 /* ---- the truth ---------------------------------------------------------------------------------
  */
 
@@ -82,7 +85,7 @@ void check_journal_begin (void)
 {
     for (uint32_t i = 0; i < sim.n_input; i++) {
         truth_input_t *input = &sim.input[i];
-        input->id = input->n_lost = 0;
+        input->id = input->n_lost = input->generation = 0;
         input->state = WM_RECORD_TYPE_END;
         input->ended = false;
         for (uint32_t e = 0; e < EVENTS; e++)
@@ -128,7 +131,8 @@ static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
             return;
         }
         for (uint32_t j = 0; j < sim.n_input; j++)
-            if (sim.input[i].id || sim.input[j].id == record->key.input)
+            if (j == i ? sim.input[i].id && !record->key.generation /* a kicked one is pinned */
+                       : sim.input[j].id == record->key.input)
                 fail ("input %u has two INPUT records, or two inputs one id", record->key.input);
         sim.input[i].id = record->key.input;
         sim.input[i].state = WM_RECORD_INPUT;
@@ -140,6 +144,8 @@ static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
               record->key.input);
         return;
     }
+    if (record->key.generation < input->generation)
+        return; /* on its way when its input was kicked */
     if (record->type == WM_RECORD_RESULT)
         note_result (record, body, bytes);
     else if (record->type == WM_RECORD_INPUT_END)
@@ -152,9 +158,15 @@ static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
         if (unit)
             unit->held = true;
     } else {
-        input->state = record->type;
-        if (record->type == WM_RECORD_FILE_LOST) {
+        bool is_kick = record->type == WM_RECORD_KICK;
+        input->state = is_kick ? WM_RECORD_INPUT : record->type;
+        if (is_kick) {
+            input->generation = record->key.generation;
+            input->ended = false;
+        }
+        if (is_kick || record->type == WM_RECORD_FILE_LOST) {
             input->n_lost++;
+            input->lost_ms = sim.now_ms;
             forget_results (input);
         }
     }
@@ -194,15 +206,18 @@ void check_journal_end (void)
         if (input->promised_id && input->id != input->promised_id)
             fail ("input %u was acknowledged as %u and is %u now", i, input->promised_id,
                   input->id);
+        if (input->generation < input->promised_generation)
+            fail ("the kick of input %u was acknowledged and is lost", input->id);
         bool over = input->state == WM_RECORD_FILE_WRITTEN || input->state == WM_RECORD_HELD;
         if (input->promised_written > input->n_lost && input->state != WM_RECORD_FILE_WRITTEN)
             fail ("FILE_WRITTEN of input %u was acknowledged and is lost", input->id);
-        if (input->promised_end && !input->ended)
+        if (input->promised_end > input->n_lost && !input->ended)
             fail ("INPUT_END of input %u was acknowledged and is lost", input->id);
         for (uint32_t e = 0; e < input->n_event; e++)
             for (uint32_t b = 0; b < input->event[e].n_batch; b++) {
                 unit_t *unit = &input->event[e].unit[b];
-                if (unit->promised > input->n_lost && !unit->n_record && !unit->held && !over)
+                if (unit->promised > input->n_lost && !unit->n_record && !unit->held && !over &&
+                    !sim.rotten)
                     fail ("the result of %u.%u.%u was acknowledged and is lost", input->id, e, b);
             }
     }
@@ -236,7 +251,7 @@ void check_restored (const wm_core_t *core)
                 const batch_t *batch = batch_find (core, &key);
                 int state = batch ? batch->state : BATCH_NONE;
                 int must = unit->held ? BATCH_HELD : unit->n_record ? BATCH_RETURNED : BATCH_NONE;
-                if (state != must)
+                if (state != must && !(sim.rotten && state == BATCH_RETURNED))
                     fail ("batch %u.%u.%u: %u results and %u holds in the journal, state %d in the "
                           "core",
                           truth->id, e, b, unit->n_record, unit->held, state);
@@ -266,6 +281,8 @@ static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *p
     if (++link->tasks > link->granted)
         fail ("%llu TASKs in a session that was granted %llu", (unsigned long long) link->tasks,
               (unsigned long long) link->granted);
+    if (link->n_failed >= FAILURES_BAD)
+        fail ("a worker that failed %u times on end is sent another TASK", link->n_failed);
 }
 
 static void check_event_done (link_t *link, const wm_msg_t *msg)
@@ -275,9 +292,11 @@ static void check_event_done (link_t *link, const wm_msg_t *msg)
         fail ("EVENT_DONE %u.%u of no event", msg->key.input, msg->key.ordinal);
         return;
     }
+    if (msg->key.generation < input->generation)
+        return; /* its KICK is on its way */
     const truth_event_t *event = &input->event[msg->key.ordinal];
     for (uint32_t b = 0; b < event->n_batch; b++)
-        if (!event->unit[b].n_record && !event->unit[b].held)
+        if (!event->unit[b].n_record && !event->unit[b].held && !sim.rotten)
             fail ("EVENT_DONE %u.%u while batch %u is neither returned nor held", msg->key.input,
                   msg->key.ordinal, b);
     bool *sent = &link->done_sent[input - sim.input][msg->key.ordinal];
@@ -295,12 +314,18 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         sim.count.acked++;
         if (link->peer)
             worker_lent (link->peer, &msg->key, false);
-        if (unit)
-            unit->promised = 1 + input->n_lost;
+        if (unit && msg->key.generation == input->generation && input->lost_ms != sim.now_ms)
+            unit->promised = 1 + input->n_lost; /* else it is not wanted any more */
         return;
     case WM_MSG_INPUT_ACK:
-        if (input)
-            input->promised_id = input->id;
+        if (!input)
+            return;
+        input->promised_id = input->id;
+        if (msg->key.generation > input->promised_generation) { /* it begins anew */
+            input->promised_generation = msg->key.generation;
+            for (size_t i = 0; i < LINKS; i++)
+                memset (sim.link[i].done_sent[input - sim.input], 0, sizeof link->done_sent[0]);
+        }
         return;
     case WM_MSG_ACK:
         if (input && msg->code == WM_MSG_FILE_WRITTEN)
@@ -308,8 +333,12 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         if (input && msg->code == WM_MSG_INPUT_END)
             input->promised_end = 1 + input->n_lost;
         return;
+    case WM_MSG_NEED:
     case WM_MSG_TASK:
-        check_task (link, msg, payload);
+        if (sim.paused_promised)
+            fail ("%s while the campaign is paused", wm_msg_name (msg->type));
+        if (msg->type == WM_MSG_TASK)
+            check_task (link, msg, payload);
         return;
     case WM_MSG_BYE:
         if (msg->code == WM_REASON_STALE && link->up.head && link->up.head->at_ms <= sim.now_ms)
@@ -320,6 +349,54 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         return;
     default:
         return;
+    }
+}
+
+void check_answered (link_t *link, bool failed)
+{
+    link->n_failed = failed ? link->n_failed + 1 : 0;
+}
+
+void check_unreadable (const wm_key_t *key, const char *why)
+{
+    unit_t *unit = truth_unit_of_key (key);
+    if (sim_disk_is_gone ())
+        return;
+    if (!sim.rotten || !unit)
+        fail ("the result of %u.%u.%u cannot be read back: %s", key->input, key->ordinal,
+              key->batch, why);
+    else /* it is scored again */
+        unit->n_record = unit->promised = 0;
+}
+
+/* Whether this worker could do the batch within this time, as it did others.  */
+static bool could (const session_t *worker, const batch_t *batch, double within_ms)
+{
+    double hits = (double) (worker->hits_lent - worker->hits_back) + batch->n_hit;
+    return worker->hungry && worker->tag != batch->failed_on && worker->speed.hits > 0 &&
+           hits * worker->speed.ms / worker->speed.hits < within_ms;
+}
+
+void check_tail (const wm_core_t *core)
+{
+    if (core->paused || core->draining || core->disk_full || core->ready.head || core->alone.head)
+        return;
+    for (size_t i = 0; i < LINKS; i++) {
+        const link_t *link = &sim.link[i];
+        const session_t *worker = core_session (core, link->session);
+        const lease_t *lease = worker ? worker->lease_head : NULL;
+        int64_t stopped_ms = link->used && link->peer ? sim.now_ms - link->peer->stopped_ms : 0;
+        if (!lease || sim.now_ms >= (link->peer ? link->peer->frozen_ms : 0) ||
+            stopped_ms < TAIL_MS || core->now_ms - lease->sent_ms < TAIL_MS ||
+            core->now_ms - worker->result_ms < TAIL_MS || lease->other ||
+            lease->batch->lease != lease || !lease->batch->handle ||
+            lease->batch->state != BATCH_RUNNING || lease->batch->flags & BATCH_ALONE)
+            continue;
+        for (const session_t *other = core->first; other; other = other->next)
+            if (other != worker && could (other, lease->batch, TAIL_MS / 4))
+                fail ("%s is stopped, and %s is idle and has no copy of %u.%u.%u", worker->label,
+                      other->label, batch_key (lease->batch).input,
+                      batch_key (lease->batch).ordinal, batch_key (lease->batch).batch);
     }
 }
 

@@ -339,6 +339,23 @@ void sim_disk_come_back (bool is_power_cut)
     disk_come_back (is_power_cut);
 }
 
+bool sim_disk_rot (void)
+{
+    const uint32_t first = roll (DISK_FILES);
+    for (uint32_t i = 0; i < DISK_FILES; i++) {
+        disk_file_t *file = &disk->file[(first + i) % DISK_FILES];
+        if (!file->there || !strstr (file->name, ".result") || file->touched < 2)
+            continue;
+        const size_t at = DISK_SECTOR + roll ((uint32_t) (file->touched - 1) * DISK_SECTOR);
+        const uint8_t bit = (uint8_t) (1 << roll (8));
+        file->data[at] ^= bit;
+        file->durable[at] ^= bit;
+        say ("disk", "a bit of %s rots at %zu", file->name, at);
+        return true;
+    }
+    return false;
+}
+
 /* BUG_TAIL_TRUNCATED: "repairs" the newest segment of results at what it takes for its end.  */
 void sim_disk_truncate_tail (void)
 {

@@ -70,13 +70,16 @@ static void ask (peer_t *peer, uint32_t i, uint32_t code)
     snprintf (msg.name, sizeof msg.name, "f%u.scores.h5", i);
     snprintf (msg.path, sizeof msg.path, "/data/%u", i);
     peer->asked = 1 + i;
+    peer->asked_code = code;
     peer->in[i].is = IN_ASKED;
     send_msg (peer, &msg);
 }
 
-static void start_over (in_work_t *in)
+static void start_over (peer_t *peer, in_work_t *in)
 {
     uint32_t id = in->id, generation = in->generation;
+    for (uint32_t e = 0; e < EVENTS; e++)
+        peer->n_open -= in->announced[e] && !in->done[e];
     *in = (in_work_t){ .is = IN_OPEN, .id = id, .generation = generation };
 }
 
@@ -88,7 +91,7 @@ static void written_check (peer_t *peer, uint32_t i, const wm_msg_t *msg)
         in->is = IN_WRITTEN;
         return;
     }
-    start_over (in);
+    start_over (peer, in);
     in->is = IN_LOST;
     wm_msg_t lost;
     wm_msg_init (&lost, WM_MSG_FILE_LOST);
@@ -105,8 +108,30 @@ static in_work_t *in_of (peer_t *peer, const wm_msg_t *msg)
     return NULL;
 }
 
+/* Unasked: the input was kicked, and begins anew. (An INPUT that only makes it known is answered so
+   too.)  */
+static bool is_kicked (peer_t *peer, const wm_msg_t *msg)
+{
+    in_work_t *in = in_of (peer, msg);
+    const truth_input_t *asked = peer->asked ? &sim.input[peer->asked - 1] : NULL;
+    if (msg->code != WM_INPUT_OPEN ||
+        (asked && !peer->asked_code && asked == truth_input_of_id (msg->key.input)))
+        return false;
+    if (in && msg->key.generation > in->generation) {
+        bool is_asked = in->is == IN_ASKED;
+        in->generation = msg->key.generation;
+        if (in->is == IN_ENDING)
+            memset (in->announced, 0, sizeof in->announced); /* they are not counted any more */
+        start_over (peer, in);
+        in->is = is_asked ? IN_ASKED : IN_OPEN;
+    }
+    return true;
+}
+
 static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
 {
+    if (is_kicked (peer, msg))
+        return;
     if (!peer->asked && msg->code == WM_INPUT_HELD) {
         in_work_t *in = in_of (peer, msg); /* the end of a claim, unasked */
         if (in)
@@ -129,6 +154,8 @@ static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
     in_work_t *in = &peer->in[i];
     peer->asked = 0;
     in->id = msg->key.input;
+    if (msg->key.generation > in->generation)
+        start_over (peer, in);
     in->generation = msg->key.generation;
     switch (msg->code) {
     case WM_INPUT_OPEN:
@@ -152,7 +179,7 @@ static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
 static void on_ack (peer_t *peer, const wm_msg_t *msg)
 {
     in_work_t *in = in_of (peer, msg);
-    if (!in)
+    if (!in || msg->key.generation != in->generation)
         return;
     if (msg->code == WM_MSG_INPUT_END)
         in->end_acked = in->end_sent;
@@ -184,7 +211,8 @@ static void on_event_done (peer_t *peer, const wm_msg_t *msg)
 {
     in_work_t *in = in_of (peer, msg);
     uint32_t e = msg->key.ordinal;
-    if (!in || in->is != IN_OURS || e >= EVENTS || !in->announced[e] || in->done[e])
+    if (!in || in->is != IN_OURS || msg->key.generation != in->generation || e >= EVENTS ||
+        !in->announced[e] || in->done[e])
         return;
     in->done[e] = true;
     in->n_done++;
@@ -199,6 +227,8 @@ static void on_results (peer_t *peer, const wm_msg_t *msg, const packet_t *packe
 {
     peer->fetching = false;
     in_work_t *in = in_of (peer, msg);
+    if (msg->code && !msg->n_hit)
+        return; /* the claim is over */
     const unit_t *unit = truth_unit (msg->digest);
     uint32_t e = msg->key.ordinal, b = msg->key.batch;
     if (!in || !unit || unit != truth_unit_of_key (&msg->key) || b != in->n_fetched[e]) {

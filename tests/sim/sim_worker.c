@@ -102,8 +102,16 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
         }
         return false;
     }
+    size_t header_bytes = packet_unseal (*packet);
+    if (!header_bytes) {
+        say (peer->label, "a message is damaged");
+        free (*packet);
+        *packet = NULL;
+        peer_lose (peer);
+        return false;
+    }
     wm_error_t error;
-    if (wm_msg_decode (msg, (*packet)->data, (*packet)->header_bytes, &error) != WM_OK)
+    if (wm_msg_decode (msg, (*packet)->data, header_bytes, &error) != WM_OK)
         fail ("the broker sent what is no message: %s", error.text);
     int64_t silent_ms = sim.now_ms - peer->heard_ms;
     peer->heard_ms = sim.now_ms;

@@ -1,0 +1,214 @@
+/* wm_recorder.c - waiting (for the core to return, or for room), appended, synced, told.
+
+   Invariant: a record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync
+   that follows its append, in the order of appending.  */
+#include "broker/wm_recorder.h"
+#include "broker/wm_restore.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEDGER_MS 500       /* between commits of the ledger */
+#define LEDGER_RECORDS 8192 /* or when so many wait */
+
+typedef struct entry_t {
+    struct entry_t *next;
+    wm_record_t record;
+    wm_place_t place;
+    void *body;  /* handle of record.payload; NULL: it has none any more */
+    char text[]; /* record.text, then record.name */
+} entry_t;
+
+typedef struct {
+    entry_t *head, *tail;
+    size_t count;
+} entries_t;
+
+struct wm_recorder_t {
+    wm_recorder_config_t config;
+    entries_t waiting;  /* not in the journal yet */
+    entries_t appended; /* in it, not synced */
+    int64_t retry_ms, ledger_ms;
+    int disk_full;
+    int ledger_full; /* its last commit met a full disk */
+    wm_fault_t fault;
+    wm_error_t error;
+};
+
+static void entries_push (entries_t *entries, entry_t *entry)
+{
+    entry->next = NULL;
+    *(entries->tail ? &entries->tail->next : &entries->head) = entry;
+    entries->tail = entry;
+    entries->count++;
+}
+
+static entry_t *entries_pop (entries_t *entries)
+{
+    entry_t *entry = entries->head;
+    if (!entry)
+        return NULL;
+    entries->head = entry->next;
+    if (!entries->head)
+        entries->tail = NULL;
+    entries->count--;
+    return entry;
+}
+
+static void body_release (wm_recorder_t *self, entry_t *entry)
+{
+    if (entry->body)
+        self->config.release (self->config.context, entry->body);
+    entry->body = NULL;
+    entry->record.payload = NULL;
+}
+
+void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const wm_payload_t *body)
+{
+    entry_t *entry = malloc (sizeof *entry + record->text_bytes + record->name_bytes);
+    if (!entry) { /* nothing acknowledged is lost: the same as a crash here */
+        self->fault = wm_fault (&self->error, WM_EHOST, "no memory for a record");
+        return;
+    }
+    *entry = (entry_t){ .record = *record };
+    if (record->text_bytes)
+        memcpy (entry->text, record->text, record->text_bytes);
+    if (record->name_bytes)
+        memcpy (entry->text + record->text_bytes, record->name, record->name_bytes);
+    entry->record.text = record->text_bytes ? entry->text : NULL;
+    entry->record.name = record->name_bytes ? entry->text + record->text_bytes : NULL;
+    if (body) {
+        assert (body->handle);
+        self->config.hold (self->config.context, body->handle);
+        entry->body = body->handle;
+        entry->record.payload = body->data;
+        entry->record.payload_bytes = (uint32_t) body->bytes;
+    }
+    entries_push (&self->waiting, entry);
+}
+
+size_t wm_recorder_settle (wm_recorder_t *self)
+{
+    int was_full = self->disk_full;
+    if (self->disk_full && self->config.now_ms () < self->retry_ms)
+        return self->appended.count;
+    self->disk_full = 0;
+    while (self->waiting.head && !self->fault && !self->disk_full) {
+        entry_t *entry = self->waiting.head;
+        wm_fault_t fault =
+            wm_journal_append (self->config.journal, &entry->record, &entry->place, &self->error);
+        self->disk_full = fault == WM_EAGAIN;
+        if (fault != WM_OK && fault != WM_EAGAIN)
+            self->fault = fault; /* the disk is bad: nothing more is said */
+        if (fault != WM_OK)
+            break;
+        body_release (self, entry); /* the ledger needs its numbers only */
+        entries_push (&self->appended, entries_pop (&self->waiting));
+    }
+    if (self->disk_full)
+        self->retry_ms = self->config.now_ms () + wm_times ()->disk_full_ms;
+    if (self->disk_full == was_full)
+        return self->appended.count;
+    if (self->disk_full)
+        fprintf (stderr, "wiremill-broker: paused: %s\n", self->error.text);
+    else
+        fprintf (stderr, "wiremill-broker: the disk has room again, going on\n");
+    wm_core_disk_full (self->config.core, self->disk_full, self->config.now_ms ());
+    return self->appended.count;
+}
+
+/* One sync for everything appended; then, and not before, the effects.  */
+static void commit (wm_recorder_t *self)
+{
+    size_t count = self->appended.count;
+    if (!count || self->fault)
+        return;
+    wm_journal_sync (self->config.journal);
+    int64_t now_ms = self->config.now_ms ();
+    while (count--) { /* effects may append: those wait for the next sync */
+        entry_t *entry = entries_pop (&self->appended);
+        wm_ledger_apply (self->config.ledger, &entry->record, &entry->place);
+        wm_core_durable (self->config.core, &entry->place, now_ms);
+        free (entry);
+    }
+    wm_recorder_settle (self);
+}
+
+/* The ledger follows behind; segments that it has no use for any more go.  */
+static void ledger_commit (wm_recorder_t *self, int at_once)
+{
+    int64_t now_ms = self->config.now_ms ();
+    size_t pending = wm_ledger_pending (self->config.ledger);
+    if (self->fault || !pending ||
+        (!at_once && pending < LEDGER_RECORDS && now_ms - self->ledger_ms < LEDGER_MS))
+        return;
+    self->ledger_ms = now_ms;
+    wm_error_t error;
+    wm_restore_counters (self->config.core, self->config.ledger);
+    wm_fault_t fault = wm_ledger_commit (self->config.ledger, &error);
+    if (fault == WM_EAGAIN) {
+        if (!self->ledger_full)
+            fprintf (stderr, "wiremill-broker: %s\n", error.text);
+        self->ledger_ms = now_ms + wm_times ()->disk_full_ms;
+    } else if (fault != WM_OK) {
+        self->fault = fault;
+        self->error = error;
+    }
+    self->ledger_full = fault == WM_EAGAIN;
+    if (fault == WM_OK)
+        wm_journal_sweep (self->config.journal);
+}
+
+size_t wm_recorder_turn (wm_recorder_t *self)
+{
+    wm_recorder_settle (self);
+    commit (self);
+    ledger_commit (self, 0);
+    return self->appended.count;
+}
+
+void wm_recorder_stop (wm_recorder_t *self, const char *text)
+{
+    wm_recorder_settle (self);
+    commit (self);
+    if (!self->fault)
+        wm_core_stop (self->config.core, text);
+    wm_recorder_settle (self);
+    commit (self); /* what stopping may have held */
+    ledger_commit (self, 1);
+}
+
+wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error)
+{
+    if (self->fault && error)
+        *error = self->error;
+    return self->fault;
+}
+
+/* ---- life --------------------------------------------------------------------------------------
+ */
+wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config)
+{
+    wm_recorder_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->config = *config;
+    self->ledger_ms = config->now_ms ();
+    return self;
+}
+
+void wm_recorder_destroy (wm_recorder_t **self_p)
+{
+    wm_recorder_t *self = *self_p;
+    if (!self)
+        return;
+    entry_t *entry;
+    while ((entry = entries_pop (&self->appended)) || (entry = entries_pop (&self->waiting))) {
+        body_release (self, entry);
+        free (entry);
+    }
+    free (self);
+    *self_p = NULL;
+}

@@ -1,0 +1,342 @@
+/* sim_bugs.c - mistakes that can be planted (sim.bug), and what they are called.
+
+   The product's code is as it is: a bug sits at one of its doors, in a function that the linker
+   puts before the real one (-Wl,--wrap), or between the core and the links. Those of the disk are in
+   sim_disk.c.  */
+#include "broker/wm_campaign.h"
+#include "tests/sim/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SEEN 4096
+
+const bug_text_t bug_text[BUG_END] = {
+    [BUG_ACK_BEFORE_SYNC] = { "ack-before-sync", "effects leave before the fdatasync" },
+    [BUG_RECORD_FORGOTTEN] = { "record-forgotten", "one RESULT in 8 never enters the journal" },
+    [BUG_FULL_DISK_DROPS] = { "full-disk-drops", "a record met by a full disk is dropped" },
+    [BUG_FSYNC_IGNORED] = { "fsync-ignored", "a failed fdatasync is passed over" },
+    [BUG_LEDGER_AHEAD] = { "ledger-ahead", "the ledger commits before the journal's fdatasync" },
+    [BUG_TAIL_TRUNCATED] = { "tail-truncated", "a torn tail is cut off, and more with it" },
+    [BUG_DUPLICATE_JOURNALLED] = { "duplicate-journalled", "a repeated RESULT is appended again" },
+    [BUG_HELD_FORGOTTEN] = { "held-forgotten", "HELD of a batch never enters the journal" },
+    [BUG_WRITTEN_ACKED_EARLY] = { "written-acked-early",
+                                  "FILE_WRITTEN is answered before it is durable" },
+    [BUG_NEED_FORGOTTEN] = { "need-forgotten", "no second NEED when a producer comes back" },
+    [BUG_LEASE_OUTLIVES] = { "lease-outlives", "leases outlive their worker's session" },
+    [BUG_LATE_RESULT_IGNORED] = { "late-result-ignored", "a late RESULT is dropped" },
+    [BUG_CREDIT_ACROSS_SESSIONS] = { "credit-across-sessions", "credit outlives its session" },
+    [BUG_BLAME_THE_WAITING] = { "blame-the-waiting", "what waited at a lost worker is blamed" },
+    [BUG_WALL_CLOCK] = { "wall-clock", "deadlines run on while the broker is stopped" },
+    [BUG_REPEAT_ACKED_EARLY] = { "repeat-acked-early",
+                                 "a repeat is acknowledged before the first is durable" },
+    [BUG_DONE_ONE_EARLY] = { "done-one-early", "EVENT_DONE with one batch on its way" },
+    [BUG_DONE_FORGOTTEN] = { "done-forgotten", "one EVENT_DONE in 16 is not sent" },
+    [BUG_BUDGET_IGNORED] = { "budget-ignored", "four times the byte budget" },
+    [BUG_CLAIM_OUTLIVES] = { "claim-outlives", "a claim outlives its session" },
+    [BUG_DISK_STAYS_FULL] = { "disk-stays-full", "room on the disk is not noticed" },
+    [BUG_WRONG_PAYLOAD] = { "wrong-payload", "a TASK with the payload of another" },
+    [BUG_TASK_TWICE] = { "task-twice", "a TASK is sent twice, on one credit" },
+    [BUG_RESULT_OF_A_NEIGHBOUR] = { "result-of-a-neighbour", "a batch is given the wrong place" },
+    [BUG_NO_SECOND_ACK] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
+    [BUG_NO_FDATASYNC] = { "no-fdatasync", "the journal's fdatasync is left out" },
+    [BUG_SEAL_IGNORED] = { "seal-ignored", "a message damaged on its way is taken as it is" },
+    [BUG_ROT_ANSWERED] = { "rot-answered", "a result that rotted on the disk is answered" },
+    [BUG_NO_COPIES] = { "no-copies", "no copy of what a stopped worker holds" },
+    [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "a broker started anew does not know of a pause" },
+    [BUG_KICK_FORGOTTEN] = { "kick-forgotten", "KICK never enters the journal" },
+    [BUG_BREAKER_STUCK] = { "breaker-stuck", "a worker that fails and fails gets more" },
+};
+
+/* One chance in n.  */
+static bool nth (uint32_t n)
+{
+    return ++sim.n_bug % n == 0;
+}
+
+/* ---- before the real functions -----------------------------------------------------------------
+ */
+wm_fault_t __real_wm_journal_append (wm_journal_t *, wm_record_t *, wm_place_t *, wm_error_t *);
+wm_fault_t __wrap_wm_journal_append (wm_journal_t *, wm_record_t *, wm_place_t *, wm_error_t *);
+void __real_wm_journal_sync (wm_journal_t *);
+void __wrap_wm_journal_sync (wm_journal_t *);
+wm_fault_t __real_wm_journal_read (wm_journal_t *, const wm_place_t *, wm_record_t *, wm_error_t *);
+wm_fault_t __wrap_wm_journal_read (wm_journal_t *, const wm_place_t *, wm_record_t *, wm_error_t *);
+void __real_wm_ledger_apply (wm_ledger_t *, const wm_record_t *, const wm_place_t *);
+void __wrap_wm_ledger_apply (wm_ledger_t *, const wm_record_t *, const wm_place_t *);
+void __real_wm_core_durable (wm_core_t *, const wm_place_t *, int64_t);
+void __wrap_wm_core_durable (wm_core_t *, const wm_place_t *, int64_t);
+void __real_wm_core_disk_full (wm_core_t *, int, int64_t);
+void __wrap_wm_core_disk_full (wm_core_t *, int, int64_t);
+void __real_worker_dispatch_tail (wm_core_t *);
+void __wrap_worker_dispatch_tail (wm_core_t *);
+
+/* The bug sits in a broker that runs, not in its start.  */
+static bool has (bug_t bug)
+{
+    return sim.bug == bug && broker_is_up ();
+}
+
+wm_fault_t __wrap_wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_t *place,
+                                     wm_error_t *error)
+{
+    if ((has (BUG_RECORD_FORGOTTEN) && record->type == WM_RECORD_RESULT && nth (8)) ||
+        (has (BUG_HELD_FORGOTTEN) && record->type == WM_RECORD_HELD) ||
+        (has (BUG_KICK_FORGOTTEN) && record->type == WM_RECORD_KICK))
+        return WM_OK;
+    wm_fault_t fault = __real_wm_journal_append (self, record, place, error);
+    if (fault == WM_OK && has (BUG_LEDGER_AHEAD))
+        __real_wm_ledger_apply (broker_campaign ()->ledger, record, place);
+    return fault == WM_EAGAIN && has (BUG_FULL_DISK_DROPS) ? WM_OK : fault;
+}
+
+void __wrap_wm_journal_sync (wm_journal_t *self)
+{
+    wm_error_t error;
+    if (has (BUG_LEDGER_AHEAD))
+        (void) wm_ledger_commit (broker_campaign ()->ledger, &error);
+    if (!has (BUG_ACK_BEFORE_SYNC) || nth (2))
+        __real_wm_journal_sync (self);
+}
+
+wm_fault_t __wrap_wm_journal_read (wm_journal_t *self, const wm_place_t *place, wm_record_t *record,
+                                   wm_error_t *error)
+{
+    static const uint8_t nothing[64 * (1 + 4 * N_OUTPUT)];
+    wm_fault_t fault = __real_wm_journal_read (self, place, record, error);
+    if (fault == WM_OK || !has (BUG_ROT_ANSWERED) || !sim.rotten)
+        return fault;
+    wm_record_init (record, WM_RECORD_RESULT);
+    record->key = sim.fetched;
+    record->payload = nothing;
+    record->payload_bytes = (uint32_t) wm_result_bytes (
+        truth_unit_of_key (&sim.fetched) ? truth_unit_of_key (&sim.fetched)->n_hit : 1, N_OUTPUT);
+    return WM_OK;
+}
+
+void __wrap_wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
+{
+    if (!has (BUG_LEDGER_AHEAD))
+        __real_wm_ledger_apply (self, record, place);
+}
+
+void __wrap_wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms)
+{
+    static wm_place_t last;
+    const pending_t *pending = &self->pending[self->pending_head];
+    const wm_place_t here = *place;
+    if (has (BUG_RESULT_OF_A_NEIGHBOUR) && pending->type == WM_RECORD_RESULT && last.segment)
+        place = &last;
+    __real_wm_core_durable (self, place, now_ms);
+    last = here;
+}
+
+void __wrap_wm_core_disk_full (wm_core_t *self, int full, int64_t now_ms)
+{
+    if (full || !has (BUG_DISK_STAYS_FULL))
+        __real_wm_core_disk_full (self, full, now_ms);
+}
+
+void __wrap_worker_dispatch_tail (wm_core_t *self)
+{
+    if (!has (BUG_NO_COPIES))
+        __real_worker_dispatch_tail (self);
+}
+
+/* ---- what goes out -----------------------------------------------------------------------------
+ */
+/* A NEED that was sent before.  */
+static bool is_second (const wm_msg_t *msg)
+{
+    static wm_key_t asked[SEEN];
+    static size_t n_asked;
+    if (sim.count.messages == 0)
+        n_asked = 0;
+    for (size_t i = 0; i < n_asked; i++)
+        if (memcmp (&asked[i], &msg->key, sizeof msg->key) == 0)
+            return true;
+    if (n_asked < SEEN)
+        asked[n_asked++] = msg->key;
+    return false;
+}
+
+/* Sends the payload of an earlier TASK.  */
+static bool send_another (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    static handle_t *kept;
+    static uint64_t seed;
+    if (seed != sim.seed)
+        kept = NULL; /* it went with its world */
+    seed = sim.seed;
+    if (kept && kept != payload->handle && nth (8)) {
+        broker_transmit (link, msg, &(wm_payload_t){ kept, kept->data, kept->bytes });
+        return true;
+    }
+    if (!kept) {
+        kept = payload->handle;
+        handle_ref (NULL, kept);
+    }
+    return false;
+}
+
+bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    if (sim.bug == BUG_NEED_FORGOTTEN && msg->type == WM_MSG_NEED)
+        return is_second (msg);
+    if (sim.bug == BUG_DONE_FORGOTTEN && msg->type == WM_MSG_EVENT_DONE)
+        return nth (16);
+    if (sim.bug == BUG_WRONG_PAYLOAD && msg->type == WM_MSG_TASK)
+        return send_another (link, msg, payload);
+    if (sim.bug == BUG_TASK_TWICE && msg->type == WM_MSG_TASK && nth (8))
+        broker_transmit (link, msg, payload);
+    return false;
+}
+
+/* ---- what comes in -----------------------------------------------------------------------------
+ */
+static void send_early (const link_t *link, const wm_msg_t *msg, wm_msg_type_t type, uint32_t code)
+{
+    wm_msg_t early;
+    wm_msg_init (&early, type);
+    early.key = msg->key;
+    early.code = code;
+    link_t *to = link_of_session (link->session);
+    if (to)
+        broker_transmit (to, &early, NULL);
+}
+
+static void journal_again (const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    wm_record_t record;
+    wm_place_t place;
+    wm_error_t error;
+    wm_record_init (&record, WM_RECORD_RESULT);
+    record.key = msg->key;
+    memcpy (record.digest, msg->digest, 16);
+    record.n_batch = msg->n_batch;
+    record.n_hit = msg->n_hit;
+    record.payload = payload->data;
+    record.payload_bytes = (uint32_t) payload->bytes;
+    check_appended (&record, payload->data, payload->bytes);
+    (void) __real_wm_journal_append (broker_campaign ()->journal, &record, &place, &error);
+}
+
+static void carry_credit_over (const link_t *link, wm_msg_t *msg)
+{
+    static uint64_t before[PEERS];
+    uint32_t i = link->peer ? link->peer->index : 0;
+    uint64_t granted = msg->count;
+    if (link->peer && link->peer->serial)
+        msg->count += before[i];
+    if (link->tasks == 0)
+        before[i] = granted;
+}
+
+/* One batch of the event of this RESULT is missing, and its producer is there to be told.  */
+static void say_done_early (const wm_msg_t *msg, const batch_t *batch)
+{
+    const event_t *event = batch->event;
+    link_t *to = event->input->claim ? link_of_session (event->input->claim->id) : NULL;
+    if (event->n_batch - event->n_returned - event->n_held != 1 || !to ||
+        !(event->flags & EVENT_ANNOUNCED) || batch->state >= BATCH_COMMITTING)
+        return;
+    wm_msg_t done;
+    wm_msg_init (&done, WM_MSG_EVENT_DONE);
+    done.key = (wm_key_t){ msg->key.input, msg->key.ordinal, 0, msg->key.generation };
+    broker_transmit (to, &done, NULL);
+}
+
+bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
+{
+    wm_core_t *core = broker_core ();
+    session_t *session = core_session (core, link->session);
+    if (!session)
+        return false;
+    const batch_t *batch = batch_find (core, &msg->key);
+    bool is_result = msg->type == WM_MSG_RESULT;
+    bool leased = false;
+    for (const lease_t *lease = batch ? batch->lease : NULL; lease; lease = lease->other)
+        leased |= lease->worker == session && !lease->expired;
+    switch (sim.bug) {
+    case BUG_LATE_RESULT_IGNORED:
+        return is_result && !leased && batch && batch->state < BATCH_COMMITTING;
+    case BUG_NO_SECOND_ACK:
+        return is_result && batch &&
+               (batch->state == BATCH_RETURNED || batch->state == BATCH_COMMITTING);
+    case BUG_REPEAT_ACKED_EARLY:
+        if (!is_result || !batch || batch->state != BATCH_COMMITTING)
+            return false;
+        send_early (link, msg, WM_MSG_RESULT_ACK, 0);
+        return true;
+    case BUG_WRITTEN_ACKED_EARLY:
+        if (msg->type == WM_MSG_FILE_WRITTEN)
+            send_early (link, msg, WM_MSG_ACK, WM_MSG_FILE_WRITTEN);
+        return false;
+    case BUG_DUPLICATE_JOURNALLED:
+        if (is_result && batch && batch->state == BATCH_RETURNED)
+            journal_again (msg, payload);
+        return false;
+    case BUG_CREDIT_ACROSS_SESSIONS:
+        if (msg->type == WM_MSG_CREDIT)
+            carry_credit_over (link, msg);
+        return false;
+    case BUG_DONE_ONE_EARLY:
+        if (is_result && batch)
+            say_done_early (msg, batch);
+        return false;
+    case BUG_BREAKER_STUCK:
+        session->outcomes = 0;
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* ---- ends and time -----------------------------------------------------------------------------
+ */
+static bool ghost_of (wm_role_t role)
+{
+    return sim.bug == (role == WM_ROLE_WORKER ? BUG_LEASE_OUTLIVES : BUG_CLAIM_OUTLIVES);
+}
+
+static void blame_the_waiting (const link_t *link)
+{
+    wm_core_t *core = broker_core ();
+    const session_t *session = core_session (core, link->session);
+    wm_msg_t nack;
+    wm_msg_init (&nack, WM_MSG_NACK);
+    nack.code = WM_EHOST;
+    while (session && session->role == WM_ROLE_WORKER && session->n_lease > 1) {
+        nack.key = batch_key (session->lease_tail->batch);
+        wm_core_message (core, link->session, &nack, NULL, sim.now_ms);
+        session = core_session (core, link->session);
+    }
+}
+
+bool bug_closes (link_t *link)
+{
+    if (sim.bug == BUG_BLAME_THE_WAITING)
+        blame_the_waiting (link);
+    return ghost_of (link->role);
+}
+
+void bug_ticks (int64_t ticked_ms)
+{
+    wm_core_t *core = broker_core ();
+    if (sim.bug == BUG_WALL_CLOCK) /* it sees no gap: time passes in small steps */
+        for (int64_t ms = ticked_ms; ms < sim.now_ms; ms += 1000)
+            wm_core_tick (core, ms);
+    /* The sessions of those whose end was not noticed go on saying that they advance.  */
+    wm_msg_t beat;
+    wm_msg_init (&beat, WM_MSG_HEARTBEAT);
+    const session_t *next;
+    for (const session_t *session = core->first; session; session = next) {
+        next = session->next;
+        if (session->state != SESSION_LIVE || !ghost_of (session->role) ||
+            link_of_session (session->id))
+            continue;
+        beat.key.input = session->role == WM_ROLE_WORKER;
+        beat.count = (uint64_t) sim.now_ms;
+        wm_core_message (core, session->id, &beat, NULL, sim.now_ms);
+    }
+}
