@@ -192,11 +192,6 @@ void core_also (wm_core_t *self, wm_record_type_t type, wm_key_t key, const sess
         pending_effect (self, &pending, NULL);
 }
 
-size_t wm_core_pending (const wm_core_t *self)
-{
-    return self->pending_count;
-}
-
 /* ---- sessions ----------------------------------------------------------------------------------
  */
 static uint64_t instance_hash (const session_t *session)

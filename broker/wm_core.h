@@ -115,9 +115,6 @@ void wm_core_closed (wm_core_t *self, uint32_t session, int64_t now_ms);
 /* The oldest record appended and not yet reported is on disk, at `place`.  */
 void wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms);
 
-/* Records appended and not yet reported durable.  */
-size_t wm_core_pending (const wm_core_t *self);
-
 /* Lets time pass: heartbeats, silences, leases. Call it several times a heartbeat, after the input
    that is there was read. A gap between calls above gap_ms moves all deadlines by the gap.  */
 void wm_core_tick (wm_core_t *self, int64_t now_ms);

@@ -510,7 +510,10 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         self->n_late++;
         if (known)
             batch_back (self, known); /* its lease ended with a result of something else */
-        worker_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+        if (batch && batch->state == BATCH_HOLDING) /* not before HELD is durable */
+            core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+        else
+            worker_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
         return;
     }
     uint64_t hash = XXH3_64bits (payload->data, payload->bytes);

@@ -435,6 +435,7 @@ static int failures_until_held (int workers)
         w[i] = worker (t, (uint8_t) (2 + i), 100);
     submit (t, p, input, 0, 1);
     answer_needs (t, p);
+    wm_msg_t msg = { 0 };
     int failures = 0;
     for (; failures < 20 && !look (t).batches_held; failures++) {
         sent_t *task = NULL;
@@ -442,14 +443,17 @@ static int failures_until_held (int workers)
         for (; i < workers && !(task = take (t, w[i], WM_MSG_TASK)); i++)
             ;
         assert_non_null (task);
-        wm_msg_t msg = task->msg;
+        msg = task->msg;
         nack (t, w[i], &msg, failures % 2 ? WM_EHOST : WM_EBATCH);
     }
     assert_null (take (t, p, WM_MSG_EVENT_DONE)); /* not before HELD is durable */
     const appended_t *held = &t->appended[t->n_appended - 1];
     assert_int_equal (held->record.type, WM_RECORD_HELD);
     assert_non_null (strstr (held->text, "why"));
+    result_of (t, w[0], &msg, 1); /* too late; and answered when that is certain */
+    assert_null (take (t, w[0], WM_MSG_RESULT_ACK));
     durable (t);
+    must (t, w[0], WM_MSG_RESULT_ACK);
     assert_int_equal (must (t, p, WM_MSG_EVENT_DONE)->msg.n_held, 1);
     wm_summary_t s = look (t);
     assert_int_equal (s.hits_held, 11);
