@@ -115,8 +115,10 @@ int wm_child_ended (wm_child_t *self)
 
 void wm_child_signal (const wm_child_t *self, int signal)
 {
-    if (self->pid)
-        kill (self->pid, signal);
+    if (!self->pid)
+        return;
+    kill (self->pid, signal);
+    kill (self->pid, SIGCONT); /* one that is stopped hears it too */
 }
 
 const char *wm_child_how (const wm_child_t *self, char text[80])
