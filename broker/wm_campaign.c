@@ -1,6 +1,7 @@
 /* wm_campaign.c - takes the lock, refuses folders a ledger cannot live in, opens what is there.  */
 #include "broker/wm_campaign.h"
 #include "schema/wm_folder.h"
+#include "schema/wm_failpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,6 +140,7 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
         return error->fault;
     }
     self->lock_fd = fd;
+    WM_FAILPOINT ("broker-locked");
     return look_back (self, what, error);
 }
 
@@ -299,8 +301,11 @@ wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint
                               "campaign", id, "version", WM_VERSION);
     int failed = !json || json_dump_file (json, temporary, JSON_INDENT (1));
     json_decref (json);
-    if (!failed && rename (temporary, path) == 0)
+    WM_FAILPOINT ("broker-endpoint-rename");
+    if (!failed && rename (temporary, path) == 0) {
+        WM_FAILPOINT ("broker-endpoint-renamed");
         return WM_OK;
+    }
     wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot write %s: %s", path,
               strerror (errno));
     unlink (temporary);

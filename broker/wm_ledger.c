@@ -5,6 +5,7 @@
    What a WAL lost (one flipped bit silently drops what follows it) only makes the ledger older than
    the journal, which the replay after its (epoch, sequence) repairs.  */
 #include "broker/wm_ledger_inside.h"
+#include "schema/wm_failpoint.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -193,6 +194,7 @@ static int make (wm_ledger_t *self)
         code = sqlite3_exec (self->db, schema, NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = wm_ledger_put_version (self);
+    WM_FAILPOINT ("broker-ledger-make");
     return code == SQLITE_OK ? sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL) : code;
 }
 

@@ -16,6 +16,7 @@
    ledger does not know are passed over: its INPUT was lost to damage, the loss has been reported,
    and its number may be given again.  */
 #include "broker/wm_ledger_inside.h"
+#include "schema/wm_failpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,8 +365,11 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
         code = put_counters (self);
     if (code == SQLITE_OK)
         code = put_progress (self);
-    if (code == SQLITE_OK)
+    if (code == SQLITE_OK) {
+        WM_FAILPOINT ("broker-ledger-commit");
         code = sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL);
+        WM_FAILPOINT ("broker-ledger-committed");
+    }
     if (code != SQLITE_OK) {
         const wm_fault_t fault = wm_ledger_fault (self, code, "write", error);
         if (!sqlite3_get_autocommit (self->db))

@@ -7,6 +7,7 @@
    Killed anywhere, the next start finds the old schema or the new one, never a part of it.  */
 #include "broker/wm_ledger_inside.h"
 #include "schema/wm_folder.h"
+#include "schema/wm_failpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,8 +82,10 @@ int wm_ledger_migrate (wm_ledger_t *self, int version)
         code = sqlite3_exec (self->db, step[i], NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = wm_ledger_put_version (self);
+    WM_FAILPOINT ("broker-ledger-migrate");
     if (code == SQLITE_OK)
         code = sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL);
+    WM_FAILPOINT ("broker-ledger-migrated");
     if (code == SQLITE_OK)
         fprintf (stderr,
                  "wiremill-broker: %s had schema %d and has %d now; as it was it is kept in %s\n",

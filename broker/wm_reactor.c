@@ -12,6 +12,7 @@
 #include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 #include "broker/wm_table.h"
+#include "schema/wm_failpoint.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -100,6 +101,9 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
     if (!peer)
         return;
     zmq_msg_t body;
+    WM_FAILPOINT ("broker-send");
+    if (msg->type == WM_MSG_RESULT_ACK)
+        WM_FAILPOINT ("broker-result-ack");
     const frame_t *frame = payload ? payload->handle : NULL;
     if (!payload)
         wm_doors_send (self->doors, peer, msg, NULL, 0);

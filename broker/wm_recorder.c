@@ -4,6 +4,7 @@
    that follows its append, in the order of appending.  */
 #include "broker/wm_recorder.h"
 #include "broker/wm_restore.h"
+#include "schema/wm_failpoint.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -128,6 +129,7 @@ static void commit (wm_recorder_t *self)
     wm_journal_sync (self->config.journal);
     int64_t now_ms = self->config.now_ms ();
     while (count--) { /* effects may append: those wait for the next sync */
+        WM_FAILPOINT ("broker-effect");
         entry_t *entry = entries_pop (&self->appended);
         wm_ledger_apply (self->config.ledger, &entry->record, &entry->place);
         wm_core_durable (self->config.core, &entry->place, now_ms);
@@ -157,8 +159,10 @@ static void ledger_commit (wm_recorder_t *self, int at_once)
         self->error = error;
     }
     self->ledger_full = fault == WM_EAGAIN;
-    if (fault == WM_OK)
+    if (fault == WM_OK) {
+        WM_FAILPOINT ("broker-sweep");
         wm_journal_sweep (self->config.journal);
+    }
 }
 
 size_t wm_recorder_turn (wm_recorder_t *self)

@@ -1,6 +1,7 @@
 /* wm_storage.c - the journal's file operations as POSIX has them (wm_storage_ops_t).  */
 #include "broker/wm_journal.h"
 #include "schema/wm_folder.h"
+#include "schema/wm_failpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +34,10 @@ static int list (void *context, const char *path, void (*each) (void *, const ch
 static int create (void *context, const char *path)
 {
     (void) context;
-    return open (path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+    WM_FAILPOINT ("broker-segment-create");
+    const int fd = open (path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+    WM_FAILPOINT ("broker-segment-created");
+    return fd;
 }
 
 static int open_old (void *context, const char *path)
@@ -61,7 +65,10 @@ static int allocate (void *context, int fd, int64_t offset, int64_t bytes)
     do
         errno = posix_fallocate (fd, offset, bytes);
     while (errno == EINTR);
-    return errno ? -1 : 0;
+    const int failed = errno;
+    WM_FAILPOINT ("broker-segment-allocated");
+    errno = failed;
+    return failed ? -1 : 0;
 }
 
 static ssize_t read_at (void *context, int fd, void *buffer, size_t bytes, int64_t offset)
@@ -73,13 +80,19 @@ static ssize_t read_at (void *context, int fd, void *buffer, size_t bytes, int64
 static ssize_t write_at (void *context, int fd, const void *buffer, size_t bytes, int64_t offset)
 {
     (void) context;
-    return pwrite (fd, buffer, bytes, offset);
+    WM_FAILPOINT ("broker-journal-write");
+    const ssize_t wrote = pwrite (fd, buffer, bytes, offset);
+    WM_FAILPOINT ("broker-journal-wrote");
+    return wrote;
 }
 
 static int sync_file (void *context, int fd)
 {
     (void) context;
-    return fdatasync (fd);
+    WM_FAILPOINT ("broker-journal-sync");
+    const int result = fdatasync (fd);
+    WM_FAILPOINT ("broker-journal-synced");
+    return result;
 }
 
 static int forget (void *context, int fd)
@@ -98,7 +111,10 @@ static int sync_folder (void *context, const char *path)
 static int remove_file (void *context, const char *path)
 {
     (void) context;
-    return unlink (path);
+    WM_FAILPOINT ("broker-segment-remove");
+    const int result = unlink (path);
+    WM_FAILPOINT ("broker-segment-removed");
+    return result;
 }
 
 const wm_storage_ops_t wm_storage_posix = {

@@ -6,6 +6,7 @@
 #include "kernels/wm_file.h"
 #include "kernels/wm_model.h"
 #include "schema/wm_folder.h"
+#include "schema/wm_failpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -126,6 +127,7 @@ static wm_fault_t fetch_to (const char *path, const char *sha256, wm_client_t *c
         fault =
             wm_fault (error, WM_EPEER,
                       "the broker sent a model that is not %.12s, the one it is pinned to", sha256);
+    WM_FAILPOINT ("worker-model-rename");
     if (!fault && rename (part, path))
         fault = wm_fault (error, WM_EHOST, "cannot rename %s: %s", part, strerror (errno));
     if (fault)

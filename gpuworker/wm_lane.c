@@ -1,5 +1,6 @@
 /* wm_lane.c - see wm_lane.h: sessions, time, drain, and the loop around them.  */
 #include "gpuworker/wm_lane_inside.h"
+#include "schema/wm_failpoint.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -117,6 +118,7 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_held)
     }
     lane_say ("session with %s, epoch %llu, %u batches held", self->endpoint,
               (unsigned long long) wm_client_epoch (self->client), n_held);
+    WM_FAILPOINT ("worker-session");
     self->in_session = 1;
     self->delay_ms = wm_times ()->backoff_ms;
     *self->busy_ms = now;

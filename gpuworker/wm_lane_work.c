@@ -7,6 +7,7 @@
    A slot keeps its batch until it is scored or handed back; where the engine dies, only parts of it
    are submitted, until the hit is found. The other slot goes on meanwhile.  */
 #include "gpuworker/wm_lane_inside.h"
+#include "schema/wm_failpoint.h"
 
 #include <math.h>
 #include <string.h>
@@ -36,7 +37,9 @@ void lane_send_result (wm_task_t *task, void *argument)
     msg.n_batch = task->n_batch;
     msg.n_hit = task->n_hit;
     msg.attempt = task->attempt;
+    WM_FAILPOINT ("worker-result-send");
     wm_client_send (self->client, &msg, task->status, task->result_bytes);
+    WM_FAILPOINT ("worker-result-sent");
 }
 
 /* ---- slots ------------------------------------------------------------------------------------*/
@@ -326,6 +329,7 @@ static void submit (wm_lane_t *self)
         if (slot->poison)
             wm_poison_part (slot->poison, &first, &count);
         self->turn_ms = wm_now_ms ();
+        WM_FAILPOINT ("worker-execute");
         slot->submitted = 1;
         wm_scorer_submit (self->scorer, due, first, count);
     }
@@ -387,6 +391,7 @@ void lane_take_message (wm_lane_t *self)
         take_task (self, msg);
         break;
     case WM_MSG_RESULT_ACK:
+        WM_FAILPOINT ("worker-result-acked");
         if (task && task->state == WM_TASK_RETURNED)
             forget (self, task);
         break;

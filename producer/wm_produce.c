@@ -6,6 +6,7 @@
    What must end the process (produce_fatal) and what ends only an input (produce_hold) are told
    apart by the fault: WM_EBATCH is the input's.  */
 #include "producer/wm_produce_inside.h"
+#include "schema/wm_failpoint.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -58,7 +59,9 @@ void produce_fatal (produce_t *self, int code, const char *text)
 
 void produce_send (produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
 {
+    WM_FAILPOINT ("producer-send");
     wm_client_send (self->client, msg, payload, bytes);
+    WM_FAILPOINT ("producer-sent");
 }
 
 wm_key_t produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
@@ -233,6 +236,7 @@ static void on_input_ack (produce_t *self, const wm_msg_t *msg)
             input->is = WM_INPUT_IS_OPEN;
         return;
     case WM_INPUT_CLAIMED:
+        WM_FAILPOINT ("producer-claimed");
         if (!in_the_way (self, input))
             input->is = WM_INPUT_IS_OURS;
         return;
@@ -263,6 +267,7 @@ static void on_ack (produce_t *self, const wm_msg_t *msg)
         input->end_acked = input->end_sent;
         return;
     case WM_MSG_FILE_WRITTEN:
+        WM_FAILPOINT ("producer-file-written-acked");
         if (input->written_sent) {
             input->n_held = input->result.n_held;
             input_end (self, input, WM_INPUT_IS_WRITTEN);
@@ -296,7 +301,9 @@ static void file_written_send (produce_t *self, wm_input_t *input)
     msg.mtime_ns = input->result.mtime_ns;
     memcpy (msg.digest, input->result.digest, 16);
     input->written_sent = true;
+    WM_FAILPOINT ("producer-file-written-send");
     produce_send (self, &msg, NULL, 0);
+    WM_FAILPOINT ("producer-file-written-sent");
 }
 
 static void write_step (produce_t *self, wm_input_t *input)
@@ -369,6 +376,7 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
         msg.key = produce_key (input, 0, 0);
         msg.count = input->n_event;
         input->end_sent = true;
+        WM_FAILPOINT ("producer-input-end-send");
         produce_send (self, &msg, NULL, 0);
         return true;
     }

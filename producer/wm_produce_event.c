@@ -1,5 +1,6 @@
 /* wm_produce_event.c - events on their way: manifests, payloads on NEED, results.  */
 #include "producer/wm_produce_inside.h"
+#include "schema/wm_failpoint.h"
 
 #include <inttypes.h>
 
@@ -65,7 +66,9 @@ void produce_announce (produce_t *self, wm_input_t *input)
     event->announced = 1;
     self->n_open++;
     input->next++;
+    WM_FAILPOINT ("producer-submit-send");
     produce_send (self, &msg, pack->batch, pack->manifest_bytes);
+    WM_FAILPOINT ("producer-submit-sent");
 }
 
 static void event_complete (produce_t *self, wm_input_t *input, uint32_t ordinal)
@@ -126,6 +129,7 @@ void produce_on_need (produce_t *self, const wm_msg_t *need)
         produce_hold (self, input, text);
         return;
     }
+    WM_FAILPOINT ("producer-batch-send");
     wm_msg_init (&msg, WM_MSG_BATCH);
     msg.key = need->key;
     memcpy (msg.digest, need->digest, 16);
@@ -143,6 +147,7 @@ void produce_fetch (produce_t *self)
     msg.key =
         produce_key (place->input, place->ordinal, place->input->event[place->ordinal].n_fetched);
     self->fetching = true;
+    WM_FAILPOINT ("producer-fetch-send");
     produce_send (self, &msg, NULL, 0);
 }
 
@@ -196,6 +201,7 @@ void produce_on_results (produce_t *self, const wm_msg_t *msg)
             produce_fatal (self, WM_EXIT_FAILURE, "too many engine signatures, or out of memory");
             return;
         }
+        WM_FAILPOINT ("producer-results");
         wm_input_place (input, place->ordinal, b, payload, engine);
     }
     if (++event->n_fetched < pack->n_batch)

@@ -10,6 +10,7 @@
 #include "producer/wm_writer.h"
 
 #include "producer/wm_h5.h"
+#include "schema/wm_failpoint.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -449,12 +450,15 @@ static wm_fault_t sync_path (const char *path, wm_error_t *error)
 static wm_fault_t place (wm_writer_t *self, wm_error_t *error)
 {
     const char *path = self->job.path;
+    WM_FAILPOINT ("producer-output-sync");
     wm_fault_t fault = sync_path (self->part, error);
     if (fault)
         return fault;
+    WM_FAILPOINT ("producer-output-rename");
     if (rename (self->part, path))
         return wm_fault (error, WM_EHOST, "%s: cannot rename %s to it: %s", path, self->part,
                          strerror (errno));
+    WM_FAILPOINT ("producer-output-renamed");
     char folder[1500];
     snprintf (folder, sizeof folder, "%s", path);
     char *slash = strrchr (folder, '/');
@@ -536,6 +540,7 @@ wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *re
             return wm_fault (error, WM_EAGAIN, "%s: disk full: waiting for room", self->part);
         self->full_bytes = 0;
         fine = file_create (self);
+        WM_FAILPOINT ("producer-output-created");
         self->phase = ROWS;
     } else if (self->phase == ROWS) {
         uint64_t left = self->job.scratch->n_row - self->row;
@@ -545,6 +550,7 @@ wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *re
             return fault;
         errno = 0;
         fine = !count || piece_write (self, count);
+        WM_FAILPOINT ("producer-output-piece");
         self->row += count;
         if (self->row == self->job.scratch->n_row)
             self->phase = FINISH;

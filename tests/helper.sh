@@ -14,7 +14,7 @@ finish ()
     wait 2>/dev/null
     rm -rf "$work"
 }
-trap finish EXIT
+[ -n "$WM_KEEP" ] || trap finish EXIT
 
 ok () # description, command...: passes if the command succeeds; its words follow a failure
 {

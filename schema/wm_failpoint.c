@@ -1,0 +1,28 @@
+/* wm_failpoint.c - reads WM_FAILPOINT before main and counts the passes.  */
+#include "schema/wm_failpoint.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *wm_failpoint_armed;
+static size_t name_bytes;
+static atomic_long passes_left;
+
+static void __attribute__ ((constructor)) arm (void)
+{
+    const char *text = getenv ("WM_FAILPOINT"), *colon = text ? strchr (text, ':') : NULL;
+    if (!colon)
+        return;
+    wm_failpoint_armed = text;
+    name_bytes = (size_t) (colon - text);
+    passes_left = atol (colon + 1);
+}
+
+void wm_failpoint_pass (const char *name)
+{
+    if (strlen (name) == name_bytes && strncmp (name, wm_failpoint_armed, name_bytes) == 0 &&
+        --passes_left == 0)
+        raise (SIGKILL);
+}

@@ -1,0 +1,81 @@
+#!/bin/bash
+# crew.sh - broker, producer and workers of one small campaign, each started by hand and, when it was
+# killed, started again (`. tests/fault/crew.sh` after helper.sh).
+# shellcheck shell=bash disable=SC2034,SC2154
+export WM_TIME_SCALE=${WM_TIME_SCALE:-20}
+listen=ipc://$work/b
+declare -A who=() # pid: broker, producer, worker-1, ...
+declare -A preload=() environment=() # of a role: `env` words for its processes
+crew_workers=2
+
+# Two small inputs, and an undisturbed run of them to compare with.
+crew_inputs=(crew-1 crew-2)
+crew_model () # synth options...
+{
+    make_model 1 || bail "no model"
+    for i in 1 2; do make_events crew-$i --seed $i --tpcs 1 "$@" || bail "no events"; done
+    "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-[12].h5" --batch-hits 64 \
+        --output "$work/whole" >"$work/whole.words" 2>&1 || bail "wiremill run does not work: $(cat "$work/whole.words")"
+}
+crew_new () # a fresh campaign; `crew_input` is what a producer is started with
+{
+    crew_input=${crew_inputs[0]}
+    rm -rf "$work/out" "$work/cache" "$work"/words.*
+}
+crew_start () # role, words for env (NAME=value)...
+{
+    local role=$1 command
+    shift
+    case $role in
+    broker) command=("$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --batch-hits 64 --listen "$listen") ;;
+    producer) command=("$bin/wiremill" produce --broker "${connect:-$listen}" --input "$made/$crew_input.h5") ;;
+    worker-*) command=("$bin/wiremill" work --broker "${connect:-$listen}" --cache "$work/cache" --threads 1) ;;
+    esac
+    # shellcheck disable=SC2086 # words are meant
+    env ${environment[${role%-*}]} "$@" "${command[@]}" >>"$work/words.$role" 2>&1 &
+    who[$!]=$role
+    pid=$!
+}
+crew_pid () # role: its process
+{
+    local p
+    for p in "${!who[@]}"; do [ "${who[$p]}" = "$1" ] && echo "$p" && return; done
+    return 1
+}
+# The next process of the crew that ends: $role, $code. Nobody within crew_patience seconds: fails.
+# (bash's `wait -n` passes over one that ended while something else ran.)
+mkfifo "$work/tick" && exec {tick}<>"$work/tick"
+crew_wait ()
+{
+    local p end=$((SECONDS + ${crew_patience:-60}))
+    while [ $SECONDS -lt $end ]; do
+        for p in "${!who[@]}"; do
+            kill -0 "$p" 2>/dev/null && continue
+            { wait "$p"; code=$?; } 2>/dev/null
+            role=${who[$p]}
+            unset "who[$p]"
+            return 0
+        done
+        read -rt 0.02 -u "$tick"
+    done
+    return 1
+}
+crew_stop () # signal: ends all that are left
+{
+    local p
+    for p in "${!who[@]}"; do kill -CONT "$p" 2>/dev/null; kill "-${1:-TERM}" "$p" 2>/dev/null; done
+    for p in "${!who[@]}"; do { wait "$p"; } 2>/dev/null; done
+    who=()
+}
+crew_same ()
+{
+    local input
+    for input in "${crew_inputs[@]}"; do same_scores "$input" "$work/out" "$work/whole" || return 1; done
+}
+# Nobody may speak of an assertion or of damage.
+crew_words () { ! grep -HE 'assert|Assertion|corrupt|is damaged' "$work"/words.*; }
+crew_tell () # what became of it, for people
+{
+    echo "# $*"
+    tail -qn 3 "$work"/words.* | sed 's/^/#   /'
+}
