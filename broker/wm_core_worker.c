@@ -385,11 +385,19 @@ static void duration_note (wm_core_t *self, session_t *worker, const lease_t *le
     speed_add (&self->speed, ms, lease->batch->n_hit);
 }
 
+/* 0: not to be compared. Which hit an engine is found to die of may depend on its machine.  */
+static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    return memchr (payload->data, WM_HIT_POISON, msg->n_hit)
+               ? 0
+               : XXH3_64bits (payload->data, payload->bytes);
+}
+
 /* Two results of one batch by one kind of engine must be the same bytes.  */
 static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
                              uint64_t hash)
 {
-    if (!batch->result_hash || batch->result_hash == hash || !batch->signature ||
+    if (!batch->result_hash || !hash || batch->result_hash == hash || !batch->signature ||
         batch->signature != worker->signature || batch->flags & BATCH_ALARM)
         return;
     char text[200];
@@ -516,7 +524,7 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
             worker_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
         return;
     }
-    uint64_t hash = XXH3_64bits (payload->data, payload->bytes);
+    uint64_t hash = hash_of (msg, payload);
     if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED) {
         self->n_duplicate++;
         int returned = batch->state == BATCH_RETURNED;

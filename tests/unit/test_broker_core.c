@@ -154,6 +154,31 @@ static void test_duplicates (void **state)
     bench_end (t);
 }
 
+/* Two workers may find other hits that their engine dies of: no alarm.  */
+static void test_poison_is_not_compared (void **state)
+{
+    (void) state;
+    for (int first = 0; first < 2; first++) {
+        bench_t *t = bench_new (64 * MIB);
+        uint32_t p = producer (t, 1);
+        wm_key_t input = claim (t, p);
+        uint32_t w = worker (t, 2, 1);
+        submit (t, p, input, 0, 1);
+        answer_needs (t, p);
+        wm_msg_t msg = must (t, w, WM_MSG_TASK)->msg;
+        msg.type = WM_MSG_RESULT;
+        for (int i = 0; i < 2; i++) {
+            uint8_t payload[10 * (1 + 4 * N_OUTPUT)] = { 0 };
+            payload[3] = i == first ? WM_HIT_POISON : WM_HIT_SCORED;
+            say (t, w, &msg, payload, sizeof payload);
+            durable (t);
+        }
+        assert_int_equal (look (t).n_duplicate, 1);
+        assert_int_equal (look (t).n_alarm, 0);
+        bench_end (t);
+    }
+}
+
 static void test_result_of_nothing_known (void **state)
 {
     (void) state;
@@ -595,6 +620,7 @@ int main (void)
         cmocka_unit_test (test_flow),
         cmocka_unit_test (test_empty_event_is_done_at_once),
         cmocka_unit_test (test_duplicates),
+        cmocka_unit_test (test_poison_is_not_compared),
         cmocka_unit_test (test_result_of_nothing_known),
         cmocka_unit_test (test_lost_worker),
         cmocka_unit_test (test_same_instance_comes_back),
