@@ -144,6 +144,8 @@ CUDA_LAST := $(lastword $(CUDA_ARCH))
 CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
 CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda_v1 wm_cuda_net wm_cuda_plane
 CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
+CUDA_ANY   = $(addprefix $(B)/obj/kernels/cuda/,wm_any.o wm_any_net.o wm_any_ops.o)
+$(CUDA_ANY): | $(B)/gen/onnx/onnx.pb-c.c
 CUDA_LINK  = $(CUDART) -lrt -ldl -lm -pthread
 CUDA_SO   := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
 all: $(CUDA_SO)
@@ -155,12 +157,12 @@ $(B)/obj/kernels/cuda/%.o: kernels/cuda/%.cu tests/gpu/ptxas.sh
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(CUDA_GEN) -t 2 --Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fno-exceptions,-fno-threadsafe-statics,-fvisibility=hidden \
 	    -MMD -MF $(@:.o=.d) -MT $@ -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
 	$(Q)tests/gpu/ptxas.sh $(@:.o=.ptxas) || { rm -f $@; exit 1; }
-$(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_door.o $(CUDA_OBJ) $(call libs,kernels)
+$(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_door.o $(CUDA_OBJ) $(CUDA_ANY) $(call libs,kernels)
 	@mkdir -p $(@D); echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) -shared $(filter %.o,$^) -o $@ -Wl,-z,defs,--as-needed,--exclude-libs,ALL $(call links,kernels) $(CUDA_LINK)
 
 # The engine on the stand-in, with mistakes that can be planted.
-STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_math.c wm_cuda_v1.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
+STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_math.c wm_gpu_fake_any.c wm_cuda_v1.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
 $(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane: $(B)/tests/%: tests/unit/%.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
@@ -181,6 +183,16 @@ gpu-check: $(if $(CUDA_SO),$(B)/gpu/gpu_check) ## everything that needs a GPU; p
 	@$(if $(CUDA_SO),cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(<D) && $(<D)/gpu_check.sh,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
 bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
 	@$(if $(CUDA_SO),du -h $<,echo "bundle needs nvcc and cuDNN's headers"; exit 1)
+
+$(B)/tests/test_kernels_cuda_any: tests/unit/test_kernels_cuda_any.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
+
+# Any CNN through the engine's steps, on the stand-in; cuDNN only where plans are asked for.
+$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_math.c %fake_any.c %library.c,$(STANDIN)) \
+    $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@
 
 # cuDNN's plans for GPUs that are not here.
 $(B)/tests/test_kernels_cudnn: tests/unit/test_kernels_cudnn.c $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(B)/obj/kernels/cuda/wm_gpu_library.o
@@ -235,13 +247,13 @@ unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)); do echo "== $$t"; \
 	    WM_BUILD=$(B) $$t || failed+=" $$t"; done; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
-golden: all $(VENV)/.made ## patches and scores against NumPy and ONNX Runtime
+golden: all $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run) ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
 e2e: all $(KILLER) ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
 fault: all $(KILLER) ## campaigns whose processes are killed (T=prefix picks some)
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
-check: all $(UNIT) $(SIM) $(KILLER) $(VENV)/.made
+check: all $(UNIT) $(SIM) $(KILLER) $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
 	@WM_BUILD=$(B) tests/proof.sh test
 proof: all $(UNIT) $(SIM) $(KILLER) ## every promise tried at length (an hour); ends with a table of them
 	@WM_BUILD=$(B) tests/proof.sh proof

@@ -1,9 +1,9 @@
 /* wm_device.h - the only door out of this folder: an engine that scores batches.
 
    Engines: "reference" (double, plain loops: the judge), "sparse" (the exact-sparse CPU engine for
-   the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (the family on an
-   NVIDIA GPU), and "auto": sparse where the model is of the family, else openvino. auto does not
-   take the GPU yet: no GPU has run the engine so far.
+   the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (on an NVIDIA GPU: the
+   family, and CNNs of ordinary operators), and "auto": sparse where the model is of the family, else
+   openvino. auto does not take the GPU yet: no GPU has run the engine so far.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row do not depend on which
    hits it was grouped with, on the number of threads, or on the batch; identical cells get

@@ -46,6 +46,15 @@ typedef struct {
     uint32_t rows, n, k, splits;
 } wm_gpu_gemm_t;
 
+/* A convolution of any CNN, channels last: act (x * weight + bias); weight (c_out, kernel, c_in /
+   groups), bias (c_out), all of the precision's type. Sizes are (height, width).  */
+typedef struct {
+    wm_gpu_precision_t precision;
+    bool relu;
+    uint32_t rows, c_in, c_out, groups;
+    uint32_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2]; /* paddings */
+} wm_gpu_anyconv_t;
+
 /* What a library chose to do it with.  */
 typedef struct {
     size_t workspace_bytes;
@@ -64,6 +73,10 @@ typedef enum {
     WM_GPU_TAIL,
     WM_GPU_PHASES,
     WM_GPU_CUT,
+    WM_GPU_COPY,
+    WM_GPU_SPREAD,
+    WM_GPU_POOL,
+    WM_GPU_JOIN,
 } wm_gpu_kernel_t;
 
 typedef struct {
@@ -107,6 +120,9 @@ typedef struct wm_gpu_api {
                                 const void *d_weight, const void *d_bias, void *d_y,
                                 void *d_workspace, void *stream);
     void (*conv_destroy) (void *gpu, wm_conv_plan_t **plan_p);
+    /* The same for any convolution; run and destroyed alike.  */
+    wm_gpu_words_t (*anyconv_new) (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
+                                   wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
     wm_gpu_words_t (*gemm_new) (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
                                 wm_gemm_plan_t **plan, wm_gpu_choice_t *choice);
     wm_gpu_words_t (*gemm_run) (void *gpu, wm_gemm_plan_t *plan, const void *d_a, const void *d_b,

@@ -74,6 +74,38 @@ typedef struct {
     float limit;
 } wm_gpu_gather_t;
 
+/* to[r to_row + sum i_k to_stride[k]] = from[r from_row + sum i_k from_stride[k]] for all r < rows
+   and i_k < dim[k]. Any grid.  */
+#define WM_GPU_COPY_DIMS 5u
+typedef struct {
+    const float *from;
+    float *to; /* its first element */
+    uint32_t rows, from_row, to_row, to_first, n;
+    uint32_t dim[WM_GPU_COPY_DIMS], from_stride[WM_GPU_COPY_DIMS], to_stride[WM_GPU_COPY_DIMS];
+} wm_gpu_copy_t;
+
+/* Softmax in place over `n` neighbours, `groups` of them a patch. A thread takes a group.  */
+typedef struct {
+    float *value; /* (rows, groups, n) */
+    uint32_t rows, groups, n;
+} wm_gpu_spread_t;
+
+/* The largest or the mean of a window, channels last; padding is nothing, or counts as 0. Any grid. */
+typedef struct {
+    const float *from;
+    float *to;
+    uint32_t rows, channels, mean, count_padding;
+    uint32_t in[2], out[2], kernel[2], stride[2], before[2];
+} wm_gpu_pool_t;
+
+/* to = act (from + second), of one shape; second may be NULL. Any grid.  */
+typedef struct {
+    const float *from, *second;
+    float *to;
+    uint32_t rows, n; /* of a row */
+    wm_act_t act;
+} wm_gpu_join_t;
+
 /* A dense layer of the tail. Its outputs lie at `at` of a patch's values; inputs at `from`. A root
    has n_in 0: its products are in columns `from` of the partial sums.  */
 typedef struct {

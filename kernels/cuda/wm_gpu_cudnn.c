@@ -1,4 +1,4 @@
-/* wm_gpu_cudnn.c - all of cuDNN: one convolution with bias and ReLU as a graph of its backend.
+/* wm_gpu_cudnn.c - all of cuDNN: a convolution with bias and ReLU as a graph of its backend.
 
    The backend speaks in descriptors with attributes: tensors, operations on them, a graph of the
    operations, then a heuristic names configurations of engines for the graph, best first, and a
@@ -9,6 +9,10 @@
        engines compiled at run time);
      - what lies between the operations is virtual and float32, so that bias and ReLU are applied
        before the one rounding to half.
+
+   Pools, sums and other activations are kernels of ours (wm_gpu_any.cuh): cuDNN's engines for them
+   are compiled at run time, for which it wants a driver, so that without a GPU nothing of them can
+   be shown; and they are bound by memory, whoever runs them.
 
    Configurations that are not deterministic, that lower the inputs or go by Winograd or FFT are
    never taken; strict float32 takes none with tensor cores either.  */
@@ -218,10 +222,13 @@ static descriptor_t tensor (wm_conv_plan_t *self, int64_t uid, cudnnDataType_t t
     return t;
 }
 
-static descriptor_t convolution (wm_conv_plan_t *self, descriptor_t x, descriptor_t weight,
-                                 descriptor_t y)
+static descriptor_t convolution (wm_conv_plan_t *self, const wm_gpu_anyconv_t *o, descriptor_t x,
+                                 descriptor_t weight, descriptor_t y)
 {
-    const int64_t dims = 2, ones[2] = { 1, 1 }, zeros[2] = { 0, 0 };
+    const int64_t dims = 2, before[2] = { o->before[0], o->before[1] },
+                  after[2] = { o->after[0], o->after[1] },
+                  dilation[2] = { o->dilation[0], o->dilation[1] },
+                  stride[2] = { o->stride[0], o->stride[1] };
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const float alpha = 1, beta = 0;
@@ -230,10 +237,10 @@ static descriptor_t convolution (wm_conv_plan_t *self, descriptor_t x, descripto
     set (self, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims, what);
     set (self, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
     set (self, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, zeros, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, zeros, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, ones, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, ones, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride, what);
     finalize (self, c, what);
     descriptor_t op = make (self, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, what);
     set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, c, what);
@@ -267,27 +274,26 @@ static descriptor_t pointwise (wm_conv_plan_t *self, cudnnPointwiseMode_t mode, 
     return op;
 }
 
-static descriptor_t graph_of (wm_conv_plan_t *self, const wm_gpu_conv_t *conv)
+static descriptor_t graph_of (wm_conv_plan_t *self, const wm_gpu_anyconv_t *o)
 {
-    const cudnnDataType_t type = conv->precision == WM_GPU_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
-    const int64_t x_dim[4] = { conv->rows, conv->c_in, conv->h, conv->w },
-                  w_dim[4] = { conv->c_out, conv->c_in, conv->kh, conv->kw },
-                  b_dim[4] = { 1, conv->c_out, 1, 1 },
-                  y_dim[4] = { conv->rows, conv->c_out, conv->h - conv->kh + 1,
-                               conv->w - conv->kw + 1 };
+    const cudnnDataType_t type = o->precision == WM_GPU_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+    const int64_t x_dim[4] = { o->rows, o->c_in, o->in[0], o->in[1] },
+                  w_dim[4] = { o->c_out, o->c_in / o->groups, o->kernel[0], o->kernel[1] },
+                  b_dim[4] = { 1, o->c_out, 1, 1 },
+                  y_dim[4] = { o->rows, o->c_out, o->out[0], o->out[1] };
     descriptor_t x = tensor (self, UID_X, type, x_dim, false),
                  weight = tensor (self, UID_WEIGHT, type, w_dim, false),
                  bias = tensor (self, UID_BIAS, type, b_dim, false),
                  sum = tensor (self, UID_SUM, CUDNN_DATA_FLOAT, y_dim, true),
                  y = tensor (self, UID_Y, type, y_dim, false),
-                 biased = conv->relu ? tensor (self, UID_BIASED, CUDNN_DATA_FLOAT, y_dim, true) : y;
-    descriptor_t op[3] = { convolution (self, x, weight, sum),
+                 biased = o->relu ? tensor (self, UID_BIASED, CUDNN_DATA_FLOAT, y_dim, true) : y;
+    descriptor_t op[3] = { convolution (self, o, x, weight, sum),
                            pointwise (self, CUDNN_POINTWISE_ADD, sum, bias, biased) };
-    if (conv->relu)
+    if (o->relu)
         op[2] = pointwise (self, CUDNN_POINTWISE_RELU_FWD, biased, NULL, y);
+    const int64_t n = o->relu ? 3 : 2;
     descriptor_t graph = make (self, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "graph");
-    set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-         conv->relu ? 3 : 2, op, "graph");
+    set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, op, "graph");
     if (self->cudnn->handle)
         set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
              &self->cudnn->handle, "graph");
@@ -391,8 +397,9 @@ static void try_mode (wm_conv_plan_t *self, descriptor_t graph, cudnnBackendHeur
         call->descriptor_destroy (config[--n_made]);
 }
 
-wm_gpu_words_t wm_cudnn_conv_new (wm_cudnn_t *cudnn, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+wm_gpu_words_t wm_cudnn_anyconv_new (wm_cudnn_t *cudnn, const wm_gpu_anyconv_t *conv,
+                                     uint32_t candidate, wm_conv_plan_t **plan,
+                                     wm_gpu_choice_t *choice)
 {
     wm_gpu_words_t words = NULL;
     wm_conv_plan_t *self = *plan = calloc (1, sizeof *self);
@@ -408,6 +415,25 @@ wm_gpu_words_t wm_cudnn_conv_new (wm_cudnn_t *cudnn, const wm_gpu_conv_t *conv, 
     if (words || !self->plan)
         wm_cudnn_conv_destroy (cudnn, plan);
     return words;
+}
+
+wm_gpu_words_t wm_cudnn_conv_new (wm_cudnn_t *cudnn, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+{
+    const wm_gpu_anyconv_t any = {
+        .precision = conv->precision,
+        .relu = conv->relu,
+        .rows = conv->rows,
+        .c_in = conv->c_in,
+        .c_out = conv->c_out,
+        .groups = 1,
+        .in = { conv->h, conv->w },
+        .out = { conv->h - conv->kh + 1, conv->w - conv->kw + 1 },
+        .kernel = { conv->kh, conv->kw },
+        .stride = { 1, 1 },
+        .dilation = { 1, 1 },
+    };
+    return wm_cudnn_anyconv_new (cudnn, &any, candidate, plan, choice);
 }
 
 void wm_cudnn_conv_destroy (wm_cudnn_t *cudnn, wm_conv_plan_t **plan_p)

@@ -21,6 +21,9 @@ char *wm_cudnn_properties (wm_cudnn_t *self);
 
 wm_gpu_words_t wm_cudnn_conv_new (wm_cudnn_t *self, const wm_gpu_conv_t *conv, uint32_t candidate,
                                   wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
+wm_gpu_words_t wm_cudnn_anyconv_new (wm_cudnn_t *self, const wm_gpu_anyconv_t *conv,
+                                     uint32_t candidate, wm_conv_plan_t **plan,
+                                     wm_gpu_choice_t *choice);
 wm_gpu_words_t wm_cudnn_conv_run (wm_cudnn_t *self, wm_conv_plan_t *plan, const void *d_x,
                                   const void *d_weight, const void *d_bias, void *d_y,
                                   void *d_workspace, void *stream);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
+#include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/cuda/wm_gpu_own.cuh"
 #include "kernels/wm_seed.h"
 
@@ -46,6 +47,10 @@ typedef struct {
         wm_gpu_tail_t tail;
         wm_gpu_phases_t phases;
         wm_gpu_cut_t cut;
+        wm_gpu_copy_t copy;
+        wm_gpu_spread_t spread;
+        wm_gpu_pool_t pool;
+        wm_gpu_join_t join;
     } args;
     const void *plan;
     event_t event; /* as it was when it was waited for */
@@ -65,7 +70,8 @@ typedef struct {
 
 struct wm_conv_plan_t {
     wm_gpu_conv_t conv;
-    bool bad;
+    bool bad, any; /* any: `anyconv` instead of `conv` */
+    wm_gpu_anyconv_t anyconv;
 };
 
 struct wm_gemm_plan_t {
@@ -172,6 +178,10 @@ HOST_KERNEL (wm_gpu_gather)
 HOST_KERNEL (wm_gpu_tail)
 HOST_KERNEL (wm_gpu_phases)
 HOST_KERNEL (wm_gpu_cut)
+HOST_KERNEL (wm_gpu_copy)
+HOST_KERNEL (wm_gpu_spread)
+HOST_KERNEL (wm_gpu_pool)
+HOST_KERNEL (wm_gpu_join)
 
 static const struct {
     phases_of_t *phases;
@@ -184,6 +194,10 @@ static const struct {
     { wm_gpu_tail_count, wm_gpu_tail_run, sizeof (wm_gpu_tail_t) },
     { wm_gpu_phases_count, wm_gpu_phases_run, sizeof (wm_gpu_phases_t) },
     { wm_gpu_cut_count, wm_gpu_cut_run, sizeof (wm_gpu_cut_t) },
+    { wm_gpu_copy_count, wm_gpu_copy_run, sizeof (wm_gpu_copy_t) },
+    { wm_gpu_spread_count, wm_gpu_spread_run, sizeof (wm_gpu_spread_t) },
+    { wm_gpu_pool_count, wm_gpu_pool_run, sizeof (wm_gpu_pool_t) },
+    { wm_gpu_join_count, wm_gpu_join_run, sizeof (wm_gpu_join_t) },
 };
 
 static void run_block (fake_t *self, const operation_t *op, uint32_t block, float *shared)
@@ -242,7 +256,12 @@ static void run (fake_t *self, const operation_t *op)
         break;
     case CONV: {
         const struct wm_conv_plan_t *plan = op->plan;
-        wm_gpu_fake_conv (&plan->conv, plan->bad, op->from[0], op->from[1], op->from[2], op->to);
+        if (plan->any)
+            wm_gpu_fake_anyconv (&plan->anyconv, plan->bad, op->from[0], op->from[1], op->from[2],
+                                 op->to);
+        else
+            wm_gpu_fake_conv (&plan->conv, plan->bad, op->from[0], op->from[1], op->from[2],
+                              op->to);
         break;
     }
     case GEMM: {
@@ -443,7 +462,19 @@ static wm_gpu_words_t fake_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint3
     if (candidate < wm_gpu_fake.greedy)
         choice->workspace_bytes = 1u << 30;
     if (*plan)
-        **plan = (wm_conv_plan_t){ *conv, candidate < wm_gpu_fake.bad_convs };
+        **plan = (wm_conv_plan_t){ .conv = *conv, .bad = candidate < wm_gpu_fake.bad_convs };
+    return NULL;
+}
+
+static wm_gpu_words_t fake_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
+                                        wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+{
+    BEGIN ("anyconv_new");
+    *plan = is_there (candidate, choice) ? calloc (1, sizeof **plan) : NULL;
+    if (*plan)
+        **plan = (wm_conv_plan_t){ .anyconv = *conv,
+                                   .any = true,
+                                   .bad = candidate < wm_gpu_fake.bad_convs };
     return NULL;
 }
 
@@ -516,6 +547,7 @@ const wm_gpu_api_t wm_gpu_stand_in = {
     .conv_new = fake_conv_new,
     .conv_run = fake_conv_run,
     .conv_destroy = fake_conv_destroy,
+    .anyconv_new = fake_anyconv_new,
     .gemm_new = fake_gemm_new,
     .gemm_run = fake_gemm_run,
     .gemm_destroy = fake_gemm_destroy,

@@ -32,6 +32,8 @@ extern const wm_gpu_api_t wm_gpu_stand_in;
 /* The arithmetic (wm_gpu_fake_math.c). `bad`: rows from the eighth on are summed backwards.  */
 void wm_gpu_fake_conv (const wm_gpu_conv_t *conv, bool bad, const void *x, const void *weight,
                        const void *bias, void *y);
+void wm_gpu_fake_anyconv (const wm_gpu_anyconv_t *conv, bool bad, const float *x,
+                          const float *weight, const float *bias, float *y);
 void wm_gpu_fake_gemm (const wm_gpu_gemm_t *gemm, bool bad, const void *a, const void *b, float *c);
 
 #endif

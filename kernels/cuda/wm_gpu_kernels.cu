@@ -4,12 +4,14 @@
        gather: patches cut from it, one block each, as half or float32. The patches are what cuDNN
                wants to read; they cost 4.6 kB written and read a hit.
        phases, cut (wm_gpu_own.cuh): own view's images, and patches that are no window of one.
+       copy, spread, pool, join (wm_gpu_any.cuh): what any CNN needs beside convolutions.
        tail: one block a patch; adds the splits' partial sums in order, then the whole tree.
 
    Checked and timed by `make gpu-check` (tests/gpu/gpu_check.c), without a GPU by
    `make build/cuda/tests/test_kernels_cuda && build/cuda/tests/test_kernels_cuda`.
    The bodies are in wm_gpu_kernels.cuh, shared with the host.  */
 #include "kernels/cuda/wm_gpu_kernels.cuh"
+#include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/cuda/wm_gpu_own.cuh"
 
 extern "C" {
@@ -35,13 +37,19 @@ WM_GPU_KERNEL (wm_gpu_gather)
 WM_GPU_KERNEL (wm_gpu_tail)
 WM_GPU_KERNEL (wm_gpu_phases)
 WM_GPU_KERNEL (wm_gpu_cut)
+WM_GPU_KERNEL (wm_gpu_copy)
+WM_GPU_KERNEL (wm_gpu_spread)
+WM_GPU_KERNEL (wm_gpu_pool)
+WM_GPU_KERNEL (wm_gpu_join)
 
 extern "C" cudaError_t wm_gpu_launch (const wm_gpu_launch_t *launch, cudaStream_t stream)
 {
     static const void *const kernel[] = {
         (const void *) wm_gpu_fill_kernel,   (const void *) wm_gpu_scatter_kernel,
         (const void *) wm_gpu_gather_kernel, (const void *) wm_gpu_tail_kernel,
-        (const void *) wm_gpu_phases_kernel, (const void *) wm_gpu_cut_kernel
+        (const void *) wm_gpu_phases_kernel, (const void *) wm_gpu_cut_kernel,
+        (const void *) wm_gpu_copy_kernel,   (const void *) wm_gpu_spread_kernel,
+        (const void *) wm_gpu_pool_kernel,   (const void *) wm_gpu_join_kernel
     };
     void *args[] = { (void *) launch->args };
     return cudaLaunchKernel (kernel[launch->kernel], dim3 (launch->blocks), dim3 (launch->threads),

@@ -197,7 +197,8 @@ static wm_gpu_words_t real_copy_out (void *gpu, void *h_to, const void *d_from, 
 
 static wm_gpu_words_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
 {
-    static const char *const name[] = { "fill", "scatter", "gather", "tail", "phases", "cut" };
+    static const char *const name[] = { "fill",   "scatter", "gather", "tail",
+                                        "phases", "cut",     "copy",   "spread" };
     (void) gpu;
     cudaError_t error = wm_gpu_launch (launch, stream);
     return error ? wm_gpu_words ("launch of %s: %s (%s)", name[launch->kernel],
@@ -209,6 +210,12 @@ static wm_gpu_words_t real_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint3
                                      wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     return wm_cudnn_conv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
+}
+
+static wm_gpu_words_t real_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
+                                        wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+{
+    return wm_cudnn_anyconv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
 }
 
 static wm_gpu_words_t real_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
@@ -261,6 +268,7 @@ const wm_gpu_api_t wm_gpu_real = {
     .conv_new = real_conv_new,
     .conv_run = real_conv_run,
     .conv_destroy = real_conv_destroy,
+    .anyconv_new = real_anyconv_new,
     .gemm_new = real_gemm_new,
     .gemm_run = real_gemm_run,
     .gemm_destroy = real_gemm_destroy,

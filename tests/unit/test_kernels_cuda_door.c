@@ -30,8 +30,8 @@ static int set_up (void **state)
         return -1;
     snprintf (onnx, sizeof onnx, "%s/m.onnx", folder);
     snprintf (wmm, sizeof wmm, "%s/m.wmm", folder);
-    if (wm_model_new_emtrkmichel (1, 12, 10, onnx, &error) || wm_import (onnx, NULL, wmm, why, &error) ||
-        !(model = wm_model_open (wmm, &error)))
+    if (wm_model_new_emtrkmichel (1, 12, 10, onnx, &error) ||
+        wm_import (onnx, NULL, wmm, why, &error) || !(model = wm_model_open (wmm, &error)))
         print_message ("%s\n", error.text);
     unlink (onnx);
     unlink (wmm);

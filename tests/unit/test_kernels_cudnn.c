@@ -2,11 +2,11 @@
 
    cuDNN makes execution plans for a device of which it knows only the properties, so that any
    machine with cuDNN can show that the engine's convolutions have a plan on an H200, an A100 and a
-   T4, with how much workspace and whether on tensor cores. The keys are not documented; the values
-   are those of data sheets, not of a real device (`gpu_check properties` prints a real one's).
+   T4 (tests/gpu/gpu_property.h), with how much workspace and whether on tensor cores.
    Without libcudnn.so.9, or with one that does not know the descriptor (before 9.8), the tests are
    skipped and say why.  */
 #include "kernels/cuda/wm_gpu_cudnn.h"
+#include "tests/gpu/gpu_property.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,44 +17,11 @@
 
 #include <cmocka.h>
 
-typedef struct {
-    const char *name;
-    int version, n_sm, shared, shared_optin, threads, ctas, sm_khz, memory_khz, l2;
-    double memory;
-} gpu_t;
-
-static const gpu_t gpus[] = {
-    { "NVIDIA H200", 900, 132, 233472, 232448, 2048, 32, 1980000, 3201000, 62914560, 150e9 },
-    { "NVIDIA A100-SXM4-80GB", 800, 108, 167936, 166912, 2048, 32, 1410000, 1593000, 41943040,
-      85e9 },
-    { "Tesla T4", 750, 40, 65536, 65536, 1024, 16, 1590000, 5001000, 4194304, 15.8e9 },
-};
-#define GPUS (sizeof gpus / sizeof *gpus)
-
-static char *json_of (const gpu_t *gpu)
-{
-    static char text[2048];
-    snprintf (text, sizeof text,
-              "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
-              "\"regsPerBlock\":65536,\"multiProcessorCount\":%d,\"warpSize\":32,"
-              "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":%d,"
-              "\"reservedSharedMemoryPerBlock\":%d,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":%d,"
-              "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":%d,\"pciDeviceId\":0,"
-              "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":%d,"
-              "\"memClockRateKHz\":%d,\"l2CacheSize\":%d,\"deviceName\":\"%s\",\"cudaDeviceId\":0,"
-              "\"deviceVer\":%d,\"driverVer\":13000,\"totalGlobalMem\":%.0f,"
-              "\"cudnnVersion\":91900,\"schemaVersion\":1}",
-              gpu->n_sm, gpu->shared_optin, gpu->shared - gpu->shared_optin, gpu->ctas,
-              gpu->threads, gpu->sm_khz, gpu->memory_khz, gpu->l2, gpu->name, gpu->version,
-              gpu->memory);
-    return text;
-}
-
 /* NULL and a reason where this machine's cuDNN cannot do it.  */
 static wm_cudnn_t *cudnn_for (const gpu_t *gpu)
 {
     wm_gpu_words_t words;
-    wm_cudnn_t *cudnn = wm_cudnn_new (json_of (gpu), &words);
+    wm_cudnn_t *cudnn = wm_cudnn_new (gpu_property (gpu), &words);
     if (!cudnn)
         print_message ("skipped: %s\n", words);
     return cudnn;

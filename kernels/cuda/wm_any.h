@@ -1,0 +1,30 @@
+/* wm_any.h - any CNN on the GPU: the steps of wm_any_net.h, on any filling of wm_gpu_api_t.
+
+   Float32 throughout; strict, or tf32 in the convolutions where that is asked for. Patches, of planes
+   cut on the host, a fixed number at a time, the last launch filled up: bits do not depend on grouping. cuDNN's first
+   algorithms that treat all rows alike are taken. Not tuned: one stream, nothing overlapped.
+   Thread: one at a time. Any error of the GPU kills the engine, as in wm_cuda_v1.h.  */
+#ifndef WM_ANY_H
+#define WM_ANY_H
+
+#include "kernels/cuda/wm_any_net.h"
+#include "kernels/wm_image.h"
+
+#define WM_ANY_ROWS 64u /* patches a launch; fewer where memory asks for it. Part of the bits */
+
+typedef struct wm_any_t wm_any_t;
+
+/* `net` is lent; spec NULL: dense patches only. rows 0: WM_ANY_ROWS. NULL with *error: WM_EHOST no
+   GPU, no memory, or no algorithm that treats all rows alike.  */
+wm_any_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const wm_spec_t *spec,
+                      wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error);
+void wm_any_destroy (wm_any_t **self_p);
+
+/* scores (n_hit, n_output).  */
+wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
+                         _Atomic uint64_t *progress, wm_error_t *error);
+
+/* "cuda/H200/sm_90/fp32/any64/9.19.0-13.1.0": 64 patches a launch.  */
+const char *wm_any_signature (const wm_any_t *self);
+
+#endif

@@ -1,0 +1,57 @@
+/* wm_any_net.h - any CNN as a list of steps: convolutions for cuDNN, the rest for kernels of ours.
+
+   An ONNX graph is walked in order; every value becomes a buffer of so many floats a patch, every
+   node a step, or nothing: constants are folded, BatchNormalization and ReLU go into the
+   convolution before them, Gemm and MatMul are 1x1 convolutions, what only renames dimensions is an
+   alias. Buffers of two or three dimensions lie channels last, which cuDNN's fast engines want,
+   until something (Flatten, an output) needs ONNX's order: then a COPY is a step of its own.
+
+   Known: Conv (1-D, 2-D; groups, dilations, auto_pad), BatchNormalization, Relu, Sigmoid, Tanh,
+   MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, Add, Sum, Concat, Gemm, MatMul, Flatten,
+   Reshape, Squeeze, Unsqueeze, Transpose, Softmax, Identity, Dropout, and all that folds. Anything
+   else is refused by node and operator; OpenVINO runs it.
+   Pure C: no GPU, no CUDA. Private to kernels/cuda/.  Thread: one at a time.  */
+#ifndef WM_ANY_NET_H
+#define WM_ANY_NET_H
+
+#include "kernels/cuda/wm_gpu_api.h"
+#include "kernels/cuda/wm_gpu_args.h"
+
+#define WM_ANY_STEPS_MAX 2048u
+#define WM_ANY_BUFFERS_MAX 2048u
+#define WM_ANY_INPUT 0u /* the buffer of the patch, in ONNX's order */
+#define WM_ANY_NONE UINT32_MAX
+#define WM_ANY_SCORES 1u /* the buffer of all outputs, one after another */
+
+typedef enum { WM_ANY_CONV, WM_ANY_POOL, WM_ANY_JOIN, WM_ANY_COPY, WM_ANY_SPREAD } wm_any_kind_t;
+
+typedef struct {
+    wm_any_kind_t kind;
+    char name[48];       /* of the node, for messages */
+    uint32_t from, to;   /* buffers; a spread works in place */
+    uint32_t second;     /* of a join; WM_ANY_NONE: none */
+    size_t weight, bias; /* of a convolution: offsets in the constants, in floats */
+    union {              /* without pointers, rows and precision */
+        wm_gpu_anyconv_t conv;
+        wm_gpu_pool_t pool;
+        wm_gpu_join_t join;
+        wm_gpu_copy_t copy;
+        wm_gpu_spread_t spread;
+    };
+} wm_any_step_t;
+
+typedef struct {
+    wm_any_step_t step[WM_ANY_STEPS_MAX];
+    uint32_t n_step;
+    uint32_t size[WM_ANY_BUFFERS_MAX]; /* of each buffer, floats a patch */
+    uint32_t n_buffer;
+    float *constant;
+    size_t n_constant, constants_max;
+} wm_any_net_t;
+
+/* Lowers an ONNX file. NULL with *error: WM_EBATCH names the node and operator that is not known
+   here, WM_EHOST without memory.  */
+wm_any_net_t *wm_any_net_new (const char *path, wm_error_t *error);
+void wm_any_net_destroy (wm_any_net_t **self_p);
+
+#endif

@@ -1,0 +1,602 @@
+/* wm_any_ops.c - the operators of any CNN: each becomes steps, or changes one before it.  */
+#include "kernels/cuda/wm_any_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef wm_any_walk_t walk_t;
+typedef wm_any_value_t value_t;
+
+#define REFUSE(...) return wm_any_refuse (self, __VA_ARGS__)
+
+static int is (const walk_t *self, const char *op)
+{
+    return strcmp (wm_onnx_op (self->node), op) == 0;
+}
+
+/* Sets a result; its other fields are kept (reads).  */
+static void set (value_t *out, uint32_t buffer, uint32_t n_dim, const uint32_t *dim, bool last)
+{
+    out->kind = WM_ANY_BUFFER;
+    out->buffer = buffer, out->n_dim = n_dim, out->last = last, out->step = -1;
+    memmove (out->dim, dim, n_dim * sizeof *dim);
+}
+
+/* The result is the first input under other dimensions.  */
+static int alias (value_t *out, const value_t *in, uint32_t n_dim, const uint32_t *dim)
+{
+    set (out, in->buffer, n_dim, dim, in->last);
+    out->step = in->reads == 1 ? in->step : -1;
+    return 1;
+}
+
+/* ---- windows: Conv and pools ----------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
+} window_t;
+
+/* Element d (of n, height before width) of a list attribute, or `otherwise`. One-dimensional lists
+   say the width.  */
+static int64_t element (const walk_t *self, const char *name, uint32_t n_dim, size_t d, int side,
+                        int64_t otherwise)
+{
+    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, name);
+    if (!a || n_dim < 2 || (n_dim == 2 && side == 0))
+        return otherwise;
+    const size_t per = n_dim - 1, at = d * per + (n_dim == 2 ? 0 : (size_t) side);
+    return at < a->n_ints ? a->ints[at] : otherwise;
+}
+
+/* auto_pad: 0 none given, 1 VALID, 2 SAME_UPPER, 3 SAME_LOWER.  */
+static int auto_pad (const walk_t *self)
+{
+    static const char *const names[] = { "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER" };
+    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "auto_pad");
+    for (int i = 0; a && i < 4; i++)
+        if (a->s.len == strlen (names[i]) && !memcmp (a->s.data, names[i], a->s.len))
+            return i;
+    return a ? -1 : 0;
+}
+
+/* Fills in a window whose kernel is known.  */
+static int window_of (walk_t *self, const value_t *in, window_t *w)
+{
+    uint32_t chw[3];
+    const int mode = auto_pad (self);
+    wm_any_plane (in, chw);
+    for (int s = 0; s < 2; s++) {
+        const int64_t size = chw[1 + s], stride = element (self, "strides", in->n_dim, 0, s, 1),
+                      dilation = element (self, "dilations", in->n_dim, 0, s, 1),
+                      reach = (w->kernel[s] - 1) * dilation + 1;
+        int64_t before = element (self, "pads", in->n_dim, 0, s, 0),
+                after = element (self, "pads", in->n_dim, 1, s, 0);
+        if (mode < 0 || stride < 1 || stride > 1 << 16 || dilation < 1 || dilation > 1 << 16 ||
+            before < 0 || after < 0 || before > 1 << 16 || after > 1 << 16)
+            REFUSE ("its strides, dilations or pads");
+        if (mode >= 2) {
+            int64_t pad = ((size + stride - 1) / stride - 1) * stride + reach - size;
+            pad = pad > 0 ? pad : 0;
+            before = mode == 2 ? pad / 2 : pad - pad / 2, after = pad - before;
+        } else if (mode == 1)
+            before = after = 0;
+        const int64_t room = size + before + after - reach;
+        if (room < 0)
+            REFUSE ("a window of %lld over %lld", (long long) reach, (long long) size);
+        if (wm_onnx_int (self->node, "ceil_mode", 0) && room % stride)
+            REFUSE ("ceil_mode");
+        w->in[s] = (uint32_t) size, w->out[s] = (uint32_t) (room / stride + 1);
+        w->stride[s] = (uint32_t) stride, w->dilation[s] = (uint32_t) dilation;
+        w->before[s] = (uint32_t) before, w->after[s] = (uint32_t) after;
+    }
+    return 1;
+}
+
+/* A result of `channels` and the window's size, with the rank of the input, channels last.  */
+static int set_plane (walk_t *self, value_t *out, const value_t *in, wm_any_step_t *step,
+                      uint32_t channels, const window_t *w)
+{
+    const uint32_t three[3] = { channels, w->out[0], w->out[1] }, two[2] = { channels, w->out[1] };
+    const uint64_t size = (uint64_t) channels * w->out[0] * w->out[1];
+    if (!wm_any_buffer (self, size > UINT32_MAX ? 0 : (uint32_t) size, &step->to))
+        return 0;
+    set (out, step->to, in->n_dim, in->n_dim == 3 ? three : two, true);
+    return 1;
+}
+
+/* A convolution whose weights are w(o, c, i, j); returns where they lie, as (o, i, j, c).  */
+static int add_conv (walk_t *self, value_t *out, const value_t *in, const float *weight,
+                     const float *bias, uint32_t channels, uint32_t groups, const window_t *w)
+{
+    uint32_t chw[3];
+    wm_any_plane (in, chw);
+    const size_t c_in = chw[0] / groups, taps = (size_t) w->kernel[0] * w->kernel[1];
+    wm_any_step_t *step = wm_any_step (self, WM_ANY_CONV, in->buffer);
+    float *to = step ? wm_any_constants (self, channels * c_in * taps, &step->weight) : NULL;
+    if (!to)
+        return 0;
+    for (size_t o = 0; o < channels; o++)
+        for (size_t c = 0; c < c_in; c++)
+            for (size_t t = 0; t < taps; t++)
+                to[(o * taps + t) * c_in + c] = weight[(o * c_in + c) * taps + t];
+    if (!(to = wm_any_constants (self, channels, &step->bias)))
+        return 0;
+    if (bias)
+        memcpy (to, bias, channels * sizeof *to);
+    step->conv = (wm_gpu_anyconv_t){ .c_in = chw[0], .c_out = channels, .groups = groups };
+    memcpy (step->conv.in, w->in, sizeof *w); /* the same seven pairs, in the same order */
+    if (!set_plane (self, out, in, step, channels, w))
+        return 0;
+    out->step = (int32_t) (step - self->net->step);
+    return 1;
+}
+_Static_assert(sizeof (wm_gpu_anyconv_t) == offsetof (wm_gpu_anyconv_t, in) + sizeof (window_t),
+               "a window is the tail of a convolution");
+
+static int visit_conv (walk_t *self, value_t *out)
+{
+    value_t *in = self->in[0];
+    const wm_tensor_t *weight = wm_any_constant (self, 1), *bias = wm_any_constant (self, 2);
+    const int64_t groups = wm_onnx_int (self->node, "group", 1);
+    window_t w = { .kernel = { 1, 1 } };
+    if (!weight || !weight->f || (self->n_in > 2 && self->in[2] && (!bias || !bias->f)))
+        REFUSE ("its weights are no constants");
+    if (in->n_dim < 2 || in->n_dim > 3 || weight->n_dim != in->n_dim + 1)
+        REFUSE ("%u dimensions", in->n_dim + 1);
+    if (groups < 1 || in->dim[0] % (uint64_t) groups ||
+        (uint64_t) weight->dim[1] * (uint64_t) groups != in->dim[0] || weight->dim[0] % groups ||
+        (bias && bias->n != (size_t) weight->dim[0]))
+        REFUSE ("%lld groups of channels that do not fit", (long long) groups);
+    for (uint32_t d = 0; d + 1 < in->n_dim; d++)
+        w.kernel[d + 3 - in->n_dim] = (uint32_t) weight->dim[2 + d];
+    return window_of (self, in, &w) && wm_any_last (self, in) &&
+           add_conv (self, out, in, weight->f, bias ? bias->f : NULL, (uint32_t) weight->dim[0],
+                     (uint32_t) groups, &w);
+}
+
+static int visit_pool (walk_t *self, value_t *out)
+{
+    value_t *in = self->in[0];
+    const int global = strncmp (wm_onnx_op (self->node), "Global", 6) == 0;
+    window_t w;
+    uint32_t chw[3];
+    wm_any_plane (in, chw);
+    if (in->n_dim < 2 || in->n_dim > 3 || self->node->n_output > 1)
+        REFUSE ("%u dimensions, or indices wanted", in->n_dim + 1);
+    for (int s = 0; s < 2; s++) {
+        int64_t k = global ? chw[1 + s] : element (self, "kernel_shape", in->n_dim, 0, s, 1);
+        if (k < 1 || k > 1 << 16)
+            REFUSE ("a window of %lld", (long long) k);
+        w.kernel[s] = (uint32_t) k;
+    }
+    if (!window_of (self, in, &w) || !wm_any_last (self, in))
+        return 0;
+    if (w.dilation[0] > 1 || w.dilation[1] > 1)
+        REFUSE ("dilations");
+    wm_any_step_t *step = wm_any_step (self, WM_ANY_POOL, in->buffer);
+    if (!step)
+        return 0;
+    step->pool = (wm_gpu_pool_t){
+        .channels = chw[0],
+        .mean = strstr (wm_onnx_op (self->node), "Average") != NULL,
+        .count_padding = wm_onnx_int (self->node, "count_include_pad", 0) != 0,
+    };
+    memcpy (step->pool.in, w.in, sizeof w.in);
+    memcpy (step->pool.out, w.out, sizeof w.out);
+    memcpy (step->pool.kernel, w.kernel, sizeof w.kernel);
+    memcpy (step->pool.stride, w.stride, sizeof w.stride);
+    memcpy (step->pool.before, w.before, sizeof w.before);
+    return set_plane (self, out, in, step, chw[0], &w);
+}
+
+/* ---- dense layers ---------------------------------------------------------------------------- */
+
+/* y = x w + b for x (k): a convolution of 1x1 over one place. turned: w is (n, k), else (k, n).  */
+static int add_dense (walk_t *self, value_t *out, value_t *in, const wm_tensor_t *w, bool turned,
+                      const float *bias)
+{
+    const size_t n = (size_t) w->dim[turned ? 0 : 1], k = (size_t) w->dim[turned ? 1 : 0];
+    const window_t one = { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0 }, { 0 } };
+    const float *weight = w->f;
+    if (in->n_dim != 1 || in->dim[0] != k)
+        REFUSE ("a product of %zu x %zu with %u dimensions", k, n, in->n_dim + 1);
+    if (!turned) {
+        float *turn = wm_arena_take (&self->arena, n * k, sizeof *turn);
+        if (!turn)
+            return 0;
+        for (size_t o = 0; o < n; o++)
+            for (size_t i = 0; i < k; i++)
+                turn[o * k + i] = w->f[i * n + o];
+        weight = turn;
+    }
+    if (!wm_any_plain (self, in) || !add_conv (self, out, in, weight, bias, (uint32_t) n, 1, &one))
+        return 0;
+    const uint32_t dim = (uint32_t) n;
+    const int32_t step = out->step;
+    set (out, out->buffer, 1, &dim, false);
+    out->step = step;
+    return 1;
+}
+
+static int visit_gemm (walk_t *self, value_t *out)
+{
+    const int matmul = is (self, "MatMul");
+    const wm_tensor_t *w = wm_any_constant (self, 1), *bias = wm_any_constant (self, 2);
+    const Onnx__AttributeProto *alpha = wm_onnx_attribute (self->node, "alpha"),
+                               *beta = wm_onnx_attribute (self->node, "beta");
+    const bool turned = !matmul && wm_onnx_int (self->node, "transB", 0);
+    if (!w || !w->f || w->n_dim != 2 || self->in[0]->kind != WM_ANY_BUFFER)
+        REFUSE ("its second factor is no constant matrix");
+    if (!matmul && (wm_onnx_int (self->node, "transA", 0) || (alpha && alpha->f != 1) ||
+                    (beta && beta->f != 1)))
+        REFUSE ("transA, alpha or beta");
+    if (!matmul && self->n_in > 2 && self->in[2] &&
+        (!bias || !bias->f || bias->n != (size_t) w->dim[turned ? 0 : 1]))
+        REFUSE ("its third input is no row of constants");
+    return add_dense (self, out, self->in[0], w, turned, !matmul && bias ? bias->f : NULL);
+}
+
+/* ---- after a convolution --------------------------------------------------------------------- */
+
+/* The convolution that made a value and that nobody else sees the result of, or NULL.  */
+static wm_any_step_t *open_conv (walk_t *self, const value_t *in)
+{
+    wm_any_step_t *step = in->step >= 0 && in->reads == 1 ? &self->net->step[in->step] : NULL;
+    return step && step->kind == WM_ANY_CONV && !step->conv.relu ? step : NULL;
+}
+
+static int visit_norm (walk_t *self, value_t *out)
+{
+    value_t *in = self->in[0];
+    const wm_tensor_t *t[4];
+    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "epsilon");
+    const double epsilon = a ? (double) a->f : 1e-5;
+    const size_t n = in->dim[0];
+    for (size_t k = 0; k < 4; k++) /* scale, shift, mean, variance */
+        if (!(t[k] = wm_any_constant (self, k + 1)) || !t[k]->f || t[k]->n != n)
+            REFUSE ("its statistics are no constants");
+    wm_any_step_t *step = open_conv (self, in);
+    if (!step) { /* a convolution of its own, a channel a group */
+        const window_t one = { .kernel = { 1, 1 } };
+        window_t w = one;
+        float *ones = wm_arena_take (&self->arena, n, sizeof *ones);
+        if (!ones)
+            return 0;
+        for (size_t c = 0; c < n; c++)
+            ones[c] = 1;
+        if (in->n_dim < 2 || !window_of (self, in, &w) || !wm_any_last (self, in) ||
+            !add_conv (self, out, in, ones, NULL, (uint32_t) n, (uint32_t) n, &w))
+            return in->n_dim < 2 ? wm_any_refuse (self, "not behind a convolution") : 0;
+        step = &self->net->step[out->step];
+    } else {
+        alias (out, in, in->n_dim, in->dim);
+        out->step = in->step;
+    }
+    float *weight = self->net->constant + step->weight, *bias = self->net->constant + step->bias;
+    const size_t run =
+        (size_t) step->conv.kernel[0] * step->conv.kernel[1] * step->conv.c_in / step->conv.groups;
+    for (size_t o = 0; o < n; o++) {
+        const double scale = (double) t[0]->f[o] / sqrt ((double) t[3]->f[o] + epsilon);
+        for (size_t i = 0; i < run; i++)
+            weight[o * run + i] = (float) ((double) weight[o * run + i] * scale);
+        bias[o] = (float) (((double) bias[o] - (double) t[2]->f[o]) * scale + (double) t[1]->f[o]);
+    }
+    return 1;
+}
+
+static int add_join (walk_t *self, value_t *out, value_t *in, const value_t *second, wm_act_t act)
+{
+    wm_any_step_t *step = wm_any_step (self, WM_ANY_JOIN, in->buffer);
+    const uint32_t n = wm_any_values (in);
+    if (!step || !wm_any_buffer (self, n, &step->to))
+        return 0;
+    step->second = second ? second->buffer : WM_ANY_NONE;
+    step->join = (wm_gpu_join_t){ .n = n, .act = act };
+    set (out, step->to, in->n_dim, in->dim, in->last);
+    out->step = (int32_t) (step - self->net->step);
+    return 1;
+}
+
+static int visit_act (walk_t *self, value_t *out)
+{
+    value_t *in = self->in[0];
+    const wm_act_t act = is (self, "Relu")      ? WM_ACT_RELU
+                         : is (self, "Sigmoid") ? WM_ACT_SIGMOID
+                                                : WM_ACT_TANH;
+    wm_any_step_t *step = in->step >= 0 && in->reads == 1 ? &self->net->step[in->step] : NULL;
+    const bool conv = act == WM_ACT_RELU && open_conv (self, in),
+               join = step && step->kind == WM_ANY_JOIN && step->join.act == WM_ACT_NONE;
+    if (!conv && !join)
+        return add_join (self, out, in, NULL, act);
+    if (conv)
+        step->conv.relu = true;
+    else
+        step->join.act = act;
+    return alias (out, in, in->n_dim, in->dim);
+}
+
+/* A constant added to a convolution's channels, or to a dense layer's outputs.  */
+static int add_bias (walk_t *self, value_t *out, value_t *in, const wm_tensor_t *constant)
+{
+    wm_any_step_t *step = open_conv (self, in);
+    const size_t n = in->dim[0];
+    if (!step || !constant->f || constant->n != n ||
+        (in->n_dim == 1 ? constant->dim[constant->n_dim - 1] != (int64_t) n
+                        : constant->n_dim < in->n_dim ||
+                              constant->dim[constant->n_dim - in->n_dim] != (int64_t) n))
+        REFUSE ("a constant that is no bias of a convolution or dense layer");
+    for (size_t o = 0; o < n; o++)
+        self->net->constant[step->bias + o] += constant->f[o];
+    alias (out, in, in->n_dim, in->dim);
+    out->step = in->step;
+    return 1;
+}
+
+static int visit_add (walk_t *self, value_t *out)
+{
+    if (self->n_in == 2)
+        for (size_t k = 0; k < 2; k++)
+            if (wm_any_constant (self, k))
+                return add_bias (self, out, self->in[1 - k], wm_any_constant (self, k));
+    value_t sum = *self->in[0];
+    if (self->n_in < 2)
+        return alias (out, &sum, sum.n_dim, sum.dim);
+    for (size_t k = 1; k < self->n_in; k++) {
+        value_t *in = self->in[k];
+        if (!in || in->kind != WM_ANY_BUFFER || in->n_dim != sum.n_dim ||
+            memcmp (in->dim, sum.dim, in->n_dim * sizeof *in->dim))
+            REFUSE ("terms of different shapes");
+        if (in->n_dim <= 3 && in->last != sum.last &&
+            (!wm_any_last (self, in) || !wm_any_last (self, &sum)))
+            return 0;
+        if (!add_join (self, &sum, &sum, in, WM_ACT_NONE))
+            return 0;
+    }
+    set (out, sum.buffer, sum.n_dim, sum.dim, sum.last);
+    out->step = sum.step;
+    return 1;
+}
+
+/* ---- order and dimensions -------------------------------------------------------------------- */
+
+static int visit_concat (walk_t *self, value_t *out)
+{
+    const value_t *first = self->in[0];
+    int64_t axis = wm_onnx_int (self->node, "axis", 1);
+    uint32_t dim[WM_MODEL_DIMS_MAX] = { 0 }, buffer, places = 1, at = 0;
+    axis += axis < 0 ? (int64_t) first->n_dim + 1 : 0;
+    if (axis != 1 || first->n_dim < 1 || first->n_dim > 3)
+        REFUSE ("axis %lld of %u dimensions", (long long) axis, first->n_dim + 1);
+    memcpy (dim, first->dim, sizeof dim);
+    for (uint32_t d = 1; d < first->n_dim; d++)
+        places *= dim[d];
+    dim[0] = 0;
+    for (size_t k = 0; k < self->n_in; k++) {
+        value_t *in = self->in[k];
+        if (!in || in->kind != WM_ANY_BUFFER || in->n_dim != first->n_dim ||
+            memcmp (in->dim + 1, dim + 1, (in->n_dim - 1) * sizeof *dim))
+            REFUSE ("parts that do not fit");
+        if (!wm_any_last (self, in) || (dim[0] += in->dim[0]) > WM_ANY_VALUES_MAX)
+            return wm_any_refuse (self, "too many channels");
+    }
+    if (!wm_any_buffer (self, dim[0] * places, &buffer))
+        return 0;
+    for (size_t k = 0; k < self->n_in; k++) {
+        const uint32_t c = self->in[k]->dim[0];
+        wm_any_step_t *step = wm_any_step (self, WM_ANY_COPY, self->in[k]->buffer);
+        if (!step)
+            return 0;
+        step->to = buffer;
+        step->copy = (wm_gpu_copy_t){ .from_row = c * places,
+                                      .to_row = dim[0] * places,
+                                      .to_first = at,
+                                      .n = c * places,
+                                      .dim = { 1, 1, 1, places, c },
+                                      .from_stride = { 0, 0, 0, c, 1 },
+                                      .to_stride = { 0, 0, 0, dim[0], 1 } };
+        at += c;
+    }
+    set (out, buffer, first->n_dim, dim, true);
+    return 1;
+}
+
+static int visit_transpose (walk_t *self, value_t *out)
+{
+    value_t *in = self->in[0];
+    const Onnx__AttributeProto *perm = wm_onnx_attribute (self->node, "perm");
+    const uint32_t n = in->n_dim;
+    uint32_t dim[WM_MODEL_DIMS_MAX], from[WM_MODEL_DIMS_MAX], stride[WM_MODEL_DIMS_MAX], step = 1;
+    if (!perm || perm->n_ints != n + 1 || perm->ints[0] != 0 || n > WM_GPU_COPY_DIMS)
+        REFUSE ("it moves the batch, or has %u dimensions", n + 1);
+    if (!wm_any_plain (self, in))
+        return 0;
+    for (uint32_t d = n; d-- > 0; step *= in->dim[d])
+        from[d] = step;
+    for (uint32_t d = 0; d < n; d++) {
+        const int64_t p = perm->ints[d + 1];
+        if (p < 1 || p > n)
+            REFUSE ("its permutation");
+        dim[d] = in->dim[p - 1], stride[d] = from[p - 1];
+    }
+    value_t moved = *in;
+    if (!wm_any_move (self, &moved, n, dim, stride))
+        return 0;
+    set (out, moved.buffer, n, dim, false);
+    return 1;
+}
+
+/* The dimensions that a Reshape asks for, without the batch.  */
+static int target_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t *dim)
+{
+    size_t n;
+    const wm_tensor_t *const input[2] = { NULL, wm_any_constant (self, 1) };
+    const int64_t *shape = wm_tensor_list (self->node, "shape", input, 2, 1, &n);
+    uint64_t known = 1;
+    size_t open = 0;
+    const uint32_t all = wm_any_values (in);
+    if (!shape || n < 2 || n > WM_MODEL_DIMS_MAX + 1)
+        REFUSE ("its target is not known");
+    for (size_t d = 1; d < n; d++) {
+        int64_t size = shape[d] == 0 && d <= in->n_dim ? (int64_t) in->dim[d - 1] : shape[d];
+        if (size == -1 && !open)
+            open = d;
+        else if (size < 1 || (known *= (uint64_t) size) > all)
+            REFUSE ("its target does not fit");
+        dim[d - 1] = (uint32_t) size;
+    }
+    if (open)
+        dim[open - 1] = (uint32_t) (all / known), known *= dim[open - 1];
+    if (known != all || !(shape[0] == WM_TENSOR_BATCH || shape[0] == 0 ||
+                          (shape[0] == -1 && !open) || (shape[0] == 1 && self->ports.fixed_batch)))
+        REFUSE ("it does not keep the batch dimension");
+    *n_dim = (uint32_t) n - 1;
+    return 1;
+}
+
+/* Squeeze and Unsqueeze, by their axes.  */
+static int axes_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t *dim)
+{
+    const bool insert = is (self, "Unsqueeze");
+    size_t n;
+    const wm_tensor_t *const input[2] = { NULL, wm_any_constant (self, 1) };
+    const int64_t *axis = wm_tensor_list (self->node, "axes", input, 2, 1, &n);
+    const int64_t rank = in->n_dim + 1 + (insert ? (int64_t) n : 0);
+    uint32_t marked = 0, from = 0;
+    if (!axis || rank > WM_MODEL_DIMS_MAX + 1)
+        REFUSE ("its axes are not known");
+    for (size_t k = 0; k < n; k++) {
+        int64_t a = axis[k] < 0 ? axis[k] + rank : axis[k];
+        if (a < 1 || a >= rank || (!insert && in->dim[a - 1] != 1))
+            REFUSE ("axis %lld", (long long) axis[k]);
+        marked |= 1u << a;
+    }
+    *n_dim = 0;
+    for (int64_t d = 1; d < rank; d++) {
+        const bool hit = marked >> d & 1;
+        if (insert)
+            dim[(*n_dim)++] = hit || from >= in->n_dim ? 1 : in->dim[from++];
+        else if (!hit)
+            dim[(*n_dim)++] = in->dim[d - 1];
+    }
+    return 1;
+}
+
+static int visit_reshape (walk_t *self, value_t *out)
+{
+    value_t *in = self->in[0];
+    uint32_t n_dim = 1, dim[WM_MODEL_DIMS_MAX + 1] = { wm_any_values (in) };
+    int fine = 1;
+    if (is (self, "Flatten")) {
+        const int64_t axis = wm_onnx_int (self->node, "axis", 1);
+        if (axis != 1 && axis != -(int64_t) in->n_dim)
+            REFUSE ("axis %lld", (long long) axis);
+    } else
+        fine = is (self, "Reshape") ? target_of (self, in, &n_dim, dim)
+                                    : axes_of (self, in, &n_dim, dim);
+    return fine && wm_any_plain (self, in) && alias (out, in, n_dim, dim);
+}
+
+static int visit_softmax (walk_t *self, value_t *out)
+{
+    value_t *in = self->in[0];
+    const int64_t old = self->onnx.opset < 13,
+                  axis = wm_onnx_int (self->node, "axis", old ? 1 : -1),
+                  at = axis < 0 ? axis + (int64_t) in->n_dim + 1 : axis;
+    const uint32_t all = wm_any_values (in);
+    /* Before opset 13 everything from the axis on is one group.  */
+    if (at < 1 || at > in->n_dim || (!old && at != in->n_dim))
+        REFUSE ("axis %lld of %u dimensions", (long long) axis, in->n_dim + 1);
+    uint32_t n = 1;
+    for (uint32_t d = (uint32_t) at; d <= in->n_dim; d++)
+        n *= in->dim[d - 1];
+    if (!wm_any_plain (self, in) || !add_join (self, out, in, NULL, WM_ACT_NONE))
+        return 0;
+    wm_any_step_t *step = wm_any_step (self, WM_ANY_SPREAD, out->buffer);
+    if (!step)
+        return 0;
+    step->to = out->buffer, out->step = -1;
+    step->spread = (wm_gpu_spread_t){ .groups = all / n, .n = n };
+    return 1;
+}
+
+static int visit_same (walk_t *self, value_t *out)
+{
+    return alias (out, self->in[0], self->in[0]->n_dim, self->in[0]->dim);
+}
+
+int wm_any_shape (walk_t *self, value_t *out)
+{
+    const value_t *in = self->in[0];
+    int64_t *size = wm_arena_take (&self->arena, in->n_dim + 1, sizeof *size);
+    if (!size)
+        return 0;
+    size[0] = WM_TENSOR_BATCH;
+    for (uint32_t d = 0; d < in->n_dim; d++)
+        size[d + 1] = in->dim[d];
+    out->kind = WM_ANY_CONSTANT;
+    out->tensor =
+        (wm_tensor_t){ .n_dim = 1, .dim = { in->n_dim + 1 }, .n = in->n_dim + 1, .i = size };
+    return 1;
+}
+
+/* Weights that a file does not spell out, as those of ONNX's own test networks.  */
+int wm_any_fill (walk_t *self, value_t *out)
+{
+    const wm_tensor_t *shape = wm_any_constant (self, 0);
+    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "value");
+    wm_tensor_t *to = &out->tensor, value = { 0 };
+    if (!shape || !shape->i || shape->n > WM_TENSOR_DIMS_MAX ||
+        (a && a->t && (!wm_tensor_read (&self->arena, a->t, &value) || !value.f)))
+        REFUSE ("it fills with no float32, or a shape that is not known");
+    *to = (wm_tensor_t){ .n_dim = (uint32_t) shape->n, .n = 1 };
+    for (size_t d = 0; d < shape->n; d++) {
+        to->dim[d] = shape->i[d];
+        if (shape->i[d] < 1 || (to->n *= (size_t) shape->i[d]) > 1u << 28)
+            REFUSE ("its shape");
+    }
+    float *all = wm_arena_take (&self->arena, to->n, sizeof *all);
+    for (size_t i = 0; all && value.f && i < to->n; i++)
+        all[i] = value.f[0];
+    to->f = all;
+    out->kind = WM_ANY_CONSTANT;
+    return all != NULL;
+}
+
+int wm_any_operator (walk_t *self, value_t *out)
+{
+    static const struct {
+        const char *op;
+        int (*visit) (walk_t *self, value_t *out);
+    } table[] = {
+        { "Conv", visit_conv },
+        { "BatchNormalization", visit_norm },
+        { "Relu", visit_act },
+        { "Sigmoid", visit_act },
+        { "Tanh", visit_act },
+        { "MaxPool", visit_pool },
+        { "AveragePool", visit_pool },
+        { "GlobalMaxPool", visit_pool },
+        { "Add", visit_add },
+        { "GlobalAveragePool", visit_pool },
+        { "Sum", visit_add },
+        { "Concat", visit_concat },
+        { "Gemm", visit_gemm },
+        { "MatMul", visit_gemm },
+        { "Flatten", visit_reshape },
+        { "Reshape", visit_reshape },
+        { "Squeeze", visit_reshape },
+        { "Unsqueeze", visit_reshape },
+        { "Transpose", visit_transpose },
+        { "Softmax", visit_softmax },
+        { "Identity", visit_same },
+        { "Dropout", visit_same },
+    };
+    const char *domain = self->node->domain;
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (is (self, table[k].op) && (!domain || !*domain || !strcmp (domain, "ai.onnx"))) {
+            if ((!self->in[0] || self->in[0]->kind != WM_ANY_BUFFER) && table[k].visit != visit_add)
+                REFUSE ("its first input is a constant");
+            return table[k].visit (self, out);
+        }
+    REFUSE ("it is not known here");
+}

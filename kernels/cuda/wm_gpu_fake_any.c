@@ -1,0 +1,66 @@
+/* wm_gpu_fake_any.c - any convolution as cuDNN computes it, in plain loops.  */
+#include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_kernels.cuh"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Where tap `k` of output `o` reads along one side; negative or too large: in the padding.  */
+static int64_t tap (const wm_gpu_anyconv_t *op, int side, uint32_t o, uint32_t k)
+{
+    return (int64_t) o * op->stride[side] + (int64_t) k * op->dilation[side] - op->before[side];
+}
+
+static bool is_inside (const wm_gpu_anyconv_t *op, int64_t i, int64_t j)
+{
+    return i >= 0 && j >= 0 && i < op->in[0] && j < op->in[1];
+}
+
+/* acc (c_out) += all taps of one output position. Weights are (kernel, c_in / groups, c_out).  */
+static void add_taps (const wm_gpu_anyconv_t *op, const float *x, const float *turned, uint32_t oi,
+                      uint32_t oj, float *acc)
+{
+    const size_t c_in = op->c_in / op->groups, c_out = op->c_out / op->groups;
+    for (uint32_t t = 0; t < op->kernel[0] * op->kernel[1]; t++) {
+        const int64_t i = tap (op, 0, oi, t / op->kernel[1]),
+                      j = tap (op, 1, oj, t % op->kernel[1]);
+        if (!is_inside (op, i, j))
+            continue;
+        const float *in = x + ((size_t) i * op->in[1] + (size_t) j) * op->c_in;
+        for (size_t g = 0; g < op->groups; g++)
+            for (size_t c = 0; c < c_in; c++) {
+                const float value = in[g * c_in + c];
+                const float *w = turned + (t * c_in + c) * op->c_out + g * c_out;
+                float *to = acc + g * c_out;
+                for (size_t o = 0; o < c_out; o++)
+                    to[o] += value * w[o];
+            }
+    }
+}
+
+void wm_gpu_fake_anyconv (const wm_gpu_anyconv_t *op, bool bad, const float *x, const float *weight,
+                          const float *bias, float *y)
+{
+    const size_t run = (size_t) op->kernel[0] * op->kernel[1] * (op->c_in / op->groups);
+    const size_t n = op->c_out, places = (size_t) op->out[0] * op->out[1];
+    float *turned = malloc (run * n * sizeof *turned);
+    assert (turned);
+    for (size_t o = 0; o < n; o++)
+        for (size_t i = 0; i < run; i++)
+            turned[i * n + o] = weight[o * run + i];
+    for (size_t at = 0; at < op->rows * places; at++) {
+        const size_t r = at / places;
+        float *acc = y + at * n;
+        memset (acc, 0, n * sizeof *acc);
+        add_taps (op, x + r * op->in[0] * op->in[1] * op->c_in, turned,
+                  (uint32_t) (at / op->out[1] % op->out[0]), (uint32_t) (at % op->out[1]), acc);
+        for (size_t o = 0; o < n; o++) {
+            acc[o] += bias[o];
+            if (op->relu && !(acc[o] > 0)) /* NaN becomes 0, as a GPU's maximum has it */
+                acc[o] = 0;
+            if (bad) /* bits that depend on the row */
+                acc[o] += 1e-3f * (float) (r % 8);
+        }
+    }
+    free (turned);
+}

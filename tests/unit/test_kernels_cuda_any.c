@@ -1,0 +1,189 @@
+/* test_kernels_cuda_any.c - any CNN on the stand-in for a GPU: answers, grouping, every failure.
+
+   The network is one of the family, taken as if it were any: so the reference engine, in double,
+   judges. Other operators are compared with ONNX Runtime in tests/golden/anygpu.t.  */
+#include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_plant.h"
+#include "kernels/wm_import.h"
+#include "tests/gpu/gpu_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define HITS 30u
+#define OUTPUTS 4u
+
+static wm_any_net_t *net;
+static wm_model_t *model;
+
+static int set_up (void **state)
+{
+    (void) state;
+    char folder[] = "/tmp/wm_any_XXXXXX", onnx[64], wmm[64], why[480];
+    wm_error_t error = { 0 };
+    if (!mkdtemp (folder))
+        return -1;
+    snprintf (onnx, sizeof onnx, "%s/m.onnx", folder);
+    snprintf (wmm, sizeof wmm, "%s/m.wmm", folder);
+    if (wm_model_new_emtrkmichel (1, 12, 10, onnx, &error) ||
+        wm_import (onnx, NULL, wmm, why, &error) || !(model = wm_model_open (wmm, &error)) ||
+        !(net = wm_any_net_new (onnx, &error)))
+        print_message ("%s\n", error.text);
+    unlink (onnx);
+    unlink (wmm);
+    rmdir (folder);
+    return net && model ? 0 : -1;
+}
+
+static int tear_down (void **state)
+{
+    (void) state;
+    wm_any_net_destroy (&net);
+    wm_model_destroy (&model);
+    return 0;
+}
+
+static wm_any_t *engine (const wm_spec_t *spec, uint32_t rows)
+{
+    wm_error_t error = { 0 };
+    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, spec, WM_GPU_F32, rows, &error);
+    if (!any)
+        fail_msg ("%s", error.text);
+    return any;
+}
+
+static void known_answers_are_known (void **state)
+{
+    (void) state;
+    const float *inputs, *want;
+    float scores[64 * OUTPUTS];
+    _Atomic uint64_t progress = 0;
+    const uint32_t known = wm_model_known (model, &inputs, &want);
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = known, .patch_values = 120, .patch = (float *) inputs
+    };
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    assert_in_range (known, 1, 64);
+    assert_int_equal (net->size[WM_ANY_SCORES], OUTPUTS);
+    wm_any_t *any = engine (NULL, 5);
+    assert_non_null (strstr (wm_any_signature (any), "/fp32/any5/"));
+    assert_int_equal (wm_any_score (any, &batch, scores, &progress, NULL), WM_OK);
+    assert_int_equal (progress, known);
+    for (uint32_t i = 0; i < known * OUTPUTS; i++)
+        if (!(fabsf (scores[i] - want[i]) <= 1e-5f))
+            fail_msg ("answer %u: %g for %g", i, (double) scores[i], (double) want[i]);
+    wm_any_destroy (&any);
+    assert_null (any);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
+/* Planes are cut; a patch has the same bits in every group.  */
+static void planes_and_groups (void **state)
+{
+    (void) state;
+    static float all[HITS * OUTPUTS], part[HITS * OUTPUTS];
+    wm_error_t error = { 0 };
+    const wm_net_t *family = wm_model_net (model);
+    wm_spec_t spec = gpu_spec (family, true, WM_FULL_VIEW);
+    wm_batch_t plane;
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
+    wm_any_t *any = engine (&spec, 7);
+    assert_int_equal (wm_any_score (any, &plane, all, NULL, &error), WM_OK);
+    for (uint32_t i = 0; i < HITS; i++) {
+        float want[OUTPUTS];
+        wm_batch_t one = plane;
+        one.n_hit = 1, one.hit_wire += i, one.hit_col += i;
+        gpu_judge (family, &spec, &plane, i, want);
+        for (uint32_t k = 0; k < OUTPUTS; k++)
+            assert_true (fabsf (all[i * OUTPUTS + k] - want[k]) <= 1e-5f);
+        assert_int_equal (wm_any_score (any, &one, part, NULL, &error), WM_OK);
+        assert_memory_equal (part, all + i * OUTPUTS, OUTPUTS * sizeof (float));
+    }
+    wm_any_destroy (&any);
+    any = engine (NULL, 7);
+    assert_int_equal (wm_any_score (any, &plane, all, NULL, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "no specification"));
+    plane.kind = WM_BATCH_TICKS;
+    wm_any_destroy (&any);
+    any = engine (&spec, 7);
+    assert_int_equal (wm_any_score (any, &plane, all, NULL, &error), WM_EBATCH);
+    wm_any_destroy (&any);
+    gpu_plane_free (&plane);
+}
+
+static void what_a_gpu_lacks_is_said (void **state)
+{
+    (void) state;
+    wm_error_t error = { 0 };
+    wm_gpu_fake = (wm_gpu_fake_t){ .absent = true };
+    assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
+    assert_int_equal (error.fault, WM_EHOST);
+    assert_non_null (strstr (error.text, "no NVIDIA GPU"));
+    wm_gpu_fake = (wm_gpu_fake_t){ .free_bytes = 1 << 20 };
+    assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
+    assert_non_null (strstr (error.text, "has 1 MiB free"));
+    wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 3, .bad_convs = 2 }; /* the third is good */
+    wm_any_t *any = engine (NULL, 4);
+    wm_any_destroy (&any);
+    wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 3, .bad_convs = 3 };
+    assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
+    assert_non_null (strstr (error.text, "treat all rows alike"));
+    assert_null (wm_any_net_new ("/nowhere/m.onnx", &error));
+    assert_int_equal (error.fault, WM_EHOST);
+}
+
+/* Failing call k: no score of a failed launch comes out, now or later.  */
+static void every_failure_is_named_and_releases_nothing (void **state)
+{
+    (void) state;
+    float patch[3 * 120] = { 1, 2, 3 }, right[3 * OUTPUTS], scores[3 * OUTPUTS];
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = 120, .patch = patch
+    };
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    wm_any_t *any = engine (NULL, 2);
+    assert_int_equal (wm_any_score (any, &batch, right, NULL, NULL), WM_OK);
+    wm_any_destroy (&any);
+    const uint32_t calls = wm_gpu_fake.calls;
+    assert_true (calls > 30);
+    for (uint32_t k = 1; k <= 2 * calls; k++) {
+        wm_error_t error = { 0 };
+        wm_gpu_fake = (wm_gpu_fake_t){ .fail_at = (k + 1) / 2, .late = k % 2 };
+        any = wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 2, &error);
+        wm_fault_t fault = any ? wm_any_score (any, &batch, scores, NULL, &error) : error.fault;
+        if (fault) {
+            assert_int_equal (fault, WM_EHOST);
+            assert_non_null (strstr (error.text, "cudaErrorLaunchFailure"));
+            if (any) {
+                wm_gpu_fake.fail_at = 0;
+                assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_EHOST);
+            }
+        } else {
+            assert_true (wm_gpu_fake.late); /* of a call that cannot fail late */
+            assert_memory_equal (scores, right, sizeof right);
+        }
+        wm_any_destroy (&any);
+    }
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (known_answers_are_known),
+        cmocka_unit_test (planes_and_groups),
+        cmocka_unit_test (what_a_gpu_lacks_is_said),
+        cmocka_unit_test (every_failure_is_named_and_releases_nothing),
+    };
+    return cmocka_run_group_tests (tests, set_up, tear_down);
+}
