@@ -242,6 +242,16 @@ $(KILLER): tests/fault/killer.c $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -shared $< -o $@ -Wl,--exclude-libs,ALL $(call links,kernels)
 
+# Programs and shims of tests/fault: a link that misbehaves, calls that fail.
+FAULT := $(patsubst tests/fault/%.c,$(B)/tests/fault/%,$(filter-out %_shim.c %killer.c,$(wildcard tests/fault/*.c))) \
+         $(patsubst tests/fault/%.c,$(B)/tests/fault/%.so,$(wildcard tests/fault/*_shim.c))
+$(B)/tests/fault/%: tests/fault/%.c
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@
+$(B)/tests/fault/%.so: tests/fault/%.c
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fsanitize%,$(CFLAGS)) -shared $< -o $@ -ldl
+
 .PHONY: unit golden e2e fault check proof soak
 unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)); do echo "== $$t"; \
@@ -249,15 +259,15 @@ unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 golden: all $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run) ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
-e2e: all $(KILLER) ## whole campaigns, killed and resumed, refused and split by hand
+e2e: all $(KILLER) $(FAULT) ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
-fault: all $(KILLER) ## campaigns whose processes are killed (T=prefix picks some)
+fault: all $(KILLER) $(FAULT) ## campaigns whose processes are killed (T=prefix picks some)
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
-check: all $(UNIT) $(SIM) $(KILLER) $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
+check: all $(UNIT) $(SIM) $(KILLER) $(FAULT) $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
 	@WM_BUILD=$(B) tests/proof.sh test
-proof: all $(UNIT) $(SIM) $(KILLER) ## every promise tried at length (an hour); ends with a table of them
+proof: all $(UNIT) $(SIM) $(KILLER) $(FAULT) ## every promise tried at length (an hour); ends with a table of them
 	@WM_BUILD=$(B) tests/proof.sh proof
-soak: all $(UNIT) $(SIM) $(KILLER) ## the same for days
+soak: all $(UNIT) $(SIM) $(KILLER) $(FAULT) ## the same for days
 	@WM_BUILD=$(B) tests/proof.sh soak
 
 # <room>/bench/<name>.c is a program linked as the room's unit tests are.

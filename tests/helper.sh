@@ -2,6 +2,7 @@
 # helper.sh - TAP in bash: what every shell test begins with (`. tests/helper.sh` after cd to the root).
 # shellcheck shell=bash
 bin=$PWD/${WM_BUILD:-build/release}/bin
+proof=$PWD/${WM_BUILD:-build/release}/tests/fault
 work=$(mktemp -d)
 export LC_ALL=C NO_COLOR=1
 tests=0 failures=0

@@ -1,0 +1,54 @@
+#!/bin/bash
+# chaos.t - a TCP link that delays, cuts into bytes, resets, goes dark, throttles and flips bits, between
+# a broker and its peers, PERIODS (10) times; the output of an undisturbed run.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+. tests/fault/crew.sh
+periods=${PERIODS:-$(size 10 300 100000)} RANDOM=${SEED:-1}
+echo "# PERIODS=$periods SEED=${SEED:-1}"
+crew_model --events 1 --hits 1200
+port=$((20000 + $$ % 20000))
+listen=tcp://127.0.0.1:$port connect=tcp://127.0.0.1:$((port + 10))
+"$proof/chaos_proxy" $((port + 10)) $port "${SEED:-1}" 300 "$periods" >"$work/weather" &
+proxy=$!
+bad () { grep -vc calm "$work/weather"; }
+
+# One campaign after the other until the weather is over; what gives up (another link's fault) comes again.
+campaign ()
+{
+    local failures=0
+    crew_new
+    crew_start broker
+    crew_start worker-1
+    crew_start worker-2
+    crew_start producer
+    while crew_wait; do
+        if [ "$role$code" = producer0 ]; then
+            [ "$crew_input" != "${crew_inputs[1]}" ] || break
+            crew_input=${crew_inputs[1]}
+        else
+            echo "$role ended with $code" "$(tail -n 3 "$work/words.$role")"
+            [ $((failures += 1)) -lt 9 ] || break
+        fi
+        crew_start "$role"
+    done
+    [ "$role$code" = producer0 ] || echo 'nobody ends any more'
+    crew_stop
+    crew_same && crew_words
+}
+wrong=0 campaigns=0
+while :; do
+    campaigns=$((campaigns + 1))
+    campaign >"$work/said" 2>/dev/null && [ ! -s "$work/said" ] || {
+        wrong=$((wrong + 1))
+        crew_tell "campaign $campaigns: $(head -n 5 "$work/said" | tr '\n' ';')"
+    }
+    [ "$(bad)" -lt "$periods" ] && [ $wrong -lt 10 ] || break
+done
+kill $proxy
+n=$(bad)
+echo "# $n bad periods in $campaigns campaigns: $(sort "$work/weather" | uniq -c | xargs)"
+ok "every campaign ends with the output of an undisturbed run, nobody gives up" test $wrong = 0
+
+proved P7 "$n" $((wrong ? n - wrong : n))
+done_testing

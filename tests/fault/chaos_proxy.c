@@ -1,0 +1,220 @@
+/* chaos_proxy.c - a TCP link that misbehaves, between a broker's three ports and its peers.
+
+   usage: chaos_proxy LISTEN_PORT BROKER_PORT SEED PERIOD_MS PERIODS
+
+   Listens on LISTEN_PORT, +1, +2 of loopback and passes bytes to BROKER_PORT, +1, +2. Time is cut
+   into periods of PERIOD_MS. Every second one is calm; in the others one thing is wrong with
+   all links: delayed, in segments of one byte, reset, black (bytes are kept back, as in a partition
+   that heals), throttled, or with bits that flip. After PERIODS bad ones it stays calm.
+   Prints a line a period, so that a test knows what it has been through. Ends with its parent.  */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINKS_MAX 256
+#define ROOM (256 << 10)
+
+typedef enum { CALM, DELAY, BYTES, RESET, BLACK, THROTTLE, FLIP, WEATHERS } weather_t;
+static const char *const weather_name[] = { "calm",  "delay",    "one-byte segments", "reset",
+                                            "black", "throttle", "flipped bits" };
+
+/* One direction: bytes that were read and not yet written.  */
+typedef struct {
+    uint8_t *data;
+    size_t bytes;
+    int64_t since_ms; /* when the oldest of them came */
+    bool ended;       /* the reading side has ended */
+} flow_t;
+
+typedef struct {
+    int fd[2];      /* peer, broker; -1: free */
+    flow_t flow[2]; /* flow[i]: from fd[i] to the other */
+} wire_t;
+
+static wire_t link_of[LINKS_MAX];
+static weather_t weather;
+static uint64_t random_state;
+
+static uint32_t roll (uint32_t below)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t) (random_state >> 33) % below;
+}
+
+static int64_t now_ms (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct sockaddr_in address (int port)
+{
+    return (struct sockaddr_in){ .sin_family = AF_INET,
+                                 .sin_port = htons ((uint16_t) port),
+                                 .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
+}
+
+static int listen_on (int port)
+{
+    const struct sockaddr_in here = address (port);
+    const int fd = socket (AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), yes = 1;
+    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (fd < 0 || bind (fd, (const struct sockaddr *) &here, sizeof here) || listen (fd, 64)) {
+        fprintf (stderr, "chaos_proxy: port %d: %s\n", port, strerror (errno));
+        exit (1);
+    }
+    return fd;
+}
+
+static void close_link (wire_t *self, bool reset)
+{
+    const struct linger at_once = { .l_onoff = 1 };
+    for (int i = 0; i < 2; i++) {
+        if (reset)
+            setsockopt (self->fd[i], SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        close (self->fd[i]);
+        self->fd[i] = -1;
+        free (self->flow[i].data);
+        self->flow[i] = (flow_t){ 0 };
+    }
+}
+
+static void accept_one (int listener, int broker_port)
+{
+    const struct sockaddr_in there = address (broker_port);
+    const int peer = accept4 (listener, NULL, NULL, SOCK_NONBLOCK), yes = 1;
+    if (peer < 0)
+        return;
+    wire_t *self = link_of;
+    while (self < link_of + LINKS_MAX && self->fd[0] >= 0)
+        self++;
+    const int broker = socket (AF_INET, SOCK_STREAM, 0);
+    if (self == link_of + LINKS_MAX || weather == RESET ||
+        connect (broker, (const struct sockaddr *) &there, sizeof there)) {
+        close (peer); /* no broker now, or no link */
+        close (broker);
+        return;
+    }
+    fcntl (broker, F_SETFL, O_NONBLOCK);
+    setsockopt (peer, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt (broker, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    *self = (wire_t){ .fd = { peer, broker } };
+    for (int i = 0; i < 2; i++)
+        self->flow[i].data = malloc (ROOM);
+}
+
+static void flow_read (wire_t *self, int i)
+{
+    flow_t *flow = &self->flow[i];
+    const ssize_t n = read (self->fd[i], flow->data + flow->bytes, ROOM - flow->bytes);
+    if (n == 0 || (n < 0 && errno != EAGAIN))
+        flow->ended = true;
+    if (n <= 0)
+        return;
+    if (!flow->bytes)
+        flow->since_ms = now_ms ();
+    if (weather == FLIP && roll (8) == 0)
+        flow->data[flow->bytes + roll ((uint32_t) n)] ^= (uint8_t) (1u << roll (8));
+    flow->bytes += (size_t) n;
+}
+
+/* How many of the bytes may go now.  */
+static size_t may_go (const flow_t *flow)
+{
+    switch (weather) {
+    case BLACK:
+        return 0;
+    case DELAY:
+        return now_ms () - flow->since_ms >= 40 ? flow->bytes : 0;
+    case BYTES:
+        return flow->bytes != 0;
+    case THROTTLE:
+        return flow->bytes < 2000 ? flow->bytes : 2000;
+    default:
+        return flow->bytes;
+    }
+}
+
+static void flow_write (wire_t *self, int i)
+{
+    flow_t *flow = &self->flow[i];
+    /* One byte a segment, some hundreds a turn, or nothing would ever arrive.  */
+    for (int turn = weather == BYTES ? 300 : 1; turn-- && flow->bytes;) {
+        const size_t count = may_go (flow);
+        const ssize_t n = count ? send (self->fd[!i], flow->data, count, MSG_NOSIGNAL) : 0;
+        if (n < 0 && errno != EAGAIN)
+            flow->ended = true;
+        if (n <= 0)
+            return;
+        flow->bytes -= (size_t) n;
+        flow->since_ms = now_ms ();
+        memmove (flow->data, flow->data + n, flow->bytes);
+    }
+}
+
+static void links_turn (void)
+{
+    for (wire_t *self = link_of; self < link_of + LINKS_MAX; self++) {
+        if (self->fd[0] < 0)
+            continue;
+        if (weather == RESET && roll (20) == 0) {
+            close_link (self, true);
+            continue;
+        }
+        for (int i = 0; i < 2; i++) {
+            if (self->flow[i].bytes < ROOM && !self->flow[i].ended)
+                flow_read (self, i);
+            flow_write (self, i);
+        }
+        for (int i = 0; i < 2; i++)
+            if (self->fd[0] >= 0 && self->flow[i].ended && !self->flow[i].bytes)
+                close_link (self, false);
+    }
+}
+
+int main (int argc, char **argv)
+{
+    if (argc != 6) {
+        fprintf (stderr, "usage: chaos_proxy LISTEN_PORT BROKER_PORT SEED PERIOD_MS PERIODS\n");
+        return 2;
+    }
+    const int port = atoi (argv[1]), broker_port = atoi (argv[2]), period_ms = atoi (argv[4]);
+    long left = atol (argv[5]);
+    random_state = strtoull (argv[3], NULL, 10);
+    prctl (PR_SET_PDEATHSIG, SIGKILL);
+    int listener[3];
+    for (int i = 0; i < 3; i++)
+        listener[i] = listen_on (port + i);
+    for (int i = 0; i < LINKS_MAX; i++)
+        link_of[i].fd[0] = link_of[i].fd[1] = -1;
+    setvbuf (stdout, NULL, _IOLBF, 0);
+    for (int64_t next_ms = now_ms () + period_ms;;) {
+        struct pollfd ready[3];
+        for (int i = 0; i < 3; i++)
+            ready[i] = (struct pollfd){ .fd = listener[i], .events = POLLIN };
+        poll (ready, 3, 1); /* 1 ms a turn is a fine grain for a link */
+        for (int i = 0; i < 3; i++)
+            if (ready[i].revents)
+                accept_one (listener[i], broker_port + i);
+        links_turn ();
+        if (now_ms () < next_ms)
+            continue;
+        next_ms += period_ms;
+        weather = weather || !left ? CALM : (weather_t) (1 + roll (WEATHERS - 1));
+        left -= weather != CALM;
+        puts (weather_name[weather]);
+    }
+}
