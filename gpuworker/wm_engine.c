@@ -44,6 +44,13 @@ static int open_model (engine_t *self)
     return ends (self, WM_EXIT_INPUT, &error);
 }
 
+static double now_s (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
+}
+
 static int open_device (engine_t *self)
 {
     wm_control_t *control = self->slots.control;
@@ -63,8 +70,10 @@ static int open_device (engine_t *self)
         return ends (self, error.fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_ENGINE, &error);
     snprintf (control->signature, sizeof control->signature, "%s",
               wm_device_signature (self->device));
+    const double start = now_s ();
     if (wm_device_self_test (self->device, &error))
         return ends (self, WM_EXIT_FAILURE, &error);
+    control->test_s = now_s () - start;
     return WM_EXIT_OK;
 }
 
@@ -83,13 +92,6 @@ static int next_slot (const engine_t *self)
         if (atomic_compare_exchange_strong (&due->state, &ready, WM_SLOT_RUNNING))
             return (int) (due - slot);
     }
-}
-
-static double now_s (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
 static int score (engine_t *self, unsigned i)

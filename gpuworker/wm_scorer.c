@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 enum {
+    TESTS = 10,         /* so many known-answer tests fit into the time of a hang: a slow model */
     HANG_MS_MIN = 2000, /* where tests run all times faster: a loaded machine is no hang */
     REAP_MS = 20,       /* an end of the line is the end of the process so much later at most */
     LEAVE_MS = 2000,    /* for putting its things away */
@@ -254,6 +255,9 @@ static void watch (wm_scorer_t *self, int64_t now)
         self->moved_ms = now;
     }
     int64_t limit = self->is_ready ? times->engine_ms : times->engine_start_ms;
+    const double test_s = self->slots.control->test_s; /* what is no sensible number is not used */
+    if (self->is_ready && test_s < 3600 && TESTS * test_s * 1e3 > (double) limit)
+        limit = (int64_t) (TESTS * test_s * 1e3);
     if (limit < HANG_MS_MIN)
         limit = HANG_MS_MIN;
     if (!self->killed_ms && now - self->moved_ms > limit)

@@ -3,7 +3,8 @@
    The worker decodes a batch into a slot (wm_scorer_batch), submits it, or a part of its hits, and
    hears of it from wm_scorer_look when wm_scorer_fd is readable, or at its next tick. The process may
    end at any time; then look says so, names the slot it was scoring, and starts another one. What
-   is READY waits for the new one. A process that has not finished a hit for engine_ms is killed.
+   is READY waits for the new one. A process that has not finished a hit for engine_ms, or ten times
+   what its known-answer test took, is killed.
 
    Thread: one, which must live as long as the scorer (the process dies with it).  */
 #ifndef WM_SCORER_H

@@ -50,6 +50,7 @@ typedef struct {
     _Atomic uint64_t progress; /* hits finished */
     _Atomic uint32_t is_ready; /* it has proved itself */
     char signature[64];
+    double test_s;    /* the known-answer test took it */
     wm_error_t error; /* why it ends, where it knows */
     wm_slot_t slot[WM_SLOTS];
 } wm_control_t;

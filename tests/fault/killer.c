@@ -4,7 +4,8 @@
    It is the exact-sparse engine, signature and bits, but for the hits named in the file that
    WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire and
    column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES names it
-   adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer.  */
+   adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer, and kills it in any case as
+   WM_KILLER_ALWAYS says.  */
 #include "kernels/wm_device.h"
 
 #include <signal.h>
@@ -20,6 +21,7 @@ static struct {
     char how[8];
 } bad[BAD_MAX];
 static int n_bad, slow_ms;
+static const char *always; /* every batch kills it */
 
 static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
@@ -27,6 +29,7 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
     const char *name = getenv ("WM_KILLER"), *notes = getenv ("WM_KILLER_NOTES");
     const char *gpu = getenv ("CUDA_VISIBLE_DEVICES");
     slow_ms = getenv ("WM_KILLER_SLOW_MS") ? atoi (getenv ("WM_KILLER_SLOW_MS")) : 0;
+    always = getenv ("WM_KILLER_ALWAYS");
     FILE *note = notes ? fopen (notes, "ae") : NULL;
     if (note) {
         fprintf (note, "%s\n", gpu ? gpu : "none");
@@ -60,6 +63,8 @@ static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     usleep (1000 * (unsigned) slow_ms);
+    if (always && batch->kind != WM_BATCH_PATCHES)
+        return die (always, error);
     for (uint32_t i = 0; batch->kind != WM_BATCH_PATCHES && i < batch->n_hit; i++)
         for (int k = 0; k < n_bad; k++)
             if (batch->hit_wire[i] == bad[k].wire && batch->hit_col[i] == bad[k].col)

@@ -33,5 +33,22 @@ ok "until the engine is mended" mended
 kicked () { exits 3 "${run[@]}" --output "$work/out" --engine sparse --retry-held &&
     $python tests/fault/poison.py check "$work/clean/in.scores.h5" "$work/out/in.scores.h5" "$bads" 0; }
 ok "then --retry-held scores them" kicked
+
+# A machine on which every batch dies: it says so, gives them back, and leaves; the others do the work.
+hole ()
+{
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/hole" --batch-hits 1024 --listen "ipc://$work/b" >"$work/broker" 2>&1 &
+    until_true 20 test -s "$work/hole/.wiremill/endpoint.json" || return 1
+    local work_on=("$bin/wiremill-worker" --broker "ipc://$work/b" --cache "$work/cache" --threads 1) pid
+    env WM_OPENVINO_SO="$killer" WM_KILLER_ALWAYS=segv "${work_on[@]}" --engine openvino >"$work/hole.words" 2>&1 &
+    pid=$!
+    "$bin/wiremill" produce --broker "ipc://$work/b" --input "$work/in.h5" >"$work/produce" 2>&1 &
+    local producer=$!
+    wait $pid
+    [ $? = 1 ] && grep -q 'draining: 3 failures of its engine' "$work/hole.words" || { cat "$work/hole.words"; return 1; }
+    "${work_on[@]}" --engine sparse >"$work/good.words" 2>&1 &
+    exits 3 wait $producer && same_scores in "$work/hole" "$work/clean"
+}
+ok "a worker whose engine always dies leaves after three batches, and holds nothing" hole
 proved P11 $((bads + kills)) $((failures ? 0 : bads + kills))
 done_testing
