@@ -37,6 +37,17 @@ echo; echo "== broker: 100 KB tasks, 16 KB results, workers that do no work"
 "$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker" --batches "${BATCHES:-20000}" --task 102400 \
     --hits 960 --workers 2 --resume
 
+echo; echo "== broker: tasks and results of no size; 10 and 500 idle workers beside the two that work"
+bench=("$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker")
+for idle in 0 10 500 10 500; do
+    rm -rf "$work/broker"
+    [ $idle = 0 ] || echo "idle connections: $idle"
+    "${bench[@]}" --batches 200000 --task 100 --hits 1 --idle $idle 2>/dev/null
+done
+echo; echo "== broker: a start on ten million finished events and a million returned batches"
+rm -rf "$work/broker"
+"${bench[@]}" --finished 10000 --returned 1000000 --hits 1 2>/dev/null
+
 echo; echo "== wm_core alone: batches a second it decides, 100,000 events announced"
 "$build/bench/core_bench"
 

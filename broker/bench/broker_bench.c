@@ -2,12 +2,17 @@
 
    Starts a real broker on a fresh campaign, one producer and some workers as threads of this
    process; every batch is asked for, sent, handed out, returned, journalled with fdatasync and
-   acknowledged. With --resume the broker is then killed with SIGKILL and started again on what it
-   had returned.
+   acknowledged. The time of an acknowledgement is from a worker's RESULT to its RESULT_ACK.
 
    usage: broker_bench BROKER FOLDER [--batches N] [--task BYTES] [--hits N] [--workers N]
-   [--resume] Prints batches/s, MB/s in and out, and with --resume the seconds until the broker
-   serves again.  */
+                       [--idle N] [--resume] [--finished INPUTS] [--returned N]
+     --idle      so many workers more, that are connected, send their heartbeats and take nothing
+     --resume    then the broker is killed and started again on what it had returned
+     --finished  before all: a campaign with so many inputs of 1,000 events written, and
+     --returned  so many batches returned in inputs that are open; then how long a start takes, and
+                 one without the ledger
+   Prints batches/s, MB/s in and out, milliseconds of an acknowledgement, seconds of a start.  */
+#include "broker/wm_campaign.h"
 #include "broker/wm_client.h"
 
 #include <assert.h>
@@ -17,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +30,7 @@
 #define EVENT_BATCHES 64
 #define WORKERS_MAX 16
 #define OUTPUTS 4
+#define EVENTS_A_FILE 1000
 #define CREDIT 32
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
@@ -33,12 +40,15 @@ typedef struct {
     uint64_t batches;
     size_t task_bytes;
     uint32_t hits;
-    int workers, resume;
+    int workers, resume, idle;
+    uint32_t finished, returned;
 } options_t;
 
 static options_t options = { .batches = 20000, .task_bytes = 100 << 10, .hits = 960, .workers = 2 };
-static atomic_uint_fast64_t acknowledged;
 static atomic_int stopping;
+static double *sent_s; /* (batches) when its RESULT was sent */
+static float *waited;  /* (batches) seconds until it was acknowledged; 0: not */
+static wm_pins_t pins;
 
 static void die (const char *what, const char *why)
 {
@@ -86,19 +96,43 @@ static void *worker_run (void *argument)
         if (event != WM_CLIENT_MESSAGE)
             continue;
         const wm_msg_t *got = wm_client_msg (client);
-        if (got->type == WM_MSG_RESULT_ACK)
-            atomic_fetch_add (&acknowledged, 1);
+        const uint64_t at = (uint64_t) got->key.ordinal * EVENT_BATCHES + got->key.batch;
+        if (got->type == WM_MSG_RESULT_ACK && at < options.batches)
+            waited[at] = (float) (seconds () - sent_s[at]);
         if (got->type != WM_MSG_TASK)
             continue;
         received++;
         msg = *got;
         msg.type = WM_MSG_RESULT;
+        if (at < options.batches)
+            sent_s[at] = seconds ();
         if (wm_client_send (client, &msg, result, bytes))
             break;
     }
     wm_client_close (client, WM_REASON_DONE, "measured");
     wm_client_destroy (&client);
     free (result);
+    return NULL;
+}
+
+/* Sessions that only live: each is looked after once a second.  */
+static void *idle_run (void *argument)
+{
+    (void) argument;
+    wm_client_t **client = calloc ((size_t) options.idle, sizeof *client);
+    assert (client);
+    for (int i = 0; i < options.idle; i++)
+        client[i] = session (WM_ROLE_WORKER, "bench:idle", "bench/null/v1");
+    atomic_fetch_add (&stopping, -1);
+    while (!atomic_load (&stopping)) {
+        for (int i = 0; i < options.idle; i++)
+            if (wm_client_wait (client[i], 0) == WM_CLIENT_CLOSED)
+                die ("an idle session", wm_client_error (client[i])->text);
+        usleep (1000000);
+    }
+    for (int i = 0; i < options.idle; i++)
+        wm_client_destroy (&client[i]);
+    free (client);
     return NULL;
 }
 
@@ -163,13 +197,13 @@ static void produce (wm_client_t *client)
 
 static pid_t broker_start (void)
 {
-    char pins[512], wmm[512];
-    snprintf (pins, sizeof pins, "%s/pins", options.folder);
+    char pins_path[512], wmm[512];
+    snprintf (pins_path, sizeof pins_path, "%s/pins", options.folder);
     snprintf (wmm, sizeof wmm, "%s/none.wmm", options.folder);
     pid_t pid = fork ();
     if (pid == 0) {
         execl (options.broker, "wiremill-broker", "--campaign", options.folder, "--listen",
-               options.endpoint, "--pins", pins, "--wmm", wmm, (char *) NULL);
+               options.endpoint, "--pins", pins_path, "--wmm", wmm, (char *) NULL);
         _exit (127);
     }
     return pid;
@@ -178,13 +212,13 @@ static pid_t broker_start (void)
 static void campaign_make (void)
 {
     char path[512], text[WM_PINS_BYTES_MAX];
-    wm_pins_t pins = { .precision = "fp32",
-                       .n_output = OUTPUTS,
-                       .n_value = 1,
-                       .batch_hits = 4096,
-                       .batch_bytes = WM_RAW_BYTES_MAX,
-                       .output = "/bench",
-                       .spec = "none: 0\n" };
+    pins = (wm_pins_t){ .precision = "fp32",
+                        .n_output = OUTPUTS,
+                        .n_value = 1,
+                        .batch_hits = 4096,
+                        .batch_bytes = WM_RAW_BYTES_MAX,
+                        .output = "/bench",
+                        .spec = "none: 0\n" };
     memset (pins.model, '0', 64);
     strcpy (pins.wmm, EMPTY_SHA256);
     mkdir (options.folder, 0700);
@@ -212,7 +246,13 @@ static void parse (int argc, char **argv)
             options.resume = 1;
             continue;
         }
-        if (!strcmp (argv[i], "--batches"))
+        if (!strcmp (argv[i], "--idle"))
+            options.idle = atoi (next);
+        else if (!strcmp (argv[i], "--finished"))
+            options.finished = (uint32_t) strtoul (next, NULL, 10);
+        else if (!strcmp (argv[i], "--returned"))
+            options.returned = (uint32_t) strtoul (next, NULL, 10);
+        else if (!strcmp (argv[i], "--batches"))
             options.batches = strtoull (next, NULL, 10);
         else if (!strcmp (argv[i], "--task"))
             options.task_bytes = strtoull (next, NULL, 10);
@@ -229,41 +269,202 @@ static void parse (int argc, char **argv)
         die ("options", "out of range");
 }
 
-int main (int argc, char **argv)
+/* ---- a start on much that is done --------------------------------------------------------------
+ */
+static void record_add (wm_campaign_t *campaign, wm_record_t *record)
 {
-    zsys_handler_set (NULL);
-    parse (argc, argv);
-    campaign_make ();
-    pid_t broker = broker_start ();
-    wm_client_t *producer = session (WM_ROLE_PRODUCER, "bench:producer", NULL);
-    pthread_t worker[WORKERS_MAX];
-    double start = seconds ();
-    for (int i = 0; i < options.workers; i++)
-        pthread_create (&worker[i], NULL, worker_run, (void *) (intptr_t) i);
-    produce (producer);
-    double took = seconds () - start;
-    uint64_t batches = options.batches / EVENT_BATCHES * EVENT_BATCHES;
-    double result = (double) wm_result_bytes (options.hits, OUTPUTS);
+    wm_place_t place;
+    wm_error_t error;
+    if (wm_journal_append (campaign->journal, record, &place, &error))
+        die ("journal", error.text);
+    wm_ledger_apply (campaign->ledger, record, &place);
+    if (wm_ledger_pending (campaign->ledger) < 8192)
+        return;
+    wm_journal_sync (campaign->journal);
+    if (wm_ledger_commit (campaign->ledger, &error))
+        die ("ledger", error.text);
+}
+
+static void input_add (wm_campaign_t *campaign, uint32_t id)
+{
+    char path[64], name[64];
+    wm_record_t record;
+    snprintf (path, sizeof path, "/data/production/run-%06u/events.h5", id);
+    snprintf (name, sizeof name, "run-%06u.scores.h5", id);
+    wm_record_init (&record, WM_RECORD_INPUT);
+    record.key.input = id;
+    record.size = 1;
+    wm_record_text (&record, path);
+    record.name = name;
+    record.name_bytes = (uint32_t) strlen (name);
+    record_add (campaign, &record);
+    wm_record_init (&record, WM_RECORD_INPUT_END);
+    record.key.input = id;
+    record.n_event = EVENTS_A_FILE;
+    record_add (campaign, &record);
+    if (id > options.finished)
+        return;
+    wm_record_init (&record, WM_RECORD_FILE_WRITTEN);
+    record.key.input = id;
+    record.n_event = EVENTS_A_FILE;
+    record.n_hit = EVENTS_A_FILE * (uint64_t) options.hits;
+    record_add (campaign, &record);
+}
+
+static void result_add (wm_campaign_t *campaign, uint32_t i)
+{
+    static uint8_t payload[WM_RAW_BYTES_MAX];
+    const uint32_t event = i / EVENT_BATCHES;
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_RESULT);
+    record.key = (wm_key_t){ options.finished + 1 + event / EVENTS_A_FILE, event % EVENTS_A_FILE,
+                             i % EVENT_BATCHES, 0 };
+    memcpy (record.digest, &i, sizeof i);
+    record.n_batch = EVENT_BATCHES;
+    record.n_hit = options.hits;
+    record.attempt = 1;
+    wm_record_text (&record, "bench/null/v1");
+    record.payload = payload;
+    record.payload_bytes = (uint32_t) wm_result_bytes (options.hits, OUTPUTS);
+    record_add (campaign, &record);
+}
+
+static void campaign_fill (void)
+{
+    static wm_campaign_t campaign;
+    wm_error_t error;
+    const uint32_t open = options.returned / EVENT_BATCHES / EVENTS_A_FILE + 1;
+    if (wm_campaign_lock (&campaign, options.folder, WM_CAMPAIGN_SERVE, 0, &error) ||
+        wm_campaign_open (&campaign, NULL, NULL, &error) ||
+        wm_campaign_start (&campaign, &pins, &error))
+        die ("campaign", error.text);
+    for (uint32_t id = 1; id <= options.finished + open; id++)
+        input_add (&campaign, id);
+    for (uint32_t i = 0; i < options.returned; i++)
+        result_add (&campaign, i);
+    wm_journal_sync (campaign.journal);
+    if (wm_ledger_commit (campaign.ledger, &error))
+        die ("ledger", error.text);
+    printf ("%u inputs of %u events written, %u batches returned in %u open ones: journal %.0f MB, "
+            "ledger %.0f MB\n",
+            options.finished, EVENTS_A_FILE, options.returned, open,
+            (double) wm_journal_bytes (campaign.journal) / 1e6,
+            (double) wm_ledger_bytes (campaign.ledger) / 1e6);
+    wm_campaign_close (&campaign);
+}
+
+/* Seconds until a broker serves.  */
+static double start_time (pid_t *broker)
+{
+    const double start = seconds ();
+    *broker = broker_start ();
+    wm_client_t *visitor = session (WM_ROLE_OPERATOR, "bench:operator", NULL);
+    const double took = seconds () - start;
+    wm_client_destroy (&visitor);
+    return took;
+}
+
+static void broker_kill (pid_t broker)
+{
+    kill (broker, SIGKILL);
+    waitpid (broker, NULL, 0);
+}
+
+static void measure_starts (void)
+{
+    char path[512];
+    pid_t broker;
+    campaign_fill ();
+    printf ("a start serves after %.2f s", start_time (&broker));
+    broker_kill (broker);
+    snprintf (path, sizeof path, "%s/ledger.db-wal", options.folder);
+    unlink (path);
+    *strrchr (path, '-') = 0;
+    unlink (path);
+    printf ("; one that makes the ledger again from the journal after %.2f s\n",
+            start_time (&broker));
+    kill (broker, SIGTERM);
+    waitpid (broker, NULL, 0);
+}
+
+/* ---- batches a second --------------------------------------------------------------------------
+ */
+static int by_size (const void *a, const void *b)
+{
+    return (*(const float *) a > *(const float *) b) - (*(const float *) a < *(const float *) b);
+}
+
+static void print_rates (double took)
+{
+    const uint64_t batches = options.batches / EVENT_BATCHES * EVENT_BATCHES;
+    const double result = (double) wm_result_bytes (options.hits, OUTPUTS);
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < batches; i++)
+        if (waited[i] > 0)
+            waited[n++] = waited[i];
+    qsort (waited, n, sizeof *waited, by_size);
     printf ("%llu batches in %.2f s: %.0f batches/s committed and acknowledged, "
             "tasks %.0f MB/s, results %.0f MB/s\n",
             (unsigned long long) batches, took, (double) batches / took,
             (double) batches * (double) options.task_bytes / took / 1e6,
             (double) batches * result / took / 1e6);
+    if (n)
+        printf ("a result is acknowledged after %.1f ms (median), %.1f ms (99 of 100), %.1f ms "
+                "(longest)%s\n",
+                (double) waited[n / 2] * 1e3, (double) waited[n * 99 / 100] * 1e3,
+                (double) waited[n - 1] * 1e3, options.idle ? ", with idle connections" : "");
+}
+
+static void measure_rate (void)
+{
+    pid_t broker = broker_start ();
+    wm_client_t *producer = session (WM_ROLE_PRODUCER, "bench:producer", NULL);
+    pthread_t worker[WORKERS_MAX], idle;
+    sent_s = calloc (options.batches, sizeof *sent_s);
+    waited = calloc (options.batches, sizeof *waited);
+    assert (sent_s && waited);
+    if (options.idle) {
+        atomic_store (&stopping, 1); /* idle_run takes it back when all are there */
+        pthread_create (&idle, NULL, idle_run, NULL);
+        while (atomic_load (&stopping))
+            wm_client_wait (producer, 10);
+    }
+    double start = seconds ();
+    for (int i = 0; i < options.workers; i++)
+        pthread_create (&worker[i], NULL, worker_run, (void *) (intptr_t) i);
+    produce (producer);
+    print_rates (seconds () - start);
     atomic_store (&stopping, 1);
     for (int i = 0; i < options.workers; i++)
         pthread_join (worker[i], NULL);
+    if (options.idle)
+        pthread_join (idle, NULL);
     wm_client_destroy (&producer);
     if (options.resume) {
-        kill (broker, SIGKILL);
-        waitpid (broker, NULL, 0);
-        start = seconds ();
-        broker = broker_start ();
-        wm_client_t *visitor = session (WM_ROLE_OPERATOR, "bench:operator", NULL);
+        broker_kill (broker);
         printf ("killed and started again: serves after %.2f s with %llu returned batches\n",
-                seconds () - start, (unsigned long long) batches);
-        wm_client_destroy (&visitor);
+                start_time (&broker), (unsigned long long) options.batches);
     }
     kill (broker, SIGTERM);
     waitpid (broker, NULL, 0);
+    free (sent_s);
+    free (waited);
+}
+
+int main (int argc, char **argv)
+{
+    struct rlimit files = { 0 };
+    zsys_handler_set (NULL);
+    zsys_set_max_sockets (8192);
+    if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
+        setrlimit (RLIMIT_NOFILE, &files);
+    }
+    parse (argc, argv);
+    campaign_make ();
+    if (options.finished || options.returned)
+        measure_starts ();
+    else
+        measure_rate ();
     return 0;
 }
