@@ -15,6 +15,7 @@
 
 #define HUGE_BYTES (2u << 20)
 #define SLOT_BYTES_MAX (128u << 20) /* a full plane of noise would ask for more */
+#define FULL_FROM 0.8               /* measured, AVX-512 and AVX2 */
 #define CUT_PATCHES 512u            /* patches cut at a time where they are no windows */
 
 /* ---- memory that only grows ------------------------------------------------------------------ */
@@ -95,6 +96,7 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
     self->threads = config->threads > 0 ? config->threads : 1;
     self->pin = config->pin, self->cache = config->cache;
     self->slot_bytes_max = SLOT_BYTES_MAX;
+    self->full_from = FULL_FROM;
     self->kernel = config->kernel ? config->kernel : wm_sparse_kernel_choose ("fp32", error);
     if (spec) {
         self->has_spec = true;

@@ -130,6 +130,7 @@ typedef struct {
     const uint64_t *mask; /* (n_slot, n_mask): which words are not 0 */
     size_t stride_bytes;
     uint32_t n_mask;
+    bool full; /* few words are 0: a kernel that can had better not look for them */
 } wm_sparse_values_t;
 
 /* The cells to work on at a panel. Arrays have room for 32 entries more than there are cells.  */
@@ -222,6 +223,7 @@ typedef struct {
     float *value;       /* (WM_SPARSE_POSITIONS, largest c_pad) */
     const float **span; /* (WM_SPARSE_POSITIONS, largest n_span) */
     float *tail;        /* (sum of the dense layers' n_pad) */
+    uint64_t words;     /* that are not 0, of the slots it stored */
     wm_sparse_buffer_t memory;
 } wm_sparse_thread_t;
 
@@ -271,6 +273,7 @@ typedef struct {
     wm_sparse_buffer_t cells, orders, orders2, blocks, scores, hits, patches, masks, slots,
         mids[WM_MODEL_CONVS_MAX + 1];
     _Atomic uint64_t *progress;
+    double full_from; /* share of words that are not 0, from which on zeros are not looked for */
     bool count_madds; /* for benches: a walk over all pairs */
     wm_sparse_stats_t stats;
 } wm_sparse_t;

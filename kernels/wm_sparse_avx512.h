@@ -18,6 +18,7 @@ typedef __m512 vec;
     _mm512_max_ps (_mm512_setzero_ps (),                                                           \
                    x) /* the second operand if either is NaN                 \
                                              */
+#define V_KEEP(x) __asm__("" : "+v"(x))
 #define V_NONZERO(x) ((uint32_t) _mm512_cmp_ps_mask (x, _mm512_setzero_ps (), _CMP_NEQ_UQ))
 
 /* Sixteen cells at a time; the compressing store of the portable loop is one instruction here.  */

@@ -16,11 +16,14 @@
    V_SET1         from memory; moves any 32 bits unchanged
    V_ADD V_SUB V_FMA (a, b, c) = a b + c
    V_RELU         keeps NaN
+   V_KEEP         keeps a vector that is used several times in a register: gcc would load it each time
    V_NONZERO      bit l set where lane l is not 0 (NaN is not)
    [KERNEL_LIST   list_panel is defined]
    [UNIT          filters in one 32-bit word of a slot]
    [FUSE          1 or 2: positions taken together, whose weights fit L1 side by side]
    [V_DOT         (x, w, c) = c + the products of a word's filters]
+   [FULL_CELLS    cells that dense_full takes together, and]
+   [FULL_VECS     vectors of their outputs: FULL_CELLS * (this + 1) registers and one more]
    [KERNEL_STORE  kernel_store is defined]
    [KERNEL_MORE   further members of the table]
    [KERNEL_SHARED no store, roots and table: another file has them]
@@ -58,6 +61,7 @@ INLINE void conv_tile (const wm_sparse_conv_t *conv, const float *const *span, u
 #pragma GCC unroll 4
             for (int v = 0; v < n_vec; v++) {
                 vec w = V_LOAD (weight + v * LANES);
+                V_KEEP (w);
 #pragma GCC unroll 4
                 for (int p = 0; p < WM_SPARSE_POSITIONS; p++)
                     sum[p][v] = V_FMA (x[p], w, sum[p][v]);
@@ -209,6 +213,93 @@ INLINE void dense_list (const dense_t *d, const bool has_base, const int n_vec)
     }
 }
 
+/* What follows is for values that are hardly ever 0 (noise, activations other than ReLU): several
+   cells share a load of the weights. A zero that is not skipped changes no bit of a sum.  */
+#ifdef FULL_CELLS
+typedef struct {
+    const float *value[FULL_CELLS];
+    float *row[FULL_CELLS];
+    uint32_t n;
+} full_t;
+
+INLINE void full_tile (const full_t *full, const float *base, const float *weight, size_t n_pad,
+                       uint32_t words, const int n_vec)
+{
+    vec sum[FULL_CELLS][FULL_VECS];
+#pragma GCC unroll 4
+    for (int h = 0; h < FULL_CELLS; h++)
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vec; v++) {
+            sum[h][v] = V_LOAD (full->row[h] + v * LANES);
+            if (base)
+                sum[h][v] = V_ADD (sum[h][v], V_LOAD (base + v * LANES));
+        }
+    for (uint32_t k = 0; k < words; k++, weight += n_pad) {
+        vec x[FULL_CELLS];
+#pragma GCC unroll 4
+        for (int h = 0; h < FULL_CELLS; h++)
+            x[h] = V_SET1 (full->value[h] + k);
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vec; v++) {
+            vec w = V_LOAD (weight + v * LANES);
+            V_KEEP (w);
+#pragma GCC unroll 4
+            for (int h = 0; h < FULL_CELLS; h++)
+                sum[h][v] = V_DOT (x[h], w, sum[h][v]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int h = 0; h < FULL_CELLS; h++)
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vec; v++)
+            V_STORE (full->row[h] + v * LANES, sum[h][v]);
+}
+
+/* The cells collected so far; where some are missing, their places compute a cell twice.  */
+static void full_cells (full_t *full, const float *base, const float *weight, size_t n_pad,
+                        uint32_t words)
+{
+    for (uint32_t h = full->n; h < FULL_CELLS; h++)
+        full->value[h] = full->value[0], full->row[h] = full->row[0];
+    for (uint32_t left = (uint32_t) n_pad / LANES; left > 0;) {
+        uint32_t n_vec = left >= FULL_VECS ? FULL_VECS : 1;
+        if (n_vec == FULL_VECS)
+            full_tile (full, base, weight, n_pad, words, FULL_VECS);
+        else
+            full_tile (full, base, weight, n_pad, words, 1);
+        for (uint32_t h = 0; h < FULL_CELLS; h++)
+            full->row[h] += n_vec * LANES;
+        weight += n_vec * LANES, base = base ? base + n_vec * LANES : NULL;
+        left -= n_vec;
+    }
+    full->n = 0;
+}
+
+static void dense_full (const dense_t *d, uint32_t words)
+{
+    const wm_sparse_list_t *list = d->list;
+    for (int f = 0; f < FUSE; f++) {
+        const float *base = d->base ? d->base + (size_t) f * d->n_pad : NULL;
+        const float *weight = d->weight + (size_t) f * d->weight_step;
+        full_t full = { .n = 0 };
+        for (uint32_t g = 0; g < list->n; g++) {
+            for (size_t b = 0; f == 0 && b < d->coming_bytes; b += 64)
+                __builtin_prefetch (d->coming + g * d->coming_bytes + b, 0, 2);
+            if (FUSE > 1 && !(list->live[g] >> f & 1))
+                continue;
+            size_t slot = list->slot[g] + (f > 0 ? list->live[g] & 1 : 0);
+            full.value[full.n] =
+                (const float *) (d->values->value + slot * d->values->stride_bytes);
+            full.row[full.n++] = d->row + list->cell[g] * d->row_stride;
+            if (full.n == FULL_CELLS)
+                full_cells (&full, base, weight, d->n_pad, words);
+        }
+        if (full.n > 0)
+            full_cells (&full, base, weight, d->n_pad, words);
+    }
+}
+#endif
+
 static void kernel_dense (const wm_sparse_root_t *root, uint32_t panel, uint32_t c_out,
                           const wm_sparse_values_t *values, const wm_sparse_list_t *list,
                           float *row, size_t row_stride)
@@ -229,6 +320,12 @@ static void kernel_dense (const wm_sparse_root_t *root, uint32_t panel, uint32_t
     const size_t bytes = FUSE * step * sizeof (float);
     d.coming = (const char *) d.weight + bytes;
     d.coming_bytes = (bytes / list->n + 63) / 64 * 64;
+#ifdef FULL_CELLS
+    if (values->full) {
+        dense_full (&d, (c_out + UNIT - 1) / UNIT);
+        return;
+    }
+#endif
     for (uint32_t left = root->n_pad / LANES; left > 0;) {
         uint32_t n_vec = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
         switch (n_vec) {

@@ -220,15 +220,19 @@ static void find_spans (const wm_sparse_t *self, uint32_t l, uint32_t y, uint32_
         }
 }
 
-static void store (wm_sparse_t *self, uint32_t l, uint32_t slot, const float *value)
+static void store (wm_sparse_t *self, uint32_t l, uint32_t slot, const float *value,
+                   wm_sparse_thread_t *mine)
 {
     const wm_sparse_conv_t *conv = &self->conv[l - 1];
-    if (l < self->net.n_conv)
+    if (l < self->net.n_conv) {
         memcpy (self->mid[l] + (size_t) slot * conv->c_pad, value, conv->c_pad * sizeof *value);
-    else
-        self->kernel->store (value, conv->c_out, conv->c_pad,
-                             (char *) self->slots.data + slot * self->values.stride_bytes,
-                             (uint64_t *) self->masks.data + (size_t) slot * self->values.n_mask);
+        return;
+    }
+    uint64_t *mask = (uint64_t *) self->masks.data + (size_t) slot * self->values.n_mask;
+    self->kernel->store (value, conv->c_out, conv->c_pad,
+                         (char *) self->slots.data + slot * self->values.stride_bytes, mask);
+    for (uint32_t m = 0; m < self->values.n_mask; m++)
+        mine->words += (uint64_t) __builtin_popcountll (mask[m]);
 }
 
 /* Phase: the values of layer `step`.  */
@@ -251,7 +255,7 @@ static void convolve_rows (void *arg, uint32_t task, uint32_t thread)
                     continue;
                 self->kernel->conv (conv, mine->span, mine->value);
                 for (uint32_t p = 0; p < n; p++)
-                    store (self, l, slot++, mine->value + (size_t) p * conv->c_pad);
+                    store (self, l, slot++, mine->value + (size_t) p * conv->c_pad, mine);
                 n = 0;
             }
     if (n == 0)
@@ -261,7 +265,7 @@ static void convolve_rows (void *arg, uint32_t task, uint32_t thread)
                 conv->n_span * sizeof *mine->span);
     self->kernel->conv (conv, mine->span, mine->value);
     for (uint32_t p = 0; p < n; p++)
-        store (self, l, slot++, mine->value + (size_t) p * conv->c_pad);
+        store (self, l, slot++, mine->value + (size_t) p * conv->c_pad, mine);
 }
 
 static bool reserve_slots (wm_sparse_t *self)
@@ -299,10 +303,19 @@ wm_fault_t wm_sparse_convolve (wm_sparse_t *self, wm_error_t *error)
     if (!reserve_slots (self))
         return wm_fault (error, WM_EHOST, "no memory for the values of %u positions",
                          self->live[self->net.n_conv].count);
+    for (uint32_t t = 0; t < self->threads; t++)
+        self->thread[t].words = 0;
     for (self->step = 1; self->step <= self->net.n_conv; self->step++) {
         wm_sparse_pool_run (self->pool, convolve_rows, self,
                             tasks_of (self->live[self->step].n_row));
         self->stats.positions += self->live[self->step].count;
     }
+    const uint32_t unit = self->kernel->unit;
+    double words = (double) self->live[self->net.n_conv].count *
+                   ((self->conv[self->net.n_conv - 1].c_out + unit - 1) / unit);
+    uint64_t set = 0;
+    for (uint32_t t = 0; t < self->threads; t++)
+        set += self->thread[t].words;
+    self->values.full = (double) set >= self->full_from * words;
     return WM_OK;
 }

@@ -5,12 +5,14 @@
    roots (zeros skipped) as GFLOP/s of CPU time, their share of the machine's measured peak of fused
    multiply-adds in fp32, and the largest difference of a score from double over some of the hits.
 
-     sparse_bench MODEL.wmm [hits=N] [threads=1,2] [repeat=N] [dense]
+     sparse_bench MODEL.wmm [hits=N] [threads=1,2] [repeat=N] [dense] [noise] [full]
                   [plane=FILE wires=N hitfile=FILE]
 
    Without a plane one is made up: straight tracks, 960 wires, 1,000 bins. plane: float32 images
    (wires, bins), 0 between the runs; hitfile: int32 pairs (wire, bin). dense: the same hits as
-   dense patches. WM_ISA picks one instruction set.
+   dense patches. noise: a plane where nothing is 0. full: the engine's dense form, which skips no
+   zeros behind the convolution; without sparsity the other should not be slower. WM_ISA picks one
+   instruction set.
 
    Other programs on the machine change what is measured: compare side by side, in one run.  */
 #include "kernels/wm_reference.h"
@@ -100,6 +102,21 @@ static double uniform (void)
     return (seed >> 8) / 16777216.0;
 }
 
+/* Nothing is 0 anywhere; hits all over.  */
+static plane_t make_noise (uint32_t n_hit)
+{
+    plane_t p = { .wires = 960, .bins = 1000, .n_hit = n_hit };
+    p.image = memory ((size_t) p.wires * p.bins, sizeof (float));
+    p.hit = memory (2 * (size_t) n_hit, sizeof (int32_t));
+    for (size_t i = 0; i < (size_t) p.wires * p.bins; i++)
+        p.image[i] = (float) (2 * uniform () - 1 + 1e-6);
+    for (uint32_t n = 0; n < n_hit; n++) {
+        p.hit[2 * n] = (int32_t) (uniform () * p.wires);
+        p.hit[2 * n + 1] = (int32_t) (uniform () * p.bins);
+    }
+    return p;
+}
+
 /* Straight tracks: three bins a wire, a hit on each.  */
 static plane_t make_plane (uint32_t n_hit)
 {
@@ -185,6 +202,7 @@ typedef struct {
     float *checked; /* (n_checked, n_output): double's scores of every so many-th hit */
     double peak;
     int repeat;
+    bool full; /* the dense form: zeros are computed with */
 } bench_t;
 
 static void judge (bench_t *bench)
@@ -244,6 +262,8 @@ static void measure (const bench_t *bench, const wm_sparse_kernel_t *kernel, uin
         die (error.text);
     double opened = seconds (CLOCK_MONOTONIC) - start;
     engine->count_madds = true;
+    if (bench->full)
+        engine->full_from = 0;
     float *scores = memory ((size_t) bench->batch.n_hit * bench->n_output, sizeof *scores);
     for (int r = 0; r < bench->repeat + 1; r++) {
         double cpu_start = seconds (CLOCK_PROCESS_CPUTIME_ID);
@@ -281,6 +301,8 @@ static const char *option (int argc, char **argv, const char *name)
 static plane_t find_plane (int argc, char **argv)
 {
     const char *file = option (argc, argv, "plane"), *hits = option (argc, argv, "hits");
+    if (option (argc, argv, "noise"))
+        return make_noise (hits ? (uint32_t) atoi (hits) : 3000);
     if (!file)
         return make_plane (hits ? (uint32_t) atoi (hits) : 18000);
     const char *wires = option (argc, argv, "wires"), *hitfile = option (argc, argv, "hitfile");
@@ -329,6 +351,7 @@ int main (int argc, char **argv)
     judge (&bench);
     if (option (argc, argv, "dense"))
         cut_dense (&bench);
+    bench.full = option (argc, argv, "full") != NULL;
     bench.peak = peak_gflops ();
     printf ("%u hits, %u wires, %u bins; peak %.0f GFLOP/s a thread in fp32\n", bench.batch.n_hit,
             bench.batch.n_wire, bench.batch.n_col, bench.peak);

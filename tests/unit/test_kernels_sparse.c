@@ -432,6 +432,7 @@ static void grouping_never_changes_bits (void **state)
                 slice.n_hit = slice.n_hit < left ? slice.n_hit : left;
                 slice.hit_wire += first, slice.hit_col += first;
                 many->slot_bytes_max = random_below (2) ? 128u << 20 : 1 + random_below (200000);
+                many->full_from = random_below (3) * 0.8; /* always, sometimes, never */
                 result_t part = score_with (many, &slice);
                 assert_memory_equal (whole.scores + (size_t) first * whole.n_output, part.scores,
                                      slice.n_hit * whole.n_output * sizeof (float));
