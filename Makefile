@@ -168,8 +168,9 @@ $(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane: $(B)/tests/%: t
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
 # What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
-CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_bench.c gpu_ceiling.c gpu_net.c) $(addprefix kernels/,wm_image.c wm_plane.c \
-             wm_range.c wm_reference.c wm_spec_zero.c) schema/wm_fault.c
+CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_bench.c gpu_ceiling.c gpu_net.c) $(addprefix kernels/,wm_image.c wm_plane.c \
+             wm_range.c wm_reference.c wm_spec_zero.c cuda/wm_any.c cuda/wm_gpu_fake.c cuda/wm_gpu_fake_math.c \
+             cuda/wm_gpu_fake_any.c) schema/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -fdata-sections $(filter %.c %.o,$^) -o $@ -Wl,--gc-sections $(CUDA_LINK)

@@ -97,8 +97,9 @@ static int set_plane (walk_t *self, value_t *out, const value_t *in, wm_any_step
                       uint32_t channels, const window_t *w)
 {
     const uint32_t three[3] = { channels, w->out[0], w->out[1] }, two[2] = { channels, w->out[1] };
-    const uint64_t size = (uint64_t) channels * w->out[0] * w->out[1];
-    if (!wm_any_buffer (self, size > UINT32_MAX ? 0 : (uint32_t) size, &step->to))
+    const uint64_t places = (uint64_t) w->out[0] * w->out[1];
+    const bool fits = places <= WM_ANY_VALUES_MAX && places * channels <= WM_ANY_VALUES_MAX;
+    if (!wm_any_buffer (self, fits ? (uint32_t) (places * channels) : 0, &step->to))
         return 0;
     set (out, step->to, in->n_dim, in->n_dim == 3 ? three : two, true);
     return 1;
@@ -379,7 +380,8 @@ static int visit_concat (walk_t *self, value_t *out)
         if (!wm_any_last (self, in) || (dim[0] += in->dim[0]) > WM_ANY_VALUES_MAX)
             return wm_any_refuse (self, "too many channels");
     }
-    if (!wm_any_buffer (self, dim[0] * places, &buffer))
+    const uint64_t size = (uint64_t) dim[0] * places;
+    if (!wm_any_buffer (self, size <= WM_ANY_VALUES_MAX ? (uint32_t) size : 0, &buffer))
         return 0;
     for (size_t k = 0; k < self->n_in; k++) {
         const uint32_t c = self->in[k]->dim[0];
@@ -440,7 +442,7 @@ static int target_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t
         int64_t size = shape[d] == 0 && d <= in->n_dim ? (int64_t) in->dim[d - 1] : shape[d];
         if (size == -1 && !open)
             open = d;
-        else if (size < 1 || (known *= (uint64_t) size) > all)
+        else if (size < 1 || size > UINT32_MAX || (known *= (uint64_t) size) > all)
             REFUSE ("its target does not fit");
         dim[d - 1] = (uint32_t) size;
     }

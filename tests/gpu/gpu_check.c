@@ -130,6 +130,15 @@ static void test_own_planes (void)
     }
 }
 
+static void test_any (void)
+{
+    char words[400];
+    for (int p = WM_GPU_F32; p <= WM_GPU_TF32; p++) {
+        bool ok = gpu_any_agrees ((wm_gpu_precision_t) p, words);
+        tell (ok, "any CNN, as on the stand-in", precisions[p], words);
+    }
+}
+
 /* Which files the libraries came from: what a machine has twice, it may have in two versions.  */
 static void say_libraries (void)
 {
@@ -172,6 +181,7 @@ int gpu_tests (bool quick)
     static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
     static const gpu_shape_t odd = { 9, 11, 1, 2, { 5, 6 }, { 3, 2 }, 13, 7, 3, true };
     if (is_there ()) {
+        test_any ();
         if (!quick)
             test_own_planes ();
         for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {

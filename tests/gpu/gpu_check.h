@@ -17,6 +17,9 @@ int gpu_ceilings (void);
 /* Whether a plane in own view is laid out on the device bit for bit as on the host; else words.  */
 bool gpu_plane_agrees (wm_downscale_t downscale, char words[400]);
 
+/* Whether any CNN's steps give on the GPU what they give on the stand-in; else words.  */
+bool gpu_any_agrees (wm_gpu_precision_t precision, char words[400]);
+
 /* Writes weights, patches (half) and our scores to a folder, for tests/gpu/gpu_torch.py.  */
 int gpu_dump (const char *folder, uint32_t hits);
 

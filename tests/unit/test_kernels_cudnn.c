@@ -84,6 +84,31 @@ static void other_shapes_have_plans (void **state)
     wm_cudnn_destroy (&cudnn);
 }
 
+/* A whole plane convolved once, 48 filters channels last: what the plane engines ask for, in full
+   view (one image) and in own view (six, one above the other). In half on tensor cores and without
+   workspace.  */
+static void planes_have_plans_on_every_gpu (void **state)
+{
+    (void) state;
+    static const uint32_t side[][2] = { { 2448, 1096 }, { 1196, 1096 }, { 6 * 1196, 1050 } };
+    for (size_t g = 0; g < GPUS; g++) {
+        wm_cudnn_t *cudnn = cudnn_for (&gpus[g]);
+        if (!cudnn)
+            skip ();
+        for (size_t i = 0; i < 3 * (sizeof side / sizeof *side); i++) {
+            const wm_gpu_precision_t precision = (wm_gpu_precision_t) (i % 3);
+            const wm_gpu_conv_t conv = { precision, true, 1, side[i / 3][0], side[i / 3][1], 1,
+                                         5,         5,    48 };
+            const wm_gpu_choice_t choice = first_plan (cudnn, &gpus[g], &conv);
+            assert_true (
+                choice.tensor_core ==
+                (precision == WM_GPU_F16 || (precision == WM_GPU_TF32 && gpus[g].version >= 800)));
+            assert_in_range (choice.workspace_bytes, 0, precision == WM_GPU_F16 ? 0 : 64 << 20);
+        }
+        wm_cudnn_destroy (&cudnn);
+    }
+}
+
 /* Candidates end: no error, no plan.  */
 static void candidates_end (void **state)
 {
@@ -137,6 +162,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (the_network_s_convolution_has_plans),
         cmocka_unit_test (other_shapes_have_plans),
+        cmocka_unit_test (planes_have_plans_on_every_gpu),
         cmocka_unit_test (candidates_end),
         cmocka_unit_test (wrong_shapes_and_properties_are_errors),
         cmocka_unit_test (without_a_library_it_says_so),
