@@ -9,6 +9,7 @@
 #include "broker/wm_reactor.h"
 #include "broker/wm_rebuild.h"
 #include "broker/wm_restore.h"
+#include "broker/wm_outputs.h"
 #include "broker/wm_status.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@
 
 static const char help[] =
     "usage: wiremill-broker --campaign DIR --listen ENDPOINT --pins FILE --wmm FILE [options]\n"
-    "       wiremill-broker --campaign DIR --status\n"
+    "       wiremill-broker --campaign DIR --status | --outputs\n"
     "       wiremill-broker --campaign DIR --rebuild [--output DIR] [--dry-run]\n"
     "\n"
     "The one master of a campaign: takes batches from producers, gives them to workers, keeps\n"
@@ -41,6 +42,7 @@ static const char help[] =
     "  --insecure         listen on other addresses than loopback and ipc, unprotected\n"
     "  --parent           end when the parent process ends\n"
     "  --status           print the status of a campaign that has no broker now, as JSON\n"
+    "  --outputs          print what such a campaign has written, as JSON\n"
     "  --rebuild          look at journal, ledger and every output, and make them whole again\n"
     "  --output DIR       with --rebuild: where the outputs are now\n"
     "  --dry-run          with --rebuild: only say what is wrong\n"
@@ -52,7 +54,7 @@ static const char help[] =
 typedef struct {
     const char *campaign, *listen, *pins, *wmm, *output;
     uint64_t budget_bytes;
-    int insecure, parent, status, rebuild, dry_run;
+    int insecure, parent, status, outputs, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -89,6 +91,7 @@ static int parse (int argc, char **argv, options_t *options)
                                     { "insecure", no_argument, &options->insecure, 1 },
                                     { "parent", no_argument, &options->parent, 1 },
                                     { "status", no_argument, &options->status, 1 },
+                                    { "outputs", no_argument, &options->outputs, 1 },
                                     { "rebuild", no_argument, &options->rebuild, 1 },
                                     { "dry-run", no_argument, &options->dry_run, 1 },
                                     { "help", no_argument, NULL, 'h' },
@@ -138,7 +141,7 @@ static int parse (int argc, char **argv, options_t *options)
         return usage ("--campaign DIR is missing");
     if (!options->rebuild && (options->dry_run || options->output))
         return usage ("--dry-run and --output go with --rebuild");
-    if (!options->status && !options->rebuild &&
+    if (!options->status && !options->outputs && !options->rebuild &&
         (!options->listen || !options->pins || !options->wmm))
         return usage ("--listen, --pins and --wmm are needed");
     wm_error_t error;
@@ -240,7 +243,18 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
     return fault;
 }
 
-static int status (const options_t *options)
+static wm_fault_t print_outputs (const wm_campaign_t *campaign, wm_error_t *error)
+{
+    char *json = wm_outputs_json (campaign, error);
+    if (json)
+        puts (json);
+    free (json);
+    return json ? WM_OK : error->fault;
+}
+
+/* Shows a campaign that no broker serves.  */
+static int show (const options_t *options,
+                 wm_fault_t (*print) (const wm_campaign_t *campaign, wm_error_t *error))
 {
     wm_campaign_t campaign;
     wm_error_t error;
@@ -253,7 +267,7 @@ static int status (const options_t *options)
     }
     int code = WM_EXIT_OK;
     if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_LOOK, 0, &error) ||
-        wm_campaign_open (&campaign, NULL, NULL, &error) || print_status (&campaign, &error))
+        wm_campaign_open (&campaign, NULL, NULL, &error) || print (&campaign, &error))
         code = fail (&error);
     wm_campaign_close (&campaign);
     return code;
@@ -312,8 +326,8 @@ int main (int argc, char **argv)
         return WM_EXIT_FAILURE;
     }
     wm_error_t error;
-    if (options.status)
-        return status (&options);
+    if (options.status || options.outputs)
+        return show (&options, options.status ? print_status : print_outputs);
     if (options.rebuild)
         return wm_rebuild (
                    &(wm_rebuild_options_t){ options.campaign, options.output, options.dry_run },

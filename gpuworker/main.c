@@ -1,6 +1,7 @@
 /* main.c - wiremill-worker: the command line, the signals, the exit code.  */
 #include "gpuworker/wm_engine.h"
 #include "gpuworker/wm_replay.h"
+#include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
 #include "schema/wm_fault.h"
 
@@ -15,11 +16,15 @@
 static const char usage[] =
     "usage: wiremill-worker --broker ENDPOINT [options]\n"
     "       wiremill-worker --replay FILE [--cache DIR]\n"
+    "       wiremill-worker --verify --cache DIR [--tolerance X] <SAMPLE\n"
     "Pulls batches from brokers, scores them and returns the results.\n"
     "\n"
     "  --broker ENDPOINT   tcp://host:port or ipc:///path, as the broker prints it; several are\n"
     "                      served in turn, one ending in =N as often as N others\n"
     "  --replay FILE       score the hit that an engine died of once more, and say what happens\n"
+    "  --verify            score a sample of wiremill-producer sample again and compare\n"
+    "  --tolerance X       ... by so much scores may differ (default: what the precision "
+    "promises)\n"
     "\n"
     "engine\n"
     "  --engine NAME       auto, sparse, openvino, cuda or reference (auto)\n"
@@ -119,23 +124,40 @@ static int choose_device (wm_worker_config_t *config, const char *device)
 typedef struct {
     wm_worker_config_t config;
     const char *device, *replay;
-    int parent;
+    int parent, verify;
+    double tolerance;
 } options_t;
 
 static int check (options_t *self, int words_left)
 {
     const wm_worker_config_t *config = &self->config;
-    const char *wrong = words_left                           ? "only options are taken"
-                        : !config->n_broker && !self->replay ? "--broker ENDPOINT is missing"
-                        : config->threads < 1 || config->threads > 1024
-                            ? "--threads takes 1 to 1024"
-                            : NULL;
+    const char *wrong =
+        words_left                                            ? "only options are taken"
+        : self->verify && !config->cache                      ? "--verify takes --cache DIR"
+        : !config->n_broker && !self->replay && !self->verify ? "--broker ENDPOINT is missing"
+        : config->threads < 1 || config->threads > 1024       ? "--threads takes 1 to 1024"
+                                                              : NULL;
     if (wrong)
         fprintf (stderr, "wiremill-worker: %s; try wiremill-worker --help\n", wrong);
     return !wrong && choose_device (&self->config, self->device);
 }
 
-enum { BROKER = 1, ENGINE, DEVICE, THREADS, PIN, CACHE, IDLE, WALL, GIVE_UP, PARENT, REPLAY, HELP };
+enum {
+    BROKER = 1,
+    ENGINE,
+    DEVICE,
+    THREADS,
+    PIN,
+    CACHE,
+    IDLE,
+    WALL,
+    GIVE_UP,
+    PARENT,
+    REPLAY,
+    VERIFY,
+    TOLERANCE,
+    HELP
+};
 
 /* One option. 0: its value is none.  */
 static int take (options_t *self, int option, char *value)
@@ -158,6 +180,14 @@ static int take (options_t *self, int option, char *value)
     case PARENT:
         self->parent = 1;
         return 1;
+    case VERIFY:
+        self->verify = 1;
+        return 1;
+    case TOLERANCE:
+        self->tolerance = seconds_of (value);
+        if (self->tolerance <= 0)
+            fprintf (stderr, "wiremill-worker: --tolerance %s is no number above 0\n", value);
+        return self->tolerance > 0;
     case IDLE:
     case WALL:
     case GIVE_UP:
@@ -182,6 +212,8 @@ static int parse (int argc, char **argv, options_t *self, int *code)
         { "threads", 1, 0, THREADS },
         { "cache", 1, 0, CACHE },
         { "replay", 1, 0, REPLAY },
+        { "verify", 0, 0, VERIFY },
+        { "tolerance", 1, 0, TOLERANCE },
         { "idle-timeout", 1, 0, IDLE },
         { "wall-time", 1, 0, WALL },
         { "parent", 0, 0, PARENT },
@@ -222,6 +254,9 @@ int main (int argc, char **argv)
     }
     if (options.replay)
         return wm_replay_run (options.replay, options.config.cache);
+    if (options.verify)
+        return wm_verify_run (options.config.engine, options.config.threads, options.config.cache,
+                              options.tolerance);
     zsys_handler_set (NULL);
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);

@@ -51,6 +51,12 @@ static const char rebuild_text[] =
     "is kept as NAME.damaged-1. Also for a copy of a campaign that was running, and with --output\n"
     "for outputs that were moved. No broker may run.\n";
 
+static const char verify_text[] =
+    "  wiremill verify out/ --sample 2000\n\n"
+    "Cuts the hits again from the inputs and compares with what the outputs hold, as long as no "
+    "broker\n"
+    "runs. Exit 1 names the hits that differ by more than the precision promises.\n";
+
 /* clang-format off */
 static const wm_verb_t verbs[] = {
     {.name = "run", .task = "a whole campaign", .rest = "[FILES]",
@@ -83,6 +89,8 @@ static const wm_verb_t verbs[] = {
     {.name = "rebuild", .task = "after damage", .rest = "[DIR]",
      .summary = "look at journal, ledger and outputs, make them whole", .text = rebuild_text,
      .options = rebuild_options, .run = rebuild_main},
+    {.name = "verify", .rest = "[DIR]", .summary = "score random hits of a campaign again, by another engine, and compare",
+     .text = verify_text, .options = verify_options, .run = verify_main},
     {.name = "import", .task = "models and events", .rest = "MODEL",
      .summary = "turn an ONNX model or a frozen .pb into a .wmm, saying which engine it gets",
      .options = import_options, .run = import_main},
@@ -93,7 +101,6 @@ static const wm_verb_t verbs[] = {
     {.name = "cut", .summary = "cut patches to a .npy file, to train on or to look at",
      .options = no_options, .pass = pass_to_producer},
     {.name = "top", .task = "not built yet", .summary = "watch", .options = no_options},
-    {.name = "verify", .summary = "recompute a sample", .options = no_options},
     {.name = "report", .summary = "one HTML file", .options = no_options},
     {.name = "show", .summary = "a picture of a plane", .options = no_options},
     {.name = "bench", .summary = "measure", .options = no_options},

@@ -159,9 +159,7 @@ static json_t *ask_broker (const char *endpoint, wm_error_t *error)
     return status;
 }
 
-/* Runs `wiremill-broker --status --campaign DIR` and reads what it prints. *code is its exit code.
- */
-static json_t *ask_ledger (const char *verb, const char *campaign, int *code)
+json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code)
 {
     char path[PATH_MAX];
     wm_error_t error;
@@ -179,7 +177,7 @@ static json_t *ask_ledger (const char *verb, const char *campaign, int *code)
         dup2 (ends[1], STDOUT_FILENO);
         close (ends[0]);
         close (ends[1]);
-        execl (path, "wiremill-broker", "--status", "--campaign", campaign, (char *) NULL);
+        execl (path, "wiremill-broker", mode, "--campaign", campaign, (char *) NULL);
         _exit (127);
     }
     close (ends[1]);
@@ -197,7 +195,7 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
     wm_error_t error;
     json_t *status = *endpoint ? ask_broker (endpoint, &error) : NULL;
     if (!status && *campaign)
-        status = ask_ledger (verb, campaign, code);
+        status = wm_ask_ledger (verb, "--status", campaign, code);
     else if (!status) {
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
         *code = WM_EXIT_UNREACHABLE;

@@ -106,8 +106,8 @@ int wm_setup_complain (const char *verb, const wm_error_t *error)
 
 /* ---- memory files ---------------------------------------------------------------------------- */
 
-static wm_fault_t memory_file (const char *name, const char *text, size_t bytes, int *fd,
-                               char path[32], wm_error_t *error)
+wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, int *fd,
+                            char path[32], wm_error_t *error)
 {
     *fd = memfd_create (name, 0); /* inherited: no CLOEXEC */
     if (*fd < 0)
@@ -304,7 +304,7 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_args_t *args, wm_error_t *error)
         return fault;
     char text[WM_PINS_BYTES_MAX];
     const size_t bytes = wm_pins_print (&self->pins, text);
-    return memory_file ("pins", text, bytes, &self->pins_fd, self->pins_path, error);
+    return wm_setup_memory ("pins", text, bytes, &self->pins_fd, self->pins_path, error);
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -414,7 +414,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t
                               ? "the patterns match nothing but outputs (*.scores.h5) and folders"
                               : "no input is given; use --input 'GLOB' or --input-list");
     if (!fault)
-        fault = memory_file ("inputs", text, bytes, &self->fd, self->path, error);
+        fault = wm_setup_memory ("inputs", text, bytes, &self->fd, self->path, error);
     free (text);
     return fault;
 }

@@ -45,6 +45,10 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t
 wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
                               wm_error_t *error);
 
+/* A memory file that programs started from here inherit, by the name in `path`.  */
+wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, int *fd,
+                            char path[32], wm_error_t *error);
+
 /* Path of a program that lies beside this one.  */
 wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *error);
 

@@ -11,6 +11,7 @@ static const char usage[] =
     "usage: wiremill-producer VERB [options]     (--help after a verb explains it)\n"
     "  produce   read input files, have their hits scored by a broker, write the scores\n"
     "  cut       write the patches of a file's hits to a .npy file\n"
+    "  sample    print random hits of finished outputs, for wiremill-worker --verify\n"
     "  synth     write synthetic events\n";
 
 int main (int argc, char **argv)
@@ -18,7 +19,10 @@ int main (int argc, char **argv)
     static const struct {
         const char *name;
         int (*run) (int argc, char **argv);
-    } verbs[] = { { "produce", produce_main }, { "cut", cut_main }, { "synth", wm_synth_main } };
+    } verbs[] = { { "produce", produce_main },
+                  { "cut", cut_main },
+                  { "sample", sample_main },
+                  { "synth", wm_synth_main } };
     const char *word = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (!strcmp (word, verbs[i].name))

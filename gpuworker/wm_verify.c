@@ -1,0 +1,194 @@
+/* wm_verify.c - see wm_verify.h.  */
+#include "gpuworker/wm_verify.h"
+#include "kernels/wm_device.h"
+#include "schema/wm_limits.h"
+#include "schema/wm_pins.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    wm_pins_t pins;
+    wm_spec_t spec;
+    wm_model_t *model;
+    wm_device_t *device;
+    wm_coder_t *coder;
+    wm_batch_t batch;
+    uint8_t *frame; /* (WM_FRAME_BYTES_MAX) */
+    uint64_t *row;  /* (hits of a batch) */
+    float *stored, *again;
+    uint8_t *status;
+    unsigned long long n_scored, n_hit, n_bad;
+    unsigned n_file;
+    double tolerance, largest;
+} verify_t;
+
+static int read_bytes (void *to, size_t size)
+{
+    return fread (to, 1, size, stdin) == size;
+}
+
+static wm_fault_t cut_short (wm_error_t *error)
+{
+    return wm_fault (error, WM_EBATCH, "the sample ends too early, or is none");
+}
+
+/* ---- what to compare with -------------------------------------------------------------------- */
+
+static wm_fault_t read_head (verify_t *self, wm_error_t *error)
+{
+    char text[WM_PINS_BYTES_MAX];
+    size_t bytes;
+    if (scanf ("wiremill-sample 1 pins %zu", &bytes) != 1 || getchar () != '\n' ||
+        bytes > sizeof text || !read_bytes (text, bytes))
+        return cut_short (error);
+    wm_fault_t fault = wm_pins_parse (&self->pins, text, bytes, error);
+    if (!fault)
+        fault = wm_spec_parse (&self->spec, self->pins.spec, strlen (self->pins.spec), "the pins",
+                               error);
+    if (!fault && scanf ("total %llu %u\n", &self->n_scored, &self->n_file) != 2)
+        fault = cut_short (error);
+    return fault;
+}
+
+/* Whether a campaign's scores may differ by so much from fp32 ones.  */
+static double promised (const verify_t *self)
+{
+    if (strcmp (self->pins.precision, "fp32") != 0)
+        return 2e-2;
+    return wm_model_kind (self->model) == WM_MODEL_FAMILY ? 1e-5 : 1e-4;
+}
+
+static wm_fault_t start (verify_t *self, const char *engine, int threads, const char *cache,
+                         wm_error_t *error)
+{
+    char path[4096];
+    snprintf (path, sizeof path, "%s/%s.wmm", cache, self->pins.wmm);
+    if (!(self->model = wm_model_open (path, error)))
+        return error->fault;
+    int family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
+    const wm_device_config_t config = {
+        .engine = strcmp (engine, "auto") ? engine
+                  : family                ? "reference"
+                                          : "openvino",
+        .precision = "fp32",
+        .threads = threads,
+    };
+    self->device = wm_device_new (self->model, &self->spec, &config, error);
+    if (!self->device || wm_device_self_test (self->device, error))
+        return error->fault;
+    size_t n_output = wm_model_n_output (self->model);
+    self->coder = wm_coder_new ();
+    self->frame = malloc (WM_FRAME_BYTES_MAX);
+    self->row = malloc (WM_RAW_BYTES_MAX * sizeof *self->row / 4);
+    self->status = malloc (WM_RAW_BYTES_MAX / 4);
+    self->stored = malloc (WM_RAW_BYTES_MAX + n_output * sizeof (float));
+    self->again = malloc (WM_RAW_BYTES_MAX + n_output * sizeof (float));
+    if (!self->frame || !self->row || !self->status || !self->stored || !self->again)
+        return wm_fault (error, WM_EHOST, "no memory to compare");
+    self->tolerance = self->tolerance > 0 ? self->tolerance : promised (self);
+    printf ("engine %s\ntolerance %g\n", wm_device_signature (self->device), self->tolerance);
+    return WM_OK;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* A hit's scores: the output that differs most. General models' scores have any size, so that their
+   difference is relative above 1.  */
+static double compare (const verify_t *self, const float *stored, const float *again,
+                       uint32_t *where)
+{
+    int family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
+    double largest = 0;
+    *where = 0;
+    for (uint32_t k = 0; k < self->pins.n_output; k++) {
+        double scale = family ? 1 : fmax (1, fabs ((double) again[k]));
+        double difference = fabs ((double) stored[k] - (double) again[k]) / scale;
+        if (!(difference <= largest)) {
+            largest = isnan (difference) ? INFINITY : difference;
+            *where = k;
+        }
+    }
+    return largest;
+}
+
+static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, const char *from,
+                                wm_error_t *error)
+{
+    size_t n_output = self->pins.n_output;
+    if (bytes > WM_FRAME_BYTES_MAX || n_hit * n_output > WM_RAW_BYTES_MAX / 4 ||
+        !read_bytes (self->row, n_hit * sizeof *self->row) ||
+        !read_bytes (self->stored, n_hit * n_output * sizeof *self->stored) ||
+        !read_bytes (self->frame, bytes))
+        return cut_short (error);
+    wm_fault_t fault = wm_batch_decode (&self->batch, self->coder, self->frame, bytes, error);
+    if (!fault && self->batch.n_hit != n_hit)
+        fault = cut_short (error);
+    if (!fault)
+        fault = wm_device_score (self->device, &self->batch, self->status, self->again, error);
+    for (uint32_t i = 0; i < n_hit && !fault; i++) {
+        uint32_t k;
+        const float *stored = self->stored + i * n_output, *again = self->again + i * n_output;
+        double difference = compare (self, stored, again, &k);
+        self->largest = fmax (self->largest, difference);
+        if (difference > self->tolerance && self->n_bad++ < WM_VERIFY_BAD_MAX)
+            printf ("bad %s %llu %u %.9g %.9g\n", from, (unsigned long long) self->row[i], k,
+                    (double) stored[k], (double) again[k]);
+    }
+    self->n_hit += n_hit;
+    return fault;
+}
+
+static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
+{
+    char word[8], from[128];
+    wm_fault_t fault = WM_OK;
+    while (!fault) {
+        unsigned n_hit, file;
+        size_t bytes;
+        long long run, subrun, event;
+        if (scanf ("%7s", word) != 1)
+            return cut_short (error);
+        if (strcmp (word, "end") == 0)
+            break;
+        if (strcmp (word, "batch") != 0 ||
+            scanf ("%u %zu %u %lld %lld %lld", &n_hit, &bytes, &file, &run, &subrun, &event) != 6 ||
+            getchar () != '\n')
+            return cut_short (error);
+        snprintf (from, sizeof from, "%u %lld %lld %lld", file, run, subrun, event);
+        fault = verify_batch (self, n_hit, bytes, from, error);
+    }
+    return fault;
+}
+
+int wm_verify_run (const char *engine, int threads, const char *cache, double tolerance)
+{
+    static verify_t self;
+    wm_error_t error = { 0 };
+    self.tolerance = tolerance;
+    wm_fault_t fault = read_head (&self, &error), first = fault;
+    if (!fault)
+        fault = first = start (&self, engine, threads, cache, &error);
+    if (!fault)
+        fault = verify_all (&self, &error);
+    if (!fault)
+        printf ("done %llu %llu %.9g %llu %u\n", self.n_hit, self.n_bad, self.largest,
+                self.n_scored, self.n_file);
+    else
+        fprintf (stderr, "wiremill-worker: %s\n", error.text);
+    wm_device_destroy (&self.device);
+    wm_model_destroy (&self.model);
+    wm_coder_destroy (&self.coder);
+    wm_batch_clear (&self.batch);
+    free (self.frame);
+    free (self.row);
+    free (self.status);
+    free (self.stored);
+    free (self.again);
+    return !fault                                    ? WM_EXIT_OK
+           : fault == WM_EBATCH || fault == WM_EPEER ? WM_EXIT_INPUT
+           : first                                   ? WM_EXIT_ENGINE
+                                                     : WM_EXIT_FAILURE;
+}

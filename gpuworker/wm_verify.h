@@ -1,0 +1,19 @@
+/* wm_verify.h - the program's mode that scores a sample of a finished campaign again and compares.
+
+   It reads what `wiremill-producer sample` prints, and says line by line
+     engine SIGNATURE
+     tolerance NUMBER
+     bad FILE RUN SUBRUN EVENT ROW OUTPUT STORED AGAIN     at most WM_VERIFY_BAD_MAX of them
+     done HITS BAD LARGEST SCORED FILES                    BAD: hits beyond the tolerance  */
+#ifndef WM_VERIFY_H
+#define WM_VERIFY_H
+
+#define WM_VERIFY_BAD_MAX 1000u
+
+/* Compares by `engine` in fp32 ("auto": the reference in double for the family, else OpenVINO);
+   cache: the folder of the model. tolerance 0: what the campaign's precision promises. The exit code:
+   0 all was compared, 5 the sample or the model is bad, 6 the engine cannot run here, 1 anything
+   else.  */
+int wm_verify_run (const char *engine, int threads, const char *cache, double tolerance);
+
+#endif

@@ -1,0 +1,374 @@
+/* sample.c - `wiremill-producer sample`: random hits of finished outputs, cut again from their inputs,
+   with the scores that the outputs hold. `wiremill verify` sends them to `wiremill-worker --verify`.
+
+   What it prints:  "wiremill-sample 1\n", "pins BYTES\n" and the pins' text, "total HITS FILES\n"; for
+   each batch "batch N BYTES FILE RUN SUBRUN EVENT\n", the hits' rows (N x uint64), their scores (N x
+   n_output float32) and the encoded frame; "end\n". Every scored hit of the campaign is as likely as
+   any other.  */
+#include "producer/verbs.h"
+
+#include "producer/wm_cut.h"
+#include "producer/wm_h5.h"
+#include "producer/wm_reader.h"
+#include "schema/wm_limits.h"
+#include "schema/wm_pins.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "usage: wiremill-producer sample --pins FILE --list FILE --sample N --seed S\n"
+    "Prints random hits of finished outputs, for wiremill-worker --verify; `wiremill verify` runs "
+    "both.\n"
+    "  --pins FILE   what the campaign is pinned to\n"
+    "  --list FILE   two lines for each input: its output, and itself\n"
+    "  --sample N    so many hits\n"
+    "  --seed S      the same seed chooses the same hits\n";
+
+#define PIECE_ROWS 65536u
+
+typedef struct {
+    char *output, *input;
+    uint64_t n_row;
+} file_t;
+
+typedef struct {
+    wm_pins_t pins;
+    wm_spec_t spec;
+    char *text; /* of the list */
+    file_t *file;
+    uint32_t n_file;
+    uint64_t n_scored, n_sample, seed;
+    uint64_t left, wanted; /* scored hits not looked at yet, and how many to choose of them */
+
+    /* the file being sampled */
+    wm_span_t *row; /* (n_row) chosen, ascending */
+    uint32_t n_row, row_max, n_found;
+    float *score; /* (n_row, n_output) */
+    wm_event_t event;
+    wm_batch_t batch;
+    wm_coder_t *coder;
+    uint8_t *frame;
+} job_t;
+
+/* ---- which hits ------------------------------------------------------------------------------ */
+
+static uint64_t draw_below (job_t *self, uint64_t limit)
+{
+    uint64_t z = self->seed += 0x9e3779b97f4a7c15u; /* splitmix64 */
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint64_t) ((unsigned __int128) (z ^ z >> 31) * limit >> 64);
+}
+
+static void choose_row (job_t *self, uint64_t row)
+{
+    if (draw_below (self, self->left--) >= self->wanted)
+        return;
+    self->wanted--;
+    if (self->n_row == self->row_max) {
+        self->row_max = self->row_max ? 2 * self->row_max : 256;
+        self->row = realloc (self->row, self->row_max * sizeof *self->row);
+        assert (self->row);
+    }
+    self->row[self->n_row++] = (wm_span_t){ (uint32_t) row, 1 };
+}
+
+/* Looks at every row's status: counts the scored ones, or chooses among them.  */
+static wm_fault_t look (job_t *self, wm_h5_t *h5, file_t *file, int choose, wm_error_t *error)
+{
+    static int32_t status[PIECE_ROWS];
+    char name[96];
+    wm_column_t column;
+    snprintf (name, sizeof name, "%s/status", self->spec.table);
+    wm_fault_t fault = wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error);
+    if (fault)
+        return fault;
+    file->n_row = column.n_row;
+    for (uint64_t at = 0; at < file->n_row && !fault; at += PIECE_ROWS) {
+        uint64_t n = file->n_row - at < PIECE_ROWS ? file->n_row - at : PIECE_ROWS;
+        fault = wm_h5_read (&column, at, n, WM_H5_I32, status, error);
+        for (uint64_t i = 0; i < n && !fault; i++) {
+            if (status[i] != WM_HIT_SCORED)
+                continue;
+            if (choose)
+                choose_row (self, at + i);
+            else
+                self->n_scored++;
+        }
+    }
+    wm_h5_column_close (&column);
+    return fault;
+}
+
+/* What the output says of the chosen rows.  */
+static wm_fault_t read_scores (job_t *self, wm_h5_t *h5, wm_error_t *error)
+{
+    uint32_t n_output = self->pins.n_output;
+    float *one = malloc ((self->n_row + 1ul) * sizeof *one);
+    self->score = realloc (self->score, (self->n_row + 1ul) * n_output * sizeof *self->score);
+    assert (one && self->score);
+    wm_fault_t fault = WM_OK;
+    for (uint32_t k = 0; k < n_output && !fault; k++) {
+        char name[96];
+        wm_column_t column;
+        if (self->spec.n_label == n_output)
+            snprintf (name, sizeof name, "%s/%s", self->spec.table, self->spec.label[k]);
+        else
+            snprintf (name, sizeof name, "%s/out_%u", self->spec.table, k);
+        if ((fault = wm_h5_column (h5, name, WM_H5_FLOAT, 1, &column, error)))
+            break;
+        fault = wm_h5_read_spans (&column, self->row, self->n_row, WM_H5_F32, one, error);
+        wm_h5_column_close (&column);
+        for (uint32_t i = 0; i < self->n_row && !fault; i++)
+            self->score[i * n_output + k] = one[i];
+    }
+    free (one);
+    return fault;
+}
+
+/* ---- their batches --------------------------------------------------------------------------- */
+
+/* Place of a row among the chosen, or -1.  */
+static int64_t find (const job_t *self, uint32_t row)
+{
+    uint32_t low = 0, high = self->n_row;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (self->row[middle].first < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < self->n_row && self->row[low].first == row ? (int64_t) low : -1;
+}
+
+static void put (const void *bytes, size_t size)
+{
+    if (fwrite (bytes, 1, size, stdout) != size)
+        exit (WM_EXIT_FAILURE); /* whoever read it is gone, and says why */
+}
+
+/* Leaves the chosen hits in the batch, and prints it.  */
+static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm_error_t *error)
+{
+    wm_batch_t *batch = &self->batch;
+    uint32_t n = 0, n_output = self->pins.n_output;
+    uint64_t *row = malloc (batch->n_hit * sizeof *row);
+    float *score = malloc ((size_t) batch->n_hit * n_output * sizeof *score);
+    assert (row && score);
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        int64_t at = find (self, self->event.hit[hit[i]].row);
+        if (at < 0)
+            continue;
+        if (batch->kind == WM_BATCH_PATCHES)
+            memmove (batch->patch + (size_t) n * batch->patch_values,
+                     batch->patch + (size_t) i * batch->patch_values,
+                     batch->patch_values * sizeof *batch->patch);
+        else {
+            batch->hit_wire[n] = batch->hit_wire[i];
+            batch->hit_col[n] = batch->hit_col[i];
+        }
+        row[n] = self->row[at].first;
+        memcpy (score + (size_t) n++ * n_output, self->score + (size_t) at * n_output,
+                n_output * sizeof *score);
+    }
+    batch->n_hit = n;
+    size_t bytes = 0;
+    wm_fault_t fault = WM_OK;
+    if (n)
+        fault =
+            wm_batch_encode (batch, self->coder, self->frame, WM_FRAME_BYTES_MAX, &bytes, error);
+    if (n && !fault) {
+        printf ("batch %u %zu %u %lld %lld %lld\n", n, bytes, file, (long long) self->event.run,
+                (long long) self->event.subrun, (long long) self->event.event);
+        put (row, n * sizeof *row);
+        put (score, (size_t) n * n_output * sizeof *score);
+        put (self->frame, bytes);
+        self->n_found += n;
+    }
+    free (row);
+    free (score);
+    return fault;
+}
+
+static int has_chosen (const job_t *self)
+{
+    for (uint32_t i = 0; i < self->event.n_hit; i++)
+        if (find (self, self->event.hit[i].row) >= 0)
+            return 1;
+    return 0;
+}
+
+static wm_fault_t cut_events (job_t *self, uint32_t file, wm_reader_t *reader, wm_error_t *error)
+{
+    const wm_pins_t *pins = &self->pins;
+    wm_cut_t *cut = wm_cut_new (&self->spec, pins->n_output, pins->batch_hits, pins->batch_bytes);
+    wm_fault_t fault = WM_OK;
+    for (uint32_t e = 0; e < wm_reader_n_event (reader) && self->n_found < self->n_row && !fault;
+         e++) {
+        const uint32_t *hit;
+        if ((fault = wm_reader_event (reader, e, &self->event, error)) || !has_chosen (self))
+            continue;
+        fault = wm_cut_start (cut, &self->event, self->file[file].input, error);
+        while (!fault && !(fault = wm_cut_next (cut, &self->batch, &hit, error)) &&
+               self->batch.n_hit)
+            fault = put_batch (self, file, hit, error);
+    }
+    wm_cut_destroy (&cut);
+    return fault;
+}
+
+/* The input of the file whose rows are chosen.  */
+static wm_fault_t cut_file (job_t *self, uint32_t index, wm_error_t *error)
+{
+    file_t *file = &self->file[index];
+    wm_reader_t *reader = wm_reader_open (file->input, &self->spec, self->pins.n_value, error);
+    if (!reader)
+        return error->fault;
+    wm_fault_t fault = WM_OK;
+    if (wm_reader_n_row (reader) != file->n_row)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s has %llu hits, its output %llu: it has changed since",
+                          file->input, (unsigned long long) wm_reader_n_row (reader),
+                          (unsigned long long) file->n_row);
+    self->n_found = 0;
+    if (!fault)
+        fault = cut_events (self, index, reader, error);
+    if (!fault && self->n_found != self->n_row)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s: %u of %u hits that have scores cannot be cut any more: it has "
+                          "changed since",
+                          file->input, self->n_row - self->n_found, self->n_row);
+    wm_reader_destroy (&reader);
+    return fault;
+}
+
+static wm_fault_t sample_file (job_t *self, uint32_t index, wm_error_t *error)
+{
+    wm_h5_t *h5 = wm_h5_open (self->file[index].output, error);
+    if (!h5)
+        return error->fault;
+    self->n_row = 0;
+    wm_fault_t fault = look (self, h5, &self->file[index], 1, error);
+    if (!fault && self->n_row)
+        fault = read_scores (self, h5, error);
+    wm_h5_close (&h5);
+    return fault || !self->n_row ? fault : cut_file (self, index, error);
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static wm_fault_t read_text (const char *path, char **text, size_t *bytes, wm_error_t *error)
+{
+    FILE *file = fopen (path, "re");
+    size_t capacity = 0;
+    *text = NULL;
+    *bytes = 0;
+    if (!file)
+        return wm_fault (error, WM_EHOST, "%s cannot be read", path);
+    do {
+        capacity = capacity ? 2 * capacity : 65536;
+        *text = realloc (*text, capacity);
+        assert (*text);
+        *bytes += fread (*text + *bytes, 1, capacity - *bytes - 1, file);
+    } while (*bytes == capacity - 1);
+    (*text)[*bytes] = 0;
+    fclose (file);
+    return WM_OK;
+}
+
+static wm_fault_t read_job (job_t *self, const char *pins, const char *list, wm_error_t *error)
+{
+    char *text, *save = NULL;
+    size_t bytes;
+    wm_fault_t fault = read_text (pins, &text, &bytes, error);
+    if (!fault)
+        fault = wm_pins_parse (&self->pins, text, bytes, error);
+    free (text);
+    if (!fault)
+        fault = wm_spec_parse (&self->spec, self->pins.spec, strlen (self->pins.spec), pins, error);
+    if (!fault)
+        fault = read_text (list, &self->text, &bytes, error);
+    for (char *s = fault ? NULL : strtok_r (self->text, "\n", &save); s;
+         s = strtok_r (NULL, "\n", &save)) {
+        self->file = realloc (self->file, (self->n_file + 1ul) * sizeof *self->file);
+        assert (self->file);
+        self->file[self->n_file++] = (file_t){ .output = s, .input = strtok_r (NULL, "\n", &save) };
+    }
+    return fault;
+}
+
+static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error_t *error)
+{
+    char text[WM_PINS_BYTES_MAX];
+    wm_fault_t fault = read_job (self, pins, list, error);
+    for (uint32_t i = 0; i < self->n_file && !fault; i++) {
+        wm_h5_t *h5 = wm_h5_open (self->file[i].output, error);
+        fault = h5 ? look (self, h5, &self->file[i], 0, error) : error->fault;
+        wm_h5_close (&h5);
+    }
+    if (fault)
+        return fault;
+    self->left = self->n_scored;
+    self->wanted = self->n_sample < self->n_scored ? self->n_sample : self->n_scored;
+    self->coder = wm_coder_new ();
+    self->frame = malloc (WM_FRAME_BYTES_MAX);
+    assert (self->frame);
+    size_t bytes = wm_pins_print (&self->pins, text);
+    printf ("wiremill-sample 1\npins %zu\n", bytes);
+    put (text, bytes);
+    printf ("total %llu %u\n", (unsigned long long) self->n_scored, self->n_file);
+    for (uint32_t i = 0; i < self->n_file && self->wanted && !fault; i++)
+        fault = sample_file (self, i, error);
+    if (!fault)
+        put ("end\n", 4);
+    return fault;
+}
+
+static int usage_error (const char *format, const char *word)
+{
+    fprintf (stderr, format, word);
+    fputs (usage, stderr);
+    return WM_EXIT_USAGE;
+}
+
+int sample_main (int argc, char **argv)
+{
+    static job_t job;
+    const char *pins = NULL, *list = NULL, *sample = NULL, *seed = "1";
+    for (int i = 1; i < argc; i += 2) {
+        const char *word = argv[i];
+        if (!strcmp (word, "--help"))
+            return fputs (usage, stdout), WM_EXIT_OK;
+        const char **text = !strcmp (word, "--pins")     ? &pins
+                            : !strcmp (word, "--list")   ? &list
+                            : !strcmp (word, "--sample") ? &sample
+                            : !strcmp (word, "--seed")   ? &seed
+                                                         : NULL;
+        if (!text)
+            return usage_error ("unknown option %s\n", word);
+        if (i + 1 == argc)
+            return usage_error ("%s takes a value\n", word);
+        *text = argv[i + 1];
+    }
+    if (!pins || !list || !sample)
+        return usage_error ("%s is missing\n", !pins ? "--pins" : !list ? "--list" : "--sample");
+    wm_error_t error;
+    job.n_sample = strtoull (sample, NULL, 10);
+    job.seed = strtoull (seed, NULL, 10);
+    wm_fault_t fault = run (&job, pins, list, &error);
+    if (fault)
+        fprintf (stderr, "%s\n", error.text);
+    wm_event_clear (&job.event);
+    wm_batch_clear (&job.batch);
+    wm_coder_destroy (&job.coder);
+    free (job.frame);
+    free (job.row);
+    free (job.score);
+    free (job.file);
+    free (job.text);
+    return fault == WM_EBATCH ? WM_EXIT_INPUT : fault ? WM_EXIT_FAILURE : WM_EXIT_OK;
+}
