@@ -11,7 +11,6 @@
 #include "kernels/wm_model.h"
 #include "onnx/onnx.pb-c.h"
 
-
 /* Something a node may read: a graph input, an initializer (or both), or a node's output.  */
 typedef struct {
     const char *name;
@@ -54,8 +53,7 @@ wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_e
 
 /* Brings the data that self->model keeps in other files into it, and into the digest. WM_EBATCH
    names the tensor and the file.  */
-wm_fault_t wm_onnx_load_external (wm_onnx_t *self, wm_digest_t *digest,
-                                  wm_error_t *error);
+wm_fault_t wm_onnx_load_external (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *error);
 
 /* The value of a name: its index in self->value, or -1 (also for "", an input left out).  */
 int64_t wm_onnx_find (const wm_onnx_t *self, const char *name);

@@ -82,7 +82,7 @@ static inline void set_float (graph_t *g, Onnx__NodeProto *n, const char *name, 
 }
 
 static inline void set_ints (graph_t *g, Onnx__NodeProto *n, const char *name, size_t count,
-                      const int64_t *value)
+                             const int64_t *value)
 {
     Onnx__AttributeProto *a = attribute (g, n, name);
     a->has_type = 1;
