@@ -17,8 +17,6 @@
    An effect (RESULT_ACK, EVENT_DONE, ACK, INPUT_ACK of a new input) is sent only from
    wm_core_durable, after the record it rests on.
 
-   Left out on purpose, with its place: poison bisection (batch_blame).
-
    Memory is allocated only where the message that wants it can be refused.
    Thread: one at a time.  */
 #ifndef WM_CORE_H

@@ -53,39 +53,50 @@ static int task_send (wm_core_t *self, session_t *worker, batch_t *batch)
     return 0;
 }
 
-/* The batch that waits to be sent alone: one worker gets nothing until it is empty, then that.  */
+/* Of the one kept for it and the first few the one with the least to finish; NULL: none suits.  */
+static session_t *least_busy (const wm_core_t *self, const batch_t *batch)
+{
+    session_t *kept = self->alone_for, *at = self->hungry;
+    session_t *worker = kept && kept->hungry && suits (self, kept, batch) ? kept : NULL;
+    int looked = 0;
+    do {
+        if (suits (self, at, batch) && (!worker || at->n_lease < worker->n_lease))
+            worker = at;
+        at = at->hungry_next;
+    } while (at != self->hungry && ++looked < LOOK_BATCHES);
+    return worker;
+}
+
+/* Keeps this worker (NULL: none any more) free for a batch that is to be sent alone.  */
+static void keep_free (wm_core_t *self, session_t *worker)
+{
+    session_t *before = self->alone_for;
+    self->alone_for = worker;
+    if (before && before != worker)
+        worker_update (self, before);
+    if (worker)
+        worker_update (self, worker);
+}
+
+/* The batch that waits to be sent alone goes to a worker that has nothing; where all have something
+   one gets nothing until it is empty.  */
 static void dispatch_alone (wm_core_t *self)
 {
-    session_t *kept = self->alone.head ? NULL : self->alone_for;
-    if (kept) { /* what it was kept free for went another way */
-        self->alone_for = NULL;
-        worker_update (self, kept);
-    }
+    if (!self->alone.head && self->alone_for)
+        keep_free (self, NULL); /* what it was kept free for went another way */
     while (self->alone.head && self->hungry) {
         batch_t *batch = self->alone.head;
-        session_t *worker = self->alone_for;
-        if (worker && worker->n_lease && !worker->stalled && !worker->draining)
+        session_t *kept = self->alone_for, *worker = least_busy (self, batch);
+        if (worker && !worker->n_lease) {
+            keep_free (self, NULL);
+            if (task_send (self, worker, batch))
+                return;
+        } else if (kept && kept->n_lease && !kept->stalled && !kept->draining)
             return; /* it is finishing what it has */
-        session_t *at = self->hungry;
-        if (!worker || !worker->hungry || !suits (self, worker, batch)) {
-            worker = NULL;
-            int looked = 0;
-            do { /* of the first few the one with the least to finish */
-                if (suits (self, at, batch) && (!worker || at->n_lease < worker->n_lease))
-                    worker = at;
-                at = at->hungry_next;
-            } while (at != self->hungry && ++looked < LOOK_BATCHES);
-        }
-        self->alone_for = worker;
-        if (!worker)
-            return;
-        if (worker->n_lease) {
-            worker_update (self, worker);
+        else {
+            keep_free (self, worker);
             return;
         }
-        self->alone_for = NULL;
-        if (task_send (self, worker, batch))
-            return;
     }
 }
 
@@ -133,7 +144,7 @@ static batch_t *copy_of (const wm_core_t *self, const queue_t *queue, const sess
 /* One copy to each worker that may have one, and again while there was any.  */
 void worker_dispatch_tail (wm_core_t *self)
 {
-    if (is_held_back (self) || self->ready.head || self->alone.head)
+    if (is_held_back (self) || self->ready.head)
         return;
     for (int sent = 1; sent && self->hungry;) {
         sent = 0;

@@ -307,7 +307,7 @@ void sim_disk_power (uint64_t operations_left);
 void sim_disk_fail_sync (void);
 void sim_disk_come_back (bool is_power_cut);
 void sim_disk_truncate_tail (void);
-/* Flips a bit in a segment of results; false: there is none.  */
+/* Sets a bit in a segment of results; false: it was set, or there is none.  */
 bool sim_disk_rot (void);
 
 /* ---- sim_broker.c -----------------------------------------------------------------------------

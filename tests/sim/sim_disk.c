@@ -348,8 +348,10 @@ bool sim_disk_rot (void)
             continue;
         const size_t at = DISK_SECTOR + roll ((uint32_t) (file->touched - 1) * DISK_SECTOR);
         const uint8_t bit = (uint8_t) (1 << roll (8));
-        file->data[at] ^= bit;
-        file->durable[at] ^= bit;
+        if (file->data[at] & bit)
+            return false; /* bits only rise: what rotted does not heal */
+        file->data[at] |= bit;
+        file->durable[at] |= bit;
         say ("disk", "a bit of %s rots at %zu", file->name, at);
         return true;
     }
