@@ -33,7 +33,7 @@ struct wm_cut_t {
     sorted_t *sorted;
     uint32_t n_sorted;
     wm_manifest_held_t *held;
-    uint32_t n_held, n_same_cell;
+    uint32_t n_held, n_same_cell, n_empty;
     uint8_t *in_fiducial;
     uint32_t *hit; /* of the batches, one after another */
     uint32_t n_hit;
@@ -184,12 +184,16 @@ static void patches_judge (wm_cut_t *self)
     for (uint32_t i = 0; i < event->n_hit; i++) {
         const float *patch = event->patch + (size_t) i * event->patch_values;
         float sum = 0; /* 0 x: NaN unless x is finite */
-        for (uint32_t k = 0; k < event->patch_values; k++)
+        bool empty = true;
+        for (uint32_t k = 0; k < event->patch_values; k++) {
             sum += 0 * patch[k];
+            empty &= patch[k] == 0;
+        }
         if (sum != 0)
             hold (self, i, WM_HIT_BAD_PIXEL);
         else
             self->sorted[self->n_sorted++] = (sorted_t){ .hit = i };
+        self->n_empty += empty;
         self->in_fiducial[i] = sum == 0;
     }
 }
@@ -198,8 +202,8 @@ wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *wh
                          wm_error_t *error)
 {
     self->event = event;
-    self->n_sorted = self->n_held = self->n_same_cell = self->n_hit = self->at = self->plane_end =
-        0;
+    self->n_sorted = self->n_held = self->n_same_cell = self->n_empty = 0;
+    self->n_hit = self->at = self->plane_end = 0;
     uint64_t n = event->n_hit;
     wm_fault_t fault;
     if ((fault =
@@ -364,6 +368,32 @@ static void slice_runs (const wm_cut_t *self, const slice_t *slice, wm_batch_t *
     batch->n_value = n_value > UINT32_MAX ? UINT32_MAX : (uint32_t) n_value;
 }
 
+/* Whether a hit's patch reads no run at all. Its own wire comes first: nearly always it ends there.  */
+static bool is_empty (const wm_cut_t *self, const sorted_t *hit)
+{
+    const wm_runs_t *runs = &self->runs;
+    const int64_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
+    int64_t first, last;
+    columns_of (self, hit, &first, &last);
+    for (int64_t k = 0; k < 2 * below; k++) {
+        const int64_t away = k % 2 ? -(k + 1) / 2 : k / 2, wire = (int64_t) hit->wire + away;
+        if (wire < 0 || wire >= runs->n_wire || away < -above || away >= below)
+            continue;
+        uint64_t low = runs->wire_start[wire], high = runs->wire_start[wire + 1];
+        const uint64_t end = high;
+        while (low < high) { /* the first run that ends behind the patch's first column */
+            const uint64_t middle = low + (high - low) / 2;
+            if ((int64_t) runs->run[middle].first + runs->run[middle].length <= first)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < end && runs->run[low].first < last)
+            return false;
+    }
+    return true;
+}
+
 static wm_fault_t too_large (const wm_cut_t *self, uint64_t raw, wm_error_t *error)
 {
     return wm_fault (error, WM_EBATCH,
@@ -402,6 +432,7 @@ static wm_fault_t plane_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *err
         batch->hit_wire[i] = hit[i].wire;
         batch->hit_col[i] = hit[i].col;
         self->hit[self->n_hit++] = hit[i].hit;
+        self->n_empty += is_empty (self, &hit[i]);
     }
     return WM_OK;
 }
@@ -462,6 +493,11 @@ const wm_manifest_held_t *wm_cut_held (const wm_cut_t *self, uint32_t *count)
 const uint8_t *wm_cut_in_fiducial (const wm_cut_t *self)
 {
     return self->in_fiducial;
+}
+
+uint32_t wm_cut_n_empty (const wm_cut_t *self)
+{
+    return self->n_empty;
 }
 
 uint32_t wm_cut_n_same_cell (const wm_cut_t *self)

@@ -50,4 +50,8 @@ const uint8_t *wm_cut_in_fiducial (const wm_cut_t *self);
    patch leaves those empty (here they are scored), so that comparisons can be explained.  */
 uint32_t wm_cut_n_same_cell (const wm_cut_t *self);
 
+/* After the last batch: hits whose patch is zero everywhere. They are scored; but a hit without
+   charge around it says that hits and planes do not belong together.  */
+uint32_t wm_cut_n_empty (const wm_cut_t *self);
+
 #endif

@@ -123,7 +123,7 @@ void wm_input_close (wm_input_t *self)
     self->event = NULL;
     self->output = NULL;
     self->n_event = self->n_done = self->n_complete = self->next = 0;
-    self->n_same_cell = self->n_bad_channel = 0;
+    self->n_same_cell = self->n_empty = self->n_bad_channel = 0;
     self->end_sent = self->end_acked = self->placed = self->written_sent = false;
 }
 
@@ -152,6 +152,7 @@ wm_fault_t wm_input_pack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packe
         return fault;
     self->event[ordinal].pack = pack;
     self->n_same_cell += pack->n_same_cell;
+    self->n_empty += pack->n_empty;
     self->n_bad_channel += pack->n_bad_channel_hit;
     const uint8_t *lines = (const uint8_t *) (pack->batch + pack->n_batch);
     for (uint32_t i = 0; i < pack->n_held; i++) {

@@ -45,7 +45,7 @@ typedef struct {
     wm_input_event_t *event; /* (n_event) */
     uint32_t n_event, n_done, n_complete;
     uint32_t next; /* events below are announced */
-    uint64_t n_same_cell, n_bad_channel;
+    uint64_t n_same_cell, n_empty, n_bad_channel;
     bool end_sent, end_acked;
     wm_writer_t *writer;
     char *output;              /* path */

@@ -315,6 +315,12 @@ static void write_step (produce_t *self, wm_input_t *input)
     if (!input->writer) {
         if (in_the_way (self, input))
             return;
+        if (input->n_empty)
+            produce_warn (
+                self,
+                "%s: %llu hits have nothing but zeros in their patch; they are scored, but do "
+                "hits and planes belong together?",
+                input->path, (unsigned long long) input->n_empty);
         const wm_writer_job_t job = { input->output,
                                       &self->spec,
                                       &self->pins,
@@ -324,6 +330,7 @@ static void write_step (produce_t *self, wm_input_t *input)
                                       (const char *const *) self->engine,
                                       self->n_engine,
                                       input->n_same_cell,
+                                      input->n_empty,
                                       input->n_bad_channel };
         input->writer = wm_writer_new (&job);
     }

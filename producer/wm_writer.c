@@ -249,6 +249,7 @@ static bool attributes_write (const wm_writer_t *self)
            number_write (self->file, "hits", job->scratch->n_row) &&
            number_write (self->file, "hits_held", self->n_held) &&
            number_write (self->file, "hits_same_cell", job->n_same_cell) &&
+           number_write (self->file, "hits_empty", job->n_empty) &&
            number_write (self->file, "hits_bad_channel", job->n_bad_channel);
 }
 

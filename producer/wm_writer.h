@@ -33,7 +33,7 @@ typedef struct {
     wm_reader_t *reader;
     const char *const *engine; /* signatures; the scratch counts them from 1 */
     uint32_t n_engine;
-    uint64_t n_same_cell, n_bad_channel;
+    uint64_t n_same_cell, n_empty, n_bad_channel;
 } wm_writer_job_t;
 
 typedef struct {

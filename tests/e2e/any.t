@@ -26,6 +26,13 @@ dense () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn
 ok "it scores ready-made patches" dense
 ok "as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \
     "$work/cnn/patches.scores.h5" 1e-5
+zeros ()
+{
+    $python -c 'import numpy, sys; p = numpy.load (sys.argv[1]); p[3:5] = 0; numpy.save (sys.argv[2], p)' "$work/patches.npy" "$work/zeros.npy" &&
+        keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/zeros.npy" &&
+        says 'zeros.npy: 2 hits have nothing but zeros'
+}
+ok "patches of nothing but zeros are scored, counted and named" zeros
 planes () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn2" --quiet --input "$made/two.h5"; local c=$?; [ $c = 3 ] || [ $c = 5 ]; }
 ok "and refuses planes that it cannot be given" planes
 done_testing

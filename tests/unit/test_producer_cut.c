@@ -312,6 +312,53 @@ static void fiducial_and_same_cell (void **state)
     wm_event_clear (&event);
 }
 
+/* What the batch itself shows: no run in any wire and column of the hit's patch.  */
+static uint32_t count_empty (const wm_batch_t *batch, const wm_spec_t *spec)
+{
+    uint32_t n_empty = 0;
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        int seen = 0;
+        for (uint32_t r = 0; r < batch->n_run; r++)
+            for (uint32_t k = 0; k < batch->run_length[r]; k++)
+                seen |= wm_image_covers (spec, batch->hit_wire[i], batch->hit_col[i],
+                                         batch->run_wire[r], batch->run_first[r] + k);
+        n_empty += !seen;
+    }
+    return n_empty;
+}
+
+static void empty_patches (void **state)
+{
+    (void) state;
+    uint32_t found = 0;
+    for (int how = 0; how < SPECS; how++) {
+        wm_event_t event = { 0 };
+        wm_error_t error;
+        wm_spec_t spec = spec_of (how);
+        wm_batch_t batch = { 0 };
+        const uint32_t *hit;
+        uint32_t n_empty = 0;
+        event_make (&event, (uint64_t) how + 1, 0);
+        for (int32_t wire = 0; wire < 70; wire++)
+            for (int k = 0; k < 12; k++)
+                hit_add (&event, 1, 0, wire, (float) (k * 85));
+        wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+        assert_int_equal (wm_cut_start (cut, &event, "test", &error), WM_OK);
+        for (;;) {
+            assert_int_equal (wm_cut_next (cut, &batch, &hit, &error), WM_OK);
+            if (!batch.n_hit)
+                break;
+            n_empty += count_empty (&batch, &spec);
+        }
+        assert_int_equal (wm_cut_n_empty (cut), n_empty);
+        found += n_empty;
+        wm_batch_clear (&batch);
+        wm_cut_destroy (&cut);
+        wm_event_clear (&event);
+    }
+    assert_true (found > 0);
+}
+
 static void lifetime_needs_facts (void **state)
 {
     (void) state;
@@ -461,6 +508,7 @@ int main (void)
         cmocka_unit_test (bad_pixels_hold_their_hits),
         cmocka_unit_test (bad_hits_are_held),
         cmocka_unit_test (fiducial_and_same_cell),
+        cmocka_unit_test (empty_patches),
         cmocka_unit_test (lifetime_needs_facts),
         cmocka_unit_test (packs_are_pure),
         cmocka_unit_test (patches_are_cut),

@@ -82,8 +82,9 @@ static const char *const turned[] = { "openvino", "sparse/avx512", "unused" };
 
 static wm_writer_job_t job_of (source_t *source, const char *path, const char *const *engine)
 {
-    return (wm_writer_job_t){ path,           &spec,  &pins, campaign, &source->scratch,
-                              source->reader, engine, 3,     5,        6 };
+    return (wm_writer_job_t){
+        path, &spec, &pins, campaign, &source->scratch, source->reader, engine, 3, 5, 7, 6
+    };
 }
 
 static wm_writer_result_t written (const wm_writer_job_t *job)
@@ -163,6 +164,7 @@ static void rows_come_back (void **state)
     assert_string_equal (text, "0123");
     int64_t number;
     assert_true (wm_h5_number (file, "hits_same_cell", &number) && number == 5);
+    assert_true (wm_h5_number (file, "hits_empty", &number) && number == 7);
     wm_h5_close (&file);
 
     uint64_t n_held = 0;
