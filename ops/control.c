@@ -115,7 +115,7 @@ static int control (const wm_args_t *args, const char *word, const char *text)
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
     json_t *status = NULL;
     int code = WM_EXIT_OK;
-    if (*endpoint && wm_client_open (client, NULL, 0, ANSWER_MS, &error) == WM_OK)
+    if (*endpoint && wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK)
         status = wm_ask_status (client, ANSWER_MS);
     if (!status) {
         fprintf (stderr, "wiremill %s: no broker answers at %s%s\n", word,

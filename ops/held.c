@@ -214,6 +214,7 @@ int why_main (const wm_args_t *args)
 
 typedef struct {
     wm_client_t *client;
+    const char *campaign; /* its folder; "" */
     int dry_run;
     uint32_t n_kicked, n_refused;
 } kick_t;
@@ -236,7 +237,7 @@ static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
     }
     wm_fault_t fault = WM_OK;
     if (!wm_client_is_open (self->client))
-        fault = wm_client_open (self->client, NULL, 0, ANSWER_MS, error);
+        fault = wm_ask_open (self->client, self->campaign, ANSWER_MS, error);
     if (!fault && wm_client_send (self->client, &msg, NULL, 0))
         fault = wm_fault (error, WM_EAGAIN, "%s", wm_client_error (self->client)->text);
     if (fault)
@@ -260,7 +261,7 @@ static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
 /* Everything that the status names, and again while there is more than it could name.  */
 static wm_fault_t kick_all (kick_t *self, wm_error_t *error)
 {
-    wm_fault_t fault = wm_client_open (self->client, NULL, 0, ANSWER_MS, error);
+    wm_fault_t fault = wm_ask_open (self->client, self->campaign, ANSWER_MS, error);
     for (uint32_t before = UINT32_MAX; !fault && before != self->n_kicked;) {
         const json_t *one;
         size_t i;
@@ -302,7 +303,7 @@ int kick_main (const wm_args_t *args)
     char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
     wm_error_t error;
     const char *given;
-    kick_t self = { .dry_run = wm_args_given (args, "dry-run") };
+    kick_t self = { .campaign = campaign, .dry_run = wm_args_given (args, "dry-run") };
     const int all = wm_args_given (args, "all-held");
     if (!all == !wm_args_rest (args, 0)) {
         fprintf (stderr, "wiremill kick: name inputs by path or number, or give --all-held\n");

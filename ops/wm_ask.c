@@ -3,6 +3,7 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_setup.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -24,6 +25,29 @@ int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
     }
     json_decref (file);
     return sound;
+}
+
+/* endpoint.json outlives a broker that was killed, and its port may be another campaign's by now.  */
+wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, int64_t timeout_ms,
+                        wm_error_t *error)
+{
+    char path[4200], id[33];
+    wm_fault_t fault = wm_client_open (client, NULL, 0, timeout_ms, error);
+    if (fault || !*campaign)
+        return fault;
+    snprintf (path, sizeof path, "%s/endpoint.json", campaign);
+    json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
+    const char *text = json_string_value (json_object_get (file, "campaign"));
+    sodium_bin2hex (id, sizeof id, wm_client_campaign (client), 16);
+    if (text && strcmp (text, id) != 0)
+        fault = wm_fault (error, WM_EAGAIN,
+                          "%s is out of date, or damaged: the broker that answers there has "
+                          "another campaign",
+                          path);
+    json_decref (file);
+    if (fault)
+        wm_client_close (client, WM_REASON_DONE, "");
+    return fault;
 }
 
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
@@ -144,11 +168,11 @@ void wm_ask_held (FILE *out, const json_t *held)
 
 /* ---- with a broker or without -------------------------------------------------------------- */
 
-static json_t *ask_broker (const char *endpoint, wm_error_t *error)
+static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
 {
     json_t *status = NULL;
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
-    if (wm_client_open (client, NULL, 0, ANSWER_MS, error) == WM_OK) {
+    if (wm_ask_open (client, campaign, ANSWER_MS, error) == WM_OK) {
         status = wm_ask_status (client, ANSWER_MS);
         if (!status)
             wm_fault (error, WM_EAGAIN, "the broker at %s did not answer within %d s", endpoint,
@@ -193,7 +217,7 @@ json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign,
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code)
 {
     wm_error_t error;
-    json_t *status = *endpoint ? ask_broker (endpoint, &error) : NULL;
+    json_t *status = *endpoint ? ask_broker (endpoint, campaign, &error) : NULL;
     if (!status && *campaign)
         status = wm_ask_ledger (verb, "--status", campaign, code);
     else if (!status) {

@@ -11,7 +11,7 @@ out=$work/out c=$work/out/.wiremill
     bail "wiremill run does not work"
 rebuild=("$bin/wiremill" rebuild)
 look () { "$bin/wiremill" status "$1" --json | grep -Eo '"(inputs|events|hits)": *\{[^}]*\}|"id": *"[^"]*"'; }
-truth=$(look "$out")
+truth=$(look "$out") whole=$(look "$work/whole")
 same_answer () { [ "$(look "$out")" = "$truth" ]; }
 nothing_left () { keep "${run[@]}" --output "$out" && says "nothing was left"; }
 flip () # file, offset: one bit, and the time as it was
@@ -75,6 +75,10 @@ until_true 10 grep -q "\"pid\": *$broker" "$c/endpoint.json"
 ok "while a broker runs there is no rebuild" exits 75 "${rebuild[@]}" "$out"
 cp -r "$c" "$work/running"
 asks () { exits 1 keep "${run[@]}" --output "$out" --campaign "$work/running" && says "copy of a campaign that was running" && says "wiremill rebuild $work/running"; }
+sed 's/\("campaign": *"\)[0-9a-f]*/\100000000000000000000000000000000/' "$c/endpoint.json" >"$work/whole/.wiremill/endpoint.json"
+other () { [ "$(look "$work/whole")" = "$whole" ]; }
+ok "an address that is another campaign's by now is not asked" other
+ok "and not told either" exits 4 "$bin/wiremill" pause --campaign "$work/whole"
 kill $broker && wait $broker
 ok "a copy of a running one asks for rebuild" asks
 own () { keep "${rebuild[@]}" "$work/running" && says "one of its own" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
