@@ -3,8 +3,10 @@
    In a race several processes want one campaign at the same moment. Each that gets it begins an
    epoch, journals a few records and ends well or is killed. WM_SEED is the die.  */
 #include "broker/wm_campaign.h"
+#include "broker/wm_restore.h"
 #include "tests/proof.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -153,6 +155,101 @@ static void races (void **state)
     assert_int_equal (survived, n);
 }
 
+/* ---- what is done takes a row ------------------------------------------------------------------
+ */
+static size_t heap_bytes (void)
+{
+    const struct mallinfo2 info = mallinfo2 ();
+    return info.uordblks + info.hblkhd;
+}
+
+static void add (wm_campaign_t *campaign, wm_record_type_t type, uint32_t id, uint32_t batch)
+{
+    static uint8_t scores[1024];
+    char path[64];
+    wm_record_t record;
+    wm_place_t place;
+    snprintf (path, sizeof path, "/data/in/events-%06u.h5", id);
+    wm_record_init (&record, type);
+    record.key = (wm_key_t){ id, batch == WM_ALL ? WM_ALL : 0, batch, 0 };
+    record.n_batch = 8;
+    record.n_event = 1;
+    wm_record_text (&record, type == WM_RECORD_INPUT ? path : "bench/null/v1");
+    if (type == WM_RECORD_INPUT) {
+        record.name = path + 9;
+        record.name_bytes = (uint32_t) strlen (path + 9);
+    }
+    if (type == WM_RECORD_RESULT) {
+        record.payload = scores;
+        record.payload_bytes = sizeof scores;
+    }
+    assert_int_equal (wm_journal_append (campaign->journal, &record, &place, &error), WM_OK);
+    wm_ledger_apply (campaign->ledger, &record, &place);
+}
+
+/* Runs the inputs after the first n: scored and written, one of ten held.  */
+static void run_inputs (wm_campaign_t *campaign, uint32_t n, uint32_t more)
+{
+    for (uint32_t id = n + 1; id <= n + more; id++) {
+        add (campaign, WM_RECORD_INPUT, id, 0);
+        for (uint32_t batch = 0; batch < 8; batch++)
+            add (campaign, WM_RECORD_RESULT, id, batch);
+        if (id % 10 == 0)
+            add (campaign, WM_RECORD_HELD, id, WM_ALL);
+        else {
+            add (campaign, WM_RECORD_INPUT_END, id, 0);
+            add (campaign, WM_RECORD_FILE_WRITTEN, id, 0);
+        }
+        if (id % 50)
+            continue;
+        wm_journal_sync (campaign->journal);
+        assert_int_equal (wm_ledger_commit (campaign->ledger, &error), WM_OK);
+        wm_journal_sweep (campaign->journal);
+    }
+}
+
+/* Ten times the work leaves its rows, and nothing else: on disk and in memory.  */
+static void finished_work (void **state)
+{
+    (void) state;
+    static wm_campaign_t campaign;
+    const uint32_t n = (uint32_t) proof_size (200, 5000, 100000);
+    uint64_t journal[2], ledger[2];
+    size_t heap[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+        assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), WM_OK);
+        assert_int_equal (wm_campaign_start (&campaign, &pins, &error), WM_OK);
+        run_inputs (&campaign, i ? n : 0, i ? 9 * n : n);
+        wm_campaign_close (&campaign);
+        /* As the next broker has it.  */
+        const size_t before = heap_bytes ();
+        assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+        assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), WM_OK);
+        assert_int_equal (wm_campaign_start (&campaign, &pins, &error), WM_OK);
+        const wm_core_sink_t sink = { .context = NULL };
+        wm_core_t *core =
+            wm_core_new (&(wm_core_config_t){ .pins = "", .times = *wm_times () }, &sink);
+        assert_int_equal (wm_restore (core, campaign.ledger, campaign.journal, NULL, &error),
+                          WM_OK);
+        wm_journal_sweep (campaign.journal);
+        heap[i] = heap_bytes () - before;
+        journal[i] = wm_journal_bytes (campaign.journal);
+        ledger[i] = wm_ledger_bytes (campaign.ledger);
+        wm_core_destroy (&core);
+        wm_campaign_close (&campaign);
+    }
+    const double inputs = 9.0 * n;
+    printf (
+        "finished work: %u inputs more take %.0f bytes each of journal (they had %u of results), "
+        "%.0f of ledger, %.0f of memory\n",
+        9 * n, (double) (journal[1] - journal[0]) / inputs, 8 * 1024,
+        (double) (ledger[1] - ledger[0]) / inputs, (double) (heap[1] - heap[0]) / inputs);
+    assert_true (journal[1] - journal[0] < 9 * n * 1200ull + (1 << 20));
+    assert_true (ledger[1] - ledger[0] < 9 * n * 600ull);
+    assert_true (heap[1] - heap[0] < 9 * n * 1000ull);
+}
+
 /* What the lock says decides who may open a folder.  */
 static void copies (void **state)
 {
@@ -198,6 +295,6 @@ static void copies (void **state)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { TEST (races), TEST (copies) };
+    const struct CMUnitTest tests[] = { TEST (races), TEST (copies), TEST (finished_work) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
