@@ -3,14 +3,14 @@
    What a GPU gives for a hit is believed because, whenever somebody looks, it is right: the engine
    cannot know where that will be, and the judge shares nothing with it, neither chip nor code nor
    the plane on the device. An engine wrong in one hit of a hundred is found within 150 batches that
-   are looked at (it passes them with probability 6e-6). Private to kernels/.
+   are looked at (it passes them with probability 1e-8). Private to kernels/.
    Thread: one at a time.  */
 #ifndef WM_CANARY_H
 #define WM_CANARY_H
 
 #include "kernels/wm_device.h"
 
-#define WM_CANARIES 8u /* hits of a batch: 0.99^(8 150) = 6e-6 */
+#define WM_CANARIES 12u /* hits of a batch: 0.99^(12 150) = 1e-8 */
 
 typedef struct wm_canary_t wm_canary_t;
 

@@ -10,6 +10,7 @@
 #include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/cuda/wm_gpu_plant.h"
 #include "tests/gpu/gpu_net.h"
+#include "tests/proof.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -400,6 +401,7 @@ static void every_failure_is_named_and_releases_nothing (void **state)
     assert_int_equal (wm_cuda_score (cuda, &batch, right, NULL, NULL), WM_OK);
     wm_cuda_destroy (&cuda);
     const uint32_t calls = wm_gpu_fake.calls;
+    const double start = proof_clock ();
     assert_true (calls > 80);
     uint32_t late = 0;
     for (uint32_t k = 1; k <= calls; k++) {
@@ -407,6 +409,7 @@ static void every_failure_is_named_and_releases_nothing (void **state)
         late += live (net, &spec, &batch, right, k, true);
     }
     assert_true (late > 40); /* copies and launches; other calls cannot fail late */
+    proof_line ("P9", 2 * calls, 2 * calls, start);
     assert_false (live (net, &spec, &batch, right, calls + 1, false));
     gpu_plane_free (&batch);
     gpu_net_destroy (&net);

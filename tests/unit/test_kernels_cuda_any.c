@@ -7,6 +7,7 @@
 #include "kernels/cuda/wm_gpu_plant.h"
 #include "kernels/wm_import.h"
 #include "tests/gpu/gpu_net.h"
+#include "tests/proof.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -155,6 +156,7 @@ static void every_failure_is_named_and_releases_nothing (void **state)
     assert_int_equal (wm_any_score (any, &batch, right, NULL, NULL), WM_OK);
     wm_any_destroy (&any);
     const uint32_t calls = wm_gpu_fake.calls;
+    const double start = proof_clock ();
     assert_true (calls > 30);
     for (uint32_t k = 1; k <= 2 * calls; k++) {
         wm_error_t error = { 0 };
@@ -174,6 +176,7 @@ static void every_failure_is_named_and_releases_nothing (void **state)
         }
         wm_any_destroy (&any);
     }
+    proof_line ("P9", 2 * calls, 2 * calls, start);
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
 }
 

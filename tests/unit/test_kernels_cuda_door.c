@@ -5,6 +5,7 @@
 #include "kernels/wm_canary.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_seed.h"
+#include "tests/proof.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -165,24 +166,30 @@ static void canaries_find_one_wrong_hit_of_a_hundred (void **state)
     (void) state;
     static plane_t plane;
     static const double tolerance[] = { 1e-5, 2e-2 };
+    const unsigned long campaigns = proof_size (10, 1000, 10000);
+    const double start = proof_clock ();
+    unsigned long found = 0;
+    uint32_t most = 0;
     uint64_t seed = 1;
     make_plane (&plane);
     for (int t = 0; t < 2; t++) {
-        uint32_t most = 0;
         wm_canary_t *canary = wm_canary_new (model, &plane.spec, tolerance[t], 1, NULL);
         assert_non_null (canary);
-        for (int campaign = 0; campaign < 5; campaign++) {
+        for (unsigned long campaign = 0; campaign < campaigns / 2; campaign++) {
             wm_error_t error = { 0 };
             uint32_t n = batches_until (canary, &plane, tolerance[t], &seed, &error);
             assert_int_equal (error.fault, WM_EHOST);
             assert_non_null (strstr (error.text, "a canary died: output"));
+            found += n <= 150;
             most = n > most ? n : most;
         }
-        print_message ("found within %u batches at most\n", most);
-        assert_in_range (most, 2, 150); /* 2: it does not cry at once */
         wm_canary_destroy (&canary);
         assert_null (canary);
     }
+    print_message ("found within %u batches at most\n", most);
+    proof_line ("P10", campaigns, found, start);
+    assert_int_equal (found, campaigns);
+    assert_in_range (most, 2, 150); /* 2: it does not cry at once */
 }
 
 static void canaries_never_cry_without_cause (void **state)
@@ -190,8 +197,8 @@ static void canaries_never_cry_without_cause (void **state)
     (void) state;
     static plane_t plane;
     static float noisy[PLANE_HITS * 4];
-    const char *asked = getenv ("WM_CANARIES"); /* make soak: 10^6 hits */
-    const uint32_t batches = (asked ? (uint32_t) atoi (asked) : 20000) / WM_CANARIES;
+    const unsigned long batches = proof_size (20000, 1000000, 10000000) / WM_CANARIES;
+    const double start = proof_clock ();
     uint64_t seed = 1;
     make_plane (&plane);
     wm_canary_t *canary = wm_canary_new (model, &plane.spec, 2e-2, 1, NULL);
@@ -200,10 +207,11 @@ static void canaries_never_cry_without_cause (void **state)
     for (uint32_t i = 0; i < PLANE_HITS * 4; i++) /* ten times what half precision does */
         noisy[i] = plane.scores[i] + (float) (wm_seed_next (&seed) % 1000) * 1e-5f - 5e-3f;
     noisy[7 * 4] = NAN; /* held by others */
-    for (uint32_t n = 0; n < batches; n++) {
-        part.n_hit = n % PLANE_HITS; /* also none, and fewer than canaries */
+    for (unsigned long n = 0; n < batches; n++) {
+        part.n_hit = (uint32_t) (n % PLANE_HITS); /* also none, and fewer than canaries */
         assert_int_equal (wm_canary_check (canary, &part, noisy, NULL), WM_OK);
     }
+    proof_line ("P10", batches, batches, start);
     wm_canary_destroy (&canary);
 }
 
