@@ -22,6 +22,9 @@ odd () { exits 2 keep "$bin/wiremill" work --device cpu --engine cuda && says 'd
     exits 2 keep "$bin/wiremill" work --device cuda:x && says 'cuda:N' && exits 2 keep "$bin/wiremill" work --device tpu; }
 ok "devices that are none" odd
 
+mode () { exits 2 keep "$bin/wiremill-worker" --engine-process 0,1 && says 'only a worker starts'; }
+ok "the engine's mode is not for people" mode
+
 serve () # number
 {
     "$bin/wiremill" broker --model "$made/model-$1.wmm" --output "$work/out$1" --batch-hits 256 --listen "ipc://$work/b$1" >"$work/broker$1" 2>&1 &

@@ -3,11 +3,11 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-joins=${JOINS:-$(size 14 500 20000)} RANDOM=${SEED:-1}
+joins=${JOINS:-$(size 8 500 20000)} RANDOM=${SEED:-1}
 echo "# JOINS=$joins SEED=${SEED:-1}"
 lib=$PWD/${WM_BUILD:-build/release}/tests
 n=$(size 1 12 40)
-make_model 1 && make_events elastic-$n --events "$n" --seed 11 --hits 50000 --tpcs 1 || bail "no model or events"
+make_model 1 && make_events elastic-$n --events "$n" --seed 11 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 || bail "no model or events"
 campaign=(--model "$made/model-1.wmm" --batch-hits 256)
 "$bin/wiremill" run "${campaign[@]}" --quiet --input "$made/elastic-$n.h5" --output "$work/whole" >/dev/null 2>&1 ||
     bail "wiremill run does not work"

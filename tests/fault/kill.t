@@ -21,6 +21,7 @@ while :; do
         0) victim=$pid ;;
         1 | 2) victim=$(child $pid wiremill-producer) ;;
         3 | 4) victim=$(child $pid wiremill-broker) ;;
+        5) victim=$(child "$(child $pid wiremill-worker)" wiremill-worker) ;; # its engine
         *) victim=$(child $pid wiremill-worker) ;;
         esac
         [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null && killed=$((killed + 1))

@@ -7,7 +7,7 @@ stops=${STOPS:-$(size 2 100 2000)} RANDOM=${SEED:-1}
 echo "# STOPS=$stops SEED=${SEED:-1}"
 lib=$PWD/${WM_BUILD:-build/release}/tests
 n=$(size 1 8 40)
-make_model 1 && make_events stuck-$n --events "$n" --seed 12 --hits 50000 --tpcs 1 || bail "no model or events"
+make_model 1 && make_events stuck-$n --events "$n" --seed 12 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 || bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --batch-hits 256 --quiet --input "$made/stuck-$n.h5")
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
