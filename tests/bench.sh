@@ -31,7 +31,10 @@ campaign () # title, run options...
 "$bin/wiremill" synth --events "${EVENTS:-20}" --seed 1 --output "$work/events.h5" 2>/dev/null || exit 1
 
 echo; echo "== engine alone: planes made up of straight tracks"
-"$build/bench/sparse_bench" "$work/model.wmm" threads=1,"$(nproc)"
+"$build/bench/sparse_bench" "$work/model.wmm" threads=1,"$(nproc)" | tee "$work/tracks.txt"
+echo; echo "== engine alone: noise, where nothing can be skipped before the convolution, and its dense form"
+"$build/bench/sparse_bench" "$work/model.wmm" noise hits=3000 threads=1 repeat=1 | tee "$work/noise.txt"
+"$build/bench/sparse_bench" "$work/model.wmm" noise full hits=3000 threads=1 repeat=1 | tee "$work/full.txt"
 
 echo; echo "== broker: 100 KB tasks, 16 KB results, workers that do no work"
 "$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker" --batches "${BATCHES:-20000}" --task 102400 \
@@ -55,15 +58,16 @@ real=../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5
 golden=../shared/data/golden/spec.yaml
 
 # An engine alone: as many devices as workers, on batches that lie decoded in memory.
-declare -A rate
+declare -A rate signature
 engine () # name, title, spec, input, engine_bench options...
 {
     local name=$1 title=$2
     shift 2
     "$build/bench/engine_bench" "$work/model.wmm" "$@" >"$work/engine.json" || return 1
     rate[$name]=$(json "$work/engine.json" 'd["hits_s"]')
+    signature[$name]=$(json "$work/engine.json" 'd["signature"]')
     printf '%-44s %s\n' "$title" "$(json "$work/engine.json" \
-        '"%d hits/s  (%s, %d hits, %d workers)" % (d["hits_s"], d["signature"], d["hits"], d["workers"])')"
+        '"%d hits/s  (%s, %d hits, %d x %d threads)" % (d["hits_s"], d["signature"], d["hits"], d["workers"], d["threads"])')"
 }
 pipeline () # name, title, run options...
 {
@@ -81,9 +85,10 @@ for precision in fp32 fast; do
         --precision $precision --engine openvino --hits 16384
 done
 if [ -r $real ]; then
-    engine real1_fp32 "real event, fp32, engine alone, one worker" $golden $real --workers 1
+    engine real1_fp32 "real event, fp32, engine alone, one thread" $golden $real --workers 1
     for precision in fp32 fast; do
-        engine real_$precision "real event, $precision, engine alone" $golden $real --precision $precision
+        engine real_$precision "real event, $precision, engine alone" $golden $real --precision $precision \
+            --workers 1 --threads 2
         engine openvino_real_$precision "real event, $precision, OpenVINO alone" $golden $real \
             --precision $precision --engine openvino --hits 16384
     done
@@ -101,10 +106,20 @@ fi
 ratios=(fp32_over_openvino_real:real_fp32:openvino_real_fp32 fast_over_openvino_real:real_fast:openvino_real_fast
     fp32_over_openvino_synth:synth_fp32:openvino_synth_fp32 fast_over_openvino_synth:synth_fast:openvino_synth_fast
     fp32_over_onnxruntime_real:real_fp32:onnxruntime_real pipeline_over_engine:pipeline_fp32:synth_fp32
-    fast_pipeline_over_engine:pipeline_fast:synth_fast threads2_over_1:real_fp32:real1_fp32)
+    fast_pipeline_over_engine:pipeline_fast:synth_fast threads2_over_1:real_fp32:real1_fp32
+    noise_over_dense_form:noise:noise_full)
+# Of the kernel that the engine chose: hits a second on one thread, and the share of peak in percent.
+IFS=/ read -r _ chosen kind _ <<<"${signature[synth_fp32]}"
+of_kernel () { awk -v isa="$chosen" -v kind="$kind" '$1 == isa && $2 == kind && $3 == 1' "$1"; }
+rate[noise]=$(of_kernel "$work/noise.txt" | awk '{ print $4 }')
+rate[noise_full]=$(of_kernel "$work/full.txt" | awk '{ print $4 }')
+share=$(of_kernel "$work/tracks.txt" | sed 's/.*GFLOP.s *\([0-9]*\) % of peak.*/\1/')
+
 echo; echo "== ratios of this run (also in build/bench.json)"
 {
-    echo "{\"machine\": \"$(nproc) cores,$isa\""
+    echo "{\"machine\": \"$(nproc) cores,$isa\", \"isa\": \"$chosen\""
+    echo ", \"fp32_engine\": \"${signature[synth_fp32]}\", \"fast_engine\": \"${signature[synth_fast]}\""
+    [ -n "$share" ] && echo ", \"fp32_share_of_peak\": $(awk "BEGIN { print $share / 100 }")"
     for r in "${ratios[@]}"; do
         IFS=: read -r name over under <<<"$r"
         [ -n "${rate[$over]}" ] && [ -n "${rate[$under]}" ] &&

@@ -359,7 +359,7 @@ int main (int argc, char **argv)
     for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
         for (const char *t = threads ? threads : "1,2"; t; t = strchr (t, ',')) {
             t += *t == ',';
-            if (!isa || strcmp (isa, kernel->isa) == 0)
+            if (isa ? strcmp (isa, kernel->isa) == 0 : !kernel->twin)
                 measure (&bench, kernel, (uint32_t) atoi (t));
         }
     return 0;
