@@ -116,7 +116,7 @@ static int control (const wm_args_t *args, const char *word, const char *text)
     json_t *status = NULL;
     int code = WM_EXIT_OK;
     if (*endpoint && wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK)
-        status = wm_ask_status (client, ANSWER_MS);
+        status = wm_ask_status (client, ANSWER_MS, NULL);
     if (!status) {
         fprintf (stderr, "wiremill %s: no broker answers at %s%s\n", word,
                  *endpoint ? endpoint : campaign, *endpoint ? "" : ": none is running");

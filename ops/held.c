@@ -266,7 +266,7 @@ static wm_fault_t kick_all (kick_t *self, wm_error_t *error)
         const json_t *one;
         size_t i;
         before = self->n_kicked;
-        json_t *status = wm_ask_status (self->client, ANSWER_MS);
+        json_t *status = wm_ask_status (self->client, ANSWER_MS, NULL);
         if (!status)
             return wm_fault (error, WM_EAGAIN, "the broker did not answer");
         int64_t last = 0; /* its batches follow each other */

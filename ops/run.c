@@ -52,6 +52,7 @@ typedef struct {
     wm_crew_t crew;
     wm_client_t *client; /* operator session, open or not */
     json_t *status;      /* last heard, NULL before */
+    unsigned owed;       /* answers that have not come yet */
     int64_t asked_ms, heard_ms, started_ms;
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
     int64_t events_before, sent_last, sent_bytes; /* task payloads in this run; a broker's own count
@@ -102,10 +103,12 @@ static void ask (run_t *self, int64_t patience_ms)
 {
     wm_error_t error;
     self->asked_ms = wm_now_ms ();
-    if (!wm_client_is_open (self->client) &&
-        wm_client_open (self->client, NULL, 0, patience_ms, &error))
-        return;
-    json_t *status = wm_ask_status (self->client, patience_ms);
+    if (!wm_client_is_open (self->client)) {
+        self->owed = 0;
+        if (wm_client_open (self->client, NULL, 0, patience_ms, &error))
+            return;
+    }
+    json_t *status = wm_ask_status (self->client, patience_ms, &self->owed);
     if (status)
         heard (self, status);
 }

@@ -100,20 +100,29 @@ json_t *wm_ask_reply (const wm_client_t *client)
     return payload ? json_loadb ((const char *) payload, bytes, 0, NULL) : NULL;
 }
 
-json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms)
+json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed)
 {
     const int64_t end = wm_now_ms () + timeout_ms;
+    unsigned once = 0;
+    json_t *latest = NULL;
+    owed = owed ? owed : &once;
     if (wm_ask_send (client))
         return NULL;
-    for (int64_t left = timeout_ms; left > 0; left = end - wm_now_ms ()) {
+    ++*owed;
+    for (int64_t left = timeout_ms; left > 0 && *owed > 0; left = end - wm_now_ms ()) {
         const wm_client_event_t event = wm_client_wait (client, left);
-        if (event == WM_CLIENT_CLOSED)
-            return NULL;
+        if (event == WM_CLIENT_CLOSED) {
+            *owed = 0;
+            break;
+        }
         json_t *reply = event == WM_CLIENT_MESSAGE ? wm_ask_reply (client) : NULL;
-        if (reply)
-            return reply;
+        if (!reply)
+            continue;
+        json_decref (latest);
+        latest = reply;
+        --*owed;
     }
-    return NULL;
+    return latest;
 }
 
 static const json_t *lookup (const json_t *node, const char *path)
@@ -173,7 +182,7 @@ static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_
     json_t *status = NULL;
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
     if (wm_ask_open (client, campaign, ANSWER_MS, error) == WM_OK) {
-        status = wm_ask_status (client, ANSWER_MS);
+        status = wm_ask_status (client, ANSWER_MS, NULL);
         if (!status)
             wm_fault (error, WM_EAGAIN, "the broker at %s did not answer within %d s", endpoint,
                       ANSWER_MS / 1000);

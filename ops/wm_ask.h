@@ -35,8 +35,10 @@ wm_fault_t wm_ask_send (wm_client_t *client);
 /* The reply in the client's last message, NULL if it is none; the caller's.  */
 json_t *wm_ask_reply (const wm_client_t *client);
 
-/* Both, waiting at most timeout_ms. NULL: no answer.  */
-json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms);
+/* Both, waiting at most timeout_ms. *owed (NULL if the session asks once) counts the answers that
+   have not come yet: one that comes late is not taken for the answer to a later question, unless
+   time is up and nothing newer has come. NULL: no answer.  */
+json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed);
 
 /* The status of a campaign that wm_ask_where found: of its broker, else of its ledger. NULL: said
    on stderr as `verb`'s, *code is the exit code.  */
