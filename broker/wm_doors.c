@@ -324,14 +324,6 @@ static void accepted (wm_doors_t *self, door_t *door, int fd)
     wm_table_put (&door->by_fd, fd_hash (fd), peer);
 }
 
-static void closed_add (door_t *door, wm_peer_t *peer)
-{
-    door->closed =
-        grow (door->closed, door->n_closed, &door->closed_capacity, sizeof *door->closed);
-    door->closed[door->n_closed++] = peer;
-    peer->fd = -1;
-}
-
 static void disconnected (door_t *door, int fd)
 {
     wm_peer_t *peer = peer_of_fd (door, fd);
@@ -342,7 +334,10 @@ static void disconnected (door_t *door, int fd)
         free (peer);
         return;
     }
-    closed_add (door, peer);
+    door->closed =
+        grow (door->closed, door->n_closed, &door->closed_capacity, sizeof *door->closed);
+    door->closed[door->n_closed++] = peer;
+    peer->fd = -1;
 }
 
 static void monitor_read (wm_doors_t *self, door_t *door)
@@ -393,12 +388,15 @@ static wm_peer_t *peer_of (wm_doors_t *self, door_t *door, zmq_msg_t *id, int fd
     if (wm_table_reserve (&door->peers))
         return NULL;
     peer = peer_of_fd (door, fd);
-    if (!peer || peer->heard) { /* its connection has closed already: these are its last words */
+    /* It closed before it was heard, or one that did took its place (they had one descriptor after
+       the other): it is known by its id alone, and a send or its silence will tell. */
+    if (!peer || peer->heard) {
         peer = calloc (1, sizeof *peer);
         if (!peer)
             return NULL;
         peer->role = door->role;
-        closed_add (door, peer);
+        peer->fd = -1;
+        peer->lost = 1;
     }
     peer->heard = 1;
     memcpy (peer->id, zmq_msg_data (id), 5);
@@ -467,6 +465,11 @@ wm_doors_event_t wm_doors_next (wm_doors_t *self, wm_peer_t **peer)
     self->closing = NULL;
     if (self->n_failed) { /* it stays known, so that what it still says is ignored */
         *peer = self->failed[--self->n_failed];
+        if ((*peer)->lost) { /* nothing else will tell of its end */
+            wm_table_remove (&self->door[(*peer)->role - WM_ROLE_WORKER].peers,
+                             id_hash ((*peer)->id), *peer);
+            self->closing = *peer;
+        }
         return WM_DOORS_CLOSED;
     }
     for (size_t empty = 0; empty < DOORS;) {

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t session; /* the caller's; 0 when new */
     uint8_t id[5];    /* libzmq's routing id */
     uint8_t failed;   /* a send failed: it is reported closed next */
+    uint8_t lost;     /* its connection is not known: it closed, or may have; the door's */
     uint8_t heard;    /* it spoke, so that its id is known; the door's */
     uint8_t known;    /* the caller's: it has had a session, or was refused one */
     int fd;

@@ -17,9 +17,10 @@ crew_model () # synth options...
     "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-[12].h5" --batch-hits 64 \
         --output "$work/whole" >"$work/whole.words" 2>&1 || bail "wiremill run does not work: $(cat "$work/whole.words")"
 }
+retry_held= # or --retry-held: of the next producers
 crew_new () # a fresh campaign; `crew_input` is what a producer is started with
 {
-    crew_input=${crew_inputs[0]}
+    crew_input=${crew_inputs[0]} retry_held=
     rm -rf "$work/out" "$work/cache" "$work"/words.*
 }
 crew_start () # role, words for env (NAME=value)...
@@ -28,7 +29,7 @@ crew_start () # role, words for env (NAME=value)...
     shift
     case $role in
     broker) command=("$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --batch-hits 64 --listen "$listen") ;;
-    producer) command=("$bin/wiremill" produce --broker "${connect:-$listen}" --input "$made/$crew_input.h5") ;;
+    producer) command=("$bin/wiremill" produce --broker "${connect:-$listen}" --input "$made/$crew_input.h5" $retry_held) ;;
     worker-*) command=("$bin/wiremill" work --broker "${connect:-$listen}" --cache "$work/cache" --threads 1) ;;
     esac
     # shellcheck disable=SC2086 # words are meant
