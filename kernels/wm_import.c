@@ -24,6 +24,8 @@
 #define ROUNDING 0x1p-20f /* what an input is moved by, a few roundings of it ... */
 #define STEADY 2e-5f      /* ... and how much a steady score may move then; the test allows 1e-4 */
 
+static const wm_import_choices_t none;
+
 static double draw_below (uint64_t *state, double limit)
 {
     return (double) (wm_seed_next (state) >> 11) * 0x1p-53 * limit;
@@ -256,28 +258,17 @@ static wm_fault_t identify (const wm_onnx_t *onnx, const wm_import_choices_t *ch
     return wm_digest_finish (&digest, sha256, error);
 }
 
-static wm_fault_t import (const char *path, const wm_import_choices_t *choices, uint8_t sha256[32],
-                          const char *wmm_path, char why[480], wm_error_t *error)
-{
-    static const wm_import_choices_t none;
-    wm_onnx_t onnx;
-    choices = choices ? choices : &none;
-    wm_fault_t fault = wm_onnx_read (&onnx, path, choices->outputs, error);
-    if (!fault)
-        fault = identify (&onnx, choices, sha256, error);
-    if (!fault && wmm_path)
-        fault = write_model (&onnx, choices, sha256, wmm_path, why, error);
-    wm_onnx_clear (&onnx);
-    return fault;
-}
-
 wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
                              wm_error_t *error)
 {
     uint8_t sha256[32];
-    wm_fault_t fault = import (path, choices, sha256, NULL, NULL, error);
+    wm_onnx_t onnx;
+    wm_fault_t fault = wm_onnx_open (&onnx, path, error);
+    if (!fault)
+        fault = identify (&onnx, choices ? choices : &none, sha256, error);
     if (!fault)
         sodium_bin2hex (hex, 65, sha256, sizeof sha256);
+    wm_onnx_clear (&onnx);
     return fault;
 }
 
@@ -285,6 +276,16 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
                       char why[480], wm_error_t *error)
 {
     uint8_t sha256[32];
+    wm_onnx_t onnx;
     why[0] = 0;
-    return import (path, choices, sha256, wmm_path, why, error);
+    choices = choices ? choices : &none;
+    wm_fault_t fault = wm_onnx_open (&onnx, path, error);
+    if (!fault)
+        fault = wm_onnx_read (&onnx, choices->outputs, error);
+    if (!fault)
+        fault = identify (&onnx, choices, sha256, error);
+    if (!fault)
+        fault = write_model (&onnx, choices, sha256, wmm_path, why, error);
+    wm_onnx_clear (&onnx);
+    return fault;
 }

@@ -282,7 +282,7 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
 
 /* ---- the file - */
 
-static wm_fault_t read_model (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *error)
+static wm_fault_t unpack (wm_onnx_t *self, wm_error_t *error)
 {
     self->model = onnx__model_proto__unpack (NULL, self->size, self->bytes);
     if (!self->model)
@@ -291,10 +291,10 @@ static wm_fault_t read_model (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *
     for (size_t i = 0; i < self->model->n_opset_import; i++)
         if (!*text (self->model->opset_import[i]->domain))
             self->opset = self->model->opset_import[i]->version;
-    return wm_onnx_load_external (self, digest, error);
+    return WM_OK;
 }
 
-wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, const char *outputs, wm_error_t *error)
+wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error)
 {
     *self = (wm_onnx_t){ .path = path };
     wm_fault_t fault = wm_file_map (path, WM_MODEL_BYTES_MAX, &self->bytes, &self->size, error);
@@ -302,23 +302,36 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, const char *outputs,
         return fault;
     wm_digest_t *digest = wm_digest_new ();
     wm_digest_add (digest, self->bytes, self->size);
-    int tensorflow = wm_wire_is_graphdef (self->bytes, self->size);
-    fault =
-        wm_wire_check (path, self->bytes, self->size,
-                       tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
-                       tensorflow ? "a TensorFlow graph" : "an ONNX file", error);
-    if (!fault)
-        fault = tensorflow ? wm_graphdef_read (self, error) : read_model (self, digest, error);
+    self->tensorflow = wm_wire_is_graphdef (self->bytes, self->size);
+    int elsewhere;
+    fault = wm_wire_check (
+        path, self->bytes, self->size,
+        self->tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
+        self->tensorflow ? "a TensorFlow graph" : "an ONNX file",
+        protobuf_c_message_descriptor_get_field_by_name (&onnx__tensor_proto__descriptor,
+                                                         "external_data"),
+        &elsewhere, error);
+    if (!fault && elsewhere)
+        fault = unpack (self, error);
+    if (!fault && elsewhere)
+        fault = wm_onnx_load_external (self, digest, error);
     wm_fault_t digested = wm_digest_finish (&digest, self->sha256, error);
-    fault = fault ? fault : digested;
+    return fault ? fault : digested;
+}
+
+wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error)
+{
+    wm_fault_t fault = self->tensorflow ? wm_graphdef_read (self, error)
+                       : self->model    ? WM_OK
+                                        : unpack (self, error);
     if (fault)
         return fault;
     if (!self->graph || !self->graph->n_node)
-        return wm_fault (error, WM_EBATCH, "%s: not a model: it has no graph", path);
+        return wm_fault (error, WM_EBATCH, "%s: not a model: it has no graph", self->path);
     fault = collect_values (self, error);
     if (!fault)
         fault = order_nodes (self, error);
-    if (!fault && tensorflow)
+    if (!fault && self->tensorflow)
         wm_graphdef_prune (self);
     if (!fault)
         fault = choose_outputs (self, outputs, error);

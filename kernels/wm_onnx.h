@@ -27,6 +27,7 @@ typedef struct {
     Onnx__ModelProto *model;        /* NULL for a frozen graph: */
     Graphdef__Graph *graphdef;      /* NULL for ONNX */
     struct wm_rewriter_t *rewriter; /* of graphdef */
+    int tensorflow;                 /* a frozen graph */
     int gathered;                   /* model holds data that lay in files beside it */
     wm_arena_t arena;               /* what was rewritten lives in it */
     Onnx__GraphProto *graph;
@@ -40,11 +41,15 @@ typedef struct {
     size_t n_value;
 } wm_onnx_t;
 
-/* Reads and checks a file. outputs: the names of those wanted, in this order, with commas between;
-   NULL for the graph's own. On any fault the caller still calls wm_onnx_clear. WM_EBATCH: damaged,
-   too deep, data in a file outside its folder, a cycle, a name that nothing or two nodes make;
+/* Maps a file, bounds it, and fills sha256; data in other files is brought in. On any fault the
+   caller still calls wm_onnx_clear. WM_EBATCH: damaged, too deep, data in a file outside its folder;
    WM_EHOST: the file cannot be read, no memory.  */
-wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *path, const char *outputs, wm_error_t *error);
+wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error);
+
+/* Reads the graph of an opened file. outputs: the names of those wanted, in this order, with commas
+   between; NULL for the graph's own. WM_EBATCH: damaged, a cycle, a name that nothing or two nodes
+   make; WM_EHOST: no memory.  */
+wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error);
 void wm_onnx_clear (wm_onnx_t *self);
 
 /* The file for the general engine: its own bytes where nothing was gathered or chosen, else one that

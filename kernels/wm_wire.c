@@ -21,6 +21,7 @@ static int read_varint (const uint8_t **at, const uint8_t *end, uint64_t *value)
 /* One field at *at inside `frame`: moves behind it, or, if it is a message, to its inside, and says
    so by *inner and *inner_size. 0 where the bytes are no field.  */
 static int read_field (const frame_t *frame, const uint8_t **at,
+                       const ProtobufCFieldDescriptor **field,
                        const ProtobufCMessageDescriptor **inner, uint64_t *inner_size)
 {
     uint64_t key, value, size = 0;
@@ -47,10 +48,9 @@ static int read_field (const frame_t *frame, const uint8_t **at,
     }
     if (size > (uint64_t) (frame->end - *at))
         return 0;
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field (frame->type, (unsigned) (key >> 3));
-    if ((key & 7) == 2 && field && field->type == PROTOBUF_C_TYPE_MESSAGE) {
-        *inner = field->descriptor;
+    *field = protobuf_c_message_descriptor_get_field (frame->type, (unsigned) (key >> 3));
+    if ((key & 7) == 2 && *field && (*field)->type == PROTOBUF_C_TYPE_MESSAGE) {
+        *inner = (*field)->descriptor;
         *inner_size = size;
         return 1;
     }
@@ -60,26 +60,31 @@ static int read_field (const frame_t *frame, const uint8_t **at,
 
 wm_fault_t wm_wire_check (const char *path, const uint8_t *bytes, size_t size,
                           const ProtobufCMessageDescriptor *type, const char *what,
-                          wm_error_t *error)
+                          const ProtobufCFieldDescriptor *watched, int *seen, wm_error_t *error)
 {
     frame_t stack[WM_WIRE_DEPTH_MAX] = { { .type = type, .end = bytes + size } };
     int depth = 0;
     uint32_t fields = 0;
     const uint8_t *at = bytes;
+    if (seen)
+        *seen = 0;
     while (depth >= 0) {
         const frame_t *frame = &stack[depth];
         if (at == frame->end) {
             depth--;
             continue;
         }
+        const ProtobufCFieldDescriptor *field = NULL;
         const ProtobufCMessageDescriptor *inner;
         uint64_t inner_size;
-        if (!read_field (frame, &at, &inner, &inner_size))
+        if (!read_field (frame, &at, &field, &inner, &inner_size))
             return wm_fault (error, WM_EBATCH, "%s: not %s, damaged or truncated (byte %zu)", path,
                              what, (size_t) (at - bytes));
         if (++fields > WM_WIRE_FIELDS_MAX)
             return wm_fault (error, WM_EBATCH, "%s: more than %u fields: no model looks like this",
                              path, WM_WIRE_FIELDS_MAX);
+        if (seen && field && field == watched)
+            *seen = 1;
         if (!inner)
             continue;
         if (++depth == WM_WIRE_DEPTH_MAX)

@@ -15,10 +15,11 @@
 #define WM_WIRE_DEPTH_MAX 32        /* messages inside messages; real files reach 6 to 12 */
 #define WM_WIRE_FIELDS_MAX 16777216 /* what parsing allocates; real files stay below 1e6 */
 
-/* WM_EBATCH where the bytes are no such message: `what` names its kind.  */
+/* WM_EBATCH where the bytes are no such message: `what` names its kind. *seen (may be NULL): whether
+   the field `watched` of any message is in them.  */
 wm_fault_t wm_wire_check (const char *path, const uint8_t *bytes, size_t size,
                           const ProtobufCMessageDescriptor *type, const char *what,
-                          wm_error_t *error);
+                          const ProtobufCFieldDescriptor *watched, int *seen, wm_error_t *error);
 
 /* Whether a model's file is a TensorFlow graph: that begins with a node, which is a message; an ONNX
    file begins with its version, a number.  */

@@ -295,7 +295,9 @@ wm_any_net_t *wm_any_net_new (const char *path, wm_error_t *error)
         wm_fault (error, WM_EHOST, "no memory to lower the model");
         return NULL;
     }
-    walk.fault = wm_onnx_read (&walk.onnx, path, NULL, error);
+    walk.fault = wm_onnx_open (&walk.onnx, path, error);
+    if (!walk.fault)
+        walk.fault = wm_onnx_read (&walk.onnx, NULL, error);
     if (!walk.fault && !walk.onnx.model)
         walk.fault = wm_fault (error, WM_EBATCH,
                                "the cuda engine reads ONNX, not frozen TensorFlow graphs: use "

@@ -105,7 +105,9 @@ static Onnx__TensorProto *tensor (graph_t *g, const char *name, int type, size_t
     t->has_data_type = 1;
     t->data_type = type;
     t->n_dims = n_dim;
-    t->dims = memcpy (take (g, n_dim, 8), dim, n_dim * 8);
+    t->dims = take (g, n_dim, 8);
+    for (size_t d = 0; d < n_dim; d++)
+        t->dims[d] = dim[d];
     return t;
 }
 
