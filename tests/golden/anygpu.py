@@ -67,7 +67,7 @@ def plain():
     y = g.add("Relu", g.add("Add", x, g.add("Sigmoid", y)))
     y = g.add("MaxPool", g.norm(y, 8), kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 0, 1])
     a = g.add("AveragePool", y, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)
-    b = g.add("AveragePool", y, kernel_shape=[3, 3], auto_pad="SAME_LOWER")
+    b = g.add("AveragePool", y, kernel_shape=[2, 2], auto_pad="SAME_LOWER")
     y = g.add("Concat", g.add("Tanh", a), b, y, axis=1)
     f = g.add("Flatten", y)
     n = 24 * 4 * 7
