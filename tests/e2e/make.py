@@ -4,6 +4,9 @@ usage: make.py bad EVENTS.h5 OUT.h5        a NaN pixel under hit 0, hit 1 on wir
        make.py empty EVENTS.h5 OUT.h5      the first event loses its hits
        make.py held SCORES.h5 N            exactly N rows are held: NaN scores, a status, a reason in `held`
        make.py cnn MODEL.onnx PATCHES.npy  a network outside the family, and patches for it
+       make.py second MODEL.onnx           the family for another detector: 44 x 48, two convolutions 3 x 3 x 32
+       make.py crowd EVENTS.h5 OUT.h5 N    one event of N hits: the first event's, again and again
+       make.py alike SCORES.h5             rows of one hit_id are the same bits
        make.py agrees MODEL.onnx PATCHES.npy SCORES.h5 LIMIT   with ONNX Runtime
 """
 import shutil
@@ -80,13 +83,73 @@ def cnn(model, patches):
     np.save(patches, random.standard_normal((700, 3, 32, 32)).astype(np.float32))
 
 
+def second(model):
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    random = np.random.default_rng(2)
+
+    def weight(name, *shape, inputs):
+        return numpy_helper.from_array((random.standard_normal(shape) / np.sqrt(inputs)).astype(np.float32), name)
+    flat = 40 * 44 * 32
+    nodes = [helper.make_node("Conv", ["x", "w1", "b1"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Conv", ["b", "w2", "b2"], ["c"]), helper.make_node("Relu", ["c"], ["d"]),
+             helper.make_node("Flatten", ["d"], ["e"]),
+             helper.make_node("Gemm", ["e", "w3", "b3"], ["f"]), helper.make_node("Relu", ["f"], ["g"]),
+             helper.make_node("Gemm", ["g", "w4", "b4"], ["h"]), helper.make_node("Softmax", ["h"], ["y"])]
+    weights = [weight("w1", 32, 1, 3, 3, inputs=9), weight("b1", 32, inputs=100),
+               weight("w2", 32, 32, 3, 3, inputs=288), weight("b2", 32, inputs=100),
+               weight("w3", flat, 64, inputs=flat), weight("b3", 64, inputs=100),
+               weight("w4", 64, 4, inputs=64), weight("b4", 4, inputs=100)]
+    graph = helper.make_graph(nodes, "second", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 44, 48])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
+
+
+def crowd(source, target, count):
+    with h5py.File(source) as old, h5py.File(target, "w") as new:
+        for key, value in old.attrs.items():
+            new.attrs[key] = value
+        event = old["event_table/event_id"][0]
+        for name in old:
+            table = old[name]
+            if not isinstance(table, h5py.Group) or "event_id" not in table:
+                old.copy(name, new)
+                continue
+            mine = np.flatnonzero(np.all(table["event_id"][:] == event, axis=1))
+            if name == "hit_table":
+                mine = np.resize(mine, int(count))
+            for column in table:
+                if len(table[column]) == len(table["event_id"]):
+                    new[f"{name}/{column}"] = table[column][:][mine]
+                else:
+                    old.copy(f"{name}/{column}", new.require_group(name), name=column)
+
+
+def alike(scores):
+    with h5py.File(scores) as f:
+        table = f["emtrkmichel"]
+        ids = table["hit_id"][:].ravel()
+        rows = np.stack([table[name][:].ravel().view(np.uint32) for name in ("track", "em", "none", "michel")], axis=1)
+    first, where = np.unique(ids, return_index=True)
+    assert len(first) < len(ids), "no hit comes twice"
+    assert np.array_equal(rows, rows[where[np.searchsorted(first, ids)]]), "equal hits differ"
+
+
+def shaped(session, patches):
+    shape = session.get_inputs()[0].shape[1:]
+    patches = patches.reshape(len(patches), *shape)
+    return [patches[i:i + 256] for i in range(0, len(patches), 256)]
+
+
 def agrees(model, patches, scores, limit):
     import onnxruntime
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    wanted = session.run(None, {"x": np.load(patches)})[0]
+    wanted = np.concatenate([session.run(None, {"x": part})[0] for part in shaped(session, np.load(patches))])
     with h5py.File(scores) as f:
-        table = next(f[name] for name in f if isinstance(f[name], h5py.Group) and "y_0" in f[name])
-        given = np.stack([table[f"y_{i}"][:].ravel() for i in range(wanted.shape[1])], axis=1)
+        tables = [f[name] for name in f if isinstance(f[name], h5py.Group)]
+        table = next(t for t in tables if "y_0" in t or "em" in t)
+        names = [f"y_{i}" for i in range(wanted.shape[1])] if "y_0" in table else ["track", "em", "michel", "none"]
+        given = np.stack([table[name][:].ravel() for name in names], axis=1)
     difference = float(np.abs(given - wanted).max())
     print(f"{len(given)} patches, largest difference {difference:.3g}, limit {limit}")
     assert given.shape == wanted.shape and difference <= float(limit)
@@ -99,4 +162,4 @@ def spoil(scores, row):
         column[int(row)] = 1 - column[int(row)]
 
 
-{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
+{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "second": second, "crowd": crowd, "alike": alike, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
