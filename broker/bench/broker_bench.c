@@ -415,6 +415,38 @@ static void print_rates (double took)
                 (double) waited[n - 1] * 1e3, options.idle ? ", with idle connections" : "");
 }
 
+/* Comes back by itself as workers do; the time when it is there goes to *argument.  */
+static void *return_run (void *argument)
+{
+    wm_error_t error;
+    wm_client_t *client = session (WM_ROLE_WORKER, "bench:returns", "bench/null/v1");
+    atomic_store (&stopping, 2); /* it is there */
+    while (wm_client_wait (client, 10) != WM_CLIENT_CLOSED)
+        ;
+    if (wm_client_open_patiently (client, NULL, 0, 20000, &error))
+        die ("worker", error.text);
+    *(double *) argument = seconds ();
+    wm_client_destroy (&client);
+    return NULL;
+}
+
+/* Kills the broker with a worker connected, and starts it again.  */
+static pid_t measure_resume (pid_t broker)
+{
+    pthread_t worker;
+    double returned = 0;
+    pthread_create (&worker, NULL, return_run, &returned);
+    while (atomic_load (&stopping) != 2)
+        usleep (1000);
+    broker_kill (broker);
+    const double start = seconds (), serves = start_time (&broker);
+    pthread_join (worker, NULL);
+    printf ("killed and started again with %llu returned batches: serves after %.2f s, its worker "
+            "is back after %.2f s\n",
+            (unsigned long long) options.batches, serves, returned - start);
+    return broker;
+}
+
 static void measure_rate (void)
 {
     pid_t broker = broker_start ();
@@ -440,11 +472,8 @@ static void measure_rate (void)
     if (options.idle)
         pthread_join (idle, NULL);
     wm_client_destroy (&producer);
-    if (options.resume) {
-        broker_kill (broker);
-        printf ("killed and started again: serves after %.2f s with %llu returned batches\n",
-                start_time (&broker), (unsigned long long) options.batches);
-    }
+    if (options.resume)
+        broker = measure_resume (broker);
     kill (broker, SIGTERM);
     waitpid (broker, NULL, 0);
     free (sent_s);
