@@ -446,6 +446,47 @@ static void grouping_never_changes_bits (void **state)
         }
 }
 
+/* Bits again: any hits of a plane in any order, some of them several times, by 1 to 4 threads.  */
+static void any_grouping_gives_the_same_bits (void **state)
+{
+    (void) state;
+    const wm_sparse_kernel_t *kernel;
+    uint32_t groupings = 0;
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++)
+        for (uint32_t s = 0; s < SHAPES; s++) {
+            wm_net_t net = net_new (&shapes[s]);
+            wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+            wm_batch_t batch = plane_new (&spec, 40, 90, 60, s % 3 ? TRACKS : NOISE);
+            wm_sparse_t *engine[4];
+            for (uint32_t t = 0; t < 4; t++)
+                engine[t] = engine_new (&net, &spec, t + 1, kernel);
+            result_t whole = score_with (engine[0], &batch);
+            const size_t each = whole.n_output * sizeof (float);
+            uint32_t wire[64], from[64];
+            int32_t col[64];
+            for (uint32_t round = 0; round < (kernel->twin ? 4 : 100); round++, groupings++) {
+                wm_batch_t part = batch;
+                part.n_hit = 1 + random_below (round % 4 ? 6 : 64);
+                part.hit_wire = wire, part.hit_col = col;
+                for (uint32_t i = 0; i < part.n_hit; i++) {
+                    from[i] = random_below (batch.n_hit);
+                    wire[i] = batch.hit_wire[from[i]], col[i] = batch.hit_col[from[i]];
+                }
+                result_t result = score_with (engine[round % 4], &part);
+                for (uint32_t i = 0; i < part.n_hit; i++)
+                    assert_memory_equal (result.scores + i * whole.n_output,
+                                         whole.scores + from[i] * whole.n_output, each);
+                result_free (&result);
+            }
+            result_free (&whole);
+            for (uint32_t t = 0; t < 4; t++)
+                wm_sparse_destroy (&engine[t]);
+            plane_free (&batch);
+            net_free (&net);
+        }
+    print_message ("%u groupings\n", groupings);
+}
+
 /* On a machine with AMX: tiles and their twins give the same bits.  */
 static void twins_equal_the_tiles (void **state)
 {
@@ -722,6 +763,7 @@ int main (void)
         cmocka_unit_test (equals_double_on_planes),
         cmocka_unit_test (equals_double_in_own_view),
         cmocka_unit_test (grouping_never_changes_bits),
+        cmocka_unit_test (any_grouping_gives_the_same_bits),
         cmocka_unit_test (twins_equal_the_tiles),
         cmocka_unit_test (channels_are_taken_dense),
         cmocka_unit_test (nonfinite_is_never_a_number),
