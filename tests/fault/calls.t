@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
-n=${CALLS:-$(size 5 400 20000)} RANDOM=${SEED:-1}
+n=${CALLS:-$(size 4 400 20000)} RANDOM=${SEED:-1}
 echo "# CALLS=$n SEED=${SEED:-1} FAIL=${FAIL:-any}"
 crew_model --events 1 --hits 1200
 disk=(write pwrite fsync fdatasync open rename ftruncate fallocate mmap read)

@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
-n=${DRAINS:-$(size 6 100 5000)} races=${RACES:-$(size 20 200 5000)} RANDOM=${SEED:-1}
+n=${DRAINS:-$(size 3 100 5000)} races=${RACES:-$(size 10 200 5000)} RANDOM=${SEED:-1}
 echo "# DRAINS=$n RACES=$races SEED=${SEED:-1}"
 crew_model --events 1 --hits 3000
 

@@ -1,0 +1,45 @@
+#!/bin/bash
+# flood.t - PRODUCERS (20) with more payload than the byte budget and no worker: the broker's memory stays
+# within it, `wiremill status` says what holds the campaign back; then workers come and all is done.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+. tests/fault/crew.sh
+n=${PRODUCERS:-$(size 20 200 400)}
+echo "# PRODUCERS=$n"
+make_model 1 && make_events flood --events 1 --seed 3 --hits 30000 --tpcs 1 || bail "no model or events"
+mkdir "$work/in"
+for ((i = 0; i < n; i++)); do cp "$made/flood.h5" "$work/in/flood-$i.h5"; done
+export WM_TIME_SCALE=1
+budget=17039360 # the least there is
+"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "$listen" --budget $budget >"$work/words.broker" 2>&1 &
+broker=$!
+until_true 20 test -s "$work/out/.wiremill/endpoint.json"
+kib () { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" /proc/$broker/status; }
+before=$(kib VmRSS)
+for ((i = 0; i < n; i++)); do
+    "$bin/wiremill" produce --broker "$listen" --input "$work/in/flood-$i.h5" >>"$work/words.producer" 2>&1 &
+done
+status () { "$bin/wiremill" status --broker "$listen" --json; }
+submitted () { [ "$(status | tr -d ' \n' | sed -n 's/.*"events":{"announced":\([0-9]*\).*/\1/p')" = "$n" ]; }
+ok "all $n events are announced" until_true 120 submitted
+# A worker that asks and is stopped then: payloads are asked for, and nobody takes them.
+"$bin/wiremill" work --broker "$listen" --cache "$work/cache" --threads 1 >>"$work/words.worker" 2>&1 &
+worker=$!
+running () { status | tr -d ' \n' | grep -q '"returned":[1-9]'; }
+ok "a worker comes" until_true 60 running
+kill -STOP $worker
+sleep "$(size 1 5 20)"
+kill -KILL $worker
+{ wait $worker; } 2>/dev/null
+peak=$(kib VmHWM)
+# Besides payloads: manifests, sessions, and what libzmq has read of messages asked for.
+room=$((before + budget * 11 / 10 / 1024 + 8192 + 64 * n))
+echo "# broker $before KiB, with $n producers $peak KiB at most, allowed $room KiB"
+ok "the broker stays within its budget" test "$peak" -le "$room"
+left () { keep "$bin/wiremill" status --broker "$listen" && says 'no worker'; }
+ok "status says what holds the campaign back" until_true 60 left
+for i in 1 2; do "$bin/wiremill" work --broker "$listen" --cache "$work/cache" --threads 1 >>"$work/words.worker" 2>&1 & done
+finished () { [ "$(find "$work/out" -name '*.scores.h5' | wc -l)" = "$n" ]; }
+[ "${WM_SIZE:-test}" = test ] || ok "with workers all is done" until_true 1200 finished
+proved P14 "$n" $((failures ? 0 : n))
+done_testing
