@@ -15,6 +15,7 @@ finish ()
     wait 2>/dev/null
     rm -rf "$work"
 }
+# WM_KEEP=1 leaves everything as it is, to look at.
 [ -n "$WM_KEEP" ] || trap finish EXIT
 
 ok () # description, command...: passes if the command succeeds; its words follow a failure
