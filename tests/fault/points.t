@@ -54,15 +54,18 @@ again () # role: it did not die
     [ "$n" = 1 ] || cap[$point]=$((n - 1))
     [ "${missed[$point]:-0}" -ge 5 ] || queue[${1%-*}]+=" $point"
 }
+# What is passed in a certain moment only is tried first in it.
+first () # point
+{
+    local room=${1%%-*}
+    [[ " ${queue[$room]} " != *" $1 "* ]] || queue[$room]="$1 $(sed "s/\b$1\b *//" <<<"${queue[$room]}")"
+}
 campaign ()
 {
     local failures=0 workers_killed=0
     crew_new
-    # What is passed at the first start of a campaign only is tried first.
-    [[ ${queue[broker]} != *broker-ledger-make* ]] ||
-        queue[broker]="broker-ledger-make ${queue[broker]/broker-ledger-make/}"
-    [[ ${queue[worker]} != *worker-model-rename* ]] ||
-        queue[worker]="worker-model-rename ${queue[worker]/worker-model-rename/}"
+    first broker-ledger-make
+    first worker-model-rename
     start broker
     for ((i = 1; i <= crew_workers; i++)); do start worker-$i; done
     start producer
@@ -75,6 +78,8 @@ campaign ()
                 [ "$crew_input" != "${crew_inputs[1]}" ] || break
                 crew_input=${crew_inputs[1]}
                 again broker # a broker that starts now has segments to remove
+                first broker-segment-removed
+                first broker-segment-remove
                 kill -9 "$(crew_pid broker)"
             else
                 echo "$role ended with $code (${armed[$role]})" "$(tail -n 3 "$work/words.$role")"
@@ -84,6 +89,9 @@ campaign ()
         start "$role"
     done
     [ "$role" = producer ] && [ "$code" = 0 ] || echo 'nobody ends any more'
+    # The last commit of the ledger, and its sweep, come when the broker stops.
+    p=$(crew_pid broker) && kill -TERM "$p" && { wait "$p"; code=$?; unset "who[$p]"; } 2>/dev/null
+    if [ "$code" = 137 ]; then died broker; else again broker; fi
     for role in "${who[@]}"; do again "$role"; done
     crew_stop
     crew_same && crew_words
