@@ -9,7 +9,8 @@ lib=$PWD/${WM_BUILD:-build/release}/tests
 n=$(size 1 12 40)
 make_model 1 && make_events elastic-$n --events "$n" --seed 11 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 || bail "no model or events"
 campaign=(--model "$made/model-1.wmm" --batch-hits 256)
-"$bin/wiremill" run "${campaign[@]}" --quiet --input "$made/elastic-$n.h5" --output "$work/whole" >/dev/null 2>&1 ||
+# One worker: two would send each other copies at the tail, and each batch is to be counted once.
+"$bin/wiremill" run "${campaign[@]}" --quiet --workers 1 --input "$made/elastic-$n.h5" --output "$work/whole" >/dev/null 2>&1 ||
     bail "wiremill run does not work"
 count () { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$work/status"; }
 computed () { cat "$@" | sed -n 's/.*leaves.*: \([0-9]*\) batches.*/\1/p' | { t=0; while read -r b; do t=$((t + b)); done; echo $t; }; }
