@@ -59,4 +59,5 @@ ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/
 ok "a precision that is none is a question of usage" refused 2 "fp32.fast, not 'half'" "${run[@]}" --precision half --input "$made/one.h5"
 ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
     --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
+proved P13 $tests $((tests - failures))
 done_testing

@@ -1,5 +1,6 @@
 /* test_broker_refusals.c - wm_core: inputs and claims, budget and credit, control, and what it
  * refuses.  */
+#include "tests/proof.h"
 #include "tests/unit/core_bench.h"
 
 /* ---- inputs ------------------------------------------------------------------------------------
@@ -353,5 +354,9 @@ int main (void)
         cmocka_unit_test (test_refused_in_turn),
         cmocka_unit_test (test_heartbeats_and_stop),
     };
-    return cmocka_run_group_tests_name ("broker_refusals", tests, NULL, NULL);
+    const double start = proof_clock ();
+    const int n = (int) (sizeof tests / sizeof *tests);
+    const int failed = cmocka_run_group_tests_name ("broker_refusals", tests, NULL, NULL);
+    proof_line ("P19", (unsigned long) n, (unsigned long) (n - failed), start);
+    return failed;
 }

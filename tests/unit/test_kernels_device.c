@@ -80,7 +80,8 @@ static int set_up (void **state)
     char text[200];
     assert_non_null (mkdtemp (folder));
     assert_int_equal (wm_model_new_emtrkmichel (7, WIRES, BINS, in_folder ("m.onnx"), NULL), WM_OK);
-    assert_int_equal (wm_import (in_folder ("m.onnx"), NULL, in_folder ("m.wmm"), why, NULL), WM_OK);
+    assert_int_equal (wm_import (in_folder ("m.onnx"), NULL, in_folder ("m.wmm"), why, NULL),
+                      WM_OK);
     assert_non_null (model = wm_model_open (in_folder ("m.wmm"), NULL));
     assert_int_equal (wm_model_n_output (model), OUTPUTS);
     snprintf (text, sizeof text, "patch: [%u, %u]", WIRES, BINS);
