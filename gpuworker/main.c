@@ -27,7 +27,7 @@ static const char usage[] =
     "promises)\n"
     "\n"
     "engine\n"
-    "  --engine NAME       auto, sparse, openvino, cuda or reference (auto)\n"
+    "  --engine NAME       auto, sparse, openvino, cuda, cudnn or reference (auto)\n"
     "  --device NAME       auto, cpu, cuda or cuda:N: the same by what it computes on (auto)\n"
     "  --threads N         threads it computes with (default: the CPUs it may use)\n"
     "  --pin               keep each thread on a CPU of its own\n"

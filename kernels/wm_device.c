@@ -68,12 +68,14 @@ const wm_engine_t *wm_device_general (wm_error_t *error)
     return engine;
 }
 
-static const wm_engine_t *load_cuda (wm_error_t *error)
+/* Its versions are engines of one object: "cuda", "cudnn".  */
+static const wm_engine_t *load_cuda (const char *name, wm_error_t *error)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], symbol[32];
+    snprintf (symbol, sizeof symbol, "wm_engine_%s", name);
     locate ("wm_cuda.so", "WM_CUDA_SO", path);
     void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);
-    const wm_engine_t *engine = object ? dlsym (object, "wm_engine_cuda") : NULL;
+    const wm_engine_t *engine = object ? dlsym (object, symbol) : NULL;
     if (!engine)
         wm_fault (error, WM_EHOST,
                   "the cuda engine cannot be opened: %.300s; `make` builds it where nvcc and cuDNN "
@@ -90,15 +92,15 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
         name = family ? "sparse" : "openvino";
     if (strcmp (name, "openvino") == 0)
         return wm_device_general (error);
-    if (strcmp (name, "cuda") == 0)
-        return load_cuda (error);
+    if (strcmp (name, "cuda") == 0 || strcmp (name, "cudnn") == 0)
+        return load_cuda (name, error);
     const wm_engine_t *engine = strcmp (name, "sparse") == 0      ? &wm_engine_sparse
                                 : strcmp (name, "reference") == 0 ? &wm_engine_reference
                                                                   : NULL;
     if (!engine)
         wm_fault (error, WM_EBATCH,
-                  "no engine is called '%.64s': there are auto, sparse, openvino, cuda and "
-                  "reference",
+                  "no engine is called '%.64s': there are auto, sparse, openvino, cuda, cudnn "
+                  "and reference",
                   name);
     else if (!family) {
         wm_fault (error, WM_EBATCH, "the %s engine cannot run this model (%.200s): use openvino",
@@ -151,7 +153,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
         self->has_spec = true;
     }
     self->state = engine->open (model, spec ? &self->spec : NULL, config, self->signature, error);
-    if (self->state && strcmp (engine->name, "cuda") == 0 &&
+    if (self->state && strncmp (engine->name, "cud", 3) == 0 && /* cuda, cudnn */
         wm_model_kind (model) == WM_MODEL_FAMILY &&
         !(self->canary = wm_canary_new (model, spec ? &self->spec : NULL, tolerance_of (self),
                                         CANARY_SHARE, error))) {

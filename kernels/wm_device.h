@@ -2,8 +2,8 @@
 
    Engines: "reference" (double, plain loops: the judge), "sparse" (the exact-sparse CPU engine for
    the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (on an NVIDIA GPU: the
-   family, and CNNs of ordinary operators), and "auto": sparse where the model is of the family, else
-   openvino. auto does not take the GPU yet: no GPU has run the engine so far.
+   family, and CNNs of ordinary operators), "cudnn" (the same, but the family by NVIDIA's libraries
+   alone), and "auto": sparse where the model is of the family, else openvino. auto does not take the GPU yet: no GPU has run the engine so far.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row do not depend on which
    hits it was grouped with, on the number of threads, or on the batch; identical cells get
@@ -19,7 +19,7 @@
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
-    const char *engine;         /* "auto", "reference", "sparse", "openvino", "cuda" */
+    const char *engine;         /* "auto", "reference", "sparse", "openvino", "cuda", "cudnn" */
     const char *precision;      /* "fp32", "fast" */
     int threads;                /* >= 1: threads it computes with */
     int pin;                    /* keep each thread on a CPU of its own */

@@ -33,7 +33,7 @@ const wm_option_t run_options[] = {
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: cores / workers)"},
     {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto",
-     .help = "auto, sparse, openvino, cuda or reference"},
+     .help = "auto, sparse, openvino, cuda, cudnn or reference"},
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
      .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},

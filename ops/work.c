@@ -28,7 +28,7 @@ const wm_option_t work_options[] = {
      .task = "for whom", .help = "the broker's base address; several are served in turn, ENDPOINT=3 "
                                  "three times as often"},
     {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto", .task = "how",
-     .help = "auto, sparse, openvino, cuda or reference"},
+     .help = "auto, sparse, openvino, cuda, cudnn or reference"},
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
      .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
     {.name = "gpus", .letter = 'g', .value = "LIST",

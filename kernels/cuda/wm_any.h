@@ -3,7 +3,7 @@
    Float32 throughout; strict, or tf32 in the convolutions where that is asked for. Patches, of planes
    cut on the host, a fixed number at a time, the last launch filled up: bits do not depend on grouping. cuDNN's first
    algorithms that treat all rows alike are taken. Not tuned: one stream, nothing overlapped.
-   Thread: one at a time. Any error of the GPU kills the engine, as in wm_cuda_v1.h.  */
+   Thread: one at a time. Any error of the GPU kills the engine, as in wm_cuda.h.  */
 #ifndef WM_ANY_H
 #define WM_ANY_H
 

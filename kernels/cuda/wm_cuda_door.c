@@ -1,11 +1,13 @@
-/* wm_cuda_door.c - the CUDA engine behind kernels/wm_device.h: what wm_cuda.so shows.
+/* wm_cuda_door.c - the CUDA engines behind kernels/wm_device.h: what wm_cuda.so shows.
+
+   "cuda" takes the version of wm_cuda.h's rule, "cudnn" version 1, whose arithmetic is all NVIDIA's.
 
    Precision fp32 is strict float32, which the campaign's 1e-5 asks for; fast is half with sums in
    float32 (3.7e-4 at most, tf32 is no faster where it matters and needs twice the memory). Models
    outside the family run as wm_any.h has them, fast in tf32, since nothing bounds their values. The
    GPU is the first that CUDA_VISIBLE_DEVICES leaves.  */
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_cuda_v1.h"
+#include "kernels/cuda/wm_cuda.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,12 +51,13 @@ static wm_any_net_t *lower (const wm_model_t *model, wm_error_t *error)
     return net;
 }
 
-static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
-                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
+static void *open_version (uint32_t version, const wm_model_t *model, const wm_spec_t *spec,
+                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
     const wm_net_t *net = wm_model_net (model);
     const bool fast = strcmp (config->precision, "fast") == 0;
-    const wm_cuda_config_t cuda = { .precision = fast ? WM_GPU_F16 : WM_GPU_F32 };
+    const wm_cuda_config_t cuda = { .precision = fast ? WM_GPU_F16 : WM_GPU_F32,
+                                    .version = version };
     engine_t *self = calloc (1, sizeof *self);
     if (!self) {
         wm_fault (error, WM_EHOST, "no memory for the cuda engine");
@@ -75,6 +78,18 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     return self;
 }
 
+static void *open_cuda (const wm_model_t *model, const wm_spec_t *spec,
+                        const wm_device_config_t *config, char signature[64], wm_error_t *error)
+{
+    return open_version (0, model, spec, config, signature, error);
+}
+
+static void *open_cudnn (const wm_model_t *model, const wm_spec_t *spec,
+                         const wm_device_config_t *config, char signature[64], wm_error_t *error)
+{
+    return open_version (1, model, spec, config, signature, error);
+}
+
 static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
@@ -84,8 +99,12 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
                      : wm_cuda_score (self->family, batch, scores, progress, error);
 }
 
-/* The one symbol that is seen from outside.  */
+/* The symbols that are seen from outside.  */
 extern const wm_engine_t wm_engine_cuda __attribute__ ((visibility ("default")));
 const wm_engine_t wm_engine_cuda = {
-    .name = "cuda", .open = engine_open, .close = engine_close, .score = engine_score
+    .name = "cuda", .open = open_cuda, .close = engine_close, .score = engine_score
+};
+extern const wm_engine_t wm_engine_cudnn __attribute__ ((visibility ("default")));
+const wm_engine_t wm_engine_cudnn = {
+    .name = "cudnn", .open = open_cudnn, .close = engine_close, .score = engine_score
 };

@@ -60,7 +60,7 @@ static wm_fault_t plan_convs (wm_cuda_net_t *self, uint32_t rows, wm_error_t *er
     return WM_OK;
 }
 
-static wm_fault_t plan_denses (wm_cuda_net_t *self, uint32_t rows, wm_error_t *error)
+static wm_fault_t plan_denses (wm_cuda_net_t *self, uint32_t rows, bool library, wm_error_t *error)
 {
     const wm_net_t *net = self->net;
     wm_gpu_tail_t *tail = &self->tail;
@@ -89,20 +89,23 @@ static wm_fault_t plan_denses (wm_cuda_net_t *self, uint32_t rows, wm_error_t *e
         self->dense_bias[i] = place (self, d->n_out, sizeof (float));
     }
     self->gemm.n = (self->gemm.n + 7) / 8 * 8; /* rows of 16 bytes in half: tensor cores */
-    self->gemm_weight =
-        place (self, (size_t) self->gemm.k * self->gemm.splits * self->gemm.n, self->each);
+    self->library = library;
+    if (library)
+        self->gemm_weight =
+            place (self, (size_t) self->gemm.k * self->gemm.splits * self->gemm.n, self->each);
     tail->splits = self->gemm.splits, tail->rows = rows, tail->n = self->gemm.n;
     return WM_OK;
 }
 
 wm_fault_t wm_cuda_net_plan (wm_cuda_net_t *self, const wm_net_t *net, const wm_spec_t *spec,
-                             wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error)
+                             wm_gpu_precision_t precision, uint32_t rows, bool library,
+                             wm_error_t *error)
 {
     *self = (wm_cuda_net_t){ .net = net, .precision = precision };
     self->each = precision == WM_GPU_F16 ? sizeof (uint16_t) : sizeof (float);
     wm_fault_t fault = plan_convs (self, rows, error);
     if (!fault)
-        fault = plan_denses (self, rows, error);
+        fault = plan_denses (self, rows, library, error);
     if (!fault)
         fault = check_range (self, spec, error);
     return fault;
@@ -147,7 +150,7 @@ void wm_cuda_net_fill (const wm_cuda_net_t *self, void *block)
                     (size_t) d->n_in * d->n_out * sizeof (float));
             continue;
         }
-        for (size_t i = 0; i < d->n_in; i++)
+        for (size_t i = 0; i < d->n_in && self->library; i++)
             for (size_t o = 0; o < d->n_out; o++)
                 put (self, block, self->gemm_weight, i * self->gemm.n + layer->from + o,
                      d->weight[i * d->n_out + o]);

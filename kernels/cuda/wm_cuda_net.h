@@ -20,6 +20,7 @@ typedef struct {
     wm_gpu_conv_t conv[WM_MODEL_CONVS_MAX];
     size_t conv_weight[WM_MODEL_CONVS_MAX], conv_bias[WM_MODEL_CONVS_MAX]; /* offsets */
     wm_gpu_gemm_t gemm;
+    bool library; /* cuBLASLt multiplies the first dense layer(s): their weights are in the block */
     size_t gemm_weight;
     wm_gpu_tail_t tail; /* without its pointers */
     size_t dense_weight[WM_MODEL_DENSES_MAX], dense_bias[WM_MODEL_DENSES_MAX];
@@ -32,7 +33,8 @@ typedef struct {
    weight or a convolution beyond 65,504 (by interval arithmetic over the values that `spec`, which
    may be NULL, gives a patch).  */
 wm_fault_t wm_cuda_net_plan (wm_cuda_net_t *self, const wm_net_t *net, const wm_spec_t *spec,
-                             wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error);
+                             wm_gpu_precision_t precision, uint32_t rows, bool library,
+                             wm_error_t *error);
 
 /* Fills the block (self->bytes).  */
 void wm_cuda_net_fill (const wm_cuda_net_t *self, void *block);

@@ -47,14 +47,13 @@ typedef struct {
     uint32_t first, count; /* hits it holds */
 } slot_t;
 
-struct wm_cuda_t {
+struct wm_cuda_v1_t {
     const wm_gpu_api_t *api;
     void *gpu;
     wm_cuda_net_t net;
     wm_cuda_config_t config;
     wm_gpu_info_t info;
-    bool dead;
-    char signature[64], choice[160], death[300];
+    char choice[160];
     uint32_t rows, cells_max;
     size_t n_value; /* of a patch */
     size_t device_bytes;
@@ -73,20 +72,6 @@ struct wm_cuda_t {
     void *load, *loaded;
 };
 
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-/* The words of the first error; later calls repeat them.  */
-static wm_fault_t die (wm_cuda_t *self, wm_gpu_words_t words, wm_error_t *error)
-{
-    if (!self->dead)
-        snprintf (self->death, sizeof self->death, "%s", words);
-    self->dead = true;
-    return wm_fault (error, WM_EHOST,
-                     "the GPU failed, %s; scores of this batch are dropped, and this process must "
-                     "end: a GPU that failed gives nothing right until it is opened again",
-                     self->death);
-}
-
 /* Calls the table; leaves the function with its words if it failed.  */
 #define CALL(function, ...)                                                                        \
     do {                                                                                           \
@@ -97,7 +82,7 @@ static wm_fault_t die (wm_cuda_t *self, wm_gpu_words_t words, wm_error_t *error)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static wm_gpu_words_t device_new (wm_cuda_t *self, void *d_p, size_t bytes)
+static wm_gpu_words_t device_new (wm_cuda_v1_t *self, void *d_p, size_t bytes)
 {
     void *p = NULL;
     CALL (device_new, &p, bytes);
@@ -105,7 +90,7 @@ static wm_gpu_words_t device_new (wm_cuda_t *self, void *d_p, size_t bytes)
     return NULL;
 }
 
-static wm_gpu_words_t pinned_new (wm_cuda_t *self, void *h_p, size_t bytes)
+static wm_gpu_words_t pinned_new (wm_cuda_v1_t *self, void *h_p, size_t bytes)
 {
     void *p = NULL;
     CALL (pinned_new, &p, bytes);
@@ -114,7 +99,7 @@ static wm_gpu_words_t pinned_new (wm_cuda_t *self, void *h_p, size_t bytes)
 }
 
 /* Bytes of the largest convolution's output among those in buffer `turn`.  */
-static size_t conv_bytes (const wm_cuda_t *self, uint32_t turn)
+static size_t conv_bytes (const wm_cuda_v1_t *self, uint32_t turn)
 {
     size_t most = 0;
     for (uint32_t i = turn; i < self->net.net->n_conv; i += 2) {
@@ -126,13 +111,13 @@ static size_t conv_bytes (const wm_cuda_t *self, uint32_t turn)
     return most;
 }
 
-static size_t partial_bytes (const wm_cuda_t *self)
+static size_t partial_bytes (const wm_cuda_v1_t *self)
 {
     return (size_t) self->net.gemm.splits * self->rows * self->net.gemm.n * sizeof (float);
 }
 
 /* Device memory beside the libraries' workspace. */
-static size_t need_bytes (const wm_cuda_t *self)
+static size_t need_bytes (const wm_cuda_v1_t *self)
 {
     size_t slot = self->rows * (self->n_value * (sizeof (float) + self->net.each) +
                                 self->net.tail.n_output * sizeof (float) + 8) +
@@ -141,7 +126,7 @@ static size_t need_bytes (const wm_cuda_t *self)
     return SLOTS * slot + plane + self->net.bytes;
 }
 
-static wm_gpu_words_t make_slot (wm_cuda_t *self, slot_t *slot)
+static wm_gpu_words_t make_slot (wm_cuda_v1_t *self, slot_t *slot)
 {
     const size_t rows = self->rows, n_output = self->net.tail.n_output;
     wm_gpu_words_t words = NULL;
@@ -165,7 +150,7 @@ static wm_gpu_words_t make_slot (wm_cuda_t *self, slot_t *slot)
     return words;
 }
 
-static wm_gpu_words_t make_plane (wm_cuda_t *self)
+static wm_gpu_words_t make_plane (wm_cuda_v1_t *self)
 {
     wm_gpu_words_t words;
     CALL (stream_new, &self->load);
@@ -176,7 +161,7 @@ static wm_gpu_words_t make_plane (wm_cuda_t *self)
     return self->image || words ? words : "no memory for a plane";
 }
 
-static wm_gpu_words_t load_constants (wm_cuda_t *self)
+static wm_gpu_words_t load_constants (wm_cuda_v1_t *self)
 {
     void *h_constants = NULL;
     wm_gpu_words_t words = device_new (self, &self->d_constants, self->net.bytes);
@@ -190,14 +175,14 @@ static wm_gpu_words_t load_constants (wm_cuda_t *self)
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
 
-static wm_gpu_words_t mark (wm_cuda_t *self, slot_t *slot, int stage)
+static wm_gpu_words_t mark (wm_cuda_v1_t *self, slot_t *slot, int stage)
 {
     if (self->config.timed)
         CALL (event_record, slot->mark[stage], slot->stream);
     return NULL;
 }
 
-static wm_gpu_words_t launch_tail (wm_cuda_t *self, slot_t *slot)
+static wm_gpu_words_t launch_tail (wm_cuda_v1_t *self, slot_t *slot)
 {
     wm_gpu_tail_t args = self->net.tail;
     args.partial = slot->d_partial, args.held = slot->d_held, args.scores = slot->d_scores;
@@ -214,7 +199,7 @@ static wm_gpu_words_t launch_tail (wm_cuda_t *self, slot_t *slot)
 }
 
 /* From patches in d_patch to the partial sums. */
-static wm_gpu_words_t run_libraries (wm_cuda_t *self, slot_t *slot)
+static wm_gpu_words_t run_libraries (wm_cuda_v1_t *self, slot_t *slot)
 {
     const void *d_x = slot->d_patch;
     wm_gpu_words_t words;
@@ -231,7 +216,8 @@ static wm_gpu_words_t run_libraries (wm_cuda_t *self, slot_t *slot)
     return NULL;
 }
 
-static wm_gpu_words_t gather (wm_cuda_t *self, slot_t *slot, const float *d_source, uint32_t stride)
+static wm_gpu_words_t gather (wm_cuda_v1_t *self, slot_t *slot, const float *d_source,
+                              uint32_t stride)
 {
     const wm_net_t *net = self->net.net;
     wm_gpu_gather_t args = {
@@ -251,7 +237,7 @@ static wm_gpu_words_t gather (wm_cuda_t *self, slot_t *slot, const float *d_sour
 }
 
 /* Starts the slot's chunk: its offsets, and `cut` patches in h_source, are set.  */
-static wm_gpu_words_t start (wm_cuda_t *self, slot_t *slot, bool cut)
+static wm_gpu_words_t start (wm_cuda_v1_t *self, slot_t *slot, bool cut)
 {
     const wm_net_t *net = self->net.net;
     wm_gpu_words_t words;
@@ -282,7 +268,7 @@ static wm_gpu_words_t start (wm_cuda_t *self, slot_t *slot, bool cut)
 }
 
 /* Waits for a slot and takes its scores.  */
-static wm_gpu_words_t collect (wm_cuda_t *self, slot_t *slot, float *scores,
+static wm_gpu_words_t collect (wm_cuda_v1_t *self, slot_t *slot, float *scores,
                                _Atomic uint64_t *progress)
 {
     const size_t n_output = self->net.tail.n_output;
@@ -305,7 +291,7 @@ static wm_gpu_words_t collect (wm_cuda_t *self, slot_t *slot, float *scores,
 
 /* ---- pinning algorithms ---------------------------------------------------------------------- */
 
-static void drop_plans (wm_cuda_t *self)
+static void drop_plans (wm_cuda_v1_t *self)
 {
     for (uint32_t i = 0; i < WM_MODEL_CONVS_MAX; i++)
         if (self->conv[i])
@@ -315,7 +301,7 @@ static void drop_plans (wm_cuda_t *self)
 }
 
 /* Plans of these candidates, and workspace; *made is false where there are no such.  */
-static wm_gpu_words_t make_plans (wm_cuda_t *self, uint32_t conv, uint32_t gemm, bool *made)
+static wm_gpu_words_t make_plans (wm_cuda_v1_t *self, uint32_t conv, uint32_t gemm, bool *made)
 {
     wm_gpu_choice_t choice = { 0 };
     wm_gpu_words_t words;
@@ -347,7 +333,7 @@ static wm_gpu_words_t make_plans (wm_cuda_t *self, uint32_t conv, uint32_t gemm,
 }
 
 /* Whether equal patches get equal partial sums in every row, twice.  */
-static wm_gpu_words_t try_rows (wm_cuda_t *self, float *h_sums, bool *alike)
+static wm_gpu_words_t try_rows (wm_cuda_v1_t *self, float *h_sums, bool *alike)
 {
     slot_t *slot = &self->slot[0];
     const size_t n = self->net.gemm.n;
@@ -380,7 +366,7 @@ static wm_gpu_words_t try_rows (wm_cuda_t *self, float *h_sums, bool *alike)
 }
 
 /* Pins the first candidates that treat all rows alike.  */
-static wm_gpu_words_t pin (wm_cuda_t *self, bool *found)
+static wm_gpu_words_t pin (wm_cuda_v1_t *self, bool *found)
 {
     const size_t row = self->net.gemm.n * sizeof (float);
     const uint32_t first = self->config.conv_candidate;
@@ -404,23 +390,7 @@ static wm_gpu_words_t pin (wm_cuda_t *self, bool *found)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void sign (wm_cuda_t *self)
-{
-    static const char *const precision[] = { "fp32", "tf32", "fp16" };
-    char device[20];
-    const char *name = self->info.device;
-    if (strncmp (name, "NVIDIA ", 7) == 0)
-        name += 7;
-    snprintf (device, sizeof device, "%.18s", name);
-    for (char *c = device; *c; c++)
-        if (*c == ' ' || *c == '/')
-            *c = '-';
-    snprintf (self->signature, sizeof self->signature, "cuda/%s/sm_%d%d/%s/v1/%.20s", device,
-              self->info.major, self->info.minor, precision[self->net.precision],
-              self->info.libraries);
-}
-
-static wm_gpu_words_t make_all (wm_cuda_t *self, wm_error_t *error)
+static wm_gpu_words_t make_all (wm_cuda_v1_t *self, wm_error_t *error)
 {
     wm_gpu_words_t words;
     bool found = false;
@@ -444,15 +414,15 @@ static wm_gpu_words_t make_all (wm_cuda_t *self, wm_error_t *error)
                   "treats all rows alike: use --engine sparse",
                   self->info.libraries, self->info.device);
     memset (self->ms, 0, sizeof self->ms);
-    sign (self);
     return NULL;
 }
 
-wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
-                        const wm_cuda_config_t *config, wm_error_t *error)
+wm_cuda_v1_t *wm_cuda_v1_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
+                              const wm_cuda_config_t *config, wm_gpu_info_t *info,
+                              wm_error_t *error)
 {
     wm_error_t fault = { 0 };
-    wm_cuda_t *self = calloc (1, sizeof *self);
+    wm_cuda_v1_t *self = calloc (1, sizeof *self);
     if (!self || !(self->gpu = api->make ()))
         wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
     else {
@@ -467,7 +437,7 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
                 wm_fault (&fault, WM_EHOST, "no memory for a plane");
         }
         if (!fault.fault)
-            wm_cuda_net_plan (&self->net, net, spec, config->precision, self->rows, &fault);
+            wm_cuda_net_plan (&self->net, net, spec, config->precision, self->rows, true, &fault);
         wm_gpu_words_t words = fault.fault ? NULL : make_all (self, &fault);
         if (words)
             wm_fault (&fault, WM_EHOST,
@@ -476,14 +446,15 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
     if (fault.fault) {
         if (error)
             *error = fault;
-        wm_cuda_destroy (&self);
-    }
+        wm_cuda_v1_destroy (&self);
+    } else
+        *info = self->info;
     return self;
 }
 
-void wm_cuda_destroy (wm_cuda_t **self_p)
+void wm_cuda_v1_destroy (wm_cuda_v1_t **self_p)
 {
-    wm_cuda_t *self = *self_p;
+    wm_cuda_v1_t *self = *self_p;
     if (self) {
         if (self->gpu) {
             drop_plans (self);
@@ -496,17 +467,12 @@ void wm_cuda_destroy (wm_cuda_t **self_p)
     }
 }
 
-const char *wm_cuda_signature (const wm_cuda_t *self)
-{
-    return self->signature;
-}
-
-const char *wm_cuda_choice (const wm_cuda_t *self)
+const char *wm_cuda_v1_choice (const wm_cuda_v1_t *self)
 {
     return self->choice;
 }
 
-void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES])
+void wm_cuda_v1_times (wm_cuda_v1_t *self, double ms[WM_CUDA_STAGES])
 {
     memcpy (ms, self->ms, sizeof self->ms);
     memset (self->ms, 0, sizeof self->ms);
@@ -515,7 +481,7 @@ void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES])
 /* ---- a batch --------------------------------------------------------------------------------- */
 
 /* Sets the slot's patches: places in the image, or the patches themselves.  */
-static void fill_slot (wm_cuda_t *self, slot_t *slot, const wm_batch_t *batch, bool cut)
+static void fill_slot (wm_cuda_v1_t *self, slot_t *slot, const wm_batch_t *batch, bool cut)
 {
     const uint32_t *offset = cut ? NULL : wm_cuda_plane_offset (self->image);
     for (uint32_t r = 0; r < self->rows; r++)
@@ -530,7 +496,7 @@ static void fill_slot (wm_cuda_t *self, slot_t *slot, const wm_batch_t *batch, b
 }
 
 /* Lays a plane out on the device; *cut where its patches must be cut on the host.  */
-static wm_gpu_words_t load_plane (wm_cuda_t *self, const wm_batch_t *batch, bool *cut)
+static wm_gpu_words_t load_plane (wm_cuda_v1_t *self, const wm_batch_t *batch, bool *cut)
 {
     bool laid = false;
     wm_gpu_words_t words = batch->kind == WM_BATCH_PATCHES
@@ -542,13 +508,11 @@ static wm_gpu_words_t load_plane (wm_cuda_t *self, const wm_batch_t *batch, bool
     return words;
 }
 
-wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
-                          _Atomic uint64_t *progress, wm_error_t *error)
+wm_fault_t wm_cuda_v1_score (wm_cuda_v1_t *self, const wm_batch_t *batch, float *scores,
+                             _Atomic uint64_t *progress, wm_gpu_words_t *dead, wm_error_t *error)
 {
     uint32_t turn = 0;
     bool cut;
-    if (self->dead)
-        return die (self, "", error);
     if (batch->n_hit == 0)
         return WM_OK; /* else its plane would be under way when the next one comes */
     if (!self->plane && batch->kind != WM_BATCH_PATCHES)
@@ -574,5 +538,6 @@ wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *score
     }
     for (uint32_t s = 0; !words && s < SLOTS; s++, turn++)
         words = collect (self, &self->slot[turn % SLOTS], scores, progress);
-    return words ? die (self, words, error) : WM_OK;
+    *dead = words;
+    return words ? WM_EHOST : WM_OK;
 }

@@ -27,8 +27,9 @@ typedef struct {
     char device[64]; /* "NVIDIA H200" */
     int major, minor;
     int n_sm;
-    size_t free_bytes;  /* of its memory, when it was opened */
-    char libraries[32]; /* versions that decide bits: "9.19.0-13.1.0" */
+    size_t free_bytes;   /* of its memory, when it was opened */
+    size_t shared_bytes; /* that a block may have */
+    char libraries[32];  /* versions that decide bits: "9.19.0-13.1.0" */
 } wm_gpu_info_t;
 
 /* A valid convolution with bias and ReLU (or none): x (rows, h, w, c_in), weight (c_out, kh, kw,
@@ -65,7 +66,7 @@ typedef struct {
 typedef struct wm_conv_plan_t wm_conv_plan_t;
 typedef struct wm_gemm_plan_t wm_gemm_plan_t;
 
-/* Our kernels; their arguments are the structs of wm_gpu_kernels.cuh, named alike.  */
+/* Our kernels; their arguments are the structs of wm_gpu_args.h, named alike.  */
 typedef enum {
     WM_GPU_FILL,
     WM_GPU_SCATTER,
@@ -77,6 +78,10 @@ typedef enum {
     WM_GPU_SPREAD,
     WM_GPU_POOL,
     WM_GPU_JOIN,
+    WM_GPU_STRIP,
+    WM_GPU_ACTIVE,
+    WM_GPU_DENSE,
+    WM_GPU_DENSE_TF32,
 } wm_gpu_kernel_t;
 
 typedef struct {
@@ -111,6 +116,17 @@ typedef struct wm_gpu_api {
     wm_gpu_words_t (*copy_out) (void *gpu, void *h_to, const void *d_from, size_t bytes,
                                 void *stream);
     wm_gpu_words_t (*launch) (void *gpu, const wm_gpu_launch_t *launch, void *stream);
+
+    /* What is queued on `stream` between begin and end is not carried out but kept, with the
+       addresses and sizes that it had; each run of it is one call. Copies and launches of ours only.
+     */
+    wm_gpu_words_t (*graph_begin) (void *gpu, void *stream);
+    wm_gpu_words_t (*graph_end) (void *gpu, void *stream, void **graph);
+    wm_gpu_words_t (*graph_run) (void *gpu, void *graph, void *stream);
+
+    /* A span of the host's time, for who looks with a profiler (NVTX). They nest.  */
+    void (*range_begin) (void *gpu, const char *name);
+    void (*range_end) (void *gpu);
 
     /* The `candidate`-th way a library offers, best first by its own guess. *plan is NULL, without
        an error, where there are no more.  */

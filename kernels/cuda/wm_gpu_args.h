@@ -106,6 +106,65 @@ typedef struct {
     wm_act_t act;
 } wm_gpu_join_t;
 
+/* A row of cells, from a float image to the strips' image.  */
+typedef struct {
+    uint32_t from, to, count;
+} wm_gpu_row_t;
+
+/* Rows of an image in float32 become rows of another in half or float32. A value that is none, or
+   beyond +-limit, becomes none (NaN). A warp takes a row: blocks * threads / 32 >= n_row.  */
+typedef struct {
+    const float *source;
+    const wm_gpu_row_t *row; /* (n_row) */
+    void *image;
+    uint32_t n_row, half;
+    float limit;
+} wm_gpu_strip_t;
+
+/* What is active. A position (row, col) of the convolution's output is, if a cell of its window is
+   not bitwise the zero level; it is bad if a cell is no number, and never active then. A bit each,
+   32 columns a word. Where `constant` is not NULL, value -= constant at active positions, rounded to
+   half, or to tf32; where `clear`, the others become 0. A warp takes a word: blocks * threads / 32 >=
+   n_row * ceil (n_col / 32).  */
+typedef struct {
+    const void *image;      /* (n_row + kh - 1, in_col) of half or float32 */
+    void *value;            /* (n_row, n_col, c_out) of the same */
+    const float *constant;  /* (c_out), or NULL */
+    uint32_t *active, *bad; /* (n_row, n_word) */
+    uint32_t n_row, n_col, n_word, in_col, kh, kw, c_out;
+    uint32_t half, zero; /* zero: the bits of the zero level */
+    uint32_t clear;
+} wm_gpu_active_t;
+
+/* Products of the first dense layer(s) with the windows of hits. In the values of the convolution
+   (n_row, n_col, c_out) a hit's window is patch_row rows of patch_col positions from position hit[i]
+   on. A row is read in segments of 96 bytes, the last one filled up with zeros; its weights lie
+   packed, a panel a segment. A block takes `threads` hits (128 or 256) and rows_split rows:
+   split s of partial (splits, rows, WM_GPU_SUMS) is the sum over rows s rows_split and on, segments
+   and values ascending, whatever the hits beside. Columns: 128 outputs; the sum of all of them by
+   its own weights, high part and low part; the sum of the outputs' magnitudes that it is measured
+   by; 5 spare.
+   `active` NULL (version 2): all positions are taken. Else (version 3) 8 hits that are all inactive
+   in a segment are passed over, and of the others the inactive ones count exactly 0.  */
+#define WM_GPU_OUTPUTS 128u
+#define WM_GPU_SUMS 136u
+#define WM_GPU_SEGMENT 96u
+#define WM_GPU_STEPS 3u        /* tensor core steps of 32 bytes a segment */
+#define WM_GPU_PANEL 12672u    /* 3 steps x (8 tiles x 32 lanes x 16 bytes + 16 lanes x 8 bytes) */
+#define WM_GPU_CHECK 12288u    /* where a panel's 16 x 8 bytes of checksum weights begin */
+#define WM_GPU_COLUMNS_MAX 64u /* positions a row of a window */
+typedef struct {
+    const char *value;      /* position p begins at p position_bytes */
+    const uint32_t *active; /* (n_row, n_word), or NULL */
+    const uint32_t *hit;    /* (rows) */
+    const char *weight;     /* (patch_row, segments, WM_GPU_PANEL) */
+    float *partial;
+    uint32_t rows, n_col, n_word;
+    uint32_t patch_row, patch_col, rows_split, splits;
+    uint32_t segments, position_bytes;
+    uint32_t stages; /* of the pipeline: 2 to 5 */
+} wm_gpu_dense_t;
+
 /* A dense layer of the tail. Its outputs lie at `at` of a patch's values; inputs at `from`. A root
    has n_in 0: its products are in columns `from` of the partial sums.  */
 typedef struct {
@@ -118,11 +177,19 @@ typedef struct {
 
 /* Everything after the products of the first dense layer(s): the splits' sums added in order, bias,
    activation, the tree of dense layers, softmax and sigmoid, in float32. A held patch's scores are
-   NaN. One block a patch, n_value floats of shared memory.  */
+   NaN. One block a patch, n_value floats of shared memory.
+
+   Versions 2 and 3 give `bad` instead of `held`: a patch is held if a position of its window is
+   bad. They have `residual`, too: by how much the sum of the first n_sum columns differs from its
+   checksum (columns 128 and 129), over the magnitude of both (column 130). Shared memory is then
+   n_value + n_sum + patch_row.  */
 typedef struct {
     const float *partial; /* (splits, rows, n) */
     const uint32_t *held; /* (rows) */
     float *scores;        /* (rows, n_output) */
+    const uint32_t *bad, *hit;
+    float *residual; /* (rows) */
+    uint32_t n_col, n_word, patch_row, patch_col, n_sum;
     uint32_t splits, rows, n, n_output, n_layer, n_value;
     wm_gpu_layer_t layer[WM_MODEL_DENSES_MAX];
 } wm_gpu_tail_t;

@@ -7,6 +7,8 @@
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/cuda/wm_gpu_any.cuh"
+#include "kernels/cuda/wm_gpu_dense.cuh"
+#include "kernels/cuda/wm_gpu_fake_block.h"
 #include "kernels/cuda/wm_gpu_own.cuh"
 #include "kernels/wm_seed.h"
 
@@ -18,6 +20,7 @@
 #define REGIONS_MAX 64
 #define STREAMS_MAX 8
 #define EVENTS_MAX 64
+#define GRAPHS_MAX 32
 #define ALIGN 256u
 
 wm_gpu_fake_t wm_gpu_fake;
@@ -51,6 +54,9 @@ typedef struct {
         wm_gpu_spread_t spread;
         wm_gpu_pool_t pool;
         wm_gpu_join_t join;
+        wm_gpu_strip_t strip;
+        wm_gpu_active_t active;
+        wm_gpu_dense_t dense;
     } args;
     const void *plan;
     event_t event; /* as it was when it was waited for */
@@ -61,6 +67,12 @@ typedef struct {
     operation_t *operation;
     uint32_t base, n, n_max, done;
 } stream_t;
+
+/* Operations that are kept.  */
+typedef struct {
+    operation_t *operation;
+    uint32_t n;
+} graph_t;
 
 typedef struct {
     char *page, *data;    /* data ends where the page behind begins, or up to ALIGN - 1 before */
@@ -83,8 +95,10 @@ typedef struct {
     const char *sticky;
     region_t region[REGIONS_MAX];
     uint32_t n_region, n_stream, n_event;
-    stream_t stream[STREAMS_MAX];
+    uint32_t n_graph, kept_from; /* operations of `keeping` from this one on are its graph's */
+    stream_t stream[STREAMS_MAX], *keeping;
     event_t event[EVENTS_MAX];
+    graph_t graph[GRAPHS_MAX];
     uint64_t seed;
 } fake_t;
 
@@ -183,29 +197,60 @@ HOST_KERNEL (wm_gpu_spread)
 HOST_KERNEL (wm_gpu_pool)
 HOST_KERNEL (wm_gpu_join)
 
+#define HOST_THREAD(name)                                                                          \
+    static void name##_thread (const void *args, float *shared, wm_gpu_at_t at)                    \
+    {                                                                                              \
+        name (args, shared, at);                                                                   \
+    }
+HOST_THREAD (wm_gpu_strip)
+HOST_THREAD (wm_gpu_active)
+
+static void wm_gpu_dense_thread (const void *args, float *shared, wm_gpu_at_t at)
+{
+    wm_gpu_dense (args, shared, at, false);
+}
+
+static void wm_gpu_densetf_thread (const void *args, float *shared, wm_gpu_at_t at)
+{
+    wm_gpu_dense (args, shared, at, true);
+}
+
+/* A kernel has phases, or threads that meet where they say so.  */
 static const struct {
     phases_of_t *phases;
     run_t *run;
     size_t args_bytes;
+    wm_gpu_thread_fn *thread;
 } kernels[] = {
-    { wm_gpu_fill_count, wm_gpu_fill_run, sizeof (wm_gpu_fill_t) },
-    { wm_gpu_scatter_count, wm_gpu_scatter_run, sizeof (wm_gpu_scatter_t) },
-    { wm_gpu_gather_count, wm_gpu_gather_run, sizeof (wm_gpu_gather_t) },
-    { wm_gpu_tail_count, wm_gpu_tail_run, sizeof (wm_gpu_tail_t) },
-    { wm_gpu_phases_count, wm_gpu_phases_run, sizeof (wm_gpu_phases_t) },
-    { wm_gpu_cut_count, wm_gpu_cut_run, sizeof (wm_gpu_cut_t) },
-    { wm_gpu_copy_count, wm_gpu_copy_run, sizeof (wm_gpu_copy_t) },
-    { wm_gpu_spread_count, wm_gpu_spread_run, sizeof (wm_gpu_spread_t) },
-    { wm_gpu_pool_count, wm_gpu_pool_run, sizeof (wm_gpu_pool_t) },
-    { wm_gpu_join_count, wm_gpu_join_run, sizeof (wm_gpu_join_t) },
+    { wm_gpu_fill_count, wm_gpu_fill_run, sizeof (wm_gpu_fill_t), NULL },
+    { wm_gpu_scatter_count, wm_gpu_scatter_run, sizeof (wm_gpu_scatter_t), NULL },
+    { wm_gpu_gather_count, wm_gpu_gather_run, sizeof (wm_gpu_gather_t), NULL },
+    { wm_gpu_tail_count, wm_gpu_tail_run, sizeof (wm_gpu_tail_t), NULL },
+    { wm_gpu_phases_count, wm_gpu_phases_run, sizeof (wm_gpu_phases_t), NULL },
+    { wm_gpu_cut_count, wm_gpu_cut_run, sizeof (wm_gpu_cut_t), NULL },
+    { wm_gpu_copy_count, wm_gpu_copy_run, sizeof (wm_gpu_copy_t), NULL },
+    { wm_gpu_spread_count, wm_gpu_spread_run, sizeof (wm_gpu_spread_t), NULL },
+    { wm_gpu_pool_count, wm_gpu_pool_run, sizeof (wm_gpu_pool_t), NULL },
+    { wm_gpu_join_count, wm_gpu_join_run, sizeof (wm_gpu_join_t), NULL },
+    { NULL, NULL, sizeof (wm_gpu_strip_t), wm_gpu_strip_thread },
+    { NULL, NULL, sizeof (wm_gpu_active_t), wm_gpu_active_thread },
+    { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_dense_thread },
+    { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densetf_thread },
 };
 
 static void run_block (fake_t *self, const operation_t *op, uint32_t block, float *shared)
 {
     const wm_gpu_launch_t *launch = &op->launch;
+    memset (shared, 0xff, launch->shared_bytes);
+    if (kernels[launch->kernel].thread) {
+        const char *broken = wm_gpu_fake_block (
+            kernels[launch->kernel].thread, &op->args, shared, launch->shared_bytes,
+            (wm_gpu_at_t){ block, launch->blocks, 0, launch->threads }, &self->seed);
+        self->sticky = broken ? broken : self->sticky;
+        return;
+    }
     const uint32_t phases = kernels[launch->kernel].phases (&op->args), n = launch->threads;
     const bool alone = WM_PLANT (WM_PLANT_MEETING); /* threads that do not meet between phases */
-    memset (shared, 0xff, launch->shared_bytes);
     for (uint32_t i = 0; i < (alone ? n : phases); i++) {
         uint64_t z = wm_seed_next (&self->seed);
         uint32_t step = (uint32_t) z | 1, from = (uint32_t) (z >> 32); /* n is a power of two */
@@ -223,7 +268,7 @@ static void run_block (fake_t *self, const operation_t *op, uint32_t block, floa
 static void run_kernel (fake_t *self, const operation_t *op)
 {
     const uint32_t n = op->launch.blocks;
-    float *shared = malloc (op->launch.shared_bytes + ALIGN);
+    float *shared = aligned_alloc (ALIGN, (op->launch.shared_bytes / ALIGN + 2) * ALIGN);
     assert (shared);
     uint32_t from = (uint32_t) (wm_seed_next (&self->seed) % n);
     memset (shared, 0xff, op->launch.shared_bytes + ALIGN);
@@ -234,6 +279,9 @@ static void run_kernel (fake_t *self, const operation_t *op)
         wm_gpu_fake.broken_guards += behind[i] != (char) 0xff;
     free (shared);
     wm_gpu_fake.launches++;
+    if ((op->launch.kernel == WM_GPU_DENSE || op->launch.kernel == WM_GPU_DENSE_TF32) &&
+        ++wm_gpu_fake.dense_launches == wm_gpu_fake.flip_launch)
+        ((uint32_t *) op->args.dense.partial)[5] ^= 1u << 27;
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -329,6 +377,8 @@ static void fake_destroy (void *gpu)
     }
     for (uint32_t i = 0; i < self->n_stream; i++)
         free (self->stream[i].operation);
+    for (uint32_t i = 0; i < self->n_graph; i++)
+        free (self->graph[i].operation);
     free (self);
 }
 
@@ -339,9 +389,12 @@ static wm_gpu_words_t fake_open (void *gpu, wm_gpu_info_t *info)
         return "no NVIDIA GPU";
     *info =
         (wm_gpu_info_t){ .device = "NVIDIA Stand-In 1 GB",
-                         .major = 9,
+                         .major = wm_gpu_fake.turing ? 7 : 9,
+                         .minor = wm_gpu_fake.turing ? 5 : 0,
                          .n_sm = 1,
                          .free_bytes = wm_gpu_fake.free_bytes ? wm_gpu_fake.free_bytes : SIZE_MAX,
+                         .shared_bytes =
+                             wm_gpu_fake.shared_bytes ? wm_gpu_fake.shared_bytes : 227 << 10,
                          .libraries = "0.0.0-0.0.0" };
     return NULL;
 }
@@ -439,12 +492,68 @@ static wm_gpu_words_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, voi
 {
     BEGIN ("launch");
     if (launch->blocks == 0 || launch->threads == 0 || launch->threads > 1024 ||
-        (launch->threads & (launch->threads - 1)) || launch->shared_bytes > 48 << 10)
+        (launch->threads & (launch->threads - 1)) || launch->shared_bytes > 227 << 10)
         return "launch: cudaErrorInvalidConfiguration";
     operation_t *op = queue (self, stream, LAUNCH);
     op->launch = *launch;
     memcpy (&op->args, launch->args, kernels[launch->kernel].args_bytes);
     return NULL;
+}
+
+static wm_gpu_words_t fake_graph_begin (void *gpu, void *stream)
+{
+    BEGIN ("graph_begin");
+    stream_t *s = stream;
+    if (self->keeping || s->done != s->base + s->n)
+        return "graph_begin: cudaErrorStreamCaptureUnsupported";
+    self->keeping = s, self->kept_from = s->n;
+    return NULL;
+}
+
+static wm_gpu_words_t fake_graph_end (void *gpu, void *stream, void **graph)
+{
+    BEGIN ("graph_end");
+    stream_t *s = stream;
+    if (self->keeping != s)
+        return "graph_end: cudaErrorIllegalState";
+    assert (self->n_graph < GRAPHS_MAX);
+    graph_t *g = &self->graph[self->n_graph++];
+    *g = (graph_t){ .n = s->n - self->kept_from };
+    g->operation = calloc (g->n + 1, sizeof *g->operation);
+    assert (g->operation);
+    memcpy (g->operation, s->operation + self->kept_from, g->n * sizeof *g->operation);
+    s->n = self->kept_from;
+    self->keeping = NULL;
+    *graph = g;
+    return NULL;
+}
+
+static wm_gpu_words_t fake_graph_run (void *gpu, void *graph, void *stream)
+{
+    BEGIN ("graph_run");
+    const graph_t *g = graph;
+    for (uint32_t i = 0; i < g->n; i++) {
+        operation_t *op = queue (self, stream, LAUNCH);
+        const bool fails = op->fails;
+        *op = g->operation[i];
+        op->fails = fails || op->fails; /* a call that failed when it was kept fails in each run */
+        if (op->kind == COPY_OUT)
+            memset (op->to, 0xff, op->bytes);
+    }
+    wm_gpu_fake.graph_runs++;
+    return NULL;
+}
+
+static void fake_range_begin (void *gpu, const char *name)
+{
+    (void) gpu, (void) name;
+    wm_gpu_fake.ranges++;
+}
+
+static void fake_range_end (void *gpu)
+{
+    (void) gpu;
+    wm_gpu_fake.ranges--;
 }
 
 static bool is_there (uint32_t candidate, wm_gpu_choice_t *choice)
@@ -544,6 +653,11 @@ const wm_gpu_api_t wm_gpu_stand_in = {
     .copy_in = fake_copy_in,
     .copy_out = fake_copy_out,
     .launch = fake_launch,
+    .graph_begin = fake_graph_begin,
+    .graph_end = fake_graph_end,
+    .graph_run = fake_graph_run,
+    .range_begin = fake_range_begin,
+    .range_end = fake_range_end,
     .conv_new = fake_conv_new,
     .conv_run = fake_conv_run,
     .conv_destroy = fake_conv_destroy,

@@ -4,7 +4,8 @@
      pointer to it is a crash. It lies between pages that can never be touched, and begins as NaN.
    - What is asynchronous is queued, and carried out only when somebody waits for it, and no more of
      it than what was waited for. The target of a copy to the host is NaN until then.
-   - A kernel's blocks and threads run in another order every time, shared memory begins as NaN.
+   - A kernel's blocks and threads run in another order every time, shared memory begins as NaN;
+     what the threads of a block do together is told in wm_gpu_fake_block.c.
    - Convolution and product round as the libraries do: half or 10-bit factors, sums in float32.
    - Any call can be made to fail. Errors are sticky.
 
@@ -21,9 +22,15 @@ typedef struct {
     uint32_t candidates;           /* that there are of each; 0 is taken for 1 */
     uint32_t greedy;               /* convolutions before this one ask for much workspace */
     size_t free_bytes;             /* 0: plenty */
+    size_t shared_bytes;           /* that a block may have; 0: 227 KiB */
     bool absent;                   /* there is no GPU */
+    bool turing;                   /* it is sm_75 */
+    uint32_t flip_launch;          /* after this dense launch, from 1, a bit of its sums flips */
     /* What it saw.  */
-    uint32_t calls, launches, broken_guards;
+    uint32_t calls, launches, broken_guards, graph_runs, dense_launches;
+    uint64_t mmas, bank_conflicts; /* tensor core instructions; reads of shared memory that wait */
+    uint64_t copied_bytes;         /* by threads, asynchronously: through the L2 cache */
+    int32_t ranges;                /* begun and not ended */
 } wm_gpu_fake_t;
 
 extern wm_gpu_fake_t wm_gpu_fake;

@@ -5,17 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* To 10 bits of mantissa, ties away from zero, as cvt.rna.tf32 does.  */
-static float tf32 (float x)
-{
-    uint32_t bits;
-    memcpy (&bits, &x, sizeof bits);
-    if ((bits & 0x7f800000) != 0x7f800000)
-        bits = (bits + 0x1000) & ~0x1fffu;
-    memcpy (&x, &bits, sizeof x);
-    return x;
-}
-
 /* `n` factors as float32; the caller frees them.  */
 static float *factors (wm_gpu_precision_t precision, const void *from, size_t n)
 {
@@ -30,7 +19,7 @@ static float *factors (wm_gpu_precision_t precision, const void *from, size_t n)
     assert (to);
     for (size_t i = 0; i < n; i++)
         to[i] = precision == WM_GPU_F16    ? table[((const uint16_t *) from)[i]]
-                : precision == WM_GPU_TF32 ? tf32 (((const float *) from)[i])
+                : precision == WM_GPU_TF32 ? wm_tf32 (((const float *) from)[i])
                                            : ((const float *) from)[i];
     return to;
 }
@@ -88,7 +77,7 @@ void wm_gpu_fake_conv (const wm_gpu_conv_t *conv, bool bad, const void *x, const
             memcpy (window + k * line, in + r * patch + (i + k) * in_row + j * conv->c_in,
                     line * sizeof *window);
         memset (acc, 0, n * sizeof *acc);
-        add_products (window, turned, run, n, bad && r >= 8, acc);
+        add_products (window, turned, run, n, bad && (r >= 8 || i >= 8), acc);
         for (size_t o = 0; o < n; o++) {
             float value = acc[o] + b[o];
             if (conv->relu && !(value > 0)) /* NaN becomes 0, as a GPU's maximum has it */

@@ -6,12 +6,18 @@
        phases, cut (wm_gpu_own.cuh): own view's images, and patches that are no window of one.
        copy, spread, pool, join (wm_gpu_any.cuh): what any CNN needs beside convolutions.
        tail: one block a patch; adds the splits' partial sums in order, then the whole tree.
+   v2  strip: images become strips of one width in half: one shape for cuDNN, the planes of several
+              batches above each other.
+       dense (wm_gpu_dense.cuh): Dense-1 as a gathered product over the planes' convolution, which is
+              taken once: 5 TB/s of the L2 cache bind it.
+   v3  active: what is not the zero level; dense passes over the rest. The product's kernel is v2's.
 
    Checked and timed by `make gpu-check` (tests/gpu/gpu_check.c), without a GPU by
    `make build/cuda/tests/test_kernels_cuda && build/cuda/tests/test_kernels_cuda`.
    The bodies are in wm_gpu_kernels.cuh, shared with the host.  */
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_any.cuh"
+#include "kernels/cuda/wm_gpu_dense.cuh"
 #include "kernels/cuda/wm_gpu_own.cuh"
 
 extern "C" {
@@ -42,6 +48,29 @@ WM_GPU_KERNEL (wm_gpu_spread)
 WM_GPU_KERNEL (wm_gpu_pool)
 WM_GPU_KERNEL (wm_gpu_join)
 
+/* Threads of these meet where they say so.  */
+#define WM_GPU_THREADS(name)                                                                       \
+    static __global__ void name##_kernel (const __grid_constant__ name##_t args)                   \
+    {                                                                                              \
+        extern __shared__ __align__ (16) float block_shared[];                                     \
+        const wm_gpu_at_t at = { blockIdx.x, gridDim.x, threadIdx.x, blockDim.x };                 \
+        name (&args, block_shared, at);                                                            \
+    }
+WM_GPU_THREADS (wm_gpu_strip)
+WM_GPU_THREADS (wm_gpu_active)
+
+/* A block has the multiprocessor for itself: 128 of its registers are sums.  */
+#define WM_GPU_DENSE_KERNEL(name, is_tf32)                                                         \
+    static __global__ void __launch_bounds__ (256, 1)                                              \
+        name##_kernel (const __grid_constant__ wm_gpu_dense_t args)                                \
+    {                                                                                              \
+        extern __shared__ __align__ (16) float block_shared[];                                     \
+        const wm_gpu_at_t at = { blockIdx.x, gridDim.x, threadIdx.x, blockDim.x };                 \
+        wm_gpu_dense (&args, block_shared, at, is_tf32);                                           \
+    }
+WM_GPU_DENSE_KERNEL (wm_gpu_dense, false)
+WM_GPU_DENSE_KERNEL (wm_gpu_densetf, true)
+
 extern "C" cudaError_t wm_gpu_launch (const wm_gpu_launch_t *launch, cudaStream_t stream)
 {
     static const void *const kernel[] = {
@@ -49,9 +78,18 @@ extern "C" cudaError_t wm_gpu_launch (const wm_gpu_launch_t *launch, cudaStream_
         (const void *) wm_gpu_gather_kernel, (const void *) wm_gpu_tail_kernel,
         (const void *) wm_gpu_phases_kernel, (const void *) wm_gpu_cut_kernel,
         (const void *) wm_gpu_copy_kernel,   (const void *) wm_gpu_spread_kernel,
-        (const void *) wm_gpu_pool_kernel,   (const void *) wm_gpu_join_kernel
+        (const void *) wm_gpu_pool_kernel,   (const void *) wm_gpu_join_kernel,
+        (const void *) wm_gpu_strip_kernel,  (const void *) wm_gpu_active_kernel,
+        (const void *) wm_gpu_dense_kernel,  (const void *) wm_gpu_densetf_kernel
     };
     void *args[] = { (void *) launch->args };
+    if (launch->shared_bytes > 48 << 10) { /* more is given only to who asks */
+        cudaError_t error = cudaFuncSetAttribute (kernel[launch->kernel],
+                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  (int) launch->shared_bytes);
+        if (error)
+            return error;
+    }
     return cudaLaunchKernel (kernel[launch->kernel], dim3 (launch->blocks), dim3 (launch->threads),
                              args, launch->shared_bytes, stream);
 }

@@ -26,6 +26,11 @@ WM_GPU_CODE uint16_t wm_half (float x)
 {
     return __half_as_ushort (__float2half_rn (x));
 }
+
+WM_GPU_CODE float wm_half_value (uint16_t half)
+{
+    return __half2float (__ushort_as_half (half));
+}
 #else
 #define WM_GPU_CODE static inline
 
@@ -59,6 +64,26 @@ WM_GPU_CODE float wm_half_value (uint16_t half)
     return x;
 }
 #endif
+
+/* To 10 bits of mantissa, ties away from zero, as cvt.rna.tf32 does; finite values.  */
+WM_GPU_CODE float wm_tf32 (float x)
+{
+    uint32_t bits;
+    memcpy (&bits, &x, sizeof bits);
+    bits = (bits + 0x1000) & ~0x1fffu;
+    memcpy (&x, &bits, sizeof x);
+    return x;
+}
+
+/* `count` (at most 64) bits of a row's map, from column `col` on. The row has a word to spare.  */
+WM_GPU_CODE uint64_t wm_gpu_bits (const uint32_t *row, uint32_t col, uint32_t count)
+{
+    const uint32_t *word = row + col / 32, shift = col % 32;
+    uint64_t bits = (word[0] | (uint64_t) word[1] << 32) >> shift;
+    if (shift)
+        bits |= (uint64_t) word[2] << (64 - shift);
+    return bits & (~UINT64_C (0) >> (64 - count));
+}
 
 /* Where a thread is.  */
 typedef struct {
@@ -166,6 +191,40 @@ WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float x)
     }
 }
 
+/* Sets a flag a row of the window: whether a position of it is bad.  */
+WM_GPU_CODE void wm_gpu_tail_bad (const wm_gpu_tail_t *args, float *flag, wm_gpu_at_t at)
+{
+    const uint32_t hit = args->hit[at.block];
+    for (uint32_t r = at.thread; r < args->patch_row; r += at.threads)
+        flag[r] = hit != WM_GPU_NO_PATCH &&
+                          wm_gpu_bits (args->bad + (size_t) (hit / args->n_col + r) * args->n_word,
+                                       hit % args->n_col, args->patch_col)
+                      ? 1
+                      : 0;
+}
+
+/* One of the checksum's columns, over the splits.  */
+WM_GPU_CODE float wm_gpu_tail_column (const wm_gpu_tail_t *args, uint32_t column, wm_gpu_at_t at)
+{
+    float sum = 0;
+    for (uint32_t s = 0; s < args->splits; s++)
+        sum += args->partial[((size_t) s * args->rows + at.block) * args->n + column];
+    return sum;
+}
+
+/* sums: those of the roots' products, before bias and activation.  */
+WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *sums, wm_gpu_at_t at)
+{
+    float all = 0, magnitude = 0;
+    for (uint32_t o = 0; o < args->n_sum; o++)
+        all += sums[o], magnitude += fabsf (sums[o]);
+    const float high = wm_gpu_tail_column (args, WM_GPU_OUTPUTS, at),
+                low = wm_gpu_tail_column (args, WM_GPU_OUTPUTS + 1, at);
+    magnitude += fabsf (wm_gpu_tail_column (args, WM_GPU_OUTPUTS + 2, at));
+    const float off = fabsf (all - high - low);
+    args->residual[at.block] = off == 0 ? 0 : off / magnitude;
+}
+
 WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_layer_t *layer,
                                     float *value, wm_gpu_at_t at)
 {
@@ -179,6 +238,8 @@ WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_laye
         else
             for (uint32_t i = 0; i < layer->n_in; i++)
                 sum += value[layer->from + i] * layer->weight[(size_t) i * layer->n_out + o];
+        if (layer->n_in == 0 && args->residual)
+            value[args->n_value + layer->from + o] = sum;
         value[layer->at + o] = wm_gpu_activate (layer->act, sum + layer->bias[o]);
     }
 }
@@ -200,7 +261,10 @@ WM_GPU_CODE void wm_gpu_softmax (float *value, uint32_t n)
 WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *value, wm_gpu_at_t at)
 {
     float *scores = args->scores + (size_t) at.block * args->n_output;
-    const bool held = args->held[at.block] != 0 && !WM_PLANT (WM_PLANT_HELD);
+    bool held = args->held && args->held[at.block] != 0;
+    for (uint32_t r = 0; args->bad && r < args->patch_row; r++)
+        held = held || value[args->n_value + args->n_sum + r] != 0;
+    held = held && !WM_PLANT (WM_PLANT_HELD);
     for (uint32_t l = 0; l < args->n_layer; l++) {
         const wm_gpu_layer_t *layer = &args->layer[l];
         if (layer->output >= 0)
@@ -213,6 +277,10 @@ WM_GPU_CODE void wm_gpu_tail (const wm_gpu_tail_t *args, float *shared, wm_gpu_a
                               uint32_t phase)
 {
     const wm_gpu_layer_t *layer = &args->layer[phase / 2];
+    if (phase == 0 && args->bad)
+        wm_gpu_tail_bad (args, shared + args->n_value + args->n_sum, at);
+    if (phase == 2 * args->n_layer && args->residual && at.thread == at.threads - 1)
+        wm_gpu_tail_check (args, shared + args->n_value, at);
     if (phase == 2 * args->n_layer)
         wm_gpu_tail_write (args, shared, at);
     else if (phase % 2 == 0)

@@ -23,6 +23,22 @@ typedef enum {
     WM_PLANT_PHASE,   /* own view: a phase's image begins a tick late */
     WM_PLANT_RUNS,    /* own view: a bin that two runs touch has one of them */
     WM_PLANT_CLAMP,   /* own view: the tail that a clamped patch frees is filled */
+    /* Versions 2 and 3.  */
+    WM_PLANT_LAND,     /* dense: copies are not waited for */
+    WM_PLANT_MEET,     /* dense: warps do not meet before a stage is written again */
+    WM_PLANT_STAGE,    /* dense: copies go to the stage that is being read */
+    WM_PLANT_SWIZZLE,  /* dense: values are written where they are not read */
+    WM_PLANT_BANKS,    /* dense: no swizzle at all: right, and slow */
+    WM_PLANT_STALE,    /* dense: the activity of the split's first row for all its rows */
+    WM_PLANT_GROUP,    /* dense: activity of the groups of another warp */
+    WM_PLANT_ZERO,     /* dense: an inactive hit beside an active one is multiplied */
+    WM_PLANT_SEGMENT,  /* dense: the last segment of a row left out */
+    WM_PLANT_SPLIT,    /* dense: the last row of a split left out */
+    WM_PLANT_CHECK,    /* the checksum's weights without their low part */
+    WM_PLANT_WINDOW,   /* active: a window one cell too narrow */
+    WM_PLANT_CONSTANT, /* active: the constant is not subtracted */
+    WM_PLANT_STRIPS,   /* a strip too narrow for its last hits */
+    WM_PLANT_CURVE,    /* scores are left in the order of the curve */
     WM_PLANTS_COUNT
 } wm_plant_t;
 

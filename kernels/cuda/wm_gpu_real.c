@@ -10,13 +10,14 @@
 #include "kernels/cuda/wm_gpu_library.h"
 
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define THINGS_MAX 128
 
-typedef enum { DEVICE, PINNED, STREAM, EVENT } kind_t;
+typedef enum { DEVICE, PINNED, STREAM, EVENT, GRAPH } kind_t;
 
 typedef struct {
     wm_cudnn_t *cudnn;
@@ -62,6 +63,9 @@ static void real_destroy (void *gpu)
             break;
         case EVENT:
             cudaEventDestroy (thing);
+            break;
+        case GRAPH:
+            cudaGraphExecDestroy (thing);
         }
     }
     free (self);
@@ -89,6 +93,7 @@ static wm_gpu_words_t find_device (wm_gpu_info_t *info)
     snprintf (info->device, sizeof info->device, "%.63s", properties.name);
     info->major = properties.major, info->minor = properties.minor;
     info->n_sm = properties.multiProcessorCount;
+    info->shared_bytes = properties.sharedMemPerBlockOptin;
     return NULL;
 }
 
@@ -197,13 +202,51 @@ static wm_gpu_words_t real_copy_out (void *gpu, void *h_to, const void *d_from, 
 
 static wm_gpu_words_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
 {
-    static const char *const name[] = { "fill",   "scatter", "gather", "tail",
-                                        "phases", "cut",     "copy",   "spread" };
+    static const char *const name[] = { "fill",  "scatter", "gather", "tail",         "phases",
+                                        "cut",   "copy",    "spread", "pool",         "join",
+                                        "strip", "active",  "dense",  "dense in tf32" };
     (void) gpu;
     cudaError_t error = wm_gpu_launch (launch, stream);
     return error ? wm_gpu_words ("launch of %s: %s (%s)", name[launch->kernel],
                                  cudaGetErrorName (error), cudaGetErrorString (error))
                  : NULL;
+}
+
+/* Other threads of the process may call what they like meanwhile.  */
+static wm_gpu_words_t real_graph_begin (void *gpu, void *stream)
+{
+    (void) gpu;
+    return failed ("cudaStreamBeginCapture",
+                   cudaStreamBeginCapture (stream, cudaStreamCaptureModeThreadLocal));
+}
+
+static wm_gpu_words_t real_graph_end (void *gpu, void *stream, void **graph)
+{
+    cudaGraph_t kept = NULL;
+    cudaError_t error = cudaStreamEndCapture (stream, &kept);
+    if (error)
+        return failed ("cudaStreamEndCapture", error);
+    error = cudaGraphInstantiate ((cudaGraphExec_t *) graph, kept, 0);
+    cudaGraphDestroy (kept);
+    return hold (gpu, "cudaGraphInstantiate", error, GRAPH, *graph);
+}
+
+static wm_gpu_words_t real_graph_run (void *gpu, void *graph, void *stream)
+{
+    (void) gpu;
+    return failed ("cudaGraphLaunch", cudaGraphLaunch (graph, stream));
+}
+
+static void real_range_begin (void *gpu, const char *name)
+{
+    (void) gpu;
+    nvtxRangePushA (name);
+}
+
+static void real_range_end (void *gpu)
+{
+    (void) gpu;
+    nvtxRangePop ();
 }
 
 static wm_gpu_words_t real_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
@@ -265,6 +308,11 @@ const wm_gpu_api_t wm_gpu_real = {
     .copy_in = real_copy_in,
     .copy_out = real_copy_out,
     .launch = real_launch,
+    .graph_begin = real_graph_begin,
+    .graph_end = real_graph_end,
+    .graph_run = real_graph_run,
+    .range_begin = real_range_begin,
+    .range_end = real_range_end,
     .conv_new = real_conv_new,
     .conv_run = real_conv_run,
     .conv_destroy = real_conv_destroy,

@@ -3,7 +3,8 @@
 
      gpu_check test          all tests (TAP); skipped without a GPU, failed under WM_REQUIRE_GPU=1
      gpu_check quick         those on small networks, for compute-sanitizer
-     gpu_check bench [N]     Markdown tables: v1 on a synthetic event of N hits (55,000)
+     gpu_check bench [N]     Markdown tables: all versions on a synthetic event of N hits (55,000)
+     gpu_check floors [N]    what each version must do for it: counted, without a GPU
      gpu_check dump DIR [N]  weights, patches and scores for gpu_torch.py
      gpu_check ceilings      a Markdown table: memory, bus and tensor cores at their best
      gpu_check properties    the device's properties as cuDNN writes them, for a fixture
@@ -21,6 +22,7 @@
 static const char *const precisions[] = { "fp32", "tf32", "fp16" };
 static const double tolerance[] = { 1e-5, 5e-4, 1e-3 };
 static int number, failures;
+static uint32_t version; /* that is tested */
 
 static void tell (bool ok, const char *what, const char *precision, const char *more)
 {
@@ -33,25 +35,8 @@ static void tell (bool ok, const char *what, const char *precision, const char *
 static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, int precision,
                           wm_error_t *error)
 {
-    wm_cuda_config_t config = { .precision = (wm_gpu_precision_t) precision };
+    wm_cuda_config_t config = { .precision = (wm_gpu_precision_t) precision, .version = version };
     return wm_cuda_new (&wm_gpu_real, net, spec, &config, error);
-}
-
-/* Largest difference of every `step`-th hit from double.  */
-static double worst_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
-                        const float *scores, uint32_t step)
-{
-    double worst = 0;
-    for (uint32_t i = 0; i < batch->n_hit; i += step) {
-        float want[GPU_OUTPUTS];
-        gpu_judge (net, spec, batch, i, want);
-        for (uint32_t k = 0; k < GPU_OUTPUTS; k++) {
-            double d = fabs ((double) scores[i * GPU_OUTPUTS + k] - (double) want[k]);
-            if (!isnan (worst) && !(d <= worst))
-                worst = d;
-        }
-    }
-    return worst;
 }
 
 /* The same hits in other groups, and once more: the same bits.  */
@@ -83,9 +68,9 @@ static void test_plane (const char *what, const gpu_shape_t *shape, wm_view_t vi
     float *scores = calloc (2 * (size_t) n_hit * GPU_OUTPUTS, sizeof *scores);
     wm_cuda_t *cuda = engine (net, &spec, precision, &error);
     if (!cuda || !scores || wm_cuda_score (cuda, &batch, scores, NULL, &error))
-        tell (false, what, precisions[precision], error.text);
+        tell (strstr (error.text, "has no tf32") != NULL, what, precisions[precision], error.text);
     else {
-        double worst = worst_of (net, &spec, &batch, scores, step);
+        double worst = gpu_worst (net, &spec, &batch, scores, step);
         snprintf (more, sizeof more, "off by %.1e (%s; %s)", worst, wm_cuda_signature (cuda),
                   wm_cuda_choice (cuda));
         tell (worst <= tolerance[precision], what, precisions[precision], more);
@@ -184,15 +169,17 @@ int gpu_tests (bool quick)
         test_any ();
         if (!quick)
             test_own_planes ();
-        for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
-            test_plane ("a small network", &small, WM_FULL_VIEW, p, 1500, 1);
-            test_plane ("two convolutions, two roots", &odd, WM_FULL_VIEW, p, 1500, 1);
-            if (quick)
-                continue;
-            test_plane ("own view", &small, WM_OWN_VIEW, p, 1500, 1);
-            test_plane ("the real network", &gpu_shape_real, WM_FULL_VIEW, p, 5000, 37);
-            test_held (p);
-        }
+        for (version = 1; version <= 3; version++)
+            for (int p = version > 1 ? WM_GPU_TF32 : WM_GPU_F32; p <= WM_GPU_F16; p++) {
+                test_plane ("a small network", &small, WM_FULL_VIEW, p, 1500, 1);
+                if (version == 1)
+                    test_plane ("two convolutions, two roots", &odd, WM_FULL_VIEW, p, 1500, 1);
+                if (quick)
+                    continue;
+                test_plane ("own view", &small, WM_OWN_VIEW, p, 1500, 1);
+                test_plane ("the real network", &gpu_shape_real, WM_FULL_VIEW, p, 5000, 37);
+                test_held (p);
+            }
     }
     printf ("1..%d\n", number);
     return failures;
@@ -217,14 +204,15 @@ int main (int argc, char **argv)
         return gpu_tests (what[0] == 'q') ? 1 : 0;
     if (strcmp (what, "bench") == 0)
         return gpu_bench (argc > 2 ? (uint32_t) atoi (argv[2]) : 55000);
+    if (strcmp (what, "floors") == 0)
+        return gpu_floors (argc > 2 ? (uint32_t) atoi (argv[2]) : 55000);
     if (strcmp (what, "dump") == 0 && argc > 2)
         return gpu_dump (argv[2], argc > 3 ? (uint32_t) atoi (argv[3]) : 16384);
     if (strcmp (what, "ceilings") == 0)
         return gpu_ceilings ();
     if (strcmp (what, "properties") == 0)
         return print_properties ();
-    fprintf (
-        stderr,
-        "usage: gpu_check test | quick | bench [HITS] | dump DIR [HITS] | ceilings | properties\n");
+    fprintf (stderr, "usage: gpu_check test | quick | bench [HITS] | floors [HITS] | dump DIR "
+                     "[HITS] | ceilings | properties\n");
     return 2;
 }

@@ -2,7 +2,7 @@
 #ifndef GPU_CHECK_H
 #define GPU_CHECK_H
 
-#include "kernels/cuda/wm_cuda_v1.h"
+#include "kernels/cuda/wm_cuda.h"
 #include "tests/gpu/gpu_net.h"
 
 /* Prints one line a test; returns how many failed. quick: small networks only.  */
@@ -10,6 +10,9 @@ int gpu_tests (bool quick);
 
 /* Prints tables in Markdown. hits: of the synthetic event. Returns 0, or 1 if an engine failed.  */
 int gpu_bench (uint32_t hits);
+
+/* Of the same event what is counted, not measured. Returns 0.  */
+int gpu_floors (uint32_t hits);
 
 /* Prints what this machine can do at best. Returns 0, or 1 if something failed.  */
 int gpu_ceilings (void);

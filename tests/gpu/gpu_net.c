@@ -220,3 +220,19 @@ void gpu_judge (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *ba
     wm_reference_destroy (&reference);
     free (patch);
 }
+
+double gpu_worst (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                  const float *scores, uint32_t step)
+{
+    double worst = 0;
+    for (uint32_t i = 0; i < batch->n_hit; i += step) {
+        float want[GPU_OUTPUTS];
+        gpu_judge (net, spec, batch, i, want);
+        for (uint32_t k = 0; k < GPU_OUTPUTS; k++) {
+            double d = fabs ((double) scores[(size_t) i * GPU_OUTPUTS + k] - (double) want[k]);
+            if (!isnan (worst) && !(d <= worst))
+                worst = d; /* a NaN stays */
+        }
+    }
+    return worst;
+}

@@ -36,4 +36,8 @@ void gpu_plane_free (wm_batch_t *batch);
 void gpu_judge (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                 float *scores);
 
+/* The largest difference of every `step`-th hit's scores from the judge's; NaN if one is none.  */
+double gpu_worst (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                  const float *scores, uint32_t step);
+
 #endif

@@ -4,7 +4,7 @@
    what NVIDIA's libraries compute is replaced by loops that round alike. What only a GPU can show
    is in tests/gpu. Every planted mistake (kernels/cuda/wm_gpu_plant.h) must be caught by the very
    comparisons that the right engine passes.  */
-#include "kernels/cuda/wm_cuda_v1.h"
+#include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
@@ -35,7 +35,9 @@ static const double tolerance[] = { 1e-5, 5e-4, 1e-3 }; /* by wm_gpu_precision_t
 static wm_cuda_t *engine_of (const wm_net_t *net, const wm_spec_t *spec,
                              wm_gpu_precision_t precision, wm_error_t *error)
 {
-    wm_cuda_config_t config = { .precision = precision, .rows = ROWS, .cells = CELLS };
+    wm_cuda_config_t config = {
+        .version = 1, .precision = precision, .rows = ROWS, .cells = CELLS
+    };
     return wm_cuda_new (&wm_gpu_stand_in, net, spec, &config, error);
 }
 
@@ -46,22 +48,6 @@ static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_pre
     if (!self)
         fail_msg ("%s", error.text);
     return self;
-}
-
-static double worst_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
-                        const float *scores)
-{
-    double worst = 0;
-    for (uint32_t i = 0; i < batch->n_hit; i++) {
-        float want[GPU_OUTPUTS];
-        gpu_judge (net, spec, batch, i, want);
-        for (uint32_t k = 0; k < GPU_OUTPUTS; k++) {
-            double d = fabs ((double) scores[i * GPU_OUTPUTS + k] - (double) want[k]);
-            if (!isnan (worst) && !(d <= worst))
-                worst = d; /* a NaN stays */
-        }
-    }
-    return worst;
 }
 
 /* Patches of a plane batch, as a batch of their own.  */
@@ -127,7 +113,7 @@ static void agree_on_plane (const gpu_shape_t *shape, wm_view_t view, wm_gpu_pre
     for (int round = 0; round < 2; round++) { /* a plane leaves nothing behind for the next */
         memset (scores, 0xff, n_hit * GPU_OUTPUTS * sizeof *scores);
         assert_int_equal (wm_cuda_score (cuda, &batch, scores, &progress, NULL), WM_OK);
-        double worst = worst_of (net, &spec, &batch, scores);
+        double worst = gpu_worst (net, &spec, &batch, scores, 1);
         if (!(worst <= tolerance[precision]))
             fail_msg ("precision %d: off by %g", precision, worst);
         gpu_plane_free (&batch);
@@ -239,7 +225,7 @@ static void an_engine_that_is_timed_gives_the_same_bits (void **state)
     assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
     wm_cuda_destroy (&cuda);
     wm_cuda_config_t config = {
-        .precision = WM_GPU_F16, .rows = ROWS, .cells = CELLS, .timed = true
+        .version = 1, .precision = WM_GPU_F16, .rows = ROWS, .cells = CELLS, .timed = true
     };
     cuda = wm_cuda_new (&wm_gpu_stand_in, net, &spec, &config, &error);
     assert_non_null (cuda);
@@ -432,7 +418,7 @@ static bool is_right (void)
         wm_cuda_t *cuda = engine (net, &spec, WM_GPU_F32);
         memset (scores, 0xff, sizeof scores);
         right = wm_cuda_score (cuda, &batch, scores, NULL, NULL) == WM_OK &&
-                worst_of (net, &spec, &batch, scores) <= (s == 1 ? 0.5 : tolerance[WM_GPU_F32]);
+                gpu_worst (net, &spec, &batch, scores, 1) <= (s == 1 ? 0.5 : tolerance[WM_GPU_F32]);
         for (uint32_t i = 0; i < HITS && right; i++) { /* alone, in row 0: the same bits */
             float alone[GPU_OUTPUTS];
             wm_batch_t part = slice (&batch, i, 1);
@@ -452,7 +438,7 @@ static bool is_right (void)
 static void every_planted_mistake_is_caught (void **state)
 {
     (void) state;
-    for (int plant = WM_PLANT_NONE; plant < WM_PLANTS_COUNT; plant++) {
+    for (int plant = WM_PLANT_NONE; plant < WM_PLANT_LAND; plant++) {
         reset ();
         wm_planted = (wm_plant_t) plant;
         if (is_right () != (plant == WM_PLANT_NONE))

@@ -71,6 +71,10 @@ static void a_machine_without_it_says_so_in_a_line (void **state)
         assert_null (getenv ("WM_REQUIRE_GPU"));
     }
     wm_device_destroy (&device);
+    device = device_of ("cudnn", "fast", &error); /* version 1, from the same object */
+    assert_true (device ? strstr (wm_device_signature (device), "/v1/") != NULL
+                        : strstr (error.text, "the cuda engine cannot") != NULL);
+    wm_device_destroy (&device);
 }
 
 static void the_cpu_scores_where_there_is_no_gpu (void **state)

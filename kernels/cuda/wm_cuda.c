@@ -1,0 +1,127 @@
+/* wm_cuda.c - the CUDA engine's versions behind one door, and its death.  */
+#include "kernels/cuda/wm_cuda.h"
+#include "kernels/cuda/wm_cuda_v1.h"
+#include "kernels/cuda/wm_cuda_windows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct wm_cuda_t {
+    wm_cuda_v1_t *v1; /* or */
+    wm_cuda_windows_t *windows;
+    uint32_t version;
+    bool dead;
+    char signature[64], death[300];
+};
+
+static void sign (wm_cuda_t *self, const wm_gpu_info_t *info, wm_gpu_precision_t precision)
+{
+    static const char *const name[] = { "fp32", "tf32", "fp16" };
+    char device[20];
+    snprintf (device, sizeof device, "%.18s",
+              info->device + (strncmp (info->device, "NVIDIA ", 7) == 0 ? 7 : 0));
+    for (char *c = device; *c; c++)
+        if (*c == ' ' || *c == '/')
+            *c = '-';
+    snprintf (self->signature, sizeof self->signature, "cuda/%s/sm_%d%d/%s/v%u/%.20s", device,
+              info->major, info->minor, name[precision], self->version, info->libraries);
+}
+
+wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
+                        const wm_cuda_config_t *config, wm_error_t *error)
+{
+    wm_gpu_info_t info = { 0 };
+    wm_cuda_config_t chosen = *config;
+    const char *refusal = wm_cuda_windows_refuse (net, config->precision);
+    wm_cuda_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        wm_fault (error, WM_EHOST, "no memory for the cuda engine");
+        return NULL;
+    }
+    self->version = chosen.version = config->version ? config->version : refusal ? 1 : 3;
+    if (self->version > 1 && refusal)
+        wm_fault (error, WM_EBATCH, "version %u of the cuda engine cannot run this: %s",
+                  self->version, refusal);
+    else if (self->version > 1)
+        self->windows = wm_cuda_windows_new (api, net, spec, &chosen, &info, error);
+    else
+        self->v1 = wm_cuda_v1_new (api, net, spec, &chosen, &info, error);
+    if (!self->v1 && !self->windows)
+        wm_cuda_destroy (&self);
+    else
+        sign (self, &info, config->precision);
+    return self;
+}
+
+void wm_cuda_destroy (wm_cuda_t **self_p)
+{
+    wm_cuda_t *self = *self_p;
+    if (self) {
+        wm_cuda_v1_destroy (&self->v1);
+        wm_cuda_windows_destroy (&self->windows);
+        free (self);
+        *self_p = NULL;
+    }
+}
+
+/* The words of the first error; later calls repeat them.  */
+static wm_fault_t die (wm_cuda_t *self, wm_gpu_words_t words, wm_error_t *error)
+{
+    if (!self->dead)
+        snprintf (self->death, sizeof self->death, "%s", words);
+    self->dead = true;
+    return wm_fault (error, WM_EHOST,
+                     "the GPU failed, %s; scores of this batch are dropped, and this process must "
+                     "end: a GPU that failed gives nothing right until it is opened again",
+                     self->death);
+}
+
+wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
+                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    wm_gpu_words_t words = NULL;
+    wm_fault_t fault = WM_OK;
+    if (self->dead)
+        return die (self, "", error);
+    if (self->windows)
+        fault = wm_cuda_windows_score (self->windows, n, batch, scores, progress, &words, error);
+    for (uint32_t i = 0; self->v1 && i < n && !fault && !words; i++)
+        fault = wm_cuda_v1_score (self->v1, batch[i], scores[i], progress, &words, error);
+    return words ? die (self, words, error) : fault;
+}
+
+wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
+                          _Atomic uint64_t *progress, wm_error_t *error)
+{
+    return wm_cuda_score_many (self, 1, &batch, &scores, progress, error);
+}
+
+const char *wm_cuda_signature (const wm_cuda_t *self)
+{
+    return self->signature;
+}
+
+const char *wm_cuda_choice (const wm_cuda_t *self)
+{
+    return self->v1 ? wm_cuda_v1_choice (self->v1) : wm_cuda_windows_choice (self->windows);
+}
+
+uint32_t wm_cuda_version (const wm_cuda_t *self)
+{
+    return self->version;
+}
+
+double wm_cuda_residual (const wm_cuda_t *self, double *allowed)
+{
+    *allowed = 0;
+    return self->windows ? wm_cuda_windows_residual (self->windows, allowed) : 0;
+}
+
+void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES])
+{
+    if (self->v1)
+        wm_cuda_v1_times (self->v1, ms);
+    else
+        wm_cuda_windows_times (self->windows, ms);
+}

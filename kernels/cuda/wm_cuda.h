@@ -1,0 +1,76 @@
+/* wm_cuda.h - the CUDA engine for networks of the family, on any filling of wm_gpu_api_t.
+
+   Versions, behind one door:
+     1  wm_cuda_v1.c       patches -> cuDNN -> cuBLASLt -> tail; any network of the family, and
+                           strict float32
+     2  wm_cuda_windows.c  the planes' convolution once by cuDNN, Dense-1 as a gathered product of
+                           ours over it
+     3  the same           what only the zero level reaches is passed over
+   Until a GPU has measured them a rule picks: 3 where it can run the network in half or tf32, else
+   1. Version 3's floor is the lowest of the three on every GPU that has tensor cores.
+
+   Thread: one at a time per engine. Any error of the GPU kills the engine: that call and every
+   later one answer WM_EHOST, and the process that holds it should end, because errors of a CUDA
+   context never go away. A checksum that does not hold is such an error.  */
+#ifndef WM_CUDA_H
+#define WM_CUDA_H
+
+#include "kernels/cuda/wm_gpu_api.h"
+#include "kernels/wm_device.h"
+
+#define WM_CUDA_ROWS 1024u       /* patches a launch of version 1: part of what decides its bits */
+#define WM_CUDA_HITS 16384u      /* hits a launch of versions 2 and 3, at most */
+#define WM_CUDA_CELLS (1u << 24) /* of a plane's image on the device: 64 MiB */
+#define WM_CUDA_STARTS 512u      /* columns of a strip that patches may begin at */
+#define WM_CUDA_BAND 256u        /* rows of a strip that one convolution makes */
+#define WM_CUDA_HEIGHT 8192u     /* rows of strips in a slot, at most */
+
+typedef struct {
+    wm_gpu_precision_t precision;
+    uint32_t version;                        /* 0: by the rule */
+    bool timed;                              /* measure the stages */
+    uint32_t conv_candidate, gemm_candidate; /* the first to try; for benchmarks */
+    /* 0: the constants above. Tests take fewer; rows is hits in versions 2 and 3.  */
+    uint32_t rows, cells, starts, band, height;
+} wm_cuda_config_t;
+
+typedef enum {
+    WM_CUDA_COPY_IN,
+    WM_CUDA_GATHER, /* version 1: patches; 3: what is active */
+    WM_CUDA_CONV,
+    WM_CUDA_GEMM,
+    WM_CUDA_TAIL,
+    WM_CUDA_COPY_OUT,
+    WM_CUDA_STAGES
+} wm_cuda_stage_t;
+
+typedef struct wm_cuda_t wm_cuda_t;
+
+/* `net` and `spec` (NULL: dense patches only) are lent. NULL with *error: WM_EBATCH a model or
+   specification it does not run, WM_EHOST no GPU, no library, no memory, or no algorithm whose bits
+   do not depend on a row's place.  */
+wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
+                        const wm_cuda_config_t *config, wm_error_t *error);
+void wm_cuda_destroy (wm_cuda_t **self_p);
+
+/* scores (n_hit, n_output).  */
+wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
+                          _Atomic uint64_t *progress, wm_error_t *error);
+
+/* The same for several batches, scores[i] those of batch i: versions 2 and 3 lay them out together,
+   so that small batches fill the chip. After a fault no scores hold.  */
+wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
+                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
+
+/* "cuda/H200/sm_90/fp16/v3/9.19.0-13.1.0": device, precision, version, cuDNN and cuBLASLt.  */
+const char *wm_cuda_signature (const wm_cuda_t *self);
+const char *wm_cuda_choice (const wm_cuda_t *self); /* the libraries' algorithms, one line */
+uint32_t wm_cuda_version (const wm_cuda_t *self);
+
+/* The largest residual of Dense-1's checksum so far, and what is allowed; 0 in version 1.  */
+double wm_cuda_residual (const wm_cuda_t *self, double *allowed);
+
+/* Milliseconds each stage took since the last call of this, if the engine is timed.  */
+void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES]);
+
+#endif

@@ -1,0 +1,315 @@
+/* wm_gpu_fake_block.c - a block of threads on the host, a fiber each.
+
+   A warp is taken at random and its lanes run, one after another from a random one on, to the next
+   instruction that a warp or a block does together. When all 32 are there it is carried out, and the
+   warp goes on for a random number of such steps before another is taken: so warps are as far apart
+   as the block's meetings allow. A copy of 16 bytes poisons what it will overwrite at once, and is
+   carried out as late as it may: when its thread waits for it. What is never waited for never lands.
+
+   Fibers are switched by ten instructions of x86-64, since a tile of hits takes tens of millions of
+   switches. They share the thread's floating-point state and never leave it changed.  */
+#include "kernels/cuda/wm_gpu_fake_block.h"
+#include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_warp.cuh"
+#include "kernels/wm_seed.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define THREADS_MAX 256u
+#define STACK_BYTES (64u << 10)
+#define COPIES_MAX 128u /* of a thread that have not landed */
+#define STEPS_MAX 64u   /* of a warp before another one is taken */
+
+typedef enum { NOTHING, MEET, BALLOT, MATRIX, MMA, END } do_t;
+
+typedef struct {
+    char *to;
+    const char *from; /* NULL: zeros */
+    uint32_t group;
+} copy_t;
+
+typedef struct {
+    void *stack, *sp;
+    do_t next;
+    wm_gpu_at_t at;
+    /* Operands of `next`.  */
+    bool yes, tf32;
+    const void *row;
+    uint32_t n_matrix, *out;
+    float *c;
+    const uint32_t *a, *b;
+    /* Copies on their way, in a ring.  */
+    copy_t copy[COPIES_MAX];
+    uint32_t first, last, group;
+} fiber_t;
+
+static fiber_t fibers[THREADS_MAX], *self_fiber;
+static void *scheduler_sp;
+static const char *broken; /* what they did that no GPU allows */
+static struct {
+    wm_gpu_thread_fn *kernel;
+    const void *args;
+    float *shared;
+    size_t shared_bytes;
+} block;
+
+/* ---- switching ------------------------------------------------------------------------------- */
+
+void wm_gpu_fiber_switch (void **from_sp, void *to_sp);
+__asm__(".text\n.globl wm_gpu_fiber_switch\n.type wm_gpu_fiber_switch, @function\n"
+        "wm_gpu_fiber_switch:\n"
+        "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n"
+        "    pushq %r15\n    movq %rsp, (%rdi)\n    movq %rsi, %rsp\n    popq %r15\n"
+        "    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n    ret\n"
+        ".size wm_gpu_fiber_switch, . - wm_gpu_fiber_switch\n");
+
+static void yield (do_t next)
+{
+    self_fiber->next = next;
+    wm_gpu_fiber_switch (&self_fiber->sp, scheduler_sp);
+}
+
+static void begin (void)
+{
+    block.kernel (block.args, block.shared, self_fiber->at);
+    yield (END);
+    abort ();
+}
+
+static void make_fiber (fiber_t *fiber, wm_gpu_at_t at)
+{
+    if (!fiber->stack) { /* kept for good: the next block needs it again */
+        fiber->stack = aligned_alloc (64, STACK_BYTES);
+        assert (fiber->stack);
+    }
+    void **top = (void **) (void *) ((char *) fiber->stack + STACK_BYTES);
+    *--top = NULL; /* where a caller would be: the stack is as after a call */
+    *--top = (void *) begin;
+    for (int i = 0; i < 6; i++)
+        *--top = NULL;
+    fiber->sp = top;
+    fiber->at = at;
+    fiber->next = NOTHING;
+    fiber->first = fiber->last = fiber->group = 0;
+}
+
+/* ---- the twins ------------------------------------------------------------------------------- */
+
+void wm_gpu_meet (void)
+{
+    yield (MEET);
+}
+
+uint32_t wm_gpu_ballot (bool yes)
+{
+    uint32_t bits;
+    self_fiber->yes = yes, self_fiber->out = &bits;
+    yield (BALLOT);
+    return bits;
+}
+
+/* Whether `bytes` of shared memory begin there, aligned.  */
+static bool is_shared (const void *p, size_t bytes)
+{
+    const char *c = p, *from = (const char *) block.shared;
+    return (c - from) % 16 == 0 && c >= from && c + bytes <= from + block.shared_bytes;
+}
+
+void wm_gpu_copy16 (void *to, const void *from, bool there)
+{
+    fiber_t *f = self_fiber;
+    if (!is_shared (to, 16) || (uintptr_t) from % 16 || f->last - f->first == COPIES_MAX)
+        broken = "a copy of 16 bytes that is not aligned, outside shared memory, or one too many";
+    else {
+        memset (to, 0xff, 16);
+        f->copy[f->last++ % COPIES_MAX] = (copy_t){ to, there ? from : NULL, f->group };
+        wm_gpu_fake.copied_bytes += there ? 16 : 0;
+    }
+}
+
+void wm_gpu_copy_commit (void)
+{
+    self_fiber->group++;
+}
+
+void wm_gpu_copy_wait (uint32_t pending)
+{
+    fiber_t *f = self_fiber;
+    for (; f->first < f->last; f->first++) {
+        const copy_t *copy = &f->copy[f->first % COPIES_MAX];
+        if (copy->group + pending >= f->group)
+            return;
+        if (copy->from)
+            memcpy (copy->to, copy->from, 16);
+        else
+            memset (copy->to, 0, 16);
+    }
+}
+
+void wm_gpu_load16 (uint32_t r[4], const void *from)
+{
+    if (!is_shared (from, 16)) {
+        broken = "a load of 16 bytes that is not aligned, or outside shared memory";
+        return;
+    }
+    memcpy (r, from, 16);
+}
+
+void wm_gpu_matrix4 (uint32_t r[4], const void *row)
+{
+    self_fiber->row = row, self_fiber->out = r, self_fiber->n_matrix = 4;
+    yield (MATRIX);
+}
+
+void wm_gpu_matrix2 (uint32_t r[2], const void *row)
+{
+    self_fiber->row = row, self_fiber->out = r, self_fiber->n_matrix = 2;
+    yield (MATRIX);
+}
+
+void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+    self_fiber->tf32 = tf32, self_fiber->c = c, self_fiber->a = a, self_fiber->b = b;
+    yield (MMA);
+}
+
+/* ---- what a warp does together --------------------------------------------------------------- */
+
+static void do_ballot (fiber_t *lane)
+{
+    uint32_t bits = 0;
+    for (uint32_t l = 0; l < 32; l++)
+        bits |= (uint32_t) lane[l].yes << l;
+    for (uint32_t l = 0; l < 32; l++)
+        *lane[l].out = bits;
+}
+
+/* Eight rows are read at once if they lie in eight different groups of four banks.  */
+static void do_matrix (fiber_t *lane)
+{
+    for (uint32_t m = 0; m < lane->n_matrix; m++) {
+        uint32_t groups = 0;
+        for (uint32_t i = 0; i < 8; i++) {
+            const char *row = lane[8 * m + i].row;
+            if (!is_shared (row, 16)) {
+                broken = "a matrix whose row is not aligned, or outside shared memory";
+                return;
+            }
+            groups |= 1u << ((row - (const char *) block.shared) / 16 % 8);
+            for (uint32_t word = 0; word < 4; word++)
+                memcpy (&lane[4 * i + word].out[m], row + 4 * word, 4);
+        }
+        wm_gpu_fake.bank_conflicts += groups != 0xff;
+    }
+}
+
+static float half_table[65536];
+
+/* The values of a word, as it lies in memory, from `at` on.  */
+static void put_word (bool tf32, uint32_t word, float *at)
+{
+    if (tf32) {
+        word &= ~0x1fffu; /* what the tensor cores do not look at */
+        memcpy (at, &word, sizeof word);
+    } else
+        at[0] = half_table[word & 0xffff], at[1] = half_table[word >> 16];
+}
+
+static void do_mma (fiber_t *lane)
+{
+    const bool tf32 = lane->tf32;
+    const uint32_t each = tf32 ? 1 : 2, depth = 8 * each;
+    float a[16][16], b[8][16], turned[16][8];
+    for (uint32_t l = 0; l < 32; l++) {
+        const uint32_t g = l / 4, t = l % 4;
+        for (uint32_t i = 0; i < 4; i++)
+            put_word (tf32, lane[l].a[i], &a[g + i % 2 * 8][(t + i / 2 * 4) * each]);
+        for (uint32_t i = 0; i < 2; i++)
+            put_word (tf32, lane[l].b[i], &b[g][(t + i * 4) * each]);
+    }
+    for (uint32_t n = 0; n < 8; n++)
+        for (uint32_t k = 0; k < depth; k++)
+            turned[k][n] = b[n][k];
+    for (uint32_t m = 0; m < 16; m++) {
+        float sum[8] = { 0 };
+        for (uint32_t k = 0; k < depth; k++)
+            for (uint32_t n = 0; n < 8; n++)
+                sum[n] += a[m][k] * turned[k][n];
+        for (uint32_t n = 0; n < 8; n++)
+            lane[m % 8 * 4 + n / 2].c[m / 8 * 2 + n % 2] += sum[n];
+    }
+    wm_gpu_fake.mmas++;
+}
+
+/* ---- the block ------------------------------------------------------------------------------- */
+
+/* Runs the lanes of a warp to their next instruction and carries it out, unless the block does.  */
+static do_t step (fiber_t *lane, uint32_t from)
+{
+    for (uint32_t i = 0; i < 32; i++) {
+        self_fiber = &lane[(from + i) % 32];
+        wm_gpu_fiber_switch (&scheduler_sp, self_fiber->sp);
+    }
+    for (uint32_t i = 1; i < 32; i++)
+        if (lane[i].next != lane->next || lane[i].n_matrix != lane->n_matrix)
+            broken = "lanes of a warp that come to different instructions";
+    if (broken)
+        return END;
+    switch (lane->next) {
+    case BALLOT:
+        do_ballot (lane);
+        break;
+    case MATRIX:
+        do_matrix (lane);
+        break;
+    case MMA:
+        do_mma (lane);
+    default:
+        break;
+    }
+    return lane->next;
+}
+
+/* Runs warps in random order until all wait to meet, or have ended. Returns how many ended.  */
+static uint32_t run_warps (uint32_t warps, uint64_t *seed)
+{
+    uint32_t list[THREADS_MAX / 32], n = 0, ended = 0;
+    for (uint32_t w = 0; w < warps; w++)
+        list[n++] = w;
+    while (n > 0 && !broken) {
+        const uint64_t z = wm_seed_next (seed);
+        const uint32_t i = (uint32_t) (z % n), steps = (uint32_t) (z >> 32) % STEPS_MAX + 1;
+        do_t last = NOTHING;
+        for (uint32_t s = 0; s < steps && last != MEET && last != END; s++)
+            last = step (&fibers[32 * list[i]], (uint32_t) (z >> 16) + s);
+        ended += last == END;
+        if (last == MEET || last == END)
+            list[i] = list[--n];
+    }
+    return ended;
+}
+
+const char *wm_gpu_fake_block (wm_gpu_thread_fn *kernel, const void *args, float *shared,
+                               size_t shared_bytes, wm_gpu_at_t at, uint64_t *seed)
+{
+    const uint32_t warps = at.threads / 32;
+    assert (at.threads % 32 == 0 && at.threads <= THREADS_MAX);
+    if (half_table[1] == 0)
+        for (uint32_t i = 0; i < 65536; i++)
+            half_table[i] = wm_half_value ((uint16_t) i);
+    block.kernel = kernel, block.args = args, block.shared = shared;
+    block.shared_bytes = shared_bytes;
+    broken = NULL;
+    for (uint32_t t = 0; t < at.threads; t++) {
+        at.thread = t;
+        make_fiber (&fibers[t], at);
+        fibers[t].n_matrix = 0;
+    }
+    uint32_t ended = 0;
+    while (!broken && ended == 0)
+        ended = run_warps (warps, seed);
+    if (!broken && ended < warps)
+        broken = "threads that end while others of the block wait to meet them";
+    return broken;
+}

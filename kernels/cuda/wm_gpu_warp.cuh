@@ -1,0 +1,135 @@
+/* wm_gpu_warp.cuh - what threads of a block do together: meeting, asynchronous copies, tensor cores.
+
+   Each is an instruction of the GPU, and on the host a twin (wm_gpu_fake_block.c) that runs every
+   thread of a block as a fiber: copies land only when they are waited for, and what they will
+   overwrite is poisoned until then; warps run in random order; an instruction of a whole warp is
+   carried out when all its 32 lanes have come to it.
+
+   Turing (sm_75) has no asynchronous copy: there it is a load and a store, and a wait is nothing.
+   Its halves multiply 8 deep, two such make one step of 16.  */
+#ifndef WM_GPU_WARP_CUH
+#define WM_GPU_WARP_CUH
+
+#include "kernels/cuda/wm_gpu_kernels.cuh"
+
+#ifdef __CUDACC__
+
+WM_GPU_CODE uint32_t wm_gpu_shared_at (const void *p)
+{
+    return (uint32_t) __cvta_generic_to_shared (p);
+}
+
+/* All threads of the block.  */
+WM_GPU_CODE void wm_gpu_meet (void)
+{
+    __syncthreads ();
+}
+
+/* Bit l: what lane l says.  */
+WM_GPU_CODE uint32_t wm_gpu_ballot (bool yes)
+{
+    return __ballot_sync (0xffffffff, yes);
+}
+
+/* 16 bytes to shared memory, zeros where they are not `there` (nothing is read then).  */
+WM_GPU_CODE void wm_gpu_copy16 (void *to, const void *from, bool there)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(wm_gpu_shared_at (to)),
+                 "l"(__cvta_generic_to_global (from)), "r"(there ? 16 : 0)
+                 : "memory");
+#else
+    *(uint4 *) to = there ? __ldg ((const uint4 *) from) : make_uint4 (0, 0, 0, 0);
+#endif
+}
+
+/* Ends a group of this thread's copies.  */
+WM_GPU_CODE void wm_gpu_copy_commit (void)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/* Until at most `pending` (0 to 3) groups of this thread's copies have not landed.  */
+WM_GPU_CODE void wm_gpu_copy_wait (uint32_t pending)
+{
+#if __CUDA_ARCH__ >= 800
+    if (pending >= 3)
+        asm volatile("cp.async.wait_group 3;" ::: "memory");
+    else if (pending == 2)
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+    else if (pending == 1)
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+    else
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+#endif
+}
+
+/* 16 bytes of shared memory.  */
+WM_GPU_CODE void wm_gpu_load16 (uint32_t r[4], const void *from)
+{
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(wm_gpu_shared_at (from))
+                 : "memory");
+}
+
+/* Four matrices of 8 rows of 16 bytes: lane l says where row l % 8 of matrix l / 8 is, and gets
+   word l % 4 of row l / 4 of each.  */
+WM_GPU_CODE void wm_gpu_matrix4 (uint32_t r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(wm_gpu_shared_at (row))
+                 : "memory");
+}
+
+/* Two matrices; lanes 16 and up are not asked.  */
+WM_GPU_CODE void wm_gpu_matrix2 (uint32_t r[2], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(wm_gpu_shared_at (row))
+                 : "memory");
+}
+
+/* c (16, 8) += a (16, 32 bytes) b (32 bytes, 8), halves or float32 taken as tf32. With g = lane / 4
+   and t = lane % 4: a is words t of rows g and g + 8, then words t + 4 of the same; b words t and
+   t + 4 of column g; c columns 2t and 2t + 1 of row g, then of row g + 8.  */
+WM_GPU_CODE void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const uint32_t b[2])
+{
+#if __CUDA_ARCH__ >= 800
+    if (tf32)
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+            "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+            "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+    for (int k = 0; k < 2 && !tf32; k++) /* Turing has no tf32; the engine does not ask for it */
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+            : "r"(a[2 * k]), "r"(a[2 * k + 1]), "r"(b[k]));
+#endif
+}
+
+#else
+
+void wm_gpu_meet (void);
+uint32_t wm_gpu_ballot (bool yes);
+void wm_gpu_copy16 (void *to, const void *from, bool there);
+void wm_gpu_copy_commit (void);
+void wm_gpu_copy_wait (uint32_t pending);
+void wm_gpu_load16 (uint32_t r[4], const void *from);
+void wm_gpu_matrix4 (uint32_t r[4], const void *row);
+void wm_gpu_matrix2 (uint32_t r[2], const void *row);
+void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const uint32_t b[2]);
+
+#endif
+#endif

@@ -1,0 +1,478 @@
+/* test_kernels_cuda_windows.c - versions 2 and 3 of the CUDA engine on the stand-in for a GPU.
+
+   The kernels are the product's, every thread a fiber (kernels/cuda/wm_gpu_fake_block.c): copies land
+   late, warps run in random order, and reads of shared memory that would wait for each other are
+   counted. Sizes are small: strips of 32 starts, bands of 32 rows, 256 hits a slot, so that planes
+   take several strips, bands and slots.  */
+#include "kernels/cuda/wm_cuda.h"
+#include "kernels/cuda/wm_gpu_fake.h"
+#include "kernels/cuda/wm_gpu_plant.h"
+#include "tests/gpu/gpu_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HITS 300u
+
+/* Segments of several positions, of one, of part of one; conv rows that do not fill the splits.  */
+static const gpu_shape_t narrow = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
+static const gpu_shape_t usual = { 14, 12, 1, 1, { 48 }, { 5 }, 128, 32, 1, false };
+static const gpu_shape_t wide = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
+static const double tolerance[] = { 1e-5, 5e-4, 1e-3 }; /* by wm_gpu_precision_t */
+
+static wm_cuda_t *engine_of (const wm_net_t *net, const wm_spec_t *spec, uint32_t version,
+                             wm_gpu_precision_t precision, wm_error_t *error)
+{
+    wm_cuda_config_t config = { .version = version,
+                                .precision = precision,
+                                .rows = 256,
+                                .cells = 40000,
+                                .starts = 32,
+                                .band = 32,
+                                .height = 192 };
+    return wm_cuda_new (&wm_gpu_stand_in, net, spec, &config, error);
+}
+
+static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, uint32_t version,
+                          wm_gpu_precision_t precision)
+{
+    wm_error_t error = { 0 };
+    wm_cuda_t *self = engine_of (net, spec, version, precision, &error);
+    if (!self)
+        fail_msg ("%s", error.text);
+    return self;
+}
+
+static void reset (void)
+{
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    wm_planted = WM_PLANT_NONE;
+}
+
+static void nothing_is_wrong_beside (void)
+{
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+    assert_int_equal (wm_gpu_fake.bank_conflicts, 0);
+    assert_int_equal (wm_gpu_fake.ranges, 0);
+}
+
+/* Patches of a plane batch, as a batch of their own.  */
+static wm_batch_t patches_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *plane)
+{
+    uint32_t n = net->height * net->width;
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = plane->n_hit, .patch_values = n };
+    batch.patch = calloc ((size_t) n * plane->n_hit, sizeof (float));
+    for (uint32_t i = 0; i < plane->n_hit; i++)
+        wm_image_patch_reference (spec, plane, i, batch.patch + (size_t) i * n);
+    return batch;
+}
+
+static wm_batch_t slice (const wm_batch_t *batch, uint32_t first, uint32_t count)
+{
+    wm_batch_t part = *batch;
+    part.n_hit = count;
+    if (batch->kind == WM_BATCH_PATCHES)
+        part.patch += (size_t) first * batch->patch_values;
+    else
+        part.hit_wire += first, part.hit_col += first;
+    return part;
+}
+
+/* ---- right answers --------------------------------------------------------------------------- */
+
+static void agree (const gpu_shape_t *shape, wm_view_t view, uint32_t version,
+                   wm_gpu_precision_t precision, uint32_t n_hit, uint32_t n_wire, uint32_t n_col)
+{
+    float *scores = calloc (n_hit * GPU_OUTPUTS, sizeof *scores);
+    double allowed;
+    wm_net_t *net = gpu_net_new (shape, 1);
+    wm_spec_t spec = gpu_spec (net, view == WM_FULL_VIEW, view);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, n_wire, n_col, n_hit, 1);
+    wm_cuda_t *cuda = engine (net, &spec, version, precision);
+    assert_int_equal (wm_cuda_version (cuda), version);
+    _Atomic uint64_t progress = 0;
+    for (int round = 0; round < 2; round++) { /* a plane leaves nothing behind for the next */
+        memset (scores, 0xff, n_hit * GPU_OUTPUTS * sizeof *scores);
+        assert_int_equal (wm_cuda_score (cuda, &batch, scores, &progress, NULL), WM_OK);
+        double worst = gpu_worst (net, &spec, &batch, scores, 1);
+        if (!(worst <= tolerance[precision]))
+            fail_msg ("version %u, precision %d, %u filters: off by %g", version, precision,
+                      net->conv[0].c_out, worst);
+        gpu_plane_free (&batch);
+        gpu_plane_new (&batch, &spec, 50, 66, n_hit, 2);
+    }
+    assert_int_equal (progress, 2 * n_hit);
+    const double residual = wm_cuda_residual (cuda, &allowed);
+    assert_true (residual > 0 && residual < allowed / 2);
+    gpu_plane_free (&batch);
+    wm_cuda_destroy (&cuda);
+    assert_null (cuda);
+    gpu_net_destroy (&net);
+    free (scores);
+    nothing_is_wrong_beside ();
+}
+
+static void planes_agree_with_double (void **state)
+{
+    (void) state;
+    reset ();
+    for (uint32_t version = 2; version <= 3; version++) {
+        for (int p = WM_GPU_TF32; p <= WM_GPU_F16; p++) {
+            agree (&usual, WM_FULL_VIEW, version, (wm_gpu_precision_t) p, HITS, 60, 70);
+            agree (&narrow, WM_FULL_VIEW, version, (wm_gpu_precision_t) p, HITS, 60, 70);
+            agree (&wide, WM_FULL_VIEW, version, (wm_gpu_precision_t) p, HITS, 60, 70);
+        }
+        agree (&usual, WM_OWN_VIEW, version, WM_GPU_F16, 90, 60, 70);
+        agree (&usual, WM_FULL_VIEW, version, WM_GPU_F16, 90, 300, 70);   /* taller than a slot */
+        agree (&narrow, WM_FULL_VIEW, version, WM_GPU_F16, 90, 300, 200); /* cut on the host */
+    }
+}
+
+/* The same bits with the shared memory of an H100, an A100, an RTX 4090 and a T4.  */
+static void every_size_of_shared_memory_does (void **state)
+{
+    (void) state;
+    static const size_t bytes[] = { 232448, 166912, 101376, 65536 };
+    static float scores[4][HITS * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&usual, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    for (int i = 0; i < 4; i++) {
+        reset ();
+        wm_gpu_fake.shared_bytes = bytes[i];
+        wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_F16);
+        assert_non_null (strstr (wm_cuda_choice (cuda), i < 3 ? "256 hits" : "128 hits"));
+        assert_int_equal (wm_cuda_score (cuda, &batch, scores[i], NULL, NULL), WM_OK);
+        assert_memory_equal (scores[i], scores[0], sizeof scores[0]);
+        wm_cuda_destroy (&cuda);
+        nothing_is_wrong_beside ();
+    }
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+}
+
+/* 64 hits of the network that the field uses; WM_SIZE says how many more.  */
+static void the_real_network_agrees_with_double (void **state)
+{
+    (void) state;
+    const char *size = getenv ("WM_SIZE");
+    const bool soak = size && strcmp (size, "soak") == 0;
+    reset ();
+    agree (&gpu_shape_real, WM_FULL_VIEW, 3, WM_GPU_F16, soak ? 2000 : 64, 120, 90);
+    const uint64_t sparse = wm_gpu_fake.mmas;
+    reset ();
+    agree (&gpu_shape_real, WM_FULL_VIEW, 2, WM_GPU_F16, soak ? 2000 : 64, 120, 90);
+    assert_true (sparse < wm_gpu_fake.mmas);
+}
+
+static void bits_do_not_depend_on_grouping (void **state)
+{
+    (void) state;
+    reset ();
+    static float all[HITS * GPU_OUTPUTS], parts[HITS * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&usual, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t plane, part[40];
+    const wm_batch_t *part_p[40];
+    float *scores_p[40];
+    gpu_plane_new (&plane, &spec, 60, 70, HITS, 1);
+    wm_batch_t patches = patches_of (net, &spec, &plane);
+    for (uint32_t version = 2; version <= 3; version++) {
+        uint32_t parts_n = 0;
+        wm_cuda_t *cuda = engine (net, &spec, version, WM_GPU_F16);
+        assert_int_equal (wm_cuda_score (cuda, &plane, all, NULL, NULL), WM_OK);
+        for (uint32_t i = 0, n = 1; i < HITS; i += n, n = n * 5 % 37 + 1) {
+            n = n < HITS - i ? n : HITS - i;
+            part[parts_n] = slice (n % 2 ? &plane : &patches, i, n);
+            part_p[parts_n] = &part[parts_n], scores_p[parts_n] = parts + i * GPU_OUTPUTS;
+            assert_int_equal (wm_cuda_score (cuda, &part[parts_n], scores_p[parts_n], NULL, NULL),
+                              WM_OK);
+            parts_n++;
+        }
+        assert_memory_equal (all, parts, sizeof all);
+        memset (parts, 0, sizeof parts);
+        const uint32_t runs = wm_gpu_fake.graph_runs; /* batches together: few launches */
+        assert_int_equal (wm_cuda_score_many (cuda, parts_n, part_p, scores_p, NULL, NULL), WM_OK);
+        assert_memory_equal (all, parts, sizeof all);
+        assert_true (wm_gpu_fake.graph_runs - runs < parts_n);
+        wm_cuda_destroy (&cuda);
+    }
+    free (patches.patch);
+    gpu_plane_free (&plane);
+    gpu_net_destroy (&net);
+    nothing_is_wrong_beside ();
+}
+
+static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
+{
+    (void) state;
+    reset ();
+    const uint32_t n = 14 * 12;
+    static float patch[4 * 14 * 12], scores[4 * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&usual, 1);
+    for (uint32_t i = 0; i < 4 * n; i++)
+        patch[i] = (float) (i % 7) / 7;
+    patch[n] = NAN, patch[3 * n - 1] = 1e30f;
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 4, .patch_values = n, .patch = patch };
+    for (uint32_t version = 2; version <= 3; version++) {
+        wm_cuda_t *cuda = engine (net, NULL, version, WM_GPU_F16);
+        assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
+        for (uint32_t k = 0; k < GPU_OUTPUTS; k++) {
+            assert_true (isfinite (scores[k]) && isfinite (scores[3 * GPU_OUTPUTS + k]));
+            assert_true (isnan (scores[GPU_OUTPUTS + k]) && isnan (scores[2 * GPU_OUTPUTS + k]));
+        }
+        wm_cuda_destroy (&cuda);
+    }
+    gpu_net_destroy (&net);
+    nothing_is_wrong_beside ();
+}
+
+static void an_engine_that_is_timed_gives_the_same_bits (void **state)
+{
+    (void) state;
+    reset ();
+    static float scores[HITS * GPU_OUTPUTS], timed[HITS * GPU_OUTPUTS];
+    double ms[WM_CUDA_STAGES];
+    wm_error_t error = { 0 };
+    wm_net_t *net = gpu_net_new (&usual, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch, none;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    none = slice (&batch, 0, 0);
+    wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_F16);
+    assert_int_equal (wm_cuda_score (cuda, &none, NULL, NULL, NULL), WM_OK);
+    assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
+    wm_cuda_destroy (&cuda);
+    wm_cuda_config_t config = { .precision = WM_GPU_F16,
+                                .rows = 256,
+                                .timed = true,
+                                .cells = 40000,
+                                .starts = 32,
+                                .band = 32,
+                                .height = 192 };
+    cuda = wm_cuda_new (&wm_gpu_stand_in, net, &spec, &config, &error);
+    assert_non_null (cuda);
+    assert_int_equal (wm_cuda_version (cuda), 3); /* by the rule */
+    assert_int_equal (wm_cuda_score (cuda, &batch, timed, NULL, NULL), WM_OK);
+    assert_memory_equal (scores, timed, sizeof scores);
+    wm_cuda_times (cuda, ms);
+    for (int s = 0; s < WM_CUDA_STAGES; s++)
+        assert_true (ms[s] >= 2 && ms[s] == ms[0]); /* the stand-in's clock: 1 ms each */
+    wm_cuda_destroy (&cuda);
+    cuda = engine (net, NULL, 3, WM_GPU_F16);
+    assert_int_equal (wm_cuda_score (cuda, &batch, timed, NULL, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "no specification"));
+    wm_cuda_destroy (&cuda);
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void refuse (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_precision_t precision,
+                    wm_fault_t fault, const char *words)
+{
+    wm_error_t error = { 0 };
+    assert_null (engine_of (net, spec, 3, precision, &error));
+    assert_int_equal (error.fault, fault);
+    if (!strstr (error.text, words))
+        fail_msg ("'%s' lacks '%s'", error.text, words);
+}
+
+static void what_cannot_be_run_is_refused_by_name (void **state)
+{
+    (void) state;
+    reset ();
+    wm_net_t *net = gpu_net_new (&usual, 1), other = *net;
+    wm_spec_t spec = gpu_spec (net, false, WM_FULL_VIEW);
+    refuse (net, &spec, WM_GPU_F32, WM_EBATCH, "strict float32");
+    other.n_conv = 2;
+    refuse (&other, &spec, WM_GPU_F16, WM_EBATCH, "one convolution");
+    other = *net, other.conv[0].c_out = 50;
+    refuse (&other, &spec, WM_GPU_F16, WM_EBATCH, "multiple of 8");
+    other = *net, other.width = 80;
+    refuse (&other, NULL, WM_GPU_F16, WM_EBATCH, "wider than 64");
+    other = *net, other.dense[0].n_out = 129;
+    refuse (&other, &spec, WM_GPU_F16, WM_EBATCH, "more than 128 outputs");
+    float *weight = (float *) net->dense[0].weight, first[2] = { weight[0], weight[1] };
+    weight[0] = 60000, weight[1] = -60000;
+    refuse (net, &spec, WM_GPU_F16, WM_EBATCH, "input 0 of the first dense layer add up");
+    weight[0] = first[0], weight[1] = first[1];
+    wm_gpu_fake.turing = true;
+    refuse (net, &spec, WM_GPU_TF32, WM_EBATCH, "sm_75) has no tf32");
+    wm_gpu_fake.turing = false;
+    wm_gpu_fake.free_bytes = 1 << 20;
+    refuse (net, &spec, WM_GPU_F16, WM_EHOST, "no room for a patch");
+    wm_gpu_fake.free_bytes = 11 << 20; /* lower strips, and the same scores */
+    static float scores[2][HITS * GPU_OUTPUTS];
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    for (int i = 0; i < 2; i++) {
+        wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_F16);
+        assert_int_equal (wm_cuda_score (cuda, &batch, scores[i], NULL, NULL), WM_OK);
+        wm_cuda_destroy (&cuda);
+        wm_gpu_fake.free_bytes = 0;
+    }
+    assert_memory_equal (scores[0], scores[1], sizeof scores[0]);
+    gpu_plane_free (&batch);
+    wm_gpu_fake.candidates = 3, wm_gpu_fake.bad_convs = 2, wm_gpu_fake.greedy = 1;
+    wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_TF32);
+    wm_cuda_destroy (&cuda);
+    wm_gpu_fake.bad_convs = 3;
+    refuse (net, &spec, WM_GPU_TF32, WM_EHOST, "treats all places alike");
+    gpu_net_destroy (&net);
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* A bit of a sum flips on its way: no score is released, and the engine is dead.  */
+static void a_wrong_sum_is_caught_by_its_checksum (void **state)
+{
+    (void) state;
+    reset ();
+    static float scores[HITS * GPU_OUTPUTS];
+    wm_error_t error = { 0 };
+    wm_net_t *net = gpu_net_new (&usual, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    memset (scores, 0x55, sizeof scores);
+    wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_F16);
+    wm_gpu_fake.flip_launch = wm_gpu_fake.dense_launches + 1;
+    assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "checksum of the first dense layer"));
+    assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "checksum of the first dense layer"));
+    for (uint32_t i = 0; i < 4 * HITS * GPU_OUTPUTS; i++)
+        assert_int_equal (((uint8_t *) scores)[i], 0x55);
+    wm_cuda_destroy (&cuda);
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+}
+
+/* One life with a failure at call k. Returns whether the failure showed.  */
+static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                  const float *right, uint32_t k, bool late)
+{
+    static float scores[HITS * GPU_OUTPUTS];
+    wm_error_t error = { 0 };
+    reset ();
+    wm_gpu_fake.fail_at = k, wm_gpu_fake.late = late;
+    wm_cuda_t *cuda = engine_of (net, spec, 3, WM_GPU_F16, &error);
+    bool failed = !cuda;
+    if (cuda && wm_cuda_score (cuda, batch, scores, NULL, &error)) {
+        failed = true;
+        wm_error_t again = { 0 };
+        wm_gpu_fake.fail_at = 0; /* what failed stays dead, whatever the GPU says now */
+        assert_int_equal (wm_cuda_score (cuda, batch, scores, NULL, &again), WM_EHOST);
+        assert_non_null (strstr (again.text, "cudaErrorLaunchFailure"));
+    } else if (cuda)
+        assert_memory_equal (scores, right, batch->n_hit * GPU_OUTPUTS * sizeof *scores);
+    if (failed) {
+        assert_int_equal (error.fault, WM_EHOST);
+        assert_non_null (strstr (error.text, "cudaErrorLaunchFailure"));
+    }
+    wm_cuda_destroy (&cuda);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+    return failed;
+}
+
+static void every_failure_is_named_and_releases_nothing (void **state)
+{
+    (void) state;
+    reset ();
+    static float right[HITS * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&narrow, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_F16);
+    assert_int_equal (wm_cuda_score (cuda, &batch, right, NULL, NULL), WM_OK);
+    wm_cuda_destroy (&cuda);
+    const uint32_t calls = wm_gpu_fake.calls;
+    assert_true (calls > 150);
+    uint32_t late = 0;
+    for (uint32_t k = 1; k <= calls; k++) {
+        if (!live (net, &spec, &batch, right, k, false))
+            fail_msg ("call %u of %u failed, and nobody knew", k, calls);
+        late += live (net, &spec, &batch, right, k, true);
+    }
+    assert_true (late > 40); /* copies and launches; other calls cannot fail late */
+    assert_false (live (net, &spec, &batch, right, calls + 1, false));
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+}
+
+/* ---- planted mistakes ------------------------------------------------------------------------ */
+
+/* Whether an engine gives the scores that it should, on what every mistake shows.  */
+static bool is_right (void)
+{
+    static float scores[HITS * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&usual, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch;
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    wm_cuda_t *cuda = engine_of (net, &spec, 3, WM_GPU_F16, NULL);
+    memset (scores, 0xff, sizeof scores);
+    if (!cuda) { /* it did not pass its own tests */
+        gpu_plane_free (&batch);
+        gpu_net_destroy (&net);
+        return false;
+    }
+    double allowed;
+    wm_cuda_residual (cuda, &allowed);
+    bool right = allowed < 0x1p-20 && wm_cuda_score (cuda, &batch, scores, NULL, NULL) == WM_OK &&
+                 gpu_worst (net, &spec, &batch, scores, 1) <= tolerance[WM_GPU_F16];
+    wm_cuda_destroy (&cuda);
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+    return right && wm_gpu_fake.broken_guards == 0 && wm_gpu_fake.bank_conflicts == 0;
+}
+
+static void every_planted_mistake_is_caught (void **state)
+{
+    (void) state;
+    reset ();
+    assert_true (is_right ());
+    for (int plant = WM_PLANT_LAND; plant < WM_PLANTS_COUNT; plant++) {
+        reset ();
+        wm_planted = (wm_plant_t) plant;
+        if (is_right ())
+            fail_msg ("mistake %d was not told from the right engine", plant);
+    }
+    reset ();
+    for (int plant = WM_PLANT_WAIT; plant <= WM_PLANT_WEIGHTS; plant++) {
+        reset ();
+        wm_planted = (wm_plant_t) plant;
+        if (is_right () && plant != WM_PLANT_REUSE) /* one batch: nothing is written again */
+            fail_msg ("mistake %d was not told from the right engine", plant);
+    }
+    reset ();
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (planes_agree_with_double),
+        cmocka_unit_test (every_size_of_shared_memory_does),
+        cmocka_unit_test (the_real_network_agrees_with_double),
+        cmocka_unit_test (bits_do_not_depend_on_grouping),
+        cmocka_unit_test (values_that_cannot_be_computed_hold_their_patch_only),
+        cmocka_unit_test (an_engine_that_is_timed_gives_the_same_bits),
+        cmocka_unit_test (what_cannot_be_run_is_refused_by_name),
+        cmocka_unit_test (a_wrong_sum_is_caught_by_its_checksum),
+        cmocka_unit_test (every_failure_is_named_and_releases_nothing),
+        cmocka_unit_test (every_planted_mistake_is_caught),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
