@@ -3,7 +3,8 @@
    Engines: "reference" (double, plain loops: the judge), "sparse" (the exact-sparse CPU engine for
    the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (on an NVIDIA GPU: the
    family, and CNNs of ordinary operators), "cudnn" (the same, but the family by NVIDIA's libraries
-   alone), and "auto": sparse where the model is of the family, else openvino. auto does not take the GPU yet: no GPU has run the engine so far.
+   alone), and "auto": sparse where the model is of the family, else openvino. auto does not take the
+   GPU yet: no GPU has run the engine so far.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row do not depend on which
    hits it was grouped with, on the number of threads, or on the batch; identical cells get
