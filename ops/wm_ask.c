@@ -3,16 +3,34 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_setup.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define ANSWER_MS 3000
 
+/* A broker holds its campaign's lock for life. Where nobody does, endpoint.json was left behind by one
+   that was killed, or came with a copy of the folder and speaks of the original's broker.  */
+static int nobody_serves (const char *campaign)
+{
+    char path[4200];
+    snprintf (path, sizeof path, "%s/lock", campaign);
+    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    const int nobody = fd >= 0 ? flock (fd, LOCK_SH | LOCK_NB) == 0 : errno == ENOENT;
+    if (fd >= 0)
+        close (fd);
+    return nobody;
+}
+
 int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 {
+    if (nobody_serves (campaign))
+        return 0;
     char path[4200];
     snprintf (path, sizeof path, "%s/endpoint.json", campaign);
     json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);

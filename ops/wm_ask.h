@@ -21,7 +21,8 @@ wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaig
 wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256],
                       char campaign[4096], wm_error_t *error);
 
-/* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none or it is not sound. */
+/* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none, it is not sound, or no broker
+   holds the campaign's lock. */
 int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
 
 /* wm_client_open without a payload, of the campaign in this folder ("": of any). WM_EAGAIN also

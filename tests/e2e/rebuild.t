@@ -79,6 +79,8 @@ sed 's/\("campaign": *"\)[0-9a-f]*/\100000000000000000000000000000000/' "$c/endp
 other () { [ "$(look "$work/whole")" = "$whole" ]; }
 ok "an address that is another campaign's by now is not asked" other
 ok "and not told either" exits 4 "$bin/wiremill" pause --campaign "$work/whole"
+copied () { exits 4 "$bin/wiremill" pause --campaign "$work/running" && [ ! -e "$c/paused" ]; }
+ok "what is said to a copy does not reach the original, whose address came with it" copied
 kill $broker && wait $broker
 ok "a copy of a running one asks for rebuild" asks
 own () { keep "${rebuild[@]}" "$work/running" && says "one of its own" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
