@@ -167,6 +167,12 @@ static wm_gpu_words_t make_plan (wm_cuda_windows_t *self, uint32_t candidate, bo
     return NULL;
 }
 
+/* What one convolution makes.  */
+static size_t band_bytes (const wm_cuda_windows_t *self)
+{
+    return (size_t) self->band * self->pack.dense.n_col * self->pack.dense.position_bytes;
+}
+
 /* A band whose cells repeat.  */
 static void lay_pattern (wm_cuda_windows_t *self, wm_windows_slot_t *slot, float *h_pattern)
 {
@@ -182,25 +188,21 @@ static void lay_pattern (wm_cuda_windows_t *self, wm_windows_slot_t *slot, float
         wm_windows_add_row (slot, r % period_rows (self) * n_col, r * conv->w, conv->w);
 }
 
-/* Whether the convolution of a repeated pattern repeats. h_row: room for a period's rows of output
-   and one more.  */
-static wm_gpu_words_t compare_rows (wm_cuda_windows_t *self, wm_windows_slot_t *slot, char *h_row,
-                                    bool *alike)
+/* Whether the convolution of a repeated pattern repeats.  */
+static bool repeats (const wm_cuda_windows_t *self, const char *h_value)
 {
     const size_t each = self->pack.dense.position_bytes, bytes = self->pack.dense.n_col * each,
                  period = period_cols (self) * each;
-    const uint32_t rows = period_rows (self);
-    for (uint32_t r = 0; r < self->band && *alike; r++) {
-        char *row = h_row + (r < rows ? r : rows) * bytes;
-        CALL (copy_out, row, (char *) slot->d_value + r * bytes, bytes, slot->stream);
-        CALL (stream_sync, slot->stream);
-        const char *first = h_row + r % rows * bytes;
-        *alike = memcmp (row, first, bytes) == 0 && memcmp (row, row + period, bytes - period) == 0;
+    for (uint32_t r = 0; r < self->band; r++) {
+        const char *row = h_value + r * bytes, *first = h_value + r % period_rows (self) * bytes;
+        if (memcmp (row, first, bytes) != 0 || memcmp (row, row + period, bytes - period) != 0)
+            return false;
     }
-    return NULL;
+    return true;
 }
 
-static wm_gpu_words_t try_plan (wm_cuda_windows_t *self, float *h_pattern, char *h_row, bool *alike)
+static wm_gpu_words_t try_plan (wm_cuda_windows_t *self, float *h_pattern, char *h_value,
+                                bool *alike)
 {
     wm_windows_slot_t *slot = &self->slot[0];
     wm_gpu_words_t words;
@@ -213,11 +215,12 @@ static wm_gpu_words_t try_plan (wm_cuda_windows_t *self, float *h_pattern, char 
         if ((words = wm_windows_lay (self, slot)))
             return words;
         CALL (stream_sync, self->load);
-        if ((words = wm_windows_convolve (self, slot, 1)) ||
-            (words = compare_rows (self, slot, h_row, alike)))
+        if ((words = wm_windows_convolve (self, slot, 1)))
             return words;
+        CALL (copy_out, h_value, slot->d_value, band_bytes (self), slot->stream);
+        CALL (stream_sync, slot->stream);
+        *alike = repeats (self, h_value);
     }
-    CALL (stream_sync, slot->stream);
     return NULL;
 }
 
@@ -226,18 +229,17 @@ static wm_gpu_words_t pin (wm_cuda_windows_t *self, bool *found)
 {
     const uint32_t first = self->config.conv_candidate;
     float *h_pattern;
-    char *h_row;
-    const size_t row = (size_t) self->pack.dense.n_col * self->pack.dense.position_bytes;
+    char *h_value;
     wm_gpu_words_t words =
         both_new (self, &h_pattern, NULL, pattern_values (self) * sizeof (float));
     if (!words)
-        words = both_new (self, &h_row, NULL, (period_rows (self) + 1) * row);
+        words = both_new (self, &h_value, NULL, band_bytes (self));
     *found = false;
     for (uint32_t c = first; !words && !*found && c < first + CANDIDATES_MAX; c++) {
         bool made;
         words = make_plan (self, c, &made);
         if (!words && made)
-            words = try_plan (self, h_pattern, h_row, found);
+            words = try_plan (self, h_pattern, h_value, found);
         if (WM_PLANT (WM_PLANT_PIN))
             *found = made;
     }
