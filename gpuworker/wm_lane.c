@@ -93,6 +93,19 @@ void lane_drain (wm_lane_t *self, int code, const char *why)
     lane_give_back (self);
 }
 
+int64_t lane_time_left (wm_lane_t *self, int is_busy, const char **why)
+{
+    const wm_worker_config_t *config = self->config;
+    const int64_t now = wm_now_ms ();
+    if (is_busy)
+        *self->busy_ms = now;
+    const int64_t wall = (int64_t) (config->wall_s * 1000) - (now - self->start_ms);
+    const int64_t idle = (int64_t) (config->idle_s * 1000) - (now - *self->busy_ms);
+    const int by_wall = config->wall_s > 0 && (config->idle_s <= 0 || wall < idle);
+    *why = by_wall ? "its wall time is over" : "no work for its idle time";
+    return by_wall ? wall : config->idle_s > 0 ? idle : INT64_MAX;
+}
+
 static void heartbeat (wm_lane_t *self, int64_t now)
 {
     const wm_task_t *task = lane_executes (self);
@@ -121,7 +134,8 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_held)
     WM_FAILPOINT ("worker-session");
     self->in_session = 1;
     self->delay_ms = wm_times ()->backoff_ms;
-    *self->busy_ms = now;
+    if (!self->turn)
+        *self->busy_ms = now; /* an attempt takes a while */
     wm_credit_session (&self->credit);
     wm_book_each (self->book, WM_TASK_RETURNED, lane_send_result, self);
     heartbeat (self, now);
@@ -195,18 +209,15 @@ static void grant (wm_lane_t *self)
 static int64_t timers (wm_lane_t *self)
 {
     int64_t now = wm_now_ms ();
-    const wm_worker_config_t *config = self->config;
     int is_open = self->in_session;
+    const char *why;
     if (!self->draining && zsys_interrupted)
         lane_drain (self, WM_EXIT_AGAIN, "stopped by a signal");
-    if (!self->draining && config->wall_s > 0 &&
-        now - self->start_ms >= (int64_t) (config->wall_s * 1000))
-        lane_drain (self, WM_EXIT_OK, "its wall time is over");
-    if (wm_book_held (self->book) || !is_open)
-        *self->busy_ms = now;
-    else if (!self->draining && config->idle_s > 0 &&
-             now - *self->busy_ms >= (int64_t) (config->idle_s * 1000))
-        lane_drain (self, WM_EXIT_OK, "no work for its idle time");
+    const int is_busy = is_open      ? wm_book_held (self->book) > 0
+                        : self->turn ? wm_book_in_hand (self->book) > 0
+                                     : 1;
+    if (lane_time_left (self, is_busy, &why) <= 0 && !self->draining)
+        lane_drain (self, WM_EXIT_OK, why);
 
     /* A little before the client would say an empty one by itself.  */
     int64_t beat = wm_times ()->heartbeat_ms - wm_times ()->heartbeat_ms / 8;

@@ -63,6 +63,9 @@ void lane_say (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 /* wm_lane.c  */
 int lane_same_campaign (wm_lane_t *self, wm_client_t *client);
 void lane_drain (wm_lane_t *self, int code, const char *why);
+/* Milliseconds until the lane leaves by itself, 0 or less: now; *why: for what. is_busy: it has work,
+   or is the only one and waits for its broker, so that the idle time begins anew.  */
+int64_t lane_time_left (wm_lane_t *self, int is_busy, const char **why);
 
 /* wm_lane_prepare.c: an exit code, or -1: go on.  */
 int lane_prepare (wm_lane_t *self);

@@ -6,21 +6,42 @@
 
 enum { TICK_MS = 50 };
 
-/* One session to learn the pins and fetch the model. An exit code, -1: go on, -2: try again.  */
-static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_PATH_MAX])
+/* The first session. An exit code, -1: it is open.  */
+static int reach_broker (wm_lane_t *self, wm_client_t *client)
 {
     wm_error_t error = { 0 };
-    const int64_t give_up = (int64_t) (self->config->give_up_s * 1000);
-    wm_fault_t fault = wm_client_open_patiently (client, NULL, 0, give_up, &error);
-    if (fault) {
+    const int64_t end = wm_now_ms () + (int64_t) (self->config->give_up_s * 1000);
+    for (;;) {
+        const char *why;
+        const int64_t time = lane_time_left (self, !self->turn, &why);
+        const int64_t patience = end - wm_now_ms ();
+        if (time <= 0) {
+            lane_say ("leaves %s, where no broker is: %s", self->endpoint, why);
+            return WM_EXIT_OK;
+        }
+        const wm_fault_t fault = wm_client_open_patiently (
+            client, NULL, 0, time < patience ? time : patience, &error);
+        if (!fault)
+            return -1;
+        if (fault == WM_EAGAIN && !zsys_interrupted && wm_now_ms () < end)
+            continue;
         lane_say ("%s", error.text);
         return fault != WM_EAGAIN ? WM_EXIT_FAILURE
                : zsys_interrupted ? WM_EXIT_AGAIN
                                   : WM_EXIT_UNREACHABLE;
     }
+}
+
+/* One session to learn the pins and fetch the model. An exit code, -1: go on, -2: try again.  */
+static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_PATH_MAX])
+{
+    wm_error_t error = { 0 };
+    const int code = reach_broker (self, client);
+    if (code >= 0)
+        return code;
     if (!lane_same_campaign (self, client))
         return WM_EXIT_FAILURE;
-    fault = wm_cache_model (self->cache, self->pins.wmm, client, path, &error);
+    const wm_fault_t fault = wm_cache_model (self->cache, self->pins.wmm, client, path, &error);
     if (!fault)
         return -1;
     lane_say ("%s", error.text);
@@ -58,7 +79,12 @@ static int wait_for_engine (wm_lane_t *self)
 {
     wm_error_t error = { 0 };
     unsigned slot;
+    const char *why;
     while (!zsys_interrupted) {
+        if (lane_time_left (self, 1, &why) <= 0) {
+            lane_say ("leaves before its engine has begun: %s", why);
+            return WM_EXIT_OK;
+        }
         struct pollfd item = { .fd = wm_scorer_fd (self->scorer), .events = POLLIN };
         poll (&item, 1, TICK_MS);
         switch (wm_scorer_look (self->scorer, &slot, &error)) {

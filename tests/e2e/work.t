@@ -68,6 +68,21 @@ ok "which comes back" serve 2
 ok "and is served" produce 2
 "$bin/wiremill" run --model "$made/model-2.wmm" --quiet --input "$made/two.h5" --output "$work/alone" --batch-hits 256 >"$work/run" 2>&1
 ok "with the same output as by itself" same_scores two "$work/out2" "$work/alone"
+# A broker that is gone, or never was there, keeps nobody awake who serves another one.
+"$bin/wiremill" work --idle-timeout 3 --broker "ipc://$work/b1" --broker "ipc://$work/b2" --cache "$work/cache" >"$work/work3" 2>&1 &
+idle_pid=$!
+served () { [ "$(grep -c 'session with' "$work/work3")" = 2 ]; }
+ok "one that will be idle serves both" until_true 20 served
+kill -9 "${broker[2]}"
+idle_left () { gone $idle_pid && wait $idle_pid && [ "$(grep -c 'no work for its idle time' "$work/work3")" = 2 ]; }
+ok "it is idle, and leaves both though one is gone" until_true 30 gone $idle_pid
+ok "in peace" idle_left
+never () { exits 0 keep timeout 30 "$bin/wiremill" work --idle-timeout 1 --broker "ipc://$work/b1" --broker "ipc://$work/nobody" --cache "$work/cache" && says 'nobody, where no broker is: no work for its idle time'; }
+ok "so it does where one was never there" never
+only () { exits 4 keep timeout 30 "$bin/wiremill" work --idle-timeout 1 --give-up 2 --broker "ipc://$work/nobody" --cache "$work/cache"; }
+ok "the only broker is waited for as long as --give-up says" only
+wall () { exits 0 keep timeout 30 "$bin/wiremill" work --wall-time 1 --broker "ipc://$work/nobody" --cache "$work/cache" && says 'its wall time is over'; }
+ok "but not beyond --wall-time" wall
 kill -TERM $work_pid
 left () { wait $work_pid; [ $? = 75 ]; }
 ok "it leaves both" left
