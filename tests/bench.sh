@@ -1,7 +1,8 @@
 #!/bin/bash
 # bench.sh - every number of the README, with the machine beside it: `make bench`.
 #
-# EVENTS=n (20) synthetic events in the pipeline's row; BATCHES=n (20000) in the broker's.
+# EVENTS=n (20) synthetic events in the pipeline's row; BATCHES=n (20000) in the broker's; ROUNDS=n (5)
+# of those that are compared by their medians.
 cd "$(dirname "$0")/.." || exit 1
 build=${WM_BUILD:-build/release}
 bin=$PWD/$build/bin
@@ -40,13 +41,25 @@ echo; echo "== broker: 100 KB tasks, 16 KB results, workers that do no work"
 "$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker" --batches "${BATCHES:-20000}" --task 102400 \
     --hits 960 --workers 2 --resume
 
-echo; echo "== broker: tasks and results of no size; 10 and 500 idle workers beside the two that work"
 bench=("$build/bench/broker_bench" "$bin/wiremill-broker" "$work/broker")
-for idle in 0 10 500 10 500; do
-    rm -rf "$work/broker"
-    [ $idle = 0 ] || echo "idle connections: $idle"
-    "${bench[@]}" --batches 200000 --task 100 --hits 1 --idle $idle 2>/dev/null
+echo; echo "== broker: tasks and results of no size"
+"${bench[@]}" --batches 200000 --task 100 --hits 1 2>/dev/null
+# Clients on the same cores take more of them when they are more: the broker's own CPU time tells what it costs.
+echo; echo "== broker: the same, 10 and 500 idle workers beside the two that work, in turn; medians of ${ROUNDS:=5} runs each"
+for ((round = 0; round < ROUNDS; round++)); do
+    for idle in 10 500; do
+        rm -rf "$work/broker"
+        "${bench[@]}" --batches 400000 --task 100 --hits 1 --idle $idle 2>/dev/null |
+            sed -n "s|.*: \\([0-9]*\\) batches/s .*; \\([0-9.]*\\) us .*|$idle \\1 \\2|p" >>"$work/idle"
+    done
 done
+for idle in 10 500; do
+    for column in 2 3; do
+        awk -v idle=$idle -v column=$column '$1 == idle { print $column }' "$work/idle" | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"
+    done | xargs printf "%3d idle connections: %d batches/s, %.2f us of the broker's CPU a batch\n" $idle
+done | tee "$work/idle.medians"
+awk '{ gsub (/,/, ""); rate[NR] = $4; cpu[NR] = $6 }
+     END { printf "500 over 10: %.2f of the rate, %.2f of the CPU time\n", rate[2] / rate[1], cpu[2] / cpu[1] }' "$work/idle.medians"
 echo; echo "== broker: a start on ten million finished events and a million returned batches"
 rm -rf "$work/broker"
 "${bench[@]}" --finished 10000 --returned 1000000 --hits 1 2>/dev/null

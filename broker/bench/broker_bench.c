@@ -6,12 +6,15 @@
 
    usage: broker_bench BROKER FOLDER [--batches N] [--task BYTES] [--hits N] [--workers N]
                        [--idle N] [--resume] [--finished INPUTS] [--returned N]
-     --idle      so many workers more, that are connected, send their heartbeats and take nothing
+     --idle      so many workers more, that are connected, send their heartbeats and take nothing:
+                 what they cost is the broker's CPU time a batch, since clients of this process take
+                 the same cores
      --resume    then the broker is killed and started again on what it had returned
      --finished  before all: a campaign with so many inputs of 1,000 events written, and
      --returned  so many batches returned in inputs that are open; then how long a start takes, and
                  one without the ledger
-   Prints batches/s, MB/s in and out, milliseconds of an acknowledgement, seconds of a start.  */
+   Prints batches/s, MB/s in and out, the broker's CPU time a batch, milliseconds of an
+   acknowledgement, seconds of a start.  */
 #include "broker/wm_campaign.h"
 #include "broker/wm_client.h"
 
@@ -61,6 +64,16 @@ static double seconds (void)
     struct timespec now;
     clock_gettime (CLOCK_MONOTONIC, &now);
     return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+/* CPU time that a process has used so far.  */
+static double cpu_seconds (pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used = { 0 };
+    if (clock_getcpuclockid (pid, &clock) || clock_gettime (clock, &used))
+        die ("the broker's CPU time", "not known: it may have ended");
+    return (double) used.tv_sec + 1e-9 * (double) used.tv_nsec;
 }
 
 static wm_client_t *session (wm_role_t role, const char *label, const char *signature)
@@ -394,7 +407,7 @@ static int by_size (const void *a, const void *b)
     return (*(const float *) a > *(const float *) b) - (*(const float *) a < *(const float *) b);
 }
 
-static void print_rates (double took)
+static void print_rates (double took, double cpu_s)
 {
     const uint64_t batches = options.batches / EVENT_BATCHES * EVENT_BATCHES;
     const double result = (double) wm_result_bytes (options.hits, OUTPUTS);
@@ -404,10 +417,10 @@ static void print_rates (double took)
             waited[n++] = waited[i];
     qsort (waited, n, sizeof *waited, by_size);
     printf ("%llu batches in %.2f s: %.0f batches/s committed and acknowledged, "
-            "tasks %.0f MB/s, results %.0f MB/s\n",
+            "tasks %.0f MB/s, results %.0f MB/s; %.2f us of the broker's CPU a batch\n",
             (unsigned long long) batches, took, (double) batches / took,
             (double) batches * (double) options.task_bytes / took / 1e6,
-            (double) batches * result / took / 1e6);
+            (double) batches * result / took / 1e6, cpu_s / (double) batches * 1e6);
     if (n)
         printf ("a result is acknowledged after %.1f ms (median), %.1f ms (99 of 100), %.1f ms "
                 "(longest)%s\n",
@@ -461,11 +474,11 @@ static void measure_rate (void)
         while (atomic_load (&stopping))
             wm_client_wait (producer, 10);
     }
-    double start = seconds ();
+    const double start = seconds (), used = cpu_seconds (broker);
     for (int i = 0; i < options.workers; i++)
         pthread_create (&worker[i], NULL, worker_run, (void *) (intptr_t) i);
     produce (producer);
-    print_rates (seconds () - start);
+    print_rates (seconds () - start, cpu_seconds (broker) - used);
     atomic_store (&stopping, 1);
     for (int i = 0; i < options.workers; i++)
         pthread_join (worker[i], NULL);
