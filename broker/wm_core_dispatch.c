@@ -1,6 +1,9 @@
-/* wm_core_dispatch.c - who gets what: ready batches, those that are sent alone, copies at the tail.
+/* wm_core_dispatch.c - who gets what: ready batches, those that failed or are sent alone, copies at
+   the tail.
 
-   Workers with credit stand in a ring and are served in turn. A batch that is blamed for a lost
+   Workers with credit stand in a ring and are served in turn. A batch that failed is tried again by a
+   worker that has just scored something, else when there is nothing else to do: so bad machines fail
+   on many batches once, and are sent away before any is held. A batch that is blamed for a lost
    worker is sent to one that has nothing else. At a tick with nothing ready a worker with credit and a
    known speed is sent a copy of a batch that it will finish sooner than who has it: the first
    RESULT is committed, the other worker gets REVOKE, and what it still answers is acknowledged and
@@ -166,23 +169,31 @@ void worker_dispatch_tail (wm_core_t *self)
 
 /* ---- all of it ---------------------------------------------------------------------------------
  */
-/* Ready batches to workers with credit, in turn.  */
-void worker_dispatch (wm_core_t *self)
+/* Whether it scored what it answered last.  */
+static int did_well (const session_t *worker)
 {
-    if (is_held_back (self))
-        return;
-    dispatch_alone (self);
-    batch_t *batch = self->ready.head, *next;
+    return worker->n_batch_done && !(worker->outcomes & 1);
+}
+
+/* The first in the ring that should have this batch; NULL: none.  */
+static session_t *next_for (const wm_core_t *self, const batch_t *batch, int well_only)
+{
+    session_t *worker = self->hungry;
+    do {
+        if (suits (self, worker, batch) && (!well_only || did_well (worker)))
+            return worker;
+        worker = worker->hungry_next;
+    } while (worker != self->hungry);
+    return NULL;
+}
+
+/* Batches of this queue to workers with credit, in turn.  */
+static void dispatch_queue (wm_core_t *self, queue_t *queue, int well_only)
+{
+    batch_t *batch = queue->head, *next;
     for (int looked = 0; batch && self->hungry && looked < LOOK_BATCHES; batch = next) {
         next = batch->next;
-        session_t *worker = self->hungry, *first = worker;
-        while (!suits (self, worker, batch)) {
-            worker = worker->hungry_next;
-            if (worker == first) {
-                worker = NULL;
-                break;
-            }
-        }
+        session_t *worker = next_for (self, batch, well_only);
         if (!worker) {
             looked++;
             continue;
@@ -190,7 +201,18 @@ void worker_dispatch (wm_core_t *self)
         self->hungry = worker->hungry_next; /* the next one's turn */
         if (task_send (self, worker, batch))
             return;
-        next = self->ready.head;
+        next = queue->head;
         looked = 0;
     }
+}
+
+void worker_dispatch (wm_core_t *self)
+{
+    if (is_held_back (self))
+        return;
+    dispatch_alone (self);
+    dispatch_queue (self, &self->failed, 1);
+    dispatch_queue (self, &self->ready, 0);
+    if (!self->ready.head && !self->n_asked)
+        dispatch_queue (self, &self->failed, 0);
 }

@@ -94,6 +94,14 @@ void producer_wants (wm_core_t *self, session_t *producer)
         self->wanting = producer->want_next == producer ? NULL : producer->want_next;
 }
 
+/* Of a batch that is ready: neither its flag nor who it failed on changes while it is.  */
+static queue_t *ready_queue (wm_core_t *self, const batch_t *batch)
+{
+    return batch->flags & BATCH_ALONE ? &self->alone
+           : batch->failed_on         ? &self->failed
+                                      : &self->ready;
+}
+
 /* Leaves the queue of the old state, if that has one; the caller enters that of the new one.  */
 void batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state)
 {
@@ -102,7 +110,7 @@ void batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state)
         queue_remove (&claim->wants, batch);
         producer_wants (self, claim);
     } else if (batch->state == BATCH_READY)
-        queue_remove (batch->flags & BATCH_ALONE ? &self->alone : &self->ready, batch);
+        queue_remove (ready_queue (self, batch), batch);
     else if (batch->state == BATCH_RUNNING)
         queue_remove (batch->handle ? &self->running : &self->bare, batch);
     self->n_by_state[batch->state]--;
@@ -142,7 +150,7 @@ void batch_forget_need (wm_core_t *self, batch_t *batch)
 
 static void batch_ready (wm_core_t *self, batch_t *batch, int front)
 {
-    queue_t *queue = batch->flags & BATCH_ALONE ? &self->alone : &self->ready;
+    queue_t *queue = ready_queue (self, batch);
     batch_set_state (self, batch, BATCH_READY);
     if (front)
         queue_push_front (queue, batch);

@@ -220,7 +220,7 @@ struct wm_core_t {
     uint32_t n_input, input_capacity;
     wm_table_t paths, names, events;
 
-    queue_t ready, alone;
+    queue_t ready, failed, alone;
     queue_t running, bare;       /* running, oldest first: with their payload here, without */
     session_t *hungry, *wanting; /* rings */
     session_t *alone_for;        /* gets nothing until it is empty, then what waits in alone */

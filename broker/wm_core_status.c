@@ -149,7 +149,7 @@ static const char *waiting_for (const wm_core_t *self, const wm_summary_t *summa
         return "paused";
     if (!summary->inputs_open)
         return NULL;
-    uint64_t here = self->ready.count + self->alone.count;
+    uint64_t here = self->ready.count + self->failed.count + self->alone.count;
     if (!self->n_worker && (here || self->n_by_state[BATCH_QUEUED]))
         return "no worker";
     if (!self->n_producer)

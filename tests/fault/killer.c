@@ -5,7 +5,7 @@
    WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire and
    column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES names it
    adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer, and kills it in any case as
-   WM_KILLER_ALWAYS says.  */
+   WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and lives.  */
 #include "kernels/wm_device.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ static struct {
     int col;
     char how[8];
 } bad[BAD_MAX];
-static int n_bad, slow_ms;
+static int n_bad, slow_ms, refuses, n_batch;
 static const char *always; /* every batch kills it */
 
 static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
@@ -30,6 +30,7 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
     const char *gpu = getenv ("CUDA_VISIBLE_DEVICES");
     slow_ms = getenv ("WM_KILLER_SLOW_MS") ? atoi (getenv ("WM_KILLER_SLOW_MS")) : 0;
     always = getenv ("WM_KILLER_ALWAYS");
+    refuses = getenv ("WM_KILLER_REFUSES") ? atoi (getenv ("WM_KILLER_REFUSES")) : 0;
     FILE *note = notes ? fopen (notes, "ae") : NULL;
     if (note) {
         fprintf (note, "%s\n", gpu ? gpu : "none");
@@ -63,6 +64,8 @@ static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     usleep (1000 * (unsigned) slow_ms);
+    if (batch->kind != WM_BATCH_PATCHES && n_batch++ % 10 < refuses)
+        return wm_fault (error, WM_EBATCH, "this machine cannot");
     if (always && batch->kind != WM_BATCH_PATCHES)
         return die (always, error);
     for (uint32_t i = 0; batch->kind != WM_BATCH_PATCHES && i < batch->n_hit; i++)

@@ -260,13 +260,55 @@ static void test_poison_is_a_failure (void **state)
     bench_end (t);
 }
 
+/* Two bad machines and nobody else: each batch fails once, and who scores something gets what
+   failed.  */
+static void test_failed_elsewhere (void **state)
+{
+    (void) state;
+    works_t works = works_new ();
+    bench_t *t = works.t;
+    uint64_t c = 0;
+    int failed[16] = { 0 };
+    submit (t, works.producer, works.input, 0, 16);
+    for (uint8_t i = 0; i < 2; i++) {
+        uint32_t w = worker (t, (uint8_t) (2 + i), 0);
+        for (c = 0; !count (t, w, WM_MSG_DRAIN);) {
+            credit (t, w, ++c);
+            answer_needs (t, works.producer);
+            wm_msg_t msg = must (t, w, WM_MSG_TASK)->msg;
+            failed[msg.key.batch]++;
+            nack (t, w, &msg, i ? WM_EHOST : WM_EBATCH);
+        }
+    }
+    for (int i = 0; i < 16; i++)
+        assert_int_equal (failed[i], i < 12);
+    uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0), w = worker (t, 4, 0);
+    control (t, o, "resume", "");
+    c = 0;
+    for (int i = 0; i < 16; i++) {
+        credit (t, w, ++c);
+        answer_needs (t, works.producer);
+        wm_msg_t msg = must (t, w, WM_MSG_TASK)->msg;
+        assert_int_equal (failed[msg.key.batch], i >= 1 && i < 13); /* one proves it */
+        result_of (t, w, &msg, 1);
+        durable (t);
+    }
+    must (t, works.producer, WM_MSG_EVENT_DONE);
+    bench_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_pause),       cmocka_unit_test (test_pause_survives),
-        cmocka_unit_test (test_drain),       cmocka_unit_test (test_drain_one),
-        cmocka_unit_test (test_bad_worker),  cmocka_unit_test (test_two_agree),
-        cmocka_unit_test (test_two_of_many), cmocka_unit_test (test_poison_is_a_failure),
+        cmocka_unit_test (test_pause),
+        cmocka_unit_test (test_pause_survives),
+        cmocka_unit_test (test_drain),
+        cmocka_unit_test (test_drain_one),
+        cmocka_unit_test (test_bad_worker),
+        cmocka_unit_test (test_two_agree),
+        cmocka_unit_test (test_two_of_many),
+        cmocka_unit_test (test_poison_is_a_failure),
+        cmocka_unit_test (test_failed_elsewhere),
     };
     return cmocka_run_group_tests_name ("broker_control", tests, NULL, NULL);
 }
