@@ -168,20 +168,31 @@ $(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane $(B)/tests/test_
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
 # What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
-CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_bench.c gpu_ceiling.c gpu_floor.c gpu_net.c) $(addprefix kernels/,wm_image.c wm_plane.c \
-             wm_range.c wm_reference.c wm_spec_zero.c cuda/wm_any.c cuda/wm_gpu_fake.c cuda/wm_gpu_fake_block.c cuda/wm_gpu_fake_math.c \
-             cuda/wm_gpu_fake_any.c) schema/wm_fault.c
+CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.c gpu_ceiling.c gpu_event.c gpu_floor.c gpu_net.c) \
+             $(addprefix producer/,wm_synth_physics.c wm_synth_detector.c wm_event.c wm_runs.c wm_cut.c) $(addprefix kernels/,wm_image.c wm_plane.c \
+             wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_gpu_fake.c cuda/wm_gpu_fake_block.c cuda/wm_gpu_fake_math.c \
+             cuda/wm_gpu_fake_any.c) schema/wm_batch_memory.c schema/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -fdata-sections $(filter %.c %.o,$^) -o $@ -Wl,--gc-sections $(CUDA_LINK)
 	$(Q)tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/wm_gpu_kernels.ptxas >$(@D)/ptxas
 	$(Q)git log -1 --format=', of %h of %cs' >$(@D)/version 2>/dev/null || : >$(@D)/version
-$(B)/gpu/wiremill-gpu-check.tar.gz: $(B)/gpu/gpu_check tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py
-	$(Q)cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(@D)
-	$(Q)tar -C $(@D) -czf $@ gpu_check gpu_check.sh gpu_torch.py ptxas version
+# The whole pipeline goes along where it is built: programs, and the libraries that a machine may lack.
+$(B)/gpu/gpu_pipeline: tests/gpu/gpu_pipeline.c tests/gpu/gpu_event.c tests/gpu/gpu_event.h $(call libs,producer)
+	@mkdir -p $(@D); echo "  LINK  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_producer),$(FLAGS_$(r))) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) -Wl,--as-needed $(call links,producer) -o $@
+# glibc and the C++ library are the machine's own.
+$(B)/gpu/wiremill-gpu-check.tar.gz: $(B)/gpu/gpu_check $(B)/gpu/gpu_pipeline $(PROGRAMS) $(CUDA_SO) tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py
+	$(Q)cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(@D); rm -rf $(@D)/bin $(@D)/lib; mkdir $(@D)/bin $(@D)/lib
+	$(Q)cp $(filter-out %-producer,$(PROGRAMS)) $(@D)/bin; cp $(CUDA_SO) $(@D)/lib
+	$(Q)ldd $(@D)/bin/* $(@D)/gpu_pipeline | awk '$$2 == "=>" && $$3 !~ "/(lib(c|m|dl|rt|pthread|resolv).so|libstdc..|libgcc_s)" { print $$3 }' | sort -u | xargs -I{} cp -L {} $(@D)/lib
+	$(Q)strip $(@D)/bin/* $(@D)/gpu_pipeline
+	$(Q)tar -C $(@D) -czf $@ gpu_check gpu_check.sh gpu_torch.py gpu_pipeline ptxas version bin lib
+	$(Q)rm -rf $(@D)/bin $(@D)/lib
 .PHONY: gpu-check bundle
-gpu-check: $(if $(CUDA_SO),$(B)/gpu/gpu_check) ## everything that needs a GPU; prints tests/gpu/RESULTS.md
-	@$(if $(CUDA_SO),cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(<D) && $(<D)/gpu_check.sh,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
+GPU_ALL := $(if $(CUDA_SO),$(B)/gpu/gpu_check $(if $(shell pkg-config --exists $(foreach r,$(ROOMS),$(PKG_$(r))) 2>/dev/null && echo y),$(B)/gpu/gpu_pipeline $(PROGRAMS) $(CUDA_SO)))
+gpu-check: $(GPU_ALL) ## everything that needs a GPU; prints a report, and keeps it as $(B)/gpu/RESULTS.md
+	@$(if $(CUDA_SO),cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(<D) && WM_BIN=$(abspath $(B))/bin $(<D)/gpu_check.sh,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
 bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
 	@$(if $(CUDA_SO),du -h $<,echo "bundle needs nvcc and cuDNN's headers"; exit 1)
 
@@ -260,11 +271,11 @@ unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 golden: all $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run) ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
-e2e: all $(KILLER) $(FAULT) ## whole campaigns, killed and resumed, refused and split by hand
+e2e: all $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
 fault: all $(KILLER) $(FAULT) ## campaigns whose processes are killed (T=prefix picks some)
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
-check: all $(UNIT) $(SIM) $(KILLER) $(FAULT) $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
+check: all $(UNIT) $(SIM) $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
 	@WM_BUILD=$(B) tests/proof.sh test
 proof: all $(UNIT) $(SIM) $(KILLER) $(FAULT) ## every promise tried at length (an hour); ends with a table of them
 	@WM_BUILD=$(B) tests/proof.sh proof

@@ -93,57 +93,6 @@ __attribute__ ((format (printf, 2, 3))) static wm_fault_t refuse (const place_t 
     return wm_fault (place->error, WM_EBATCH, "%.100s:%zu: %s", place->where, place->line, text);
 }
 
-/* ---- presets --------------------------------------------------------------------------------- */
-
-static void set_labels (wm_spec_t *self, const char *const label[4])
-{
-    self->n_label = 4;
-    for (int i = 0; i < 4; i++)
-        snprintf (self->label[i], sizeof self->label[i], "%s", label[i]);
-}
-
-/* ProtoDUNE since February 2021 (dunesw featurelabelingmodules.fcl).  */
-static void preset_protodune_2021 (wm_spec_t *self)
-{
-    memset (self, 0, sizeof *self); /* padding too: equal specifications are equal bytes */
-    snprintf (self->table, sizeof self->table, "emtrkmichel");
-    self->patch_wire = self->patch_bin = 48;
-    self->drift_window = 6;
-    self->downscale = WM_MEAN;
-    self->view = WM_FULL_VIEW;
-    self->adc_min = -10, self->adc_max = 30;
-    self->out_min = -5, self->out_max = 15;
-    self->n_amplitude = 3;
-    self->amplitude[0] = 1.3285, self->amplitude[1] = 1.1665, self->amplitude[2] = 1.3636;
-    self->lifetime = WM_LIFETIME_EXP;
-    self->tau_us = self->tick_us = self->trigger_offset = NAN;
-    self->t0_us = 0;
-    set_labels (self, (const char *const[]){ "track", "em", "none", "michel" });
-}
-
-/* The far detector's set-ups with 44 wires cut their own view and have another label order.  */
-static void preset_dunefd_44x48 (wm_spec_t *self)
-{
-    preset_protodune_2021 (self);
-    self->patch_wire = 44;
-    self->view = WM_OWN_VIEW;
-    set_labels (self, (const char *const[]){ "track", "em", "michel", "none" });
-}
-
-wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error)
-{
-    if (strcmp (name, "protodune-2021") == 0)
-        preset_protodune_2021 (self);
-    else if (strcmp (name, "dunefd-44x48") == 0)
-        preset_dunefd_44x48 (self);
-    else
-        return wm_fault (error, WM_EBATCH,
-                         "no preset is called '%.64s': there are protodune-2021 and dunefd-44x48; "
-                         "or give a YAML file",
-                         name);
-    return WM_OK;
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static wm_fault_t read_double (const char *text, const spec_key_t *key, double *number,
@@ -455,7 +404,7 @@ wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const
         return wm_fault (error, WM_EBATCH, "%.100s: %zu bytes are no specification (at most %u)",
                          where, bytes, TEXT_BYTES_MAX);
     wm_spec_t spec;
-    preset_protodune_2021 (&spec);
+    wm_spec_preset (&spec, "protodune-2021", NULL);
     place_t place = { where, 1, error };
     yaml_parser_t parser;
     if (!yaml_parser_initialize (&parser))

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #define CHUNK_ROWS 16384
-#define PRIMARIES_MIN 1.0
 
 typedef struct {
     long events, seed, run, hits, tpcs;
@@ -218,14 +217,6 @@ static int hits_write (tables_t *tables, const wm_synth_tpc_t *tpc, const int32_
     return fault;
 }
 
-/* Primaries for the hits wished for: measured hits a primary, by number of TPCs.  */
-static double primaries (const options_t *options)
-{
-    static const double hits_a_primary[WM_TPCS + 1] = { 1, 90, 190, 200, 255, 260, 295 };
-    double count = (double) options->hits / hits_a_primary[options->tpcs];
-    return count > PRIMARIES_MIN ? count : PRIMARIES_MIN;
-}
-
 /* Simulates and writes one event; adds its hits to *key.  */
 static int event_write (tables_t *tables, const options_t *options, wm_deposits_t *deposits,
                         wm_synth_tpc_t *tpc, int32_t number, int64_t *key)
@@ -235,7 +226,8 @@ static int event_write (tables_t *tables, const options_t *options, wm_deposits_
     wm_random_t random;
     wm_random_seed (&random, (uint64_t) options->seed, (uint64_t) number);
     deposits->count = 0;
-    wm_synth_physics (&random, primaries (options), (int) options->tpcs, deposits);
+    wm_synth_physics (&random, wm_synth_primaries ((double) options->hits, (int) options->tpcs),
+                      (int) options->tpcs, deposits);
     int fault = column_append (&tables->event, id, 1) |
                 column_append (&tables->n_tick, &n_tick, 1) |
                 column_append (&tables->tick_us, &tick_us, 1) |

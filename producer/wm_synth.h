@@ -52,6 +52,9 @@ static const uint32_t wm_plane_channels[WM_PLANES] = { 800, 800,
                                                        480 }; /* wire w is on channel w % n */
 #define WM_TPC_CHANNELS (800 + 800 + 480)
 
+/* Primaries for the hits wished for: measured hits a primary, by number of TPCs.  */
+double wm_synth_primaries (double hits, int tpcs);
+
 /* Adds the deposits of one event with about `primaries` cosmic primaries, in the first `tpcs` drift
    volumes. Memory grows by realloc; asserts on none left.  */
 void wm_synth_physics (wm_random_t *random, double primaries, int tpcs, wm_deposits_t *deposits);

@@ -285,6 +285,13 @@ static particle_t shower (world_t *world)
     return p;
 }
 
+double wm_synth_primaries (double hits, int tpcs)
+{
+    static const double hits_a_primary[WM_TPCS + 1] = { 1, 90, 190, 200, 255, 260, 295 };
+    const double count = hits / hits_a_primary[tpcs];
+    return count > 1 ? count : 1;
+}
+
 void wm_synth_physics (wm_random_t *random, double primaries, int tpcs, wm_deposits_t *deposits)
 {
     world_t *world = calloc (1, sizeof *world);

@@ -1,10 +1,12 @@
 /* gpu_check.c - what only a GPU can show of the CUDA engine: one program, nothing of ours beside
    it.
 
+     gpu_check device        which GPU there is, and which libraries are taken
      gpu_check test          all tests (TAP); skipped without a GPU, failed under WM_REQUIRE_GPU=1
-     gpu_check quick         those on small networks, for compute-sanitizer
+     gpu_check quick         those on small networks, in one process, for compute-sanitizer
      gpu_check bench [N]     Markdown tables: all versions on a synthetic event of N hits (55,000)
-     gpu_check floors [N]    what each version must do for it: counted, without a GPU
+                             and on sparse ones
+     gpu_check floors [N]    what each version must do for them: counted, without a GPU
      gpu_check dump DIR [N]  weights, patches and scores for gpu_torch.py
      gpu_check ceilings      a Markdown table: memory, bus and tensor cores at their best
      gpu_check properties    the device's properties as cuDNN writes them, for a fixture
@@ -18,18 +20,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define PART_S 60 /* seconds a part of the tests may take */
 
 static const char *const precisions[] = { "fp32", "tf32", "fp16" };
 static const double tolerance[] = { 1e-5, 5e-4, 1e-3 };
-static int number, failures;
 static uint32_t version; /* that is tested */
+static struct {
+    int number, failures;
+} * told; /* shared by the processes that test */
 
 static void tell (bool ok, const char *what, const char *precision, const char *more)
 {
-    printf ("%sok %d - %s%s%s%s%s\n", ok ? "" : "not ", ++number, what, precision ? ", " : "",
+    printf ("%sok %d - %s%s%s%s%s\n", ok ? "" : "not ", ++told->number, what, precision ? ", " : "",
             precision ? precision : "", *more ? ": " : "", more);
     fflush (stdout);
-    failures += !ok;
+    told->failures += !ok;
 }
 
 static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, int precision,
@@ -142,47 +149,91 @@ static void say_libraries (void)
         fclose (maps);
 }
 
-/* Whether there is a GPU to test; a call that fails is no skip.  */
-static bool is_there (void)
+/* 0: there is a GPU that opens; 1: there is none; 2: it cannot be opened.  */
+static int print_device (void *argument)
 {
     wm_gpu_info_t info;
     void *gpu = wm_gpu_real.make ();
     wm_gpu_words_t words = wm_gpu_real.open (gpu, &info);
-    const bool none = words && strncmp (words, "no NVIDIA", 9) == 0;
-    if (!words)
+    (void) argument;
+    if (words)
+        printf ("# %s\n", words);
+    else
         printf ("# %s, sm_%d%d, %d multiprocessors, %zu MiB free, cuDNN-cuBLAS %s\n", info.device,
                 info.major, info.minor, info.n_sm, info.free_bytes >> 20, info.libraries);
     say_libraries ();
-    if (words)
-        tell (none && !getenv ("WM_REQUIRE_GPU"),
-              none && !getenv ("WM_REQUIRE_GPU") ? "# SKIP no GPU" : "a GPU that opens", NULL,
-              words);
+    const int code = !words ? 0 : strncmp (words, "no NVIDIA", 9) == 0 ? 1 : 2;
     wm_gpu_real.destroy (gpu);
-    return !words;
+    return code;
+}
+
+static int test_small (void *argument)
+{
+    static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
+    static const gpu_shape_t odd = { 9, 11, 1, 2, { 5, 6 }, { 3, 2 }, 13, 7, 3, true };
+    (void) argument;
+    for (int p = version > 1 ? WM_GPU_TF32 : WM_GPU_F32; p <= WM_GPU_F16; p++) {
+        test_plane ("a small network", &small, WM_FULL_VIEW, p, 1500, 1);
+        if (version == 1)
+            test_plane ("two convolutions, two roots", &odd, WM_FULL_VIEW, p, 1500, 1);
+        test_plane ("own view", &small, WM_OWN_VIEW, p, 1500, 1);
+    }
+    return 0;
+}
+
+static int test_real (void *argument)
+{
+    const int precision = *(const int *) argument;
+    test_plane ("the real network", &gpu_shape_real, WM_FULL_VIEW, precision, 5000, 37);
+    test_held (precision);
+    return 0;
+}
+
+static int test_others (void *argument)
+{
+    (void) argument;
+    test_any ();
+    test_own_planes ();
+    return 0;
+}
+
+static void run_part (const char *what, int (*part) (void *), void *argument)
+{
+    const int code = gpu_apart (PART_S, part, argument);
+    if (code)
+        tell (false, what, NULL, code < 0 ? "see above" : "it ended early");
+}
+
+/* For compute-sanitizer, which looks at one process.  */
+static void quick_tests (void)
+{
+    test_any ();
+    for (version = 1; version <= 3; version++)
+        test_small (NULL);
 }
 
 int gpu_tests (bool quick)
 {
-    static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
-    static const gpu_shape_t odd = { 9, 11, 1, 2, { 5, 6 }, { 3, 2 }, 13, 7, 3, true };
-    if (is_there ()) {
-        test_any ();
-        if (!quick)
-            test_own_planes ();
-        for (version = 1; version <= 3; version++)
-            for (int p = version > 1 ? WM_GPU_TF32 : WM_GPU_F32; p <= WM_GPU_F16; p++) {
-                test_plane ("a small network", &small, WM_FULL_VIEW, p, 1500, 1);
-                if (version == 1)
-                    test_plane ("two convolutions, two roots", &odd, WM_FULL_VIEW, p, 1500, 1);
-                if (quick)
-                    continue;
-                test_plane ("own view", &small, WM_OWN_VIEW, p, 1500, 1);
-                test_plane ("the real network", &gpu_shape_real, WM_FULL_VIEW, p, 5000, 37);
-                test_held (p);
-            }
+    told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (told == MAP_FAILED)
+        return 1;
+    const bool required = getenv ("WM_REQUIRE_GPU") != NULL;
+    const int device = quick ? 0 : gpu_apart (PART_S, print_device, NULL);
+    if (device)
+        tell (device == 1 && !required,
+              device == 1 && !required ? "# SKIP no GPU" : "a GPU that opens", NULL, "");
+    else if (quick)
+        quick_tests ();
+    else {
+        for (version = 3; version >= 1; version--) {
+            run_part ("small networks", test_small, NULL);
+            for (int p = WM_GPU_F16; p >= (version > 1 ? WM_GPU_TF32 : WM_GPU_F32); p--)
+                run_part ("the real network", test_real, &p);
+        }
+        run_part ("any CNN, own view", test_others, NULL);
     }
-    printf ("1..%d\n", number);
-    return failures;
+    printf ("1..%d\n", told->number);
+    return told->failures;
 }
 
 static int print_properties (void)
@@ -202,17 +253,20 @@ int main (int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp (what, "test") == 0 || strcmp (what, "quick") == 0)
         return gpu_tests (what[0] == 'q') ? 1 : 0;
+    if (strcmp (what, "device") == 0)
+        return print_device (NULL);
     if (strcmp (what, "bench") == 0)
-        return gpu_bench (argc > 2 ? (uint32_t) atoi (argv[2]) : 55000);
+        return gpu_bench (argc > 2 ? atof (argv[2]) : 55000);
     if (strcmp (what, "floors") == 0)
-        return gpu_floors (argc > 2 ? (uint32_t) atoi (argv[2]) : 55000);
+        return gpu_floors (argc > 2 ? atof (argv[2]) : 55000);
     if (strcmp (what, "dump") == 0 && argc > 2)
         return gpu_dump (argv[2], argc > 3 ? (uint32_t) atoi (argv[3]) : 16384);
     if (strcmp (what, "ceilings") == 0)
         return gpu_ceilings ();
     if (strcmp (what, "properties") == 0)
         return print_properties ();
-    fprintf (stderr, "usage: gpu_check test | quick | bench [HITS] | floors [HITS] | dump DIR "
-                     "[HITS] | ceilings | properties\n");
+    fprintf (stderr,
+             "usage: gpu_check device | test | quick | bench [HITS] | floors [HITS] | dump DIR "
+             "[HITS] | ceilings | properties\n");
     return 2;
 }

@@ -8,11 +8,15 @@
 /* Prints one line a test; returns how many failed. quick: small networks only.  */
 int gpu_tests (bool quick);
 
-/* Prints tables in Markdown. hits: of the synthetic event. Returns 0, or 1 if an engine failed.  */
-int gpu_bench (uint32_t hits);
+/* Runs `part` in a process of its own, for so many seconds at most. Returns what it returns; -1, with
+   words on stdout, where it dies or is not done in time.  */
+int gpu_apart (unsigned seconds, int (*part) (void *argument), void *argument);
 
-/* Of the same event what is counted, not measured. Returns 0.  */
-int gpu_floors (uint32_t hits);
+/* Prints tables in Markdown. hits: of the synthetic event. Returns 0, or 1 if an engine failed.  */
+int gpu_bench (double hits);
+
+/* Of the same events what is counted, not measured. Returns 0.  */
+int gpu_floors (double hits);
 
 /* Prints what this machine can do at best. Returns 0, or 1 if something failed.  */
 int gpu_ceilings (void);

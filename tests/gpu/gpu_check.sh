@@ -1,13 +1,17 @@
 #!/bin/bash
-# gpu_check.sh - everything that needs a GPU, in one go: tests, benchmark, PyTorch, compute-sanitizer.
+# gpu_check.sh - everything that needs a GPU, in one go: tests, benchmark, pipeline, PyTorch, sanitizer.
 #
 # usage: gpu_check.sh [PROGRAM]    (PROGRAM: gpu_check, else beside this script)
-# Prints Markdown, for tests/gpu/RESULTS.md, complete enough to decide by it alone; ends within 8
-# minutes (WM_SECONDS=480): what finds no time any more says so. Exits 1 if a test failed; without a
-# GPU that is so, too. cuDNN 9 and cuBLAS come from the machine: WM_CUDA_LIBS, the loader's path,
-# /usr/local/cuda, the `nvidia` packages of a Python. PYTHON picks the Python that may have torch.
+# Prints Markdown as it goes, complete enough to decide by it alone, and keeps it as RESULTS.md beside
+# this script (WM_REPORT=file: there); a run that is cut short leaves what it had. Ends within 8 minutes
+# (WM_SECONDS=480): what finds no time any more says so. Parts do not depend on each other. Exits 1 if
+# one failed; without a GPU that is so, too. cuDNN 9 and cuBLAS come from the machine: WM_CUDA_LIBS, the
+# loader's path, /usr/local/cuda, the `nvidia` packages of a Python. PYTHON picks the Python that may
+# have torch. The pipeline's programs are in WM_BIN, else in bin/ beside this script.
+set -o pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 program=${1:-$here/gpu_check}
+bin=${WM_BIN:-$here/bin}
 python=${PYTHON:-$(command -v python3 || command -v python || echo python3)}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -15,7 +19,8 @@ failed=0
 export WM_REQUIRE_GPU=1
 
 section () { printf '\n## %s\n\n' "$*"; }
-indent () { sed 's/^/    /'; }
+indent () { sed -u 's/^/    /'; }
+smi () { timeout 20 nvidia-smi "$@"; } # a sick GPU may keep it for ever
 left () { echo $((${WM_SECONDS:-480} - SECONDS)); }
 
 # Runs a command for so many seconds at most, fewer where fewer are left; says when it was cut off.
@@ -44,10 +49,10 @@ machine ()
     sed -n 's/^MemTotal: */memory /p' /proc/meminfo
     ldd --version 2>&1 | head -1
     if command -v nvidia-smi >/dev/null; then
-        nvidia-smi --query-gpu=index,name,uuid,driver_version,memory.total,memory.used,temperature.gpu --format=csv,noheader
-        nvidia-smi --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,persistence_mode --format=csv
-        nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,mig.mode.current,ecc.mode.current --format=csv
-        nvidia-smi --query-compute-apps=pid,used_memory --format=csv # others at work spoil the times
+        smi --query-gpu=index,name,uuid,driver_version,memory.total,memory.used,temperature.gpu --format=csv,noheader
+        smi --query-gpu=clocks.sm,clocks.max.sm,clocks.mem,power.draw,power.limit,persistence_mode --format=csv
+        smi --query-gpu=pcie.link.gen.current,pcie.link.gen.max,pcie.link.width.current,mig.mode.current,ecc.mode.current --format=csv
+        smi --query-compute-apps=pid,used_memory --format=csv # others at work spoil the times
     else
         echo "no nvidia-smi here"
     fi 2>&1
@@ -57,22 +62,44 @@ machine ()
     echo "libraries told: ${WM_CUDA_LIBS:-none}"
 }
 
-printf '# GPU check of %s%s\n\n' "$(date -u +%Y-%m-%dT%H:%MZ)" "$(cat "$here/version" 2>/dev/null)"
-machine | indent
-if [ -r "$here/ptxas" ]; then
-    printf '\nRegisters of our kernels, by architecture (nothing spills):\n\n'
-    indent <"$here/ptxas"
-fi
+report ()
+{
+    printf '# GPU check of %s%s\n\n' "$(date -u +%Y-%m-%dT%H:%MZ)" "$(cat "$here/version" 2>/dev/null)"
+    machine | indent
+    look || return 1
+    if [ -r "$here/ptxas" ]; then
+        printf '\nRegisters of our kernels, by architecture (nothing spills):\n\n'
+        indent <"$here/ptxas"
+    fi
+    run_tests
+    section Ceilings
+    within 25 "$program" ceilings || failed=1
+    section Benchmark
+    within 170 "$program" bench | tee "$folder/bench" || failed=1
+    section 'Whole pipeline'
+    pipeline || failed=1
+    section 'PyTorch, side by side'
+    torch
+    section compute-sanitizer
+    sanitize
+    section 'Device properties, as cuDNN writes them'
+    within 20 "$program" properties | indent
+    printf '\n%s after %d s.\n' "$( ((failed)) && echo FAILED || echo All passed)" $SECONDS
+    return $failed
+}
 
-section Tests
-within 150 "$program" test >"$folder/tests" 2>&1
-code=$?
-indent <"$folder/tests"
-((code == 0)) || failed=1
-if ! grep -q '^ok ' "$folder/tests"; then
-    case $(cat "$folder/tests") in
+# Whether there is a GPU that the program can use; if not, why.
+look ()
+{
+    local code
+    within 60 "$program" device >"$folder/device" 2>&1
+    code=$?
+    echo
+    indent <"$folder/device"
+    ((code != 0)) || return 0
+    case $(cat "$folder/device") in
     *'no NVIDIA'* | *'No such device'*) printf '\nNo GPU that this program can use'
-        if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
+        if command -v nvidia-smi >/dev/null && smi -L >/dev/null 2>&1; then
             printf ': nvidia-smi sees one, so its driver is too old (CUDA 13 needs 580 or newer)'
         elif ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
             printf ': /dev has one, so its driver does not answer (in a container: is it passed in?)'
@@ -81,59 +108,118 @@ if ! grep -q '^ok ' "$folder/tests"; then
     *libcudnn* | *libcublasLt*) printf '\nNVIDIA'\''s libraries are missing. Nothing was measured. Try\n\n    %s -m pip install nvidia-cudnn-cu13 nvidia-cublas\n' "$python" ;;
     *) printf '\nNothing was measured: the program ended with %d.\n' $code ;;
     esac
-    exit 1
-fi
-echo
-echo "$(grep -c '^ok ' "$folder/tests") passed, $(grep -c '^not ok ' "$folder/tests") failed."
+    return 1
+}
 
-section Ceilings
-within 30 "$program" ceilings || failed=1
+run_tests ()
+{
+    section Tests
+    within 150 "$program" test 2>&1 | tee "$folder/tests" | indent || failed=1
+    echo
+    echo "$(grep -c '^ok ' "$folder/tests") passed, $(grep -c '^not ok ' "$folder/tests") failed."
+}
 
-section Benchmark
-within 200 "$program" bench >"$folder/bench" 2>&1 || failed=1
-cat "$folder/bench"
+# The largest number of million hits/s that a row of an engine in fp16 has: "v3 12.34".
+fastest ()
+{
+    awk -F '|' '/^\| *v[0-9]+ *\| *fp16/ && $5 + 0 > ours { ours = $5 + 0; row = $2; gsub (/ /, "", row) }
+        END { if (ours) print row, ours }' "$folder/bench"
+}
 
-section 'PyTorch, side by side'
-if "$python" -c 'import torch, numpy' 2>"$folder/words"; then
-    if within 60 "$program" dump "$folder"; then
-        seconds=$(($(left) - 60))
-        within $((seconds < 150 ? seconds : 150)) "$python" -u "$here/gpu_torch.py" "$folder" $((seconds < 120 ? seconds : 90)) \
-            >"$folder/torch" 2>"$folder/words" || { echo "PyTorch's side failed ($?):"; echo; tail -5 "$folder/words" | indent; echo; }
-        cat "$folder/torch"
-        # Ours is the largest number of million hits/s that a row of an engine in fp16 has.
-        awk -F '|' '/^\| *v[0-9]+ *\| *fp16/ && $5 + 0 > ours { ours = $5 + 0; row = $2; gsub (/ /, "", row) }
-            /^Fastest: / { split ($0, word, " "); theirs = word[2] + 0 }
-            END { if (ours && theirs) printf "\nOurs, the whole way from decoded batches to scores in host memory: %s at %.2f million hits/s, %.1f times the fastest PyTorch (which has its patches on the device). Wanted: 3.\n", row, ours, ours / theirs
-                else print "\nNo ratio: one side has no number." }' "$folder/bench" "$folder/torch"
-    else
+# A real broker and real workers on the GPU; batches come encoded from memory. One line a crew.
+campaign () # workers
+{
+    local home=$folder/crew$1 pids=() limit code
+    limit=$(($(left) < 60 ? $(left) : 60))
+    ((limit > 0)) || { printf '\nNo time was left for this.\n'; return 124; }
+    mkdir "$home"
+    timeout -k 5 $limit "$here/gpu_pipeline" "ipc://$home/b" "${WM_PIPELINE_S:-12}" "${WM_PIPELINE_HITS:-55000}" >"$home/rate" 2>"$home/why" &
+    pids+=($!)
+    "$bin/wiremill" broker --model "$folder/m.onnx" --precision fast --output "$home" --listen "ipc://$home/b" >"$home/words" 2>&1 &
+    pids+=($!)
+    for ((w = 0; w < $1; w++)); do
+        "$bin/wiremill-worker" --broker "ipc://$home/b" --engine cuda --cache "$folder/cache" --give-up 30 >>"$home/words" 2>&1 &
+        pids+=($!)
+    done
+    wait -n "${pids[@]}" # the first that ends; where all is well, who measured
+    code=$?
+    kill -0 "${pids[0]}" 2>/dev/null && code=1
+    kill "${pids[0]}" 2>/dev/null
+    kill -KILL "${pids[@]:1}" 2>/dev/null # nobody wants what they hold
+    wait "${pids[@]}" 2>/dev/null
+    echo "- $1 workers on the GPU: $(cat "$home/rate" "$home/why")"
+    ((code == 0)) || { echo; tail -8 "$home/words" | indent; echo; }
+    cat "$home/rate" >>"$folder/pipeline"
+    rm -rf "$home"
+    return $code
+}
+
+pipeline ()
+{
+    local fine=0
+    if ! [ -x "$here/gpu_pipeline" ] || ! [ -x "$bin/wiremill-worker" ]; then
+        echo "Left out: broker, worker and gpu_pipeline were not built here (make bundle has them where ZeroMQ is)."
+        return 0
+    fi
+    [ ! -d "$here/lib" ] || local -x LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    if ! "$bin/wiremill" model new emtrkmichel --seed 1 -o "$folder/m.onnx" >"$folder/words" 2>&1; then
+        echo "Left out: the programs do not run here:"
+        echo
+        tail -3 "$folder/words" | indent
+        return 0
+    fi
+    echo "Producers replaying batches encoded in memory, broker, workers, ledger and journal; no file is read."
+    echo
+    : >"$folder/pipeline"
+    for crew in 1 3; do campaign $crew || fine=1; done
+    read -r row ours <<<"$(fastest)"
+    sort -rn "$folder/pipeline" | awk -v row="$row" -v ours="$ours" 'NR == 1 && ours && $1 + 0 > 0 {
+        printf "\n%.0f %% of the engine alone (%s, steady: %.2f million hits/s). Wanted: 70.\n", 100 * $1 / ours, row, ours }'
+    return $fine
+}
+
+torch ()
+{
+    local seconds
+    if ! "$python" -c 'import torch, numpy' 2>"$folder/words"; then
+        echo "$python has no torch with numpy: $(tail -1 "$folder/words")"
+        return
+    fi
+    if ! within 60 "$program" dump "$folder"; then
         echo "Our side failed: see above."
         failed=1
+        return
     fi
-else
-    echo "$python has no torch with numpy: $(tail -1 "$folder/words")"
-fi
+    seconds=$(($(left) - 75))
+    within $((seconds < 130 ? seconds : 130)) "$python" -u "$here/gpu_torch.py" "$folder" $((seconds < 100 ? seconds : 90)) \
+        2>"$folder/words" | tee "$folder/torch" || { echo "PyTorch's side failed ($?):"; echo; tail -5 "$folder/words" | indent; echo; }
+    read -r row ours <<<"$(fastest)"
+    awk -v row="$row" -v ours="$ours" '/^Fastest: / { theirs = $2 + 0 }
+        END { if (ours && theirs) printf "\nOurs, the whole way from decoded batches to scores in host memory: %s at %.2f million hits/s, %.1f times the fastest PyTorch (which has its patches on the device). Wanted: 3.\n", row, ours, ours / theirs
+            else print "\nNo ratio: one side has no number." }' "$folder/torch"
+}
 
-section compute-sanitizer
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-# Only our kernels, but for initcheck, which has to see what the libraries' kernels write.
-ours=kernel-name
-[ -z "$sanitizer" ] || "$sanitizer" --help 2>/dev/null | grep -q -e "--$ours" || ours=kernel-regex
-for tool in memcheck racecheck synccheck initcheck; do
-    [ -n "$sanitizer" ] || { echo "Not on this machine."; break; }
-    only=("--$ours" kns=wm_gpu)
-    [ $tool != initcheck ] || only=()
-    within 60 "$sanitizer" --tool $tool "${only[@]}" --error-exitcode 9 "$program" quick >"$folder/sanitizer" 2>&1
-    code=$?
-    case $code in
-    0) echo "- $tool: clean" ;;
-    9) echo "- $tool: FAULTS"; failed=1 ;;
-    124 | 137) echo "- $tool: cut off" ;;
-    *) echo "- $tool: did not run here, or a test failed under it ($code)" ;;
-    esac
-    ((code == 0)) || grep -E '=====|^not ok|[Ee]rror' "$folder/sanitizer" | head -12 | indent
-done
+sanitize ()
+{
+    local sanitizer ours=kernel-name code only
+    sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+    # Only our kernels, but for initcheck, which has to see what the libraries' kernels write.
+    [ -z "$sanitizer" ] || "$sanitizer" --help 2>/dev/null | grep -q -e "--$ours" || ours=kernel-regex
+    for tool in memcheck racecheck synccheck initcheck; do
+        [ -n "$sanitizer" ] || { echo "Not on this machine."; break; }
+        only=("--$ours" kns=wm_gpu)
+        [ $tool != initcheck ] || only=()
+        within 60 "$sanitizer" --tool $tool "${only[@]}" --error-exitcode 9 "$program" quick >"$folder/sanitizer" 2>&1
+        code=$?
+        case $code in
+        0) echo "- $tool: clean" ;;
+        9) echo "- $tool: FAULTS"; failed=1 ;;
+        124 | 137) echo "- $tool: cut off" ;;
+        *) echo "- $tool: did not run here, or a test failed under it ($code)" ;;
+        esac
+        ((code == 0)) || grep -E '=====|^not ok|[Ee]rror' "$folder/sanitizer" | head -12 | indent
+    done
+}
 
-section 'Device properties, as cuDNN writes them'
-within 30 "$program" properties | indent
-printf '\n%s after %d s.\n' "$( ((failed)) && echo FAILED || echo All passed)" $SECONDS
-exit $failed
+report 2>&1 | tee "${WM_REPORT:-$here/RESULTS.md}"
+exit "${PIPESTATUS[0]}"

@@ -1,0 +1,54 @@
+/* wm_batch_memory.c - where the columns of a batch lie. Needs no library: programs that only compute
+   link it alone.  */
+#include "schema/wm_batch.h"
+#include "schema/wm_limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t wm_batch_raw_bytes (const wm_batch_t *self)
+{
+    /* 32-bit counts: none of these can pass 64 bits */
+    if (self->kind == WM_BATCH_PATCHES)
+        return 4 * (uint64_t) self->n_hit * self->patch_values;
+    return 12 * (uint64_t) self->n_run + 4 * (uint64_t) self->n_value + 8 * (uint64_t) self->n_hit;
+}
+
+void wm_batch_clear (wm_batch_t *self)
+{
+    if (self) {
+        free (self->memory);
+        memset (self, 0, sizeof *self);
+    }
+}
+
+wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error)
+{
+    uint64_t raw = wm_batch_raw_bytes (self);
+    if (raw > WM_RAW_BYTES_MAX)
+        return wm_fault (error, WM_EBATCH, "batch of %llu raw bytes, more than %u",
+                         (unsigned long long) raw, WM_RAW_BYTES_MAX);
+    if (self->memory_bytes < raw || !self->memory) {
+        void *memory = realloc (self->memory, raw ? raw : 1);
+        if (!memory)
+            return wm_fault (error, WM_EHOST, "out of memory for a batch of %llu bytes",
+                             (unsigned long long) raw);
+        self->memory = memory;
+        self->memory_bytes = raw ? raw : 1;
+    }
+    uint32_t *word = self->memory;
+    self->patch = self->value = NULL;
+    self->run_wire = self->run_first = self->run_length = self->hit_wire = NULL;
+    self->hit_col = NULL;
+    if (self->kind == WM_BATCH_PATCHES) {
+        self->patch = (float *) word;
+        return WM_OK;
+    }
+    self->run_wire = word;
+    self->run_first = word + self->n_run;
+    self->run_length = self->run_first + self->n_run;
+    self->hit_wire = self->run_length + self->n_run;
+    self->hit_col = (int32_t *) (self->hit_wire + self->n_hit);
+    self->value = (float *) (self->hit_col + self->n_hit);
+    return WM_OK;
+}
