@@ -48,8 +48,11 @@ static const char help[] =
     "  --dry-run          with --rebuild: only say what is wrong\n"
     "  --help             this text\n"
     "\n"
-    "exit: 0 stopped by a signal, 1 failure, 2 usage, 5 other pins or model than the campaign's,\n"
-    "75 another broker has the campaign, or the disk is full: try again\n";
+    "exit: 0 stopped by a signal, 1 failure (--dry-run: also where something is wrong), 2 usage, 5 "
+    "the\n"
+    "folder is not this campaign's (other pins, another model, a copy that needs --rebuild, a "
+    "newer\n"
+    "wiremill's), 75 another broker has the campaign, or the disk is full: try again\n";
 
 typedef struct {
     const char *campaign, *listen, *pins, *wmm, *output;
@@ -262,7 +265,7 @@ static int show (const options_t *options,
     struct stat info;
     snprintf (path, sizeof path, "%s/journal", options->campaign);
     if (stat (path, &info)) {
-        wm_fault (&error, WM_EHOST, "there is no campaign in %s", options->campaign);
+        wm_fault (&error, WM_EBATCH, "there is no campaign in %s", options->campaign);
         return fail (&error);
     }
     int code = WM_EXIT_OK;
@@ -273,12 +276,29 @@ static int show (const options_t *options,
     return code;
 }
 
+static int rebuild (const options_t *options)
+{
+    const wm_rebuild_options_t what = { options->campaign, options->output, options->dry_run };
+    int is_whole;
+    wm_error_t error;
+    if (wm_rebuild (&what, &is_whole, &error))
+        return fail (&error);
+    return is_whole ? WM_EXIT_OK : WM_EXIT_FAILURE;
+}
+
 /* ---- serving -----------------------------------------------------------------------------------
  */
+static wm_fault_t look (void *context, const char *endpoint, wm_error_t *error)
+{
+    return wm_campaign_look (context, endpoint, error);
+}
+
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
-    wm_reactor_config_t config = { .endpoint = options->listen,
+    wm_reactor_config_t config = { .look = look,
+                                   .context = campaign,
+                                   .endpoint = options->listen,
                                    .insecure = options->insecure,
                                    .dir = options->campaign,
                                    .wmm = options->wmm,
@@ -302,7 +322,8 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     fault = wm_campaign_announce (campaign, wm_reactor_endpoint (reactor), error);
     if (fault == WM_OK) {
         fault = wm_reactor_run (reactor, &stop, error);
-        wm_campaign_unannounce (campaign);
+        if (fault != WM_EBATCH) /* it is not ours any more */
+            wm_campaign_unannounce (campaign);
     }
     wm_reactor_destroy (&reactor);
     return fault;
@@ -329,11 +350,7 @@ int main (int argc, char **argv)
     if (options.status || options.outputs)
         return show (&options, options.status ? print_status : print_outputs);
     if (options.rebuild)
-        return wm_rebuild (
-                   &(wm_rebuild_options_t){ options.campaign, options.output, options.dry_run },
-                   &error)
-                   ? fail (&error)
-                   : WM_EXIT_OK;
+        return rebuild (&options);
     struct rlimit files; /* a descriptor a peer and a few of our own */
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;

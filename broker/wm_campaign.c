@@ -79,7 +79,8 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
             return wm_fault (error, WM_EHOST, "cannot lock %s: %s", path, strerror (errno));
         lock_read (fd, &lock);
         if (wm_now_ms () >= until_ms)
-            return wm_fault (error, WM_EAGAIN, "process %ld is the broker of %s: end it or ask it",
+            return wm_fault (error, WM_EAGAIN,
+                             "process %ld is the broker of %s: end it, or ask it (wiremill status)",
                              lock.pid, dir);
         if (!told)
             fprintf (stderr,
@@ -102,9 +103,11 @@ static wm_fault_t look_back (wm_campaign_t *self, wm_campaign_for_t what, wm_err
     self->is_copy = strncmp (lock.state, "running ", 8) == 0 && strcmp (lock.state, running) != 0;
     if (self->is_copy && what != WM_CAMPAIGN_REBUILD)
         return wm_fault (
-            error, WM_EHOST,
+            error, WM_EBATCH,
             "%s is a copy of a campaign that was running, or was killed: its files may "
-            "be of different moments; `wiremill rebuild %s` makes it whole",
+            "be of different moments; `wiremill rebuild %s` makes it whole (with --output DIR "
+            "where "
+            "its outputs were copied too)",
             self->dir, self->dir);
     if (what == WM_CAMPAIGN_SERVE)
         memcpy (self->state, running, sizeof self->state);
@@ -125,7 +128,7 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
         return wm_fault (error, WM_EHOST, "%s: %s", dir, strerror (errno));
     const char *network = wm_folder_network (dir);
     if (network)
-        return wm_fault (error, WM_EHOST,
+        return wm_fault (error, WM_EBATCH,
                          "%s is on a network file system (%s), where a ledger is not safe: give a "
                          "local folder with --campaign",
                          dir, network);
@@ -225,7 +228,7 @@ wm_fault_t wm_campaign_open (wm_campaign_t *self, const char *ledger_dir,
                  "batches are scored again\n",
                  self->dir, (unsigned long long) self->found.n_lost, self->found.text);
     if (!self->created_ns && (self->found.n_record || self->found.n_lost))
-        return wm_fault (error, WM_EHOST,
+        return wm_fault (error, WM_EBATCH,
                          "the journal of %s has %llu records, but the one that says what the "
                          "campaign is pinned to is lost, and there is no ledger: put ledger.db "
                          "back from a copy, or give another --campaign folder",
@@ -264,9 +267,15 @@ static wm_fault_t pin (wm_campaign_t *self, wm_error_t *error)
 wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
 {
     if (self->created_ns && wm_pins_compare (&self->pins, given, error)) {
-        size_t length = strlen (error->text);
-        snprintf (error->text + length, sizeof error->text - length,
-                  "; for another choice give another --output (or --campaign) folder");
+        const size_t length = strlen (error->text);
+        uint8_t pinned[16], wanted[16]; /* of all but the output folder */
+        wm_pins_digest (&self->pins, pinned);
+        wm_pins_digest (given, wanted);
+        snprintf (error->text + length, sizeof error->text - length, "%s",
+                  !memcmp (pinned, wanted, sizeof pinned)
+                      ? "; where its outputs were moved or copied there, `wiremill rebuild "
+                        "--output DIR` takes them as they are"
+                      : "; for another choice give another --output (or --campaign) folder");
         return error->fault;
     }
     if (!self->epoch) {
@@ -317,6 +326,24 @@ void wm_campaign_unannounce (const wm_campaign_t *self)
     char path[PATH_BYTES];
     snprintf (path, sizeof path, "%s/endpoint.json", self->dir);
     unlink (path);
+}
+
+wm_fault_t wm_campaign_look (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
+{
+    char path[PATH_BYTES];
+    struct stat ours, there;
+    snprintf (path, sizeof path, "%s/lock", self->dir);
+    const int is_there = stat (path, &there) == 0;
+    if (fstat (self->lock_fd, &ours) == 0 && (is_there || errno == ENOENT || errno == ENOTDIR) &&
+        (!is_there || ours.st_ino != there.st_ino || ours.st_dev != there.st_dev))
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s was moved, removed or replaced while its broker ran, which ends: "
+                         "put it back where it was",
+                         self->dir);
+    snprintf (path, sizeof path, "%s/endpoint.json", self->dir);
+    if (access (path, F_OK) && errno == ENOENT)
+        wm_campaign_announce (self, endpoint, error); /* a disk too full for it: the next time */
+    return WM_OK;
 }
 
 void wm_campaign_close (wm_campaign_t *self)

@@ -38,15 +38,16 @@ typedef struct {
 } wm_campaign_t;
 
 /* Refuses network file systems, and takes the lock within wait_ms. WM_EAGAIN: another has it (text
-   names its pid) or the disk is full; WM_EHOST: a copy of a running one, or anything else.  */
+   names its pid) or the disk is full; WM_EBATCH: a copy of a running one, or a network's; WM_EHOST:
+   anything else.  */
 wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_for_t what,
                              int64_t wait_ms, wm_error_t *error);
 
 /* Opens journal and ledger (in ledger_dir; NULL: the folder's own) and brings the ledger up to the
    journal; one that is of another campaign than the journal is set aside and made anew. Then id,
    created_ns and pins are those of the CAMPAIGN record, if there is one. What was found damaged is
-   said on stderr. WM_EHOST also where a journal has records and nobody knows whose: nothing is
-   begun anew over them. ops: of the journal (NULL: POSIX).  */
+   said on stderr. WM_EBATCH where a newer wiremill wrote it, or where a journal has records and nobody
+   knows whose: nothing is begun anew over them. ops: of the journal (NULL: POSIX).  */
 wm_fault_t wm_campaign_open (wm_campaign_t *self, const char *ledger_dir,
                              const wm_storage_ops_t *ops, wm_error_t *error);
 
@@ -61,6 +62,10 @@ wm_fault_t wm_campaign_record (wm_campaign_t *self, wm_record_t *record, wm_erro
 wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint,
                                  wm_error_t *error);
 void wm_campaign_unannounce (const wm_campaign_t *self);
+
+/* While it is served: endpoint.json is written again if it is gone. WM_EBATCH: the folder is not there
+   any more, or another one is.  */
+wm_fault_t wm_campaign_look (const wm_campaign_t *self, const char *endpoint, wm_error_t *error);
 
 /* Closes everything and lets go of the lock. Idempotent.  */
 void wm_campaign_close (wm_campaign_t *self);

@@ -215,7 +215,7 @@ static wm_fault_t look_at (wm_journal_t *self, segment_t *segment, wm_error_t *e
         memcpy (&head, self->scratch, WM_RECORD_HEAD_BYTES);
         segment->first = head.sequence;
         if (head.type == WM_RECORD_EPOCH && head.code > WM_JOURNAL_FORMAT)
-            return wm_fault (error, WM_EHOST,
+            return wm_fault (error, WM_EBATCH,
                              "%s has format %u, this wiremill (" WM_VERSION ") knows up to %u: "
                              "continue this campaign with the newer wiremill",
                              path, head.code, WM_JOURNAL_FORMAT);

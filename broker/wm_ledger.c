@@ -277,7 +277,7 @@ static wm_fault_t open_or_remake (wm_ledger_t *self, wm_error_t *error)
         if (code == SQLITE_OK && version <= WM_LEDGER_SCHEMA)
             return WM_OK;
         if (code == SQLITE_OK)
-            return wm_fault (error, WM_EHOST,
+            return wm_fault (error, WM_EBATCH,
                              "%s has schema %d, this wiremill (" WM_VERSION ") knows up to %d: "
                              "continue this campaign with the newer wiremill",
                              self->path, version, WM_LEDGER_SCHEMA);

@@ -18,7 +18,7 @@ typedef struct wm_ledger_t wm_ledger_t;
    ledger.db.damaged-N and made anew (catch_up fills it). One of an older schema is backed up as
    ledger.db.v<schema> and migrated in one transaction. `vfs` names SQLite's VFS (NULL: default; the
    simulator has its own; lent). NULL on failure, *error says why: a newer schema is refused naming
-   both versions (WM_EHOST); WM_EAGAIN: disk full, or another process has it.  */
+   both versions (WM_EBATCH); WM_EAGAIN: disk full, or another process has it.  */
 wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error);
 void wm_ledger_destroy (wm_ledger_t **self_p);
 

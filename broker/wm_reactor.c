@@ -355,8 +355,9 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
 {
     const wm_times_t *times = wm_times ();
     int64_t tick_ms = times->heartbeat_ms / 8 > 0 ? times->heartbeat_ms / 8 : 1;
-    int64_t ticked_ms = 0;
-    while (!*stop && !wm_recorder_fault (self->recorder, NULL)) {
+    int64_t ticked_ms = 0, looked_ms = 0;
+    wm_fault_t fault = WM_OK;
+    while (!*stop && !fault && !wm_recorder_fault (self->recorder, NULL)) {
         wm_doors_wait (self->doors, self->n_appended ? 0 : tick_ms);
         int64_t now_ms = wm_now_ms ();
         read_all (self, now_ms + times->group_commit_ms);
@@ -366,11 +367,15 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             wm_core_tick (self->core, now_ms);
             wm_doors_tick (self->doors, now_ms);
         }
+        if (self->config->look && now_ms - looked_ms >= times->heartbeat_ms) {
+            looked_ms = now_ms;
+            fault = self->config->look (self->config->context, wm_reactor_endpoint (self), error);
+        }
         self->n_appended = wm_recorder_turn (self->recorder);
     }
     if (!wm_recorder_fault (self->recorder, NULL))
         wm_recorder_stop (self->recorder, "the broker stops");
-    return wm_recorder_fault (self->recorder, error);
+    return fault ? fault : wm_recorder_fault (self->recorder, error);
 }
 
 /* ---- life --------------------------------------------------------------------------------------

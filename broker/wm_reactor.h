@@ -29,6 +29,9 @@ typedef struct {
     uint64_t epoch, budget_bytes;
     wm_journal_t *journal; /* lent, started */
     wm_ledger_t *ledger;   /* lent, caught up */
+    /* Looks after the folder every heartbeat_ms; other than WM_OK ends the run. NULL: nobody does.  */
+    wm_fault_t (*look) (void *context, const char *endpoint, wm_error_t *error);
+    void *context; /* of look */
 } wm_reactor_config_t;
 
 typedef struct wm_reactor_t wm_reactor_t;
@@ -45,8 +48,8 @@ void wm_reactor_destroy (wm_reactor_t **self_p);
 const char *wm_reactor_endpoint (const wm_reactor_t *self);
 
 /* Serves until *stop is set by a signal handler; then syncs, says BYE to all and commits the
-   ledger. Other than WM_OK: the disk or the database failed, as *error says; nothing acknowledged
-   is lost. */
+   ledger. Other than WM_OK: the disk, the database or config->look failed, as *error says; of the
+   former nothing acknowledged is lost. */
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop,
                            wm_error_t *error);
 

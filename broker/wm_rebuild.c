@@ -39,7 +39,8 @@ typedef struct {
     size_t n_entry, entry_max;
     uint64_t n_unlike, n_result, n_unreadable;
     uint64_t n_output[OUTPUT_MISSING + 1];
-    uint8_t *buffer; /* (READ_BYTES) */
+    uint64_t n_wrong; /* of all that was looked at */
+    uint8_t *buffer;  /* (READ_BYTES) */
     wm_fault_t fault;
 } rebuild_t;
 
@@ -164,7 +165,9 @@ static wm_fault_t look_at_ledger (rebuild_t *self, wm_error_t *error)
             return fault;
     }
     const char *aside = wm_ledger_set_aside (campaign->ledger);
-    if (*aside || !self->had_ledger)
+    const int made_again = *aside || !self->had_ledger;
+    self->n_wrong += self->n_unlike + (uint64_t) made_again; /* what is lost and known stays lost */
+    if (made_again)
         say ("ledger",
              "%s; made again from the journal: counters of failures and lost workers "
              "begin at 0",
@@ -244,6 +247,20 @@ static void look_at_output (rebuild_t *self, entry_t *entry)
     self->n_output[entry->output]++;
 }
 
+/* A campaign that lies in an output folder of its own, but has its outputs in another: a copy.  */
+static void say_if_elsewhere (const rebuild_t *self)
+{
+    char beside[PATH_BYTES];
+    struct stat here, there;
+    snprintf (beside, sizeof beside, "%.4000s/..", self->options->dir);
+    const char *name = strrchr (self->options->dir, '/');
+    if (name && strcmp (name, "/.wiremill") == 0 && stat (beside, &here) == 0 &&
+        (stat (self->campaign.pins.output, &there) || here.st_ino != there.st_ino ||
+         here.st_dev != there.st_dev))
+        say ("", "which is not where this campaign lies; --output %.*s looks for them there",
+             (int) (name - self->options->dir), self->options->dir);
+}
+
 static wm_fault_t look_at_outputs (rebuild_t *self, wm_error_t *error)
 {
     const wm_pins_t *pins = &self->campaign.pins;
@@ -258,15 +275,18 @@ static wm_fault_t look_at_outputs (rebuild_t *self, wm_error_t *error)
     for (size_t i = 0; i < self->n_entry; i++)
         if (self->entry[i].row.state == WM_LEDGER_WRITTEN)
             look_at_output (self, &self->entry[i]);
-    say ("outputs", "%llu written: %llu with every byte as it was written, %llu not, %llu gone",
+    say ("outputs",
+         "%llu written: %llu with every byte as it was written, %llu not, %llu gone; in %s",
          (unsigned long long) n,
          (unsigned long long) (self->n_output[OUTPUT_FINE] + self->n_output[OUTPUT_TOUCHED]),
          (unsigned long long) self->n_output[OUTPUT_DAMAGED],
-         (unsigned long long) self->n_output[OUTPUT_MISSING]);
+         (unsigned long long) self->n_output[OUTPUT_MISSING], pins->output);
+    self->n_wrong += self->n_output[OUTPUT_DAMAGED] + self->n_output[OUTPUT_MISSING];
+    say_if_elsewhere (self);
     return WM_OK;
 }
 
-static void look_at_inputs (const rebuild_t *self)
+static void look_at_inputs (rebuild_t *self)
 {
     uint64_t n_gone = 0, n_changed = 0, n_open = 0;
     for (size_t i = 0; i < self->n_entry; i++) {
@@ -285,6 +305,7 @@ static void look_at_inputs (const rebuild_t *self)
         n_gone += (uint64_t) gone;
         n_changed += (uint64_t) changed;
     }
+    self->n_wrong += n_gone + n_changed;
     say ("inputs", "%llu, of which %llu are open: %llu gone, %llu changed",
          (unsigned long long) self->n_entry, (unsigned long long) n_open,
          (unsigned long long) n_gone, (unsigned long long) n_changed);
@@ -293,7 +314,7 @@ static void look_at_inputs (const rebuild_t *self)
 static wm_fault_t look (rebuild_t *self, wm_error_t *error)
 {
     if (!self->campaign.created_ns)
-        return wm_fault (error, WM_EHOST, "there is no campaign in %s: nothing was ever begun",
+        return wm_fault (error, WM_EBATCH, "there is no campaign in %s: nothing was ever begun",
                          self->options->dir);
     if (self->options->output)
         snprintf (self->campaign.pins.output, sizeof self->campaign.pins.output, "%s",
@@ -306,6 +327,7 @@ static wm_fault_t look (rebuild_t *self, wm_error_t *error)
         return fault;
     say ("results", "%llu of open inputs: %llu cannot be read and are scored again",
          (unsigned long long) self->n_result, (unsigned long long) self->n_unreadable);
+    self->n_wrong += self->n_unreadable;
     fault = look_at_outputs (self, error);
     if (fault == WM_OK)
         look_at_inputs (self);
@@ -451,7 +473,7 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
     struct stat status;
     snprintf (path, sizeof path, "%.4000s/journal", dir);
     if (stat (path, &status))
-        return wm_fault (error, WM_EHOST, "there is no campaign in %s", dir);
+        return wm_fault (error, WM_EBATCH, "there is no campaign in %s", dir);
     snprintf (path, sizeof path, "%.4000s/ledger.db", dir);
     self->had_ledger = stat (path, &status) == 0 && status.st_size;
     wm_fault_t fault = wm_campaign_lock (&self->campaign, dir, WM_CAMPAIGN_REBUILD, 0, error);
@@ -460,6 +482,7 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
     if (fault == WM_OK)
         fault = wm_campaign_open (&self->campaign, *self->ledger_dir ? self->ledger_dir : NULL,
                                   NULL, error);
+    self->n_wrong += self->campaign.is_copy != 0;
     if (fault == WM_OK && self->campaign.is_copy)
         say ("lock", "this is a copy of a campaign that was running, or was killed: from now on "
                      "it is one of its own");
@@ -468,16 +491,18 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
     if (fault == WM_OK && !self->options->dry_run)
         fault = repair (self, error);
     if (fault == WM_OK)
-        puts (self->options->dry_run ? "a dry run: nothing was changed"
-                                     : "the same `wiremill run` goes on from here");
+        puts (!self->options->dry_run ? "the same `wiremill run` goes on from here"
+              : self->n_wrong         ? "a dry run: nothing was changed; wiremill rebuild would"
+                                      : "a dry run: nothing was changed");
     return fault;
 }
 
-wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, wm_error_t *error)
+wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, int *is_whole, wm_error_t *error)
 {
     rebuild_t self = { .options = options, .campaign.lock_fd = -1, .buffer = malloc (READ_BYTES) };
     const wm_fault_t fault =
         self.buffer ? run (&self, error) : wm_fault (error, WM_EHOST, "out of memory");
+    *is_whole = !options->dry_run || !self.n_wrong;
     wm_campaign_close (&self.campaign);
     if (*self.ledger_dir)
         ledger_aside_remove (&self);

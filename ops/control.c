@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define ANSWER_MS 3000
+#define GO_ON (-1) /* no exit code yet */
 
 /* clang-format off */
 #define WHERE_OPTIONS \
@@ -41,7 +42,7 @@ typedef struct {
 
 /* ---- what it changes ------------------------------------------------------------------------- */
 
-/* Names the workers that would be drained; returns how many.  */
+/* Names the workers that would be drained. 0: the one that is meant is not here.  */
 static int show_workers (const control_t *self, const json_t *status)
 {
     const json_t *list = json_object_get (status, "workers"), *one;
@@ -57,34 +58,40 @@ static int show_workers (const control_t *self, const json_t *status)
         n++;
     }
     const int64_t total = wm_ask_int (status, "workers_total");
-    if (!*self->text && total > (int64_t) json_array_size (list))
-        printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (list)));
-    return n;
+    if (total > (int64_t) json_array_size (list)) {
+        if (!*self->text)
+            printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (list)));
+        return 1;
+    }
+    if (*self->text && !n)
+        fprintf (stderr, "wiremill drain: no worker is called '%s'; wiremill status names them\n",
+                 self->text);
+    if (!*self->text && !n)
+        printf ("no worker is here; one that comes %s sent away again\n",
+                self->dry_run ? "would be" : "is");
+    return n || !*self->text;
 }
 
-/* Says what the word does to a campaign that stands so. 0: nothing, it need not be said.  */
+/* Says what the word does to a campaign that stands so. GO_ON: it is to be said; else the exit code.  */
 static int foretell (const control_t *self, const json_t *status)
 {
     const char *state = wm_ask_text (status, "campaign.state");
     const char *paused = wm_ask_text (status, "paused");
     const char *would = self->dry_run ? "would be " : "";
-    if (strcmp (self->word, "drain") == 0) {
-        if (!show_workers (self, status) && !*self->text)
-            printf ("no worker is here; one that comes %s sent away again\n",
-                    self->dry_run ? "would be" : "is");
-        return 1;
-    }
+    const int go = self->dry_run ? WM_EXIT_OK : GO_ON;
+    if (strcmp (self->word, "drain") == 0)
+        return show_workers (self, status) ? go : WM_EXIT_FAILURE;
     if (strcmp (self->word, "pause") == 0) {
         printf ("%spaused: workers finish what they have; wiremill resume goes on\n", would);
-        return 1;
+        return go;
     }
     if (!*paused && strcmp (state, "draining") != 0) {
         printf ("it is neither paused nor draining\n");
-        return 0;
+        return WM_EXIT_OK;
     }
     printf ("%sresumed: it was %s%s%s\n", would, *paused ? "paused" : "draining",
             *paused ? " " : "", paused);
-    return 1;
+    return go;
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -114,17 +121,19 @@ static int control (const wm_args_t *args, const char *word, const char *text)
         return wm_setup_complain (word, &error);
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
     json_t *status = NULL;
-    int code = WM_EXIT_OK;
-    if (*endpoint && wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK)
-        status = wm_ask_status (client, ANSWER_MS, NULL);
-    if (!status) {
-        fprintf (stderr, "wiremill %s: no broker answers at %s%s\n", word,
-                 *endpoint ? endpoint : campaign, *endpoint ? "" : ": none is running");
-        code = WM_EXIT_UNREACHABLE;
-    } else if (foretell (&self, status) && !self.dry_run && order (client, &self, &error)) {
-        fprintf (stderr, "wiremill %s: refused: %s\n", word, error.text);
-        code = WM_EXIT_FAILURE;
-    }
+    int code = WM_EXIT_UNREACHABLE;
+    snprintf (error.text, sizeof error.text, "no broker answers at %s", endpoint);
+    if (!*endpoint)
+        code = wm_ask_nobody (campaign, error.text);
+    else if (wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK &&
+             (status = wm_ask_status (client, ANSWER_MS, NULL)))
+        code = foretell (&self, status);
+    if (code == GO_ON)
+        code = order (client, &self, &error) ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    else if (status)
+        error.text[0] = 0; /* all is said */
+    if (code != WM_EXIT_OK && *error.text)
+        fprintf (stderr, "wiremill %s: %s\n", word, error.text);
     json_decref (status);
     if (wm_client_is_open (client))
         wm_client_close (client, WM_REASON_DONE, "");

@@ -313,8 +313,13 @@ int kick_main (const wm_args_t *args)
                                   endpoint, campaign, &error);
     if (fault)
         return wm_setup_complain ("kick", &error);
-    if (!*endpoint)
-        return no_broker ("none is running");
+    if (!*endpoint) {
+        const int code = wm_ask_nobody (campaign, error.text);
+        if (code == WM_EXIT_UNREACHABLE)
+            return no_broker ("none is running");
+        fprintf (stderr, "wiremill kick: %s\n", error.text);
+        return code;
+    }
     self.client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-kick", NULL, NULL);
     if (all)
         fault = kick_all (&self, &error);

@@ -49,7 +49,8 @@ static const char rebuild_text[] =
     "output that is gone or not as it was written is made again by the next run, and what is "
     "there\n"
     "is kept as NAME.damaged-1. Also for a copy of a campaign that was running, and with --output\n"
-    "for outputs that were moved. No broker may run.\n";
+    "for outputs that were moved or copied. No broker may run. Exit 1 of a dry run: something is "
+    "wrong.\n";
 
 static const char verify_text[] =
     "  wiremill verify out/ --sample 2000\n\n"

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -16,22 +17,39 @@
 
 /* A broker holds its campaign's lock for life. Where nobody does, endpoint.json was left behind by one
    that was killed, or came with a copy of the folder and speaks of the original's broker.  */
-static int nobody_serves (const char *campaign)
+static int nobody_serves (const char *campaign, long *pid)
 {
-    char path[4200];
+    char path[4200], text[24] = "";
     snprintf (path, sizeof path, "%s/lock", campaign);
     const int fd = open (path, O_RDONLY | O_CLOEXEC);
     const int nobody = fd >= 0 ? flock (fd, LOCK_SH | LOCK_NB) == 0 : errno == ENOENT;
+    *pid = fd >= 0 && read (fd, text, sizeof text - 1) > 0 ? strtol (text, NULL, 10) : 0;
     if (fd >= 0)
         close (fd);
     return nobody;
 }
 
+int wm_ask_nobody (const char *campaign, char text[480])
+{
+    long pid;
+    if (nobody_serves (campaign, &pid)) {
+        snprintf (text, 480, "no broker answers at %s: none is running", campaign);
+        return WM_EXIT_UNREACHABLE;
+    }
+    snprintf (text, 480,
+              "process %ld has the campaign %.200s, but endpoint.json there does not say where it "
+              "listens: it is just starting, or the file was removed and is written again in "
+              "seconds; try again, or give --broker ENDPOINT",
+              pid, campaign);
+    return WM_EXIT_AGAIN;
+}
+
 int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 {
-    if (nobody_serves (campaign))
-        return 0;
     char path[4200];
+    long holder;
+    if (nobody_serves (campaign, &holder))
+        return 0;
     snprintf (path, sizeof path, "%s/endpoint.json", campaign);
     json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
     const char *text = json_string_value (json_object_get (file, "endpoint"));
@@ -245,12 +263,11 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
 {
     wm_error_t error;
     json_t *status = *endpoint ? ask_broker (endpoint, campaign, &error) : NULL;
-    if (!status && *campaign)
-        status = wm_ask_ledger (verb, "--status", campaign, code);
-    else if (!status) {
+    *code = *endpoint ? WM_EXIT_UNREACHABLE : wm_ask_nobody (campaign, error.text);
+    if (!status && (*endpoint || *code == WM_EXIT_AGAIN))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
-        *code = WM_EXIT_UNREACHABLE;
-    }
+    if (!status && *campaign && *code == WM_EXIT_UNREACHABLE)
+        status = wm_ask_ledger (verb, "--status", campaign, code);
     if (!status && *code == WM_EXIT_OK)
         *code = WM_EXIT_FAILURE;
     return status;

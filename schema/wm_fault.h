@@ -26,7 +26,7 @@ enum {
     WM_EXIT_USAGE = 2,       /* the command line */
     WM_EXIT_HELD = 3,        /* finished, some events or hits are held */
     WM_EXIT_UNREACHABLE = 4, /* no broker */
-    WM_EXIT_INPUT = 5,       /* bad model, input or specification */
+    WM_EXIT_INPUT = 5,       /* bad model, input, specification or campaign folder */
     WM_EXIT_ENGINE = 6,      /* the engine asked for cannot run on this machine */
     WM_EXIT_AGAIN = 75,      /* try again later; also: drained by a signal */
 };

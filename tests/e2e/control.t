@@ -40,7 +40,8 @@ ok "a second resume has nothing to do" twice
 "$bin/wiremill" work --broker "$endpoint" --cache "$work/cache" >"$work/worker" 2>&1 &
 worker=$!
 ok "a worker comes" until_true 20 state "^[^ ]+:[0-9]+ .* idle "
-nobody () { exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 && says "no worker is called 'nobody:1'"; }
+nobody () { exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 "$@" && says "no worker is called 'nobody:1'" && [ "$(wc -l <"$work/said")" = 1 ]; }
+ok "nor would it be" nobody --dry-run
 ok "a worker that is not there is not drained" nobody
 label=$("$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p')
 would () { keep "$bin/wiremill" drain "$out" --worker "$label" --dry-run && says "would drain $label"; }
@@ -48,8 +49,22 @@ ok "a dry run names the worker" would
 ok "one worker is drained by its name" "$bin/wiremill" drain "$out" --worker "$label"
 gone () { ! kill -0 $worker; }
 ok "it leaves" until_true 20 gone
-kill $broker
-wait $broker
+
+# endpoint.json is removed behind a broker's back; before it is written again, the truth is said.
+kill -STOP $broker
+rm "$out/.wiremill/endpoint.json"
+lost () { exits 75 keep "$bin/wiremill" "$@" && says "process $broker has the campaign $out/.wiremill.* --broker ENDPOINT"; }
+for verb in status pause resume drain held; do ok "$verb: a broker is there, its address is not known" lost $verb "$out"; done
+ok "kick too" lost kick --campaign "$out" 1
+kill -CONT $broker
+ok "the broker writes its address again" until_true 10 test -s "$out/.wiremill/endpoint.json"
+ok "and is found" state "out +idle"
+mv "$out" "$work/moved"
+ended () { ! kill -0 $broker; }
+ok "a folder that is moved away from under a broker ends it" until_true 10 ended
+why () { ! wait $broker && grep -q "was moved, removed or replaced while its broker ran" "$work/broker"; }
+ok "and it says so" why
+mv "$work/moved" "$out"
 down () { exits 4 keep "$bin/wiremill" pause "$out" && says "none is running"; }
 ok "no broker, no pause" down
 done_testing

@@ -26,7 +26,7 @@ cp "$c/ledger.db" "$work/earlier.db"
 for blow in "rm ledger.db" ": >ledger.db" "head -c 30000 /dev/urandom >ledger.db" "truncate -s 9000 ledger.db" \
     "cp '$work/whole/.wiremill/ledger.db' ledger.db"; do
     (cd "$c" && eval "$blow") && before=$(cksum "$c"/ledger.db* 2>&1)
-    dry () { keep "${rebuild[@]}" --dry-run "$out" && says "ledger +.*(missing|damaged|is of another).*made again" && [ "$(cksum "$c"/ledger.db* 2>&1)" = "$before" ]; }
+    dry () { exits 1 keep "${rebuild[@]}" --dry-run "$out" && says "ledger +.*(missing|damaged|is of another).*made again" && [ "$(cksum "$c"/ledger.db* 2>&1)" = "$before" ]; }
     ok "$(sed 's/ .*work.*/ of another campaign/' <<<"$blow"): a dry run says so and changes nothing" dry
     made_again () { "${rebuild[@]}" "$out" && same_answer && nothing_left; }
     ok "it is rebuilt" made_again
@@ -38,8 +38,8 @@ done
 score=$out/two.scores.h5 when=$(stat -c %y "$out/two.scores.h5")
 flip "$score" 9000 "$when"
 ok "a bit flipped in an output, with its time as before, is not seen by run" nothing_left
-found () { keep "${rebuild[@]}" --dry-run "$out" && says "$score is not as it was written" && nothing_left; }
-ok "rebuild --dry-run finds it" found
+found () { exits 1 keep "${rebuild[@]}" --dry-run "$out" && says "$score is not as it was written" && says "wiremill rebuild would" && nothing_left; }
+ok "rebuild --dry-run finds it, exit code 1" found
 repaired () { "${rebuild[@]}" "$out" && "${run[@]}" --output "$out" && same_scores two "$out" "$work/whole" && [ -e "$score.damaged-1" ]; }
 ok "rebuild and run make it again; what was there is kept" repaired
 truncate -s 3000 "$score"
@@ -55,7 +55,7 @@ ok "one that was only copied is taken as it is" touched
 # The journal.
 input=$(grep -abo "$made/one.h5" "$(ls "$c"/journal/*.keep | head -1)" | head -1 | cut -d: -f1)
 flip "$(ls "$c"/journal/*.keep | head -1)" "$input" now
-both () { keep "${rebuild[@]}" "$out" && says "1 lost" && says "written there again" && rm "$c/ledger.db" && same_answer; }
+both () { keep "${rebuild[@]}" "$out" && says "1 lost" && says "written there again" && "${rebuild[@]}" --dry-run "$out" && rm "$c/ledger.db" && same_answer; }
 ok "an input lost from the journal is written again while the ledger knows it" both
 for keep_file in "$c"/journal/*.keep; do flip "$keep_file" 20 now && flip "$keep_file" 200 now; done
 rm "$c/ledger.db"
@@ -66,6 +66,13 @@ mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
 ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "$out"
 moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer; }
 ok "rebuild --output takes them where they are" moved
+cp -r "$out" "$work/copied"
+original () { keep "${rebuild[@]}" --dry-run "$work/copied" && says "gone; in $out$" && says "not where this campaign lies; --output $work/copied looks"; }
+ok "of a copy it says whose outputs it looked at" original
+names () { exits 5 keep "${run[@]}" --output "$work/copied" && says "pinned to output '$out', not '$work/copied'.*wiremill rebuild --output DIR"; }
+ok "and run, what to do" names
+copied () { keep "${rebuild[@]}" --output "$work/copied" "$work/copied" && says "gone; in $work/copied$" && keep "${run[@]}" --output "$work/copied" && says "nothing was left"; }
+ok "which is done" copied
 cp -r "$c" "$work/stopped"
 stopped () { keep "${run[@]}" --output "$out" --campaign "$work/stopped" && says "nothing was left"; }
 ok "a copy of a stopped campaign runs as itself" stopped
@@ -74,7 +81,7 @@ broker=$!
 until_true 10 grep -q "\"pid\": *$broker" "$c/endpoint.json"
 ok "while a broker runs there is no rebuild" exits 75 "${rebuild[@]}" "$out"
 cp -r "$c" "$work/running"
-asks () { exits 1 keep "${run[@]}" --output "$out" --campaign "$work/running" && says "copy of a campaign that was running" && says "wiremill rebuild $work/running"; }
+asks () { exits 5 keep "${run[@]}" --output "$out" --campaign "$work/running" && says "copy of a campaign that was running" && says "wiremill rebuild $work/running" && [ "$(grep -c "is a copy" "$work/said")" = 1 ]; }
 sed 's/\("campaign": *"\)[0-9a-f]*/\100000000000000000000000000000000/' "$c/endpoint.json" >"$work/whole/.wiremill/endpoint.json"
 other () { [ "$(look "$work/whole")" = "$whole" ]; }
 ok "an address that is another campaign's by now is not asked" other
@@ -82,7 +89,7 @@ ok "and not told either" exits 4 "$bin/wiremill" pause --campaign "$work/whole"
 copied () { exits 4 "$bin/wiremill" pause --campaign "$work/running" && [ ! -e "$c/paused" ]; }
 ok "what is said to a copy does not reach the original, whose address came with it" copied
 kill $broker && wait $broker
-ok "a copy of a running one asks for rebuild" asks
+ok "a copy of a running one asks for rebuild, once" asks
 own () { keep "${rebuild[@]}" "$work/running" && says "one of its own" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
 ok "and is one of its own then" own
 ok "the original goes on as if nothing had been" nothing_left

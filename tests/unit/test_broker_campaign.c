@@ -265,14 +265,14 @@ static void copies (void **state)
     assert_int_equal (system (command), 0);
     for (wm_campaign_for_t what = WM_CAMPAIGN_SERVE; what <= WM_CAMPAIGN_LOOK; what++)
         for (int again = 0; again < 2; again++) { /* trying does not make it right */
-            assert_int_equal (wm_campaign_lock (&copy, to, what, 0, &error), WM_EHOST);
+            assert_int_equal (wm_campaign_lock (&copy, to, what, 0, &error), WM_EBATCH);
             assert_non_null (strstr (error.text, "wiremill rebuild"));
             wm_campaign_close (&copy);
         }
     assert_int_equal (wm_campaign_lock (&copy, to, WM_CAMPAIGN_REBUILD, 0, &error), WM_OK);
     assert_true (copy.is_copy);
     wm_campaign_close (&copy); /* not rebuilt: still a copy */
-    assert_int_equal (wm_campaign_lock (&copy, to, WM_CAMPAIGN_SERVE, 0, &error), WM_EHOST);
+    assert_int_equal (wm_campaign_lock (&copy, to, WM_CAMPAIGN_SERVE, 0, &error), WM_EBATCH);
     wm_campaign_close (&copy);
     close (campaign.lock_fd); /* killed: itself may go on */
     campaign.lock_fd = -1;
@@ -281,7 +281,7 @@ static void copies (void **state)
     wm_campaign_close (&campaign); /* and looking does not make it stopped */
     snprintf (command, sizeof command, "rm -rf %s && cp -r %s %s", to, dir, to);
     assert_int_equal (system (command), 0);
-    assert_int_equal (wm_campaign_lock (&copy, to, WM_CAMPAIGN_SERVE, 0, &error), WM_EHOST);
+    assert_int_equal (wm_campaign_lock (&copy, to, WM_CAMPAIGN_SERVE, 0, &error), WM_EBATCH);
     wm_campaign_close (&copy);
     assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
     wm_campaign_close (&campaign); /* stopped: each copy is one of its own */

@@ -589,7 +589,8 @@ static int is_output_hit (uint32_t id)
 static const char *rebuild (const world_t *world)
 {
     const wm_rebuild_options_t options = { .dir = dir };
-    if (wm_rebuild (&options, &error))
+    int is_whole;
+    if (wm_rebuild (&options, &is_whole, &error) || !is_whole)
         return "rebuild fails";
     answer_t answer = { .world = world };
     const wm_ledger_load_t to = { .input = see_input, .batch = see_batch };
