@@ -228,6 +228,7 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
     if (fault == WM_OK) {
         wm_core_summary (core, summary);
         summary->waiting_for = summary->inputs_open ? "no broker" : NULL;
+        summary->state = summary->inputs_open ? "stopped" : summary->inputs ? "finished" : "idle";
         json = wm_status_json (
             summary, &(wm_status_about_t){ .dir = campaign->dir,
                                            .campaign = campaign->id,

@@ -134,6 +134,7 @@ void wm_core_stop (wm_core_t *self, const char *text);
  */
 #define WM_SUMMARY_PEERS_MAX 100
 #define WM_SUMMARY_HELD_MAX 100
+#define WM_SUMMARY_OPEN_MAX 16
 #define WM_SUMMARY_SAID_MAX 16
 #define WM_SUMMARY_SAID_BYTES 240
 
@@ -163,6 +164,12 @@ typedef struct {
     char reason[200];
 } wm_summary_held_t;
 
+/* An input whose output is to be written, and what is settled of it.  */
+typedef struct {
+    const char *path, *name; /* lent */
+    uint64_t n_hit;
+} wm_summary_open_t;
+
 /* A line that was logged.  */
 typedef struct {
     double ago_s;
@@ -170,7 +177,8 @@ typedef struct {
 } wm_summary_said_t;
 
 typedef struct {
-    const char *state;       /* "running", "paused", "draining", "idle" */
+    const char *state;       /* "running", "paused", "draining", "idle"; without a broker
+                                "stopped", "finished", "idle" */
     const char *waiting_for; /* NULL: nothing */
     const char *paused;      /* why it is paused; lent; NULL */
     uint64_t epoch;
@@ -179,13 +187,16 @@ typedef struct {
     uint64_t batches_queued, batches_asked, batches_running, batches_returned, batches_held;
     uint64_t hits_announced, hits_done, hits_held;
     uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
+    double
+        hits_expected; /* in all of them, as far as can be told from the announced; < 0: unknown */
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
-    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_said;
+    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_said;
     uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];
     wm_summary_held_t held[WM_SUMMARY_HELD_MAX]; /* inputs, then the latest batches */
+    wm_summary_open_t open[WM_SUMMARY_OPEN_MAX]; /* the first of inputs_open */
     wm_summary_said_t said[WM_SUMMARY_SAID_MAX]; /* the latest first */
 } wm_summary_t;
 

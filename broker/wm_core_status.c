@@ -45,9 +45,9 @@ static void add_producer (const wm_core_t *self, const session_t *producer, wm_s
     row->input = input && input->claim == producer ? input->name : NULL;
 }
 
-/* Seconds to the end at the present rate. Inputs that are not announced to their end are taken to
-   have as many hits a byte as those that are.  */
-static double eta_s (const wm_core_t *self, const wm_summary_t *summary)
+/* Hits that are still to be settled; -1: unknown. Inputs that are not announced to their end are taken
+   to have as many hits a byte as those that are.  */
+static double hits_left (const wm_core_t *self)
 {
     double ended_bytes = 0, ended_hits = 0, left = 0, unended_bytes = 0, unended_hits = 0;
     for (uint32_t i = 0; i < self->n_input; i++) {
@@ -65,9 +65,22 @@ static double eta_s (const wm_core_t *self, const wm_summary_t *summary)
         double expected = unended_bytes * ended_hits / ended_bytes;
         left += expected > unended_hits ? expected - unended_hits : 0;
     }
-    if (left <= 0)
-        return 0;
-    return summary->hits_s > 0 ? left / summary->hits_s : -1;
+    return left > 0 ? left : 0;
+}
+
+/* Open inputs, and what can be said of the time they will take.  */
+static void add_left (const wm_core_t *self, wm_summary_t *summary)
+{
+    const double left = hits_left (self);
+    summary->hits_expected = left < 0 ? -1 : left + (double) (self->hits_done + self->hits_held);
+    summary->eta_s = left <= 0 ? left : summary->hits_s > 0 ? left / summary->hits_s : -1;
+    for (uint32_t i = 0; i < self->n_input && summary->n_open < WM_SUMMARY_OPEN_MAX; i++) {
+        const input_t *input = self->input[i];
+        if (input->state == INPUT_OPEN)
+            summary->open[summary->n_open++] =
+                (wm_summary_open_t){ input->path, input->name,
+                                     input->n_hit_done + input->n_hit_held };
+    }
 }
 
 /* ---- what is held ------------------------------------------------------------------------------
@@ -212,7 +225,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
                      : summary->inputs_open ? "running"
                                             : "idle";
     summary->paused = self->paused ? self->why : NULL;
-    summary->eta_s = eta_s (self, summary);
+    add_left (self, summary);
     summary->waiting_for = waiting_for (self, summary);
 }
 

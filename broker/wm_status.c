@@ -52,10 +52,11 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
         json_pack ("{s:o, s:o, s:o, s:o, s:o}", "queued", integer (s->batches_queued), "asked",
                    integer (s->batches_asked), "running", integer (s->batches_running), "returned",
                    integer (s->batches_returned), "held", integer (s->batches_held)));
-    json_object_set_new (root, "hits",
-                         json_pack ("{s:o, s:o, s:o}", "announced", integer (s->hits_announced),
-                                    "done", integer (s->hits_done), "held",
-                                    integer (s->hits_held)));
+    json_object_set_new (
+        root, "hits",
+        json_pack ("{s:o, s:o, s:o, s:o}", "announced", integer (s->hits_announced), "done",
+                   integer (s->hits_done), "held", integer (s->hits_held), "expected",
+                   s->hits_expected < 0 ? json_null () : integer ((uint64_t) s->hits_expected)));
     json_object_set_new (
         root, "bytes",
         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "payload_in",
@@ -110,7 +111,11 @@ static json_t *held_json (const wm_summary_held_t *h)
 static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
 {
     json_t *workers = json_array (), *producers = json_array (), *held = json_array (),
-           *said = json_array ();
+           *open = json_array (), *said = json_array ();
+    for (uint32_t i = 0; i < s->n_open && i < rows_max; i++)
+        json_array_append_new (open, json_pack ("{s:o, s:o, s:o}", "path", text (s->open[i].path),
+                                                "output", text (s->open[i].name), "hits",
+                                                integer (s->open[i].n_hit)));
     for (uint32_t i = 0; i < s->n_worker_listed && i < rows_max; i++)
         json_array_append_new (workers, worker_json (&s->worker[i]));
     for (uint32_t i = 0; i < s->n_producer_listed && i < rows_max; i++)
@@ -130,6 +135,7 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
     json_object_set_new (root, "paused", text (s->paused));
     json_object_set_new (root, "held_total", integer (s->held_total));
     json_object_set_new (root, "held", held);
+    json_object_set_new (root, "open", open);
     json_object_set_new (root, "said", said);
 }
 

@@ -142,13 +142,11 @@ static void first_line (const run_t *self)
                  wm_show_count ((int64_t) self->inputs.n_left_out, n));
 }
 
-/* All hits of the campaign: while not all are announced, what the broker's ETA is made of.  */
+/* All hits of the campaign, or those that are announced.  */
 static double expected_hits (const run_t *self)
 {
     const double announced = wm_ask_real (self->status, "hits.announced");
-    const double ahead =
-        wm_ask_real (self->status, "eta_s") * wm_ask_real (self->status, "rate.hits_s");
-    const double expected = (double) wm_ask_settled (self->status) + ahead;
+    const double expected = wm_ask_real (self->status, "hits.expected");
     return expected > announced ? expected : announced;
 }
 
@@ -170,27 +168,51 @@ static void progress_line (const run_t *self, char line[256])
               wm_show_short (rate, rate_text), eta, *waiting ? "  waiting: " : "", waiting);
 }
 
+/* So that a shell reads it as this word.  */
+static void print_word (FILE *out, const char *word)
+{
+    if (*word && !word[strspn (word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                     "0123456789_-+=./:,@%")]) {
+        fputs (word, out);
+        return;
+    }
+    fputc ('\'', out);
+    for (; *word; word++)
+        fputs (*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, out);
+    fputc ('\'', out);
+}
+
 /* The command that was typed, so that a shell reads it back; `option` (may be NULL) goes with it.
  */
 static void print_command (FILE *out, const wm_args_t *args, const char *option)
 {
-    fputs (program_invocation_name, out);
+    print_word (out, program_invocation_name);
     const char *word;
     for (int i = 0; (word = wm_args_word (args, i)); i++) {
         if (i == 1 && option)
             fprintf (out, " %s", option);
         fputc (' ', out);
-        if (*word && !word[strspn (word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                         "0123456789_-+=./:,@%")]) {
-            fputs (word, out);
-            continue;
-        }
-        fputc ('\'', out);
-        for (; *word; word++)
-            fputs (*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, out);
-        fputc ('\'', out);
+        print_word (out, word);
     }
     fputc ('\n', out);
+}
+
+/* For wiremill status, when nobody runs the campaign: the folder it is of, and the command from
+   wherever one is. Without it (a disk that is full) status says less.  */
+static void note_command (const run_t *self)
+{
+    char path[PATH_MAX + 16], temporary[PATH_MAX + 16], here[PATH_MAX];
+    snprintf (path, sizeof path, "%s/command", self->setup->campaign);
+    snprintf (temporary, sizeof temporary, "%s/command.new", self->setup->campaign);
+    FILE *file = getcwd (here, sizeof here) ? fopen (temporary, "we") : NULL;
+    if (!file)
+        return;
+    fprintf (file, "%s\ncd ", self->setup->campaign);
+    print_word (file, here);
+    fputs (" && ", file);
+    print_command (file, self->args, NULL);
+    if (fclose (file) || rename (temporary, path))
+        unlink (temporary);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -231,9 +253,12 @@ static void print_reading (const run_t *self)
     const char *text = self->setup ? self->setup->pins.spec : wm_client_pins (self->client)->spec;
     if (!example_file (self, path) || wm_spec_parse (&spec, text, strlen (text), "pins", &error))
         return;
-    printf (
-        "  read it with     python3 -c 'import h5py; print (h5py.File (\"%s\")[\"%s/%s\"][:])'\n",
-        path, spec.table, spec.n_label ? spec.label[0] : "out_0");
+    char code[PATH_MAX + 256];
+    snprintf (code, sizeof code, "import h5py; print (h5py.File (\"%s\")[\"%s/%s\"][:])", path,
+              spec.table, spec.n_label ? spec.label[0] : "out_0");
+    printf ("  read it with     python3 -c ");
+    print_word (stdout, code);
+    putchar ('\n');
 }
 
 static double hits_per_second (const run_t *self)
@@ -338,6 +363,8 @@ static int work (run_t *self)
     if (code == WM_CREW_WORKING && stops)
         code = WM_EXIT_AGAIN;
     if (code == WM_CREW_WORKING) {
+        if (self->setup)
+            note_command (self);
         ask (self, LAST_WORD_MS); /* what was done before: hits/s and bytes speak of this run */
         code = wm_crew_start_rest (&self->crew);
     }

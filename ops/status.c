@@ -47,14 +47,26 @@ static void campaign_name (const json_t *status, char name[64])
     snprintf (name, 64, "%s", *base ? base : "-");
 }
 
+/* What part is done; below 0: not known, since nobody knows yet how much there is.  */
+static double share_done (const json_t *s)
+{
+    const double done = (double) wm_ask_settled (s), announced = wm_ask_real (s, "hits.announced");
+    double all = wm_ask_real (s, "hits.expected");
+    if (!*wm_ask_text (s, "endpoint") && wm_ask_int (s, "inputs.open") && all <= done)
+        return -1;
+    all = all > announced ? all : announced;
+    return all > 0 ? done / all : 0;
+}
+
 static void show_campaign (const json_t *s)
 {
     char name[64], run[32], queued[32], held[32], events[32], rate[32], eta[32] = "-", bar[64];
-    char submitted[32] = "-";
-    const double hits = wm_ask_real (s, "hits.announced"), done = (double) wm_ask_settled (s);
-    const double share = hits > 0 ? done / hits : 0;
+    char submitted[32] = "-", part[16] = "-";
+    const double share = share_done (s);
     const double eta_s = wm_ask_real (s, "eta_s");
     campaign_name (s, name);
+    if (share >= 0)
+        snprintf (part, sizeof part, "%.1f%%", 100 * share);
     if (eta_s > 0)
         wm_show_time (eta_s, eta);
     const time_t submitted_s = (time_t) wm_ask_int (s, "campaign.submitted");
@@ -63,15 +75,15 @@ static void show_campaign (const json_t *s)
         strftime (submitted, sizeof submitted, "%b %d %H:%M", &local);
     printf ("%-14s %-9s %-12s %7s %6s %7s %6s %9s %11s %9s\n", "CAMPAIGN", "STATE", "SUBMITTED",
             "DONE", "RUN", "QUEUED", "HELD", "EVENTS", "RATE", "ETA");
-    printf ("%-14.14s %-9s %-12s %6.1f%% %6s %7s %6s %9s %6s hit/s %9s %s\n", name,
-            wm_ask_text (s, "campaign.state"), submitted, 100 * share,
+    printf ("%-14.14s %-9s %-12s %7s %6s %7s %6s %9s %6s hit/s %9s %s\n", name,
+            wm_ask_text (s, "campaign.state"), submitted, part,
             wm_show_short (wm_ask_real (s, "batches.running"), run),
             wm_show_short (wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked"),
                            queued),
             wm_show_short (wm_ask_real (s, "hits.held"), held),
             wm_show_count (wm_ask_int (s, "events.announced"), events),
             wm_show_short (wm_ask_real (s, "rate.hits_s"), rate), eta,
-            wm_show_bar (share, 10, bar));
+            wm_show_bar (share > 0 ? share : 0, 10, bar));
     printf ("files: %lld written, %lld open, %lld held of %lld\n",
             (long long) wm_ask_int (s, "inputs.written"), (long long) wm_ask_int (s, "inputs.open"),
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
@@ -152,7 +164,33 @@ static void show_held (const json_t *s)
     }
 }
 
-static void show_status (const json_t *s)
+/* Nobody runs it: what is left to do, and what does it.  */
+static void show_stopped (const json_t *s, const char *campaign)
+{
+    char command[16384], n[32];
+    const json_t *list = json_object_get (s, "open"), *one;
+    size_t i;
+    json_array_foreach (list, i, one)
+    {
+        const int64_t hits = wm_ask_int (one, "hits");
+        printf ("to write: %s/%s of %s", wm_ask_text (s, "campaign.output"),
+                wm_ask_text (one, "output"), wm_ask_text (one, "path"));
+        if (hits)
+            printf (" (%s hits are done)", wm_show_count (hits, n));
+        printf ("\n");
+    }
+    const int64_t open = wm_ask_int (s, "inputs.open");
+    if (open > (int64_t) json_array_size (list))
+        printf ("to write: and %lld more\n", (long long) (open - (int64_t) json_array_size (list)));
+    if (!open)
+        return;
+    const int known = wm_ask_command (campaign, command);
+    printf ("stopped: nobody runs it, what is done is kept; %s goes on%s%s",
+            known ? "this" : "the same wiremill run command", known ? ":\n  " : "\n",
+            known ? command : "");
+}
+
+static void show_status (const json_t *s, const char *campaign)
 {
     char up[32], ledger[32], journal[32];
     const char *endpoint = wm_ask_text (s, "endpoint");
@@ -164,7 +202,9 @@ static void show_status (const json_t *s)
     printf ("  ledger %s  journal %s\n", wm_show_bytes (wm_ask_real (s, "bytes.ledger"), ledger),
             wm_show_bytes (wm_ask_real (s, "bytes.journal"), journal));
     show_campaign (s);
-    if (*waiting)
+    if (!*endpoint)
+        show_stopped (s, campaign);
+    else if (*waiting)
         printf ("waiting for: %s\n", waiting);
     if (*paused)
         printf ("paused: %s; wiremill resume goes on\n", paused);
@@ -187,7 +227,7 @@ int status_main (const wm_args_t *args)
         json_dumpf (status, stdout, JSON_INDENT (2));
         putchar ('\n');
     } else
-        show_status (status);
+        show_status (status, campaign);
     json_decref (status);
     return WM_EXIT_OK;
 }

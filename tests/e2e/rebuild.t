@@ -46,8 +46,9 @@ truncate -s 3000 "$score"
 again () { keep "${run[@]}" --output "$out" && says "kept as $score.damaged-2" && says "not as it was written" && same_scores two "$out" "$work/whole"; }
 ok "one that was cut is made again by run" again
 rm "$score"
-gone () { keep "${rebuild[@]}" "$out" && says "$score is gone" && "${run[@]}" --output "$out" && same_scores two "$out" "$work/whole"; }
-ok "one that is gone too" gone
+left () { keep "$bin/wiremill" status "$out" && says "^out +stopped" && ! grep -q "100\.0%" "$work/said" && says "1 written, 1 open" && says "^to write: $score of $made/two.h5"; }
+gone () { keep "${rebuild[@]}" "$out" && says "$score is gone" && left && (cd / && eval "$(tail -n 1 "$work/said")") && same_scores two "$out" "$work/whole"; }
+ok "one that is gone too; status says what is left to do, and the command that does it" gone
 touch "$score"
 touched () { "${rebuild[@]}" "$out" && nothing_left; }
 ok "one that was only copied is taken as it is" touched
@@ -62,6 +63,9 @@ rm "$c/ledger.db"
 ok "EPOCH and the first CAMPAIGN of every epoch lost, and the ledger: still the same campaign" same_answer
 
 # Moved and copied.
+cp -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/other" >/dev/null
+unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "the same wiremill run command goes on"; }
+ok "where all is gone nobody knows what part is done; a copy names no command of the original's" unknown
 mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
 ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "$out"
 moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer; }
