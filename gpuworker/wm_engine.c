@@ -2,6 +2,7 @@
 #include "gpuworker/wm_engine.h"
 #include "gpuworker/wm_slots.h"
 #include "kernels/wm_device.h"
+#include "schema/wm_failpoint.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -71,6 +72,7 @@ static int open_device (engine_t *self)
     snprintf (control->signature, sizeof control->signature, "%s",
               wm_device_signature (self->device));
     const double start = now_s ();
+    WM_FAILPOINT ("engine-self-test");
     if (wm_device_self_test (self->device, &error))
         return ends (self, WM_EXIT_FAILURE, &error);
     control->test_s = now_s () - start;
@@ -99,6 +101,7 @@ static int score (engine_t *self, unsigned i)
     wm_slot_t *slot = &self->slots.control->slot[i];
     wm_error_t error = { 0 };
     wm_batch_t batch;
+    WM_FAILPOINT ("engine-slot-taken");
     wm_slots_part (&self->slots, i, &batch);
     const double start = now_s ();
     const wm_fault_t fault = wm_device_score (
@@ -110,7 +113,9 @@ static int score (engine_t *self, unsigned i)
     slot->error.fault = fault;
     if (fault && fault != WM_EBATCH)
         return ends (self, WM_EXIT_FAILURE, &error); /* the slot stays RUNNING: it died of it */
+    WM_FAILPOINT ("engine-scored");
     atomic_store (&slot->state, WM_SLOT_DONE);
+    WM_FAILPOINT ("engine-done");
     return WM_EXIT_OK;
 }
 
@@ -130,6 +135,7 @@ static int serve (engine_t *self)
     if (code)
         return code;
     atomic_store (&self->slots.control->is_ready, 1);
+    WM_FAILPOINT ("engine-ready");
     poke (self);
     for (;;) {
         for (int slot; !code && (slot = next_slot (self)) >= 0; poke (self))

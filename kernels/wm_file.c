@@ -1,5 +1,6 @@
 /* wm_file.c - a whole file: mapped, digested, written at once.  */
 #include "kernels/wm_file.h"
+#include "schema/wm_failpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -131,7 +132,9 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
     int rc = 0;
     for (size_t i = 0; i < n_part && !rc; i++)
         rc = wm_file_append (fd, part[i].bytes, part[i].size);
+    WM_FAILPOINT ("file-rename");
     rc = rc || fsync (fd) || rename (temporary, path) || sync_folder (path) ? -1 : 0;
+    WM_FAILPOINT ("file-renamed");
     wm_fault_t fault = rc ? cannot (error, "write", path) : WM_OK;
     close (fd);
     if (fault)

@@ -5,6 +5,7 @@
    positions: per row of positions, per position, the list of cells live there; the weights of one
    position stay in L1 while the list is worked off.  */
 #include "kernels/wm_sparse.h"
+#include "schema/wm_failpoint.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -182,6 +183,7 @@ static void run_block (void *arg, uint32_t task, uint32_t thread)
                         self->cell_score + (size_t) c * self->n_output);
         hits += self->cell[c].n_hit;
     }
+    WM_FAILPOINT ("engine-hits");
     if (self->progress)
         atomic_fetch_add (self->progress, hits);
 }

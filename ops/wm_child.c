@@ -2,6 +2,7 @@
 
 #include "ops/wm_child.h"
 #include "ops/wm_setup.h"
+#include "schema/wm_failpoint.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
@@ -64,6 +65,7 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
         close (log);
     if (CPU_COUNT (cpus)) /* a wish */
         sched_setaffinity (0, sizeof *cpus, cpus);
+    WM_FAILPOINT ("ops-child-exec");
     execv (path, (char *const *) (uintptr_t) argv); /* execv takes what it does not change */
     _exit (127);
 }
@@ -86,6 +88,7 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
     }
     const pid_t parent = getpid ();
     fflush (NULL);
+    WM_FAILPOINT ("ops-child-start");
     const pid_t pid = fork ();
     if (pid == 0)
         become (path, argv, log, parent, &self->cpus);
@@ -97,6 +100,7 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
     self->pid = pid;
     self->started_ms = wm_now_ms ();
     self->retry_ms = 0;
+    WM_FAILPOINT ("ops-child-started");
     return WM_OK;
 }
 
@@ -110,6 +114,7 @@ int wm_child_ended (wm_child_t *self)
         return 0;
     self->status = pid < 0 ? 0 : status;
     self->pid = 0;
+    WM_FAILPOINT ("ops-child-ended");
     return 1;
 }
 

@@ -3,6 +3,7 @@
 #include "ops/wm_crew.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_blame.h"
+#include "schema/wm_failpoint.h"
 #include "schema/wm_folder.h"
 #include "schema/wm_limits.h"
 
@@ -399,6 +400,7 @@ static void remove_temporary (const wm_crew_t *self)
 void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
 {
     const int64_t end = wm_now_ms () + STOP_MS;
+    WM_FAILPOINT ("ops-stop");
     signal_rest (self, SIGTERM);
     while (running (self)) {
         wm_child_ended (&self->broker);
@@ -406,6 +408,7 @@ void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
             signal_rest (self, SIGKILL);
         wm_crew_nap (TICK_MS);
     }
+    WM_FAILPOINT ("ops-stop-broker");
     wm_child_signal (&self->broker, SIGTERM);
     while (self->broker.pid && !wm_child_ended (&self->broker)) {
         if (*stop >= kill_at || wm_now_ms () > end + STOP_MS)

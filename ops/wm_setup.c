@@ -5,6 +5,7 @@
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
+#include "schema/wm_failpoint.h"
 #include "schema/wm_folder.h"
 
 #include <errno.h>
@@ -197,6 +198,7 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
     fault = wm_file_sha256 (self->wmm, self->pins.wmm, error);
     char alias[PATH_MAX + 72];
     snprintf (alias, sizeof alias, "%s/%s.wmm", folder, self->pins.wmm);
+    WM_FAILPOINT ("ops-model-link");
     if (!fault && link (self->wmm, alias) && errno != EEXIST)
         fprintf (stderr, "wiremill: %s cannot be linked (%s); workers fetch the model instead\n",
                  alias, strerror (errno));

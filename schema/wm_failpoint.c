@@ -1,6 +1,7 @@
 /* wm_failpoint.c - reads WM_FAILPOINT before main and counts the passes.  */
 #include "schema/wm_failpoint.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 const char *wm_failpoint_armed;
 static size_t name_bytes;
 static atomic_long passes_left;
+static const char *once; /* a file that the first one to get there makes; NULL: no such */
 
 static void __attribute__ ((constructor)) arm (void)
 {
@@ -17,12 +19,15 @@ static void __attribute__ ((constructor)) arm (void)
         return;
     wm_failpoint_armed = text;
     name_bytes = (size_t) (colon - text);
-    passes_left = atol (colon + 1);
+    char *end;
+    passes_left = strtol (colon + 1, &end, 10);
+    once = *end == ':' ? end + 1 : NULL;
 }
 
 void wm_failpoint_pass (const char *name)
 {
     if (strlen (name) == name_bytes && strncmp (name, wm_failpoint_armed, name_bytes) == 0 &&
-        --passes_left == 0)
+        --passes_left == 0 &&
+        (!once || open (once, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) >= 0))
         raise (SIGKILL);
 }

@@ -10,7 +10,7 @@ fault () { echo "$*"; faults=$((faults + 1)); }
 # What each room may include of ours: shell patterns, and libraries it must not know.
 declare -A may=(
     [schema]='schema/*'
-    [kernels]='kernels/*|schema/wm_fault.h|schema/wm_batch.h|schema/wm_limits.h|onnx/*'
+    [kernels]='kernels/*|schema/wm_fault.h|schema/wm_batch.h|schema/wm_limits.h|schema/wm_failpoint.h|onnx/*'
     [broker]='broker/*|schema/*'
     [producer]='producer/*|schema/*|kernels/wm_image.h|kernels/wm_spec.h|broker/wm_client.h'
     [gpuworker]='gpuworker/*|schema/*|kernels/*|broker/wm_client.h'

@@ -1,6 +1,7 @@
 #!/bin/bash
-# points.t - every failpoint of the sources kills its process, again and again: broker, producer and
-# workers at once, each started again with the next point armed; the output of an undisturbed run.
+# points.t - every failpoint of broker, producer and workers kills its process, again and again: all at
+# once, each started again with the next point armed; the output of an undisturbed run. (command.t has
+# those of `wiremill run` and of engines.)
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
@@ -11,7 +12,7 @@ crew_model --events 1 --hits 1200
 
 # What no small campaign passes: migration has its own test.
 skip='broker-ledger-migrate|broker-ledger-migrated'
-all=$(grep -rhoE 'WM_FAILPOINT \("[a-z-]+"\)' broker producer gpuworker ops | sed 's/.*"\(.*\)".*/\1/' | sort)
+all=$(grep -rhoE 'WM_FAILPOINT \("(broker|producer|worker)-[a-z-]+"\)' broker producer gpuworker | sed 's/.*"\(.*\)".*/\1/' | sort)
 points=${POINTS:-$(grep -vxE "$skip" <<<"$all")}
 ok "every point has a name of its own" test -z "$(uniq -d <<<"$all")"
 

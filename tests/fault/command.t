@@ -1,0 +1,91 @@
+#!/bin/bash
+# command.t - every failpoint of `wiremill run`, of files it makes, of what it is about to start and of the
+# engine's process kills there, again and again: the same command goes on each time, to the output of an
+# undisturbed run.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+. tests/fault/crew.sh
+RANDOM=${SEED:-1}
+tries=${TRIES:-$(size 1 25 250)} # of each point
+echo "# TRIES=$tries SEED=${SEED:-1} POINTS=${POINTS:-all}"
+crew_model --events 1 --hits 1200
+
+all=$(grep -rhoE 'WM_FAILPOINT \("(ops|file|engine)-[a-z-]+"\)' ops gpuworker kernels | sed 's/.*"\(.*\)".*/\1/' | sort)
+points=${POINTS:-$all}
+ok "every point has a name of its own" test -z "$(uniq -d <<<"$all")"
+queue=
+for ((i = 0; i < tries; i++)); do queue+=" $(shuf --random-source=<(yes $((RANDOM))) <<<"$points" | xargs)"; done
+declare -A killed=() missed=()
+n_killed=0 wrong=0 campaigns=0
+
+start () # words for env...
+{
+    env "$@" "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --workers 2 --threads 1 --batch-hits 64 \
+        --input "$made/crew-[12].h5" --output "$work/out" >"$work/words.run" 2>&1 &
+    pid=$!
+}
+code_of () { { wait $pid; code=$?; } 2>/dev/null; }
+interrupt () # once it is the command, and no shell of ours any more
+{
+    until [[ $(readlink /proc/$pid/exe) == */wiremill ]] || ! kill -0 $pid 2>/dev/null; do sleep 0.01; done
+    sleep 0.$((RANDOM % 5))
+    kill -TERM $pid 2>/dev/null
+}
+# The command with the next point armed, until somebody died there and, where that was not the command
+# itself, it has gone on for a while; or until it has ended by itself.
+disturbed ()
+{
+    local point n end=$((SECONDS + 60))
+    read -r point queue <<<"$queue"
+    n=$((tries == 1 || ${missed[$point]:-0} ? 1 : 1 + RANDOM % 4))
+    rm -f "$work/died"
+    start "WM_FAILPOINT=$point:$n:$work/died"
+    [[ $point != ops-stop* ]] || [ $((RANDOM % 2)) = 0 ] || interrupt
+    until [ -e "$work/died" ] || ! kill -0 $pid 2>/dev/null; do
+        read -rt 0.02 -u "$tick"
+        [ $SECONDS -lt $end ] || { echo "$point $n: it does not end"; kill -9 $pid; }
+    done
+    if [ -e "$work/died" ]; then
+        n_killed=$((n_killed + 1))
+        killed[$point]=$((${killed[$point]:-0} + 1))
+        [[ $point = ops-* && $point != ops-child-exec ]] || [ $((RANDOM % 2)) = 0 ] ||
+            { sleep 0.$((RANDOM % 4)); kill -9 $pid 2>/dev/null; }
+    else
+        missed[$point]=$((${missed[$point]:-0} + 1))
+        [ "${missed[$point]}" -ge $((5 + 3 * tries)) ] || queue+=" $point"
+    fi
+    code_of
+    case $code in
+    0 | 137 | 75) ;; # 75: it was interrupted, or who was killed before has not let go yet
+    *) [[ $code$point == 143ops-stop* ]] || echo "$point $n: the command ended with $code: $(tail -n 3 "$work/words.run")" ;;
+    esac
+}
+campaign () # until it is finished
+{
+    rm -rf "$work/out"
+    code=1
+    while [ $code != 0 ] && [ -n "${queue// /}" ]; do disturbed; done
+    for ((i = 0; i < 5 && code != 0; i++)); do
+        start
+        code_of
+        [ $code = 0 ] || [ $code = 75 ] || echo "the last command ended with $code: $(tail -n 3 "$work/words.run")"
+    done
+    crew_same && crew_words
+}
+while [ -n "${queue// /}" ]; do
+    campaigns=$((campaigns + 1))
+    before=$n_killed; [ -z "$VERBOSE" ] || echo "# campaign $campaigns, $n_killed kills, $SECONDS s, left: ${queue:0:150}"
+    campaign >"$work/said" 2>/dev/null && [ ! -s "$work/said" ] && continue
+    wrong=$((wrong + n_killed - before + 1))
+    crew_tell "campaign $campaigns: $(head -n 5 "$work/said" | tr '\n' ';')"
+    [ $wrong -lt 20 ] || break
+done
+echo "# $n_killed kills in $campaigns campaigns, $SECONDS s"
+never=
+for point in $points; do
+    [ "${killed[$point]:-0}" -ge "$tries" ] || never+=" $point:${killed[$point]:-0}"
+done
+ok "every campaign ends with the output of an undisturbed run" test $wrong = 0
+ok "every point killed $tries times (not:$never)" test -z "$never"
+proved P1 "$n_killed" $((n_killed > wrong ? n_killed - wrong : 0))
+done_testing
