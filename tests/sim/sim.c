@@ -56,6 +56,9 @@ static void faults_choose (void)
     faults->twice = chance (500) ? roll (500) : 0;
     faults->wrong = chance (200) ? roll (300) : 0;
     faults->late_ms = chance (500) ? roll (20000) : 300;
+    /* Not of the die, which other worlds go on throwing as they did before there was this fault.  */
+    const uint64_t salt = wm_table_mix (sim.seed + 4711);
+    faults->ledger_spoils = salt % 100 < 20 ? 1 + (uint32_t) (salt / 100 % 3) : 0;
 }
 
 static bool due (uint32_t seconds)
@@ -149,6 +152,8 @@ static void disturb (void)
         sim.rotten = true;
     if (due (f->fsync_fails))
         sim_disk_fail_sync ();
+    if (f->ledger_spoils && roll (100) == 0)
+        sim_disk_keep_ledger ();
 }
 
 /* ---- the world ---------------------------------------------------------------------------------

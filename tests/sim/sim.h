@@ -1,7 +1,7 @@
 /* sim.h - one campaign in virtual time: the real core, journal and ledger among modelled peers.
 
    Everything random is thrown by one die, so a seed replays exactly. The rooms of the simulator:
-     sim_disk.c      the disk that loses its power, for the journal and for SQLite
+     sim_disk.c      the disk that loses its power, for the journal and for SQLite; a ledger spoilt
      sim_bus.c       the die, the story, links between peers and broker
      sim_broker.c    drives wm_core and wm_recorder as broker/wm_reactor.c does
      sim_bugs.c      planted bugs
@@ -68,6 +68,8 @@ typedef enum {
     BUG_PAUSE_FORGOTTEN,
     BUG_KICK_FORGOTTEN,
     BUG_BREAKER_STUCK,
+    BUG_LEDGER_ANEW,
+    BUG_LEDGER_BEHIND,
     BUG_END,
 } bug_t;
 
@@ -227,6 +229,7 @@ typedef struct {
     uint32_t late_ms;            /* how long what is under way may be late */
     uint32_t slow_ms;            /* a turn of the broker's loop takes up to so long */
     uint32_t worker_drains, broker_ends;
+    uint32_t ledger_spoils;        /* the ledger, at one start of so many */
     uint32_t power_cut_operations; /* the power goes within so many after each start; 0: not so */
 } faults_t;
 
@@ -252,7 +255,7 @@ typedef struct {
     wm_key_t fetched;     /* BUG_ROT_ANSWERED */
     uint64_t n_bug;       /* chances that a planted bug had */
     struct {
-        uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held;
+        uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held, spoils;
     } count;
 } sim_t;
 extern sim_t sim;
@@ -307,6 +310,10 @@ void sim_disk_power (uint64_t operations_left);
 void sim_disk_fail_sync (void);
 void sim_disk_come_back (bool is_power_cut);
 void sim_disk_truncate_tail (void);
+/* Keeps the ledger as it is at this moment, in place of what was kept before.  */
+void sim_disk_keep_ledger (void);
+/* The ledger is gone, cut short, full of flipped bits or zeroed pages, or what was kept of it.  */
+void sim_disk_spoil_ledger (void);
 /* Sets a bit in a segment of results; false: it was set, or there is none.  */
 bool sim_disk_rot (void);
 

@@ -395,6 +395,8 @@ static void end (bool is_power_cut, const char *why)
     if (sim.held_bytes)
         fail ("a core that is gone holds %llu bytes", (unsigned long long) sim.held_bytes);
     sim_disk_come_back (is_power_cut);
+    if (sim.faults.ledger_spoils && roll (sim.faults.ledger_spoils) == 0)
+        sim_disk_spoil_ledger ();
     sim.count.restarts++;
     sim.count.powercuts += is_power_cut;
     int64_t start_ms = sim.now_ms + 100 +

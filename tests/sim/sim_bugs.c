@@ -46,6 +46,9 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "a broker started anew does not know of a pause" },
     [BUG_KICK_FORGOTTEN] = { "kick-forgotten", "KICK never enters the journal" },
     [BUG_BREAKER_STUCK] = { "breaker-stuck", "a worker that fails and fails gets more" },
+    [BUG_LEDGER_ANEW] = { "ledger-anew",
+                          "a ledger that is gone begins anew, at the journal's end" },
+    [BUG_LEDGER_BEHIND] = { "ledger-behind", "a ledger of some epochs ago is not brought up" },
 };
 
 /* One chance in n.  */
@@ -64,6 +67,10 @@ wm_fault_t __real_wm_journal_read (wm_journal_t *, const wm_place_t *, wm_record
 wm_fault_t __wrap_wm_journal_read (wm_journal_t *, const wm_place_t *, wm_record_t *, wm_error_t *);
 void __real_wm_ledger_apply (wm_ledger_t *, const wm_record_t *, const wm_place_t *);
 void __wrap_wm_ledger_apply (wm_ledger_t *, const wm_record_t *, const wm_place_t *);
+wm_fault_t __real_wm_ledger_catch_up (wm_ledger_t *, wm_journal_t *, wm_journal_found_t *,
+                                      wm_error_t *);
+wm_fault_t __wrap_wm_ledger_catch_up (wm_ledger_t *, wm_journal_t *, wm_journal_found_t *,
+                                      wm_error_t *);
 void __real_wm_core_durable (wm_core_t *, const wm_place_t *, int64_t);
 void __wrap_wm_core_durable (wm_core_t *, const wm_place_t *, int64_t);
 void __real_wm_core_disk_full (wm_core_t *, int, int64_t);
@@ -118,6 +125,24 @@ void __wrap_wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const
 {
     if (!has (BUG_LEDGER_AHEAD))
         __real_wm_ledger_apply (self, record, place);
+}
+
+/* Whether a ledger of this age is taken as it is.  */
+static bool is_passed_over (wm_ledger_t *self, const wm_journal_t *journal)
+{
+    uint64_t epoch, sequence;
+    wm_ledger_position (self, &epoch, &sequence);
+    return (sim.bug == BUG_LEDGER_ANEW && !epoch && sim.count.spoils) ||
+           (sim.bug == BUG_LEDGER_BEHIND && epoch && epoch + 1 < wm_journal_epoch (journal));
+}
+
+wm_fault_t __wrap_wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal,
+                                      wm_journal_found_t *found, wm_error_t *error)
+{
+    if (!is_passed_over (self, journal))
+        return __real_wm_ledger_catch_up (self, journal, found, error);
+    *found = (wm_journal_found_t){ 0 };
+    return WM_OK;
 }
 
 void __wrap_wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms)

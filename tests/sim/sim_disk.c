@@ -266,6 +266,118 @@ static int vfs_error (sqlite3_vfs *vfs, int bytes, char *text)
     return 0;
 }
 
+/* ---- the ledger --------------------------------------------------------------------------------
+ */
+static const char *const ledger_names[] = { "/sim/ledger.db", "/sim/ledger.db-wal" };
+static struct {
+    bool there;
+    int64_t size;
+    size_t touched;
+    uint8_t *data;
+} kept[2];
+
+void sim_disk_keep_ledger (void)
+{
+    for (int i = 0; i < 2; i++) {
+        const disk_file_t *file = disk_find (ledger_names[i]);
+        kept[i].there = file != NULL;
+        if (!file)
+            continue;
+        kept[i].size = file->size;
+        kept[i].touched = file->touched;
+        kept[i].data = realloc (kept[i].data, file->touched * DISK_SECTOR + 1);
+        if (!kept[i].data)
+            abort ();
+        memcpy (kept[i].data, file->data, file->touched * DISK_SECTOR);
+    }
+}
+
+/* What was done to a file is what the disk has.  */
+static void settle (disk_file_t *file)
+{
+    memcpy (file->durable, file->data, file->touched * DISK_SECTOR);
+    memset (file->dirty, 0, file->touched);
+    file->size_durable = file->size;
+    file->there_durably = file->there;
+}
+
+static void put_back_ledger (void)
+{
+    const int full = disk->full;
+    disk->full = 0; /* whoever copies makes room */
+    for (int i = 0; i < 2; i++) {
+        disk_file_t *file = disk_find (ledger_names[i]);
+        if (!file && kept[i].there)
+            file = &disk->file[disk_create (NULL, ledger_names[i])];
+        if (!file)
+            continue;
+        disk_wipe (file);
+        file->there = kept[i].there;
+        if (kept[i].there) {
+            memcpy (file->data, kept[i].data, kept[i].touched * DISK_SECTOR);
+            file->touched = kept[i].touched;
+            file->size = kept[i].size;
+        }
+        settle (file);
+    }
+    disk->full = full;
+}
+
+/* At random places of what was ever written: cut short, bits flipped, pages of zeros.  */
+static void spoil_file (disk_file_t *file, uint32_t how)
+{
+    const uint32_t bytes = (uint32_t) (file->touched * DISK_SECTOR);
+    const uint32_t at = roll (bytes);
+    if (how == 0) {
+        memset (file->data + at, 0, bytes - at);
+        file->size = at;
+    }
+    for (uint32_t n = 1 + roll (8); how == 1 && n > 0; n--)
+        file->data[roll (bytes)] ^= (uint8_t) (1 << roll (8));
+    if (how == 2)
+        memset (file->data + at / 4096 * 4096, 0, bytes - at < 4096 ? bytes - at : 4096);
+    settle (file);
+}
+
+void sim_disk_spoil_ledger (void)
+{
+    static const char *const words[] = { "cut short", "damaged by bits", "damaged by zeros" };
+    disk_file_t *file[2] = { disk_find (ledger_names[0]), disk_find (ledger_names[1]) };
+    if (!file[0])
+        return;
+    sim.count.spoils++;
+    const uint32_t how = roll (5);
+    if (how == 3 && kept[0].there) {
+        say ("disk", "the ledger is an earlier one");
+        put_back_ledger ();
+    } else if (how >= 3) {
+        say ("disk", "the ledger is gone");
+        for (int i = 0; i < 2; i++)
+            if (file[i])
+                disk_wipe (file[i]);
+    } else {
+        const int i = file[1] && file[1]->touched && chance (500);
+        say ("disk", "the ledger's %s is %s", i ? "WAL" : "file", words[how]);
+        if (file[i]->touched)
+            spoil_file (file[i], how);
+    }
+}
+
+/* Of the ledger only, which is set aside so: nobody looks at it again.  */
+int __real_rename (const char *from, const char *to);
+int __wrap_rename (const char *from, const char *to);
+int __wrap_rename (const char *from, const char *to)
+{
+    if (strncmp (from, "/sim/", 5) != 0)
+        return __real_rename (from, to);
+    disk_file_t *file = disk_find (from);
+    errno = ENOENT;
+    if (!file || disk_tick ())
+        return -1;
+    disk_wipe (file);
+    return 0;
+}
+
 /* ---- life -------------------------------------------------------------------------------------
  */
 
@@ -292,6 +404,7 @@ void sim_disk_new (uint64_t seed, bool lazy)
     disk->operations_left = UINT64_MAX;
     disk->short_one_in = 50;
     fail_sync = 0;
+    kept[0].there = kept[1].there = false;
     lazy_wal = lazy;
     lying_fd = wal_fd = -1;
     sqlite3_vfs_register (&vfs, 1);

@@ -27,7 +27,8 @@ static long n_job;
 
 /* Sums over seeds, of one process.  */
 typedef struct {
-    uint64_t seeds, failed, messages, restarts, powercuts, survived, cuts, acked, held;
+    uint64_t seeds, failed, messages, restarts, powercuts, survived, cuts, acked, held, spoils,
+        mended;
     bool over;
 } totals_t;
 
@@ -60,6 +61,8 @@ static void add_seed (totals_t *totals, bool kept)
     totals->cuts += sim.count.cuts;
     totals->acked += sim.count.acked;
     totals->held += sim.count.held;
+    totals->spoils += sim.count.spoils;
+    totals->mended += kept ? sim.count.spoils : 0;
 }
 
 /* This process's part: every n_job-th seed.  */
@@ -104,6 +107,8 @@ static totals_t run (const many_t *task)
         sum.cuts += part[job].cuts;
         sum.acked += part[job].acked;
         sum.held += part[job].held;
+        sum.spoils += part[job].spoils;
+        sum.mended += part[job].mended;
     }
     munmap (part, JOBS_MAX * sizeof *part);
     return sum;
@@ -113,13 +118,13 @@ static void print_totals (const char *what, const totals_t *t, double start)
 {
     const double took = proof_clock () - start;
     printf ("%s: %llu seeds in %.1f s (%.0f/s): %llu messages, %llu connections cut, %llu ends of "
-            "the broker (%llu power cuts), %llu results acknowledged, %llu batches held; %llu "
-            "seeds broke a promise\n",
+            "the broker (%llu power cuts, %llu with a ledger lost or damaged), %llu results "
+            "acknowledged, %llu batches held; %llu seeds broke a promise\n",
             what, (unsigned long long) t->seeds, took, (double) t->seeds / took,
             (unsigned long long) t->messages, (unsigned long long) t->cuts,
             (unsigned long long) t->restarts, (unsigned long long) t->powercuts,
-            (unsigned long long) t->acked, (unsigned long long) t->held,
-            (unsigned long long) t->failed);
+            (unsigned long long) t->spoils, (unsigned long long) t->acked,
+            (unsigned long long) t->held, (unsigned long long) t->failed);
 }
 
 static int run_seeds (uint64_t first, uint64_t count, bug_t bug)
@@ -132,6 +137,7 @@ static int run_seeds (uint64_t first, uint64_t count, bug_t bug)
        be gone after any of its power cuts. */
     proof_line ("P20", t.seeds, t.seeds - t.failed, start);
     proof_line ("P2", t.powercuts, t.survived, proof_clock ());
+    proof_line ("P5", t.spoils, t.mended, proof_clock ());
     return t.failed != 0;
 }
 
