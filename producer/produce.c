@@ -63,8 +63,9 @@ static int parent_follow (void)
     return parent != 1 && getppid () == parent;
 }
 
-/* The lines of a file. NULL with a line said: it cannot be read.  */
-static char **list_read (const char *name, uint32_t *count)
+/* The lines of a file. Other than WM_EXIT_OK with a line said: it cannot be read to its end, or has
+   none.  */
+static int list_read (const char *name, char ***lines, uint32_t *count)
 {
     FILE *file = fopen (name, "re");
     char **list = NULL, *line = NULL;
@@ -76,10 +77,9 @@ static char **list_read (const char *name, uint32_t *count)
         if (!n)
             continue;
         if (*count == room) {
-            room = room ? 2 * room : 64;
-            char **grown = realloc (list, room * sizeof *list);
+            char **grown = realloc (list, (room = room ? 2 * room : 64) * sizeof *list);
             if (!grown)
-                abort ();
+                break;
             list = grown;
         }
         list[(*count)++] = line;
@@ -87,12 +87,17 @@ static char **list_read (const char *name, uint32_t *count)
         bytes = 0;
     }
     free (line);
-    if (!file || ferror (file) || !*count)
-        fprintf (stderr, "error: %s: %s\n", name,
-                 file && !ferror (file) ? "names no inputs" : "cannot be read");
+    *lines = list;
+    int code = *count ? WM_EXIT_OK : WM_EXIT_USAGE;
+    if (!file || ferror (file))
+        code = WM_EXIT_USAGE, fprintf (stderr, "error: %s: cannot be read\n", name);
+    else if (!feof (file))
+        code = WM_EXIT_FAILURE, fprintf (stderr, "error: %s: no memory to read it\n", name);
+    else if (!*count)
+        fprintf (stderr, "error: %s: names no inputs\n", name);
     if (file)
         fclose (file);
-    return list;
+    return code;
 }
 
 static int usage_error (const char *format, const char *word)
@@ -138,9 +143,9 @@ int produce_main (int argc, char **argv)
         return usage_error ("%s is missing\n", options.broker ? "--input-list" : "--broker");
     if (parent && !parent_follow ())
         return WM_EXIT_AGAIN;
-    char **list = list_read (input_list, &options.n_input);
-    int code = WM_EXIT_USAGE;
-    if (options.n_input) {
+    char **list;
+    int code = list_read (input_list, &list, &options.n_input);
+    if (code == WM_EXIT_OK) {
         wm_h5_init ();
         crash_watch ();
         options.input = (const char *const *) list;
