@@ -24,6 +24,12 @@ static int64_t attr_int (const Graphdef__Node *node, const char *key)
     return v && v->has_i ? v->i : 0;
 }
 
+static float attr_float (const Graphdef__Node *node, const char *key, float otherwise)
+{
+    const Graphdef__Value *v = wm_graphdef_attr (node, key);
+    return v && v->has_f ? v->f : otherwise;
+}
+
 static int attr_bool (const Graphdef__Node *node, const char *key)
 {
     const Graphdef__Value *v = wm_graphdef_attr (node, key);
@@ -129,6 +135,15 @@ static void set_int (wm_rewriter_t *self, Onnx__NodeProto *node, const char *key
     if (a) {
         a->has_i = 1;
         a->i = value;
+    }
+}
+
+static void set_float (wm_rewriter_t *self, Onnx__NodeProto *node, const char *key, float value)
+{
+    Onnx__AttributeProto *a = set (self, node, key);
+    if (a) {
+        a->has_f = 1;
+        a->f = value;
     }
 }
 
@@ -253,6 +268,66 @@ static void rewrite_conv (wm_rewriter_t *self)
         permuted (self, wm_graphdef_name (self, "conv"), wm_graphdef_name (self, ""), 0, 2, 3, 1);
 }
 
+static void set_inputs (Onnx__NodeProto *node, char **in, size_t n)
+{
+    if (node) {
+        node->input = in;
+        node->n_input = n;
+    }
+}
+
+static void rewrite_leaky (wm_rewriter_t *self)
+{
+    set_float (self, emit (self, "LeakyRelu", wm_graphdef_name (self, ""), self->in[0], NULL, NULL),
+               "alpha", attr_float (self->from, "alpha", 0.2f));
+}
+
+static void rewrite_relu6 (wm_rewriter_t *self)
+{
+    Onnx__NodeProto *node =
+        emit (self, "Clip", wm_graphdef_name (self, ""), self->in[0], NULL, NULL);
+    set_float (self, node, "min", 0);
+    set_float (self, node, "max", 6);
+}
+
+/* Its first output; one that gives its statistics too is not ours.  */
+static void rewrite_batchnorm (wm_rewriter_t *self)
+{
+    uint32_t ignored;
+    const wm_named_t *found = wm_graphdef_find (self, text (self->from->name), &ignored);
+    const Graphdef__Value *training = wm_graphdef_attr (self->from, "is_training");
+    int first = attr_is (self->from, "data_format", "NCHW");
+    char **in = wm_graphdef_take (self, 5, sizeof *in);
+    if (!in || !found || found->n_output > 1) {
+        keep (self);
+        return;
+    }
+    memcpy (in, self->in, 5 * sizeof *in);
+    if (!first)
+        in[0] = permuted (self, in[0], wm_graphdef_name (self, "image"), 0, 3, 1, 2);
+    Onnx__NodeProto *node = emit (self, "BatchNormalization",
+                                  wm_graphdef_name (self, first ? "" : "norm"), NULL, NULL, NULL);
+    set_inputs (node, in, 5);
+    set_int (self, node, "training_mode", !training || training->b);
+    set_float (self, node, "epsilon", attr_float (self->from, "epsilon", 1e-4f));
+    if (!first)
+        permuted (self, wm_graphdef_name (self, "norm"), wm_graphdef_name (self, ""), 0, 2, 3, 1);
+}
+
+static void rewrite_rsqrt (wm_rewriter_t *self)
+{
+    char *root = wm_graphdef_name (self, "root");
+    emit (self, "Sqrt", root, self->in[0], NULL, NULL);
+    emit (self, "Reciprocal", wm_graphdef_name (self, ""), root, NULL, NULL);
+}
+
+static void rewrite_arithmetic (wm_rewriter_t *self)
+{
+    const char *op = text (self->from->op);
+    emit (self, !strcmp (op, "RealDiv") ? "Div" : op, wm_graphdef_name (self, ""), self->in[0],
+          self->in[1], NULL);
+}
+
 static void rewrite_add (wm_rewriter_t *self)
 {
     char *bias = self->in[1];
@@ -340,14 +415,6 @@ static void rewrite_slice (wm_rewriter_t *self)
     in[4] = self->in[3];
     slice->input = in;
     slice->n_input = 5;
-}
-
-static void set_inputs (Onnx__NodeProto *node, char **in, size_t n)
-{
-    if (node) {
-        node->input = in;
-        node->n_input = n;
-    }
 }
 
 static void rewrite_pack (wm_rewriter_t *self)
@@ -525,22 +592,33 @@ static const struct {
     { "ConcatV2", 2, rewrite_concat },
     { "Const", 0, rewrite_const },
     { "Conv2D", 2, rewrite_conv },
+    { "Elu", 1, rewrite_unary },
     { "ExpandDims", 2, rewrite_axes },
+    { "FusedBatchNorm", 5, rewrite_batchnorm },
+    { "FusedBatchNormV2", 5, rewrite_batchnorm },
+    { "FusedBatchNormV3", 5, rewrite_batchnorm },
     { "Identity", 1, rewrite_same },
+    { "LeakyRelu", 1, rewrite_leaky },
     { "MatMul", 2, rewrite_matmul },
     { "Merge", 2, rewrite_merge },
+    { "Mul", 2, rewrite_arithmetic },
     { "Pack", 1, rewrite_pack },
     { "Placeholder", 0, wm_graphdef_input },
     { "PlaceholderWithDefault", 1, rewrite_same },
     { "Prod", 2, rewrite_axes },
+    { "RealDiv", 2, rewrite_arithmetic },
     { "Relu", 1, rewrite_unary },
+    { "Relu6", 1, rewrite_relu6 },
     { "Reshape", 2, rewrite_reshape },
+    { "Rsqrt", 1, rewrite_rsqrt },
+    { "Selu", 1, rewrite_unary },
     { "Shape", 1, rewrite_shape },
     { "Sigmoid", 1, rewrite_unary },
     { "Softmax", 1, rewrite_unary },
     { "Squeeze", 1, rewrite_squeeze },
     { "StopGradient", 1, rewrite_same },
     { "StridedSlice", 4, rewrite_slice },
+    { "Sub", 2, rewrite_arithmetic },
     { "Switch", 2, rewrite_switch },
     { "Tanh", 1, rewrite_unary },
     { "Transpose", 2, rewrite_axes },

@@ -283,6 +283,8 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
     if (!fault)
         fault = wm_onnx_read (&onnx, choices->outputs, error);
     if (!fault)
+        fault = wm_onnx_refuse_chance (&onnx, error);
+    if (!fault)
         fault = identify (&onnx, choices, sha256, error);
     if (!fault)
         fault = write_model (&onnx, choices, sha256, wmm_path, why, error);

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,8 @@
 static const char magic[8] = "\x89WMM\r\n\x1a";
 
 typedef struct {
-    uint32_t kh, kw, c_in, c_out, act, zero;
+    uint32_t kh, kw, c_in, c_out, act;
+    float bend;
     uint64_t weight, bias; /* offsets in the file */
 } conv_t;
 
@@ -38,7 +40,7 @@ typedef struct {
     int32_t parent;
     uint32_t n_in, n_out, act;
     int32_t output;
-    uint32_t zero;
+    float bend;
     uint64_t weight, bias;
 } dense_t;
 
@@ -109,6 +111,11 @@ static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_
     return NULL;
 }
 
+static int activates (uint32_t act, float bend)
+{
+    return act <= WM_ACT_CLIP && isfinite (bend) && (act != WM_ACT_CLIP || bend >= 0);
+}
+
 static broken_t check_convs (const header_t *self, uint64_t *flat)
 {
     if (self->n_conv < 1 || self->n_conv > WM_MODEL_CONVS_MAX)
@@ -122,7 +129,7 @@ static broken_t check_convs (const header_t *self, uint64_t *flat)
         const conv_t *k = &self->conv[i];
         if (k->c_in != c || !k->c_out || !k->kh || !k->kw || k->kh > h || k->kw > w)
             return "shape of a convolution";
-        if (k->act > WM_ACT_TANH)
+        if (k->act == WM_ACT_SOFTMAX || !activates (k->act, k->bend))
             return "activation of a convolution";
         h -= k->kh - 1;
         w -= k->kw - 1;
@@ -150,7 +157,7 @@ static broken_t check_denses (const header_t *self, uint64_t flat, uint32_t n_ou
         if (k->n_in != (k->parent < 0 ? flat : self->dense[k->parent].n_out) || !k->n_out ||
             k->n_out > LAYER_VALUES_MAX)
             return "shape of a dense layer";
-        if (k->act > WM_ACT_SOFTMAX)
+        if (!activates (k->act, k->bend))
             return "activation of a dense layer";
         if (!array_fits (self, k->weight, k->n_in, k->n_out) ||
             !array_fits (self, k->bias, 1, k->n_out))
@@ -210,6 +217,7 @@ static void point (wm_model_t *self)
                                     .c_in = k->c_in,
                                     .c_out = k->c_out,
                                     .act = (wm_act_t) k->act,
+                                    .bend = k->bend,
                                     .weight = (const float *) (base + k->weight),
                                     .bias = (const float *) (base + k->bias) };
     }
@@ -219,6 +227,7 @@ static void point (wm_model_t *self)
                                       .n_in = k->n_in,
                                       .n_out = k->n_out,
                                       .act = (wm_act_t) k->act,
+                                      .bend = k->bend,
                                       .output = k->output,
                                       .weight = (const float *) (base + k->weight),
                                       .bias = (const float *) (base + k->bias) };
@@ -400,6 +409,7 @@ static void place_net (layout_t *self, header_t *h, const wm_net_t *net)
                                .c_in = k->c_in,
                                .c_out = k->c_out,
                                .act = k->act,
+                               .bend = k->bend,
                                .weight = place (self, k->weight, 4 * weights),
                                .bias = place (self, k->bias, 4 * (uint64_t) k->c_out) };
     }
@@ -410,6 +420,7 @@ static void place_net (layout_t *self, header_t *h, const wm_net_t *net)
                                  .n_in = k->n_in,
                                  .n_out = k->n_out,
                                  .act = k->act,
+                                 .bend = k->bend,
                                  .output = k->output,
                                  .weight = place (self, k->weight, 4 * weights),
                                  .bias = place (self, k->bias, 4 * (uint64_t) k->n_out) };

@@ -27,12 +27,16 @@ typedef enum {
     WM_ACT_SIGMOID,
     WM_ACT_TANH,
     WM_ACT_SOFTMAX, /* over the layer's outputs; dense layers only */
+    WM_ACT_LEAKY,   /* x, and below 0 bend * x */
+    WM_ACT_ELU,     /* x, and below 0 bend * (e^x - 1) */
+    WM_ACT_CLIP,    /* x, but at least 0 and at most bend */
 } wm_act_t;
 
 /* A valid convolution, stride 1: in (H, W, c_in) -> out (H-kh+1, W-kw+1, c_out), channels last.  */
 typedef struct {
     uint32_t kh, kw, c_in, c_out;
     wm_act_t act;
+    float bend;          /* of those activations that have one, else 0 */
     const float *weight; /* (kh, kw, c_in, c_out), 64-byte aligned */
     const float *bias;   /* (c_out) */
 } wm_conv_t;
@@ -43,6 +47,7 @@ typedef struct {
     int32_t parent; /* -1: the flattened convolution; else the index of an earlier dense layer */
     uint32_t n_in, n_out;
     wm_act_t act;
+    float bend;          /* as a convolution's */
     int32_t output;      /* first column of the scores it fills, -1 for none */
     const float *weight; /* (n_in, n_out), 64-byte aligned */
     const float *bias;   /* (n_out) */

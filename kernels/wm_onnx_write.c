@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define NODES_MAX (4 + 2 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX) + WM_MODEL_PORTS_MAX)
-#define TENSORS_MAX (1 + 2 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX))
+#define TENSORS_MAX (1 + 4 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX))
 
 typedef struct {
     const wm_net_t *net;
@@ -67,26 +67,45 @@ static char *add_node (writer_t *self, const char *op, char *output, char *a, ch
     return output;
 }
 
-/* An attribute of the last node: a list of integers (n > 0), or one (n = 0).  */
-static void add_attribute (writer_t *self, const char *key, const int64_t *value, size_t n)
+/* The only attribute of the last node, still empty, or NULL.  */
+static Onnx__AttributeProto *attribute (writer_t *self, const char *key)
 {
     Onnx__AttributeProto *a = take (self, 1, sizeof *a), **list = take (self, 1, sizeof *list);
-    int64_t *copy = take (self, n ? n : 1, sizeof *copy);
-    if (!a || !list || !copy)
-        return;
-    memcpy (copy, value, (n ? n : 1) * sizeof *copy);
+    if (!a || !list)
+        return NULL;
     onnx__attribute_proto__init (a);
     a->name = (char *) key;
     a->has_type = 1;
+    *list = a;
+    self->node[self->n_node - 1]->attribute = list;
+    self->node[self->n_node - 1]->n_attribute = 1;
+    return a;
+}
+
+static void add_float (writer_t *self, const char *key, float value)
+{
+    Onnx__AttributeProto *a = attribute (self, key);
+    if (!a)
+        return;
+    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
+    a->has_f = 1;
+    a->f = value;
+}
+
+/* A list of integers (n > 0), or one (n = 0).  */
+static void add_attribute (writer_t *self, const char *key, const int64_t *value, size_t n)
+{
+    int64_t *copy = take (self, n ? n : 1, sizeof *copy);
+    Onnx__AttributeProto *a = copy ? attribute (self, key) : NULL;
+    if (!a)
+        return;
+    memcpy (copy, value, (n ? n : 1) * sizeof *copy);
     a->type = n ? ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS
                 : ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
     a->has_i = n == 0;
     a->i = *copy;
     a->n_ints = n;
     a->ints = copy;
-    *list = a;
-    self->node[self->n_node - 1]->attribute = list;
-    self->node[self->n_node - 1]->n_attribute = 1;
 }
 
 /* An initializer over memory that outlives the writer; returns its name.  */
@@ -119,16 +138,31 @@ static char *add_floats (writer_t *self, char *label, const float *f, const int6
     return add_tensor (self, label, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, f, size, dim, n_dim);
 }
 
-/* The activation behind `value`, or `value` itself; the result is called `output`.  */
-static char *add_activation (writer_t *self, wm_act_t act, char *value, char *output)
+static char *add_scalar (writer_t *self, const char *layer, const char *what, float value)
 {
-    static const char *const op[] = { [WM_ACT_RELU] = "Relu",
-                                      [WM_ACT_SIGMOID] = "Sigmoid",
-                                      [WM_ACT_TANH] = "Tanh",
-                                      [WM_ACT_SOFTMAX] = "Softmax" };
+    float *copy = take (self, 1, sizeof *copy);
+    if (copy)
+        *copy = value;
+    return add_floats (self, name (self, "%s_%s", layer, what), copy, &(int64_t){ 0 }, 0);
+}
+
+/* The activation behind `value`, or `value` itself; the result is called `output`.  */
+static char *add_activation (writer_t *self, wm_act_t act, float bend, char *value, char *output)
+{
+    static const char *const op[] = {
+        [WM_ACT_RELU] = "Relu",       [WM_ACT_SIGMOID] = "Sigmoid", [WM_ACT_TANH] = "Tanh",
+        [WM_ACT_SOFTMAX] = "Softmax", [WM_ACT_LEAKY] = "LeakyRelu", [WM_ACT_ELU] = "Elu",
+        [WM_ACT_CLIP] = "Clip"
+    };
     if (act == WM_ACT_NONE)
         return value;
-    return add_node (self, op[act], output, value, NULL, NULL); /* Softmax: over the last axis */
+    if (act == WM_ACT_CLIP)
+        return add_node (self, op[act], output, value, add_scalar (self, output, "from", 0),
+                         add_scalar (self, output, "to", bend));
+    add_node (self, op[act], output, value, NULL, NULL); /* Softmax: over the last axis */
+    if (act == WM_ACT_LEAKY || act == WM_ACT_ELU)
+        add_float (self, "alpha", bend);
+    return output;
 }
 
 static char *write_conv (writer_t *self, uint32_t i, char *value)
@@ -147,7 +181,7 @@ static char *write_conv (writer_t *self, uint32_t i, char *value)
     char *bias = add_floats (self, name (self, "conv%u_b", i), k->bias, (int64_t[]){ k->c_out }, 1);
     value = add_node (self, "Conv", name (self, "conv%u", i), value, weight, bias);
     add_attribute (self, "kernel_shape", (int64_t[]){ k->kh, k->kw }, 2);
-    return add_activation (self, k->act, value, name (self, "conv%u_act", i));
+    return add_activation (self, k->act, k->bend, value, name (self, "conv%u_act", i));
 }
 
 static char *write_convs (writer_t *self, const wm_port_t *in)
@@ -195,7 +229,7 @@ static void write_dense (writer_t *self, uint32_t i, char *flat)
     char *bias =
         add_floats (self, name (self, "dense%u_b", i), k->bias, (int64_t[]){ k->n_out }, 1);
     add_node (self, "Gemm", sum, k->parent < 0 ? flat : self->layer[k->parent], weight, bias);
-    self->layer[i] = add_activation (self, k->act, sum, result);
+    self->layer[i] = add_activation (self, k->act, k->bend, sum, result);
 }
 
 /* An output that several layers fill side by side; 0 where none do so exactly.  */

@@ -1,11 +1,23 @@
 /* wm_range.c - intervals through the convolutions.  */
 #include "kernels/wm_range.h"
+#include "kernels/wm_sparse.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #define NEED_MIN 0x1p-10
 #define ROUNDING (1. / 512) /* of a product: three roundings to half, 2^-11 each, and some more */
+
+/* The interval of an activation, which goes one way below 0 and one way above it.  */
+static void bound_activation (const wm_conv_t *conv, double low, double high, double out[2])
+{
+    const double end[3] = { low, fmin (fmax (low, 0), high), high };
+    out[0] = INFINITY, out[1] = -INFINITY;
+    for (int i = 0; i < 3; i++) {
+        double value = wm_sparse_activated (conv->act, conv->bend, end[i]);
+        out[0] = fmin (out[0], value), out[1] = fmax (out[1], value);
+    }
+}
 
 /* The largest |value| of any filter of a convolution, from the intervals of its input channels;
    out: the intervals of its outputs, after its activation. What rounding adds is counted from each
@@ -24,8 +36,7 @@ static double bound_conv (const wm_conv_t *conv, const double *in, double *out)
         }
         low -= size * ROUNDING, high += size * ROUNDING;
         worst = fmax (worst, fmax (fabs (low), fabs (high)));
-        out[2 * o] = conv->act == WM_ACT_RELU ? fmax (low, 0) : low;
-        out[2 * o + 1] = conv->act == WM_ACT_RELU ? fmax (high, 0) : high;
+        bound_activation (conv, low, high, out + 2 * o);
     }
     return worst;
 }

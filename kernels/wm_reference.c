@@ -40,7 +40,7 @@ static void add_product (double *restrict acc, double v, const float *restrict w
 }
 
 /* A number that is none stays none: relu (NaN) is NaN, never 0.  */
-static void activate (wm_act_t act, double *x, size_t n)
+static void activate (wm_act_t act, double bend, double *x, size_t n)
 {
     double sum = 0, top = -INFINITY;
     for (size_t i = 0; i < n; i++) {
@@ -50,6 +50,12 @@ static void activate (wm_act_t act, double *x, size_t n)
             x[i] = 1 / (1 + exp (-x[i]));
         else if (act == WM_ACT_TANH)
             x[i] = tanh (x[i]);
+        else if (act == WM_ACT_LEAKY)
+            x[i] = x[i] < 0 ? bend * x[i] : x[i];
+        else if (act == WM_ACT_ELU)
+            x[i] = x[i] < 0 ? bend * expm1 (x[i]) : x[i];
+        else if (act == WM_ACT_CLIP)
+            x[i] = x[i] < 0 ? 0 : x[i] > bend ? bend : x[i];
         else if (act == WM_ACT_SOFTMAX && !(x[i] <= top))
             top = x[i];
     }
@@ -79,7 +85,7 @@ static void convolve (const wm_conv_t *k, const double *in, uint32_t h, uint32_t
                         add_product (acc, v[i], weight + i * k->c_out, k->c_out);
             }
         }
-    activate (k->act, out, (size_t) rows * columns * k->c_out);
+    activate (k->act, (double) k->bend, out, (size_t) rows * columns * k->c_out);
 }
 
 /* One patch through the convolutions to `flat`.  */
@@ -114,7 +120,7 @@ static void run_dense (wm_reference_t *self, uint32_t index, uint32_t count)
                 add_product (out + p * k->n_out, v, k->weight + i * k->n_out, k->n_out);
         }
     for (size_t p = 0; p < count; p++)
-        activate (k->act, out + p * k->n_out, k->n_out);
+        activate (k->act, (double) k->bend, out + p * k->n_out, k->n_out);
 }
 
 void wm_reference_run (wm_reference_t *self, const float *patches, uint32_t count, float *scores,

@@ -106,6 +106,7 @@ typedef struct {
     uint32_t kh, kw, c_in, c_out, c_pad; /* c_pad: c_out rounded up to 16 */
     uint32_t n_span, span;
     wm_act_t act;
+    float bend;
     float *weight;    /* (n_span * span, c_pad) */
     float *bias;      /* (c_pad) */
     float *constant;  /* (c_pad): the output where the window is inactive */
@@ -147,6 +148,7 @@ typedef struct {
     uint32_t n_in, n_out, n_pad, offset;
     int32_t parent, output;
     wm_act_t act;
+    float bend;
     float *weight, *bias; /* (n_in, n_pad), (n_pad); NULL for a root */
 } wm_sparse_layer_t;
 
@@ -315,7 +317,7 @@ wm_fault_t wm_sparse_blocks (wm_sparse_t *self, wm_error_t *error);
 wm_fault_t wm_sparse_tail_new (wm_sparse_t *self, wm_error_t *error);
 void wm_sparse_tail_destroy (wm_sparse_t *self);
 void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory, float *scores);
-void wm_sparse_activate (wm_act_t act, float *value, uint32_t n);
-double wm_sparse_activated (wm_act_t act, double value);
+void wm_sparse_activate (wm_act_t act, float bend, float *value, uint32_t n);
+double wm_sparse_activated (wm_act_t act, float bend, double value);
 
 #endif

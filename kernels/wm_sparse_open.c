@@ -96,7 +96,7 @@ static void find_constant (wm_sparse_conv_t *conv, const float *below, float zer
         for (uint32_t i = 0; i < conv->kh * conv->kw * conv->c_in; i++)
             sum += (double) (below ? below[i % conv->c_in] : zero) *
                    (double) conv->weight[(size_t) i * conv->c_pad + f];
-        conv->constant[f] = (float) wm_sparse_activated (conv->act, sum);
+        conv->constant[f] = (float) wm_sparse_activated (conv->act, conv->bend, sum);
     }
 }
 
@@ -112,6 +112,7 @@ static wm_fault_t open_conv (wm_sparse_t *self, uint32_t i, wm_error_t *error)
         .c_out = from->c_out,
         .c_pad = padded (from->c_out),
         .act = from->act,
+        .bend = from->bend,
         .n_span = i == 0 ? from->kh : from->kh * from->kw,
         .span = i == 0 ? from->kw * from->c_in : from->c_in,
     };

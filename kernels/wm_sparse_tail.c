@@ -40,7 +40,7 @@ static double exponential (double x)
     return sum * power;
 }
 
-double wm_sparse_activated (wm_act_t act, double value)
+double wm_sparse_activated (wm_act_t act, float bend, double value)
 {
     switch (act) {
     case WM_ACT_RELU:
@@ -49,12 +49,18 @@ double wm_sparse_activated (wm_act_t act, double value)
         return 1 / (1 + exponential (-value));
     case WM_ACT_TANH:
         return 1 - 2 / (exponential (2 * value) + 1);
+    case WM_ACT_LEAKY:
+        return value < 0 ? (double) bend * value : value;
+    case WM_ACT_ELU:
+        return value < 0 ? (double) bend * (exponential (value) - 1) : value;
+    case WM_ACT_CLIP:
+        return value < 0 ? 0 : value > (double) bend ? (double) bend : value;
     default:
         return value;
     }
 }
 
-void wm_sparse_activate (wm_act_t act, float *value, uint32_t n)
+void wm_sparse_activate (wm_act_t act, float bend, float *value, uint32_t n)
 {
     if (act == WM_ACT_RELU) {
         for (uint32_t i = 0; i < n; i++)
@@ -63,7 +69,7 @@ void wm_sparse_activate (wm_act_t act, float *value, uint32_t n)
     }
     if (act != WM_ACT_SOFTMAX) {
         for (uint32_t i = 0; i < n && act != WM_ACT_NONE; i++)
-            value[i] = (float) wm_sparse_activated (act, (double) value[i]);
+            value[i] = (float) wm_sparse_activated (act, bend, (double) value[i]);
         return;
     }
     float most = value[0];
@@ -89,6 +95,7 @@ wm_fault_t wm_sparse_tail_new (wm_sparse_t *self, wm_error_t *error)
             .parent = dense->parent,
             .output = dense->output,
             .act = dense->act,
+            .bend = dense->bend,
         };
         self->tail_floats += layer->n_pad;
         if (dense->parent < 0)
@@ -125,7 +132,7 @@ void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory,
             root++;
         } else
             self->kernel->layer (layer, memory + self->layer[layer->parent].offset, y);
-        wm_sparse_activate (layer->act, y, layer->n_out);
+        wm_sparse_activate (layer->act, layer->bend, y, layer->n_out);
         if (layer->output >= 0)
             memcpy (scores + layer->output, y, layer->n_out * sizeof *y);
     }

@@ -2,6 +2,7 @@
 #include "kernels/wm_tensor.h"
 #include "schema/wm_limits.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -369,6 +370,50 @@ static int fold_product (const fold_t *self, wm_tensor_t *out)
     return 1;
 }
 
+static double calculate (const char *op, double a, double b)
+{
+    return !strcmp (op, "Add")   ? a + b
+           : !strcmp (op, "Sub") ? a - b
+           : !strcmp (op, "Mul") ? a * b
+                                 : a / b;
+}
+
+/* Numbers of one shape, or of any shape with one number, as weights are normalised with; and the
+   product of two sizes.  */
+static int fold_arithmetic (const fold_t *self, wm_tensor_t *out)
+{
+    const wm_tensor_t *a = input (self, 0), *b = input (self, 1);
+    if (!b || (a->n != 1 && b->n != 1 &&
+               (a->n_dim != b->n_dim || memcmp (a->dim, b->dim, a->n_dim * sizeof *a->dim))))
+        return 0;
+    *out = a->n > b->n || (a->n == b->n && a->n_dim > b->n_dim) ? *a : *b;
+    if (a->f && b->f) {
+        float *f = wm_arena_take (self->arena, out->n, sizeof *f);
+        for (size_t k = 0; f && k < out->n; k++)
+            f[k] = (float) calculate (wm_onnx_op (self->node), (double) a->f[a->n == 1 ? 0 : k],
+                                      (double) b->f[b->n == 1 ? 0 : k]);
+        out->f = f;
+        return f != NULL;
+    }
+    int64_t *i = wm_arena_take (self->arena, 1, sizeof *i);
+    out->i = i;
+    return i && a->i && b->i && out->n == 1 && a->i[0] >= 0 && b->i[0] >= 0 &&
+           !strcmp (wm_onnx_op (self->node), "Mul") &&
+           !__builtin_mul_overflow (a->i[0], b->i[0], i);
+}
+
+/* Sqrt and Reciprocal.  */
+static int fold_root (const fold_t *self, wm_tensor_t *out)
+{
+    int root = !strcmp (wm_onnx_op (self->node), "Sqrt");
+    *out = *input (self, 0);
+    float *f = out->f ? wm_arena_take (self->arena, out->n, sizeof *f) : NULL;
+    for (size_t k = 0; f && k < out->n; k++)
+        f[k] = root ? sqrtf (out->f[k]) : 1 / out->f[k];
+    out->f = f;
+    return f != NULL;
+}
+
 int wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_tensor_t *const *in,
                     size_t n_in, wm_tensor_t *out)
 {
@@ -376,11 +421,14 @@ int wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_ten
         const char *op;
         int (*fold) (const fold_t *self, wm_tensor_t *out);
     } table[] = {
-        { "Cast", fold_cast },           { "Concat", fold_concat },
-        { "Gather", fold_gather },       { "Dropout", fold_same },
-        { "Identity", fold_same },       { "ReduceProd", fold_product },
+        { "Add", fold_arithmetic },      { "Cast", fold_cast },
+        { "Concat", fold_concat },       { "Gather", fold_gather },
+        { "Dropout", fold_same },        { "Identity", fold_same },
+        { "Div", fold_arithmetic },      { "Mul", fold_arithmetic },
+        { "Reciprocal", fold_root },     { "ReduceProd", fold_product },
         { "Reshape", fold_reshape },     { "Shape", fold_shape },
-        { "Slice", fold_slice },         { "Squeeze", fold_axes },
+        { "Slice", fold_slice },         { "Sqrt", fold_root },
+        { "Squeeze", fold_axes },        { "Sub", fold_arithmetic },
         { "Transpose", fold_transpose }, { "Unsqueeze", fold_axes },
     };
     fold_t self = { arena, node, in, n_in };

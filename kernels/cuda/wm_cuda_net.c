@@ -70,6 +70,11 @@ static wm_fault_t plan_denses (wm_cuda_net_t *self, uint32_t rows, bool library,
         wm_gpu_layer_t *layer = &tail->layer[i];
         *layer = (wm_gpu_layer_t){ .n_out = d->n_out, .output = d->output, .act = d->act };
         layer->at = tail->n_value;
+        if (d->act > WM_ACT_SOFTMAX)
+            return wm_fault (error, WM_EBATCH,
+                             "the cuda engine does not know the activation of dense layer %u: use "
+                             "--engine sparse",
+                             i);
         if (d->n_out > WM_CUDA_TAIL_VALUES_MAX ||
             (tail->n_value += d->n_out) > WM_CUDA_TAIL_VALUES_MAX)
             return wm_fault (error, WM_EBATCH,

@@ -38,6 +38,7 @@ static wm_dense_t dense (uint64_t *seed, int32_t parent, uint32_t n_in, uint32_t
                          n_in,
                          n_out,
                          act,
+                         0,
                          output,
                          draw (seed, (size_t) n_in * n_out, gain / sqrt (n_in)),
                          draw (seed, n_out, bias) };
@@ -56,6 +57,7 @@ wm_net_t *gpu_net_new (const gpu_shape_t *shape, uint64_t seed)
                                     c,
                                     n,
                                     WM_ACT_RELU,
+                                    0,
                                     draw (&seed, (size_t) k * k * c * n, i ? 0.2 : 0.06),
                                     draw (&seed, n, 0.05) };
         h -= k - 1, w -= k - 1, c = n;

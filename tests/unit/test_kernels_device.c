@@ -246,9 +246,9 @@ static wm_model_t *make_overflowing (void)
         .channel = 1,
         .n_conv = 1,
         .n_dense = 2,
-        .conv = { { 1, 1, 1, 1, WM_ACT_RELU, ones, zero } },
-        .dense = { { -1, CELLS, 1, WM_ACT_RELU, -1, ones, zero },
-                   { 0, 1, 1, WM_ACT_NONE, 0, huge, zero } },
+        .conv = { { 1, 1, 1, 1, WM_ACT_RELU, 0, ones, zero } },
+        .dense = { { -1, CELLS, 1, WM_ACT_RELU, 0, -1, ones, zero },
+                   { 0, 1, 1, WM_ACT_NONE, 0, 0, huge, zero } },
     };
     wm_port_t output = { .name = "sum", .n_dim = 1, .dim = { 1 }, .n_value = 1 };
     wm_model_parts_t parts = {

@@ -104,11 +104,11 @@ static void nodes_outside_the_family (void **state)
     check_general (&g, "already complete");
     g = family (0);
     behind (&g, "Conv", "Add", "conv");
-    check_general (&g, "adds no constant");
+    check_general (&g, "it has no constant");
     g = family (0);
     constant (&g, "slope", INTS (1, 1, R, 1), (float[R]){ 1, 2 });
     behind (&g, "Conv", "Add", "slope");
-    check_general (&g, "adds no bias");
+    check_general (&g, "along the channels");
     g = family (0);
     find (&g, "Transpose")->attribute[0]->ints[1] = 1; /* (0, 1, 1, 2) */
     check_general (&g, "no permutation");
@@ -118,6 +118,45 @@ static void nodes_outside_the_family (void **state)
     g = family (0);
     set_int (&g, find (&g, "Gemm"), "transA", 1);
     check_general (&g, "transA");
+}
+
+static const float one[R * C * F] = { 1, 1, 1, 1 }; /* the first of them */
+
+/* Constants that scale and shift the convolution's channels, before or behind its activation.  */
+static Onnx__NodeProto *normalise (graph_t *g, const char *behind_what)
+{
+    static const float scale[F] = { 0.5f, 2 }, shift[F] = { 0.25f, -1 }, mean[F] = { 1, -0.5f },
+                       variance[F] = { 0.25f, 4 };
+    constant (g, "bn_scale", INTS (F), scale);
+    constant (g, "bn_shift", INTS (F), shift);
+    constant (g, "bn_mean", INTS (F), mean);
+    constant (g, "bn_variance", INTS (F), variance);
+    return behind (g, behind_what, "BatchNormalization", "bn_scale bn_shift bn_mean bn_variance");
+}
+
+/* A score must not depend on its batch, or on chance.  */
+static void training_is_refused (void **state)
+{
+    (void) state;
+    graph_t g = family (NCHW);
+    set_int (&g, normalise (&g, "Conv"), "training_mode", 1);
+    save_graph (&g);
+    check_refused ("node 'inserted' (BatchNormalization) is in training mode");
+    g = family (NCHW);
+    Onnx__NodeProto *norm = normalise (&g, "Conv");
+    norm->output = split (&g, "inserted running", &norm->n_output);
+    save_graph (&g);
+    check_refused ("(BatchNormalization) is in training mode");
+    g = family (NCHW);
+    constant (&g, "ratio", 0, NULL, one);
+    integers (&g, "training", 0, INTS (1));
+    behind (&g, "Tanh", "Dropout", "ratio training");
+    save_graph (&g);
+    check_refused ("(Dropout) is in training mode");
+    g = family (NCHW);
+    behind (&g, "Tanh", "RandomNormalLike", "");
+    save_graph (&g);
+    check_refused ("'inserted' (RandomNormalLike) draws at random");
 }
 
 static void reshapes_that_lose_the_batch (void **state)
@@ -226,6 +265,7 @@ int main (void)
         cmocka_unit_test (many_ways_at_once),
         cmocka_unit_test (a_convolution_of_another_kind),
         cmocka_unit_test (nodes_outside_the_family),
+        cmocka_unit_test (training_is_refused),
         cmocka_unit_test (reshapes_that_lose_the_batch),
         cmocka_unit_test (a_convolution_beside_the_tree),
         cmocka_unit_test (graphs_that_are_no_tree),

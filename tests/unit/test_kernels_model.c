@@ -211,13 +211,13 @@ static void a_network_unlike_the_field_s (void **state)
     for (size_t i = 0; i < 4096; i++)
         numbers[i] = (float) ((i * 2654435761u >> 7) % 2001) / 4000 - 0.25f;
     wm_net_t net = { .height = 7, .width = 6, .channel = 2, .n_conv = 2, .n_dense = 4 };
-    net.conv[0] = (wm_conv_t){ 2, 3, 2, 3, WM_ACT_TANH, numbers, numbers + 100 };
-    net.conv[1] = (wm_conv_t){ 3, 2, 3, 4, WM_ACT_SIGMOID, numbers + 200, numbers + 300 };
+    net.conv[0] = (wm_conv_t){ 2, 3, 2, 3, WM_ACT_TANH, 0, numbers, numbers + 100 };
+    net.conv[1] = (wm_conv_t){ 3, 2, 3, 4, WM_ACT_SIGMOID, 0, numbers + 200, numbers + 300 };
     uint32_t flat = (7 - 1 - 2) * (6 - 2 - 1) * 4;
-    net.dense[0] = (wm_dense_t){ -1, flat, 6, WM_ACT_NONE, 3, numbers + 400, numbers + 900 };
-    net.dense[1] = (wm_dense_t){ -1, flat, 5, WM_ACT_RELU, -1, numbers + 1200, numbers + 1500 };
-    net.dense[2] = (wm_dense_t){ 0, 6, 2, WM_ACT_SOFTMAX, 1, numbers + 1000, numbers + 1100 };
-    net.dense[3] = (wm_dense_t){ 1, 5, 1, WM_ACT_NONE, 0, numbers + 1600, numbers + 1700 };
+    net.dense[0] = (wm_dense_t){ -1, flat, 6, WM_ACT_NONE, 0, 3, numbers + 400, numbers + 900 };
+    net.dense[1] = (wm_dense_t){ -1, flat, 5, WM_ACT_RELU, 0, -1, numbers + 1200, numbers + 1500 };
+    net.dense[2] = (wm_dense_t){ 0, 6, 2, WM_ACT_SOFTMAX, 0, 1, numbers + 1000, numbers + 1100 };
+    net.dense[3] = (wm_dense_t){ 1, 5, 1, WM_ACT_NONE, 0, 0, numbers + 1600, numbers + 1700 };
     const wm_port_t in = { .name = "x", .n_dim = 1, .dim = { 84 }, .n_value = 84 };
     wm_port_t out[2] = { { .name = "both", .n_dim = 1, .dim = { 3 }, .n_value = 3 },
                          { .name = "raw", .n_dim = 1, .dim = { 6 }, .n_value = 6 } };

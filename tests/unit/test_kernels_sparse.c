@@ -54,19 +54,23 @@ typedef struct {
     uint32_t n_root, n_out; /* outputs of the first root; the second has 5 */
     float zero;
     double bias; /* scale; negative: every bias is below 0 */
+    float bend;
 } shape_t;
 
 static const shape_t shapes[] = {
-    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 0, 0.2 },
-    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 3, 0.2 },
-    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 0, -0.2 },
-    { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_TANH, 1, 24, 3, 0.2 },
-    { 9, 14, 1, 1, { 3 }, { 4 }, { 7 }, WM_ACT_NONE, 2, 144, 0, 0.2 },
-    { 9, 14, 1, 1, { 1 }, { 1 }, { 130 }, WM_ACT_SIGMOID, 1, 176, -1, 0.2 },
-    { 9, 9, 1, 2, { 3, 3 }, { 3, 3 }, { 32, 32 }, WM_ACT_RELU, 1, 64, 0, 0.2 },
-    { 10, 9, 1, 3, { 2, 3, 2 }, { 3, 2, 2 }, { 17, 70, 33 }, WM_ACT_RELU, 2, 16, 3, 0.2 },
-    { 8, 150, 1, 2, { 3, 2 }, { 3, 5 }, { 8, 12 }, WM_ACT_RELU, 1, 40, 0, 0.2 },
-    { 7, 70, 1, 1, { 7 }, { 64 }, { 16 }, WM_ACT_RELU, 1, 16, 3, 0.2 },
+    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 0, 0.2, 0 },
+    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 3, 0.2, 0 },
+    { 12, 11, 1, 1, { 5 }, { 5 }, { 48 }, WM_ACT_RELU, 1, 128, 0, -0.2, 0 },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_TANH, 1, 24, 3, 0.2, 0 },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 7 }, WM_ACT_NONE, 2, 144, 0, 0.2, 0 },
+    { 9, 14, 1, 1, { 1 }, { 1 }, { 130 }, WM_ACT_SIGMOID, 1, 176, -1, 0.2, 0 },
+    { 9, 9, 1, 2, { 3, 3 }, { 3, 3 }, { 32, 32 }, WM_ACT_RELU, 1, 64, 0, 0.2, 0 },
+    { 10, 9, 1, 3, { 2, 3, 2 }, { 3, 2, 2 }, { 17, 70, 33 }, WM_ACT_RELU, 2, 16, 3, 0.2, 0 },
+    { 8, 150, 1, 2, { 3, 2 }, { 3, 5 }, { 8, 12 }, WM_ACT_RELU, 1, 40, 0, 0.2, 0 },
+    { 7, 70, 1, 1, { 7 }, { 64 }, { 16 }, WM_ACT_RELU, 1, 16, 3, 0.2, 0 },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_LEAKY, 1, 24, 0, 0.2, 0.1f },
+    { 9, 14, 1, 2, { 3, 2 }, { 2, 3 }, { 17, 20 }, WM_ACT_ELU, 1, 24, 3, 0.2, 1.7f },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 48 }, WM_ACT_CLIP, 1, 24, 0, 0.2, 0.4f },
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -85,6 +89,7 @@ static wm_dense_t dense_new (int32_t parent, uint32_t n_in, uint32_t n_out, wm_a
                          n_in,
                          n_out,
                          act,
+                         0,
                          output,
                          random_floats ((size_t) n_in * n_out, 1.5 / sqrt (n_in)),
                          random_floats (n_out, 0.2) };
@@ -105,6 +110,7 @@ static wm_net_t net_new (const shape_t *shape)
                                    c_in,
                                    shape->c_out[i],
                                    shape->act,
+                                   shape->bend,
                                    random_floats ((size_t) n * shape->c_out[i], 1 / sqrt (n)),
                                    biases (shape->c_out[i], shape->bias) };
         rows -= shape->kh[i] - 1, cols -= shape->kw[i] - 1, c_in = shape->c_out[i];
@@ -214,7 +220,7 @@ static wm_batch_t cut_patches (const wm_spec_t *spec, const wm_batch_t *plane)
 
 /* ---- the judge ------------------------------------------------------------------------------- */
 
-static void judge_act (wm_act_t act, double *x, uint32_t n)
+static void judge_act (wm_act_t act, double bend, double *x, uint32_t n)
 {
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -222,6 +228,9 @@ static void judge_act (wm_act_t act, double *x, uint32_t n)
                : act == WM_ACT_SIGMOID ? 1 / (1 + exp (-x[i]))
                : act == WM_ACT_TANH    ? tanh (x[i])
                : act == WM_ACT_SOFTMAX ? exp (x[i])
+               : act == WM_ACT_LEAKY   ? fmax (x[i], 0) + bend * fmin (x[i], 0)
+               : act == WM_ACT_ELU     ? fmax (x[i], 0) + bend * (exp (fmin (x[i], 0)) - 1)
+               : act == WM_ACT_CLIP    ? fmin (fmax (x[i], 0), bend)
                                        : x[i];
         sum += x[i];
     }
@@ -252,7 +261,7 @@ static void judge (const wm_net_t *net, const float *patch, double *scores)
                                                           f];
                     next[(y * c + x) * conv->c_out + f] = sum;
                 }
-        judge_act (conv->act, next, r * c * conv->c_out);
+        judge_act (conv->act, (double) conv->bend, next, r * c * conv->c_out);
         memcpy (now, next, sizeof now);
         rows = r, cols = c;
     }
@@ -265,7 +274,7 @@ static void judge (const wm_net_t *net, const float *patch, double *scores)
                 sum += in[k] * (double) dense->weight[(size_t) k * dense->n_out + o];
             out[i][o] = sum;
         }
-        judge_act (dense->act, out[i], dense->n_out);
+        judge_act (dense->act, (double) dense->bend, out[i], dense->n_out);
         if (dense->output >= 0)
             memcpy (scores + dense->output, out[i], dense->n_out * sizeof (double));
     }
