@@ -82,6 +82,8 @@ $(foreach r,broker producer gpuworker ops,$(eval $(call program,$(r))))
 # Code for one instruction set lies in files named for it; what runs is chosen at run time.
 $(B)/obj/kernels/%_avx2.o:   ISA := -mavx2 -mfma
 $(B)/obj/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+$(B)/obj/kernels/%_vnni.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mprefer-vector-width=512
+$(B)/obj/kernels/%_avxvnni.o: ISA := -mavx2 -mfma -mavxvnni
 $(B)/obj/kernels/%_bf16.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
 $(B)/obj/kernels/%_amx.o:    ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mamx-tile -mamx-bf16
 

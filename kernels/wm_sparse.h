@@ -17,6 +17,10 @@
    thread carries through all positions together; a ROOT is a dense layer on the convolution. A
    PANEL is the positions, side by side, that a kernel takes together: 1, 2 or 4.
 
+   Kernels: fp32 in AVX-512, AVX2 and C; bf16 and 16-bit integers where AVX-512 has them, integers
+   also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX. 16 bits means that the roots' values and
+   weights are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
+
    Bits: per cell and row of positions one partial sum in fp32, positions and filters ascending,
    then the rows added in order (AMX: a sum per panel, added in order). Nothing in that order knows
    of blocks, threads or batches; the width of a panel is fixed by the kernel.
@@ -121,6 +125,7 @@ typedef struct {
     const float *weight;    /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
     float *base;            /* (n_panel * fuse, n_pad): W_pos^T (r - c); NULL if all 0 */
     float *inactive;        /* (n_pad): b + W^T c */
+    float *scale;           /* (n_pad): of packed weights, base and sums; NULL: all 1 */
     const uint32_t *packed; /* (n_panel, kernel->panel_words) if the kernel packs, or NULL */
     size_t mapped_bytes;    /* of packed, if it is a file's */
 } wm_sparse_root_t;
@@ -156,11 +161,15 @@ typedef struct {
    pack.  */
 typedef struct {
     const char *isa, *precision;
-    uint32_t unit;  /* filters in a 32-bit word of a slot */
-    uint32_t fuse;  /* columns of a panel, 1, 2 or 4 */
-    uint32_t cells; /* of a block, on average */
-    bool skips;     /* words of a slot that are 0 cost nothing */
-    bool twin;      /* computes on the host what a real one computes: for tests */
+    double off;          /* largest difference of a probability from double, as promised */
+    uint32_t unit;       /* filters in a 32-bit word of a slot */
+    uint32_t fuse;       /* columns of a panel, 1, 2 or 4 */
+    uint32_t cells;      /* of a block, on average */
+    uint32_t slot_extra; /* bytes of a slot behind its values, a multiple of 32 */
+    uint32_t sum_max;    /* weights are packed as integers: how large the sum of a position's, of
+                            one sign for one output, may be; 0: they are not */
+    bool skips;          /* words of a slot that are 0 cost nothing */
+    bool twin;           /* computes on the host what a real one computes: for tests */
 
     /* act (convolution) - reference at WM_SPARSE_POSITIONS positions; span (position, n_span).  */
     void (*conv) (const wm_sparse_conv_t *conv, const float *const *span,
@@ -192,7 +201,8 @@ typedef struct {
     void (*end) (void);
     /* Kernels with packed weights: the 32-bit words of a panel, and packing of `position` as its
        column f, stored filter k being the model's filter[k]; says what the weights are as floats,
-       rounded (c_out, n_pad). The panel's words are 0 before.  */
+       rounded (c_out, n_pad), before they are multiplied by root->scale. The panel's words are 0
+       before.  */
     size_t (*panel_words) (uint32_t c_out, uint32_t n_pad);
     void (*pack) (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
                   uint32_t position, uint32_t f, float *rounded, uint32_t *panel);
@@ -200,18 +210,23 @@ typedef struct {
 
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512,
     wm_sparse_kernel_avx512_bf16, wm_sparse_kernel_amx_bf16, wm_sparse_kernel_amx_bf16x3,
-    wm_sparse_kernel_amx_twin_bf16, wm_sparse_kernel_amx_twin_bf16x3;
+    wm_sparse_kernel_amx_twin_bf16, wm_sparse_kernel_amx_twin_bf16x3, wm_sparse_kernel_avx2_int16,
+    wm_sparse_kernel_avx_vnni_int16, wm_sparse_kernel_avx512_vnni_int16;
 
 /* The i-th kernel this machine can run, in order of preference, twins last; NULL if there is none.
  */
 const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
 
+/* Whether WM_ISA's value, an instruction set or one and a precision ("avx512/bf16"), means it.  */
+bool wm_sparse_kernel_named (const wm_sparse_kernel_t *kernel, const char *name);
+
 /* Tries a kernel on a small piece of work: seconds a position and cell, at best; INFINITY if it
    computes wrongly or there is no memory.  */
 double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel);
 
-/* The fastest that computes rightly, for a precision ("fp32"; "fast" allows 16 bits), of those that
-   the environment's WM_ISA allows. NULL: WM_EHOST says what there is.  */
+/* For a precision ("fp32"; "fast" allows 16 bits) the most precise of those that compute rightly, are
+   about as fast as the fastest, and that the environment's WM_ISA allows. NULL: WM_EHOST says what
+   there is.  */
 const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error);
 
 /* ---- the engine ------------------------------------------------------------------------------ */
@@ -303,6 +318,10 @@ void wm_sparse_close (wm_sparse_t *self);
 /* wm_sparse_fold.c: fills in what of a root does not depend on the patch.  */
 wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error);
 void wm_sparse_unfold (wm_sparse_root_t *root);
+/* The scale of weights that are packed as integers (n_out, n_pad of root are set): no position's
+   sum then passes kernel->sum_max, nor a weight 16 bits. `positive`: no value is below 0.  */
+void wm_sparse_scale (const wm_sparse_root_t *root, const wm_sparse_kernel_t *kernel,
+                      uint32_t n_position, uint32_t c_out, bool positive, float *scale);
 
 /* wm_sparse_map.c: scan finds the active positions of an image; convolve stores the values of those
    that are live for the cells from group_first on, and sets group_cells to as many as the memory

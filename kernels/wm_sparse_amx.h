@@ -283,7 +283,7 @@ INLINE void pack_halves (const wm_sparse_root_t *root, const uint32_t *filter, u
 
 /* ---- the two kernels ------------------------------------------------------------------------- */
 
-#define AMX_KERNEL(text, columns_, halves_)                                                        \
+#define AMX_KERNEL(text, columns_, halves_, off_)                                                  \
     static void store_##text (const float *value, uint32_t c_out, uint32_t c_pad, void *slot,      \
                               uint64_t *mask)                                                      \
     {                                                                                              \
@@ -318,6 +318,7 @@ INLINE void pack_halves (const wm_sparse_root_t *root, const uint32_t *filter, u
     const wm_sparse_kernel_t TABLE (text) = {                                                      \
         .isa = ISA_TEXT,                                                                           \
         .precision = #text,                                                                        \
+        .off = off_,                                                                               \
         .unit = 3 - halves_,                                                                       \
         .fuse = columns_,                                                                          \
         .cells = 1024,                                                                             \
@@ -335,5 +336,5 @@ INLINE void pack_halves (const wm_sparse_root_t *root, const uint32_t *filter, u
         .pack = pack_##text,                                                                       \
     };
 
-AMX_KERNEL (bf16, 4, 1)
-AMX_KERNEL (bf16x3, 2, 2)
+AMX_KERNEL (bf16, 4, 1, 3e-3)
+AMX_KERNEL (bf16x3, 2, 2, 1e-5)

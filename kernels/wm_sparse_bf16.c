@@ -10,6 +10,7 @@
 #define NAME avx512_bf16
 #define ISA_TEXT "avx512"
 #define PRECISION_TEXT "bf16"
+#define OFF 3e-3
 #define UNIT 2
 #define FUSE 2
 #include "kernels/wm_sparse_avx512.h"

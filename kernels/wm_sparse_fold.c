@@ -9,7 +9,9 @@
 #include "kernels/wm_sparse.h"
 
 #include <fcntl.h>
+#include <float.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +45,7 @@ static void add_position (const fold_t *fold, uint32_t p, size_t place)
         const double c = (double) conv->constant[f], d = (double) conv->reference[f] - c;
         for (uint32_t i = 0; c != 0 && i < n; i++) {
             fold->all[i] += c * (double) exact[i];
-            fold->here[i] += d * (double) used[i];
+            fold->here[i] += d * (double) used[i]; /* in units of root->scale, as sums are */
         }
     }
     for (uint32_t i = 0; root->base && i < n; i++)
@@ -150,6 +152,47 @@ static bool fold_all (fold_t *fold)
     return true;
 }
 
+/* What the weights of some outputs ask for; 0 before the first position.  */
+typedef struct {
+    float largest[256], sum[256]; /* of a weight, of a position's */
+} need_t;
+
+static void need_position (need_t *need, const float *weight, uint32_t c_out, size_t stride,
+                           uint32_t n, bool positive)
+{
+    float sum[256] = { 0 }, total[256] = { 0 };
+    for (uint32_t k = 0; k < c_out; k++, weight += stride)
+        for (uint32_t i = 0; i < n; i++) {
+            float w = weight[i], size = fabsf (w);
+            sum[i] += w, total[i] += size;
+            need->largest[i] = size > need->largest[i] ? size : need->largest[i];
+        }
+    for (uint32_t i = 0; i < n; i++) { /* the larger of those above and those below 0, or all */
+        float here = positive ? (total[i] + fabsf (sum[i])) / 2 : total[i];
+        need->sum[i] = here > need->sum[i] ? here : need->sum[i];
+    }
+}
+
+/* As many units of the sum as there are filters are kept free: for the rounding of each weight by a
+   half, and for these sums in float.  */
+void wm_sparse_scale (const wm_sparse_root_t *root, const wm_sparse_kernel_t *kernel,
+                      uint32_t n_position, uint32_t c_out, bool positive, float *scale)
+{
+    const float room = (float) (kernel->sum_max - c_out);
+    for (uint32_t first = 0; first < root->n_pad; first += 256) {
+        const uint32_t left = root->n_pad - first, n = left < 256 ? left : 256;
+        need_t need = { 0 };
+        for (uint32_t p = 0; p < n_position; p++)
+            need_position (&need, root->weight + (size_t) p * c_out * root->n_pad + first, c_out,
+                           root->n_pad, n, positive);
+        for (uint32_t i = 0; i < n; i++) {
+            float a = need.largest[i] / (INT16_MAX - 1), b = need.sum[i] / room;
+            float most = a > b ? a : b;
+            scale[first + i] = most > FLT_MIN ? most : 1;
+        }
+    }
+}
+
 static bool fold_shared (fold_t *fold)
 {
     if (!fold->self->kernel->pack)
@@ -170,6 +213,13 @@ wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t
     for (uint32_t f = 0; f < conv->c_out; f++)
         differs |= conv->constant[f] != conv->reference[f];
     fold_t fold = { .self = self, .root = root };
+    if (kernel->sum_max && conv->c_out > kernel->sum_max / 2)
+        return wm_fault (error, WM_EBATCH, "%u filters are too many for 16-bit integers: use fp32",
+                         conv->c_out);
+    root->scale = kernel->sum_max ? wm_sparse_floats (n) : NULL;
+    if (root->scale)
+        wm_sparse_scale (root, kernel, self->pos_rows * self->pos_cols, conv->c_out,
+                         conv->act == WM_ACT_RELU && kernel->skips, root->scale);
     if (kernel->pack)
         fold.words = kernel->panel_words (conv->c_out, root->n_pad);
     fold.bytes = n_panel * fold.words * sizeof *fold.panel;
@@ -183,7 +233,8 @@ wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t
     root->inactive = wm_sparse_floats (n);
     root->base = differs ? wm_sparse_floats (n_panel * kernel->fuse * n) : NULL;
     bool have = fold.all && fold.rounded && fold.panel && root->inactive &&
-                (root->base || !differs) && fold_shared (&fold);
+                (root->scale || !kernel->sum_max) && (root->base || !differs) &&
+                fold_shared (&fold);
     free (fold.all), free (fold.rounded), free (fold.panel);
     return have ? WM_OK : wm_fault (error, WM_EHOST, "no memory for dense layer %u", root->dense);
 }
@@ -193,4 +244,5 @@ void wm_sparse_unfold (wm_sparse_root_t *root)
     drop_panels (root);
     free (root->base);
     free (root->inactive);
+    free (root->scale);
 }

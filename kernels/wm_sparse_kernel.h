@@ -22,12 +22,14 @@
    [UNIT          filters in one 32-bit word of a slot]
    [FUSE          1 or 2: positions taken together, whose weights fit L1 side by side]
    [V_DOT         (x, w, c) = c + the products of a word's filters]
+   [V_WHOLE       (c, s, x) = x + s c: sums of a position are integers c that begin at V_ZERO; its
+                  slot ends with their scale s, SLOT_EXTRA bytes for that]
    [FULL_CELLS    cells that dense_full takes together, and]
    [FULL_VECS     vectors of their outputs: FULL_CELLS * (this + 1) registers and one more]
    [KERNEL_STORE  kernel_store is defined]
    [KERNEL_MORE   further members of the table]
    [KERNEL_SHARED no store, roots and table: another file has them]
-   [ISA_TEXT, PRECISION_TEXT]
+   [ISA_TEXT, PRECISION_TEXT, OFF: as the table says]
    clang-format on */
 #include "kernels/wm_sparse.h"
 
@@ -35,6 +37,10 @@
 #define UNIT 1
 #define FUSE 1
 #define V_DOT V_FMA
+#endif
+
+#ifndef SLOT_EXTRA
+#define SLOT_EXTRA 0
 #endif
 
 #define INLINE static inline __attribute__ ((always_inline))
@@ -151,6 +157,33 @@ INLINE void dense_tile (const float *value, const uint64_t *mask, uint32_t n_mas
         }
 }
 
+#ifdef V_WHOLE
+INLINE const float *slot_scale (const wm_sparse_values_t *values, const float *value)
+{
+    return (const float *) ((const char *) value + values->stride_bytes - SLOT_EXTRA);
+}
+#endif
+
+/* sum += W_pos^T v of a slot.  */
+INLINE void dense_slot (const wm_sparse_values_t *values, size_t slot, const float *weight,
+                        size_t n_pad, vec *sum, const int n_vec)
+{
+    const float *value = (const float *) (values->value + slot * values->stride_bytes);
+    const uint64_t *mask = values->mask + slot * values->n_mask;
+#ifdef V_WHOLE
+    vec whole[8], scale = V_SET1 (slot_scale (values, value));
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vec; v++)
+        whole[v] = V_ZERO;
+    dense_tile (value, mask, values->n_mask, weight, n_pad, whole, n_vec);
+#pragma GCC unroll 8
+    for (int v = 0; v < n_vec; v++)
+        sum[v] = V_WHOLE (whole[v], scale, sum[v]);
+#else
+    dense_tile (value, mask, values->n_mask, weight, n_pad, sum, n_vec);
+#endif
+}
+
 typedef struct {
     const wm_sparse_values_t *values;
     const wm_sparse_list_t *list;
@@ -180,13 +213,6 @@ INLINE void prefetch (const dense_t *d, uint32_t g, const int n_vec)
 
 INLINE void dense_list (const dense_t *d, const bool has_base, const int n_vec)
 {
-    const wm_sparse_values_t *values = d->values;
-    vec base[FUSE][8];
-#pragma GCC unroll 2
-    for (int f = 0; f < FUSE; f++)
-#pragma GCC unroll 8
-        for (int v = 0; v < n_vec && has_base; v++)
-            base[f][v] = V_LOAD (d->base + (size_t) f * d->n_pad + v * LANES);
     for (uint32_t g = 0; g < d->list->n; g++) {
         size_t slot = d->list->slot[g];
         float *row = d->row + d->list->cell[g] * d->row_stride;
@@ -201,10 +227,9 @@ INLINE void dense_list (const dense_t *d, const bool has_base, const int n_vec)
                 continue;
 #pragma GCC unroll 8
             for (int v = 0; v < n_vec && has_base; v++)
-                sum[v] = V_ADD (sum[v], base[f][v]);
-            dense_tile ((const float *) (values->value + slot * values->stride_bytes),
-                        values->mask + slot * values->n_mask, values->n_mask,
-                        d->weight + (size_t) f * d->weight_step, d->n_pad, sum, n_vec);
+                sum[v] = V_ADD (sum[v], V_LOAD (d->base + (size_t) f * d->n_pad + v * LANES));
+            dense_slot (d->values, slot, d->weight + (size_t) f * d->weight_step, d->n_pad, sum,
+                        n_vec);
             slot++;
         }
 #pragma GCC unroll 8
@@ -218,9 +243,17 @@ INLINE void dense_list (const dense_t *d, const bool has_base, const int n_vec)
 #ifdef FULL_CELLS
 typedef struct {
     const float *value[FULL_CELLS];
+#ifdef V_WHOLE
+    const float *scale[FULL_CELLS];
+#endif
     float *row[FULL_CELLS];
     uint32_t n;
 } full_t;
+
+INLINE vec full_begin (const float *row, const float *base)
+{
+    return base ? V_ADD (V_LOAD (row), V_LOAD (base)) : V_LOAD (row);
+}
 
 INLINE void full_tile (const full_t *full, const float *base, const float *weight, size_t n_pad,
                        uint32_t words, const int n_vec)
@@ -229,11 +262,12 @@ INLINE void full_tile (const full_t *full, const float *base, const float *weigh
 #pragma GCC unroll 4
     for (int h = 0; h < FULL_CELLS; h++)
 #pragma GCC unroll 8
-        for (int v = 0; v < n_vec; v++) {
-            sum[h][v] = V_LOAD (full->row[h] + v * LANES);
-            if (base)
-                sum[h][v] = V_ADD (sum[h][v], V_LOAD (base + v * LANES));
-        }
+        for (int v = 0; v < n_vec; v++)
+#ifdef V_WHOLE
+            sum[h][v] = V_ZERO;
+#else
+            sum[h][v] = full_begin (full->row[h] + v * LANES, base ? base + v * LANES : NULL);
+#endif
     for (uint32_t k = 0; k < words; k++, weight += n_pad) {
         vec x[FULL_CELLS];
 #pragma GCC unroll 4
@@ -248,6 +282,15 @@ INLINE void full_tile (const full_t *full, const float *base, const float *weigh
                 sum[h][v] = V_DOT (x[h], w, sum[h][v]);
         }
     }
+#ifdef V_WHOLE
+#pragma GCC unroll 4
+    for (int h = 0; h < FULL_CELLS; h++)
+#pragma GCC unroll 8
+        for (int v = 0; v < n_vec; v++)
+            sum[h][v] =
+                V_WHOLE (sum[h][v], V_SET1 (full->scale[h]),
+                         full_begin (full->row[h] + v * LANES, base ? base + v * LANES : NULL));
+#endif
 #pragma GCC unroll 4
     for (int h = 0; h < FULL_CELLS; h++)
 #pragma GCC unroll 8
@@ -259,8 +302,12 @@ INLINE void full_tile (const full_t *full, const float *base, const float *weigh
 static void full_cells (full_t *full, const float *base, const float *weight, size_t n_pad,
                         uint32_t words)
 {
-    for (uint32_t h = full->n; h < FULL_CELLS; h++)
+    for (uint32_t h = full->n; h < FULL_CELLS; h++) {
         full->value[h] = full->value[0], full->row[h] = full->row[0];
+#ifdef V_WHOLE
+        full->scale[h] = full->scale[0];
+#endif
+    }
     for (uint32_t left = (uint32_t) n_pad / LANES; left > 0;) {
         uint32_t n_vec = left >= FULL_VECS ? FULL_VECS : 1;
         if (n_vec == FULL_VECS)
@@ -290,6 +337,9 @@ static void dense_full (const dense_t *d, uint32_t words)
             size_t slot = list->slot[g] + (f > 0 ? list->live[g] & 1 : 0);
             full.value[full.n] =
                 (const float *) (d->values->value + slot * d->values->stride_bytes);
+#ifdef V_WHOLE
+            full.scale[full.n] = slot_scale (d->values, full.value[full.n]);
+#endif
             full.row[full.n++] = d->row + list->cell[g] * d->row_stride;
             if (full.n == FULL_CELLS)
                 full_cells (&full, base, weight, d->n_pad, words);
@@ -430,11 +480,14 @@ static void kernel_list (const uint64_t *mask, uint32_t *slot, uint32_t n, uint3
 #ifndef ISA_TEXT
 #define ISA_TEXT TEXT (NAME)
 #define PRECISION_TEXT "fp32"
+#define OFF 2e-6
 #endif
 
 const wm_sparse_kernel_t JOIN (wm_sparse_kernel_, NAME) = { .isa = ISA_TEXT,
                                                             .precision = PRECISION_TEXT,
+                                                            .off = OFF,
                                                             .unit = UNIT,
+                                                            .slot_extra = SLOT_EXTRA,
                                                             .fuse = FUSE,
                                                             .cells = 1536,
                                                             .skips = true,

@@ -230,7 +230,8 @@ wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error)
     if (!fault)
         fault = wm_sparse_tail_new (self, error);
     const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
-    self->values.stride_bytes = (size_t) conv->c_pad / self->kernel->unit * sizeof (uint32_t);
+    self->values.stride_bytes =
+        (size_t) conv->c_pad / self->kernel->unit * sizeof (uint32_t) + self->kernel->slot_extra;
     self->values.n_mask = (conv->c_out + 64 * self->kernel->unit - 1) / (64 * self->kernel->unit);
     return fault ? fault : open_threads (self, error);
 }

@@ -127,8 +127,9 @@ void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory,
         const wm_sparse_layer_t *layer = &self->layer[i];
         float *y = memory + layer->offset;
         if (layer->parent < 0) {
+            const float *sum = total + root->offset;
             for (uint32_t k = 0; k < layer->n_out; k++)
-                y[k] = root->inactive[k] + total[root->offset + k];
+                y[k] = root->inactive[k] + (root->scale ? root->scale[k] * sum[k] : sum[k]);
             root++;
         } else
             self->kernel->layer (layer, memory + self->layer[layer->parent].offset, y);

@@ -277,10 +277,11 @@ static void measure (const bench_t *bench, const wm_sparse_kernel_t *kernel, uin
     wm_sparse_stats_t stats = wm_sparse_stats (engine);
     double gflops = 2e-9 * (double) stats.madds / cpu;
     printf ("%-7s %-5s %2u %7.0f hits/s %7.0f hits/cpu-s %6.1f GFLOP/s %3.0f %% of peak, "
-            "%5.1f live positions, %.1e from double, open %.0f ms\n",
+            "%5.1f live positions, %.1e from double, open %.0f ms, trial %.0f ns\n",
             kernel->isa, kernel->precision, threads, bench->batch.n_hit / wall,
             bench->batch.n_hit / cpu, gflops, 100 * gflops / bench->peak,
-            (double) stats.pairs / (double) stats.cells, difference (bench, scores), 1e3 * opened);
+            (double) stats.pairs / (double) stats.cells, difference (bench, scores), 1e3 * opened,
+            1e9 * wm_sparse_kernel_try (kernel));
     fflush (stdout);
     free (scores);
     wm_sparse_destroy (&engine);
@@ -359,7 +360,7 @@ int main (int argc, char **argv)
     for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
         for (const char *t = threads ? threads : "1,2"; t; t = strchr (t, ',')) {
             t += *t == ',';
-            if (isa ? strcmp (isa, kernel->isa) == 0 : !kernel->twin)
+            if (isa ? wm_sparse_kernel_named (kernel, isa) : !kernel->twin)
                 measure (&bench, kernel, (uint32_t) atoi (t));
         }
     return 0;

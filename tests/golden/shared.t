@@ -5,7 +5,7 @@ bin=${WM_BUILD:-build/release}/bin python=build/venv/bin/python shared=../shared
 [ -r $shared/data/golden/variants.npz ] || { echo "1..0 # SKIP no ../shared with golden data here"; exit 0; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 event=pdhd_run27409_evt40896_apa1
-echo 1..4
+echo 1..5
 
 check () # number, description, command...
 {
@@ -21,6 +21,12 @@ scores ()
         --spec $shared/data/golden/spec.yaml --output "$work/out" --quiet &&
         golden scores "$work/out/$event.scores.h5" $shared/data/golden/$event.npz 1e-5
 }
+fast ()
+{
+    "$bin/wiremill" run --precision fast --model "$work/golden.onnx" --input $shared/data/protodune-hd/$event.h5 \
+        --spec $shared/data/golden/spec.yaml --output "$work/fast" --quiet &&
+        golden scores "$work/fast/$event.scores.h5" $shared/data/golden/$event.npz 3e-3
+}
 
 (cd "$work" && "$OLDPWD/$python" "$OLDPWD/$shared/tools/make_golden.py" --model golden.onnx) >"$work/made" 2>&1 ||
     { sed 's/^/# /' "$work/made"; echo "Bail out! cannot make the golden model"; exit 1; }
@@ -28,3 +34,4 @@ check 1 "every stored patch of the real event" golden patches "$bin/wiremill" $s
 check 2 "every variant: patches and scores" golden variants "$bin/wiremill" $shared "$work/golden.onnx" "$work"
 check 3 "scores of all hits of the real event" scores
 check 4 "the same command again has nothing to do and succeeds" scores
+check 5 "scores of all hits of the real event in 16 bit" fast

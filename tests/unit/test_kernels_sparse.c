@@ -335,10 +335,15 @@ static wm_sparse_t *engine_new (const wm_net_t *net, const wm_spec_t *spec, uint
 /* Says which kernels this machine cannot run, so that a green test is not taken for more.  */
 static int name_the_untested (void **state)
 {
-    const wm_sparse_kernel_t *const known[] = {
-        &wm_sparse_kernel_c,           &wm_sparse_kernel_avx2,     &wm_sparse_kernel_avx512,
-        &wm_sparse_kernel_avx512_bf16, &wm_sparse_kernel_amx_bf16, &wm_sparse_kernel_amx_bf16x3
-    };
+    const wm_sparse_kernel_t *const known[] = { &wm_sparse_kernel_c,
+                                                &wm_sparse_kernel_avx2,
+                                                &wm_sparse_kernel_avx512,
+                                                &wm_sparse_kernel_avx512_bf16,
+                                                &wm_sparse_kernel_amx_bf16,
+                                                &wm_sparse_kernel_amx_bf16x3,
+                                                &wm_sparse_kernel_avx2_int16,
+                                                &wm_sparse_kernel_avx_vnni_int16,
+                                                &wm_sparse_kernel_avx512_vnni_int16 };
     (void) state;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const wm_sparse_kernel_t *kernel = NULL;
@@ -357,6 +362,7 @@ static double tolerance (const wm_sparse_kernel_t *kernel)
 {
     return strcmp (kernel->precision, "fp32") == 0     ? 2e-6
            : strcmp (kernel->precision, "bf16x3") == 0 ? 5e-5
+           : strcmp (kernel->precision, "int16") == 0  ? 1e-3
                                                        : 2e-2; /* wild random nets */
 }
 
@@ -523,6 +529,103 @@ static void twins_equal_the_tiles (void **state)
             }
     if (compared == 0)
         skip ();
+}
+
+/* Integers are exact, and all else has one order: every instruction set gives the same bits.  */
+static void integers_are_the_same_everywhere (void **state)
+{
+    (void) state;
+    for (uint32_t s = 0; s < SHAPES; s++) {
+        wm_net_t net = net_new (&shapes[s]);
+        wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
+        wm_batch_t batch = plane_new (&spec, 30, 75, 60, s % 2 ? TRACKS : NOISE);
+        const wm_sparse_kernel_t *kernel;
+        result_t first = { 0 };
+        for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+            if (kernel->sum_max == 0)
+                continue;
+            wm_sparse_t *engine = engine_new (&net, &spec, 1, kernel);
+            result_t one = score_with (engine, &batch);
+            wm_sparse_destroy (&engine);
+            if (!first.scores) {
+                first = one;
+                continue;
+            }
+            assert_memory_equal (one.scores, first.scores, one.n * one.n_output * sizeof (float));
+            result_free (&one);
+        }
+        result_free (&first);
+        plane_free (&batch);
+        net_free (&net);
+    }
+}
+
+/* The sums of integers at their very largest: all filters of a position alike, all its weights of
+   one sign, every value the largest. Beside each, an output with one large weight among small.  */
+static void integers_never_overflow (void **state)
+{
+    (void) state;
+    for (int act = 0; act < 2; act++) {
+        shape_t shape = { 6, 6,  1, 1,  { 1 }, { 1 }, { 130 }, act ? WM_ACT_NONE : WM_ACT_RELU,
+                          2, 16, 0, 0.2 };
+        wm_net_t net = net_new (&shape);
+        float *conv = (float *) (uintptr_t) net.conv[0].weight;
+        float *bias = (float *) (uintptr_t) net.conv[0].bias;
+        float *dense = (float *) (uintptr_t) net.dense[4].weight;
+        for (uint32_t f = 0; f < 130; f++)
+            conv[f] = 1, bias[f] = 0;
+        for (uint32_t i = 0; i < net.dense[4].n_in * 5; i++) {
+            const float sign = i % 5 % 2 ? -1 : 1, small = i / 5 % 130 ? 1e-4f : 1;
+            dense[i] = sign * 1e-3f * (i % 5 < 3 ? 1 : small) * (i / 5 / 130 == 7 ? 4 : 1);
+        }
+        wm_spec_t spec = spec_of (&shape, WM_FULL_VIEW, WM_MEAN);
+        wm_batch_t batch = plane_new (&spec, 30, 75, 60, NOISE);
+        const wm_sparse_kernel_t *kernel;
+        for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+            if (kernel->sum_max == 0)
+                continue;
+            wm_sparse_t *engine = engine_new (&net, &spec, 1, kernel);
+            result_t result = score_with (engine, &batch);
+            double d = worst_of (&net, &spec, &batch, result.scores);
+            if (!(d <= tolerance (kernel)))
+                fail_msg ("%s/%s: %g from double", kernel->isa, kernel->precision, d);
+            result_free (&result);
+            wm_sparse_destroy (&engine);
+        }
+        plane_free (&batch);
+        net_free (&net);
+    }
+}
+
+/* 200,000 hits at once, of 12,000 places: some against double, all against batches of few.  */
+static void many_hits_are_scored_at_once (void **state)
+{
+    (void) state;
+    enum { HITS = 200000, LOOKS = 400 };
+    const wm_sparse_kernel_t *kernel;
+    wm_net_t net = net_new (&shapes[3]);
+    wm_spec_t spec = spec_of (&shapes[3], WM_FULL_VIEW, WM_MEAN);
+    wm_batch_t batch = plane_new (&spec, 120, 100, HITS, TRACKS);
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+        if (kernel->twin)
+            continue;
+        wm_sparse_t *engine = engine_new (&net, &spec, 2, kernel);
+        result_t all = score_with (engine, &batch);
+        for (uint32_t look = 0; look < LOOKS; look++) {
+            wm_batch_t few = batch;
+            uint32_t first = random_below (HITS - 3);
+            few.hit_wire += first, few.hit_col += first, few.n_hit = 1 + look % 3;
+            result_t some = score_with (engine, &few);
+            assert_memory_equal (some.scores, all.scores + (size_t) first * all.n_output,
+                                 some.n * some.n_output * sizeof (float));
+            assert_true (worst_of (&net, &spec, &few, some.scores) <= tolerance (kernel));
+            result_free (&some);
+        }
+        result_free (&all);
+        wm_sparse_destroy (&engine);
+    }
+    plane_free (&batch);
+    net_free (&net);
 }
 
 static void channels_are_taken_dense (void **state)
@@ -715,7 +818,8 @@ static void what_it_cannot_run_is_refused (void **state)
     const wm_sparse_config_t config = { .threads = 1 };
     wm_net_t net = net_new (&shapes[0]), bad;
     wm_spec_t spec = spec_of (&shapes[0], WM_FULL_VIEW, WM_MEAN);
-    float scores[16], values[12 * 11] = { 0 };
+    float scores[16], values[12 * 11] = { 0 }, *many = wm_sparse_floats (200000 * 16);
+    const wm_sparse_kernel_t *kernel;
 
     bad = net, bad.n_conv = 0;
     assert_null (wm_sparse_new (&bad, &spec, &config, &error));
@@ -727,6 +831,17 @@ static void what_it_cannot_run_is_refused (void **state)
     assert_null (wm_sparse_new (&bad, NULL, &config, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     assert_non_null (strstr (error.text, "13 x 5 does not fit 12 x 11"));
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+        const wm_sparse_config_t whole = { .kernel = kernel };
+        bad = net, bad.conv[0].c_out = 200000, bad.conv[0].kh = bad.conv[0].kw = 1;
+        bad.conv[0].weight = bad.conv[0].bias = many, bad.height = bad.width = 1;
+        bad.dense[0].n_in = 200000, bad.dense[0].n_out = 16, bad.dense[0].weight = many;
+        wm_sparse_t *wide = wm_sparse_new (&bad, NULL, &whole, &error);
+        assert_int_equal (wide == NULL, kernel->sum_max > 0);
+        assert_true (wide || strstr (error.text, "200000 filters are too many"));
+        wm_sparse_destroy (&wide);
+    }
+    free (many);
     bad = net, bad.conv[0].kw = 65;
     assert_null (wm_sparse_new (&bad, NULL, &config, &error));
     assert_int_equal (error.fault, WM_EBATCH);
@@ -755,13 +870,24 @@ static void what_it_cannot_run_is_refused (void **state)
     assert_string_equal (wm_sparse_kernel_choose ("fast", &error)->precision, "fp32");
     setenv ("WM_ISA", "amx-twin", 1);
     assert_string_equal (wm_sparse_kernel_choose ("fp32", &error)->precision, "bf16x3");
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+        char name[64];
+        snprintf (name, sizeof name, "%s/%s", kernel->isa, kernel->precision);
+        setenv ("WM_ISA", name, 1);
+        assert_ptr_equal (wm_sparse_kernel_choose ("fast", &error), kernel);
+        assert_ptr_equal (wm_sparse_kernel_choose ("fp32", &error),
+                          kernel->off <= 1e-5 ? kernel : NULL);
+    }
+    setenv ("WM_ISA", "c/int16", 1);
+    assert_null (wm_sparse_kernel_choose ("fast", &error));
+    assert_non_null (strstr (error.text, "c/int16"));
     setenv ("WM_ISA", "pentium", 1);
     assert_null (wm_sparse_kernel_choose ("fp32", &error));
     assert_int_equal (error.fault, WM_EHOST);
     assert_non_null (strstr (error.text, "pentium"));
     unsetenv ("WM_ISA");
     assert_false (wm_sparse_kernel_choose ("fp32", &error)->twin);
-    assert_int_equal (wm_sparse_kernel_choose ("fp32", &error)->unit, 1);
+    assert_true (wm_sparse_kernel_choose ("fp32", &error)->off <= 1e-5);
     assert_non_null (wm_sparse_kernel_choose ("fast", &error)); /* by timing */
     net_free (&net);
 }
@@ -774,6 +900,9 @@ int main (void)
         cmocka_unit_test (grouping_never_changes_bits),
         cmocka_unit_test (any_grouping_gives_the_same_bits),
         cmocka_unit_test (twins_equal_the_tiles),
+        cmocka_unit_test (integers_are_the_same_everywhere),
+        cmocka_unit_test (integers_never_overflow),
+        cmocka_unit_test (many_hits_are_scored_at_once),
         cmocka_unit_test (channels_are_taken_dense),
         cmocka_unit_test (nonfinite_is_never_a_number),
         cmocka_unit_test (nothing_is_allocated_after_warm_up),
