@@ -208,6 +208,11 @@ $(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_an
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@
 
+# The CUDA engine on the stand-in, as the shared object that a worker opens: whole campaigns without a GPU.
+$(B)/tests/wm_cuda_standin.so: kernels/cuda/wm_cuda_door.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(filter-out tests/%,$(STANDIN)) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh) $(call libs,kernels)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) -Dwm_gpu_real=wm_gpu_stand_in $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -fvisibility=hidden -shared $(filter %.c,$^) -o $@ -Wl,-z,defs,--exclude-libs,ALL $(call links,kernels)
+
 # cuDNN's plans for GPUs that are not here.
 $(B)/tests/test_kernels_cudnn: tests/unit/test_kernels_cudnn.c $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(B)/obj/kernels/cuda/wm_gpu_library.o
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
@@ -273,11 +278,11 @@ unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 golden: all $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run) ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
-e2e: all $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline ## whole campaigns, killed and resumed, refused and split by hand
+e2e: all $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so ## whole campaigns, killed and resumed, refused and split by hand
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
 fault: all $(KILLER) $(FAULT) ## campaigns whose processes are killed (T=prefix picks some)
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
-check: all $(UNIT) $(SIM) $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
+check: all $(UNIT) $(SIM) $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
 	@WM_BUILD=$(B) tests/proof.sh test
 proof: all $(UNIT) $(SIM) $(KILLER) $(FAULT) ## every promise tried at length (an hour); ends with a table of them
 	@WM_BUILD=$(B) tests/proof.sh proof

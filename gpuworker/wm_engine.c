@@ -5,17 +5,24 @@
 #include "schema/wm_failpoint.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+enum {
+    WAIT_MS = 2
+}; /* for batches to go together with: a launch that is full takes about as long */
 
 typedef struct {
     wm_slots_t slots;
     int line;
+    int hopeful; /* the last wait for more batches was not in vain */
     wm_model_t *model;
     wm_device_t *device;
 } engine_t;
@@ -76,29 +83,80 @@ static int open_device (engine_t *self)
     if (wm_device_self_test (self->device, &error))
         return ends (self, WM_EXIT_FAILURE, &error);
     control->test_s = now_s () - start;
+    control->fill = wm_device_fill (self->device);
     return WM_EXIT_OK;
 }
 
-/* The slot that is due, marked as running; -1: none.  */
-static int next_slot (const engine_t *self)
+/* The slot that is due, NULL for none.  */
+static wm_slot_t *next_slot (const engine_t *self)
 {
-    for (;;) {
-        wm_slot_t *slot = self->slots.control->slot, *due = NULL;
-        for (unsigned i = 0; i < WM_SLOTS; i++)
-            if (atomic_load (&slot[i].state) == WM_SLOT_READY &&
-                (!due || slot[i].serial < due->serial))
-                due = &slot[i];
-        uint32_t ready = WM_SLOT_READY;
-        if (!due)
-            return -1;
-        if (atomic_compare_exchange_strong (&due->state, &ready, WM_SLOT_RUNNING))
-            return (int) (due - slot);
-    }
+    wm_slot_t *slot = self->slots.control->slot, *due = NULL;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (atomic_load (&slot[i].state) == WM_SLOT_READY && (!due || slot[i].serial < due->serial))
+            due = &slot[i];
+    return due;
 }
 
-static int score (engine_t *self, unsigned i)
+/* Marks it as running, unless its worker has taken it back meanwhile.  */
+static int take (wm_slot_t *slot)
 {
-    wm_slot_t *slot = &self->slots.control->slot[i];
+    uint32_t ready = WM_SLOT_READY;
+    return atomic_compare_exchange_strong (&slot->state, &ready, WM_SLOT_RUNNING);
+}
+
+static int has_room (const engine_t *self)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        n += atomic_load (&self->slots.control->slot[i].state) == WM_SLOT_FREE;
+    return n > 0;
+}
+
+/* Waits for the worker to say something, until `end_s`. 0: it did not.  */
+static int wait_for_more (const engine_t *self, double end_s)
+{
+    char bytes[64];
+    struct pollfd line = { .fd = self->line, .events = POLLIN };
+    const double left_s = end_s - now_s ();
+    const struct timespec left = { .tv_nsec = left_s > 0 ? (long) (left_s * 1e9) : 0 };
+    return ppoll (&line, 1, &left, NULL) > 0 &&
+           recv (self->line, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
+}
+
+/* Takes the slots that are scored next: one; or, where the device has room for more, what is READY,
+   and what becomes so within WAIT_MS. A wait in vain is not tried again before batches came together
+   by themselves. Returns how many.  */
+static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
+{
+    const uint32_t fill = self->slots.control->fill;
+    double end_s = 0;
+    uint64_t hits = 0;
+    unsigned n = 0;
+    while (n < WM_SLOTS && (n == 0 || hits < fill)) {
+        wm_slot_t *slot = next_slot (self);
+        if (slot && n > 0 && slot->alone)
+            break;
+        if (slot && take (slot)) {
+            list[n++] = slot;
+            hits += slot->count;
+            if (slot->alone || !fill)
+                break;
+        } else if (!slot) {
+            if (n == 0 || !self->hopeful || !has_room (self))
+                break;
+            end_s = end_s > 0 ? end_s : now_s () + WAIT_MS * 1e-3;
+            if (!wait_for_more (self, end_s))
+                break;
+        }
+    }
+    if (fill && n > 0)
+        self->hopeful = n > 1;
+    return n;
+}
+
+static int score (engine_t *self, wm_slot_t *slot)
+{
+    const unsigned i = (unsigned) (slot - self->slots.control->slot);
     wm_error_t error = { 0 };
     wm_batch_t batch;
     WM_FAILPOINT ("engine-slot-taken");
@@ -117,6 +175,43 @@ static int score (engine_t *self, unsigned i)
     atomic_store (&slot->state, WM_SLOT_DONE);
     WM_FAILPOINT ("engine-done");
     return WM_EXIT_OK;
+}
+
+/* Several slots in one call. A batch that is refused spoils it: then each goes by itself.  */
+static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
+{
+    wm_batch_t batch[WM_SLOTS];
+    const wm_batch_t *batch_p[WM_SLOTS];
+    uint8_t *status[WM_SLOTS];
+    float *scores[WM_SLOTS];
+    wm_error_t error = { 0 };
+    uint64_t hits = 0;
+    int code = WM_EXIT_OK;
+    for (unsigned k = 0; k < n; k++) {
+        const unsigned i = (unsigned) (slot[k] - self->slots.control->slot);
+        wm_slots_part (&self->slots, i, &batch[k]);
+        batch_p[k] = &batch[k];
+        status[k] = wm_slots_status (&self->slots, i) + slot[k]->first;
+        scores[k] = wm_slots_scores (&self->slots, i) +
+                    (size_t) slot[k]->first * self->slots.control->n_output;
+        hits += slot[k]->count;
+    }
+    const double start = now_s ();
+    const wm_fault_t fault =
+        wm_device_score_many (self->device, n, batch_p, status, scores, &error);
+    const double seconds = now_s () - start;
+    if (fault && fault != WM_EBATCH)
+        return ends (self, WM_EXIT_FAILURE, &error);
+    for (unsigned k = 0; k < n && !code; k++) {
+        if (fault) {
+            code = score (self, slot[k]);
+            continue;
+        }
+        slot[k]->seconds = seconds * slot[k]->count / (double) hits;
+        slot[k]->error = (wm_error_t){ 0 };
+        atomic_store (&slot[k]->state, WM_SLOT_DONE);
+    }
+    return code;
 }
 
 /* A failed write is a worker that is gone, which read tells.  */
@@ -138,8 +233,11 @@ static int serve (engine_t *self)
     WM_FAILPOINT ("engine-ready");
     poke (self);
     for (;;) {
-        for (int slot; !code && (slot = next_slot (self)) >= 0; poke (self))
-            code = score (self, (unsigned) slot);
+        wm_slot_t *slot[WM_SLOTS];
+        for (unsigned n; !code && (n = take_slots (self, slot)) > 0; poke (self)) {
+            atomic_fetch_add (&self->slots.control->calls, 1);
+            code = n == 1 ? score (self, slot[0]) : score_many (self, n, slot);
+        }
         const ssize_t n = code ? 0 : read (self->line, bytes, sizeof bytes);
         if (n == 0 || (n < 0 && errno != EINTR))
             return code;
@@ -148,7 +246,7 @@ static int serve (engine_t *self)
 
 int wm_engine_main (const char *files)
 {
-    engine_t self = { .line = -1 };
+    engine_t self = { .line = -1, .hopeful = 1 };
     int memory;
     wm_error_t error = { 0 };
     /* Its worker decides when it ends; a signal to the whole group is the worker's to obey.  */

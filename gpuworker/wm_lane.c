@@ -307,10 +307,11 @@ static int serve (wm_lane_t *self)
                      self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
                      self->why);
     double seconds = (double) (wm_now_ms () - self->start_ms) * 1e-3;
-    lane_say ("leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine",
+    lane_say ("leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine, "
+              "%llu calls of it",
               self->endpoint, seconds, (unsigned long long) self->n_batch,
-              (unsigned long long) self->n_hit, (unsigned long long) self->n_poison,
-              self->engine_s);
+              (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s,
+              (unsigned long long) wm_scorer_calls (self->scorer));
     return self->code;
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     wm_task_t *task;     /* NULL: the slot is free */
     int submitted;       /* it, or a part of it, is the engine's */
     wm_poison_t *poison; /* an engine died of it: the part that is scored */
+    int alone;           /* an engine died of it and others together: it goes by itself */
     double seconds;      /* it has been computed so far */
 } lane_slot_t;
 
@@ -27,6 +28,7 @@ struct wm_lane_t {
     unsigned seat;
     _Atomic int64_t *busy_ms; /* last time there was work, in any lane */
     int64_t turn_ms;          /* our turn began; 0: it is not ours */
+    uint64_t turn_hits;       /* submitted in it */
     char label[128];
     int64_t start_ms;
 
@@ -43,6 +45,7 @@ struct wm_lane_t {
     wm_coder_t *coder;                     /* the decoder's work space */
     int64_t failure_ms[LANE_FAILURES_MAX]; /* the last ones; 0: none */
     uint64_t n_end;                        /* of engines: each is a sign of life as well */
+    char together[160]; /* how one died of batches together that nothing explains yet; "" none */
 
     wm_health_t *health; /* of the GPU; NULL: not known */
 

@@ -19,8 +19,8 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
             lane_say ("leaves %s, where no broker is: %s", self->endpoint, why);
             return WM_EXIT_OK;
         }
-        const wm_fault_t fault = wm_client_open_patiently (
-            client, NULL, 0, time < patience ? time : patience, &error);
+        const wm_fault_t fault =
+            wm_client_open_patiently (client, NULL, 0, time < patience ? time : patience, &error);
         if (!fault)
             return -1;
         if (fault == WM_EAGAIN && !zsys_interrupted && wm_now_ms () < end)
@@ -95,6 +95,7 @@ static int wait_for_engine (wm_lane_t *self)
         case WM_SCORER_HOPELESS:
             lane_say ("the engine %s cannot run here: %s", self->config->engine, error.text);
             return error.fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_ENGINE;
+        case WM_SCORER_SPLIT:
         case WM_SCORER_ENDED:
             lane_say ("the engine %s did not prove itself: %s", self->config->engine, error.text);
             return WM_EXIT_FAILURE;

@@ -5,7 +5,9 @@
                                                    +--- next part ----+ (wm_poison)
 
    A slot keeps its batch until it is scored or handed back; where the engine dies, only parts of it
-   are submitted, until the hit is found. The other slot goes on meanwhile.  */
+   are submitted, until the hit is found. The other slots go on meanwhile. Where it dies of several
+   batches together, each of them goes again alone: one that kills it explains the death; if none
+   does, it was an accident of the machine.  */
 #include "gpuworker/wm_lane_inside.h"
 #include "schema/wm_failpoint.h"
 
@@ -78,13 +80,23 @@ static void give_back (wm_task_t *task, void *argument)
     forget (self, task);
 }
 
-static void turn_over (wm_lane_t *self)
+static void turn_end (wm_lane_t *self)
 {
     if (!self->turn)
         return;
     const int64_t ms = self->turn_ms ? wm_now_ms () - self->turn_ms : 0;
     self->turn_ms = 0;
+    self->turn_hits = 0;
     wm_turn_done (self->turn, self->seat, (double) ms * 1e-3);
+}
+
+/* The turn is over, unless more of it is being computed.  */
+static void turn_over (wm_lane_t *self)
+{
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (self->slot[i].submitted)
+            return;
+    turn_end (self);
 }
 
 void lane_give_back (wm_lane_t *self)
@@ -206,15 +218,32 @@ static void conclude (wm_lane_t *self, unsigned i, wm_poison_verdict_t verdict, 
     }
 }
 
+/* The engine lived through a batch that it had died of among others. After the last of these it is
+   clear that none was to blame.  */
+static void lived_alone (wm_lane_t *self)
+{
+    char how[sizeof self->together];
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (self->slot[i].alone)
+            return;
+    if (!*self->together)
+        return;
+    memcpy (how, self->together, sizeof how);
+    *self->together = '\0';
+    lane_say ("none of these batches kills the engine alone, an accident of this machine");
+    machine_failed (self, how);
+}
+
 static void scored (wm_lane_t *self, unsigned i)
 {
     lane_slot_t *slot = &self->slot[i];
     wm_task_t *task = slot->task;
     wm_error_t error = { 0 };
     double seconds;
+    const int alone = slot->alone;
     const wm_fault_t fault =
         wm_scorer_answer (self->scorer, i, task->status, task->scores, &seconds, &error);
-    slot->submitted = 0;
+    slot->submitted = slot->alone = 0;
     slot->seconds += seconds;
     turn_over (self);
     if (fault)
@@ -223,6 +252,25 @@ static void scored (wm_lane_t *self, unsigned i)
         conclude (self, i, wm_poison_passed (slot->poison), "it died before");
     else
         finished (self, i);
+    if (alone)
+        lived_alone (self);
+}
+
+/* The engine ended while it scored several batches together.  */
+static void split (wm_lane_t *self, unsigned bits, const wm_error_t *error)
+{
+    unsigned n = 0;
+    self->n_end++;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (bits >> i & 1 && self->slot[i].task)
+            self->slot[i].alone = 1, n++;
+    lane_say ("the engine ended on %u batches together: %s; starting it again, each goes alone", n,
+              error->text);
+    wm_credit_failure (&self->credit);
+    snprintf (self->together, sizeof self->together, "%.150s", error->text);
+    turn_end (self); /* others need not wait until it is back */
+    if (self->draining)
+        lane_give_back (self);
 }
 
 /* The engine ended, and another one is started already. i: what it was scoring.  */
@@ -236,6 +284,9 @@ static void ended (wm_lane_t *self, unsigned i, const wm_error_t *error)
     }
     lane_slot_t *slot = &self->slot[i];
     slot->submitted = 0;
+    if (slot->alone) /* so it is this one, or one more accident, that is looked into now */
+        *self->together = '\0';
+    slot->alone = 0;
     turn_over (self);
     if (slot->poison) {
         conclude (self, i, wm_poison_died (slot->poison), error->text);
@@ -264,6 +315,9 @@ void lane_look (wm_lane_t *self)
         case WM_SCORER_ENDED:
             ended (self, slot, &error);
             break;
+        case WM_SCORER_SPLIT:
+            split (self, slot, &error);
+            break;
         case WM_SCORER_HOPELESS:
             wm_scorer_stop (self->scorer);
             lane_drain (self, WM_EXIT_FAILURE, error.text);
@@ -275,10 +329,11 @@ void lane_look (wm_lane_t *self)
 /* Decodes the oldest queued batch into a free slot. 0: there is no batch, or no slot.  */
 static int stage (wm_lane_t *self)
 {
+    const unsigned n = wm_scorer_slots (self->scorer);
     unsigned i = 0;
-    while (i < WM_SLOTS && self->slot[i].task)
+    while (i < n && self->slot[i].task)
         i++;
-    wm_task_t *task = i < WM_SLOTS ? wm_book_oldest (self->book, WM_TASK_QUEUED) : NULL;
+    wm_task_t *task = i < n ? wm_book_oldest (self->book, WM_TASK_QUEUED) : NULL;
     if (!task)
         return 0;
     wm_batch_t *batch = wm_scorer_batch (self->scorer, i);
@@ -303,23 +358,23 @@ static int stage (wm_lane_t *self)
     return 1;
 }
 
-/* Submits what is staged, in order of arrival: all of it, or one batch where turns are taken.  */
+/* Submits what is staged, in order of arrival: all of it, or where turns are taken one batch, or as
+   many as go together.  */
 static void submit (wm_lane_t *self)
 {
     for (;;) {
         unsigned due = WM_SLOTS;
         for (unsigned i = 0; i < WM_SLOTS; i++) {
             const lane_slot_t *slot = &self->slot[i];
-            if (self->turn && slot->submitted)
-                return;
             if (slot->task && !slot->submitted &&
                 (due == WM_SLOTS || slot->task->serial < self->slot[due].task->serial))
                 due = i;
         }
-        if (due == WM_SLOTS)
+        if (due == WM_SLOTS ||
+            (self->turn && self->turn_hits && self->turn_hits >= wm_scorer_fill (self->scorer)))
             return;
         if (self->turn && !wm_scorer_is_ready (self->scorer)) {
-            turn_over (self); /* others need not wait until it is back */
+            turn_end (self); /* others need not wait until it is back */
             return;
         }
         if (self->turn && !wm_turn_ask (self->turn, self->seat))
@@ -328,10 +383,11 @@ static void submit (wm_lane_t *self)
         uint32_t first = 0, count = slot->task->n_hit;
         if (slot->poison)
             wm_poison_part (slot->poison, &first, &count);
-        self->turn_ms = wm_now_ms ();
+        self->turn_ms = self->turn_ms ? self->turn_ms : wm_now_ms ();
+        self->turn_hits += count;
         WM_FAILPOINT ("worker-execute");
         slot->submitted = 1;
-        wm_scorer_submit (self->scorer, due, first, count);
+        wm_scorer_submit (self->scorer, due, first, count, slot->poison || slot->alone);
     }
 }
 

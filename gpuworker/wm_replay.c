@@ -181,6 +181,7 @@ static int watch (const replay_t *self, wm_scorer_t *scorer)
         case WM_SCORER_SCORED:
             print_scores (self, scorer, slot);
             return WM_EXIT_OK;
+        case WM_SCORER_SPLIT: /* of one slot: never */
         case WM_SCORER_ENDED:
             if (proved)
                 printf ("hit %s: the engine dies of it again: %s (it was held for: %s)\n",
@@ -213,7 +214,7 @@ static int run (const replay_t *self, const char *model)
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
         code = WM_EXIT_INPUT;
     } else {
-        wm_scorer_submit (scorer, 0, 0, wm_scorer_batch (scorer, 0)->n_hit);
+        wm_scorer_submit (scorer, 0, 0, wm_scorer_batch (scorer, 0)->n_hit, 1);
         code = watch (self, scorer);
     }
     wm_coder_destroy (&coder);

@@ -283,6 +283,27 @@ static void tell (const wm_scorer_t *self, int status, wm_error_t *error)
         wm_fault (error, WM_EHOST, "it ended with exit code %d", WEXITSTATUS (status));
 }
 
+/* The slots that it was scoring, as bits.  */
+static unsigned running (const wm_scorer_t *self)
+{
+    unsigned bits = 0;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (atomic_load (&self->slots.control->slot[i].state) == WM_SLOT_RUNNING)
+            bits |= 1u << i;
+    return bits;
+}
+
+/* They go again, each alone.  */
+static void split (wm_scorer_t *self, unsigned bits)
+{
+    wm_slot_t *slot = self->slots.control->slot;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (bits >> i & 1) {
+            slot[i].alone = 1;
+            atomic_store (&slot[i].state, WM_SLOT_READY);
+        }
+}
+
 static wm_scorer_event_t ended (wm_scorer_t *self, int status, unsigned *slot, wm_error_t *error)
 {
     tell (self, status, error);
@@ -290,11 +311,17 @@ static wm_scorer_event_t ended (wm_scorer_t *self, int status, unsigned *slot, w
     const int cannot = code == WM_EXIT_ENGINE || code == WM_EXIT_INPUT || code == WM_EXIT_USAGE;
     if (!self->has_run && cannot)
         return WM_SCORER_HOPELESS;
-    *slot = slot_in (self, WM_SLOT_RUNNING);
-    if (*slot < WM_SLOTS)
-        atomic_store (&self->slots.control->slot[*slot].state, WM_SLOT_FREE);
     self->is_due = 1; /* unless its owner has had enough of them */
     self->is_ready = 0;
+    const unsigned bits = running (self);
+    *slot = slot_in (self, WM_SLOT_RUNNING);
+    if (bits & (bits - 1)) { /* more than one */
+        split (self, bits);
+        *slot = bits;
+        return WM_SCORER_SPLIT;
+    }
+    if (*slot < WM_SLOTS)
+        atomic_store (&self->slots.control->slot[*slot].state, WM_SLOT_FREE);
     return WM_SCORER_ENDED;
 }
 
@@ -355,7 +382,17 @@ wm_batch_t *wm_scorer_batch (wm_scorer_t *self, unsigned slot)
     return &self->batch[slot];
 }
 
-void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count)
+uint32_t wm_scorer_fill (const wm_scorer_t *self)
+{
+    return self->slots.control->fill;
+}
+
+unsigned wm_scorer_slots (const wm_scorer_t *self)
+{
+    return wm_scorer_fill (self) ? WM_SLOTS : WM_SLOTS_ONE;
+}
+
+void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, int alone)
 {
     wm_slot_t *at = &self->slots.control->slot[slot];
     assert (atomic_load (&at->state) == WM_SLOT_FREE && count);
@@ -363,6 +400,7 @@ void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_
     at->first = self->part[slot].first = first;
     at->count = self->part[slot].count = count;
     at->serial = ++self->serial;
+    at->alone = alone != 0;
     atomic_store (&at->state, WM_SLOT_READY);
     /* A line that is full or gone needs no byte: the process looks at the slots anyway.  */
     if (self->line >= 0)
@@ -404,6 +442,11 @@ wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, 
 uint64_t wm_scorer_progress (const wm_scorer_t *self)
 {
     return atomic_load (&self->slots.control->progress);
+}
+
+uint64_t wm_scorer_calls (const wm_scorer_t *self)
+{
+    return atomic_load (&self->slots.control->calls);
 }
 
 const char *wm_scorer_signature (const wm_scorer_t *self)

@@ -3,8 +3,9 @@
    The worker decodes a batch into a slot (wm_scorer_batch), submits it, or a part of its hits, and
    hears of it from wm_scorer_look when wm_scorer_fd is readable, or at its next tick. The process may
    end at any time; then look says so, names the slot it was scoring, and starts another one. What
-   is READY waits for the new one. A process that has not finished a hit for engine_ms, or ten times
-   what its known-answer test took, is killed.
+   is READY waits for the new one. Where it was scoring several slots together, nobody can say which
+   one it died of: they wait, too, and are scored one by one. A process that has not finished a hit for
+   engine_ms, or ten times what its known-answer test took, is killed.
 
    Thread: one, which must live as long as the scorer (the process dies with it).  */
 #ifndef WM_SCORER_H
@@ -24,6 +25,7 @@ typedef enum {
     WM_SCORER_READY,  /* it has proved itself by the known answers: the first time, or again */
     WM_SCORER_SCORED, /* a slot is done: wm_scorer_answer, then it is free */
     WM_SCORER_ENDED, /* it ended; slot: what it was scoring, WM_SLOTS for nothing; the next look starts another */
+    WM_SCORER_SPLIT,    /* the same, but it was scoring several: slot has a bit set for each */
     WM_SCORER_HOPELESS, /* it cannot start here, or cannot be killed: nothing more comes of it */
 } wm_scorer_event_t;
 
@@ -46,8 +48,14 @@ wm_scorer_event_t wm_scorer_look (wm_scorer_t *self, unsigned *slot, wm_error_t 
 /* The batch of a free slot, to decode into; it lies in the shared memory.  */
 wm_batch_t *wm_scorer_batch (wm_scorer_t *self, unsigned slot);
 
-/* Gives `count` hits from `first` of the slot's batch to the process.  */
-void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count);
+/* Slots that are worth filling: more where the engine gains by batches together.  */
+unsigned wm_scorer_slots (const wm_scorer_t *self);
+
+/* Hits that fill its device together; 0: batches are scored one by one.  */
+uint32_t wm_scorer_fill (const wm_scorer_t *self);
+
+/* Gives `count` hits from `first` of the slot's batch to the process; alone: not with others.  */
+void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, int alone);
 
 /* 1: the process has not begun it, and never will.  */
 int wm_scorer_take_back (wm_scorer_t *self, unsigned slot);
@@ -61,7 +69,8 @@ int wm_scorer_is_ready (const wm_scorer_t *self);
 wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, float *scores,
                              double *seconds, wm_error_t *error);
 
-uint64_t wm_scorer_progress (const wm_scorer_t *self);     /* hits finished by all its processes */
+uint64_t wm_scorer_progress (const wm_scorer_t *self); /* hits finished by all its processes */
+uint64_t wm_scorer_calls (const wm_scorer_t *self);    /* of the device, batches together in one */
 const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is READY */
 
 #endif

@@ -15,6 +15,7 @@ static const size_t area_bytes = (size_t) WM_SLOTS * WM_SLOT_BYTES;
 
 static_assert (WM_RAW_BYTES_MAX / 5 <= WM_SLOT_SCORES, "a status byte and one score or more a hit");
 static_assert (WM_SLOT_BYTES % PAGE == 0, "slots begin on pages");
+static_assert (WM_SLOTS <= 32, "a bit each");
 
 static wm_fault_t map (wm_slots_t *self, int batch_access, wm_error_t *error)
 {

@@ -7,7 +7,9 @@
    and no size.
 
    A slot goes round:  FREE --worker: decoded--> READY --engine--> RUNNING --engine--> DONE --> FREE
-   READY can be taken back (FREE) as long as the engine has not begun. Each side writes a byte to
+   READY can be taken back (FREE) as long as the engine has not begun. Where the engine gains by it,
+   several READY slots are scored together (wm_engine.c), but for those that are marked as alone: if
+   the engine dies, those that are RUNNING go back to READY so marked. Each side writes a byte to
    the other's end of a socket pair when it has changed a state; the bytes mean nothing else.
 
    Thread: a slot belongs to whoever its state says.  */
@@ -22,7 +24,9 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#define WM_SLOTS 2u /* one in the engine, one decoded and waiting for it */
+#define WM_SLOTS_ONE                                                                               \
+    2u               /* used where batches are scored one by one: one in the engine, one waiting */
+#define WM_SLOTS 16u /* where they go together: as many as fill a GPU, and as many waiting */
 
 typedef enum { WM_SLOT_FREE, WM_SLOT_READY, WM_SLOT_RUNNING, WM_SLOT_DONE } wm_slot_state_t;
 
@@ -30,6 +34,7 @@ typedef struct {
     _Atomic uint32_t state;
     uint32_t first, count; /* the hits to score: all, or a part while a bad one is looked for */
     uint64_t serial;       /* the lowest is scored first */
+    uint32_t alone;        /* not together with others */
     /* the batch that lies in this slot */
     uint32_t kind, n_hit, plane, n_wire, n_col, n_run, n_value, patch_values;
     /* the answer */
@@ -48,9 +53,11 @@ typedef struct {
     char spec[sizeof ((wm_pins_t *) 0)->spec];
     /* the process's */
     _Atomic uint64_t progress; /* hits finished */
+    _Atomic uint64_t calls;    /* of the device, each with a batch or several */
     _Atomic uint32_t is_ready; /* it has proved itself */
     char signature[64];
     double test_s;    /* the known-answer test took it */
+    uint32_t fill;    /* hits that fill its device; 0: it gains nothing by batches together */
     wm_error_t error; /* why it ends, where it knows */
     wm_slot_t slot[WM_SLOTS];
 } wm_control_t;

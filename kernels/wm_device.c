@@ -30,6 +30,7 @@ struct wm_device_t {
     const wm_engine_t *engine;
     void *state;
     wm_canary_t *canary; /* of a GPU; NULL: a CPU's scores are believed */
+    uint32_t turn;       /* the batch of a call that canaries look at first */
     char signature[64];
     _Atomic uint64_t *progress, own_progress;
 };
@@ -226,6 +227,16 @@ static void hold_nonfinite (uint32_t n_hit, uint32_t n_output, uint8_t *status, 
     }
 }
 
+/* Looks at what the engine made of a batch.  */
+static wm_fault_t look (wm_device_t *self, const wm_batch_t *batch, uint8_t *status, float *scores,
+                        wm_error_t *error)
+{
+    wm_fault_t fault = self->canary ? wm_canary_check (self->canary, batch, scores, error) : WM_OK;
+    if (!fault)
+        hold_nonfinite (batch->n_hit, wm_model_n_output (self->model), status, scores);
+    return fault;
+}
+
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error)
 {
@@ -234,10 +245,33 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
         return fault;
     memset (status, WM_HIT_SCORED, batch->n_hit);
     fault = self->engine->score (self->state, batch, status, scores, self->progress, error);
-    if (!fault && self->canary)
-        fault = wm_canary_check (self->canary, batch, scores, error);
-    if (!fault)
-        hold_nonfinite (batch->n_hit, wm_model_n_output (self->model), status, scores);
+    return fault ? fault : look (self, batch, status, scores, error);
+}
+
+uint32_t wm_device_fill (const wm_device_t *self)
+{
+    return self->engine->fill ? self->engine->fill (self->state) : 0;
+}
+
+wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                 uint8_t *const *status, float *const *scores, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < n && !fault; i++) {
+        fault = check_batch (self, batch[i], error);
+        if (!fault)
+            memset (status[i], WM_HIT_SCORED, batch[i]->n_hit);
+    }
+    if (!fault && wm_device_fill (self)) {
+        fault = self->engine->score_many (self->state, n, batch, scores, self->progress, error);
+        for (uint32_t i = 0; i < n && !fault; i++) /* not always the first when canaries are due */
+            fault = look (self, batch[(i + self->turn) % n], status[(i + self->turn) % n],
+                          scores[(i + self->turn) % n], error);
+        self->turn++;
+        return fault;
+    }
+    for (uint32_t i = 0; i < n && !fault; i++)
+        fault = wm_device_score (self, batch[i], status[i], scores[i], error);
     return fault;
 }
 

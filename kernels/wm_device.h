@@ -45,6 +45,15 @@ const char *wm_device_signature (const wm_device_t *self);
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 
+/* Hits that a call should hold to fill the device: so much gains by several batches together. 0:
+   nothing does, and wm_device_score_many only adds up.  */
+uint32_t wm_device_fill (const wm_device_t *self);
+
+/* wm_device_score of n batches in one call, each with the bits it has alone. After a fault no scores
+   hold, and nobody says whose it was: WM_EBATCH, score each alone.  */
+wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                 uint8_t *const *status, float *const *scores, wm_error_t *error);
+
 /* Hits finished since the device was made; advances while wm_device_score runs.  */
 uint64_t wm_device_progress (const wm_device_t *self);
 
@@ -62,6 +71,10 @@ typedef struct {
     void (*close) (void *engine);
     wm_fault_t (*score) (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error);
+    /* Of an engine that gains by batches together, else NULL: hits that fill it, and the call.  */
+    uint32_t (*fill) (const void *engine);
+    wm_fault_t (*score_many) (void *engine, uint32_t n, const wm_batch_t *const *batch,
+                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
     /* The general engine's only: fills the shapes of a model's outputs, whose names are given. */
     wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
                          uint32_t n_input, wm_port_t *output, uint32_t n_output, wm_error_t *error);

@@ -97,6 +97,11 @@ wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *score
     return wm_cuda_score_many (self, 1, &batch, &scores, progress, error);
 }
 
+uint32_t wm_cuda_fill (const wm_cuda_t *self)
+{
+    return self->windows ? wm_cuda_windows_fill (self->windows) : 0;
+}
+
 const char *wm_cuda_signature (const wm_cuda_t *self)
 {
     return self->signature;

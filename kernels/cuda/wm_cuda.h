@@ -62,6 +62,10 @@ wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *score
 wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
                                float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
 
+/* Hits a launch, which several batches may fill together; 0 in version 1, where each is launched by
+   itself.  */
+uint32_t wm_cuda_fill (const wm_cuda_t *self);
+
 /* "cuda/H200/sm_90/fp16/v3/9.19.0-13.1.0": device, precision, version, cuDNN and cuBLASLt.  */
 const char *wm_cuda_signature (const wm_cuda_t *self);
 const char *wm_cuda_choice (const wm_cuda_t *self); /* the libraries' algorithms, one line */

@@ -99,10 +99,29 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
                      : wm_cuda_score (self->family, batch, scores, progress, error);
 }
 
+static uint32_t engine_fill (const void *engine)
+{
+    const engine_t *self = engine;
+    return self->family ? wm_cuda_fill (self->family) : 0;
+}
+
+/* Only where engine_fill says that it gains.  */
+static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t *const *batch,
+                                     float *const *scores, _Atomic uint64_t *progress,
+                                     wm_error_t *error)
+{
+    return wm_cuda_score_many (((engine_t *) engine)->family, n, batch, scores, progress, error);
+}
+
 /* The symbols that are seen from outside.  */
 extern const wm_engine_t wm_engine_cuda __attribute__ ((visibility ("default")));
 const wm_engine_t wm_engine_cuda = {
-    .name = "cuda", .open = open_cuda, .close = engine_close, .score = engine_score
+    .name = "cuda",
+    .open = open_cuda,
+    .close = engine_close,
+    .score = engine_score,
+    .fill = engine_fill,
+    .score_many = engine_score_many,
 };
 extern const wm_engine_t wm_engine_cudnn __attribute__ ((visibility ("default")));
 const wm_engine_t wm_engine_cudnn = {

@@ -21,6 +21,7 @@ wm_fault_t wm_cuda_windows_score (wm_cuda_windows_t *self, uint32_t n,
                                   const wm_batch_t *const *batch, float *const *scores,
                                   _Atomic uint64_t *progress, wm_gpu_words_t *words,
                                   wm_error_t *error);
+uint32_t wm_cuda_windows_fill (const wm_cuda_windows_t *self);
 const char *wm_cuda_windows_choice (const wm_cuda_windows_t *self);
 double wm_cuda_windows_residual (const wm_cuda_windows_t *self, double *allowed);
 void wm_cuda_windows_times (wm_cuda_windows_t *self, double ms[WM_CUDA_STAGES]);

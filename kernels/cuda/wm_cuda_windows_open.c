@@ -422,6 +422,11 @@ const char *wm_cuda_windows_refuse (const wm_net_t *net, wm_gpu_precision_t prec
     return wm_cuda_pack_refuse (net, precision);
 }
 
+uint32_t wm_cuda_windows_fill (const wm_cuda_windows_t *self)
+{
+    return self->hits_max;
+}
+
 const char *wm_cuda_windows_choice (const wm_cuda_windows_t *self)
 {
     return self->choice;

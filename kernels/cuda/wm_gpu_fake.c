@@ -13,6 +13,7 @@
 #include "kernels/wm_seed.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -361,8 +362,22 @@ static operation_t *queue (fake_t *self, void *stream, kind_t kind)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* A worker's engine process is told by a file, which is gone then: the next one is well.  */
+static void take_orders (void)
+{
+    const char *path = getenv ("WM_STANDIN_FAIL");
+    FILE *file = path ? fopen (path, "r") : NULL;
+    if (!file)
+        return;
+    if (fscanf (file, "%u", &wm_gpu_fake.fail_run) != 1)
+        wm_gpu_fake.fail_run = 0;
+    fclose (file);
+    unlink (path);
+}
+
 static void *fake_make (void)
 {
+    take_orders ();
     return calloc (1, sizeof (fake_t));
 }
 
@@ -540,8 +555,9 @@ static wm_gpu_words_t fake_graph_run (void *gpu, void *graph, void *stream)
         if (op->kind == COPY_OUT)
             memset (op->to, 0xff, op->bytes);
     }
-    wm_gpu_fake.graph_runs++;
-    return NULL;
+    if (++wm_gpu_fake.graph_runs == wm_gpu_fake.fail_run)
+        self->sticky = "cudaErrorLaunchFailure (planned by a test)";
+    return self->sticky ? wm_gpu_words ("graph_run: %s", self->sticky) : NULL;
 }
 
 static void fake_range_begin (void *gpu, const char *name)

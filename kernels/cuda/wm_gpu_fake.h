@@ -7,7 +7,8 @@
    - A kernel's blocks and threads run in another order every time, shared memory begins as NaN;
      what the threads of a block do together is told in wm_gpu_fake_block.c.
    - Convolution and product round as the libraries do: half or 10-bit factors, sums in float32.
-   - Any call can be made to fail. Errors are sticky.
+   - Any call can be made to fail, also the run of a graph by a file that holds its number (WM_STANDIN_FAIL). Errors are
+     sticky.
 
    Thread: one. The controls are read by everything the table does.  */
 #ifndef WM_GPU_FAKE_H
@@ -17,6 +18,7 @@
 
 typedef struct {
     uint32_t fail_at;              /* the call that fails, from 1; 0: none */
+    uint32_t fail_run;             /* the run of a graph that fails, from 1; 0: none */
     bool late;                     /* it is accepted, and fails when it is carried out */
     uint32_t bad_convs, bad_gemms; /* candidates whose bits depend on a row's place */
     uint32_t candidates;           /* that there are of each; 0 is taken for 1 */

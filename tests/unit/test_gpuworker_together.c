@@ -1,0 +1,105 @@
+/* test_gpuworker_together.c - batches that a worker's engine scores together: who gains, who is to
+   blame (made_worker.h).  */
+#include "made_worker.h"
+
+/* An engine that gains by it gets several batches at once, up to as many hits as fill it; another
+   one never.  */
+static void batches_go_together (void **state)
+{
+    (void) state;
+    static const int fills[] = { 0, 3 * N_HIT, 1000 };
+    for (int i = 0; i < 3; i++) {
+        play_t play = { .n_batch = N_BATCH };
+        run_t run;
+        fake_t *broker = broker_for (&play);
+        told->score_ms = 3;
+        told->fill = fills[i];
+        run_start (&run, broker);
+        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+        for (int b = 1; b <= N_BATCH; b++)
+            assert_int_equal (play.got[b], 1);
+        assert_int_equal (told->n_score, N_BATCH);
+        assert_int_equal (play.progress, N_BATCH * N_HIT);
+        assert_int_equal (told->n_many > 0, i > 0);
+        assert_in_range (told->most, i == 0 ? 0 : i == 1 ? 3 : 4, i == 0 ? 0 : i == 1 ? 3 : 16);
+        broker_gone (&broker, &play);
+    }
+}
+
+/* Of a batch that is refused among others only that one is.  */
+static void one_is_refused_among_others (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = 30 };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    told->score_ms = 3;
+    told->fill = 1000;
+    told->refused = 20;
+    run_start (&run, broker);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+    for (int b = 1; b <= 30; b++) {
+        assert_int_equal (play.got[b], b != 20);
+        assert_int_equal (play.nacked[b], b == 20);
+    }
+    assert_int_equal (play.nack_code[20], WM_EBATCH);
+    assert_true (told->n_many > 0);
+    assert_int_equal (told->n_open, 1);
+    broker_gone (&broker, &play);
+}
+
+/* Hits that kill it among batches of others: found, and neither neighbours nor the machine suffer.  */
+static void poison_is_found_among_others (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = N_BATCH };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    told->score_ms = 2;
+    told->fill = 1000;
+    static const int bad[] = { 20003, 30000, 30006, 45001 };
+    for (int k = 0; k < 4; k++)
+        told->bad[k] = bad[k];
+    run_start (&run, broker);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+    for (int b = 1; b <= N_BATCH; b++)
+        assert_int_equal (play.got[b], 1);
+    assert_int_equal (play.n_poison, 4);
+    assert_int_equal (nacks (&play, WM_EHOST) + nacks (&play, WM_EBATCH), 0);
+    assert_true (told->most > 1);
+    forget_replays ();
+    broker_gone (&broker, &play);
+}
+
+/* One that fails on batches together, and on none of them alone: an accident; three are too many.  */
+static void accidents_of_batches_together (void **state)
+{
+    (void) state;
+    for (int always = 0; always < 2; always++) {
+        play_t play = { .n_batch = N_BATCH };
+        run_t run;
+        fake_t *broker = broker_for (&play);
+        told->score_ms = 2;
+        told->fill = 1000;
+        told->many_failing = always ? -1 : 1;
+        run_start (&run, broker);
+        assert_int_equal (run_wait_bye (&run, &play), always ? WM_EXIT_FAILURE : WM_EXIT_OK);
+        assert_int_equal (nacks (&play, WM_EHOST) + play.n_poison, 0);
+        assert_true (told->n_many >= 3);
+        assert_in_range (told->n_open, always ? 4 : 2, always ? 5 : 2); /* one may be on its way */
+        for (int b = 1; b <= N_BATCH; b++)
+            assert_int_equal (play.got[b], b <= play.n_got);
+        broker_gone (&broker, &play);
+    }
+}
+
+int main (int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (batches_go_together),
+        cmocka_unit_test (one_is_refused_among_others),
+        cmocka_unit_test (poison_is_found_among_others),
+        cmocka_unit_test (accidents_of_batches_together),
+    };
+    return made_worker_main (argc, argv, tests);
+}
