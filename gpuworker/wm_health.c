@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,6 +75,8 @@ struct wm_health_t {
     pthread_cond_t stop;
     int stopped;
     char text[WM_HEALTH_BYTES];
+    int knows_ecc;
+    unsigned long long ecc_first, ecc; /* uncorrectable errors, at the first reading and the last */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -102,7 +105,8 @@ static void add_throttle (char text[WM_HEALTH_BYTES], unsigned long long bits)
     add (text, "\"throttled\": \"%s\"", words);
 }
 
-static void read_all (wm_health_t *self, char text[WM_HEALTH_BYTES])
+/* *ecc: uncorrectable errors, if they are told.  */
+static void read_all (wm_health_t *self, char text[WM_HEALTH_BYTES], unsigned long long *ecc)
 {
     const calls_t *call = &self->call;
     unsigned int n;
@@ -130,8 +134,10 @@ static void read_all (wm_health_t *self, char text[WM_HEALTH_BYTES])
              memory.total >> 20);
     if (call->ecc && !call->ecc (self->device, 0, 0, &count))
         add (text, "\"ecc_corrected\": %llu", count);
-    if (call->ecc && !call->ecc (self->device, 1, 0, &count))
+    if (call->ecc && !call->ecc (self->device, 1, 0, &count)) {
         add (text, "\"ecc_uncorrected\": %llu", count);
+        *ecc = count;
+    }
     if (call->throttle && !call->throttle (self->device, &count))
         add_throttle (text, count);
     strcat (text, "}");
@@ -144,9 +150,14 @@ static void *watch (void *argument)
     while (!self->stopped) {
         char text[WM_HEALTH_BYTES];
         pthread_mutex_unlock (&self->lock);
-        read_all (self, text);
+        unsigned long long ecc = ULLONG_MAX;
+        read_all (self, text, &ecc);
         pthread_mutex_lock (&self->lock);
         memcpy (self->text, text, sizeof text);
+        if (ecc != ULLONG_MAX) {
+            self->ecc_first = self->knows_ecc ? self->ecc_first : ecc;
+            self->ecc = ecc, self->knows_ecc = 1;
+        }
         struct timespec until;
         clock_gettime (CLOCK_REALTIME, &until);
         until.tv_sec += self->period_ms / 1000;
@@ -165,6 +176,14 @@ void wm_health_text (wm_health_t *self, char text[WM_HEALTH_BYTES])
     pthread_mutex_lock (&self->lock);
     memcpy (text, self->text, sizeof self->text);
     pthread_mutex_unlock (&self->lock);
+}
+
+unsigned long long wm_health_ecc (wm_health_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    const unsigned long long n = self->ecc > self->ecc_first ? self->ecc - self->ecc_first : 0;
+    pthread_mutex_unlock (&self->lock);
+    return n;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
    GPU may keep it waiting: the worker only takes the last words.
 
    The GPU is the first of CUDA_VISIBLE_DEVICES (a number or a UUID), else number 0.
-   Thread: wm_health_text from any; the rest from one.  */
+   Thread: wm_health_text and wm_health_ecc from any; the rest from one.  */
 #ifndef WM_HEALTH_H
 #define WM_HEALTH_H
 
@@ -28,5 +28,8 @@ void wm_health_destroy (wm_health_t **self_p);
     "ecc_uncorrected": 0, "throttled": "power, heat"}
    ECC errors are those since the driver was loaded; load is a percentage.  */
 void wm_health_text (wm_health_t *self, char text[WM_HEALTH_BYTES]);
+
+/* Uncorrectable ECC errors since the first reading; 0 where they are not told.  */
+unsigned long long wm_health_ecc (wm_health_t *self);
 
 #endif

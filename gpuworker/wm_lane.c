@@ -205,11 +205,27 @@ static void grant (wm_lane_t *self)
     wm_client_send (self->client, &msg, NULL, 0);
 }
 
+/* A GPU that lost bits of its memory gives nothing more that may be believed.  */
+static void look_at_memory (wm_lane_t *self)
+{
+    char why[160];
+    const unsigned long long n = self->health ? wm_health_ecc (self->health) : 0;
+    if (!n || self->draining)
+        return;
+    snprintf (why, sizeof why,
+              "%llu uncorrectable ECC errors in the GPU's memory since it began: reset the GPU "
+              "(nvidia-smi --gpu-reset), or replace it",
+              n);
+    wm_scorer_stop (self->scorer);
+    lane_drain (self, WM_EXIT_FAILURE, why);
+}
+
 /* What time and signals ask for. Returns how long the loop may sleep.  */
 static int64_t timers (wm_lane_t *self)
 {
     int64_t now = wm_now_ms ();
     int is_open = self->in_session;
+    look_at_memory (self);
     const char *why;
     if (!self->draining && zsys_interrupted)
         lane_drain (self, WM_EXIT_AGAIN, "stopped by a signal");

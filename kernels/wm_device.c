@@ -9,6 +9,7 @@
    their threads may outlive the last device.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_canary.h"
+#include "kernels/wm_recall.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -30,6 +31,7 @@ struct wm_device_t {
     const wm_engine_t *engine;
     void *state;
     wm_canary_t *canary; /* of a GPU; NULL: a CPU's scores are believed */
+    wm_recall_t *recall; /* the same for a model that the CPU does not judge */
     uint32_t turn;       /* the batch of a call that canaries look at first */
     char signature[64];
     _Atomic uint64_t *progress, own_progress;
@@ -126,6 +128,19 @@ static double tolerance_of (const wm_device_t *self)
     return self->fast ? 2e-2 : wm_model_kind (self->model) == WM_MODEL_FAMILY ? 1e-5 : 1e-4;
 }
 
+/* What looks after a GPU. 0 with *error.  */
+static bool keep_canaries (wm_device_t *self, wm_error_t *error)
+{
+    if (strncmp (self->engine->name, "cud", 3) != 0) /* cuda, cudnn */
+        return true;
+    if (wm_model_kind (self->model) == WM_MODEL_FAMILY)
+        self->canary = wm_canary_new (self->model, self->has_spec ? &self->spec : NULL,
+                                      tolerance_of (self), CANARY_SHARE, error);
+    else
+        self->recall = wm_recall_new (self->model, CANARY_SHARE, error);
+    return self->canary || self->recall;
+}
+
 wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error)
 {
@@ -154,14 +169,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
         self->has_spec = true;
     }
     self->state = engine->open (model, spec ? &self->spec : NULL, config, self->signature, error);
-    if (self->state && strncmp (engine->name, "cud", 3) == 0 && /* cuda, cudnn */
-        wm_model_kind (model) == WM_MODEL_FAMILY &&
-        !(self->canary = wm_canary_new (model, spec ? &self->spec : NULL, tolerance_of (self),
-                                        CANARY_SHARE, error))) {
-        engine->close (self->state);
-        self->state = NULL;
-    }
-    if (!self->state)
+    if (!self->state || !keep_canaries (self, error))
         wm_device_destroy (&self);
     return self;
 }
@@ -173,6 +181,7 @@ void wm_device_destroy (wm_device_t **self_p)
         if (self->state)
             self->engine->close (self->state);
         wm_canary_destroy (&self->canary);
+        wm_recall_destroy (&self->recall);
         free (self);
         *self_p = NULL;
     }
@@ -232,6 +241,8 @@ static wm_fault_t look (wm_device_t *self, const wm_batch_t *batch, uint8_t *sta
                         wm_error_t *error)
 {
     wm_fault_t fault = self->canary ? wm_canary_check (self->canary, batch, scores, error) : WM_OK;
+    if (!fault && self->recall)
+        fault = wm_recall_check (self->recall, self->engine, self->state, batch, scores, error);
     if (!fault)
         hold_nonfinite (batch->n_hit, wm_model_n_output (self->model), status, scores);
     return fault;

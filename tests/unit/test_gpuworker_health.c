@@ -89,6 +89,31 @@ static void what_is_not_known_is_absent (void **state)
     assert_string_equal (words_of (bare, "", "", why), "{}"); /* an old library */
 }
 
+/* Errors that were there already are not this worker's.  */
+static void errors_of_memory_are_counted_from_the_start (void **state)
+{
+    (void) state;
+    char why[160], path[64];
+    snprintf (path, sizeof path, "%s/ecc", folder);
+    setenv ("WM_NVML_SO", library, 1);
+    setenv ("WM_FAKE_NVML", "", 1);
+    setenv ("CUDA_VISIBLE_DEVICES", "", 1);
+    setenv ("WM_FAKE_NVML_ECC", path, 1);
+    wm_health_t *health = wm_health_new (5, why);
+    assert_non_null (health);
+    usleep (50000);
+    assert_true (wm_health_ecc (health) == 0);
+    FILE *file = fopen (path, "w");
+    fputs ("2", file);
+    fclose (file);
+    for (int i = 0; i < 5000 && !wm_health_ecc (health); i++)
+        usleep (1000);
+    assert_true (wm_health_ecc (health) == 2);
+    wm_health_destroy (&health);
+    unsetenv ("WM_FAKE_NVML_ECC");
+    unlink (path);
+}
+
 static void what_cannot_be_opened_says_why (void **state)
 {
     (void) state;
@@ -127,6 +152,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (everything_is_told),
         cmocka_unit_test (what_is_not_known_is_absent),
+        cmocka_unit_test (errors_of_memory_are_counted_from_the_start),
         cmocka_unit_test (what_cannot_be_opened_says_why),
         cmocka_unit_test (a_gpu_that_hangs_stops_nobody),
     };

@@ -315,6 +315,39 @@ static void signal_drains (void **state)
     broker_gone (&broker, &play);
 }
 
+/* The GPU loses bits of its memory while it works: everything is given back, with the reason.  */
+static void an_error_of_memory_drains (void **state)
+{
+    (void) state;
+    char library[64], path[64], line[256];
+    play_t play = { .n_batch = N_BATCH };
+    run_t run;
+    snprintf (library, sizeof library, "./%s/nvml.so", folder);
+    snprintf (path, sizeof path, "%s/ecc", folder);
+    snprintf (line, sizeof line, "${CC:-gcc} -shared -fPIC -x c tests/unit/fake_nvml.h -o %s",
+              library);
+    assert_int_equal (system (line), 0);
+    setenv ("WM_NVML_SO", library, 1);
+    setenv ("WM_FAKE_NVML_ECC", path, 1);
+    fake_t *broker = broker_for (&play);
+    told->score_ms = 30;
+    run_start (&run, broker);
+    wait_for (&play.n_working, 3);
+    FILE *file = fopen (path, "w");
+    fputs ("1", file);
+    fclose (file);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_FAILURE);
+    assert_int_equal (play.bye_code, WM_REASON_FAILED);
+    assert_true (play.n_got < N_BATCH);
+    for (int b = 1; b <= play.sent; b++)
+        assert_int_equal (play.got[b] + play.nacked[b], 1);
+    assert_int_equal (nacks (&play, WM_EAGAIN), play.sent - play.n_got);
+    assert_int_equal (told->n_open, 1);
+    unsetenv ("WM_NVML_SO");
+    unsetenv ("WM_FAKE_NVML_ECC");
+    broker_gone (&broker, &play);
+}
+
 static void broker_says_so (void **state)
 {
     (void) state;
@@ -379,6 +412,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (replay_files_are_checked),
         cmocka_unit_test (a_drain_ends_the_search),
         cmocka_unit_test (signal_drains),
+        cmocka_unit_test (an_error_of_memory_drains),
         cmocka_unit_test (broker_says_so),
         cmocka_unit_test (revoked_work_is_dropped),
         cmocka_unit_test (another_campaign),

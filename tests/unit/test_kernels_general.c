@@ -367,6 +367,48 @@ static void models_that_no_engine_takes (void **state)
     refused (NULL, "output 'mean' has no fixed shape behind a batch dimension; leave it out");
 }
 
+/* A GPU's scores of any model are believed as long as what it knew keeps its bits, whatever it lies
+   between. The engine in wm_cuda.so's place adds up, and is wrong when it is told so.  */
+static void a_gpu_is_asked_again_what_it_knew (void **state)
+{
+    (void) state;
+    enum { HITS = 100, VALUES = 11, OUTPUTS = 8 };
+    static float patch[HITS * VALUES], scores[HITS * OUTPUTS];
+    static uint8_t status[HITS];
+    char path[96], line[400];
+    wm_error_t error = { 0 };
+    const wm_device_config_t config = { .engine = "cuda", .precision = "fast", .threads = 1 };
+    graph_t g = several (-1);
+    save_graph (&g);
+    wm_model_t *model = imported (NULL);
+    snprintf (path, sizeof path, "%s/wm_cuda.so", folder);
+    snprintf (line, sizeof line,
+              "${CC:-gcc} -shared -fPIC -I. -D_GNU_SOURCE -x c tests/unit/fake_cuda.h -o %s", path);
+    assert_int_equal (system (line), 0);
+    setenv ("WM_CUDA_SO", path, 1);
+    wm_device_t *device = wm_device_new (model, NULL, &config, &error);
+    unsetenv ("WM_CUDA_SO");
+    unlink (path);
+    if (!device)
+        fail_msg ("%s", error.text);
+    for (int i = 0; i < HITS * VALUES; i++)
+        patch[i] = (float) (i * 7919 % 1000) / 100;
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .patch_values = VALUES, .patch = patch };
+    for (uint32_t i = 0; i < 20000; i++) { /* also fewer hits than are sent along */
+        batch.n_hit = i % HITS + 1;
+        assert_int_equal (wm_device_score (device, &batch, status, scores, &error), WM_OK);
+    }
+    setenv ("WM_FAKE_CUDA", "10", 1);
+    wm_fault_t fault = WM_OK;
+    for (int i = 0; i < 100000 && !fault; i++) /* until it looks again */
+        fault = wm_device_score (device, &batch, status, scores, &error);
+    unsetenv ("WM_FAKE_CUDA");
+    assert_int_equal (fault, WM_EHOST);
+    assert_non_null (strstr (error.text, "a canary died: "));
+    wm_device_destroy (&device);
+    wm_model_destroy (&model);
+}
+
 static int make_folder (void **state)
 {
     (void) state;
@@ -395,6 +437,7 @@ int main (void)
         cmocka_unit_test (a_graph_of_fixed_shape),
         cmocka_unit_test (only_steady_answers_are_known),
         cmocka_unit_test (a_wrong_answer_is_found),
+        cmocka_unit_test (a_gpu_is_asked_again_what_it_knew),
         cmocka_unit_test (without_the_engine),
         cmocka_unit_test (models_that_no_engine_takes),
     };
