@@ -13,6 +13,7 @@ void wm_credit_init (wm_credit_t *self)
 void wm_credit_session (wm_credit_t *self)
 {
     self->received = self->granted = 0;
+    self->again = 0;
 }
 
 void wm_credit_success (wm_credit_t *self, double seconds)
@@ -30,13 +31,19 @@ void wm_credit_failure (wm_credit_t *self)
     self->window = 1;
 }
 
+void wm_credit_again (wm_credit_t *self)
+{
+    self->again = 1;
+}
+
 uint64_t wm_credit_grant (wm_credit_t *self, uint32_t in_hand, uint32_t held)
 {
     uint32_t wanted = self->window > in_hand ? self->window - in_hand : 0;
     uint32_t room = held < WM_CREDIT_MAX ? WM_CREDIT_MAX - held : 0;
     uint64_t grant = self->received + (wanted < room ? wanted : room);
-    if (grant <= self->granted)
+    if (grant <= self->granted && !self->again)
         return 0;
-    self->granted = grant;
-    return grant;
+    self->again = 0;
+    self->granted = grant > self->granted ? grant : self->granted;
+    return self->granted;
 }

@@ -15,6 +15,7 @@ typedef struct {
     double batch_s;    /* measured: one batch takes this long; 0: not known yet */
     uint64_t received; /* tasks of this session */
     uint64_t granted;  /* the last grant of this session */
+    int again;         /* it is to be said once more */
 } wm_credit_t;
 
 void wm_credit_init (wm_credit_t *self);
@@ -24,6 +25,10 @@ void wm_credit_session (wm_credit_t *self);
 
 void wm_credit_success (wm_credit_t *self, double seconds);
 void wm_credit_failure (wm_credit_t *self);
+
+/* The next grant is said even where it is nothing new: one was given back, and the broker sends nothing
+   until it hears of credit.  */
+void wm_credit_again (wm_credit_t *self);
 
 /* The grant to send now, 0: nothing new. in_hand: batches not scored yet; held: those and the
    results not acknowledged, which together never pass WM_CREDIT_MAX (a broker whose disk is full

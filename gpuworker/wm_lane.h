@@ -8,7 +8,8 @@
 
    A batch that cannot be decoded is refused by name and never ends the worker. An engine that dies
    is started again; the batch it died on is searched for the hit that kills it (wm_poison.h). Three
-   failures that no hit explains, within failures_ms, and the lane drains and leaves with 1.
+   failures that no hit explains, within failures_ms, and the lane drains and leaves with 1. Where memory
+   was missing, the batch is given back and nothing is held against it.
 
    Thread: one a lane; the first thing it does to it is wm_lane_run.  */
 #ifndef WM_LANE_H

@@ -27,6 +27,8 @@ static void nack (wm_lane_t *self, const wm_key_t *key, uint32_t attempt, wm_fau
     msg.code = code;
     snprintf (msg.text, sizeof msg.text, "%s", text);
     wm_client_send (self->client, &msg, NULL, 0);
+    if (code == WM_EAGAIN)
+        wm_credit_again (&self->credit);
 }
 
 void lane_send_result (wm_task_t *task, void *argument)
@@ -123,8 +125,7 @@ const wm_task_t *lane_executes (const wm_lane_t *self)
 /* A batch failed: whose fault it was is told.  */
 static void fail (wm_lane_t *self, wm_task_t *task, const wm_error_t *error)
 {
-    const wm_fault_t code =
-        error->fault == WM_EPEER || error->fault == WM_EBATCH ? WM_EBATCH : WM_EHOST;
+    const wm_fault_t code = error->fault == WM_EPEER ? WM_EBATCH : error->fault;
     lane_say ("batch %u:%u:%u failed: %s", task->key.input, task->key.ordinal, task->key.batch,
               error->text);
     nack (self, &task->key, task->attempt, code, error->text);
@@ -188,32 +189,52 @@ static void finished (wm_lane_t *self, unsigned i)
     wm_credit_success (&self->credit, seconds);
 }
 
+/* The engine dies of the slot's batch whatever part it is given. code: WM_EHOST, or WM_EAGAIN where it
+   only wants memory, and nothing is held against the batch.  */
+static void machine_at_fault (wm_lane_t *self, unsigned i, wm_fault_t code, const char *how)
+{
+    wm_error_t error;
+    wm_fault (&error, code, "the engine died %u times of it, the last time: %.300s",
+              wm_poison_deaths (self->slot[i].poison), how);
+    fail (self, self->slot[i].task, &error);
+    machine_failed (self, how);
+}
+
 /* A part of the batch was scored, or the engine died of it: what is known now?  */
 static void conclude (wm_lane_t *self, unsigned i, wm_poison_verdict_t verdict, const char *how)
 {
     lane_slot_t *slot = &self->slot[i];
     wm_task_t *task = slot->task;
-    wm_error_t error;
     switch (verdict) {
     case WM_POISON_MORE:
         if (self->draining) /* a long search: somebody else's */
             give_back (task, self);
         return;
-    case WM_POISON_NONE:
-        lane_say ("batch %u:%u:%u: no hit kills the engine, an accident of this machine",
-                  task->key.input, task->key.ordinal, task->key.batch);
+    case WM_POISON_NONE: {
+        const int starved = wm_poison_has_starved (slot->poison);
+        lane_say ("batch %u:%u:%u: %s", task->key.input, task->key.ordinal, task->key.batch,
+                  starved ? "scored in parts, for want of memory"
+                          : "no hit kills the engine, an accident of this machine");
         finished (self, i);
-        machine_failed (self, how);
+        if (!starved)
+            machine_failed (self, how);
         return;
+    }
+    case WM_POISON_ONLY:
+        if (task->attempt <= 1 && self->n_hit == self->n_poison) { /* nothing speaks for us */
+            machine_at_fault (self, i, WM_EHOST, how);
+            return;
+        }
+        /* fall through */
     case WM_POISON_FOUND:
         hold_hits (self, i, how);
         finished (self, i);
         return;
     case WM_POISON_MACHINE:
-        wm_fault (&error, WM_EHOST, "the engine died %u times of it, the last time: %.300s",
-                  wm_poison_deaths (slot->poison), how);
-        fail (self, task, &error);
-        machine_failed (self, how);
+        machine_at_fault (self, i, WM_EHOST, how);
+        return;
+    case WM_POISON_STARVED:
+        machine_at_fault (self, i, WM_EAGAIN, how);
         return;
     }
 }
@@ -288,15 +309,16 @@ static void ended (wm_lane_t *self, unsigned i, const wm_error_t *error)
         *self->together = '\0';
     slot->alone = 0;
     turn_over (self);
-    if (slot->poison) {
-        conclude (self, i, wm_poison_died (slot->poison), error->text);
-        return;
+    const int starved = error->fault == WM_EAGAIN;
+    if (!slot->poison) {
+        lane_say ("the engine ended on batch %u:%u:%u: %s; starting it again %s",
+                  slot->task->key.input, slot->task->key.ordinal, slot->task->key.batch,
+                  error->text, starved ? "with less of it at a time" : "and looking for the hit");
+        wm_credit_failure (&self->credit);
+        slot->poison = wm_poison_new (slot->task->n_hit);
     }
-    lane_say ("the engine ended on batch %u:%u:%u: %s; starting it again and looking for the hit",
-              slot->task->key.input, slot->task->key.ordinal, slot->task->key.batch, error->text);
-    wm_credit_failure (&self->credit);
-    slot->poison = wm_poison_new (slot->task->n_hit);
-    conclude (self, i, WM_POISON_MORE, error->text);
+    conclude (self, i, starved ? wm_poison_starved (slot->poison) : wm_poison_died (slot->poison),
+              error->text);
 }
 
 void lane_look (wm_lane_t *self)
@@ -423,7 +445,9 @@ static void take_task (wm_lane_t *self, const wm_msg_t *msg)
     if (fault) {
         lane_say ("batch %u:%u:%u refused: %s", msg->key.input, msg->key.ordinal, msg->key.batch,
                   error.text);
-        nack (self, &msg->key, msg->attempt, fault, error.text);
+        nack (self, &msg->key, msg->attempt, fault == WM_EHOST ? WM_EAGAIN : fault, error.text);
+        if (fault == WM_EHOST) /* no memory for it */
+            machine_failed (self, error.text);
     }
 }
 

@@ -14,7 +14,7 @@ typedef struct {
 } part_t;
 
 struct wm_poison_t {
-    uint32_t n_death, n_pass, n_hit;
+    uint32_t n_death, n_starved, n_pass, n_hit;
     uint32_t head, tail;             /* parts waiting */
     part_t part[2 * DEATHS_MAX + 2]; /* a death adds two at most */
     uint32_t hit[DEATHS_MAX];
@@ -39,8 +39,6 @@ wm_poison_t *wm_poison_new (uint32_t n_hit)
     wm_poison_t *self = calloc (1, sizeof *self);
     assert (self && n_hit);
     self->part[self->tail++] = (part_t){ 0, n_hit, 0 };
-    self->n_death = 1;
-    split (self);
     return self;
 }
 
@@ -60,10 +58,12 @@ void wm_poison_part (const wm_poison_t *self, uint32_t *first, uint32_t *count)
 static wm_poison_verdict_t verdict (const wm_poison_t *self)
 {
     if (self->n_death >= DEATHS_MAX || (!self->n_pass && self->n_death >= DEATHS_ALONE_MAX))
-        return WM_POISON_MACHINE;
+        return self->n_starved ? WM_POISON_STARVED : WM_POISON_MACHINE;
     if (self->head < self->tail)
         return WM_POISON_MORE;
-    return !self->n_pass ? WM_POISON_MACHINE : self->n_hit ? WM_POISON_FOUND : WM_POISON_NONE;
+    if (!self->n_pass)
+        return self->part[0].count == 1 ? WM_POISON_ONLY : WM_POISON_MACHINE;
+    return self->n_hit ? WM_POISON_FOUND : WM_POISON_NONE;
 }
 
 wm_poison_verdict_t wm_poison_passed (wm_poison_t *self)
@@ -80,10 +80,25 @@ wm_poison_verdict_t wm_poison_died (wm_poison_t *self)
     return verdict (self);
 }
 
+wm_poison_verdict_t wm_poison_starved (wm_poison_t *self)
+{
+    self->n_death++;
+    self->n_starved++;
+    if (self->part[self->head].count == 1)
+        return WM_POISON_STARVED;
+    split (self);
+    return verdict (self);
+}
+
 uint32_t wm_poison_hits (const wm_poison_t *self, const uint32_t **hits)
 {
     *hits = self->hit;
     return self->n_hit;
+}
+
+int wm_poison_has_starved (const wm_poison_t *self)
+{
+    return self->n_starved > 0;
 }
 
 uint32_t wm_poison_deaths (const wm_poison_t *self)

@@ -41,10 +41,11 @@ struct wm_scorer_t {
     int has_run;    /* one has: a later one that cannot start has bad luck, not a bad machine */
     uint64_t serial;
 
-    int64_t looked_ms, moved_ms; /* last look; last sign of life of what it does */
-    uint64_t moved;              /* what the sign was */
-    int64_t killed_ms;           /* 0: not killed */
-    char why[160];               /* we killed it */
+    int64_t looked_ms, moved_ms;  /* last look; last sign of life of what it does */
+    uint64_t moved;               /* what the sign was */
+    int64_t killed_ms;            /* 0: not killed */
+    char why[160];                /* we killed it */
+    unsigned long long oom_kills; /* when it was started */
 };
 
 /* The slot in this state that was submitted first, WM_SLOTS for none.  */
@@ -89,6 +90,21 @@ static wm_fault_t spawn (wm_scorer_t *self, int line, wm_error_t *error)
     return WM_OK;
 }
 
+/* How many processes the kernel has killed for want of memory, of this machine or a cgroup of it; 0:
+   not known.  */
+static unsigned long long oom_kills (void)
+{
+    const char *path = getenv ("WM_VMSTAT"); /* of a test */
+    FILE *file = fopen (path ? path : "/proc/vmstat", "re");
+    unsigned long long n = 0;
+    char line[128];
+    while (file && fgets (line, sizeof line, file) && sscanf (line, "oom_kill %llu", &n) != 1)
+        ;
+    if (file)
+        fclose (file);
+    return n;
+}
+
 static wm_fault_t launch (wm_scorer_t *self, wm_error_t *error)
 {
     wm_control_t *control = self->slots.control;
@@ -102,6 +118,7 @@ static wm_fault_t launch (wm_scorer_t *self, wm_error_t *error)
     self->killed_ms = 0;
     self->why[0] = '\0';
     self->moved_ms = wm_now_ms ();
+    self->oom_kills = oom_kills ();
     wm_fault_t fault = spawn (self, line[1], error);
     close (line[1]);
     if (fault) {
@@ -271,9 +288,12 @@ static void watch (wm_scorer_t *self, int64_t now)
 static void tell (const wm_scorer_t *self, int status, wm_error_t *error)
 {
     const wm_error_t *own = &self->slots.control->error;
-    wm_fault_t fault = own->fault == WM_EBATCH ? WM_EBATCH : WM_EHOST;
+    const wm_fault_t fault =
+        own->fault == WM_EBATCH || own->fault == WM_EAGAIN ? own->fault : WM_EHOST;
     if (self->why[0])
         wm_fault (error, WM_EHOST, "%s", self->why);
+    else if (WIFSIGNALED (status) && WTERMSIG (status) == SIGKILL && oom_kills () > self->oom_kills)
+        wm_fault (error, WM_EAGAIN, "the kernel killed it for want of memory");
     else if (WIFSIGNALED (status))
         wm_fault (error, WM_EHOST, "it died by signal %d (%s)", WTERMSIG (status),
                   strsignal (WTERMSIG (status)));

@@ -39,9 +39,10 @@ void wm_device_destroy (wm_device_t **self_p);
 const char *wm_device_signature (const wm_device_t *self);
 
 /* Scores a batch: status (n_hit), scores (n_hit, n_output). WM_EBATCH: this batch can never be
-   scored (wrong patch size); WM_EHOST: this machine failed, or a GPU's scores were not the CPU's
-   (kernels/wm_canary.h), or not what they had been (kernels/wm_recall.h). Blocks. Nothing is allocated after the
-   first batches of a size.  */
+   scored (wrong patch size); WM_EAGAIN: no memory for it now (fewer of its hits may need less);
+   WM_EHOST: this machine failed, or a GPU's scores were not the CPU's (kernels/wm_canary.h), or not
+   what they had been (kernels/wm_recall.h). Blocks. Nothing is allocated after the first batches of
+   a size.  */
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 

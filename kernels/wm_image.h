@@ -89,7 +89,7 @@ void wm_plane_destroy (wm_plane_t **self_p);
 
 /* Lays out the runs of `batch` (BINS or TICKS), reusing memory. The batch is lent until the next
    load. WM_EBATCH: the wrong kind for the specification's view, or a plane of more than 2^28 cells;
-   WM_EHOST without memory.  */
+   WM_EAGAIN without memory.  */
 wm_fault_t wm_plane_load (wm_plane_t *self, const wm_batch_t *batch, wm_error_t *error);
 
 /* Cuts the patches of hits first .. first+count-1 to `patches` (count, patch_wire, patch_bin).  */

@@ -140,7 +140,7 @@ static wm_fault_t too_large (const wm_batch_t *batch, wm_error_t *error)
 
 static wm_fault_t no_memory (wm_error_t *error)
 {
-    return wm_fault (error, WM_EHOST, "no memory for the images of a plane");
+    return wm_fault (error, WM_EAGAIN, "no memory for the images of a plane");
 }
 
 static wm_fault_t load_full (wm_plane_t *self, const wm_batch_t *batch, wm_error_t *error)

@@ -174,7 +174,7 @@ static wm_fault_t begin (wm_sparse_t *self, uint32_t n_hit, wm_error_t *error)
     if (!wm_sparse_reserve (&self->cells, n_hit, sizeof *self->cell, count) ||
         !wm_sparse_reserve (&self->hits, n_hit, sizeof *self->hit_cell, count) ||
         !wm_sparse_reserve (&self->scores, (size_t) n_hit * self->n_output, sizeof (float), count))
-        return wm_fault (error, WM_EHOST, "no memory for %u hits", n_hit);
+        return wm_fault (error, WM_EAGAIN, "no memory for %u hits", n_hit);
     self->cell = self->cells.data, self->hit_cell = self->hits.data;
     self->cell_score = self->scores.data;
     return WM_OK;
@@ -246,7 +246,7 @@ static wm_fault_t score_rest (wm_sparse_t *self, const wm_batch_t *batch, float 
                 continue;
             if (!wm_sparse_reserve (&self->patches, CUT_PATCHES * each, sizeof (float),
                                     &self->stats.allocations))
-                return wm_fault (error, WM_EHOST, "no memory for %u patches", CUT_PATCHES);
+                return wm_fault (error, WM_EAGAIN, "no memory for %u patches", CUT_PATCHES);
             wm_plane_cut (self->plane, i, 1, (float *) self->patches.data + count * each);
             add_cell (self, i, count++ * self->net.height, 0);
         }
@@ -270,7 +270,7 @@ wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *s
     if (!self->has_spec)
         return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
     if (!self->plane)
-        return wm_fault (error, WM_EHOST, "no memory for a plane");
+        return wm_fault (error, WM_EAGAIN, "no memory for a plane");
     fault = wm_plane_load (self->plane, batch, error);
     for (uint32_t m = 0; m < wm_plane_n_image (self->plane) && !fault; m++)
         fault = score_image (self, batch, m, scores, error);

@@ -211,7 +211,7 @@ wm_fault_t wm_sparse_blocks (wm_sparse_t *self, wm_error_t *error)
     wm_sparse_pool_run (self->pool, count_work, self,
                         (self->group_cells + WORK_CELLS - 1) / WORK_CELLS);
     if (!sort_cells (self) || !cut_blocks (self))
-        return wm_fault (error, WM_EHOST, "no memory to order %u cells", self->group_cells);
+        return wm_fault (error, WM_EAGAIN, "no memory to order %u cells", self->group_cells);
     wm_sparse_pool_run (self->pool, run_block, self, self->n_block);
     self->stats.cells += self->group_cells;
     if (self->count_madds)

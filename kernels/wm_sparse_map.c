@@ -97,7 +97,7 @@ wm_fault_t wm_sparse_scan (wm_sparse_t *self, wm_error_t *error)
         }
         if (!map_reserve (&self->active[l], n_row, n_col, &self->stats.allocations) ||
             !map_reserve (&self->live[l], n_row, n_col, &self->stats.allocations))
-            return wm_fault (error, WM_EHOST, "no memory for the maps of a plane of %u x %u",
+            return wm_fault (error, WM_EAGAIN, "no memory for the maps of a plane of %u x %u",
                              self->n_row, self->n_col);
     }
     wm_sparse_pool_run (self->pool, scan_rows, self, tasks_of (self->n_row));
@@ -301,7 +301,7 @@ wm_fault_t wm_sparse_convolve (wm_sparse_t *self, wm_error_t *error)
         self->group_cells = fewer > 1 ? fewer : 1;
     }
     if (!reserve_slots (self))
-        return wm_fault (error, WM_EHOST, "no memory for the values of %u positions",
+        return wm_fault (error, WM_EAGAIN, "no memory for the values of %u positions",
                          self->live[self->net.n_conv].count);
     for (uint32_t t = 0; t < self->threads; t++)
         self->thread[t].words = 0;

@@ -8,7 +8,7 @@
 
 typedef enum {
     WM_OK = 0,
-    WM_EAGAIN = 1, /* nobody's: try later (disk full, queue full, broker away) */
+    WM_EAGAIN = 1, /* nobody's: try later (disk full, no memory for a batch, broker away) */
     WM_EPEER = 2,  /* the peer broke the protocol: drop it */
     WM_EBATCH = 3, /* this input is bad: never retry */
     WM_EHOST = 4,  /* this machine is bad: retry elsewhere */

@@ -34,6 +34,14 @@ kicked () { exits 3 "${run[@]}" --output "$work/out" --engine sparse --retry-hel
     $python tests/fault/poison.py check "$work/clean/in.scores.h5" "$work/out/in.scores.h5" "$bads" 0; }
 ok "then --retry-held scores them" kicked
 
+# A batch of that hit alone tells no machine from a hit; one that scores others does.
+make_events few --events 1 --seed 9 --hits 300 --tpcs 1 && $python tests/fault/poison.py make "$made/few.h5" "$work/few.h5" "$work/cells" 0 2 segv exit
+run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/few.h5" --batch-hits 1)
+alone () { "${run[@]}" --output "$work/few" --engine sparse && exits 3 keep env WM_OPENVINO_SO="$killer" "${run[@]}" --output "$work/alone" --engine openvino --workers 1 &&
+    says '1 of 1 hits held: 1 kill the engine' && [ "$(ls "$work"/alone/.wiremill/models/replay/*.replay | wc -l)" = 2 ] &&
+    $python tests/fault/poison.py check "$work/few/few.scores.h5" "$work/alone/few.scores.h5" 0 2; }
+ok "in batches of one hit it is held as any other, with a file that shows it" alone
+
 # A machine on which every batch dies: it says so, gives them back, and leaves; the others do the work.
 hole ()
 {

@@ -57,7 +57,9 @@ static wm_device_t the_device;
 typedef struct {
     char identity[80]; /* what the model says it is */
     atomic_int score_ms, n_score, n_test, n_open;
-    atomic_int failing;      /* bit i: call i fails */
+    atomic_int failing; /* bit i: call i fails */
+    atomic_int starves; /* it has no memory for more than `fits` hits at a time: how it ends */
+    atomic_int fits, oom_kills;
     atomic_int test_failing; /* bit i: self-test i fails */
     atomic_int refuses;      /* the device cannot be opened: with this fault */
     atomic_int bad[4];       /* 1000 batch + hit: it dies of them; 0: none */
@@ -70,6 +72,7 @@ typedef struct {
     atomic_int refused;      /* this batch can never be scored */
 } told_t;
 enum { SEGV, EXITS, SPOILS };
+enum { ENDS = 1, KILLED };
 static told_t *told;
 
 static void tell (const char *path)
@@ -188,6 +191,14 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
         return wm_fault (error, WM_EHOST, "the engine says no");
     if (told->refused && batch->n_wire - 100 == (uint32_t) told->refused)
         return wm_fault (error, WM_EBATCH, "such a plane is none");
+    if (told->starves && (int) batch->n_hit > told->fits) {
+        if (told->starves == ENDS)
+            return wm_fault (error, WM_EAGAIN, "no memory for %u hits", batch->n_hit);
+        FILE *vmstat = fopen (getenv ("WM_VMSTAT"), "w"); /* the kernel counts, and kills */
+        fprintf (vmstat, "pgfault 12\noom_kill %d\n", ++told->oom_kills);
+        fclose (vmstat);
+        raise (SIGKILL);
+    }
     for (uint32_t i = 0; i < batch->n_hit; i++) {
         if (is_bad (batch->n_wire - 100, batch->hit_wire[i]))
             die (batch);
@@ -373,7 +384,7 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
         send_model (self, play, msg->offset);
         break;
     case WM_MSG_CREDIT:
-        CHECK (base + (int) msg->count > play->granted);
+        CHECK (base + (int) msg->count > play->granted - (told->starves != 0)); /* once more */
         play->granted = base + (int) msg->count;
         break;
     case WM_MSG_RESULT:

@@ -137,6 +137,9 @@ static void credit_grows_and_falls (void **state)
     credit.received = 4;
     assert_int_equal (wm_credit_grant (&credit, 1, 1), 0);
     assert_int_equal (wm_credit_grant (&credit, 0, 0), 5);
+    wm_credit_again (&credit); /* one was given back */
+    assert_int_equal (wm_credit_grant (&credit, 1, 1), 5);
+    assert_int_equal (wm_credit_grant (&credit, 1, 1), 0);
     for (int i = 0; i < 100; i++)
         wm_credit_success (&credit, 30);
     assert_int_equal (credit.window, 2); /* one computes, one waits */

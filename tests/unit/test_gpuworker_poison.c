@@ -74,11 +74,13 @@ static void an_accident_is_no_bad_hit (void **state)
     (void) state;
     memset (bad, 0, sizeof bad);
     wm_poison_t *poison = wm_poison_new (1693);
+    assert_int_equal (wm_poison_died (poison), WM_POISON_MORE);
     assert_int_equal (search (poison, 0), WM_POISON_NONE);
     assert_int_equal (wm_poison_deaths (poison), 1);
     wm_poison_destroy (&poison);
     /* It must die of one hit twice: once may be chance.  */
     poison = wm_poison_new (4);
+    assert_int_equal (wm_poison_died (poison), WM_POISON_MORE);   /* 0 to 3 */
     assert_int_equal (wm_poison_passed (poison), WM_POISON_MORE); /* 0 1 */
     assert_int_equal (wm_poison_died (poison), WM_POISON_MORE);   /* 2 3 */
     assert_int_equal (wm_poison_died (poison), WM_POISON_MORE);   /* 2 */
@@ -94,7 +96,7 @@ static void a_machine_that_always_dies (void **state)
     memset (bad, 1, sizeof bad);
     for (int i = 0; i < 4; i++) {
         wm_poison_t *poison = wm_poison_new (sizes[i]);
-        assert_int_equal (search (poison, 0), WM_POISON_MACHINE);
+        assert_int_equal (search (poison, 0), i ? WM_POISON_MACHINE : WM_POISON_ONLY);
         assert_int_equal (wm_poison_deaths (poison), deaths[i]);
         wm_poison_destroy (&poison);
     }
@@ -108,6 +110,38 @@ static void a_machine_that_always_dies (void **state)
     wm_poison_destroy (&poison);
 }
 
+/* What ends for want of memory is never the fault of a hit; parts that fit are scored.  */
+static void hunger_blames_nobody (void **state)
+{
+    (void) state;
+    const uint32_t sizes[] = { 1, 2, 100, 1693 };
+    for (int i = 0; i < 4; i++)
+        for (uint32_t fits = 0; fits < 8; fits++) { /* hits there is memory for */
+            wm_poison_t *poison = wm_poison_new (sizes[i]);
+            wm_poison_verdict_t verdict = WM_POISON_MORE;
+            uint32_t n_scored = 0, first, count;
+            while (verdict == WM_POISON_MORE) {
+                wm_poison_part (poison, &first, &count);
+                n_scored += count <= fits ? count : 0;
+                verdict = count <= fits ? wm_poison_passed (poison) : wm_poison_starved (poison);
+            }
+            const uint32_t *hit;
+            assert_int_equal (wm_poison_hits (poison, &hit), 0);
+            assert_int_equal (verdict, n_scored == sizes[i] ? WM_POISON_NONE : WM_POISON_STARVED);
+            assert_int_equal (wm_poison_has_starved (poison), sizes[i] > fits);
+            assert_true (sizes[i] < 4 * fits || !n_scored == (sizes[i] > 4 * fits));
+            wm_poison_destroy (&poison);
+        }
+    /* A bad hit is found beside it, unless memory ends where there is one hit only.  */
+    wm_poison_t *poison = wm_poison_new (4);
+    assert_int_equal (wm_poison_starved (poison), WM_POISON_MORE); /* 0 to 3 */
+    assert_int_equal (wm_poison_passed (poison), WM_POISON_MORE);  /* 0 1 */
+    assert_int_equal (wm_poison_died (poison), WM_POISON_MORE);    /* 2 3 */
+    assert_int_equal (wm_poison_died (poison), WM_POISON_MORE);    /* 2 */
+    assert_int_equal (wm_poison_starved (poison), WM_POISON_STARVED);
+    wm_poison_destroy (&poison);
+}
+
 static void chance_never_blames_many (void **state)
 {
     (void) state;
@@ -117,6 +151,7 @@ static void chance_never_blames_many (void **state)
     for (int round = 0; round < 300; round++) {
         wm_poison_t *poison = wm_poison_new (1693);
         const uint32_t *hit;
+        wm_poison_died (poison);
         search (poison, 20); /* every twentieth process dies by itself */
         blamed += wm_poison_hits (poison, &hit);
         wm_poison_destroy (&poison);
@@ -196,6 +231,7 @@ int main (void)
         cmocka_unit_test (finds_exactly_the_bad_ones),
         cmocka_unit_test (an_accident_is_no_bad_hit),
         cmocka_unit_test (a_machine_that_always_dies),
+        cmocka_unit_test (hunger_blames_nobody),
         cmocka_unit_test (chance_never_blames_many),
         cmocka_unit_test (turns_go_by_weight),
         cmocka_unit_test (who_comes_back_catches_nothing_up),

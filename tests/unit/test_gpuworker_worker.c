@@ -189,6 +189,33 @@ static void a_machine_that_always_fails (void **state)
     broker_gone (&broker, &play);
 }
 
+/* One that has no memory for a batch: the worker leaves and nothing is held against a batch. Where
+   there is memory for a part, all is scored in parts.  */
+static void a_machine_without_memory (void **state)
+{
+    (void) state;
+    char vmstat[sizeof folder + 16];
+    snprintf (vmstat, sizeof vmstat, "%s/vmstat", folder);
+    setenv ("WM_VMSTAT", vmstat, 1);
+    for (int manner = ENDS; manner <= KILLED; manner++)
+        for (int fits = 0; fits <= 2; fits += 2) {
+            play_t play = { .n_batch = 6 };
+            run_t run;
+            unlink (vmstat);
+            fake_t *broker = broker_for (&play);
+            told->starves = manner;
+            told->fits = fits;
+            run_start (&run, broker);
+            assert_int_equal (run_wait_bye (&run, &play), fits ? WM_EXIT_OK : WM_EXIT_FAILURE);
+            assert_int_equal (play.n_got, fits ? 6 : 0);
+            assert_int_equal (nacks (&play, WM_EHOST) + nacks (&play, WM_EBATCH) + play.n_poison,
+                              0);
+            assert_int_equal (nacks (&play, WM_EAGAIN) > 0, !fits);
+            broker_gone (&broker, &play);
+        }
+    unsetenv ("WM_VMSTAT");
+}
+
 static void failed_tests_after_a_failure (void **state)
 {
     (void) state;
@@ -406,6 +433,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (bad_batches_are_refused_by_name),
         cmocka_unit_test (accidents),
         cmocka_unit_test (a_machine_that_always_fails),
+        cmocka_unit_test (a_machine_without_memory),
         cmocka_unit_test (failed_tests_after_a_failure),
         cmocka_unit_test (an_engine_that_cannot_start),
         cmocka_unit_test (poison_is_found),

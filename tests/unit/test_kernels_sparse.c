@@ -566,8 +566,8 @@ static void integers_never_overflow (void **state)
 {
     (void) state;
     for (int act = 0; act < 2; act++) {
-        shape_t shape = { 6, 6,  1, 1,  { 1 }, { 1 }, { 130 }, act ? WM_ACT_NONE : WM_ACT_RELU,
-                          2, 16, 0, 0.2 };
+        shape_t shape = { 6, 6,  1, 1,   { 1 }, { 1 }, { 130 }, act ? WM_ACT_NONE : WM_ACT_RELU,
+                          2, 16, 0, 0.2, 0 };
         wm_net_t net = net_new (&shape);
         float *conv = (float *) (uintptr_t) net.conv[0].weight;
         float *bias = (float *) (uintptr_t) net.conv[0].bias;
