@@ -11,6 +11,7 @@
    Absent on purpose: ZMQ_HEARTBEAT (libzmq 4.3.4 aborts with it when a reader pauses), routing ids
    (two peers with one lose messages), reconnection and resending inside a session.  */
 #include "broker/wm_client.h"
+#include "schema/wm_trace.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -328,6 +329,9 @@ static wm_client_event_t receive (wm_client_t *self)
 {
     for (int count; (count = take_frames (self)) > 0;) {
         wm_client_event_t event = judge (self, count);
+        if (event == WM_CLIENT_MESSAGE)
+            WM_TRACE (wm_msg_name (self->msg.type), &self->msg.key,
+                      (int64_t) zmq_msg_size (&self->payload));
         if (event != WM_CLIENT_MESSAGE || self->msg.type != WM_MSG_HEARTBEAT)
             return event;
     }
@@ -368,6 +372,7 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
                          errno == EAGAIN ? "it takes nothing, or is gone" : strerror (errno));
     }
     self->sent_ms = wm_now_ms ();
+    WM_TRACE (wm_msg_name (msg->type), &msg->key, (int64_t) payload_bytes);
     return WM_OK;
 }
 

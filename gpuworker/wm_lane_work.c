@@ -10,6 +10,7 @@
    does, it was an accident of the machine.  */
 #include "gpuworker/wm_lane_inside.h"
 #include "schema/wm_failpoint.h"
+#include "schema/wm_trace.h"
 
 #include <math.h>
 #include <string.h>
@@ -179,6 +180,7 @@ static void finished (wm_lane_t *self, unsigned i)
     lane_slot_t *slot = &self->slot[i];
     wm_task_t *task = slot->task;
     const double seconds = slot->seconds;
+    WM_TRACE ("compute", &task->key, (int64_t) (1e9 * seconds));
     slot_clear (slot);
     task->state = WM_TASK_RETURNED;
     lane_feed (self); /* the engine goes on before the network is looked at */
@@ -361,6 +363,7 @@ static int stage (wm_lane_t *self)
     wm_batch_t *batch = wm_scorer_batch (self->scorer, i);
     wm_error_t error = { 0 };
     uint8_t digest[16];
+    const int64_t start_ns = wm_trace_now_ns ();
     wm_fault_t fault =
         wm_batch_decode (batch, self->coder, task->payload, task->payload_bytes, &error);
     if (!fault && batch->n_hit != task->n_hit)
@@ -375,6 +378,7 @@ static int stage (wm_lane_t *self)
         fail (self, task, &error);
         return 1;
     }
+    WM_TRACE ("stage", &task->key, wm_trace_now_ns () - start_ns);
     task->state = WM_TASK_STAGED;
     self->slot[i].task = task;
     return 1;

@@ -66,7 +66,7 @@ static wm_fault_t spawn (wm_scorer_t *self, int line, wm_error_t *error)
 {
     char files[32];
     snprintf (files, sizeof files, "%d,%d", self->slots.fd, line);
-    char *argv[] = { (char[]){ "wiremill-worker" }, (char[]){ WM_ENGINE_MODE }, files, NULL };
+    char *argv[] = { (char[]){ "wiremill-engine" }, (char[]){ WM_ENGINE_MODE }, files, NULL };
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
