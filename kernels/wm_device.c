@@ -197,6 +197,11 @@ uint64_t wm_device_progress (const wm_device_t *self)
     return atomic_load (self->progress);
 }
 
+uint64_t wm_device_madds (wm_device_t *self, bool count)
+{
+    return self->engine->madds ? self->engine->madds (self->state, count) : 0;
+}
+
 /* ---- score ----------------------------------------------------------------------------------- */
 
 static wm_fault_t check_batch (const wm_device_t *self, const wm_batch_t *batch, wm_error_t *error)

@@ -17,6 +17,8 @@
 #include "kernels/wm_spec.h"
 #include "schema/wm_batch.h"
 
+#include <stdbool.h>
+
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
@@ -58,6 +60,11 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
 /* Hits finished since the device was made; advances while wm_device_score runs.  */
 uint64_t wm_device_progress (const wm_device_t *self);
 
+/* Multiply-adds executed since the device was made, as far as they were counted: `count` says whether
+   they are from now on, which takes time. 0: nobody can tell (a GPU that skips), or the engine
+   computes every patch in full, wm_model_madds of it.  */
+uint64_t wm_device_madds (wm_device_t *self, bool count);
+
 /* Known-answer test: scores the model's known answers and compares (fp32 1e-5, general models 1e-4;
    fast 2e-2: OpenVINO's bf16 is off by 7e-3 on a real event). A general model in fast, whose error
    nobody can promise, and a model without known answers: seeded patches, alone and side by side, must
@@ -76,6 +83,8 @@ typedef struct {
     uint32_t (*fill) (const void *engine);
     wm_fault_t (*score_many) (void *engine, uint32_t n, const wm_batch_t *const *batch,
                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
+    /* As of wm_device_madds; NULL: 0.  */
+    uint64_t (*madds) (void *engine, bool count);
     /* The general engine's only: fills the shapes of a model's outputs, whose names are given. */
     wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
                          uint32_t n_input, wm_port_t *output, uint32_t n_output, wm_error_t *error);

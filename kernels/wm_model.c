@@ -357,6 +357,22 @@ const wm_net_t *wm_model_net (const wm_model_t *self)
     return self->header->kind == WM_MODEL_FAMILY ? &self->net : NULL;
 }
 
+uint64_t wm_model_madds (const wm_model_t *self)
+{
+    const wm_net_t *net = wm_model_net (self);
+    if (!net)
+        return 0;
+    uint64_t count = 0, rows = net->height, cols = net->width;
+    for (uint32_t i = 0; i < net->n_conv; i++) {
+        const wm_conv_t *conv = &net->conv[i];
+        rows -= conv->kh - 1, cols -= conv->kw - 1;
+        count += rows * cols * conv->c_out * conv->kh * conv->kw * conv->c_in;
+    }
+    for (uint32_t i = 0; i < net->n_dense; i++)
+        count += (uint64_t) net->dense[i].n_in * net->dense[i].n_out;
+    return count;
+}
+
 const void *wm_model_original (const wm_model_t *self, size_t *bytes)
 {
     *bytes = self->header->original_bytes;

@@ -87,6 +87,9 @@ uint32_t wm_model_n_value (const wm_model_t *self);    /* input values a patch, 
 uint32_t wm_model_n_output (const wm_model_t *self);   /* scores a patch, all outputs in order */
 const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */
 
+/* Multiply-adds of one patch where nothing is skipped or shared; 0 of a general model: not known.  */
+uint64_t wm_model_madds (const wm_model_t *self);
+
 /* How the names of files begin that are made from this model and shared by the processes of this
    machine: its own name, if that is a hash, because then it lies in a cache of ours. 0: it does
    not, or the name is too long.  */

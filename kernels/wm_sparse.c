@@ -319,9 +319,17 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
     return wm_sparse_score (engine, batch, scores, progress, error);
 }
 
+static uint64_t engine_madds (void *engine, bool count)
+{
+    wm_sparse_t *self = engine;
+    self->count_madds = count;
+    return self->stats.madds;
+}
+
 const wm_engine_t wm_engine_sparse = {
     .name = "sparse",
     .open = engine_open,
     .close = engine_close,
     .score = engine_score,
+    .madds = engine_madds,
 };

@@ -248,7 +248,7 @@ typedef struct {
     uint64_t pairs;     /* live (cell, position) pairs */
     uint64_t positions; /* convolved */
     uint64_t cells;
-    uint64_t madds; /* that the roots executed, zeros skipped; counted if count_madds is set */
+    uint64_t madds;       /* executed, zeros skipped; counted if count_madds is set */
     uint64_t allocations; /* of working memory; stands still after warm-up */
 } wm_sparse_stats_t;
 

@@ -203,7 +203,10 @@ static uint64_t count_madds (const wm_sparse_t *self)
                         self->values.mask[(size_t) slot * self->values.n_mask + m]);
         }
     }
-    return count * self->stride * self->kernel->unit;
+    uint64_t tail = 0;
+    for (uint32_t d = 0; d < self->net.n_dense; d++)
+        tail += self->layer[d].weight ? (uint64_t) self->layer[d].n_in * self->layer[d].n_pad : 0;
+    return count * self->stride * self->kernel->unit + tail * self->group_cells;
 }
 
 wm_fault_t wm_sparse_blocks (wm_sparse_t *self, wm_error_t *error)

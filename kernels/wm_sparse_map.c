@@ -309,6 +309,10 @@ wm_fault_t wm_sparse_convolve (wm_sparse_t *self, wm_error_t *error)
         wm_sparse_pool_run (self->pool, convolve_rows, self,
                             tasks_of (self->live[self->step].n_row));
         self->stats.positions += self->live[self->step].count;
+        const wm_sparse_conv_t *conv = &self->conv[self->step - 1];
+        if (self->count_madds)
+            self->stats.madds +=
+                (uint64_t) self->live[self->step].count * conv->n_span * conv->span * conv->c_pad;
     }
     const uint32_t unit = self->kernel->unit;
     double words = (double) self->live[self->net.n_conv].count *

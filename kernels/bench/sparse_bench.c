@@ -1,8 +1,8 @@
 /* sparse_bench.c - how fast the exact-sparse engine is, by instruction set, precision and threads.
 
    For each kernel this machine can run: hits a second, and hits a second of CPU time and thread
-   (the same on an idle machine, the better number on a shared one), multiply-adds executed by the
-   roots (zeros skipped) as GFLOP/s of CPU time, their share of the machine's measured peak of fused
+   (the same on an idle machine, the better number on a shared one), multiply-adds executed (zeros
+   skipped) as GFLOP/s of CPU time, their share of the machine's measured peak of fused
    multiply-adds in fp32, and the largest difference of a score from double over some of the hits.
 
      sparse_bench MODEL.wmm [hits=N] [threads=1,2] [repeat=N] [dense] [noise] [full]
@@ -15,6 +15,7 @@
    instruction set.
 
    Other programs on the machine change what is measured: compare side by side, in one run.  */
+#include "kernels/wm_peak.h"
 #include "kernels/wm_reference.h"
 #include "kernels/wm_sparse.h"
 
@@ -46,44 +47,6 @@ static void *memory (size_t count, size_t each)
     if (!p)
         die ("no memory");
     return p;
-}
-
-/* ---- peak ------------------------------------------------------------------------------------ */
-
-#define CHAINS 12 /* enough to hide the latency of any core so far */
-#define ROUNDS 20000000L
-
-/* Fused multiply-adds in registers only; GFLOP/s of one thread.  */
-#define PEAK(name, target_text, bytes)                                                             \
-    __attribute__ ((target (target_text), optimize ("fp-contract=fast"))) static double name (     \
-        void)                                                                                      \
-    {                                                                                              \
-        typedef float vec __attribute__ ((vector_size (bytes)));                                   \
-        vec sum[CHAINS] = { { 0 } }, x = { 0 }, y = { 0 }; /* unknown to the compiler: */          \
-        for (int i = 0; i < CHAINS; i++)                                                           \
-            __asm__ volatile("" : "+v"(sum[i]), "+v"(x), "+v"(y));                                 \
-        double start = seconds (CLOCK_PROCESS_CPUTIME_ID);                                         \
-        for (long r = 0; r < ROUNDS; r++) {                                                        \
-            _Pragma ("GCC unroll 12") for (int i = 0; i < CHAINS; i++) sum[i] = sum[i] * x + y;    \
-        }                                                                                          \
-        for (int i = 0; i < CHAINS; i++)                                                           \
-            __asm__ volatile("" ::"v"(sum[i]));                                                    \
-        double time = seconds (CLOCK_PROCESS_CPUTIME_ID) - start;                                  \
-        return 2e-9 * CHAINS * (bytes) / 4 * (double) ROUNDS / time;                               \
-    }
-PEAK (peak_avx512, "avx512f,fma", 64)
-PEAK (peak_avx2, "avx2,fma", 32)
-
-static double peak_gflops (void)
-{
-    double best = 0;
-    for (int i = 0; i < 3; i++) {
-        double v = __builtin_cpu_supports ("avx512f") ? peak_avx512 ()
-                   : __builtin_cpu_supports ("fma")   ? peak_avx2 ()
-                                                      : 0;
-        best = v > best ? v : best;
-    }
-    return best;
 }
 
 /* ---- planes ---------------------------------------------------------------------------------- */
@@ -353,7 +316,7 @@ int main (int argc, char **argv)
     if (option (argc, argv, "dense"))
         cut_dense (&bench);
     bench.full = option (argc, argv, "full") != NULL;
-    bench.peak = peak_gflops ();
+    bench.peak = wm_peak_gflops (WM_PEAK_FP32);
     printf ("%u hits, %u wires, %u bins; peak %.0f GFLOP/s a thread in fp32\n", bench.batch.n_hit,
             bench.batch.n_wire, bench.batch.n_col, bench.peak);
     const wm_sparse_kernel_t *kernel;

@@ -1,0 +1,17 @@
+/* wm_peak.h - what a core of this machine can do at best: multiply-adds in registers, measured.
+
+   Not a data sheet's number: clocks and neighbours change it, so it is measured beside what is
+   compared with it. Takes a tenth of a second.  */
+#ifndef WM_PEAK_H
+#define WM_PEAK_H
+
+typedef enum {
+    WM_PEAK_FP32,  /* the widest fused multiply-adds of AVX-512 or AVX2 */
+    WM_PEAK_16BIT, /* dot products of AVX512_BF16 or AVX512_VNNI, whichever are faster */
+} wm_peak_t;
+
+/* GFLOP/s of one thread; 0: not measured here (no such instructions; AMX's are not, so that a CPU
+   with AMX has no peak in 16 bits).  */
+double wm_peak_gflops (wm_peak_t what);
+
+#endif
