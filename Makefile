@@ -27,7 +27,7 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 
 # ---- rooms -------------------------------------------------------------------------------------
 ROOMS := schema kernels broker producer gpuworker ops
-sources = $(filter-out $(1)/main.c $(1)/wm_openvino%.c $(1)/%_bench.c,$(wildcard $(1)/*.c))
+sources = $(filter-out $(1)/main.c $(1)/wm_openvino%.c,$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).a
 
@@ -297,11 +297,6 @@ $(B)/bench/%: $(1)/bench/%.c $(call libs,$(1))
 	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$< $(call links,$(1)) -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call bench,$(r))))
-# An engine alone on a producer's batches: above all rooms, linked as the producer is.
-BENCH += $(B)/bench/engine_bench
-$(B)/bench/engine_bench: tests/bench/engine_bench.c $(call libs,producer)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  BENCH $@"
-	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_producer),$(FLAGS_$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(call links,producer) -o $@
 
 # ---- what people type --------------------------------------------------------------------------
 # deps first, in a make of its own: what pkg-config says is read when a Makefile is parsed.
@@ -342,8 +337,8 @@ test: deps ## everything: unit, end to end, golden, with all set-up
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan, fault look further"
 
-bench: all $(BENCH) $(VENV)/.made ## measure engines, pipeline and broker; the machine is printed beside the numbers
-	@WM_BUILD=$(B) tests/bench.sh
+bench: all $(BENCH) $(VENV)/.made ## measure engines, pipeline and broker; the machine is printed beside the numbers (ONLY=pipeline: a part)
+	@WM_BUILD=$(B) tests/bench.sh $(ONLY)
 lint: ## the house rules a machine can check
 	@tests/lint.sh
 format: ## clang-format on all of ours

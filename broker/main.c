@@ -2,6 +2,7 @@
 
    Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's file.
  */
+#include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_doors.h"
 #include "broker/wm_core.h"
@@ -28,6 +29,7 @@ static const char help[] =
     "usage: wiremill-broker --campaign DIR --listen ENDPOINT --pins FILE --wmm FILE [options]\n"
     "       wiremill-broker --campaign DIR --status | --outputs\n"
     "       wiremill-broker --campaign DIR --rebuild [--output DIR] [--dry-run]\n"
+    "       wiremill-broker --bench FOLDER [options]     (--bench --help lists them)\n"
     "\n"
     "The one master of a campaign: takes batches from producers, gives them to workers, keeps\n"
     "results in DIR/journal and progress in DIR/ledger.db. Killed at any time, it goes on where "
@@ -334,6 +336,8 @@ int main (int argc, char **argv)
 {
     options_t options;
     pid_t parent = getppid ();
+    if (argc > 1 && strcmp (argv[1], "--bench") == 0)
+        return wm_broker_bench_main (argc - 1, argv + 1);
     int code = parse (argc, argv, &options);
     if (code >= 0)
         return code;

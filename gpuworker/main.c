@@ -1,4 +1,5 @@
 /* main.c - wiremill-worker: the command line, the signals, the exit code.  */
+#include "gpuworker/wm_bench.h"
 #include "gpuworker/wm_engine.h"
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_verify.h"
@@ -17,6 +18,7 @@ static const char usage[] =
     "usage: wiremill-worker --broker ENDPOINT [options]\n"
     "       wiremill-worker --replay FILE [--cache DIR]\n"
     "       wiremill-worker --verify --cache DIR [--tolerance X] <SAMPLE\n"
+    "       wiremill-worker --bench --cache DIR [--seconds S] [--workers N] <BATCHES\n"
     "Pulls batches from brokers, scores them and returns the results.\n"
     "\n"
     "  --broker ENDPOINT   tcp://host:port or ipc:///path, as the broker prints it; several are\n"
@@ -25,6 +27,9 @@ static const char usage[] =
     "  --verify            score a sample of wiremill-producer sample again and compare\n"
     "  --tolerance X       ... by so much scores may differ (default: what the precision "
     "promises)\n"
+    "  --bench             measure the engine on the batches of wiremill-producer batches\n"
+    "  --seconds S         ... for so long (2), after as long to warm up\n"
+    "  --workers N         ... so many engines side by side (1), each of --threads\n"
     "\n"
     "engine\n"
     "  --engine NAME       auto, sparse, openvino, cuda, cudnn or reference (auto)\n"
@@ -124,19 +129,21 @@ static int choose_device (wm_worker_config_t *config, const char *device)
 typedef struct {
     wm_worker_config_t config;
     const char *device, *replay;
-    int parent, verify;
-    double tolerance;
+    int parent, verify, bench, workers;
+    double tolerance, seconds;
 } options_t;
 
 static int check (options_t *self, int words_left)
 {
     const wm_worker_config_t *config = &self->config;
     const char *wrong =
-        words_left                                            ? "only options are taken"
-        : self->verify && !config->cache                      ? "--verify takes --cache DIR"
-        : !config->n_broker && !self->replay && !self->verify ? "--broker ENDPOINT is missing"
-        : config->threads < 1 || config->threads > 1024       ? "--threads takes 1 to 1024"
-                                                              : NULL;
+        words_left                                        ? "only options are taken"
+        : (self->verify || self->bench) && !config->cache ? "--cache DIR is missing"
+        : !config->n_broker && !self->replay && !self->verify && !self->bench
+            ? "--broker ENDPOINT is missing"
+        : self->workers < 1 || self->workers > WM_BENCH_WORKERS_MAX ? "--workers takes 1 to 64"
+        : config->threads < 1 || config->threads > 1024             ? "--threads takes 1 to 1024"
+                                                                    : NULL;
     if (wrong)
         fprintf (stderr, "wiremill-worker: %s; try wiremill-worker --help\n", wrong);
     return !wrong && choose_device (&self->config, self->device);
@@ -156,6 +163,9 @@ enum {
     REPLAY,
     VERIFY,
     TOLERANCE,
+    BENCH,
+    SECONDS,
+    WORKERS,
     HELP
 };
 
@@ -188,6 +198,17 @@ static int take (options_t *self, int option, char *value)
         if (self->tolerance <= 0)
             fprintf (stderr, "wiremill-worker: --tolerance %s is no number above 0\n", value);
         return self->tolerance > 0;
+    case BENCH:
+        self->bench = 1;
+        return 1;
+    case SECONDS:
+        self->seconds = seconds_of (value);
+        if (self->seconds < 0)
+            fprintf (stderr, "wiremill-worker: --seconds %s is no number of seconds\n", value);
+        return self->seconds >= 0;
+    case WORKERS:
+        self->workers = atoi (value);
+        return 1;
     case IDLE:
     case WALL:
     case GIVE_UP:
@@ -205,21 +226,15 @@ static int take (options_t *self, int option, char *value)
 static int parse (int argc, char **argv, options_t *self, int *code)
 {
     static const struct option options[] = {
-        { "broker", 1, 0, BROKER },
-        { "engine", 1, 0, ENGINE },
-        { "device", 1, 0, DEVICE },
-        { "pin", 0, 0, PIN },
-        { "threads", 1, 0, THREADS },
-        { "cache", 1, 0, CACHE },
-        { "replay", 1, 0, REPLAY },
-        { "verify", 0, 0, VERIFY },
-        { "tolerance", 1, 0, TOLERANCE },
-        { "idle-timeout", 1, 0, IDLE },
-        { "wall-time", 1, 0, WALL },
-        { "parent", 0, 0, PARENT },
-        { "give-up", 1, 0, GIVE_UP },
-        { "help", 0, 0, HELP },
-        { 0 },
+        { "broker", 1, 0, BROKER },       { "engine", 1, 0, ENGINE },
+        { "device", 1, 0, DEVICE },       { "pin", 0, 0, PIN },
+        { "threads", 1, 0, THREADS },     { "cache", 1, 0, CACHE },
+        { "replay", 1, 0, REPLAY },       { "verify", 0, 0, VERIFY },
+        { "tolerance", 1, 0, TOLERANCE }, { "bench", 0, 0, BENCH },
+        { "seconds", 1, 0, SECONDS },     { "workers", 1, 0, WORKERS },
+        { "idle-timeout", 1, 0, IDLE },   { "wall-time", 1, 0, WALL },
+        { "parent", 0, 0, PARENT },       { "give-up", 1, 0, GIVE_UP },
+        { "help", 0, 0, HELP },           { 0 },
     };
     int option;
     *code = WM_EXIT_USAGE;
@@ -242,7 +257,9 @@ int main (int argc, char **argv)
     if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0)
         return wm_engine_main (argc > 2 ? argv[2] : NULL);
     options_t options = { .config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 },
-                          .device = "auto" };
+                          .device = "auto",
+                          .workers = 1,
+                          .seconds = 2 };
     int code;
     pid_t parent_pid = getppid ();
     if (!parse (argc, argv, &options, &code))
@@ -254,6 +271,15 @@ int main (int argc, char **argv)
     }
     if (options.replay)
         return wm_replay_run (options.replay, options.config.cache);
+    if (options.bench)
+        return wm_bench_run (&(wm_bench_config_t){
+            .engine = options.config.engine,
+            .cache = options.config.cache,
+            .threads = options.config.threads,
+            .pin = options.config.pin,
+            .workers = options.workers,
+            .seconds = options.seconds,
+        });
     if (options.verify)
         return wm_verify_run (options.config.engine, options.config.threads, options.config.cache,
                               options.tolerance);

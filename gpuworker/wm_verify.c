@@ -1,5 +1,6 @@
 /* wm_verify.c - see wm_verify.h.  */
 #include "gpuworker/wm_verify.h"
+#include "gpuworker/wm_stream.h"
 #include "kernels/wm_device.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pins.h"
@@ -25,31 +26,13 @@ typedef struct {
     double tolerance, largest;
 } verify_t;
 
-static int read_bytes (void *to, size_t size)
-{
-    return fread (to, 1, size, stdin) == size;
-}
-
-static wm_fault_t cut_short (wm_error_t *error)
-{
-    return wm_fault (error, WM_EBATCH, "the sample ends too early, or is none");
-}
-
 /* ---- what to compare with -------------------------------------------------------------------- */
 
 static wm_fault_t read_head (verify_t *self, wm_error_t *error)
 {
-    char text[WM_PINS_BYTES_MAX];
-    size_t bytes;
-    if (scanf ("wiremill-sample 1 pins %zu", &bytes) != 1 || getchar () != '\n' ||
-        bytes > sizeof text || !read_bytes (text, bytes))
-        return cut_short (error);
-    wm_fault_t fault = wm_pins_parse (&self->pins, text, bytes, error);
-    if (!fault)
-        fault = wm_spec_parse (&self->spec, self->pins.spec, strlen (self->pins.spec), "the pins",
-                               error);
+    wm_fault_t fault = wm_stream_head ("sample", &self->pins, &self->spec, error);
     if (!fault && scanf ("total %llu %u\n", &self->n_scored, &self->n_file) != 2)
-        fault = cut_short (error);
+        fault = wm_stream_cut_short (error);
     return fault;
 }
 
@@ -64,9 +47,7 @@ static double promised (const verify_t *self)
 static wm_fault_t start (verify_t *self, const char *engine, int threads, const char *cache,
                          wm_error_t *error)
 {
-    char path[4096];
-    snprintf (path, sizeof path, "%s/%s.wmm", cache, self->pins.wmm);
-    if (!(self->model = wm_model_open (path, error)))
+    if (!(self->model = wm_stream_model (&self->pins, cache, error)))
         return error->fault;
     int family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
     const wm_device_config_t config = {
@@ -119,13 +100,13 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
 {
     size_t n_output = self->pins.n_output;
     if (bytes > WM_FRAME_BYTES_MAX || n_hit * n_output > WM_RAW_BYTES_MAX / 4 ||
-        !read_bytes (self->row, n_hit * sizeof *self->row) ||
-        !read_bytes (self->stored, n_hit * n_output * sizeof *self->stored) ||
-        !read_bytes (self->frame, bytes))
-        return cut_short (error);
+        !wm_stream_bytes (self->row, n_hit * sizeof *self->row) ||
+        !wm_stream_bytes (self->stored, n_hit * n_output * sizeof *self->stored) ||
+        !wm_stream_bytes (self->frame, bytes))
+        return wm_stream_cut_short (error);
     wm_fault_t fault = wm_batch_decode (&self->batch, self->coder, self->frame, bytes, error);
     if (!fault && self->batch.n_hit != n_hit)
-        fault = cut_short (error);
+        fault = wm_stream_cut_short (error);
     if (!fault)
         fault = wm_device_score (self->device, &self->batch, self->status, self->again, error);
     for (uint32_t i = 0; i < n_hit && !fault; i++) {
@@ -150,13 +131,13 @@ static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
         size_t bytes;
         long long run, subrun, event;
         if (scanf ("%7s", word) != 1)
-            return cut_short (error);
+            return wm_stream_cut_short (error);
         if (strcmp (word, "end") == 0)
             break;
         if (strcmp (word, "batch") != 0 ||
             scanf ("%u %zu %u %lld %lld %lld", &n_hit, &bytes, &file, &run, &subrun, &event) != 6 ||
             getchar () != '\n')
-            return cut_short (error);
+            return wm_stream_cut_short (error);
         snprintf (from, sizeof from, "%u %lld %lld %lld", file, run, subrun, event);
         fault = verify_batch (self, n_hit, bytes, from, error);
     }

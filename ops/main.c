@@ -58,6 +58,14 @@ static const char verify_text[] =
     "broker\n"
     "runs. Exit 1 names the hits that differ by more than the precision promises.\n";
 
+static const char bench_text[] =
+    "  wiremill bench engine --batch 1,16,64,256,1024,4096 --threads 1,2 --precision fp32,fast\n"
+    "  wiremill bench engine --engine sparse,openvino --input data/events.h5 --csv engines.csv\n"
+    "  wiremill bench all --json all.json\n\n"
+    "engine is the engine alone on batches in memory; pipeline a whole campaign by real "
+    "processes;\n"
+    "broker a broker with workers that do no work. Ctrl-C prints what was measured so far.\n";
+
 /* clang-format off */
 static const wm_verb_t verbs[] = {
     {.name = "run", .task = "a whole campaign", .rest = "[FILES]",
@@ -88,6 +96,9 @@ static const wm_verb_t verbs[] = {
     {.name = "verify", .rest = "[DIR]",
      .summary = "score random hits again, by another engine, and compare",
      .text = verify_text, .options = verify_options, .run = verify_main},
+    {.name = "bench", .rest = "[engine|pipeline|broker|all] [FILES]",
+     .summary = "measure engines, the pipeline or brokers on this machine",
+     .text = bench_text, .options = bench_options, .run = bench_main},
     {.name = "doctor", .rest = "[DIR]", .summary = "is this machine fit, and what to do if not",
      .options = doctor_options, .run = doctor_main},
     {.name = "rebuild", .task = "after damage", .rest = "[DIR]",
@@ -105,7 +116,6 @@ static const wm_verb_t verbs[] = {
     {.name = "top", .task = "not built yet", .summary = "watch", .options = no_options},
     {.name = "report", .summary = "one HTML file", .options = no_options},
     {.name = "show", .summary = "a picture of a plane", .options = no_options},
-    {.name = "bench", .summary = "measure", .options = no_options},
     {.name = "plan", .summary = "what would run", .options = no_options},
     {.name = "keys", .summary = "who may come", .options = no_options},
     {.name = NULL},

@@ -417,9 +417,10 @@ int run_main (const wm_args_t *args)
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
-    wm_fault_t fault = wm_setup_inputs (&run.inputs, args, &error);
+    wm_fault_t fault = wm_setup_inputs (&run.inputs, args, 0, &error);
+    const wm_choices_t choices = wm_setup_choices (args);
     if (!fault && !broker)
-        fault = wm_setup (&setup, args, &error);
+        fault = wm_setup (&setup, &choices, &error);
     if (!fault)
         fault = wm_crew_init (&run.crew, run.setup, &run.inputs, broker, &error);
     if (fault)

@@ -37,7 +37,8 @@ int broker_main (const wm_args_t *args)
                  wm_args_text (args, "model") ? "output" : "model");
         return WM_EXIT_USAGE;
     }
-    if (wm_setup (&setup, args, &error))
+    const wm_choices_t choices = wm_setup_choices (args);
+    if (wm_setup (&setup, &choices, &error))
         return wm_setup_complain ("broker", &error);
     const char *argv[WORDS_MAX] = { "wiremill-broker",
                                     "--campaign",
@@ -78,7 +79,7 @@ int produce_main (const wm_args_t *args)
 {
     wm_inputs_t inputs;
     wm_error_t error;
-    if (wm_setup_inputs (&inputs, args, &error))
+    if (wm_setup_inputs (&inputs, args, 0, &error))
         return wm_setup_complain ("produce", &error);
     const char *argv[WORDS_MAX] = { "wiremill-producer",           "produce",      "--broker",
                                     wm_args_text (args, "broker"), "--input-list", inputs.path };

@@ -7,7 +7,7 @@
 extern const wm_option_t run_options[], broker_options[], produce_options[], work_options[],
     status_options[], drain_options[], import_options[], model_options[], doctor_options[],
     held_options[], why_options[], kick_options[], rebuild_options[], pause_options[],
-    resume_options[], verify_options[];
+    resume_options[], verify_options[], bench_options[];
 
 /* Each returns an exit code.  */
 int run_main (const wm_args_t *args);
@@ -26,6 +26,7 @@ int model_main (const wm_args_t *args);
 int rebuild_main (const wm_args_t *args);
 int doctor_main (const wm_args_t *args);
 int verify_main (const wm_args_t *args);
+int bench_main (const wm_args_t *args);
 
 /* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut. */
 int pass_to_producer (int argc, char **argv);

@@ -7,15 +7,14 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "ops/wm_spawn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -51,40 +50,6 @@ typedef struct {
 } verify_t;
 
 /* ---- the two programs ------------------------------------------------------------------------ */
-
-static pid_t spawn (const char *program, const char *const argv[], int in, int out,
-                    const int close_too[2])
-{
-    char path[PATH_MAX];
-    wm_error_t error;
-    if (wm_setup_program (path, program, &error)) {
-        wm_setup_complain ("verify", &error);
-        return -1;
-    }
-    const pid_t parent = getpid (), pid = fork ();
-    if (pid != 0)
-        return pid;
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid () != parent)
-        _exit (WM_EXIT_AGAIN);
-    dup2 (in, STDIN_FILENO);
-    dup2 (out, STDOUT_FILENO);
-    for (int i = 0; i < 2; i++)
-        close (close_too[i]);
-    execv (path, (char *const *) (uintptr_t) argv);
-    _exit (127);
-}
-
-/* A producer whose reader left has nothing to answer for: SIGPIPE counts as 0.  */
-static int exit_code (pid_t pid)
-{
-    int status;
-    if (pid <= 0 || waitpid (pid, &status, 0) != pid)
-        return WM_EXIT_FAILURE;
-    if (WIFSIGNALED (status))
-        return WTERMSIG (status) == SIGPIPE ? WM_EXIT_OK : WM_EXIT_FAILURE;
-    return WEXITSTATUS (status);
-}
 
 /* Takes what the worker says.  */
 static void listen_to (verify_t *self, FILE *worker)
@@ -138,13 +103,13 @@ static int run (verify_t *self, const wm_args_t *args)
             again[n++] = wm_args_text (args, name[i]);
         }
     }
-    if (pipe (hits) || pipe (said)) {
+    if (pipe2 (hits, O_CLOEXEC) || pipe2 (said, O_CLOEXEC)) {
         fprintf (stderr, "wiremill verify: pipe: %s\n", strerror (errno));
         return WM_EXIT_FAILURE;
     }
-    const pid_t producer = spawn (sample[0], sample, STDIN_FILENO, hits[1], hits);
+    const pid_t producer = wm_spawn ("verify", sample, STDIN_FILENO, hits[1]);
     close (hits[1]);
-    const pid_t worker = spawn (again[0], again, hits[0], said[1], said);
+    const pid_t worker = wm_spawn ("verify", again, hits[0], said[1]);
     close (hits[0]);
     close (said[1]);
     FILE *lines = fdopen (said[0], "r");
@@ -152,7 +117,7 @@ static int run (verify_t *self, const wm_args_t *args)
         listen_to (self, lines);
         fclose (lines);
     }
-    const int made = exit_code (producer), compared = exit_code (worker);
+    const int made = wm_spawn_code (producer), compared = wm_spawn_code (worker);
     return made ? made : compared ? compared : self->done ? WM_EXIT_OK : WM_EXIT_FAILURE;
 }
 

@@ -261,12 +261,12 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *err
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static wm_fault_t make_folders (wm_setup_t *self, const wm_args_t *args, wm_error_t *error)
+static wm_fault_t make_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     char wanted[PATH_MAX];
-    wm_fault_t fault = make_folder (self->output, wm_args_text (args, "output"), error);
+    wm_fault_t fault = make_folder (self->output, choices->output, error);
     if (!fault)
-        fault = wm_setup_campaign (wanted, wm_args_text (args, "campaign"), self->output, error);
+        fault = wm_setup_campaign (wanted, choices->campaign, self->output, error);
     if (!fault)
         fault = make_folder (self->campaign, wanted, error);
     if (fault)
@@ -285,23 +285,28 @@ static wm_fault_t make_folders (wm_setup_t *self, const wm_args_t *args, wm_erro
     return WM_OK;
 }
 
-wm_fault_t wm_setup (wm_setup_t *self, const wm_args_t *args, wm_error_t *error)
+wm_choices_t wm_setup_choices (const wm_args_t *args)
+{
+    return (wm_choices_t){ .model = wm_args_text (args, "model"),
+                           .output = wm_args_text (args, "output"),
+                           .precision = wm_args_text (args, "precision"),
+                           .campaign = wm_args_text (args, "campaign"),
+                           .spec =
+                               wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
+                           .batch_hits = (uint32_t) wm_args_number (args, "batch-hits") };
+}
+
+wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     memset (self, 0, sizeof *self);
-    const char *model = wm_args_text (args, "model"), *output = wm_args_text (args, "output");
-    const char *precision = wm_args_text (args, "precision");
-    if (!model || !output)
-        return wm_fault (error, WM_EBATCH, "--%s is missing; see --help",
-                         model ? "output" : "model");
-    snprintf (self->pins.precision, sizeof self->pins.precision, "%s", precision);
-    self->pins.batch_hits = (uint32_t) wm_args_number (args, "batch-hits");
+    snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
+    self->pins.batch_hits = choices->batch_hits;
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
-    wm_fault_t fault = make_folders (self, args, error);
+    wm_fault_t fault = make_folders (self, choices, error);
     if (!fault)
-        fault = import_model (self, model, error);
+        fault = import_model (self, choices->model, error);
     if (!fault)
-        fault = read_spec (self, wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
-                           error);
+        fault = read_spec (self, choices->spec, error);
     if (fault)
         return fault;
     char text[WM_PINS_BYTES_MAX];
@@ -393,7 +398,7 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
     return fault;
 }
 
-wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t *error)
+wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first, wm_error_t *error)
 {
     memset (self, 0, sizeof *self);
     char *text = NULL;
@@ -405,7 +410,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t
     const char *name;
     for (int i = 0; !fault && (name = wm_args_each (args, "input", i)); i++)
         fault = add_pattern (&list, name, error);
-    for (int i = 0; !fault && (name = wm_args_rest (args, i)); i++)
+    for (int i = first; !fault && (name = wm_args_rest (args, i)); i++)
         fault = add_pattern (&list, name, error);
     for (int i = 0; !fault && (name = wm_args_each (args, "input-list", i)); i++)
         fault = add_list (&list, name, error);

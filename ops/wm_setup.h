@@ -32,14 +32,22 @@ typedef struct {
     char first[PATH_MAX];
 } wm_inputs_t;
 
-/* Reads --model --output --campaign --spec --precision --batch-hits of `args`, makes folders,
-   imports. WM_EBATCH: the model or the specification is bad; WM_EHOST: files, or a place that
-   cannot hold a campaign.  */
-wm_fault_t wm_setup (wm_setup_t *self, const wm_args_t *args, wm_error_t *error);
+typedef struct {
+    const char *model, *output, *precision;
+    const char *campaign, *spec; /* NULL: not chosen */
+    uint32_t batch_hits;
+} wm_choices_t;
 
-/* Expands every --input, every argument that is no option, and --input-list. WM_EBATCH names a
-   pattern that matches nothing.  */
-wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, wm_error_t *error);
+/* Makes folders, imports the model. WM_EBATCH: the model or the specification is bad; WM_EHOST: files,
+   or a place that cannot hold a campaign.  */
+wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error);
+
+/* --model --output --campaign --spec --precision --batch-hits of `args`.  */
+wm_choices_t wm_setup_choices (const wm_args_t *args);
+
+/* Expands every --input, every argument that is no option from `first` on, and --input-list.
+   WM_EBATCH names a pattern that matches nothing.  */
+wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first, wm_error_t *error);
 
 /* OUTPUT/.wiremill, or --campaign; not made. */
 wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,

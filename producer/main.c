@@ -12,6 +12,7 @@ static const char usage[] =
     "  produce   read input files, have their hits scored by a broker, write the scores\n"
     "  cut       write the patches of a file's hits to a .npy file\n"
     "  sample    print random hits of finished outputs, for wiremill-worker --verify\n"
+    "  batches   print the batches of files, for wiremill-worker --bench\n"
     "  synth     write synthetic events\n";
 
 int main (int argc, char **argv)
@@ -22,6 +23,7 @@ int main (int argc, char **argv)
     } verbs[] = { { "produce", produce_main },
                   { "cut", cut_main },
                   { "sample", sample_main },
+                  { "batches", batches_main },
                   { "synth", wm_synth_main } };
     const char *word = argc > 1 ? argv[1] : "";
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)

@@ -1,20 +1,11 @@
-/* broker_bench.c - how many batches a second the broker commits, with workers that do no work.
+/* wm_broker_bench.c - `wiremill-broker --bench`: how many batches a second a broker commits.
 
-   Starts a real broker on a fresh campaign, one producer and some workers as threads of this
-   process; every batch is asked for, sent, handed out, returned, journalled with fdatasync and
-   acknowledged. The time of an acknowledgement is from a worker's RESULT to its RESULT_ACK.
-
-   usage: broker_bench BROKER FOLDER [--batches N] [--task BYTES] [--hits N] [--workers N]
-                       [--idle N] [--resume] [--finished INPUTS] [--returned N]
-     --idle      so many workers more, that are connected, send their heartbeats and take nothing:
-                 what they cost is the broker's CPU time a batch, since clients of this process take
-                 the same cores
-     --resume    then the broker is killed and started again on what it had returned
-     --finished  before all: a campaign with so many inputs of 1,000 events written, and
-     --returned  so many batches returned in inputs that are open; then how long a start takes, and
-                 one without the ledger
-   Prints batches/s, MB/s in and out, the broker's CPU time a batch, milliseconds of an
-   acknowledgement, seconds of a start.  */
+   Starts a real broker on a fresh campaign, one producer and some workers, who do no work, as threads
+   of this process; every batch is asked for, sent, handed out, returned, journalled with fdatasync
+   and acknowledged. The time of an acknowledgement is from a worker's RESULT to its RESULT_ACK. What
+   idle connections cost is the broker's CPU time a batch, since clients of this process take the same
+   cores. A fault ends the process where it is met: nothing is measured then.  */
+#include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_client.h"
 
@@ -38,14 +29,31 @@
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 typedef struct {
-    const char *broker, *folder;
+    const char *folder;
     char endpoint[256];
     uint64_t batches;
     size_t task_bytes;
     uint32_t hits;
-    int workers, resume, idle;
+    int workers, resume, idle, json;
+    FILE *log;      /* of the broker: of interest where something fails */
+    double seconds; /* announces no more after it; 0: all batches */
     uint32_t finished, returned;
 } options_t;
+
+static const char usage[] =
+    "usage: wiremill-broker --bench FOLDER [options]    (FOLDER is made)\n"
+    "  --batches N      so many batches at most (20000)\n"
+    "  --seconds S      ... announced within so many seconds (0: however long it takes)\n"
+    "  --task BYTES     size of a task (102400)\n"
+    "  --hits N         hits of a batch: 17 bytes of result each (960)\n"
+    "  --workers N      that answer at once (2)\n"
+    "  --idle N         so many more that are connected, send heartbeats and take nothing\n"
+    "  --resume         then the broker is killed and started again on what it had returned\n"
+    "  --finished N     before all: a campaign with so many inputs of 1,000 events written, and\n"
+    "  --returned N     so many batches returned in inputs that are open; then how long a start "
+    "takes,\n"
+    "                   and one without the ledger\n"
+    "  --json           the rates as one JSON object on one line\n";
 
 static options_t options = { .batches = 20000, .task_bytes = 100 << 10, .hits = 960, .workers = 2 };
 static atomic_int stopping;
@@ -55,7 +63,11 @@ static wm_pins_t pins;
 
 static void die (const char *what, const char *why)
 {
-    fprintf (stderr, "broker_bench: %s: %s\n", what, why);
+    char line[512];
+    if (options.log && fseek (options.log, 0, SEEK_SET) == 0)
+        while (fgets (line, sizeof line, options.log))
+            fputs (line, stderr);
+    fprintf (stderr, "wiremill-broker --bench: %s: %s\n", what, why);
     exit (1);
 }
 
@@ -169,9 +181,11 @@ static void event_submit (wm_client_t *client, wm_key_t input, uint32_t ordinal)
     wm_client_send (client, &msg, manifest, sizeof manifest);
 }
 
-/* Claims one input that does not exist on disk (the broker does not look), and feeds it.  */
-static void produce (wm_client_t *client)
+/* Claims one input that does not exist on disk (the broker does not look), and feeds it. Returns how
+   many batches were done.  */
+static uint64_t produce (wm_client_t *client)
 {
+    const double until = options.seconds > 0 ? seconds () + options.seconds : 1e300;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT);
     msg.code = 1;
@@ -186,6 +200,8 @@ static void produce (wm_client_t *client)
     uint32_t events = (uint32_t) (options.batches / EVENT_BATCHES), sent = 0, done = 0;
     wm_key_t input = { 0 };
     while (done < events) {
+        if (seconds () >= until && sent)
+            events = sent;
         while (input.input && sent < events && sent - done < 16)
             event_submit (client, input, sent++);
         wm_client_event_t event = wm_client_wait (client, 1000);
@@ -206,6 +222,7 @@ static void produce (wm_client_t *client)
             done++;
     }
     free (payload);
+    return (uint64_t) done * EVENT_BATCHES;
 }
 
 static pid_t broker_start (void)
@@ -215,8 +232,10 @@ static pid_t broker_start (void)
     snprintf (wmm, sizeof wmm, "%s/none.wmm", options.folder);
     pid_t pid = fork ();
     if (pid == 0) {
-        execl (options.broker, "wiremill-broker", "--campaign", options.folder, "--listen",
-               options.endpoint, "--pins", pins_path, "--wmm", wmm, (char *) NULL);
+        if (options.log)
+            dup2 (fileno (options.log), STDERR_FILENO);
+        execl ("/proc/self/exe", "wiremill-broker", "--campaign", options.folder, "--listen",
+               options.endpoint, "--pins", pins_path, "--wmm", wmm, "--parent", (char *) NULL);
         _exit (127);
     }
     return pid;
@@ -249,17 +268,23 @@ static void campaign_make (void)
 
 static void parse (int argc, char **argv)
 {
-    if (argc < 3)
-        die ("usage", "broker_bench BROKER FOLDER [options]");
-    options.broker = argv[1];
-    options.folder = argv[2];
-    for (int i = 3; i < argc; i++) {
+    options.folder = argc > 1 ? argv[1] : "--help";
+    if (!strcmp (options.folder, "--help")) {
+        fputs (usage, argc > 1 ? stdout : stderr);
+        exit (argc > 1 ? WM_EXIT_OK : WM_EXIT_USAGE);
+    }
+    for (int i = 2; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : "0";
-        if (!strcmp (argv[i], "--resume")) {
-            options.resume = 1;
+        int *const flag = !strcmp (argv[i], "--resume") ? &options.resume
+                          : !strcmp (argv[i], "--json") ? &options.json
+                                                        : NULL;
+        if (flag) {
+            *flag = 1;
             continue;
         }
-        if (!strcmp (argv[i], "--idle"))
+        if (!strcmp (argv[i], "--seconds"))
+            options.seconds = atof (next);
+        else if (!strcmp (argv[i], "--idle"))
             options.idle = atoi (next);
         else if (!strcmp (argv[i], "--finished"))
             options.finished = (uint32_t) strtoul (next, NULL, 10);
@@ -277,8 +302,8 @@ static void parse (int argc, char **argv)
             die (argv[i], "unknown option");
         i++;
     }
-    if (options.workers < 1 || options.workers > WORKERS_MAX || !options.task_bytes ||
-        !options.hits)
+    if (options.batches < EVENT_BATCHES || options.workers < 1 || options.workers > WORKERS_MAX ||
+        !options.task_bytes || !options.hits)
         die ("options", "out of range");
 }
 
@@ -407,15 +432,29 @@ static int by_size (const void *a, const void *b)
     return (*(const float *) a > *(const float *) b) - (*(const float *) a < *(const float *) b);
 }
 
-static void print_rates (double took, double cpu_s)
+static void print_rates (uint64_t batches, double took, double cpu_s)
 {
-    const uint64_t batches = options.batches / EVENT_BATCHES * EVENT_BATCHES;
     const double result = (double) wm_result_bytes (options.hits, OUTPUTS);
     uint64_t n = 0;
+    double sum = 0;
     for (uint64_t i = 0; i < batches; i++)
-        if (waited[i] > 0)
+        if (waited[i] > 0) {
+            sum += (double) waited[i];
             waited[n++] = waited[i];
+        }
     qsort (waited, n, sizeof *waited, by_size);
+    if (options.json) {
+        printf ("{\"batches_s\": %.3f, \"hits\": %llu, \"seconds\": %.6f, \"hits_s\": %.1f, "
+                "\"task_bytes\": %zu, \"cpu_broker_s\": %.6f",
+                (double) batches / took, (unsigned long long) (batches * options.hits), took,
+                (double) batches * options.hits / took, options.task_bytes, cpu_s);
+        if (n)
+            printf (", \"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f, \"commit_ms\": %.4f",
+                    1e3 * (double) waited[n / 2], 1e3 * (double) waited[n * 9 / 10],
+                    1e3 * (double) waited[n * 99 / 100], 1e3 * sum / (double) n);
+        printf ("}\n");
+        return;
+    }
     printf ("%llu batches in %.2f s: %.0f batches/s committed and acknowledged, "
             "tasks %.0f MB/s, results %.0f MB/s; %.2f us of the broker's CPU a batch\n",
             (unsigned long long) batches, took, (double) batches / took,
@@ -477,11 +516,12 @@ static void measure_rate (void)
     const double start = seconds (), used = cpu_seconds (broker);
     for (int i = 0; i < options.workers; i++)
         pthread_create (&worker[i], NULL, worker_run, (void *) (intptr_t) i);
-    produce (producer);
-    print_rates (seconds () - start, cpu_seconds (broker) - used);
+    const uint64_t batches = produce (producer);
+    const double took = seconds () - start, cpu_s = cpu_seconds (broker) - used;
     atomic_store (&stopping, 1);
     for (int i = 0; i < options.workers; i++)
         pthread_join (worker[i], NULL);
+    print_rates (batches, took, cpu_s);
     if (options.idle)
         pthread_join (idle, NULL);
     wm_client_destroy (&producer);
@@ -493,7 +533,7 @@ static void measure_rate (void)
     free (waited);
 }
 
-int main (int argc, char **argv)
+int wm_broker_bench_main (int argc, char **argv)
 {
     struct rlimit files = { 0 };
     zsys_handler_set (NULL);
@@ -504,6 +544,7 @@ int main (int argc, char **argv)
     }
     parse (argc, argv);
     campaign_make ();
+    options.log = tmpfile ();
     if (options.finished || options.returned)
         measure_starts ();
     else

@@ -1,0 +1,374 @@
+/* wm_bench.c - see wm_bench.h.
+
+   Devices take the next batch each, round and round in one shuffled order, so that a part of a
+   round is like the whole. A first round warms memory up, and counts the multiply-adds of what it
+   came to. A few hits of some batches are compared with the reference in double.  */
+#include "gpuworker/wm_bench.h"
+#include "gpuworker/wm_stream.h"
+#include "kernels/wm_device.h"
+#include "schema/wm_limits.h"
+#include "schema/wm_trace.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define COMPARED_BATCHES 16u
+#define COMPARED_HITS 4u /* of each; the reference takes some milliseconds a hit */
+
+typedef struct bench_t bench_t;
+
+typedef struct {
+    bench_t *bench;
+    wm_device_t *device;
+    uint8_t *status;
+    float *scores, *took_ms; /* took_ms (n_took): of each batch */
+    size_t n_took, took_max;
+    uint64_t n_hit;
+    wm_error_t error;
+} worker_t;
+
+struct bench_t {
+    const wm_bench_config_t *config;
+    wm_pins_t pins;
+    wm_spec_t spec;
+    wm_model_t *model;
+    wm_batch_t *batch;
+    size_t n_batch, batch_max;
+    uint64_t n_hit;
+    int64_t decode_ns, read_ns, pack_ns;
+    uint64_t n_read; /* hits of the events that were read */
+    unsigned n_event;
+    worker_t worker[WM_BENCH_WORKERS_MAX];
+
+    atomic_size_t next;
+    int64_t until_ns;
+    size_t batches_max; /* the run ends there at the latest */
+    int64_t *round_ns;  /* (rounds_max): when its first batch was taken */
+    size_t rounds_max;
+    double cpu_s;    /* that the last run took */
+    double executed; /* multiply-adds a hit; 0: not known */
+};
+
+/* ---- what is scored -------------------------------------------------------------------------- */
+
+static wm_fault_t add_batch (bench_t *self, wm_coder_t *coder, uint8_t *frame, unsigned n_hit,
+                             size_t bytes, wm_error_t *error)
+{
+    if (bytes > WM_FRAME_BYTES_MAX || !wm_stream_bytes (frame, bytes))
+        return wm_stream_cut_short (error);
+    if (self->n_batch == self->batch_max) {
+        self->batch_max = self->batch_max ? 2 * self->batch_max : 256;
+        wm_batch_t *more = realloc (self->batch, self->batch_max * sizeof *more);
+        if (!more)
+            return wm_fault (error, WM_EHOST, "no memory for %zu batches", self->batch_max);
+        self->batch = more;
+    }
+    wm_batch_t *batch = &self->batch[self->n_batch++];
+    *batch = (wm_batch_t){ 0 };
+    const int64_t start = wm_trace_now_ns ();
+    wm_fault_t fault = wm_batch_decode (batch, coder, frame, bytes, error);
+    self->decode_ns += wm_trace_now_ns () - start;
+    if (!fault && batch->n_hit != n_hit)
+        fault = wm_stream_cut_short (error);
+    self->n_hit += n_hit;
+    return fault;
+}
+
+static wm_fault_t read_batches (bench_t *self, wm_error_t *error)
+{
+    char word[8];
+    unsigned n_hit;
+    size_t bytes;
+    unsigned long long n_read;
+    long long read_ns, pack_ns;
+    wm_coder_t *coder = wm_coder_new ();
+    uint8_t *frame = malloc (WM_FRAME_BYTES_MAX);
+    wm_fault_t fault = frame ? WM_OK : wm_fault (error, WM_EHOST, "no memory for a frame");
+    while (!fault && scanf ("%7s", word) == 1 && strcmp (word, "batch") == 0)
+        fault = scanf ("%u %zu", &n_hit, &bytes) == 2 && getchar () == '\n'
+                    ? add_batch (self, coder, frame, n_hit, bytes, error)
+                    : wm_stream_cut_short (error);
+    if (!fault && (strcmp (word, "end") != 0 ||
+                   scanf ("%u %llu %lld %lld", &self->n_event, &n_read, &read_ns, &pack_ns) != 4))
+        fault = wm_stream_cut_short (error);
+    if (!fault) {
+        self->n_read = n_read;
+        self->read_ns = read_ns;
+        self->pack_ns = pack_ns;
+    }
+    if (!fault && !self->n_hit)
+        fault = wm_fault (error, WM_EBATCH, "the inputs hold no hit that could be scored");
+    free (frame);
+    wm_coder_destroy (&coder);
+    return fault;
+}
+
+static void shuffle (bench_t *self)
+{
+    uint64_t seed = 1;
+    for (size_t i = self->n_batch; i > 1; i--) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        const size_t j = (size_t) ((seed >> 33) % i);
+        const wm_batch_t other = self->batch[j];
+        self->batch[j] = self->batch[i - 1];
+        self->batch[i - 1] = other;
+    }
+}
+
+/* ---- scoring --------------------------------------------------------------------------------- */
+
+static wm_fault_t note (worker_t *worker, double ms)
+{
+    if (worker->n_took == worker->took_max) {
+        worker->took_max = worker->took_max ? 2 * worker->took_max : 1024;
+        float *more = realloc (worker->took_ms, worker->took_max * sizeof *more);
+        if (!more)
+            return wm_fault (&worker->error, WM_EHOST, "no memory for times");
+        worker->took_ms = more;
+    }
+    worker->took_ms[worker->n_took++] = (float) ms;
+    return WM_OK;
+}
+
+static void *work (void *argument)
+{
+    worker_t *worker = argument;
+    bench_t *self = worker->bench;
+    wm_fault_t fault = WM_OK;
+    for (int64_t start = wm_trace_now_ns (), end; !fault; start = end) {
+        const size_t i = atomic_fetch_add (&self->next, 1);
+        if (i >= self->batches_max || (start >= self->until_ns && worker->n_took))
+            break;
+        if (i % self->n_batch == 0 && i / self->n_batch < self->rounds_max)
+            self->round_ns[i / self->n_batch] = start;
+        const wm_batch_t *batch = &self->batch[i % self->n_batch];
+        fault =
+            wm_device_score (worker->device, batch, worker->status, worker->scores, &worker->error);
+        end = wm_trace_now_ns ();
+        worker->n_hit += batch->n_hit;
+        if (!fault)
+            fault = note (worker, 1e-6 * (double) (end - start));
+    }
+    return NULL;
+}
+
+static double cpu_seconds (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+/* All devices for so many seconds, or `rounds`; *took: nanoseconds.  */
+static wm_fault_t run (bench_t *self, double seconds, size_t rounds, int64_t *took,
+                       wm_error_t *error)
+{
+    pthread_t thread[WM_BENCH_WORKERS_MAX];
+    const int n = self->config->workers;
+    const int64_t start = wm_trace_now_ns ();
+    const double cpu_start = cpu_seconds ();
+    atomic_store (&self->next, 0);
+    memset (self->round_ns, 0, self->rounds_max * sizeof *self->round_ns);
+    self->until_ns = start + (int64_t) (1e9 * seconds);
+    self->batches_max = rounds * self->n_batch;
+    int running = 0;
+    for (; running < n; running++) {
+        self->worker[running].n_took = self->worker[running].n_hit = 0;
+        if (pthread_create (&thread[running], NULL, work, &self->worker[running]))
+            break;
+    }
+    wm_fault_t fault =
+        running < n ? wm_fault (error, WM_EHOST, "thread %d cannot be started", running) : WM_OK;
+    for (int i = 0; i < running; i++) {
+        pthread_join (thread[i], NULL);
+        if (!fault && self->worker[i].error.fault) {
+            *error = self->worker[i].error;
+            fault = error->fault;
+        }
+    }
+    *took = wm_trace_now_ns () - start;
+    self->cpu_s = cpu_seconds () - cpu_start;
+    return fault;
+}
+
+static wm_fault_t warm_up (bench_t *self, wm_error_t *error)
+{
+    int64_t took;
+    uint64_t hits = 0, madds = 0;
+    for (int i = 0; i < self->config->workers; i++)
+        wm_device_madds (self->worker[i].device, true);
+    wm_fault_t fault = run (self, self->config->seconds, 1, &took, error);
+    for (int i = 0; i < self->config->workers; i++) {
+        hits += self->worker[i].n_hit;
+        madds += wm_device_madds (self->worker[i].device, false);
+    }
+    if (!fault)
+        self->executed = (double) madds / (double) hits;
+    if (!madds && strncmp (wm_device_signature (self->worker[0].device), "cuda/", 5) != 0)
+        self->executed = (double) wm_model_madds (self->model);
+    return fault;
+}
+
+/* ---- how far from double --------------------------------------------------------------------- */
+
+static wm_fault_t compare (bench_t *self, double *largest, wm_error_t *error)
+{
+    const wm_device_config_t config = { "reference", "fp32", self->config->threads, 0, NULL };
+    const uint32_t n_output = wm_model_n_output (self->model);
+    float *want = malloc (COMPARED_HITS * n_output * sizeof *want);
+    wm_device_t *reference = want ? wm_device_new (self->model, &self->spec, &config, error) : NULL;
+    wm_fault_t fault = reference ? WM_OK
+                       : want    ? error->fault
+                                 : wm_fault (error, WM_EHOST, "no memory");
+    const worker_t *worker = &self->worker[0];
+    for (size_t b = 0; b < COMPARED_BATCHES && b < self->n_batch && !fault; b++) {
+        wm_batch_t part = self->batch[b];
+        part.n_hit = part.n_hit < COMPARED_HITS ? part.n_hit : COMPARED_HITS;
+        fault = wm_device_score (reference, &part, worker->status, want, error);
+        if (!fault)
+            fault = wm_device_score (worker->device, &part, worker->status, worker->scores, error);
+        for (uint32_t i = 0; i < part.n_hit * n_output && !fault; i++) {
+            const double d = fabs ((double) worker->scores[i] - (double) want[i]);
+            *largest = d <= *largest ? *largest : d;
+        }
+    }
+    wm_device_destroy (&reference);
+    free (want);
+    return fault;
+}
+
+/* ---- what came of it ------------------------------------------------------------------------- */
+
+static int by_size (const void *a, const void *b)
+{
+    const float x = *(const float *) a, y = *(const float *) b;
+    return (x > y) - (x < y);
+}
+
+/* Hits a second of the fastest whole round; 0: none was whole.  */
+static double best_round (const bench_t *self)
+{
+    double best = 0;
+    for (size_t r = 1; r < self->rounds_max && self->round_ns[r]; r++) {
+        const double hits_s =
+            1e9 * (double) self->n_hit / (double) (self->round_ns[r] - self->round_ns[r - 1]);
+        best = hits_s > best ? hits_s : best;
+    }
+    return best;
+}
+
+static wm_fault_t report (bench_t *self, int64_t took, double largest, wm_error_t *error)
+{
+    size_t n = 0;
+    uint64_t hits = 0;
+    double sum = 0;
+    for (int i = 0; i < self->config->workers; i++)
+        n += self->worker[i].n_took, hits += self->worker[i].n_hit;
+    float *ms = malloc (n * sizeof *ms);
+    if (!ms)
+        return wm_fault (error, WM_EHOST, "no memory for times");
+    n = 0;
+    for (int i = 0; i < self->config->workers; i++) {
+        const worker_t *worker = &self->worker[i];
+        for (size_t k = 0; k < worker->n_took; k++)
+            sum += (double) worker->took_ms[k];
+        memcpy (ms + n, worker->took_ms, worker->n_took * sizeof *ms);
+        n += worker->n_took;
+    }
+    qsort (ms, n, sizeof *ms, by_size);
+    const double seconds = 1e-9 * (double) took, mean = (double) hits / seconds,
+                 best = best_round (self), hits_event = (double) self->n_read / self->n_event;
+    printf ("{\"signature\": \"%s\", \"hits\": %llu, \"input_hits\": %llu, \"seconds\": %.6f, "
+            "\"cpu_s\": %.6f, \"hits_s\": %.1f, \"best_hits_s\": %.1f, \"events_s\": %.4f, "
+            "\"batches_s\": %.3f, "
+            "\"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f, \"compute_ms\": %.4f, "
+            "\"stage_ms\": %.4f, \"read_s_event\": %.6f, \"pack_s_event\": %.6f, ",
+            wm_device_signature (self->worker[0].device), (unsigned long long) hits,
+            (unsigned long long) self->n_hit, seconds, self->cpu_s, mean, best > mean ? best : mean,
+            mean / hits_event, (double) n / seconds, (double) ms[n / 2], (double) ms[n * 9 / 10],
+            (double) ms[n * 99 / 100], sum / (double) n,
+            1e-6 * (double) self->decode_ns / (double) self->n_batch,
+            1e-9 * (double) self->read_ns / self->n_event,
+            1e-9 * (double) self->pack_ns / self->n_event);
+    printf ("\"executed_madds\": %.1f, \"dense_madds\": %llu", self->executed,
+            (unsigned long long) wm_model_madds (self->model));
+    if (wm_model_madds (self->model))
+        printf (", \"error\": %.3g", isfinite (largest) ? largest : 9.9e99);
+    printf ("}\n");
+    free (ms);
+    return WM_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static wm_fault_t open_devices (bench_t *self, wm_error_t *error)
+{
+    const wm_bench_config_t *config = self->config;
+    const wm_device_config_t device = { config->engine, self->pins.precision, config->threads,
+                                        config->pin, NULL };
+    for (int i = 0; i < config->workers; i++) {
+        worker_t *worker = &self->worker[i];
+        worker->bench = self;
+        worker->device = wm_device_new (self->model, &self->spec, &device, error);
+        if (!worker->device || (i == 0 && wm_device_self_test (worker->device, error)))
+            return error->fault;
+        worker->status = malloc (WM_RAW_BYTES_MAX / 4);
+        worker->scores = malloc (WM_RAW_BYTES_MAX);
+        if (!worker->status || !worker->scores)
+            return wm_fault (error, WM_EHOST, "no memory for scores");
+    }
+    self->rounds_max = 4096;
+    self->round_ns = calloc (self->rounds_max, sizeof *self->round_ns);
+    return self->round_ns ? WM_OK : wm_fault (error, WM_EHOST, "no memory for times");
+}
+
+static void clear (bench_t *self)
+{
+    for (int i = 0; i < self->config->workers; i++) {
+        wm_device_destroy (&self->worker[i].device);
+        free (self->worker[i].status);
+        free (self->worker[i].scores);
+        free (self->worker[i].took_ms);
+    }
+    for (size_t i = 0; i < self->n_batch; i++)
+        wm_batch_clear (&self->batch[i]);
+    free (self->batch);
+    free (self->round_ns);
+    wm_model_destroy (&self->model);
+}
+
+int wm_bench_run (const wm_bench_config_t *config)
+{
+    static bench_t self;
+    wm_error_t error = { 0 };
+    int64_t took = 0;
+    double largest = 0;
+    self.config = config;
+    wm_fault_t fault = wm_stream_head ("batches", &self.pins, &self.spec, &error), engine = WM_OK;
+    if (!fault && !(self.model = wm_stream_model (&self.pins, config->cache, &error)))
+        fault = error.fault;
+    if (!fault)
+        fault = read_batches (&self, &error);
+    if (!fault)
+        fault = engine = open_devices (&self, &error);
+    shuffle (&self);
+    if (!fault)
+        fault = warm_up (&self, &error);
+    if (!fault)
+        fault = run (&self, config->seconds, SIZE_MAX / (self.n_batch + 1), &took, &error);
+    if (!fault && wm_model_kind (self.model) == WM_MODEL_FAMILY)
+        fault = compare (&self, &largest, &error);
+    if (!fault)
+        fault = report (&self, took, largest, &error);
+    if (fault)
+        fprintf (stderr, "wiremill-worker: %s\n", error.text);
+    clear (&self);
+    return !fault                                    ? WM_EXIT_OK
+           : engine                                  ? WM_EXIT_ENGINE
+           : fault == WM_EBATCH || fault == WM_EPEER ? WM_EXIT_INPUT
+                                                     : WM_EXIT_FAILURE;
+}

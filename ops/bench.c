@@ -1,0 +1,585 @@
+/* bench.c - `wiremill bench`: how fast engines, the whole pipeline, and brokers are here.
+
+   engine    wiremill-producer cuts and encodes batches, wiremill-worker decodes them all and then
+             times the engine on them
+   pipeline  `wiremill run`, in a folder of its own, each process leaving a trace (WM_TRACE)
+   broker    wiremill-broker --bench: workers that do no work
+
+   A point of a sweep is a process (or a crew of them) of its own, which cannot spoil the next; one
+   that fails is said and left out. What was measured is printed also after a Ctrl-C.  */
+#include "kernels/wm_import.h"
+#include "ops/verbs.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_points.h"
+#include "ops/wm_setup.h"
+#include "ops/wm_show.h"
+#include "ops/wm_spawn.h"
+#include "ops/wm_steps.h"
+#include "ops/wm_sweep.h"
+#include "schema/wm_folder.h"
+#include "schema/wm_limits.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REMOVE_TRIES 50 /* processes of a crew that was ended are still dying */
+
+/* clang-format off */
+const wm_option_t bench_options[] = {
+    {.name = "model", .letter = 'm', .value = "FILE", .task = "what is scored",
+     .help = "ONNX file, or .wmm of wiremill import (default: wiremill model new --seed 1)"},
+    {.name = "input", .letter = 'i', .value = "GLOB",
+     .help = "files to score; may be repeated (default: synthetic events)"},
+    {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"},
+    {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 100000,
+     .help = "so many synthetic events"},
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
+     .help = "patch specification"},
+    {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
+     .help = "most hits that an engine gets (default: all, up to 1 GiB)"},
+
+    {.name = "engine", .letter = 'e', .value = "A,B", .fallback = "auto",
+     .task = "sweeps, with commas between: every combination",
+     .help = "auto, sparse, openvino, cuda, cudnn, reference"},
+    {.name = "precision", .value = "A,B",
+     .help = "fp32, fast (default: fp32,fast; of the pipeline fp32)"},
+    {.name = "workers", .letter = 'w', .value = "N,N",
+     .help = "side by side (default: 1 engine; 2 workers, or 1 on a single core)"},
+    {.name = "threads", .letter = 't', .value = "N,N",
+     .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
+    {.name = "batch", .letter = 'b', .value = "N,N",
+     .help = "most hits a batch (default: 64,512,4096; of the pipeline 4096, of a broker 1,1024)"},
+    {.name = "task", .value = "N,N", .fallback = "102400", .help = "bytes of a broker's task"},
+    {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
+
+    {.name = "seconds", .value = "S", .fallback = "2", .task = "how",
+     .help = "to measure a point of an engine (after as long to warm up) or broker"},
+    {.name = "folder", .value = "DIR",
+     .help = "where campaigns are made and removed again; the disk matters (default: TMPDIR, or /tmp)"},
+    {.name = "csv", .value = "FILE", .task = "what is said",
+     .help = "as CSV; - is stdout, in the tables' place"},
+    {.name = "json", .value = "FILE",
+     .help = "as JSON, schema wiremill-bench-1; - is stdout, likewise"},
+    {.name = "quiet", .letter = 'q', .help = "no progress"},
+    {.name = NULL},
+};
+/* clang-format on */
+
+typedef struct {
+    const wm_args_t *args;
+    wm_machine_t machine;
+    char folder[PATH_MAX]; /* ours, removed at the end */
+    const char *model;
+    char made_model[PATH_MAX + 16];
+    wm_inputs_t inputs;
+    wm_sweep_t engine, precision, workers, threads, batch, task;
+    json_t *points, *about;
+    FILE *csv, *json;
+    int code, n_point;
+} bench_t;
+
+static const char *const benches[] = { "engine", "pipeline", "broker" };
+enum { ENGINE, PIPELINE, BROKER, BENCHES };
+
+static volatile sig_atomic_t stops;
+static volatile pid_t running[2]; /* what a Ctrl-C ends; 0: nothing */
+
+static void on_signal (int number)
+{
+    (void) number;
+    stops++;
+    for (int i = 0; i < 2; i++)
+        if (running[i] > 0)
+            kill (running[i], stops > 1 ? SIGKILL : SIGTERM);
+}
+
+static void block_signals (int how)
+{
+    sigset_t set;
+    sigemptyset (&set);
+    sigaddset (&set, SIGINT);
+    sigaddset (&set, SIGTERM);
+    sigaddset (&set, SIGHUP);
+    sigprocmask (how, &set, NULL);
+}
+
+/* ---- sweeps -------------------------------------------------------------------------------- */
+
+/* The sweeps of one bench.  */
+static int sweeps (bench_t *self, int bench)
+{
+    const int is_engine = bench == ENGINE, is_broker = bench == BROKER;
+    const wm_args_t *args = self->args;
+    const int cpus = self->machine.cpus;
+    char threads[48];
+    snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);
+    int code = wm_sweep_words (&self->engine, args, "engine", NULL,
+                               "auto|sparse|openvino|cuda|cudnn|reference");
+    if (!code)
+        code = wm_sweep_words (&self->precision, args, "precision",
+                               is_engine ? "fp32,fast" : "fp32", "fp32|fast");
+    if (!code)
+        code = wm_sweep_numbers (&self->workers, args, "workers",
+                                 is_broker || (!is_engine && cpus > 1) ? "2" : "1", 1, 16);
+    if (!is_engine)
+        snprintf (threads, sizeof threads, "%d", cpus > 1 ? cpus / 2 : 1);
+    if (!code)
+        code = wm_sweep_numbers (&self->threads, args, "threads", threads, 1, 1024);
+    if (!code)
+        code = wm_sweep_numbers (&self->batch, args, "batch",
+                                 is_engine   ? "64,512,4096"
+                                 : is_broker ? "1,1024"
+                                             : "4096",
+                                 1, 1 << 20);
+    return code ? code : wm_sweep_numbers (&self->task, args, "task", NULL, 1, 4 << 20);
+}
+
+/* ---- one point ------------------------------------------------------------------------------- */
+
+static void progress (const bench_t *self, const json_t *point)
+{
+    if (wm_args_given (self->args, "quiet"))
+        return;
+    char hits[32];
+    const json_t *failed = json_object_get (point, "failed");
+    fprintf (stderr, "%3d. %s, ", self->n_point,
+             json_string_value (json_object_get (point, "bench")));
+    if (json_object_get (point, "engine"))
+        fprintf (stderr, "%s %s, ", json_string_value (json_object_get (point, "engine")),
+                 json_string_value (json_object_get (point, "precision")));
+    fprintf (stderr, "%lld worker%s",
+             (long long) json_integer_value (json_object_get (point, "workers")),
+             json_integer_value (json_object_get (point, "workers")) == 1 ? "" : "s");
+    if (json_object_get (point, "threads"))
+        fprintf (stderr, " x %lld thread%s",
+                 (long long) json_integer_value (json_object_get (point, "threads")),
+                 json_integer_value (json_object_get (point, "threads")) == 1 ? "" : "s");
+    fprintf (stderr, ", batches of %lld: ",
+             (long long) json_integer_value (json_object_get (point, "batch")));
+    if (failed)
+        fprintf (stderr, "%s\n", json_string_value (failed));
+    else
+        fprintf (
+            stderr, "%s hits/s\n",
+            wm_show_count ((int64_t) json_number_value (json_object_get (point, "hits_s")), hits));
+}
+
+/* Keeps a point that was measured, or says why it was not. Takes it.  */
+static void keep (bench_t *self, json_t *point, int code)
+{
+    if (stops) {
+        json_decref (point);
+        return;
+    }
+    self->n_point++;
+    if (code) {
+        char why[80];
+        snprintf (why, sizeof why,
+                  code == WM_EXIT_ENGINE ? "this engine cannot run here" : "exit %d", code);
+        json_object_set_new (point, "failed", json_string (why));
+        self->code = self->code ? self->code : code;
+    } else
+        wm_point_complete (point, &self->machine);
+    progress (self, point);
+    json_array_append_new (self->points, point);
+}
+
+/* Starts a program; its standard output is read as JSON into *said (NULL: it said none), and its exit
+   code returned. `before` (NULL: nobody) writes to its standard input.  */
+static int ask_program (const char *const before[], const char *const argv[], json_t **said)
+{
+    int in[2] = { -1, -1 }, out[2];
+    *said = NULL;
+    if ((before && pipe2 (in, O_CLOEXEC)) || pipe2 (out, O_CLOEXEC)) {
+        fprintf (stderr, "wiremill bench: pipe: %s\n", strerror (errno));
+        return WM_EXIT_FAILURE;
+    }
+    block_signals (SIG_BLOCK);
+    if (before) {
+        running[1] = wm_spawn ("bench", before, STDIN_FILENO, in[1]);
+        close (in[1]);
+    }
+    running[0] = wm_spawn ("bench", argv, before ? in[0] : STDIN_FILENO, out[1]);
+    if (before)
+        close (in[0]);
+    close (out[1]);
+    block_signals (SIG_UNBLOCK);
+    FILE *answer = fdopen (out[0], "r");
+    char text[65536];
+    size_t n = 0;
+    for (size_t more = 1; answer && more && n < sizeof text;) {
+        more = fread (text + n, 1, sizeof text - n, answer);
+        n += more;
+        if (!more && ferror (answer) && errno == EINTR) {
+            clearerr (answer);
+            more = 1;
+        }
+    }
+    if (answer)
+        fclose (answer);
+    const int made = before ? wm_spawn_code (running[1]) : 0, code = wm_spawn_code (running[0]);
+    running[0] = running[1] = 0;
+    if (!made && !code)
+        *said = json_loadb (text, n, 0, NULL);
+    return made ? made : code;
+}
+
+static int remove_one (const char *path, const struct stat *st, int flag, struct FTW *where)
+{
+    (void) st, (void) flag, (void) where;
+    return remove (path) && errno != ENOENT;
+}
+
+static void folder_remove (const char *path)
+{
+    for (int i = 0; i < REMOVE_TRIES && access (path, F_OK) == 0; i++) {
+        if (nftw (path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0)
+            return;
+        usleep (100000);
+    }
+    if (access (path, F_OK) == 0)
+        fprintf (stderr, "wiremill bench: %s is left over\n", path);
+}
+
+/* ---- what is scored -------------------------------------------------------------------------- */
+
+static wm_fault_t make_events (bench_t *self, wm_error_t *error)
+{
+    char path[PATH_MAX + 16];
+    const int n = snprintf (path, sizeof path, "%s/events.h5\n", self->folder);
+    path[n - 1] = 0;
+    const char *const synth[] = { "wiremill-producer",
+                                  "synth",
+                                  "--seed",
+                                  "1",
+                                  "--output",
+                                  path,
+                                  "--events",
+                                  wm_args_text (self->args, "events"),
+                                  NULL };
+    if (!wm_args_given (self->args, "quiet"))
+        fprintf (stderr, "making %s synthetic events, seed 1\n",
+                 wm_args_text (self->args, "events"));
+    json_t *said;
+    if (ask_program (NULL, synth, &said) || stops)
+        return wm_fault (error, stops ? WM_EAGAIN : WM_EHOST, "no events could be made");
+    path[n - 1] = '\n';
+    self->inputs.n_file = 1;
+    return wm_setup_memory ("inputs", path, (size_t) n, &self->inputs.fd, self->inputs.path, error);
+}
+
+/* The model and the inputs that were given, or made ones.  */
+static wm_fault_t prepare (bench_t *self, wm_error_t *error)
+{
+    const wm_args_t *args = self->args;
+    const int has_input = wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
+                          wm_args_rest (args, 1);
+    wm_fault_t fault =
+        has_input ? wm_setup_inputs (&self->inputs, args, 1, error) : make_events (self, error);
+    self->model = wm_args_text (args, "model");
+    if (!fault && !self->model) {
+        snprintf (self->made_model, sizeof self->made_model, "%s/model.onnx", self->folder);
+        fault = wm_model_new_emtrkmichel (1, 48, 48, self->made_model, error);
+        self->model = self->made_model;
+    }
+    char inputs[64], files[32];
+    if (has_input)
+        snprintf (inputs, sizeof inputs, "%s files",
+                  wm_show_count ((int64_t) self->inputs.n_file, files));
+    else
+        snprintf (inputs, sizeof inputs, "%s synthetic events, seed 1",
+                  wm_args_text (args, "events"));
+    json_object_set_new (self->about, "inputs", json_string (inputs));
+    json_object_set_new (self->about, "model",
+                         json_string (self->made_model[0] ? "emtrkmichel, seed 1" : self->model));
+    json_object_set_new (self->about, "spec", json_string (wm_args_text (args, "spec")));
+    return fault;
+}
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+static json_t *point_new (const bench_t *self, const char *bench, int e, int p, int w, int t, int b)
+{
+    return json_pack ("{s:s, s:s, s:s, s:I, s:I, s:I}", "bench", bench, "engine",
+                      self->engine.text[e], "precision", self->precision.text[p], "workers",
+                      (json_int_t) self->workers.number[w], "threads",
+                      (json_int_t) self->threads.number[t], "batch",
+                      (json_int_t) self->batch.number[b]);
+}
+
+static void each_point (bench_t *self,
+                        void (*measure) (bench_t *self, int e, int p, int w, int t, int b))
+{
+    for (int e = 0; e < self->engine.n; e++)
+        for (int p = 0; p < self->precision.n; p++)
+            for (int w = 0; w < self->workers.n; w++)
+                for (int t = 0; t < self->threads.n; t++)
+                    for (int b = 0; b < self->batch.n && !stops; b++)
+                        measure (self, e, p, w, t, b);
+}
+
+/* ---- engine ---------------------------------------------------------------------------------- */
+
+static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
+{
+    static wm_setup_t setup;
+    char output[PATH_MAX + 16], models[PATH_MAX + 32];
+    wm_error_t error;
+    json_t *said, *point = point_new (self, "engine", e, p, w, t, b);
+    snprintf (output, sizeof output, "%s/engine", self->folder);
+    const wm_choices_t choices = { .model = self->model,
+                                   .output = output,
+                                   .precision = self->precision.text[p],
+                                   .spec = wm_args_given (self->args, "spec")
+                                               ? wm_args_text (self->args, "spec")
+                                               : NULL,
+                                   .batch_hits = (uint32_t) self->batch.number[b] };
+    if (wm_setup (&setup, &choices, &error)) {
+        keep (self, point, wm_setup_complain ("bench", &error));
+        return;
+    }
+    snprintf (models, sizeof models, "%s/models", setup.campaign);
+    const char *hits = wm_args_text (self->args, "hits");
+    const char *const batches[] = { "wiremill-producer",    "batches",      "--pins",
+                                    setup.pins_path,        "--input-list", self->inputs.path,
+                                    hits ? "--hits" : NULL, hits,           NULL };
+    const char *const bench[] = { "wiremill-worker",
+                                  "--bench",
+                                  "--cache",
+                                  models,
+                                  "--engine",
+                                  self->engine.text[e],
+                                  "--workers",
+                                  self->workers.text[w],
+                                  "--threads",
+                                  self->threads.text[t],
+                                  "--seconds",
+                                  wm_args_text (self->args, "seconds"),
+                                  wm_args_given (self->args, "pin") ? "--pin" : NULL,
+                                  NULL };
+    const int code = ask_program (batches, bench, &said);
+    json_object_update (point, said);
+    json_decref (said);
+    close (setup.pins_fd);
+    keep (self, point, code);
+}
+
+/* ---- pipeline -------------------------------------------------------------------------------- */
+
+/* What `wiremill run --json` says of itself, in a point's words.  */
+static void take_run (json_t *point, const json_t *run)
+{
+    const double hits = wm_ask_real (run, "status.hits.done"), whole = wm_ask_real (run, "seconds");
+    const double rate = wm_ask_real (run, "hits_s"),
+                 events = wm_ask_real (run, "status.events.done");
+    const json_t *worker =
+        json_array_get (json_object_get (json_object_get (run, "status"), "workers"), 0);
+    json_object_set_new (point, "hits", json_real (hits));
+    json_object_set_new (point, "seconds", json_real (whole));
+    json_object_set_new (point, "hits_s", json_real (rate));
+    json_object_set_new (point, "whole_hits_s", json_real (hits / whole));
+    json_object_set_new (point, "events_s", json_real (hits > 0 ? rate * events / hits : 0));
+    json_object_set_new (point, "bytes_per_event",
+                         json_real (wm_ask_real (run, "bytes_per_event")));
+    json_object_set_new (point, "signature", json_string (wm_ask_text (worker, "signature")));
+}
+
+static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
+{
+    char output[PATH_MAX + 48], trace[PATH_MAX + 48];
+    wm_error_t error;
+    json_t *said, *point = point_new (self, "pipeline", e, p, w, t, b);
+    snprintf (output, sizeof output, "%s/run-%d", self->folder, self->n_point);
+    snprintf (trace, sizeof trace, "%s/trace-%d", self->folder, self->n_point);
+    if (mkdir (trace, 0700) || setenv ("WM_TRACE", trace, 1)) {
+        wm_fault (&error, WM_EHOST, "%s: %s", trace, strerror (errno));
+        keep (self, point, wm_setup_complain ("bench", &error));
+        return;
+    }
+    const char *run[32] = { "wiremill",     "run",
+                            "--json",       "--quiet",
+                            "--model",      self->model,
+                            "--input-list", self->inputs.path,
+                            "--output",     output,
+                            "--engine",     self->engine.text[e],
+                            "--precision",  self->precision.text[p],
+                            "--workers",    self->workers.text[w],
+                            "--threads",    self->threads.text[t],
+                            "--batch-hits", self->batch.text[b] };
+    int n = 20;
+    if (wm_args_given (self->args, "spec")) {
+        run[n++] = "--spec";
+        run[n++] = wm_args_text (self->args, "spec");
+    }
+    if (wm_args_given (self->args, "pin"))
+        run[n++] = "--pin";
+    int code = ask_program (NULL, run, &said);
+    unsetenv ("WM_TRACE");
+    if (!code && !stops) {
+        take_run (point, said);
+        if (wm_steps_read (trace, point, &error))
+            code = wm_setup_complain ("bench", &error);
+    }
+    json_decref (said);
+    keep (self, point, code);
+    folder_remove (output);
+}
+
+/* ---- broker ---------------------------------------------------------------------------------- */
+
+static void measure_broker (bench_t *self, int w, int b, int k)
+{
+    char folder[PATH_MAX + 16];
+    json_t *said, *point = json_pack ("{s:s, s:I, s:I, s:I}", "bench", "broker", "workers",
+                                      (json_int_t) self->workers.number[w], "batch",
+                                      (json_int_t) self->batch.number[b], "task_bytes",
+                                      (json_int_t) self->task.number[k]);
+    snprintf (folder, sizeof folder, "%s/broker", self->folder);
+    const char *const bench[] = { "wiremill-broker",
+                                  "--bench",
+                                  folder,
+                                  "--json",
+                                  "--batches",
+                                  "4000000",
+                                  "--seconds",
+                                  wm_args_text (self->args, "seconds"),
+                                  "--workers",
+                                  self->workers.text[w],
+                                  "--hits",
+                                  self->batch.text[b],
+                                  "--task",
+                                  self->task.text[k],
+                                  NULL };
+    const int code = ask_program (NULL, bench, &said);
+    json_object_update (point, said);
+    json_decref (said);
+    keep (self, point, code);
+    folder_remove (folder);
+}
+
+static void bench_broker (bench_t *self)
+{
+    for (int w = 0; w < self->workers.n; w++)
+        for (int b = 0; b < self->batch.n; b++)
+            for (int k = 0; k < self->task.n && !stops; k++)
+                measure_broker (self, w, b, k);
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+/* -: stdout. 0, or the exit code.  */
+static int open_file (const char *option, const char *path, FILE **file)
+{
+    if (path && !(*file = strcmp (path, "-") == 0 ? stdout : fopen (path, "we"))) {
+        fprintf (stderr, "wiremill bench: --%s %s: %s\n", option, path, strerror (errno));
+        return WM_EXIT_FAILURE;
+    }
+    return 0;
+}
+
+/* 0, or the exit code where a file is not whole.  */
+static int close_file (const char *option, FILE *file)
+{
+    if (!file || (fflush (file) == 0 && !ferror (file) && (file == stdout || fclose (file) == 0)))
+        return 0;
+    fprintf (stderr, "wiremill bench: --%s cannot be written: %s\n", option, strerror (errno));
+    return WM_EXIT_FAILURE;
+}
+
+static int print (bench_t *self)
+{
+    if (self->csv != stdout && self->json != stdout)
+        for (int k = 0; k < BENCHES; k++)
+            wm_points_table (stdout, self->points, benches[k], &self->machine);
+    if (self->csv)
+        wm_points_csv (self->csv, self->points, &self->machine);
+    if (self->json)
+        wm_points_json (self->json, self->points, &self->machine, self->about);
+    const int csv = close_file ("csv", self->csv), json = close_file ("json", self->json);
+    if (stops)
+        fprintf (stderr, "stopped: these are the points that were measured\n");
+    return stops ? WM_EXIT_AGAIN : self->code ? self->code : csv ? csv : json;
+}
+
+/* Everything that was asked for (a bit each), in a folder of its own.  */
+static int measure (bench_t *self, unsigned wanted)
+{
+    wm_error_t error;
+    const char *place = wm_args_text (self->args, "folder"), *usual = getenv ("TMPDIR");
+    snprintf (self->folder, sizeof self->folder, "%s/wiremill-bench-XXXXXX",
+              place             ? place
+              : usual && *usual ? usual
+                                : "/tmp");
+    if (!mkdtemp (self->folder)) {
+        fprintf (stderr, "wiremill bench: %s: %s\n", self->folder, strerror (errno));
+        return WM_EXIT_FAILURE;
+    }
+    int code = 0;
+    if (wanted & (1 << ENGINE | 1 << PIPELINE) && prepare (self, &error))
+        code = wm_setup_complain ("bench", &error);
+    for (int k = 0; k < BENCHES && !code && !stops; k++) {
+        if (!(wanted & 1u << k))
+            continue;
+        sweeps (self, k);
+        if (k == BROKER)
+            bench_broker (self);
+        else
+            each_point (self, k == ENGINE ? measure_engine : measure_pipeline);
+    }
+    folder_remove (self->folder);
+    return code;
+}
+
+int bench_main (const wm_args_t *args)
+{
+    static bench_t self;
+    const char *word = wm_args_rest (args, 0) ? wm_args_rest (args, 0) : "engine";
+    unsigned wanted = strcmp (word, "all") == 0 ? (1u << BENCHES) - 1 : 0;
+    for (int k = 0; k < BENCHES; k++)
+        wanted |= strcmp (word, benches[k]) == 0 ? 1u << k : 0;
+    self = (bench_t){ .args = args, .points = json_array (), .about = json_object () };
+    if (!wanted) {
+        fprintf (stderr, "wiremill bench: there are engine, pipeline, broker and all, not '%s'\n",
+                 word);
+        return WM_EXIT_USAGE;
+    }
+    const char *csv = wm_args_text (args, "csv"), *json = wm_args_text (args, "json");
+    if (csv && json && strcmp (csv, "-") == 0 && strcmp (json, "-") == 0) {
+        fprintf (stderr, "wiremill bench: --csv - and --json - do not go together\n");
+        return WM_EXIT_USAGE;
+    }
+    char *end;
+    const char *text = wm_args_text (args, "seconds");
+    const double seconds = strtod (text, &end);
+    if (end == text || *end || !(seconds >= 0.01 && seconds <= 86400)) {
+        fprintf (stderr, "wiremill bench: --seconds takes 0.01 to 86400, not '%s'\n", text);
+        return WM_EXIT_USAGE;
+    }
+    int code = 0;
+    for (int k = 0; k < BENCHES && !code;
+         k++) /* what is wrong is said before anything is measured */
+        code = wanted & 1u << k ? sweeps (&self, k) : 0;
+    if (!code)
+        code = open_file ("csv", csv, &self.csv);
+    if (!code)
+        code = open_file ("json", json, &self.json);
+    if (code)
+        return code;
+    struct sigaction action = { .sa_handler = on_signal };
+    sigaction (SIGINT, &action, NULL);
+    sigaction (SIGTERM, &action, NULL);
+    sigaction (SIGHUP, &action, NULL);
+    wm_machine_look (&self.machine);
+    code = measure (&self, wanted);
+    const int printed = code && !stops ? code : print (&self);
+    json_decref (self.points);
+    json_decref (self.about);
+    return printed;
+}

@@ -1,0 +1,18 @@
+/* wm_spawn.h - a program of ours as a part of a pipe: started, and how it ended.
+
+   It has its own session, so that a Ctrl-C reaches only this program, and dies with it. What should
+   not reach it is open with O_CLOEXEC. Thread: one.  */
+#ifndef WM_SPAWN_H
+#define WM_SPAWN_H
+
+#include <sys/types.h>
+
+/* Starts argv[0], which lies beside this program, with these as standard input and output. -1: said
+   on stderr as `verb`'s.  */
+pid_t wm_spawn (const char *verb, const char *const argv[], int in, int out);
+
+/* Waits for its exit code; WM_EXIT_FAILURE for a pid that is none and for a signal, but a writer whose
+   reader left (SIGPIPE) has nothing to answer for: WM_EXIT_OK.  */
+int wm_spawn_code (pid_t pid);
+
+#endif

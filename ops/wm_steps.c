@@ -1,0 +1,184 @@
+/* wm_steps.c - see wm_steps.h.
+
+   A batch's way: the producer's BATCH, then of the worker whose result was acknowledged first TASK,
+   stage, compute, RESULT, RESULT_ACK. What is neither decoding, nor scoring, nor behind the result is
+   waiting and travelling.  */
+#include "ops/wm_steps.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = { "BATCH", "TASK", "stage", "compute", "RESULT", "RESULT_ACK" };
+enum { BATCH, TASK, STAGE, COMPUTE, RESULT, ACK, NAMES };
+
+typedef struct {
+    uint32_t input, ordinal, batch, step, process;
+    int64_t ns, amount;
+} line_t;
+
+typedef struct {
+    line_t *line;
+    size_t n, max;
+    float *total_ms; /* (n at most) */
+    size_t n_done;
+    double queue, stage, compute, commit; /* ns, of all that went all the way */
+    json_t *point;
+} steps_t;
+
+static int by_batch (const void *a, const void *b)
+{
+    const line_t *x = a, *y = b;
+    return x->input != y->input       ? (x->input > y->input) - (x->input < y->input)
+           : x->ordinal != y->ordinal ? (x->ordinal > y->ordinal) - (x->ordinal < y->ordinal)
+           : x->batch != y->batch     ? (x->batch > y->batch) - (x->batch < y->batch)
+                                      : (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+static int by_size (const void *a, const void *b)
+{
+    const float x = *(const float *) a, y = *(const float *) b;
+    return (x > y) - (x < y);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* "wiremill-engine-123": adds its CPU time to cpu_engine_s; "wiremill-123" is wiremill run.  */
+static void add_cpu (steps_t *self, const char *file, int64_t ns)
+{
+    char key[48];
+    const char *name = file + strlen ("wiremill-");
+    const int is_run = *name >= '0' && *name <= '9';
+    snprintf (key, sizeof key, "cpu_%.*s_s", is_run ? 3 : (int) strcspn (name, "-"),
+              is_run ? "run" : name);
+    const double before = json_number_value (json_object_get (self->point, key));
+    json_object_set_new (self->point, key, json_real (before + 1e-9 * (double) ns));
+}
+
+static wm_fault_t add_line (steps_t *self, const char *file, uint32_t process, const char *text,
+                            wm_error_t *error)
+{
+    char what[24];
+    long long ns, amount;
+    line_t line = { .process = process };
+    if (sscanf (text, "%lld %23s %u %u %u %lld", &ns, what, &line.input, &line.ordinal, &line.batch,
+                &amount) != 6)
+        return WM_OK; /* of a process that was killed: half a line */
+    if (strcmp (what, "cpu") == 0)
+        add_cpu (self, file, amount);
+    while (line.step < NAMES && strcmp (names[line.step], what) != 0)
+        line.step++;
+    if (line.step == NAMES)
+        return WM_OK;
+    if (self->n == self->max) {
+        self->max = self->max ? 2 * self->max : 4096;
+        line_t *more = realloc (self->line, self->max * sizeof *more);
+        if (!more)
+            return wm_fault (error, WM_EHOST, "no memory for the trace");
+        self->line = more;
+    }
+    line.ns = ns;
+    line.amount = amount;
+    self->line[self->n++] = line;
+    return WM_OK;
+}
+
+static wm_fault_t read_folder (steps_t *self, const char *folder, wm_error_t *error)
+{
+    char path[PATH_MAX], text[256];
+    struct dirent *entry;
+    wm_fault_t fault = WM_OK;
+    DIR *dir = opendir (folder);
+    for (uint32_t process = 0; dir && !fault && (entry = readdir (dir)); process++) {
+        if (strncmp (entry->d_name, "wiremill-", 9) != 0)
+            continue;
+        snprintf (path, sizeof path, "%s/%s", folder, entry->d_name);
+        FILE *file = fopen (path, "re");
+        while (file && !fault && fgets (text, sizeof text, file))
+            fault = add_line (self, entry->d_name, process, text, error);
+        if (file)
+            fclose (file);
+    }
+    if (!dir)
+        return wm_fault (error, WM_EHOST, "%s: %s", folder, strerror (errno));
+    closedir (dir);
+    return fault;
+}
+
+/* ---- ways ------------------------------------------------------------------------------------ */
+
+/* All lines of one batch, in order of time.  */
+static void follow (steps_t *self, const line_t *line, size_t n)
+{
+    const line_t *step[NAMES] = { 0 };
+    for (size_t i = 0; i < n && !step[ACK]; i++)
+        if (line[i].step == ACK)
+            step[ACK] = &line[i];
+    for (size_t i = 0; i < n && step[ACK] && &line[i] < step[ACK]; i++)
+        if (line[i].step == BATCH || line[i].process == step[ACK]->process)
+            step[line[i].step] = &line[i];
+    for (int s = 0; s < NAMES; s++)
+        if (!step[s])
+            return;
+    const double total = (double) (step[ACK]->ns - step[BATCH]->ns);
+    const double commit = (double) (step[ACK]->ns - step[RESULT]->ns);
+    const double stage = (double) step[STAGE]->amount, compute = (double) step[COMPUTE]->amount;
+    self->stage += stage;
+    self->compute += compute;
+    self->commit += commit;
+    self->queue += total - stage - compute - commit;
+    self->total_ms[self->n_done++] = (float) (1e-6 * total);
+}
+
+static void report (steps_t *self)
+{
+    const size_t n = self->n_done;
+    const double ms = 1e-6 / (double) n;
+    const struct {
+        const char *key;
+        double value;
+    } says[] = {
+        { "p50_ms", (double) self->total_ms[n / 2] },
+        { "p90_ms", (double) self->total_ms[n * 9 / 10] },
+        { "p99_ms", (double) self->total_ms[n * 99 / 100] },
+        { "queue_ms", self->queue * ms },
+        { "stage_ms", self->stage * ms },
+        { "compute_ms", self->compute * ms },
+        { "commit_ms", self->commit * ms },
+    };
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        json_object_set_new (self->point, says[i].key, json_real (says[i].value));
+}
+
+wm_fault_t wm_steps_read (const char *folder, json_t *point, wm_error_t *error)
+{
+    steps_t self = { .point = point };
+    wm_fault_t fault = read_folder (&self, folder, error);
+    self.total_ms = malloc ((self.n + 1) * sizeof *self.total_ms);
+    if (!fault && !self.total_ms)
+        fault = wm_fault (error, WM_EHOST, "no memory for the trace");
+    if (!fault && self.n)
+        qsort (self.line, self.n, sizeof *self.line, by_batch);
+    for (size_t i = 0, end; i < self.n && !fault; i = end) {
+        const line_t *first = &self.line[i];
+        for (end = i + 1; end < self.n; end++)
+            if (self.line[end].input != first->input || self.line[end].ordinal != first->ordinal ||
+                self.line[end].batch != first->batch)
+                break;
+        follow (&self, first, end - i);
+    }
+    if (!fault && !self.n_done)
+        fault = wm_fault (error, WM_EHOST,
+                          "%s: no batch went from a producer to its acknowledgement", folder);
+    if (!fault) {
+        qsort (self.total_ms, self.n_done, sizeof *self.total_ms, by_size);
+        report (&self);
+    }
+    free (self.line);
+    free (self.total_ms);
+    return fault;
+}

@@ -1,0 +1,13 @@
+/* wm_steps.h - what the traces of a campaign's processes say of its batches.  */
+#ifndef WM_STEPS_H
+#define WM_STEPS_H
+
+#include "schema/wm_fault.h"
+
+#include <jansson.h>
+
+/* Reads every trace in a folder (schema/wm_trace.h) into p50_ms ... commit_ms and cpu_..._s of a point.
+   WM_EHOST: it cannot be read, or not one batch went all the way.  */
+wm_fault_t wm_steps_read (const char *folder, json_t *point, wm_error_t *error);
+
+#endif

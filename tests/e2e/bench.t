@@ -1,0 +1,115 @@
+#!/bin/bash
+# bench.t - `wiremill bench`: a small sweep of each bench, its table, CSV and JSON, and what it refuses.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+mkdir "$work/tmp" && export TMPDIR=$work/tmp
+bench () { keep "$bin/wiremill" bench "$@"; }
+given=(--model "$made/model-1.wmm" --input "$made/two.h5" --hits 600 --seconds 0.2)
+empty () { [ -z "$(ls "$TMPDIR")" ]; }
+
+# Points of a JSON file, as p; the whole as d.
+look () { $python -c 'import json, sys; d = json.load (open (sys.argv[1])); p = d["points"]; assert eval (sys.argv[2]), d' "$@"; }
+
+engines () { "$bin/wiremill" bench "${given[@]}" --engine sparse,reference --batch 16,300 --threads 1,2 --precision fp32 \
+    --csv "$work/e.csv" --json "$work/e.json" >"$work/e.table" 2>"$work/e.words"; }
+ok "engines: two engines, two batch sizes, one and two threads" engines
+agree () # every point in the table, in CSV and in JSON, with the same numbers
+{
+    $python - "$@" <<'PY'
+import csv, json, sys
+bench, table, rows, whole = sys.argv[1], open (sys.argv[2]).read (), list (csv.DictReader (open (sys.argv[3]))), json.load (open (sys.argv[4]))
+points = whole["points"]
+assert whole["schema"] == "wiremill-bench-1" and whole["machine"]["cpu"] in table and whole["machine"]["isa"] in table, whole["machine"]
+assert set (points[0]) <= set (whole["meaning"]) and set (whole["meaning"]) < set (rows[0]), points[0]
+lines = [l.split () for l in table.splitlines () if "/v1" in l or l.strip ()[:1].isdigit ()]
+assert len (rows) == len (points) == len (lines), (len (rows), len (points), table)
+for row, point, line in zip (rows, points, lines):
+    assert row["cpu"] == whole["machine"]["cpu"] and row["isa"] == whole["machine"]["isa"], row
+    for key, value in point.items ():
+        assert row[key] == value if isinstance (value, str) else abs (float (row[key]) - value) <= 1e-6 * abs (value), (key, row[key], value)
+    assert any (abs (float (word.replace (",", "")) - point["hits_s"]) <= 0.51 for word in line if word[0].isdigit () and "/" not in word), (point, line)
+    assert f'{point["p99_ms"]:.1f}' in line and f'{point["batch"]:,}' in line, (point, line)
+    assert point["bench"] == bench and point["p50_ms"] <= point["p90_ms"] <= point["p99_ms"], point
+PY
+}
+ok "... table, CSV and JSON say the same" agree engine "$work/e.table" "$work/e.csv" "$work/e.json"
+ok "... every combination once" look "$work/e.json" 'sorted ((x["engine"], x["threads"], x["batch"]) for x in p) == sorted ((e, t, b) for e in ("sparse", "reference") for t in (1, 2) for b in (16, 300))'
+ok "... the reference executes the dense form, the sparse engine less, within 1e-5 of it" look "$work/e.json" \
+    'all ((x["executed_madds"] == x["dense_madds"] and x["error"] == 0) if x["engine"] == "reference" else (0 < 3 * x["executed_madds"] < x["dense_madds"] and 0 < x["error"] < 1e-5) for x in p)'
+ok "... GFLOP/s follow from what was executed" look "$work/e.json" \
+    'all (abs (x["gflops"] / (2e-9 * x["executed_madds"] * x["best_hits_s"]) - 1) < 1e-6 and 0 < x["peak_share"] < 1.1 for x in p)'
+ok "... batches are cut as asked" look "$work/e.json" 'all (x["input_hits"] >= 600 and x["hits_s"] <= 1.001 * x["batches_s"] * x["batch"] for x in p)'
+ok "... and its progress is on stderr" grep -q '8\. engine, reference fp32, 1 worker x 2 threads, batches of 300: ' "$work/e.words"
+
+pipelines () { "$bin/wiremill" bench pipeline "${given[@]}" --batch 100,4096 --csv "$work/p.csv" --json "$work/p.json" >"$work/p.table" 2>"$work/p.words"; }
+ok "pipeline: real processes" pipelines
+ok "... table, CSV and JSON say the same" agree pipeline "$work/p.table" "$work/p.csv" "$work/p.json"
+# Each mean is of the same batches: what it took in all lies between the fastest and the slowest batch.
+ok "... the parts of a batch's time are all there, and every hit" look "$work/p.json" \
+    'all (min (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) > 0 and sum (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) < 1.5 * x["p99_ms"] for x in p) and p[0]["hits"] == p[1]["hits"] > 4000'
+ok "... and who used the CPU" look "$work/p.json" 'all (x["cpu_engine_s"] > x["cpu_producer_s"] > 0 and x["cpu_broker_s"] > 0 and x["cpu_worker_s"] > 0 for x in p)'
+
+brokers () { "$bin/wiremill" bench broker --workers 1,2 --batch 1,64 --task 100 --seconds 0.2 --csv "$work/b.csv" --json "$work/b.json" >"$work/b.table" 2>"$work/b.words"; }
+ok "broker: workers that do no work" brokers
+ok "... table, CSV and JSON say the same" agree broker "$work/b.table" "$work/b.csv" "$work/b.json"
+ok "... nothing is left of what was made" empty
+
+stdout_json () { "$bin/wiremill" bench "${given[@]}" -q --batch 300 --threads 1 --precision fp32 --json - >"$work/o.json" && look "$work/o.json" 'len (p) == 1'; }
+ok "JSON on stdout, in the table's place" stdout_json
+stdout_csv () { "$bin/wiremill" bench broker -q --batch 1 --csv - --seconds 0.2 >"$work/o.csv" && $python -c 'import csv, sys; r, = csv.DictReader (open (sys.argv[1])); assert r["bench"] == "broker"' "$work/o.csv"; }
+ok "CSV likewise" stdout_csv
+openvino () { bench --model "$made/model-1.onnx" --input "$made/two.h5" --hits 100 --engine openvino --precision fp32 --threads 1 --batch 100 --seconds 0.2 && says 'openvino-'; }
+ok "OpenVINO, of an ONNX file" openvino
+made_up () { bench --events 1 --hits 100 --precision fp32 --threads 1 --batch 100 --seconds 0.2 && says 'making 1 synthetic' && says 'sparse/'; }
+ok "a model and events of its own" made_up
+$python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
+general () { "$bin/wiremill" bench all --model "$work/cnn.onnx" --input "$work/patches.npy" --precision fp32 --threads 1 --workers 1 --batch 100 --seconds 0.2 --json "$work/g.json" &&
+    look "$work/g.json" 'len (p) == 3 and "openvino" in p[0]["signature"] and "gflops" not in p[0] and p[1]["hits"] == 700'; }
+ok "any network, on patches: what is not known is left out" general
+
+absent () { exits 6 bench "${given[@]}" --engine cuda,sparse --threads 1 --batch 300 --precision fp32 --json "$work/a.json" && says 'cuda .*this engine cannot run here' &&
+    look "$work/a.json" 'len (p) == 2 and "failed" in p[0] and p[1]["hits_s"] > 0'; }
+WM_CUDA_SO=$work/none.so ok "an engine that is not here: said, left out, the others are measured, exit 6" absent
+printf 'no events\n' >"$work/bad.h5"
+ok "an input that is none" exits 5 bench --input "$work/bad.h5" --batch 1 --threads 1 --precision fp32
+ok "no such input" exits 5 bench --input "$work/none.h5"
+ok "a model that is none" exits 5 bench --model "$work/bad.h5" --input "$made/two.h5" --batch 1 --threads 1 --precision fp32
+refused () { exits 2 bench "${@:2}" && says "$1"; }
+ok "no such bench" refused "there are engine, pipeline, broker and all, not 'speed'" speed
+ok "no such engine" refused '.--engine. *|--engine takes a list of auto' --engine sparse,magic
+ok "no such precision" refused "--precision takes a list of fp32\|fast, with commas between, not 'fp64'" --precision fp64
+ok "a batch of no hits" refused '--batch takes a list of whole numbers from 1 to ' --batch 16,0
+ok "no number" refused '--threads takes' --threads 1,,2
+ok "too many numbers" refused 'at most 32 values' --batch "$(seq -s, 1 40)"
+ok "both on stdout" refused 'do not go together' --csv - --json -
+ok "no time" exits 2 bench --seconds 0
+unwritable () { exits 1 bench --"$1" "$work/none/x" && says "--$1 $work/none/x: No such file" && ! says 'making' >/dev/null; }
+ok "a CSV file that cannot be written is said before anything is measured" unwritable csv
+ok "a JSON file likewise" unwritable json
+full () { exits 1 bench "${given[@]}" --batch 300 --threads 1 --precision fp32 --csv /dev/full && says '--csv cannot be written: No space' && says 'sparse/.*300'; }
+ok "a file whose disk is full: said, the table is there" full
+nowhere () { exits 1 bench --folder "$work/none" && says 'No such file'; }
+ok "a folder that is not there" nowhere
+ok "the parts: a stream that is none" exits 5 keep "$bin/wiremill-worker" --bench --cache "$work" <"$work/bad.h5"
+ok "... batches of nothing" exits 2 keep "$bin/wiremill-producer" batches --pins x
+ok "... a broker bench out of range" exits 1 keep "$bin/wiremill-broker" --bench "$work/bb" --batches 1
+
+gone () { empty && ! pgrep -f "$TMPDIR"; } # nothing is left, nobody works there
+# Ctrl-C after the first of many points: what was measured is printed, and nothing is left.
+interrupted () # bench, signal
+{
+    rm -f "$work/c.words"
+    "$bin/wiremill" bench "$1" "${given[@]}" --workers 1 --batch 300,301,302,303,304,305,306 --json "$work/c.json" >"$work/said" 2>"$work/c.words" &
+    local pid=$!
+    until_true 60 grep -q '^  1\. ' "$work/c.words" || return 1
+    kill -"$2" $pid
+    wait $pid
+    [ $? = 75 ] && says ' 300 ' && look "$work/c.json" '0 < len (p) < 7' && grep '^stopped' "$work/c.words" && until_true 20 gone
+}
+for name in engine pipeline broker; do
+    ok "Ctrl-C in the $name bench prints what there is" interrupted $name INT
+done
+done_testing
