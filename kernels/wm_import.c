@@ -283,7 +283,7 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
     if (!fault)
         fault = wm_onnx_read (&onnx, choices->outputs, error);
     if (!fault)
-        fault = wm_onnx_refuse_chance (&onnx, error);
+        fault = wm_onnx_refuse (&onnx, error);
     if (!fault)
         fault = identify (&onnx, choices, sha256, error);
     if (!fault)

@@ -52,9 +52,9 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error);
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error);
 void wm_onnx_clear (wm_onnx_t *self);
 
-/* Refuses a node whose result is not a function of one patch: it draws at random, or takes the
-   statistics of its batch (a model that was exported in training mode). WM_EBATCH names it.  */
-wm_fault_t wm_onnx_refuse_chance (wm_onnx_t *self, wm_error_t *error);
+/* Refuses nodes that would give wrong scores: drawing at random, in training mode (on the statistics
+   of the batch), of ONNX Runtime's own. WM_EBATCH names the node.  */
+wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error);
 
 /* The file for the general engine: its own bytes where nothing was gathered or chosen, else one that
    holds what was gathered and gives what was chosen, in the arena. WM_EHOST: no memory.  */

@@ -134,8 +134,8 @@ static Onnx__NodeProto *normalise (graph_t *g, const char *behind_what)
     return behind (g, behind_what, "BatchNormalization", "bn_scale bn_shift bn_mean bn_variance");
 }
 
-/* A score must not depend on its batch, or on chance.  */
-static void training_is_refused (void **state)
+/* A score must not depend on its batch, or on chance, or be wrong.  */
+static void nodes_refused (void **state)
 {
     (void) state;
     graph_t g = family (NCHW);
@@ -157,6 +157,10 @@ static void training_is_refused (void **state)
     behind (&g, "Tanh", "RandomNormalLike", "");
     save_graph (&g);
     check_refused ("'inserted' (RandomNormalLike) draws at random");
+    g = family (NCHW);
+    find (&g, "Conv")->domain = copy (&g, "com.microsoft");
+    save_graph (&g);
+    check_refused ("'conv' (Conv) is an operator of ONNX Runtime's own");
 }
 
 static void reshapes_that_lose_the_batch (void **state)
@@ -265,7 +269,7 @@ int main (void)
         cmocka_unit_test (many_ways_at_once),
         cmocka_unit_test (a_convolution_of_another_kind),
         cmocka_unit_test (nodes_outside_the_family),
-        cmocka_unit_test (training_is_refused),
+        cmocka_unit_test (nodes_refused),
         cmocka_unit_test (reshapes_that_lose_the_batch),
         cmocka_unit_test (a_convolution_beside_the_tree),
         cmocka_unit_test (graphs_that_are_no_tree),

@@ -1,6 +1,7 @@
-/* wm_onnx_chance.c - nodes whose result is not a function of one patch.
+/* wm_onnx_refuse.c - nodes that would give wrong scores without a word.
 
-   A score must not depend on chance or on the hits that it was grouped with.  */
+   A score must not depend on chance or on the hits that it was grouped with. And OpenVINO 2026.4 reads
+   the fused operators of graphs that ONNX Runtime optimised (FusedConv), but computes them wrongly.  */
 #include "kernels/wm_onnx.h"
 #include "kernels/wm_tensor.h"
 
@@ -48,11 +49,17 @@ static int trains (wm_onnx_t *self, const Onnx__NodeProto *node)
            (self->opset > 0 && self->opset < 7 && !wm_onnx_int (node, "is_test", 0));
 }
 
-wm_fault_t wm_onnx_refuse_chance (wm_onnx_t *self, wm_error_t *error)
+wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error)
 {
     for (size_t i = 0; i < self->n_node; i++) {
         const Onnx__NodeProto *node = self->node[i];
         const char *name = wm_onnx_node_name (node), *op = wm_onnx_op (node);
+        if (node->domain && !strcmp (node->domain, "com.microsoft"))
+            return wm_fault (
+                error, WM_EBATCH,
+                "%s: node '%.100s' (%.60s) is an operator of ONNX Runtime's own: give the "
+                "model as it was exported, not as ONNX Runtime optimised it",
+                self->path, name, op);
         if (draws (op))
             return wm_fault (error, WM_EBATCH,
                              "%s: node '%.100s' (%.60s) draws at random: a hit would have another "
