@@ -128,6 +128,27 @@ static int is_steady (const float *scores, const float *moved, size_t n)
     return 1;
 }
 
+/* Refuses a graph whose scores depend on what is beside a patch in its batch: a patch that is alone
+   has others.  */
+static wm_fault_t ask_alone (wm_device_t *device, const wm_model_t *model, const float *inputs,
+                             const float *scores, float *alone, wm_error_t *error)
+{
+    size_t n_value = wm_model_n_value (model), n_output = wm_model_n_output (model);
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES,
+                         .n_hit = 1,
+                         .patch_values = (uint32_t) n_value,
+                         .patch = (float *) (uintptr_t) inputs };
+    uint8_t status;
+    wm_fault_t fault = wm_device_score (device, &batch, &status, alone, error);
+    if (!fault && !is_steady (scores, alone, n_output))
+        return wm_fault (
+            error, WM_EBATCH,
+            "the model's scores of a patch depend on the other patches of its batch: it "
+            "must treat each by itself (a Softmax, a mean or a normalisation over the "
+            "batch dimension?)");
+    return fault;
+}
+
 /* Asks the model that was written to `path` and keeps the steady answers in `parts`.  */
 static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
                           wm_error_t *error)
@@ -147,6 +168,8 @@ static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t 
         fault = known_new (parts, n, arena, &inputs, &scores, error);
         if (!fault && moved)
             fault = ask (device, model, n, inputs, scores, moved, status, error);
+        if (!fault && moved && is_steady (scores, moved, n_output))
+            fault = ask_alone (device, model, inputs, scores, moved, error);
         for (uint32_t i = 0; i < n && !fault && moved; i++) {
             if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
                 continue;

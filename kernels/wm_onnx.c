@@ -344,9 +344,10 @@ wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_e
     *size = self->size;
     if (self->graphdef)
         return wm_graphdef_pack (self, bytes, size, error);
-    if (!self->gathered && self->output == self->graph->output)
-        return WM_OK;
     Onnx__GraphProto *g = self->graph, whole = *g;
+    wm_fault_t fault = wm_onnx_spell_softmax (self, error);
+    if (fault || (!self->gathered && self->output == g->output && g->node == whole.node))
+        return fault;
     g->output = self->output;
     g->n_output = self->n_output;
     *size = onnx__model_proto__get_packed_size (self->model);
@@ -355,6 +356,8 @@ wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_e
         onnx__model_proto__pack (self->model, packed);
     g->output = whole.output; /* what the message owns is freed with it */
     g->n_output = whole.n_output;
+    g->node = whole.node;
+    g->n_node = whole.n_node;
     *bytes = packed;
     return packed ? WM_OK
                   : wm_fault (error, WM_EHOST, "%s: no memory to put it in one file", self->path);
