@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -230,12 +231,15 @@ static pid_t broker_start (void)
     char pins_path[512], wmm[512];
     snprintf (pins_path, sizeof pins_path, "%s/pins", options.folder);
     snprintf (wmm, sizeof wmm, "%s/none.wmm", options.folder);
-    pid_t pid = fork ();
+    const pid_t parent = getpid (), pid = fork ();
     if (pid == 0) {
+        /* Here, not by --parent: we may be gone before it reads that, and our stdout stayed open. */
+        if (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent)
+            _exit (WM_EXIT_AGAIN);
         if (options.log)
             dup2 (fileno (options.log), STDERR_FILENO);
         execl ("/proc/self/exe", "wiremill-broker", "--campaign", options.folder, "--listen",
-               options.endpoint, "--pins", pins_path, "--wmm", wmm, "--parent", (char *) NULL);
+               options.endpoint, "--pins", pins_path, "--wmm", wmm, (char *) NULL);
         _exit (127);
     }
     return pid;

@@ -41,7 +41,7 @@ ok "... the reference executes the dense form, the sparse engine less, within 1e
     'all ((x["executed_madds"] == x["dense_madds"] and x["error"] == 0) if x["engine"] == "reference" else (0 < 3 * x["executed_madds"] < x["dense_madds"] and 0 < x["error"] < 1e-5) for x in p)'
 ok "... GFLOP/s follow from what was executed" look "$work/e.json" \
     'all (abs (x["gflops"] / (2e-9 * x["executed_madds"] * x["best_hits_s"]) - 1) < 1e-6 and 0 < x["peak_share"] < 1.1 for x in p)'
-ok "... batches are cut as asked" look "$work/e.json" 'all (x["input_hits"] >= 600 and x["hits_s"] <= 1.001 * x["batches_s"] * x["batch"] for x in p)'
+ok "... batches are cut as asked" look "$work/e.json" 'all (x["input_hits"] >= 600 and x["hits_s"] <= 1.05 * x["batches_s"] * x["batch"] for x in p)'
 ok "... and its progress is on stderr" grep -q '8\. engine, reference fp32, 1 worker x 2 threads, batches of 300: ' "$work/e.words"
 
 pipelines () { "$bin/wiremill" bench pipeline "${given[@]}" --batch 100,4096 --csv "$work/p.csv" --json "$work/p.json" >"$work/p.table" 2>"$work/p.words"; }
