@@ -264,15 +264,13 @@ static int show (const options_t *options,
 {
     wm_campaign_t campaign;
     wm_error_t error;
-    char path[4096];
-    struct stat info;
-    snprintf (path, sizeof path, "%s/journal", options->campaign);
-    if (stat (path, &info)) {
+    if (!wm_campaign_is_there (options->campaign)) {
         wm_fault (&error, WM_EBATCH, "there is no campaign in %s", options->campaign);
         return fail (&error);
     }
     int code = WM_EXIT_OK;
-    if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_LOOK, 0, &error) ||
+    if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_LOOK, wm_times ()->lock_ms / 5,
+                          &error) ||
         wm_campaign_open (&campaign, NULL, NULL, &error) || print (&campaign, &error))
         code = fail (&error);
     wm_campaign_close (&campaign);

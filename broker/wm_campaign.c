@@ -72,7 +72,7 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
                              wm_error_t *error)
 {
     const int64_t until_ms = wm_now_ms () + wait_ms;
-    int told = wait_ms == 0;
+    int told = wait_ms < wm_times ()->lock_ms; /* a look: too short to be worth words */
     lock_text_t lock;
     while (flock (fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK && errno != EINTR)
@@ -114,6 +114,15 @@ static wm_fault_t look_back (wm_campaign_t *self, wm_campaign_for_t what, wm_err
     self->ends_stopped = what == WM_CAMPAIGN_SERVE;
     lock_write (self);
     return WM_OK;
+}
+
+int wm_campaign_is_there (const char *dir)
+{
+    char path[PATH_BYTES];
+    snprintf (path, sizeof path, "%.4000s/journal", dir);
+    const int journal = access (path, F_OK) == 0;
+    snprintf (path, sizeof path, "%.4000s/ledger.db", dir);
+    return journal || access (path, F_OK) == 0;
 }
 
 wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_for_t what,

@@ -37,6 +37,9 @@ typedef struct {
     wm_pins_t pins;
 } wm_campaign_t;
 
+/* Whether a journal or a ledger lies in DIR.  */
+int wm_campaign_is_there (const char *dir);
+
 /* Refuses network file systems, and takes the lock within wait_ms. WM_EAGAIN: another has it (text
    names its pid) or the disk is full; WM_EBATCH: a copy of a running one, or a network's; WM_EHOST:
    anything else.  */

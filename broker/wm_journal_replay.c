@@ -389,17 +389,35 @@ static wm_fault_t take_epoch (replay_t *self, uint64_t epoch, size_t begin, size
     return fault == WM_OK ? note_hole (self, tail, error) : fault;
 }
 
+/* Epochs first..last, of which no segment is there: each had records.  */
+static wm_fault_t take_missing (replay_t *self, uint64_t first, uint64_t last, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (uint64_t epoch = first; epoch <= last && fault == WM_OK; epoch++) {
+        fault = note_durable (self, epoch, 1, 0, error);
+        if (fault == WM_OK)
+            fault = note_hole (self, (hole_t){ epoch, 1, UINT64_MAX, UINT64_MAX, 0 }, error);
+    }
+    return fault;
+}
+
 static wm_fault_t take_all (replay_t *self, wm_error_t *error)
 {
     wm_journal_t *journal = self->journal;
+    uint64_t next = self->epoch ? self->epoch : 1;
     wm_fault_t fault = note_durable (self, self->epoch, self->sequence, 0, error);
     for (size_t begin = 0, end; fault == WM_OK && begin < journal->n_segment; begin = end) {
         const uint64_t epoch = SEGMENT_EPOCH (journal->segment[begin]->id);
         for (end = begin; end < journal->n_segment; end++)
             if (SEGMENT_EPOCH (journal->segment[end]->id) != epoch)
                 break;
-        if (epoch >= self->epoch)
+        if (epoch < next)
+            continue;
+        if (epoch > next)
+            fault = take_missing (self, next, epoch - 1, error);
+        if (fault == WM_OK)
             fault = take_epoch (self, epoch, begin, end, error);
+        next = epoch + 1;
     }
     if (fault == WM_OK && self->epoch > journal->epoch_max)
         fault = note_hole (self, (hole_t){ self->epoch, 1, UINT64_MAX, UINT64_MAX, 0 }, error);

@@ -471,8 +471,7 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
     const char *dir = self->options->dir;
     char path[PATH_BYTES];
     struct stat status;
-    snprintf (path, sizeof path, "%.4000s/journal", dir);
-    if (stat (path, &status))
+    if (!wm_campaign_is_there (dir))
         return wm_fault (error, WM_EBATCH, "there is no campaign in %s", dir);
     snprintf (path, sizeof path, "%.4000s/ledger.db", dir);
     self->had_ledger = stat (path, &status) == 0 && status.st_size;

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #define ANSWER_MS 3000
+#define LOOKS 20
+#define LOOK_MS 50
 
 /* A broker holds its campaign's lock for life. Where nobody does, endpoint.json was left behind by one
    that was killed, or came with a copy of the folder and speaks of the original's broker.  */
@@ -32,7 +34,9 @@ static int nobody_serves (const char *campaign, long *pid)
 int wm_ask_nobody (const char *campaign, char text[480])
 {
     long pid;
-    if (nobody_serves (campaign, &pid)) {
+    for (int i = 0; i < LOOKS; i++, zclock_sleep (LOOK_MS)) { /* who only looks is soon done */
+        if (!nobody_serves (campaign, &pid))
+            continue;
         snprintf (text, 480, "no broker answers at %s: none is running", campaign);
         return WM_EXIT_UNREACHABLE;
     }
@@ -102,15 +106,17 @@ wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256]
         snprintf (endpoint, 256, "%s", broker);
         return WM_OK;
     }
-    if (!folder)
-        folder = ".";
+    char real[PATH_MAX];
+    if (realpath (folder ? folder : ".", real))
+        folder = real;
     const char *const forms[] = { "%s/.wiremill",
                                   "%s" }; /* the output folder, the campaign itself */
     for (size_t i = 0; i < 2; i++) {
-        char journal[4200];
+        char journal[4200], ledger[4200]; /* one of them may be lost */
         const int n = snprintf (campaign, 4096, forms[i], folder);
         snprintf (journal, sizeof journal, "%s/journal", campaign);
-        if (n < 4096 && access (journal, F_OK) == 0) {
+        snprintf (ledger, sizeof ledger, "%s/ledger.db", campaign);
+        if (n < 4096 && (access (journal, F_OK) == 0 || access (ledger, F_OK) == 0)) {
             wm_ask_endpoint (campaign, endpoint, NULL);
             return WM_OK;
         }

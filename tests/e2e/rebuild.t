@@ -62,6 +62,16 @@ for keep_file in "$c"/journal/*.keep; do flip "$keep_file" 20 now && flip "$keep
 rm "$c/ledger.db"
 ok "EPOCH and the first CAMPAIGN of every epoch lost, and the ledger: still the same campaign" same_answer
 
+cp -rp "$out" "$work/wiped" && "${rebuild[@]}" --output "$work/wiped" "$work/wiped" >/dev/null
+wiped ()
+{
+    rm -r "$work/wiped/.wiremill/journal" && keep "$bin/wiremill" status "$work/wiped/" && says "^wiped +finished" &&
+        keep "${run[@]}" --output "$work/wiped" && says "nothing was left" && keep "${rebuild[@]}" "$work/wiped" &&
+        says "[1-9][0-9]* lost: epoch 1" && says "of 2 inputs what the journal lost" && "${rebuild[@]}" --dry-run "$work/wiped" &&
+        rm "$work/wiped/.wiremill/ledger.db" && keep "${run[@]}" --output "$work/wiped" && says "nothing was left"
+}
+ok "a journal that was deleted, and one begun after it: what the ledger knows is written there again" wiped
+
 # Moved and copied.
 cp -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/other" >/dev/null
 unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "the same wiremill run command goes on"; }

@@ -302,23 +302,34 @@ static void two_epochs (void **state)
     journal = open_journal ();
     assert_int_equal (wm_journal_epoch (journal), 1);
     replay (journal, 0, 0);
-    assert_int_equal (wm_journal_start (journal, 7, NULL), WM_OK);
+    assert_int_equal (wm_journal_start (journal, 2, NULL), WM_OK);
     must_add (journal, WM_RECORD_RESULT, 1, 3, NULL);
     must_add (journal, WM_RECORD_INPUT_END, 1, 4, NULL);
     wm_journal_destroy (&journal);
     journal = open_journal ();
-    assert_int_equal (wm_journal_epoch (journal), 7);
+    assert_int_equal (wm_journal_epoch (journal), 2);
     replay (journal, 0, 0);
     expect_tags (4, 1, 2, 3, 4);
     assert_int_equal (seen.found.n_lost + seen.found.n_torn, 0);
     wm_journal_destroy (&journal);
     replay_closed (1, 3);
     expect_tags (2, 3, 4);
-    replay_closed (7, 2);
+    replay_closed (2, 2);
     expect_tags (1, 4);
-    replay_closed (8, 5); /* a ledger ahead of its journal */
+    replay_closed (3, 5); /* a ledger ahead of its journal */
     assert_int_equal (seen.n, 0);
     assert_int_equal (seen.found.n_lost, 5);
+    /* It went on to an epoch of its own: those between were another journal's, or are gone.  */
+    journal = open_journal ();
+    replay (journal, 3, 5);
+    assert_int_equal (wm_journal_start (journal, 5, NULL), WM_OK);
+    wm_journal_destroy (&journal);
+    replay_closed (0, 0);
+    assert_int_equal (seen.found.n_lost, 2);
+    replay_closed (3, 5);
+    assert_int_equal (seen.found.n_lost, 6);
+    replay_closed (5, 1);
+    assert_int_equal (seen.found.n_lost, 0);
 }
 
 static void torn_tail (void **state)
