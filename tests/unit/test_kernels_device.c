@@ -5,6 +5,7 @@
 #include "kernels/wm_device.h"
 #include "kernels/wm_image.h"
 #include "kernels/wm_import.h"
+#include "tests/proof.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -233,6 +234,74 @@ static void patches_score_like_the_plane_they_are_cut_from (void **state)
     wm_batch_clear (&patches);
 }
 
+/* A batch of up to 40 of another's hits, in any order, some of them several times; from: which.  */
+static wm_batch_t some_of (const wm_batch_t *all, uint32_t from[40], uint32_t wire[40],
+                           int32_t col[40], float *patch)
+{
+    wm_batch_t part = *all;
+    part.n_hit = 1 + draw (draw (4) ? 6 : 40);
+    part.hit_wire = wire, part.hit_col = col, part.patch = patch;
+    for (uint32_t i = 0; i < part.n_hit; i++) {
+        from[i] = draw (HITS);
+        if (all->kind == WM_BATCH_PATCHES)
+            memcpy (patch + i * CELLS, all->patch + from[i] * CELLS, CELLS * sizeof *patch);
+        else
+            wire[i] = all->hit_wire[from[i]], col[i] = all->hit_col[from[i]];
+    }
+    return part;
+}
+
+/* An engine on one kind of batch: groups at random, by 1 to 4 threads.  */
+static uint32_t regroup (const wm_model_t *m, const wm_spec_t *spec, const char *engine,
+                         const wm_batch_t *all, uint32_t rounds)
+{
+    static float scores[HITS * OUTPUTS], part_scores[40 * OUTPUTS], patch[40 * CELLS];
+    const size_t n = wm_model_n_output (m);
+    assert_true (n <= OUTPUTS);
+    wm_device_t *device[4];
+    for (int t = 0; t < 4; t++)
+        device[t] = device_of (m, spec, engine, t + 1);
+    score (device[0], all, scores);
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t from[40], wire[40];
+        int32_t col[40];
+        const wm_batch_t part = some_of (all, from, wire, col, patch);
+        score (device[round % 4], &part, part_scores);
+        for (uint32_t i = 0; i < part.n_hit; i++)
+            if (memcmp (part_scores + i * n, scores + from[i] * n, n * sizeof *scores))
+                fail_msg ("%s: hit %u has other bits in a group of %u, %u threads", engine, from[i],
+                          part.n_hit, round % 4 + 1);
+    }
+    for (int t = 0; t < 4; t++)
+        wm_device_destroy (&device[t]);
+    return rounds;
+}
+
+/* On every engine, of planes in both views and of patches, of the family and of another model.  */
+static void any_grouping_keeps_the_bits (void **state)
+{
+    (void) state;
+    const uint32_t rounds = (uint32_t) proof_size (150, 1500, 15000);
+    uint32_t done = 0;
+    wm_batch_t plane[2],
+        patches = { .kind = WM_BATCH_PATCHES, .n_hit = HITS, .patch_values = CELLS };
+    make_plane (&plane[0], &full);
+    make_plane (&plane[1], &own);
+    assert_int_equal (wm_batch_reserve (&patches, NULL), WM_OK);
+    for (uint32_t i = 0; i < HITS; i++)
+        wm_image_patch_reference (&full, &plane[0], i, patches.patch + i * CELLS);
+    for (int e = 0; e < ENGINES; e++) {
+        done += regroup (model, &full, engines[e], &plane[0], rounds);
+        done += regroup (model, &own, engines[e], &plane[1], rounds);
+        done += regroup (model, &full, engines[e], &patches, rounds);
+    }
+    done += regroup (general, NULL, "openvino", &patches, rounds);
+    print_message ("%u groupings\n", done);
+    wm_batch_clear (&patches);
+    wm_batch_clear (&plane[0]);
+    wm_batch_clear (&plane[1]);
+}
+
 /* Answers 3e38 times the sum of a patch. (A patch of huge pixels does not do: an overflow inside
    the real network is NaN, and relu (NaN) is 0.)  */
 static wm_model_t *make_overflowing (void)
@@ -436,6 +505,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (engines_agree_and_keep_their_bits),
         cmocka_unit_test (patches_score_like_the_plane_they_are_cut_from),
+        cmocka_unit_test (any_grouping_keeps_the_bits),
         cmocka_unit_test (scores_that_are_no_numbers_hold_their_hit_only),
         cmocka_unit_test (the_self_test_passes_and_can_fail),
         cmocka_unit_test (general_models_get_openvino),
