@@ -264,6 +264,9 @@ $(KILLER): tests/fault/killer.c $(call libs,kernels)
 # Programs and shims of tests/fault: a link that misbehaves, calls that fail.
 FAULT := $(patsubst tests/fault/%.c,$(B)/tests/fault/%,$(filter-out %_shim.c %killer.c,$(wildcard tests/fault/*.c))) \
          $(patsubst tests/fault/%.c,$(B)/tests/fault/%.so,$(wildcard tests/fault/*_shim.c))
+$(B)/tests/fault/hostile: tests/fault/hostile.c $(call libs,broker)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(CFLAGS) $(LDFLAGS) $< $(call links,broker) -o $@
 $(B)/tests/fault/%: tests/fault/%.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@
@@ -337,7 +340,7 @@ test: deps ## everything: unit, end to end, golden, with all set-up
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan, fault look further"
 
-bench: all $(BENCH) $(VENV)/.made ## measure engines, pipeline and broker; the machine is printed beside the numbers (ONLY=pipeline: a part)
+bench: all $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made ## measure engines, pipeline and broker; the machine is printed beside the numbers (ONLY=pipeline: a part)
 	@WM_BUILD=$(B) tests/bench.sh $(ONLY)
 lint: ## the house rules a machine can check
 	@tests/lint.sh

@@ -20,6 +20,8 @@
 /* More than one peer's share of TASKs, NEEDs and answers on their way: a peer that does not read
    them is gone.  */
 #define SEND_HWM 8192
+/* Answers to one operator: each may have 64 KiB, and one that reads none is gone as well.  */
+#define SEND_HWM_OPERATOR 64
 /* Unread messages of one peer, of up to 4 MiB each: beyond them its connection waits.  */
 #define RECV_HWM 128
 #define LINGER_MS 1000
@@ -146,7 +148,7 @@ static int door_open (wm_doors_t *self, size_t i)
     int64_t bytes_max = door->role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : WM_FRAME_BYTES_MAX;
     zmq_setsockopt (door->socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
     set (door->socket, ZMQ_ROUTER_MANDATORY, 1);
-    set (door->socket, ZMQ_SNDHWM, SEND_HWM);
+    set (door->socket, ZMQ_SNDHWM, door->role == WM_ROLE_OPERATOR ? SEND_HWM_OPERATOR : SEND_HWM);
     set (door->socket, ZMQ_RCVHWM, RECV_HWM);
     set (door->socket, ZMQ_LINGER, LINGER_MS);
     set (door->socket, ZMQ_HANDSHAKE_IVL, (int) wm_times ()->handshake_ms);
@@ -520,6 +522,8 @@ void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_
         if (payload && zmq_msg_send (payload, socket, ZMQ_DONTWAIT) >= 0)
             return;
     } else if (!peer->failed) {
+        if (errno == EAGAIN) /* what it does not read is not kept for it either */
+            wm_doors_hang_up (peer);
         peer->failed = 1;
         self->failed =
             grow (self->failed, self->n_failed, &self->failed_capacity, sizeof *self->failed);

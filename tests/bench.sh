@@ -42,6 +42,17 @@ if wants kernels; then
     "$build/bench/sparse_bench" "$work/model.wmm" noise full hits=3000 threads=1 repeat=1 | tee "$work/full.txt"
 fi
 
+# Of lines "beside rate cpu": the medians of two, and the second over the first.
+medians () # file, beside, beside
+{
+    local beside column
+    for beside in "$2" "$3"; do
+        for column in 2 3; do
+            awk -v b="$beside" -v c=$column '$1 == b { print $c }' "$1" | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"
+        done | xargs echo "$beside"
+    done | awk '{ printf "beside %s: %d batches/s, %.2f us of CPU a batch in the broker\n", $1, $2, $3; rate[NR] = $2; cpu[NR] = $3 }
+                END { printf "the second over the first: %.2f of the rate, %.2f of the CPU time\n", rate[2] / rate[1], cpu[2] / cpu[1] }'
+}
 if wants broker; then
     bench=("$bin/wiremill-broker" --bench "$work/broker")
     echo; echo "== broker: 100 KB tasks, 16 KB results, workers that do no work"
@@ -58,13 +69,19 @@ if wants broker; then
                 sed -n "s|.*: \\([0-9]*\\) batches/s .*; \\([0-9.]*\\) us .*|$idle \\1 \\2|p" >>"$work/idle"
         done
     done
-    for idle in 10 500; do
-        for column in 2 3; do
-            awk -v idle=$idle -v column=$column '$1 == idle { print $column }' "$work/idle" | sort -n | sed -n "$(((ROUNDS + 1) / 2))p"
-        done | xargs printf "%3d idle connections: %d batches/s, %.2f us of the broker's CPU a batch\n" $idle
-    done | tee "$work/idle.medians"
-    awk '{ gsub (/,/, ""); rate[NR] = $4; cpu[NR] = $6 }
-         END { printf "500 over 10: %.2f of the rate, %.2f of the CPU time\n", rate[2] / rate[1], cpu[2] / cpu[1] }' "$work/idle.medians"
+    medians "$work/idle" 10 500
+    echo; echo "== broker: the same beside peers that mean harm (tests/fault/hostile.c, at the lowest priority), in turn"
+    for ((round = 0; round < ROUNDS; round++)); do
+        for beside in nobody them; do
+            rm -rf "$work/broker"
+            hostile=
+            [ $beside = nobody ] || { nice -n 19 "$build/tests/fault/hostile" "ipc://$work/broker/b" 600 >/dev/null & hostile=$!; }
+            "${bench[@]}" --batches 400000 --task 100 --hits 1 2>/dev/null |
+                sed -n "s|.*: \\([0-9]*\\) batches/s .*; \\([0-9.]*\\) us .*|$beside \\1 \\2|p" >>"$work/hostile"
+            [ -z "$hostile" ] || { kill $hostile; wait $hostile; } 2>/dev/null
+        done
+    done
+    medians "$work/hostile" nobody them
     echo; echo "== broker: a start on ten million finished events and a million returned batches"
     rm -rf "$work/broker"
     "${bench[@]}" --finished 10000 --returned 1000000 --hits 1 2>/dev/null

@@ -14,7 +14,9 @@ all=$(grep -rhoE 'WM_FAILPOINT \("(ops|file|engine)-[a-z-]+"\)' ops gpuworker ke
 points=${POINTS:-$all}
 ok "every point has a name of its own" test -z "$(uniq -d <<<"$all")"
 queue=
-for ((i = 0; i < tries; i++)); do queue+=" $(shuf --random-source=<(yes $((RANDOM))) <<<"$points" | xargs)"; done
+for ((i = 0; i < tries; i++)); do # files are made where a campaign is fresh
+    queue+=" $({ grep '^file-' <<<"$points"; grep -v '^file-' <<<"$points" | shuf --random-source=<(yes $RANDOM); } | xargs)"
+done
 declare -A killed=() missed=()
 n_killed=0 wrong=0 campaigns=0
 
@@ -48,7 +50,7 @@ disturbed ()
     if [ -e "$work/died" ]; then
         n_killed=$((n_killed + 1))
         killed[$point]=$((${killed[$point]:-0} + 1))
-        [[ $point = ops-* && $point != ops-child-exec ]] || [ $((RANDOM % 2)) = 0 ] ||
+        [[ $point = ops-* && $point != ops-child-exec ]] || [ $((RANDOM % 4)) = 0 ] ||
             { sleep 0.$((RANDOM % 4)); kill -9 $pid 2>/dev/null; }
     else
         missed[$point]=$((${missed[$point]:-0} + 1))

@@ -6,7 +6,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
-copies=${COPIES:-$(size 3 50 1000)} RANDOM=${SEED:-1}
+copies=${COPIES:-$(size 2 50 1000)} RANDOM=${SEED:-1}
 echo "# COPIES=$copies SEED=${SEED:-1}"
 crew_model --events 1 --hits 1200
 out=$work/out copy=$work/copy

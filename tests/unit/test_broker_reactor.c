@@ -587,6 +587,25 @@ static void test_hostile_peers (void **state)
     broker_end (b);
 }
 
+/* An operator who asks and asks and never reads an answer is hung up on, before much waits for it. */
+static void test_unread_answers (void **state)
+{
+    (void) state;
+    broker_t *b = broker_new ();
+    wm_client_t *greedy = peer (b, WM_ROLE_OPERATOR, "greedy");
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_STATUS);
+    for (int i = 0; i < 4000 && wm_client_send (greedy, &msg, NULL, 0) == WM_OK; i++)
+        if (i % 500 == 0)
+            zclock_sleep (20);
+    while (wm_client_is_open (greedy) && wm_client_wait (greedy, 2000) == WM_CLIENT_MESSAGE)
+        ;
+    assert_false (wm_client_is_open (greedy));
+    json_decref (status (b));
+    wm_client_destroy (&greedy);
+    broker_end (b);
+}
+
 static void test_addresses (void **state)
 {
     (void) state;
@@ -702,6 +721,7 @@ int main (void)
         cmocka_unit_test (test_model),
         cmocka_unit_test (test_silent_peers),
         cmocka_unit_test (test_hostile_peers),
+        cmocka_unit_test (test_unread_answers),
         cmocka_unit_test (test_addresses),
         cmocka_unit_test (test_one_master),
         cmocka_unit_test (test_status_is_bounded),
