@@ -16,10 +16,8 @@
 #include "ops/wm_spawn.h"
 #include "ops/wm_steps.h"
 #include "ops/wm_sweep.h"
-#include "schema/wm_folder.h"
 #include "schema/wm_limits.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -29,7 +27,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REMOVE_TRIES 50 /* processes of a crew that was ended are still dying */
+#define BROKER_HITS_MAX 200000 /* whose result fits a message */
+#define REMOVE_TRIES 50        /* processes of a crew that was ended are still dying */
 
 /* clang-format off */
 const wm_option_t bench_options[] = {
@@ -137,38 +136,33 @@ static int sweeps (bench_t *self, int bench)
                                  is_engine   ? "64,512,4096"
                                  : is_broker ? "1,1024"
                                              : "4096",
-                                 1, 1 << 20);
+                                 1, is_broker ? BROKER_HITS_MAX : 1 << 20);
     return code ? code : wm_sweep_numbers (&self->task, args, "task", NULL, 1, 4 << 20);
 }
 
 /* ---- one point ------------------------------------------------------------------------------- */
+
+static long long count (const json_t *point, const char *key)
+{
+    return (long long) json_number_value (json_object_get (point, key));
+}
 
 static void progress (const bench_t *self, const json_t *point)
 {
     if (wm_args_given (self->args, "quiet"))
         return;
     char hits[32];
-    const json_t *failed = json_object_get (point, "failed");
-    fprintf (stderr, "%3d. %s, ", self->n_point,
-             json_string_value (json_object_get (point, "bench")));
-    if (json_object_get (point, "engine"))
-        fprintf (stderr, "%s %s, ", json_string_value (json_object_get (point, "engine")),
-                 json_string_value (json_object_get (point, "precision")));
-    fprintf (stderr, "%lld worker%s",
-             (long long) json_integer_value (json_object_get (point, "workers")),
-             json_integer_value (json_object_get (point, "workers")) == 1 ? "" : "s");
-    if (json_object_get (point, "threads"))
-        fprintf (stderr, " x %lld thread%s",
-                 (long long) json_integer_value (json_object_get (point, "threads")),
-                 json_integer_value (json_object_get (point, "threads")) == 1 ? "" : "s");
-    fprintf (stderr, ", batches of %lld: ",
-             (long long) json_integer_value (json_object_get (point, "batch")));
-    if (failed)
-        fprintf (stderr, "%s\n", json_string_value (failed));
-    else
-        fprintf (
-            stderr, "%s hits/s\n",
-            wm_show_count ((int64_t) json_number_value (json_object_get (point, "hits_s")), hits));
+    const char *engine = wm_ask_text (point, "engine"), *failed = wm_ask_text (point, "failed");
+    const long long workers = count (point, "workers"), threads = count (point, "threads");
+    fprintf (stderr, "%3d. %s, ", self->n_point, wm_ask_text (point, "bench"));
+    if (*engine)
+        fprintf (stderr, "%s %s, ", engine, wm_ask_text (point, "precision"));
+    fprintf (stderr, "%lld worker%s", workers, workers == 1 ? "" : "s");
+    if (threads)
+        fprintf (stderr, " x %lld thread%s", threads, threads == 1 ? "" : "s");
+    fprintf (stderr, ", batches of %lld: %s%s\n", count (point, "batch"),
+             *failed ? failed : wm_show_count (count (point, "hits_s"), hits),
+             *failed ? "" : " hits/s");
 }
 
 /* Keeps a point that was measured, or says why it was not. Takes it.  */
@@ -364,8 +358,9 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
                                   wm_args_text (self->args, "seconds"),
                                   wm_args_given (self->args, "pin") ? "--pin" : NULL,
                                   NULL };
-    const int code = ask_program (batches, bench, &said);
-    json_object_update (point, said);
+    int code = ask_program (batches, bench, &said);
+    if (json_object_update (point, said) && !code)
+        code = WM_EXIT_FAILURE; /* it said nothing that could be read */
     json_decref (said);
     close (setup.pins_fd);
     keep (self, point, code);
@@ -422,6 +417,8 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
         run[n++] = "--pin";
     int code = ask_program (NULL, run, &said);
     unsetenv ("WM_TRACE");
+    if (!code && !said)
+        code = WM_EXIT_FAILURE;
     if (!code && !stops) {
         take_run (point, said);
         if (wm_steps_read (trace, point, &error))
@@ -457,8 +454,9 @@ static void measure_broker (bench_t *self, int w, int b, int k)
                                   "--task",
                                   self->task.text[k],
                                   NULL };
-    const int code = ask_program (NULL, bench, &said);
-    json_object_update (point, said);
+    int code = ask_program (NULL, bench, &said);
+    if (json_object_update (point, said) && !code)
+        code = WM_EXIT_FAILURE;
     json_decref (said);
     keep (self, point, code);
     folder_remove (folder);
@@ -563,8 +561,8 @@ int bench_main (const wm_args_t *args)
         return WM_EXIT_USAGE;
     }
     int code = 0;
-    for (int k = 0; k < BENCHES && !code;
-         k++) /* what is wrong is said before anything is measured */
+    /* What is wrong is said before anything is measured.  */
+    for (int k = 0; k < BENCHES && !code; k++)
         code = wanted & 1u << k ? sweeps (&self, k) : 0;
     if (!code)
         code = open_file ("csv", csv, &self.csv);
