@@ -84,6 +84,9 @@ static int open_device (engine_t *self)
         return ends (self, WM_EXIT_FAILURE, &error);
     control->test_s = now_s () - start;
     control->fill = wm_device_fill (self->device);
+    if (wm_device_lend (self->device, self->slots.batch, (size_t) WM_SLOTS * WM_SLOT_BYTES, &error))
+        fprintf (stderr, "wiremill-worker: batches take one copy more to the GPU: %s\n",
+                 error.text);
     return WM_EXIT_OK;
 }
 

@@ -264,6 +264,11 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
     return fault ? fault : look (self, batch, status, scores, error);
 }
 
+wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error)
+{
+    return self->engine->lend ? self->engine->lend (self->state, memory, bytes, error) : WM_OK;
+}
+
 uint32_t wm_device_fill (const wm_device_t *self)
 {
     return self->engine->fill ? self->engine->fill (self->state) : 0;

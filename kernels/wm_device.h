@@ -48,6 +48,10 @@ const char *wm_device_signature (const wm_device_t *self);
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 
+/* Batches will lie in this memory until the device is destroyed: a GPU pins it and copies from there.
+   WM_EHOST, with why: it cannot; scores come all the same, with one copy more on the host.  */
+wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error);
+
 /* Hits that a call should hold to fill the device: so much gains by several batches together. 0:
    nothing does, and wm_device_score_many only adds up.  */
 uint32_t wm_device_fill (const wm_device_t *self);
@@ -85,6 +89,8 @@ typedef struct {
                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
     /* As of wm_device_madds; NULL: 0.  */
     uint64_t (*madds) (void *engine, bool count);
+    /* wm_device_lend; NULL: it makes no difference.  */
+    wm_fault_t (*lend) (void *engine, const void *memory, size_t bytes, wm_error_t *error);
     /* The general engine's only: fills the shapes of a model's outputs, whose names are given. */
     wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
                          uint32_t n_input, wm_port_t *output, uint32_t n_output, wm_error_t *error);

@@ -91,6 +91,13 @@ wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *co
     return words ? die (self, words, error) : fault;
 }
 
+wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error)
+{
+    wm_gpu_words_t words = self->v1 ? wm_cuda_v1_lend (self->v1, memory, bytes)
+                                    : wm_cuda_windows_lend (self->windows, memory, bytes);
+    return words ? wm_fault (error, WM_EHOST, "%s", words) : WM_OK;
+}
+
 wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
                           _Atomic uint64_t *progress, wm_error_t *error)
 {

@@ -53,6 +53,10 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
                         const wm_cuda_config_t *config, wm_error_t *error);
 void wm_cuda_destroy (wm_cuda_t **self_p);
 
+/* Batches will lie in this memory, unchanged while they are scored: it is pinned, so that the GPU
+   copies from there. WM_EHOST, with why: it cannot be; everything goes on as before.  */
+wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error);
+
 /* scores (n_hit, n_output).  */
 wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
                           _Atomic uint64_t *progress, wm_error_t *error);

@@ -113,6 +113,12 @@ static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t 
     return wm_cuda_score_many (((engine_t *) engine)->family, n, batch, scores, progress, error);
 }
 
+static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, wm_error_t *error)
+{
+    engine_t *self = engine;
+    return self->family ? wm_cuda_lend (self->family, memory, bytes, error) : WM_OK;
+}
+
 /* The symbols that are seen from outside.  */
 extern const wm_engine_t wm_engine_cuda __attribute__ ((visibility ("default")));
 const wm_engine_t wm_engine_cuda = {
@@ -122,8 +128,13 @@ const wm_engine_t wm_engine_cuda = {
     .score = engine_score,
     .fill = engine_fill,
     .score_many = engine_score_many,
+    .lend = engine_lend,
 };
 extern const wm_engine_t wm_engine_cudnn __attribute__ ((visibility ("default")));
 const wm_engine_t wm_engine_cudnn = {
-    .name = "cudnn", .open = open_cudnn, .close = engine_close, .score = engine_score
+    .name = "cudnn",
+    .open = open_cudnn,
+    .close = engine_close,
+    .score = engine_score,
+    .lend = engine_lend,
 };

@@ -2,7 +2,8 @@
 
    The host decides where everything lies, the device fills it: fill with the zero level, then the
    runs (full view) or the bins of each phase and the odd patches (own view). One copy carries the
-   columns of the runs and of the odd patches, one after another.  */
+   columns of the runs and of the odd patches, one after another; of a batch that lies in pinned memory
+   the columns are taken from there.  */
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_gpu_args.h"
 #include "kernels/cuda/wm_gpu_plant.h"
@@ -24,6 +25,8 @@ struct wm_cuda_plane_t {
     wm_spec_t spec;
     uint32_t cells_max;
     uint32_t *h_words, *d_words, *offset;
+    const char *lent; /* pinned memory of others */
+    size_t lent_bytes;
     float *d_image;
 
     uint32_t n_image, n_row, n_col; /* of one image; full view has one */
@@ -76,6 +79,11 @@ void wm_cuda_plane_destroy (wm_cuda_plane_t **self_p)
         free (*self_p);
         *self_p = NULL;
     }
+}
+
+void wm_cuda_plane_lend (wm_cuda_plane_t *self, const void *h, size_t bytes)
+{
+    self->lent = h, self->lent_bytes = bytes;
 }
 
 const float *wm_cuda_plane_image (const wm_cuda_plane_t *self, uint32_t *n_row, uint32_t *n_col)
@@ -260,6 +268,38 @@ static wm_gpu_words_t cut (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs,
     return NULL;
 }
 
+static bool is_lent (const wm_cuda_plane_t *self, const wm_batch_t *batch)
+{
+    const char *first = (const char *) batch->run_wire,
+               *last = (const char *) (batch->value + batch->n_value);
+    return self->lent && batch->run_first == batch->run_wire + batch->n_run && /* side by side */
+           (const char *) batch->value >= first && first >= self->lent &&
+           last <= self->lent + self->lent_bytes;
+}
+
+/* The columns to the device: what was made here from h_words, the rest from where it lies.  */
+static wm_gpu_words_t copy_columns (wm_cuda_plane_t *self, const wm_batch_t *batch, size_t n_word,
+                                    void *stream)
+{
+    const size_t n_run = batch->n_run, begin = 2 * n_run, value = begin + n_run + 1,
+                 hits = value + batch->n_value, word = sizeof (uint32_t);
+    if (!is_lent (self, batch)) {
+        memcpy (self->h_words, batch->run_wire, n_run * word);
+        memcpy (self->h_words + n_run, batch->run_first, n_run * word);
+        memcpy (self->h_words + value, batch->value, batch->n_value * word);
+        CALL (copy_in, self->d_words, self->h_words, n_word * word, stream);
+        return NULL;
+    }
+    if (n_run > 0)
+        CALL (copy_in, self->d_words, batch->run_wire, begin * word, stream);
+    CALL (copy_in, self->d_words + begin, self->h_words + begin, (n_run + 1) * word, stream);
+    if (batch->n_value > 0)
+        CALL (copy_in, self->d_words + value, batch->value, batch->n_value * word, stream);
+    if (n_word > hits)
+        CALL (copy_in, self->d_words + hits, self->h_words + hits, (n_word - hits) * word, stream);
+    return NULL;
+}
+
 wm_gpu_words_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batch, void *stream,
                                    bool *laid)
 {
@@ -267,20 +307,17 @@ wm_gpu_words_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batc
         return NULL;
     const size_t n_run = batch->n_run, begin = 2 * n_run, value = begin + n_run + 1,
                  hits = value + batch->n_value;
-    memcpy (self->h_words, batch->run_wire, n_run * sizeof (uint32_t));
-    memcpy (self->h_words + n_run, batch->run_first, n_run * sizeof (uint32_t));
     self->h_words[begin] = 0;
     for (uint32_t r = 0; r < n_run; r++)
         self->h_words[begin + r + 1] = self->h_words[begin + r] + batch->run_length[r];
-    memcpy (self->h_words + value, batch->value, batch->n_value * sizeof (float));
     uint32_t *h_hits = self->h_words + hits;
     place (self, batch, h_hits, h_hits + self->n_cut, h_hits + 2 * (size_t) self->n_cut);
-    CALL (copy_in, self->d_words, self->h_words,
-          (hits + 3 * (size_t) self->n_cut) * sizeof (uint32_t), stream);
+    wm_gpu_words_t words = copy_columns (self, batch, hits + 3 * (size_t) self->n_cut, stream);
     const wm_gpu_ticks_t runs = { self->d_words, self->d_words + n_run, self->d_words + begin,
                                   (const float *) (const void *) (self->d_words + value),
                                   batch->n_run };
-    wm_gpu_words_t words = fill (self, stream);
+    if (!words)
+        words = fill (self, stream);
     if (!words && self->spec.view != WM_OWN_VIEW)
         return scatter (self, &runs, stream);
     if (!words)

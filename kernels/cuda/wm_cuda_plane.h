@@ -22,7 +22,11 @@ wm_cuda_plane_t *wm_cuda_plane_new (const wm_gpu_api_t *api, void *gpu, const wm
 void wm_cuda_plane_destroy (wm_cuda_plane_t **self_p);
 size_t wm_cuda_plane_bytes (uint32_t cells_max); /* of device memory */
 
-/* Copies the runs and lays them out, on `stream`. *laid is false, and nothing was done, where the
+/* Memory that is pinned where it lies: of batches in it nothing is copied on the host.  */
+void wm_cuda_plane_lend (wm_cuda_plane_t *self, const void *h, size_t bytes);
+
+/* Copies the runs and lays them out, on `stream`; until that passed the
+   copies the batch stays as it is. *laid is false, and nothing was done, where the
    batch is too large for the device, or no plane of the specification's view: it is cut on the
    host then.  */
 wm_gpu_words_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batch, void *stream,

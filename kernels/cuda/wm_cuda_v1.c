@@ -467,6 +467,14 @@ void wm_cuda_v1_destroy (wm_cuda_v1_t **self_p)
     }
 }
 
+wm_gpu_words_t wm_cuda_v1_lend (wm_cuda_v1_t *self, const void *h, size_t bytes)
+{
+    CALL (pin, h, bytes);
+    if (self->image)
+        wm_cuda_plane_lend (self->image, h, bytes);
+    return NULL;
+}
+
 const char *wm_cuda_v1_choice (const wm_cuda_v1_t *self)
 {
     return self->choice;

@@ -12,6 +12,9 @@ wm_cuda_v1_t *wm_cuda_v1_new (const wm_gpu_api_t *api, const wm_net_t *net, cons
                               wm_error_t *error);
 void wm_cuda_v1_destroy (wm_cuda_v1_t **self_p);
 
+/* As wm_cuda_lend, for the runs of planes.  */
+wm_gpu_words_t wm_cuda_v1_lend (wm_cuda_v1_t *self, const void *h, size_t bytes);
+
 /* *words where the GPU failed: nothing may be asked of it any more.  */
 wm_fault_t wm_cuda_v1_score (wm_cuda_v1_t *self, const wm_batch_t *batch, float *scores,
                              _Atomic uint64_t *progress, wm_gpu_words_t *words, wm_error_t *error);

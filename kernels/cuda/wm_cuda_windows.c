@@ -371,6 +371,12 @@ static wm_gpu_words_t add_patches (wm_cuda_windows_t *self, uint32_t first, uint
     return NULL;
 }
 
+static bool is_lent (const wm_cuda_windows_t *self, const float *patch, size_t bytes)
+{
+    const char *c = (const char *) patch;
+    return self->lent && c >= self->lent && c + bytes <= self->lent + self->lent_bytes;
+}
+
 /* Patches that come as such, or are cut on the host.  */
 static wm_gpu_words_t add_source (wm_cuda_windows_t *self, const wm_batch_t *batch,
                                   _Atomic uint64_t *progress)
@@ -378,15 +384,17 @@ static wm_gpu_words_t add_source (wm_cuda_windows_t *self, const wm_batch_t *bat
     abreast_t abreast = { 0 };
     for (uint32_t first = 0, n; first < batch->n_hit; first += n) {
         n = batch->n_hit - first < self->source_max ? batch->n_hit - first : self->source_max;
+        const size_t bytes = (size_t) n * self->n_value * sizeof (float);
+        const float *h_from = self->h_source;
         if (!WM_PLANT (WM_PLANT_REUSE))
             CALL (event_sync, self->copied);
-        if (batch->kind == WM_BATCH_PATCHES)
-            memcpy (self->h_source, batch->patch + (size_t) first * self->n_value,
-                    (size_t) n * self->n_value * sizeof (float));
-        else
+        if (batch->kind != WM_BATCH_PATCHES)
             wm_plane_cut (self->cutter, first, n, self->h_source);
-        CALL (copy_in, self->d_source, self->h_source, (size_t) n * self->n_value * sizeof (float),
-              self->load);
+        else if (is_lent (self, batch->patch + (size_t) first * self->n_value, bytes))
+            h_from = batch->patch + (size_t) first * self->n_value;
+        else
+            memcpy (self->h_source, batch->patch + (size_t) first * self->n_value, bytes);
+        CALL (copy_in, self->d_source, h_from, bytes, self->load);
         CALL (event_record, self->copied, self->load);
         self->d_from = self->d_source;
         wm_gpu_words_t words = add_patches (self, first, n, &abreast, progress);

@@ -21,6 +21,8 @@ wm_fault_t wm_cuda_windows_score (wm_cuda_windows_t *self, uint32_t n,
                                   const wm_batch_t *const *batch, float *const *scores,
                                   _Atomic uint64_t *progress, wm_gpu_words_t *words,
                                   wm_error_t *error);
+/* As wm_cuda_lend.  */
+wm_gpu_words_t wm_cuda_windows_lend (wm_cuda_windows_t *self, const void *h, size_t bytes);
 uint32_t wm_cuda_windows_fill (const wm_cuda_windows_t *self);
 const char *wm_cuda_windows_choice (const wm_cuda_windows_t *self);
 double wm_cuda_windows_residual (const wm_cuda_windows_t *self, double *allowed);

@@ -52,6 +52,8 @@ struct wm_cuda_windows_t {
     wm_plane_t *cutter; /* cuts on the host; NULL: dense patches only */
     wm_cuda_plane_t *plane;
     float *h_source, *d_source; /* (SOURCE_PATCHES, n_value) */
+    const char *lent;           /* pinned memory of others: nothing in it is copied on the host */
+    size_t lent_bytes;
     uint32_t source_max, n_value;
     wm_cuda_place_t *place, *spare;
 

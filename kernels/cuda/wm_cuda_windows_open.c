@@ -422,6 +422,15 @@ const char *wm_cuda_windows_refuse (const wm_net_t *net, wm_gpu_precision_t prec
     return wm_cuda_pack_refuse (net, precision);
 }
 
+wm_gpu_words_t wm_cuda_windows_lend (wm_cuda_windows_t *self, const void *h, size_t bytes)
+{
+    CALL (pin, h, bytes);
+    self->lent = h, self->lent_bytes = bytes;
+    if (self->plane)
+        wm_cuda_plane_lend (self->plane, h, bytes);
+    return NULL;
+}
+
 uint32_t wm_cuda_windows_fill (const wm_cuda_windows_t *self)
 {
     return self->hits_max;

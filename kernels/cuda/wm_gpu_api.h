@@ -102,6 +102,10 @@ typedef struct wm_gpu_api {
     wm_gpu_words_t (*device_new) (void *gpu, void **d_p, size_t bytes);
     wm_gpu_words_t (*pinned_new) (void *gpu, void **h_p, size_t bytes);
 
+    /* Pins memory that is there already, to read from, until the GPU is destroyed. The words of this
+       call are no sticky error: the GPU goes on without.  */
+    wm_gpu_words_t (*pin) (void *gpu, const void *h, size_t bytes);
+
     wm_gpu_words_t (*stream_new) (void *gpu, void **stream);
     wm_gpu_words_t (*stream_wait) (void *gpu, void *stream, void *event); /* on the device */
     wm_gpu_words_t (*stream_sync) (void *gpu, void *stream);              /* on the host */

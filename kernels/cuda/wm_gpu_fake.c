@@ -95,6 +95,8 @@ struct wm_gemm_plan_t {
 typedef struct {
     const char *sticky;
     region_t region[REGIONS_MAX];
+    const char *lent; /* memory of others that is pinned */
+    size_t lent_bytes;
     uint32_t n_region, n_stream, n_event;
     uint32_t n_graph, kept_from; /* operations of `keeping` from this one on are its graph's */
     stream_t stream[STREAMS_MAX], *keeping;
@@ -171,6 +173,12 @@ static bool is_inside (const fake_t *self, const void *p, size_t bytes, bool dev
             return true;
     }
     return false;
+}
+
+static bool is_lent (const fake_t *self, const void *p, size_t bytes)
+{
+    const char *c = p;
+    return self->lent && c >= self->lent && c + bytes <= self->lent + self->lent_bytes;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -426,6 +434,15 @@ static wm_gpu_words_t fake_pinned_new (void *gpu, void **h_p, size_t bytes)
     return make_region (self, h_p, bytes, false);
 }
 
+static wm_gpu_words_t fake_pin (void *gpu, const void *h, size_t bytes)
+{
+    BEGIN ("pin");
+    if (wm_gpu_fake.pins_nothing)
+        return "pin: cudaErrorNotSupported (planned by a test)";
+    self->lent = h, self->lent_bytes = bytes;
+    return NULL;
+}
+
 static wm_gpu_words_t fake_stream_new (void *gpu, void **stream)
 {
     BEGIN ("stream_new");
@@ -484,8 +501,10 @@ static wm_gpu_words_t fake_copy_in (void *gpu, void *d_to, const void *h_from, s
                                     void *stream)
 {
     BEGIN ("copy_in");
-    if (!is_inside (self, d_to, bytes, true) || !is_inside (self, h_from, bytes, false))
+    const bool lent = is_lent (self, h_from, bytes);
+    if (!is_inside (self, d_to, bytes, true) || !(lent || is_inside (self, h_from, bytes, false)))
         return "copy_in: cudaErrorInvalidValue";
+    wm_gpu_fake.lent_bytes += lent ? bytes : 0;
     operation_t *op = queue (self, stream, COPY_IN);
     op->to = d_to, op->from[0] = h_from, op->bytes = bytes;
     return NULL;
@@ -659,6 +678,7 @@ const wm_gpu_api_t wm_gpu_stand_in = {
     .open = fake_open,
     .device_new = fake_device_new,
     .pinned_new = fake_pinned_new,
+    .pin = fake_pin,
     .stream_new = fake_stream_new,
     .stream_wait = fake_stream_wait,
     .stream_sync = fake_stream_sync,

@@ -25,10 +25,12 @@ typedef struct {
     uint32_t greedy;               /* convolutions before this one ask for much workspace */
     size_t free_bytes;             /* 0: plenty */
     size_t shared_bytes;           /* that a block may have; 0: 227 KiB */
+    bool pins_nothing;             /* memory that is there cannot be pinned */
     bool absent;                   /* there is no GPU */
     bool turing;                   /* it is sm_75 */
     uint32_t flip_launch;          /* after this dense launch, from 1, a bit of its sums flips */
     /* What it saw.  */
+    uint64_t lent_bytes; /* copied from memory that was pinned where it lay */
     uint32_t calls, launches, broken_guards, graph_runs, dense_launches;
     uint64_t mmas, bank_conflicts; /* tensor core instructions; reads of shared memory that wait */
     uint64_t copied_bytes;         /* by threads, asynchronously: through the L2 cache */

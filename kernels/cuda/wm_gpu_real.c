@@ -17,7 +17,7 @@
 
 #define THINGS_MAX 128
 
-typedef enum { DEVICE, PINNED, STREAM, EVENT, GRAPH } kind_t;
+typedef enum { DEVICE, PINNED, LENT, STREAM, EVENT, GRAPH } kind_t;
 
 typedef struct {
     wm_cudnn_t *cudnn;
@@ -57,6 +57,9 @@ static void real_destroy (void *gpu)
             break;
         case PINNED:
             cudaFreeHost (thing);
+            break;
+        case LENT:
+            cudaHostUnregister (thing);
             break;
         case STREAM:
             cudaStreamDestroy (thing);
@@ -135,6 +138,15 @@ static wm_gpu_words_t real_pinned_new (void *gpu, void **h_p, size_t bytes)
 {
     cudaError_t error = cudaHostAlloc (h_p, bytes, cudaHostAllocDefault);
     return hold (gpu, "cudaHostAlloc", error, PINNED, *h_p);
+}
+
+static wm_gpu_words_t real_pin (void *gpu, const void *h, size_t bytes)
+{
+    void *memory = (void *) (uintptr_t) h; /* it is only read */
+    cudaError_t error = cudaHostRegister (memory, bytes, cudaHostRegisterReadOnly);
+    if (error)
+        cudaGetLastError (); /* else the next call's */
+    return hold (gpu, "cudaHostRegister", error, LENT, memory);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -298,6 +310,7 @@ const wm_gpu_api_t wm_gpu_real = {
     .open = real_open,
     .device_new = real_device_new,
     .pinned_new = real_pinned_new,
+    .pin = real_pin,
     .stream_new = real_stream_new,
     .stream_wait = real_stream_wait,
     .stream_sync = real_stream_sync,

@@ -211,6 +211,13 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
     return WM_OK;
 }
 
+wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error)
+{
+    (void) self, (void) error;
+    CHECK (memory && bytes);
+    return WM_OK;
+}
+
 uint32_t wm_device_fill (const wm_device_t *self)
 {
     (void) self;

@@ -86,6 +86,30 @@ static wm_batch_t slice (const wm_batch_t *batch, uint32_t first, uint32_t count
     return part;
 }
 
+/* The columns of a batch in memory, as wm_batch_reserve lays them.  */
+static void *lie (char **at, const void *column, size_t n)
+{
+    void *here = *at;
+    memcpy (here, column, n * 4);
+    *at += n * 4;
+    return here;
+}
+
+static void lie_in (wm_batch_t *self, const wm_batch_t *batch, char *memory)
+{
+    *self = *batch;
+    if (batch->kind == WM_BATCH_PATCHES) {
+        self->patch = lie (&memory, batch->patch, (size_t) batch->n_hit * batch->patch_values);
+        return;
+    }
+    self->run_wire = lie (&memory, batch->run_wire, batch->n_run);
+    self->run_first = lie (&memory, batch->run_first, batch->n_run);
+    self->run_length = lie (&memory, batch->run_length, batch->n_run);
+    self->hit_wire = lie (&memory, batch->hit_wire, batch->n_hit);
+    self->hit_col = lie (&memory, batch->hit_col, batch->n_hit);
+    self->value = lie (&memory, batch->value, batch->n_value);
+}
+
 /* ---- right answers --------------------------------------------------------------------------- */
 
 static void agree (const gpu_shape_t *shape, wm_view_t view, uint32_t version,
@@ -211,6 +235,50 @@ static void bits_do_not_depend_on_grouping (void **state)
     gpu_plane_free (&plane);
     gpu_net_destroy (&net);
     nothing_is_wrong_beside ();
+}
+
+/* A batch in memory that was pinned where it lies, or cannot be: the same bits.  */
+static void lend_and_compare (wm_view_t view, uint32_t version, bool refused)
+{
+    enum { FEW = 40 };
+    static float plain[FEW * GPU_OUTPUTS], lent[FEW * GPU_OUTPUTS];
+    wm_error_t error = { 0 };
+    wm_net_t *net = gpu_net_new (&narrow, 1);
+    wm_spec_t spec = gpu_spec (net, true, view);
+    wm_batch_t plane, lying = { 0 };
+    reset ();
+    wm_gpu_fake.pins_nothing = refused;
+    gpu_plane_new (&plane, &spec, 60, 70, FEW, 1);
+    wm_batch_t patches = patches_of (net, &spec, &plane), *batch[] = { &plane, &patches };
+    wm_cuda_t *cuda = engine (net, &spec, version, WM_GPU_F16);
+    char *memory = calloc (1, 4 << 20);
+    assert_int_equal (wm_cuda_lend (cuda, memory, 4 << 20, &error), refused ? WM_EHOST : WM_OK);
+    assert_true (!refused == !strstr (error.text, "cudaErrorNotSupported"));
+    for (int b = 0; b < 2; b++) {
+        assert_int_equal (wm_cuda_score (cuda, batch[b], plain, NULL, NULL), WM_OK);
+        assert_true (wm_gpu_fake.lent_bytes == 0);
+        lie_in (&lying, batch[b], memory);
+        assert_int_equal (wm_cuda_score (cuda, &lying, lent, NULL, NULL), WM_OK);
+        assert_memory_equal (lent, plain, sizeof plain);
+        /* version 1 has patches copied all the same */
+        assert_true ((wm_gpu_fake.lent_bytes > 0) == (!refused && !(b && version == 1)));
+        wm_gpu_fake.lent_bytes = 0;
+    }
+    wm_cuda_destroy (&cuda);
+    free (memory);
+    free (patches.patch);
+    gpu_plane_free (&plane);
+    gpu_net_destroy (&net);
+    nothing_is_wrong_beside ();
+}
+
+static void batches_are_taken_from_where_they_lie (void **state)
+{
+    (void) state;
+    lend_and_compare (WM_FULL_VIEW, 3, false);
+    lend_and_compare (WM_FULL_VIEW, 3, true);
+    lend_and_compare (WM_OWN_VIEW, 3, false);
+    lend_and_compare (WM_FULL_VIEW, 1, false);
 }
 
 static void values_that_cannot_be_computed_hold_their_patch_only (void **state)
@@ -473,6 +541,7 @@ int main (void)
         cmocka_unit_test (every_size_of_shared_memory_does),
         cmocka_unit_test (the_real_network_agrees_with_double),
         cmocka_unit_test (bits_do_not_depend_on_grouping),
+        cmocka_unit_test (batches_are_taken_from_where_they_lie),
         cmocka_unit_test (values_that_cannot_be_computed_hold_their_patch_only),
         cmocka_unit_test (an_engine_that_is_timed_gives_the_same_bits),
         cmocka_unit_test (what_cannot_be_run_is_refused_by_name),
