@@ -68,7 +68,7 @@ $(call library,$(1)): $(call objects,$(1))
 	$(Q)mkdir -p $$(@D); rm -f $$@; ar rcs $$@ $$^
 $(B)/obj/$(1)/%.o: $(1)/%.c
 	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  CC    $$<"
-	$(Q)$(CC) $(CPPFLAGS) $$(FLAGS_$(1)) $(CFLAGS) $$(ISA) -MMD -MP -c $$< -o $$@
+	$(Q)$(CC) $(CPPFLAGS) $$(FLAGS_$(1)) $(CFLAGS) $$(ISA) $$(MATH) -MMD -MP -c $$< -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call room,$(r))))
 
@@ -80,6 +80,8 @@ endef
 $(foreach r,broker producer gpuworker ops,$(eval $(call program,$(r))))
 
 # Code for one instruction set lies in files named for it; what runs is chosen at run time.
+# No branch is needed for the sake of floating-point flags, which nobody reads: loops with a choice become vectors.
+$(B)/obj/kernels/wm_sparse_%.o: MATH := -fno-trapping-math
 $(B)/obj/kernels/%_avx2.o:   ISA := -mavx2 -mfma
 $(B)/obj/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 $(B)/obj/kernels/%_vnni.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mprefer-vector-width=512

@@ -336,7 +336,5 @@ wm_fault_t wm_sparse_blocks (wm_sparse_t *self, wm_error_t *error);
 wm_fault_t wm_sparse_tail_new (wm_sparse_t *self, wm_error_t *error);
 void wm_sparse_tail_destroy (wm_sparse_t *self);
 void wm_sparse_tail (const wm_sparse_t *self, const float *total, float *memory, float *scores);
-void wm_sparse_activate (wm_act_t act, float bend, float *value, uint32_t n);
-double wm_sparse_activated (wm_act_t act, float bend, double value);
 
 #endif

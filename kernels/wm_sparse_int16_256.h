@@ -1,6 +1,9 @@
 /* wm_sparse_int16_256.h - 16-bit integers in vectors of 256 bits; the includer has V_DOT.  */
 #include "kernels/wm_sparse_avx2.h"
 
+#undef FULL_CELLS
+#define FULL_CELLS 2 /* a register more is needed than in fp32 */
+
 #define V_ZERO _mm256_setzero_ps ()
 #define V_WHOLE(c, s, x) _mm256_fmadd_ps (_mm256_cvtepi32_ps ((__m256i) (c)), s, x)
 #define V_ABS(x) _mm256_andnot_ps (_mm256_set1_ps (-0.f), x)

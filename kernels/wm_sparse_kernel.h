@@ -32,6 +32,7 @@
    [ISA_TEXT, PRECISION_TEXT, OFF: as the table says]
    clang-format on */
 #include "kernels/wm_sparse.h"
+#include "kernels/wm_sparse_act.h"
 
 #ifndef UNIT
 #define UNIT 1
@@ -85,7 +86,7 @@ INLINE void finish (const wm_sparse_conv_t *conv, float *out)
 {
     for (uint32_t p = 0; p < WM_SPARSE_POSITIONS; p++, out += conv->c_pad) {
         if (conv->act != WM_ACT_RELU && conv->act != WM_ACT_NONE)
-            wm_sparse_activate (conv->act, conv->bend, out, conv->c_pad);
+            wm_sparse_activate_each (conv->act, conv->bend, out, conv->c_pad);
         for (uint32_t k = 0; k < conv->c_pad; k += LANES) {
             vec v = V_LOAD (out + k);
             if (conv->act == WM_ACT_RELU)

@@ -1,6 +1,7 @@
 /* wm_sparse_open.c - what a net and a kernel fix: padded weights, constants, each thread's memory.
  */
 #include "kernels/wm_sparse.h"
+#include "kernels/wm_sparse_act.h"
 
 #include <math.h>
 #include <stdlib.h>
