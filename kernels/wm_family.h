@@ -3,7 +3,8 @@
    The family: one patch, channels last in memory (or one channel, then NHWC and NCHW are the same
    bytes); a chain of valid convolutions of stride 1 with bias and activation; whatever flattening;
    a tree of dense layers (Gemm, or MatMul and Add); heads with activations, each an output or
-   concatenated to one. Thread: one at a time.  */
+   concatenated to one. Constants may scale and shift the patch and the channels of a layer, before and
+   behind its activation (batch normalisation): they go into the weights. Thread: one at a time.  */
 #ifndef WM_FAMILY_H
 #define WM_FAMILY_H
 
