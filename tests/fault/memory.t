@@ -13,7 +13,7 @@ run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --batch-hits 128 --
 capped () # KiB
 {
     rm -rf "$work/out"
-    (ulimit -v "$1" && exec timeout -k 5 20 "${run[@]}" --output "$work/out") >"$work/capped.words" 2>&1
+    (ulimit -v "$1" && exec timeout -k 10 60 "${run[@]}" --output "$work/out") >"$work/capped.words" 2>&1
     code=$?
     case $code in
     0) went=$((went + 1)) ;;
