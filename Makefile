@@ -287,11 +287,12 @@ e2e: all $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so 
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
 fault: all $(KILLER) $(FAULT) ## campaigns whose processes are killed (T=prefix picks some)
 	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
-check: all $(UNIT) $(SIM) $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
+TRIED := $(UNIT) $(SIM) $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so $(if $(CUDA_SO),$(B)/tests/any_run)
+check: all $(TRIED) $(VENV)/.made
 	@WM_BUILD=$(B) tests/proof.sh test
-proof: all $(UNIT) $(SIM) $(KILLER) $(FAULT) ## every promise tried at length (an hour); ends with a table of them
+proof: all $(TRIED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	@WM_BUILD=$(B) tests/proof.sh proof
-soak: all $(UNIT) $(SIM) $(KILLER) $(FAULT) ## the same for days
+soak: all $(TRIED) ## the same for days
 	@WM_BUILD=$(B) tests/proof.sh soak
 
 # <room>/bench/<name>.c is a program linked as the room's unit tests are.

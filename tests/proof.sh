@@ -1,8 +1,9 @@
 #!/bin/bash
 # proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
 #
-# usage: tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
+# usage: [JOBS=N] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
 #   NAME: unit, e2e, golden, sim, cuts, bugs or fault; without any, those of the size.
+#   JOBS: so many files of e2e and of fault at a time; what they say is printed when they end.
 #
 # How much each test does is its own business: it asks WM_SIZE (`size` in helper.sh, proof_size in
 # proof.h) and says what became of it in one line, of which those of a promise are added up:
@@ -47,6 +48,17 @@ run () # name, command...: runs it if it was asked for, its words also to the lo
     "$@" 2>&1 | tee -a "$log"
     [ "${PIPESTATUS[0]}" = 0 ] || failed+=" $name"
 }
+# The tests of a folder, one after another as prove does it, or $JOBS at a time.
+files () # folder
+{
+    if [ "$jobs" = 1 ]; then
+        prove --timer -v "$1"
+    else
+        # shellcheck disable=SC2016 # expanded by the inner shell
+        printf '%s\n' "$1"/*.t | xargs -P "$jobs" -I{} bash -c \
+            'said=$(prove --timer -v {} 2>&1); code=$?; flock 9; printf "%s\n" "$said"; exit $code' 9>>"$log"
+    fi
+}
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
 case $WM_SIZE in
 test) names=(unit sim cuts bugs e2e golden fault) ;;
@@ -56,13 +68,14 @@ esac
 [ $# = 0 ] || names=("$@")
 
 export WM_BUILD=$B
+jobs=${JOBS:-$(size 1 $(($(nproc) + 1)) $(($(nproc) + 1)))}
 run unit make --no-print-directory B="$B" unit
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 300 5000 1000000)"
 run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 2000 100000 10000000)"
 run bugs make --no-print-directory B="$B" sim-proof
-run e2e prove --timer -v tests/e2e
-run golden prove --timer -v tests/golden
-run fault prove --timer -v tests/fault
+run e2e files tests/e2e
+run golden files tests/golden
+run fault files tests/fault
 
 table ()
 {
