@@ -602,7 +602,7 @@ static void newer_version (void **state)
     stop ();
     sql ("PRAGMA user_version = 3; PRAGMA application_id = 1464683523"); /* "WML", 3 */
     assert_null (wm_ledger_open (dir, NULL, &error));
-    assert_int_equal (error.fault, WM_EHOST);
+    assert_int_equal (error.fault, WM_EBATCH);
     assert_non_null (strstr (error.text, "schema 3"));
     assert_non_null (strstr (error.text, "up to 2"));
     shell ("test ! -e ledger.db.damaged-1");
