@@ -84,7 +84,8 @@ static int open_device (engine_t *self)
         return ends (self, WM_EXIT_FAILURE, &error);
     control->test_s = now_s () - start;
     control->fill = wm_device_fill (self->device);
-    if (wm_device_lend (self->device, self->slots.batch, (size_t) WM_SLOTS * WM_SLOT_BYTES, &error))
+    if (wm_device_lend (self->device, self->slots.batch, (size_t) self->slots.n * WM_SLOT_BYTES,
+                        &error))
         fprintf (stderr, "wiremill-worker: batches take one copy more to the GPU: %s\n",
                  error.text);
     return WM_EXIT_OK;
@@ -94,7 +95,7 @@ static int open_device (engine_t *self)
 static wm_slot_t *next_slot (const engine_t *self)
 {
     wm_slot_t *slot = self->slots.control->slot, *due = NULL;
-    for (unsigned i = 0; i < WM_SLOTS; i++)
+    for (unsigned i = 0; i < self->slots.n; i++)
         if (atomic_load (&slot[i].state) == WM_SLOT_READY && (!due || slot[i].serial < due->serial))
             due = &slot[i];
     return due;
@@ -110,7 +111,7 @@ static int take (wm_slot_t *slot)
 static int has_room (const engine_t *self)
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < WM_SLOTS; i++)
+    for (unsigned i = 0; i < self->slots.n; i++)
         n += atomic_load (&self->slots.control->slot[i].state) == WM_SLOT_FREE;
     return n > 0;
 }
@@ -135,7 +136,7 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
     double end_s = 0;
     uint64_t hits = 0;
     unsigned n = 0;
-    while (n < WM_SLOTS && (n == 0 || hits < fill)) {
+    while (n < self->slots.n && (n == 0 || hits < fill)) {
         wm_slot_t *slot = next_slot (self);
         if (slot && n > 0 && slot->alone)
             break;

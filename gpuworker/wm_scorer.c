@@ -5,6 +5,7 @@
    and does not end (a driver that hangs in the kernel) is given up after engine_ms.  */
 #include "gpuworker/wm_scorer.h"
 #include "gpuworker/wm_engine.h"
+#include "kernels/wm_device.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -53,7 +54,7 @@ static unsigned slot_in (const wm_scorer_t *self, wm_slot_state_t state)
 {
     unsigned found = WM_SLOTS;
     const wm_slot_t *slot = self->slots.control->slot;
-    for (unsigned i = 0; i < WM_SLOTS; i++)
+    for (unsigned i = 0; i < self->slots.n; i++)
         if (atomic_load (&slot[i].state) == state &&
             (found == WM_SLOTS || slot[i].serial < slot[found].serial))
             found = i;
@@ -169,7 +170,8 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     self->poll = epoll_create1 (EPOLL_CLOEXEC);
     if (self->poll < 0)
         return wm_fault (error, WM_EHOST, "no descriptor for an engine: %s", strerror (errno));
-    wm_fault_t fault = wm_slots_make (&self->slots, error);
+    wm_fault_t fault = wm_slots_make (
+        &self->slots, wm_device_gathers (config->engine) ? WM_SLOTS : WM_SLOTS_ONE, error);
     if (fault)
         return fault;
     wm_control_t *control = self->slots.control;
@@ -187,7 +189,7 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     control->n_value = pins->n_value;
     memcpy (control->model, pins->model, sizeof control->model);
     memcpy (control->spec, pins->spec, sizeof control->spec);
-    for (unsigned i = 0; i < WM_SLOTS; i++)
+    for (unsigned i = 0; i < self->slots.n; i++)
         wm_slots_lend (&self->slots, i, &self->batch[i]);
     return launch (self, error);
 }
@@ -217,7 +219,7 @@ void wm_scorer_stop (wm_scorer_t *self)
         reap (self, LEAVE_MS, &status);
     }
     self->pid = 0;
-    for (unsigned i = 0; i < WM_SLOTS; i++)
+    for (unsigned i = 0; i < self->slots.n; i++)
         atomic_store (&self->slots.control->slot[i].state, WM_SLOT_FREE);
 }
 
@@ -307,7 +309,7 @@ static void tell (const wm_scorer_t *self, int status, wm_error_t *error)
 static unsigned running (const wm_scorer_t *self)
 {
     unsigned bits = 0;
-    for (unsigned i = 0; i < WM_SLOTS; i++)
+    for (unsigned i = 0; i < self->slots.n; i++)
         if (atomic_load (&self->slots.control->slot[i].state) == WM_SLOT_RUNNING)
             bits |= 1u << i;
     return bits;
@@ -317,7 +319,7 @@ static unsigned running (const wm_scorer_t *self)
 static void split (wm_scorer_t *self, unsigned bits)
 {
     wm_slot_t *slot = self->slots.control->slot;
-    for (unsigned i = 0; i < WM_SLOTS; i++)
+    for (unsigned i = 0; i < self->slots.n; i++)
         if (bits >> i & 1) {
             slot[i].alone = 1;
             atomic_store (&slot[i].state, WM_SLOT_READY);
@@ -409,7 +411,7 @@ uint32_t wm_scorer_fill (const wm_scorer_t *self)
 
 unsigned wm_scorer_slots (const wm_scorer_t *self)
 {
-    return wm_scorer_fill (self) ? WM_SLOTS : WM_SLOTS_ONE;
+    return wm_scorer_fill (self) ? self->slots.n : WM_SLOTS_ONE;
 }
 
 void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, int alone)

@@ -11,17 +11,22 @@
 enum { PAGE = 4096 };
 
 static const size_t control_bytes = (sizeof (wm_control_t) + PAGE - 1) / PAGE * PAGE;
-static const size_t area_bytes = (size_t) WM_SLOTS * WM_SLOT_BYTES;
 
 static_assert (WM_RAW_BYTES_MAX / 5 <= WM_SLOT_SCORES, "a status byte and one score or more a hit");
 static_assert (WM_SLOT_BYTES % PAGE == 0, "slots begin on pages");
 static_assert (WM_SLOTS <= 32, "a bit each");
 
+static size_t area_bytes (const wm_slots_t *self)
+{
+    return (size_t) self->n * WM_SLOT_BYTES;
+}
+
 static wm_fault_t map (wm_slots_t *self, int batch_access, wm_error_t *error)
 {
-    const size_t shared = control_bytes + area_bytes;
+    const size_t shared = control_bytes + area_bytes (self);
     void *control = mmap (NULL, shared, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
-    void *batch = mmap (NULL, area_bytes, batch_access, MAP_SHARED, self->fd, (off_t) shared);
+    void *batch =
+        mmap (NULL, area_bytes (self), batch_access, MAP_SHARED, self->fd, (off_t) shared);
     self->control = control == MAP_FAILED ? NULL : control;
     self->batch = batch == MAP_FAILED ? NULL : batch;
     if (!self->control || !self->batch)
@@ -31,10 +36,10 @@ static wm_fault_t map (wm_slots_t *self, int batch_access, wm_error_t *error)
     return WM_OK;
 }
 
-wm_fault_t wm_slots_make (wm_slots_t *self, wm_error_t *error)
+wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, wm_error_t *error)
 {
-    *self = (wm_slots_t){ .fd = memfd_create ("wiremill-slots", MFD_CLOEXEC) };
-    if (self->fd < 0 || ftruncate (self->fd, (off_t) (control_bytes + 2 * area_bytes)))
+    *self = (wm_slots_t){ .fd = memfd_create ("wiremill-slots", MFD_CLOEXEC), .n = n };
+    if (self->fd < 0 || ftruncate (self->fd, (off_t) (control_bytes + 2 * area_bytes (self))))
         return wm_fault (error, WM_EHOST, "no memory to share with the engine: %s",
                          strerror (errno));
     return map (self, PROT_READ | PROT_WRITE, error);
@@ -44,7 +49,10 @@ wm_fault_t wm_slots_map (wm_slots_t *self, int fd, wm_error_t *error)
 {
     struct stat st;
     *self = (wm_slots_t){ .fd = fd };
-    if (fstat (fd, &st) || st.st_size != (off_t) (control_bytes + 2 * area_bytes))
+    if (fstat (fd, &st) == 0 && st.st_size > (off_t) control_bytes)
+        self->n = (unsigned) (((size_t) st.st_size - control_bytes) / 2 / WM_SLOT_BYTES);
+    if (!self->n || self->n > WM_SLOTS ||
+        st.st_size != (off_t) (control_bytes + 2 * area_bytes (self)))
         return wm_fault (error, WM_EHOST, "file %d is not the memory of a worker", fd);
     return map (self, PROT_READ, error);
 }
@@ -52,9 +60,9 @@ wm_fault_t wm_slots_map (wm_slots_t *self, int fd, wm_error_t *error)
 void wm_slots_clear (wm_slots_t *self)
 {
     if (self->control)
-        munmap (self->control, control_bytes + area_bytes);
+        munmap (self->control, control_bytes + area_bytes (self));
     if (self->batch)
-        munmap (self->batch, area_bytes);
+        munmap (self->batch, area_bytes (self));
     if (self->fd > 0)
         close (self->fd);
     *self = (wm_slots_t){ 0 };

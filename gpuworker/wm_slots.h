@@ -65,16 +65,17 @@ typedef struct {
 typedef struct {
     int fd;
     wm_control_t *control;
-    uint8_t *result; /* (WM_SLOTS) times WM_SLOT_BYTES: status, then scores from WM_SLOT_SCORES */
-    uint8_t *batch;  /* (WM_SLOTS) times WM_SLOT_BYTES: the columns */
+    unsigned n;      /* slots that have memory: address space is scarce where it is capped */
+    uint8_t *result; /* n times WM_SLOT_BYTES: status, then scores from WM_SLOT_SCORES */
+    uint8_t *batch;  /* n times WM_SLOT_BYTES: the columns */
 } wm_slots_t;
 
 /* Status bytes are at most a result's size divided by 5, scores at most all of it.  */
 #define WM_SLOT_SCORES (1u << 20)
 #define WM_SLOT_BYTES (WM_RAW_BYTES_MAX + WM_SLOT_SCORES)
 
-/* Makes the memory, zeroed. WM_EHOST: none.  */
-wm_fault_t wm_slots_make (wm_slots_t *self, wm_error_t *error);
+/* Makes the memory of n slots, at most WM_SLOTS, zeroed. WM_EHOST: none.  */
+wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, wm_error_t *error);
 
 /* Maps it in the engine process, the batches to read only. WM_EHOST: fd is not such memory.  */
 wm_fault_t wm_slots_map (wm_slots_t *self, int fd, wm_error_t *error);

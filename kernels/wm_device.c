@@ -87,6 +87,11 @@ static const wm_engine_t *load_cuda (const char *name, wm_error_t *error)
     return engine;
 }
 
+int wm_device_gathers (const char *engine)
+{
+    return strcmp (engine, "cuda") == 0 || strcmp (engine, "cudnn") == 0;
+}
+
 static const wm_engine_t *choose_engine (const char *name, const wm_model_t *model,
                                          wm_error_t *error)
 {
@@ -95,7 +100,7 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
         name = family ? "sparse" : "openvino";
     if (strcmp (name, "openvino") == 0)
         return wm_device_general (error);
-    if (strcmp (name, "cuda") == 0 || strcmp (name, "cudnn") == 0)
+    if (wm_device_gathers (name))
         return load_cuda (name, error);
     const wm_engine_t *engine = strcmp (name, "sparse") == 0      ? &wm_engine_sparse
                                 : strcmp (name, "reference") == 0 ? &wm_engine_reference

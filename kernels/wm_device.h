@@ -56,6 +56,9 @@ wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, 
    nothing does, and wm_device_score_many only adds up.  */
 uint32_t wm_device_fill (const wm_device_t *self);
 
+/* Whether an engine that is asked for by this name may gain so: known before it is opened.  */
+int wm_device_gathers (const char *engine);
+
 /* wm_device_score of n batches in one call, each with the bits it has alone. After a fault no scores
    hold, and nobody says whose it was: WM_EBATCH, score each alone.  */
 wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t *const *batch,

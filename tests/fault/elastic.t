@@ -44,12 +44,13 @@ one_campaign ()
             turns[i]=$((turns[i] + 1))
             { [ "${leave[i]}" = 0 ] || { [ "${leave[i]}" = 2 ] && [ "${turns[i]}" -gt 2 ]; }; } &&
                 kill -TERM "${worker[i]}" 2>/dev/null && leave[i]=5
-            [ "${leave[i]}" = 3 ] && leave[i]=5 &&
+            [ "${leave[i]}" = 3 ] && leave[i]=6 &&
                 "$bin/wiremill" drain --broker "ipc://$work/b$finished" --worker "$(hostname):${worker[i]}" >>"$work/drains" 2>&1
         done
     done
     wait $producer || return 1
-    for i in 0 1; do kill -TERM "${worker[i]}" 2>/dev/null; wait "${worker[i]}"; done
+    # A second signal would end at once who obeys the first.
+    for i in 0 1; do [ "${leave[i]}" = 5 ] || kill -TERM "${worker[i]}" 2>/dev/null; wait "${worker[i]}"; done
     "$bin/wiremill" status --broker "ipc://$work/b$finished" --json >"$work/status"
     kill -TERM $broker
     wait $broker

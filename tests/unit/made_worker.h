@@ -218,6 +218,12 @@ wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, 
     return WM_OK;
 }
 
+int wm_device_gathers (const char *engine)
+{
+    (void) engine;
+    return 1;
+}
+
 uint32_t wm_device_fill (const wm_device_t *self)
 {
     (void) self;

@@ -208,7 +208,7 @@ static void measure (const char *engine, const char *precision, int kind, double
         double seconds;
         if (round == WARM)
             own = atomic_load (counter), theirs = atomic_load (engine_count);
-        slot = round % WM_SLOTS;
+        slot = round % wm_scorer_slots (scorer);
         wm_batch_t *batch = wm_scorer_batch (scorer, slot);
         assert_int_equal (wm_batch_decode (batch, coder, frame[kind], frame_bytes[kind], &error),
                           WM_OK);
