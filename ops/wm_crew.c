@@ -268,6 +268,18 @@ int wm_crew_start_rest (wm_crew_t *self)
 
 /* ---- looking after them ---------------------------------------------------------------------- */
 
+/* A worker does not come back: WM_CREW_WORKING while another runs or will, else this code.  */
+static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
+{
+    worker->retry_ms = 0;
+    for (int i = 0; i < self->n_worker; i++)
+        if (self->worker[i].pid || self->worker[i].retry_ms)
+            return WM_CREW_WORKING;
+    say (self, "wiremill run: no worker is left%s",
+         code == WM_EXIT_AGAIN ? "; the same command goes on" : "");
+    return code;
+}
+
 /* A worker has ended: plans its return. Returns WM_CREW_WORKING unless none is left.  */
 static int worker_ended (wm_crew_t *self, wm_child_t *worker)
 {
@@ -281,15 +293,15 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     if (WIFEXITED (worker->status) &&
         (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
         return code;
+    if (WIFEXITED (worker->status) && code == WM_EXIT_OK) { /* the broker asked it to leave */
+        say (self, "wiremill run: %s was sent away and is not started again; see %s", worker->name,
+             worker->log);
+        return one_less (self, worker, WM_EXIT_AGAIN);
+    }
     if (!wm_child_plan_return (worker) && WIFEXITED (worker->status)) {
-        worker->retry_ms = 0;
         say (self, "wiremill run: %s ended by %s again and again and is left alone; see %s",
              worker->name, how, worker->log);
-        for (int i = 0; i < self->n_worker; i++)
-            if (self->worker[i].pid || self->worker[i].retry_ms)
-                return WM_CREW_WORKING;
-        say (self, "wiremill run: no worker is left");
-        return code ? code : WM_EXIT_FAILURE;
+        return one_less (self, worker, code);
     }
     say (self, "wiremill run: %s ended by %s; starting it again in %.1f s", worker->name, how,
          (double) (worker->retry_ms - wm_now_ms ()) / 1e3);

@@ -5,8 +5,9 @@
      broker     whenever it dies, at once, at most 5 times in a minute; not after exit codes 2, 5
                 and 75, which say that trying again is useless
      worker     always, with a pause that doubles from 0.2 s to 10 s while it keeps dying within
-                10 s; one that fails by itself 5 times in a row is left alone; exit codes 2, 5 and
-                6 (no such engine here) end the run: its likes would say the same
+                10 s; not one that the broker sent away (drain, or its failures: exit code 0), nor
+                one that fails by itself 5 times in a row; exit codes 2, 5 and 6 (no such engine
+                here) end the run: its likes would say the same
      producer   after a crash that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second
                 crash on one input holds that input as bad; KILL and TERM are somebody's wish
 

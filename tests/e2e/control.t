@@ -22,13 +22,28 @@ kill -9 $broker
 wait $broker 2>/dev/null
 ok "status without a broker knows it" state "paused: by .*: lunch"
 
-"$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" >"$work/run" 2>&1 &
+run () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1; }
+run &
 run=$!
 told () { grep -q "paused: by .*: lunch; wiremill resume" "$work/run"; }
 ok "the broker of wiremill run knows it, and says what ends it" until_true 20 told
 waits () { keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "wiremill resume goes on"; }
 ok "why names the pause" waits
 ok "a worker comes, and gets nothing" until_true 20 state "^[^ ]+:[0-9]+ .* idle +0 "
+labels () { "$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p'; }
+two () { [ "$(labels | wc -l)" = 2 ]; }
+ok "and another" until_true 20 two
+first=$(labels | head -n 1) second=$(labels | tail -n 1)
+ok "one is drained by its name" "$bin/wiremill" drain "$out" --worker "$first"
+away () { grep -q 'worker-[12] was sent away and is not started again' "$work/run"; }
+ok "and is not started again" until_true 20 away
+ok "the other too" "$bin/wiremill" drain "$out" --worker "$second"
+alone () { wait $run; [ $? = 75 ] && grep -q 'no worker is left; the same command goes on' "$work/run"; }
+ok "a run without workers ends with 75" alone
+rm "$work/run"
+run &
+run=$!
+ok "the same command goes on" until_true 20 told
 resumed () { keep "$bin/wiremill" resume "$out" && says "it was paused by .*lunch"; }
 ok "resume" resumed
 finished () { wait $run; }
@@ -43,7 +58,7 @@ ok "a worker comes" until_true 20 state "^[^ ]+:[0-9]+ .* idle "
 nobody () { exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 "$@" && says "no worker is called 'nobody:1'" && [ "$(wc -l <"$work/said")" = 1 ]; }
 ok "nor would it be" nobody --dry-run
 ok "a worker that is not there is not drained" nobody
-label=$("$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p')
+label=$(labels)
 would () { keep "$bin/wiremill" drain "$out" --worker "$label" --dry-run && says "would drain $label"; }
 ok "a dry run names the worker" would
 ok "one worker is drained by its name" "$bin/wiremill" drain "$out" --worker "$label"
