@@ -294,6 +294,29 @@ static wm_fault_t look (void *context, const char *endpoint, wm_error_t *error)
     return wm_campaign_look (context, endpoint, error);
 }
 
+/* A full disk is the one WM_EAGAIN that a broker waits out. Says what is new of it, and naps.  */
+static int waits_for_room (const wm_error_t *error, char told[sizeof error->text])
+{
+    if (error->fault != WM_EAGAIN || strncmp (error->text, "disk full", 9) != 0 || stop)
+        return 0;
+    if (strcmp (told, error->text) != 0)
+        fprintf (stderr, "wiremill-broker: %s\n", strcpy (told, error->text));
+    usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
+    return 1;
+}
+
+static wm_fault_t open_it (wm_campaign_t *campaign, wm_error_t *error)
+{
+    wm_fault_t fault;
+    char told[sizeof error->text] = "";
+    while ((fault = wm_campaign_open (campaign, NULL, NULL, error)) != WM_OK &&
+           waits_for_room (error, told)) {
+        wm_ledger_destroy (&campaign->ledger);
+        wm_journal_destroy (&campaign->journal);
+    }
+    return fault;
+}
+
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
@@ -306,9 +329,8 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .pins = pins,
                                    .budget_bytes = options->budget_bytes };
     wm_fault_t fault;
-    while ((fault = wm_campaign_start (campaign, pins, error)) == WM_EAGAIN && !stop) {
-        fprintf (stderr, "wiremill-broker: %s; waiting\n", error->text);
-        usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
+    char told[sizeof error->text] = "";
+    while ((fault = wm_campaign_start (campaign, pins, error)) && waits_for_room (error, told)) {
     }
     if (fault)
         return fault;
@@ -371,8 +393,7 @@ int main (int argc, char **argv)
     campaign.lock_fd = -1;
     if (wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE, wm_times ()->lock_ms,
                           &error) ||
-        wm_campaign_open (&campaign, NULL, NULL, &error) ||
-        serve (&options, &pins, &campaign, &error))
+        open_it (&campaign, &error) || serve (&options, &pins, &campaign, &error))
         code = fail (&error);
     else
         code = WM_EXIT_OK;

@@ -169,6 +169,8 @@ static const char *waiting_for (const wm_core_t *self, const wm_summary_t *summa
         return "no producer";
     if (!self->n_worker && !self->n_by_state[BATCH_RUNNING] && !self->n_by_state[BATCH_COMMITTING])
         return "no worker";
+    if (!here && !self->n_by_state[BATCH_RUNNING] && !self->n_by_state[BATCH_COMMITTING])
+        return "producer";
     return NULL;
 }
 

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ const wm_option_t bench_options[] = {
     {.name = "precision", .value = "A,B",
      .help = "fp32, fast (default: fp32,fast; of the pipeline fp32)"},
     {.name = "workers", .letter = 'w', .value = "N,N",
-     .help = "side by side (default: 1 engine; 2 workers, or 1 on a single core)"},
+     .help = "side by side (default: 1 engine; as many workers as wiremill run starts)"},
     {.name = "threads", .letter = 't', .value = "N,N",
      .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
     {.name = "batch", .letter = 'b', .value = "N,N",
@@ -116,9 +117,12 @@ static int sweeps (bench_t *self, int bench)
 {
     const int is_engine = bench == ENGINE, is_broker = bench == BROKER;
     const wm_args_t *args = self->args;
-    const int cpus = self->machine.cpus;
-    char threads[48];
+    cpu_set_t set;
+    const int cpus = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
+    const int team = (cpus + 3) / 4; /* as wiremill run has them */
+    char threads[48], workers[16];
     snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);
+    snprintf (workers, sizeof workers, "%d", team < 16 ? team : 16);
     int code = wm_sweep_words (&self->engine, args, "engine", NULL,
                                "auto|sparse|openvino|cuda|cudnn|reference");
     if (!code)
@@ -126,9 +130,12 @@ static int sweeps (bench_t *self, int bench)
                                is_engine ? "fp32,fast" : "fp32", "fp32|fast");
     if (!code)
         code = wm_sweep_numbers (&self->workers, args, "workers",
-                                 is_broker || (!is_engine && cpus > 1) ? "2" : "1", 1, 16);
+                                 is_broker   ? "2"
+                                 : is_engine ? "1"
+                                             : workers,
+                                 1, 16);
     if (!is_engine)
-        snprintf (threads, sizeof threads, "%d", cpus > 1 ? cpus / 2 : 1);
+        snprintf (threads, sizeof threads, "%d", is_broker ? 1 : cpus / team);
     if (!code)
         code = wm_sweep_numbers (&self->threads, args, "threads", threads, 1, 1024);
     if (!code)

@@ -116,6 +116,8 @@ static const char *advice (const char *waiting_for)
         { "no broker", "start it: the same wiremill run command goes on" },
         { "no worker", "start one: wiremill work --broker ENDPOINT" },
         { "no producer", "the same wiremill run or wiremill produce command goes on" },
+        { "producer", "it reads an input or writes an output; where that takes long its words "
+                      "(log/producer.log) say why: a full disk, say" },
         { "disk full", "make room on the campaign's disk; it goes on by itself" },
         { "draining", "wiremill resume goes on, or a broker started anew" },
         { "paused", "wiremill resume goes on" },

@@ -40,11 +40,12 @@ int wm_ask_nobody (const char *campaign, char text[480])
         snprintf (text, 480, "no broker answers at %s: none is running", campaign);
         return WM_EXIT_UNREACHABLE;
     }
-    snprintf (text, 480,
-              "process %ld has the campaign %.200s, but endpoint.json there does not say where it "
-              "listens: it is just starting, or the file was removed and is written again in "
-              "seconds; try again, or give --broker ENDPOINT",
-              pid, campaign);
+    snprintf (
+        text, 480,
+        "process %ld has the campaign %.200s, but endpoint.json there does not say where it "
+        "listens: it is just starting (its words in log/broker.log say what it waits for), or the "
+        "file was removed and is written again in seconds; try again, or give --broker ENDPOINT",
+        pid, campaign);
     return WM_EXIT_AGAIN;
 }
 

@@ -208,6 +208,8 @@ static int broker_ended (wm_crew_t *self)
     if (self->before_words)
         self->before_words ();
     wm_child_show (&self->broker, stderr, 1);
+    if (by_itself && code == WM_EXIT_AGAIN)
+        say (self, "wiremill run: the broker cannot go on now; why: %s", self->broker.log);
     if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN))
         return code;
     if (by_itself && code == WM_EXIT_OK) {
