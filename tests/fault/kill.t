@@ -3,7 +3,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-kills=${KILLS:-$(size 12 100 5000)} RANDOM=${SEED:-1}
+kills=${KILLS:-$(size 12 1000 5000)} RANDOM=${SEED:-1}
 echo "# KILLS=$kills SEED=${SEED:-1}"
 events=kill-$(size 1 4 4)
 make_model 1 && make_events $events --events $(size 1 4 4) --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
