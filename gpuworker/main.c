@@ -284,6 +284,7 @@ int main (int argc, char **argv)
         return wm_verify_run (options.config.engine, options.config.threads, options.config.cache,
                               options.tolerance);
     zsys_handler_set (NULL);
+    zsys_init (); /* here, while there is one thread: lanes that came first together would end it */
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);

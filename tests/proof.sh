@@ -68,7 +68,7 @@ esac
 [ $# = 0 ] || names=("$@")
 
 export WM_BUILD=$B
-jobs=${JOBS:-$(($(nproc) + $(size 0 1 1)))}
+jobs=${JOBS:-$(size 1 $(($(nproc) + 1)) $(($(nproc) + 1)))}
 run unit make --no-print-directory B="$B" unit
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 300 5000 1000000)"
 run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 2000 100000 10000000)"
