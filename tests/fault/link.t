@@ -31,7 +31,7 @@ for c in 1 2; do
     at=; [ $c = 1 ] || at=away
     $at "$bin/wiremill" produce --broker tcp://169.254.77.1:$((5550 + 10 * c)) --input "$made/farm-$n.h5" >"$work/produce$c.words" 2>&1 &
     producer[c]=$!
-    away "$bin/wiremill" work --broker tcp://169.254.77.1:$((5550 + 10 * c)) --threads 1 --cache "$work/cache" >"$work/far$c.words" 2>&1 &
+    ip netns exec $far "$bin/wiremill" work --broker tcp://169.254.77.1:$((5550 + 10 * c)) --threads 1 --cache "$work/cache" >"$work/far$c.words" 2>&1 &
 done
 "$bin/wiremill" work --broker tcp://169.254.77.1:5560 --threads 1 --cache "$work/cache" >"$work/near.words" 2>&1 &
 
