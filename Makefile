@@ -330,13 +330,13 @@ run: deps ## install what is missing, build, make events and a model, score them
 DEMO := build/demo
 $(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
 	@mkdir -p $(@D); echo "  SYNTH $@"
-	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --output $@
+	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --run $* --output $@
 $(DEMO)/model.onnx: | $(B)/bin/wiremill
 	@mkdir -p $(@D); echo "  MODEL $@"
 	$(Q)$(B)/bin/wiremill model new emtrkmichel --seed 1 --output $@
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5 $(DEMO)/model.onnx
 	@rm -rf $(DEMO)/out
-	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out --workers 2
+	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; echo "engines: exact-sparse CPU and reference$(if $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
 
 test: deps ## everything: unit, end to end, golden, with all set-up
