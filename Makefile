@@ -146,7 +146,7 @@ CUDA      ?= $(if $(and $(NVCC),$(CUDART),$(CUDNN_H),$(shell $(NVCC) --version |
 CUDA_ARCH ?= 75 80 86 89 90 100 120
 CUDA_LAST := $(lastword $(CUDA_ARCH))
 CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
-CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda wm_cuda_v1 wm_cuda_windows wm_cuda_windows_open wm_cuda_pack wm_cuda_curve wm_cuda_net wm_cuda_plane
+CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda wm_cuda_inside wm_cuda_chunks wm_cuda_v1 wm_cuda_windows wm_cuda_windows_open wm_cuda_pack wm_cuda_curve wm_cuda_net wm_cuda_plane
 CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
 CUDA_ANY   = $(addprefix $(B)/obj/kernels/cuda/,wm_any.o wm_any_net.o wm_any_ops.o)
 $(CUDA_ANY): | $(B)/gen/onnx/onnx.pb-c.c
@@ -166,7 +166,7 @@ $(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_door.o $(CUDA_OBJ) $(CUDA_ANY
 	$(Q)$(CC) $(CFLAGS) -shared $(filter %.o,$^) -o $@ -Wl,-z,defs,--as-needed,--exclude-libs,ALL $(call links,kernels) $(CUDA_LINK)
 
 # The engine on the stand-in, with mistakes that can be planted.
-STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_block.c wm_gpu_fake_math.c wm_gpu_fake_any.c wm_cuda.c wm_cuda_v1.c wm_cuda_windows.c wm_cuda_windows_open.c wm_cuda_pack.c wm_cuda_curve.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
+STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_block.c wm_gpu_fake_math.c wm_gpu_fake_any.c wm_cuda.c wm_cuda_inside.c wm_cuda_chunks.c wm_cuda_v1.c wm_cuda_windows.c wm_cuda_windows_open.c wm_cuda_pack.c wm_cuda_curve.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
 $(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane $(B)/tests/test_kernels_cuda_windows: $(B)/tests/%: tests/unit/%.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
@@ -205,7 +205,7 @@ $(B)/tests/test_kernels_cuda_any: tests/unit/test_kernels_cuda_any.c $(addprefix
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
 # Any CNN through the engine's steps, on the stand-in; cuDNN only where plans are asked for.
-$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_block.c %fake_math.c %fake_any.c %library.c,$(STANDIN)) \
+$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_block.c %fake_math.c %fake_any.c %library.c %inside.c %chunks.c,$(STANDIN)) \
     $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@

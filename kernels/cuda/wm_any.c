@@ -3,6 +3,7 @@
    Buffers share memory: one is given a slot when the first step writes it, and leaves it after the
    last one that reads it.  */
 #include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_cuda_inside.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #define BLOCKS_MAX 4096u
 #define SLOTS_MAX 48u
 #define CANDIDATES_MAX 8u
-#define WORKSPACE_MAX (512u << 20)
 
 struct wm_any_t {
     const wm_gpu_api_t *api;
@@ -32,13 +32,6 @@ struct wm_any_t {
     wm_plane_t *plane; /* cuts on the host; NULL: dense patches only */
     char signature[64], death[300];
 };
-
-#define CALL(function, ...)                                                                        \
-    do {                                                                                           \
-        wm_gpu_words_t words_ = self->api->function (self->gpu, __VA_ARGS__);                      \
-        if (words_)                                                                                \
-            return words_;                                                                         \
-    } while (0)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -204,7 +197,7 @@ static wm_gpu_words_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, siz
         CALL (anyconv_new, &conv, c, &self->plan[s], &choice);
         if (!self->plan[s])
             break;
-        if (choice.workspace_bytes <= WORKSPACE_MAX) {
+        if (choice.workspace_bytes <= WM_CUDA_WORKSPACE_MAX) {
             *workspace = choice.workspace_bytes > *workspace ? choice.workspace_bytes : *workspace;
             return NULL;
         }
@@ -283,28 +276,13 @@ static wm_gpu_words_t make_memory (wm_any_t *self)
     return NULL;
 }
 
-static void sign (wm_any_t *self)
-{
-    static const char *const precision[] = { "fp32", "tf32", "fp16" };
-    const char *name = self->info.device;
-    char device[20];
-    if (strncmp (name, "NVIDIA ", 7) == 0)
-        name += 7;
-    snprintf (device, sizeof device, "%.18s", name);
-    for (char *c = device; *c; c++)
-        if (*c == ' ' || *c == '/')
-            *c = '-';
-    snprintf (self->signature, sizeof self->signature, "cuda/%s/sm_%d%d/%s/any%u/%.20s", device,
-              self->info.major, self->info.minor, precision[self->precision], self->rows,
-              self->info.libraries);
-}
-
 static wm_gpu_words_t make_all (wm_any_t *self, wm_error_t *error)
 {
     wm_gpu_words_t words;
     bool made = true, alike = false;
+    char version[16];
     CALL (open, &self->info);
-    const size_t constants = self->net->n_constant * sizeof (float) + WORKSPACE_MAX / 4;
+    const size_t constants = self->net->n_constant * sizeof (float) + WM_CUDA_WORKSPACE_MAX / 4;
     while (self->rows > 1 && constants + self->rows * row_bytes (self) > self->info.free_bytes / 2)
         self->rows /= 2;
     if (constants + self->rows * row_bytes (self) > self->info.free_bytes) {
@@ -323,7 +301,8 @@ static wm_gpu_words_t make_all (wm_any_t *self, wm_error_t *error)
                   "cuDNN (%s) has no algorithms for this model on %s that treat all rows alike: "
                   "use --engine openvino",
                   self->info.libraries, self->info.device);
-    sign (self);
+    snprintf (version, sizeof version, "any%u", self->rows);
+    wm_cuda_sign (self->signature, &self->info, self->precision, version);
     return NULL;
 }
 
@@ -331,6 +310,7 @@ wm_any_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const wm
                       wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error)
 {
     wm_error_t fault = { 0 };
+    wm_gpu_words_t words = NULL;
     wm_any_t *self = calloc (1, sizeof *self);
     if (!self || !(self->gpu = api->make ()))
         wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
@@ -340,16 +320,10 @@ wm_any_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const wm
         self->n_value = net->size[WM_ANY_INPUT], self->n_output = net->size[WM_ANY_SCORES];
         if (!place_buffers (self) || (spec && !(self->plane = wm_plane_new (spec))))
             wm_fault (&fault, WM_EHOST, "more than %u buffers at once, or no memory", SLOTS_MAX);
-        wm_gpu_words_t words = fault.fault ? NULL : make_all (self, &fault);
-        if (words)
-            wm_fault (&fault, WM_EHOST,
-                      "the cuda engine cannot start: %s; --engine auto computes on the CPU", words);
+        words = fault.fault ? NULL : make_all (self, &fault);
     }
-    if (fault.fault) {
-        if (error)
-            *error = fault;
+    if (!wm_cuda_stands (&fault, words, error))
         wm_any_destroy (&self);
-    }
     return self;
 }
 

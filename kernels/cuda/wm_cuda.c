@@ -1,5 +1,6 @@
 /* wm_cuda.c - the CUDA engine's versions behind one door, and its death.  */
 #include "kernels/cuda/wm_cuda.h"
+#include "kernels/cuda/wm_cuda_inside.h"
 #include "kernels/cuda/wm_cuda_v1.h"
 #include "kernels/cuda/wm_cuda_windows.h"
 
@@ -15,23 +16,11 @@ struct wm_cuda_t {
     char signature[64], death[300];
 };
 
-static void sign (wm_cuda_t *self, const wm_gpu_info_t *info, wm_gpu_precision_t precision)
-{
-    static const char *const name[] = { "fp32", "tf32", "fp16" };
-    char device[20];
-    snprintf (device, sizeof device, "%.18s",
-              info->device + (strncmp (info->device, "NVIDIA ", 7) == 0 ? 7 : 0));
-    for (char *c = device; *c; c++)
-        if (*c == ' ' || *c == '/')
-            *c = '-';
-    snprintf (self->signature, sizeof self->signature, "cuda/%s/sm_%d%d/%s/v%u/%.20s", device,
-              info->major, info->minor, name[precision], self->version, info->libraries);
-}
-
 wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
                         const wm_cuda_config_t *config, wm_error_t *error)
 {
     wm_gpu_info_t info = { 0 };
+    char version[16];
     wm_cuda_config_t chosen = *config;
     const char *refusal = wm_cuda_windows_refuse (net, config->precision);
     wm_cuda_t *self = calloc (1, sizeof *self);
@@ -49,8 +38,10 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
         self->v1 = wm_cuda_v1_new (api, net, spec, &chosen, &info, error);
     if (!self->v1 && !self->windows)
         wm_cuda_destroy (&self);
-    else
-        sign (self, &info, config->precision);
+    else {
+        snprintf (version, sizeof version, "v%u", self->version);
+        wm_cuda_sign (self->signature, &info, config->precision, version);
+    }
     return self;
 }
 

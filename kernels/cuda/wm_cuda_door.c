@@ -120,21 +120,16 @@ static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, w
 }
 
 /* The symbols that are seen from outside.  */
-extern const wm_engine_t wm_engine_cuda __attribute__ ((visibility ("default")));
-const wm_engine_t wm_engine_cuda = {
-    .name = "cuda",
-    .open = open_cuda,
-    .close = engine_close,
-    .score = engine_score,
-    .fill = engine_fill,
-    .score_many = engine_score_many,
-    .lend = engine_lend,
-};
-extern const wm_engine_t wm_engine_cudnn __attribute__ ((visibility ("default")));
-const wm_engine_t wm_engine_cudnn = {
-    .name = "cudnn",
-    .open = open_cudnn,
-    .close = engine_close,
-    .score = engine_score,
-    .lend = engine_lend,
-};
+#define ENGINE(called)                                                                             \
+    extern const wm_engine_t wm_engine_##called __attribute__ ((visibility ("default")));          \
+    const wm_engine_t wm_engine_##called = {                                                       \
+        .name = #called,                                                                           \
+        .open = open_##called,                                                                     \
+        .close = engine_close,                                                                     \
+        .score = engine_score,                                                                     \
+        .fill = engine_fill,                                                                       \
+        .score_many = engine_score_many,                                                           \
+        .lend = engine_lend,                                                                       \
+    }
+ENGINE (cuda);
+ENGINE (cudnn);

@@ -5,6 +5,7 @@
    columns of the runs and of the odd patches, one after another; of a batch that lies in pinned memory
    the columns are taken from there.  */
 #include "kernels/cuda/wm_cuda_plane.h"
+#include "kernels/cuda/wm_cuda_inside.h"
 #include "kernels/cuda/wm_gpu_args.h"
 #include "kernels/cuda/wm_gpu_plant.h"
 #include "schema/wm_limits.h"
@@ -35,21 +36,13 @@ struct wm_cuda_plane_t {
     uint8_t image_of[WM_GPU_PHASES_MAX]; /* of a phase; n_image: none */
 };
 
-#define CALL(function, ...)                                                                        \
-    do {                                                                                           \
-        wm_gpu_words_t words_ = self->api->function (self->gpu, __VA_ARGS__);                      \
-        if (words_)                                                                                \
-            return words_;                                                                         \
-    } while (0)
-
 static wm_gpu_words_t make (wm_cuda_plane_t *self)
 {
-    void *h_words, *d_words, *d_image;
-    CALL (pinned_new, &h_words, WORDS_MAX * sizeof (uint32_t));
-    CALL (device_new, &d_words, WORDS_MAX * sizeof (uint32_t));
-    CALL (device_new, &d_image, self->cells_max * sizeof (float));
-    self->h_words = h_words, self->d_words = d_words, self->d_image = d_image;
-    return NULL;
+    wm_gpu_words_t words = wm_cuda_both_new (self->api, self->gpu, &self->h_words, &self->d_words,
+                                             WORDS_MAX * sizeof (uint32_t));
+    return words ? words
+                 : wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_image,
+                                     self->cells_max * sizeof (float));
 }
 
 size_t wm_cuda_plane_bytes (uint32_t cells_max)

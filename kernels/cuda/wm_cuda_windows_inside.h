@@ -4,6 +4,7 @@
 #define WM_CUDA_WINDOWS_INSIDE_H
 
 #include "kernels/cuda/wm_cuda_curve.h"
+#include "kernels/cuda/wm_cuda_inside.h"
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda_windows.h"
@@ -61,14 +62,6 @@ struct wm_cuda_windows_t {
     const float *d_from; /* the image that rows are taken from */
     float *scores;
 };
-
-/* Calls the table; leaves the function with its words if it failed.  */
-#define CALL(function, ...)                                                                        \
-    do {                                                                                           \
-        wm_gpu_words_t words_ = self->api->function (self->gpu, __VA_ARGS__);                      \
-        if (words_)                                                                                \
-            return words_;                                                                         \
-    } while (0)
 
 /* Patches that lie beside each other in a strip.  */
 static inline uint32_t wm_windows_abreast (const wm_cuda_windows_t *self)

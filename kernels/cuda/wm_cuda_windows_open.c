@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #define CANDIDATES_MAX 16u
-#define WORKSPACE_MAX (512u << 20)      /* of cuDNN; what asks for more is passed over */
 #define HITS_MAX (WM_RAW_BYTES_MAX / 8) /* of a batch */
 #define SOURCE_PATCHES 1024u            /* cut on the host, on their way to the device */
 #define CALIBRATION 32u                 /* patches that the checksum's tolerance is measured with */
@@ -72,16 +71,7 @@ static size_t need_bytes (const wm_cuda_windows_t *self)
 
 static wm_gpu_words_t both_new (wm_cuda_windows_t *self, void *h_p, void *d_p, size_t bytes)
 {
-    void *p = NULL;
-    if (h_p) {
-        CALL (pinned_new, &p, bytes);
-        memcpy (h_p, &p, sizeof p); /* it is a float **, a uint32_t ** ... */
-    }
-    if (d_p) {
-        CALL (device_new, &p, bytes);
-        memcpy (d_p, &p, sizeof p);
-    }
-    return NULL;
+    return wm_cuda_both_new (self->api, self->gpu, h_p, d_p, bytes);
 }
 
 static wm_gpu_words_t make_slot (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
@@ -150,7 +140,7 @@ static wm_gpu_words_t make_plan (wm_cuda_windows_t *self, uint32_t candidate, bo
     *made = false;
     drop_plan (self);
     CALL (conv_new, &self->pack.conv, candidate, &self->conv, &choice);
-    if (!self->conv || choice.workspace_bytes > WORKSPACE_MAX)
+    if (!self->conv || choice.workspace_bytes > WM_CUDA_WORKSPACE_MAX)
         return NULL;
     for (uint32_t s = 0; choice.workspace_bytes > self->workspace_bytes && s < WM_WINDOWS_SLOTS;
          s++) {
@@ -366,6 +356,7 @@ wm_cuda_windows_t *wm_cuda_windows_new (const wm_gpu_api_t *api, const wm_net_t 
                                         wm_gpu_info_t *info, wm_error_t *error)
 {
     wm_error_t fault = { 0 };
+    wm_gpu_words_t words = NULL;
     wm_cuda_windows_t *self = calloc (1, sizeof *self);
     if (!self || !(self->gpu = api->make ()))
         wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
@@ -384,17 +375,12 @@ wm_cuda_windows_t *wm_cuda_windows_new (const wm_gpu_api_t *api, const wm_net_t 
         if (!fault.fault)
             wm_cuda_pack_plan (&self->pack, net, spec, config->precision, config->version,
                                self->starts, self->band, &fault);
-        wm_gpu_words_t words = fault.fault ? NULL : make_all (self, &fault);
-        if (words)
-            wm_fault (&fault, WM_EHOST,
-                      "the cuda engine cannot start: %s; --engine auto computes on the CPU", words);
+        words = fault.fault ? NULL : make_all (self, &fault);
     }
-    if (fault.fault) {
-        if (error)
-            *error = fault;
-        wm_cuda_windows_destroy (&self);
-    } else
+    if (wm_cuda_stands (&fault, words, error))
         *info = self->info;
+    else
+        wm_cuda_windows_destroy (&self);
     return self;
 }
 

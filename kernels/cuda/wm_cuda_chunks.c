@@ -1,0 +1,133 @@
+/* wm_cuda_chunks.c - patches through a GPU, a fixed number at a time, over two slots.  */
+#include "kernels/cuda/wm_cuda_chunks.h"
+#include "kernels/cuda/wm_gpu_plant.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+wm_fault_t wm_chunks_make (wm_chunks_t *self, const wm_gpu_api_t *api, const wm_spec_t *spec,
+                           uint32_t rows, size_t n_value, size_t n_output, wm_error_t *error)
+{
+    self->api = api;
+    self->rows = rows, self->n_value = n_value, self->n_output = n_output;
+    if (spec)
+        self->spec = *spec;
+    if (!(self->gpu = api->make ()) || (spec && !(self->plane = wm_plane_new (&self->spec))))
+        return wm_fault (error, WM_EHOST, "no memory for the cuda engine");
+    return WM_OK;
+}
+
+void wm_chunks_clear (wm_chunks_t *self)
+{
+    if (self->gpu)
+        self->api->destroy (self->gpu);
+    self->gpu = NULL;
+    wm_plane_destroy (&self->plane);
+}
+
+static size_t source_bytes (const wm_chunks_t *self)
+{
+    return self->rows * self->n_value * sizeof (float);
+}
+
+static size_t scores_bytes (const wm_chunks_t *self)
+{
+    return self->rows * self->n_output * sizeof (float);
+}
+
+size_t wm_chunks_bytes (const wm_chunks_t *self)
+{
+    return WM_CHUNK_SLOTS * (source_bytes (self) + scores_bytes (self));
+}
+
+wm_gpu_words_t wm_chunks_open (wm_chunks_t *self)
+{
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++) {
+        wm_chunk_t *slot = &self->slot[s];
+        wm_gpu_words_t words = NULL;
+        CALL (stream_new, &slot->stream);
+        CALL (event_new, &slot->done, false);
+        if ((words = wm_cuda_both_new (self->api, self->gpu, &slot->h_source, &slot->d_source,
+                                       source_bytes (self))) ||
+            (words = wm_cuda_both_new (self->api, self->gpu, &slot->h_scores, &slot->d_scores,
+                                       scores_bytes (self))))
+            return words;
+    }
+    return NULL;
+}
+
+wm_gpu_words_t wm_chunks_workspace (wm_chunks_t *self, size_t bytes)
+{
+    if (bytes <= self->workspace_bytes)
+        return NULL;
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
+        CALL (device_new, &self->slot[s].d_workspace, bytes);
+    self->workspace_bytes = bytes;
+    return NULL;
+}
+
+wm_fault_t wm_chunks_load (wm_chunks_t *self, const wm_batch_t *batch, wm_error_t *error)
+{
+    if (batch->kind == WM_BATCH_PATCHES)
+        return WM_OK;
+    if (!self->plane)
+        return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
+    return wm_plane_load (self->plane, batch, error);
+}
+
+void wm_chunks_cut (wm_chunks_t *self, uint32_t s, const wm_batch_t *batch, uint32_t first,
+                    uint32_t count)
+{
+    float *to = self->slot[s].h_source;
+    if (batch->kind == WM_BATCH_PATCHES)
+        memcpy (to, batch->patch + first * self->n_value, count * self->n_value * sizeof *to);
+    else
+        wm_plane_cut (self->plane, first, count, to);
+}
+
+/* Waits for a slot and takes its scores.  */
+static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, float *scores,
+                               _Atomic uint64_t *progress)
+{
+    wm_chunk_t *slot = &self->slot[s];
+    if (!slot->busy)
+        return NULL;
+    if (!WM_PLANT (WM_PLANT_WAIT))
+        CALL (event_sync, slot->done);
+    slot->busy = false;
+    wm_gpu_words_t words = self->after ? self->after (self->engine, s) : NULL;
+    if (words)
+        return words;
+    memcpy (scores + slot->first * self->n_output, slot->h_scores,
+            slot->count * self->n_output * sizeof *scores);
+    if (progress)
+        atomic_fetch_add (progress, slot->count);
+    return NULL;
+}
+
+wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, const wm_batch_t *batch, float *scores,
+                                _Atomic uint64_t *progress)
+{
+    uint32_t turn = 0;
+    wm_gpu_words_t words = NULL;
+    for (uint32_t hit = 0; hit < batch->n_hit; turn++) {
+        const uint32_t s = self->alone ? 0 : turn % WM_CHUNK_SLOTS, left = batch->n_hit - hit,
+                       count = left < self->rows ? left : self->rows;
+        wm_chunk_t *slot = &self->slot[s];
+        if (WM_PLANT (WM_PLANT_REUSE))
+            self->fill (self->engine, s, batch, hit, count);
+        if ((words = collect (self, s, scores, progress)))
+            return words;
+        if (!WM_PLANT (WM_PLANT_REUSE))
+            self->fill (self->engine, s, batch, hit, count);
+        slot->first = hit, slot->count = count;
+        if ((words = self->start (self->engine, s)))
+            return words;
+        CALL (event_record, slot->done, slot->stream);
+        slot->busy = true;
+        hit += count;
+    }
+    for (uint32_t s = 0; !words && s < WM_CHUNK_SLOTS; s++, turn++)
+        words = collect (self, turn % WM_CHUNK_SLOTS, scores, progress);
+    return words;
+}

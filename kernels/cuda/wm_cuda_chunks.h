@@ -1,0 +1,74 @@
+/* wm_cuda_chunks.h - patches through a GPU, a fixed number at a time, over two slots.
+
+   What version 1 and the engine for any CNN have in common: the GPU, the cutting on the host, memory
+   for patches and scores, and the order of work: while one slot computes, the other's copies run. The
+   last chunk of a batch is filled up, so that every launch has one shape and no bit depends on
+   grouping. What is done with a chunk is its engine's.
+
+   Invariants: between two calls every stream is idle. A slot's pinned memory is written only after
+   its event was waited for. Nothing is allocated after the engine is made.
+   Private to kernels/cuda/.  Thread: one.  */
+#ifndef WM_CUDA_CHUNKS_H
+#define WM_CUDA_CHUNKS_H
+
+#include "kernels/cuda/wm_cuda_inside.h"
+#include "kernels/wm_image.h"
+
+#define WM_CHUNK_SLOTS 2u
+
+typedef struct {
+    void *stream, *done;
+    float *h_source, *d_source; /* (rows, n_value): patches */
+    float *h_scores, *d_scores; /* (rows, n_output) */
+    void *d_workspace;          /* of the libraries */
+    uint32_t first, count;      /* hits it holds */
+    bool busy;
+} wm_chunk_t;
+
+typedef struct {
+    const wm_gpu_api_t *api;
+    void *gpu;
+    wm_gpu_info_t info;
+    uint32_t rows; /* patches a chunk */
+    size_t n_value, n_output;
+    size_t workspace_bytes;
+    wm_chunk_t slot[WM_CHUNK_SLOTS];
+    wm_spec_t spec;
+    wm_plane_t *plane; /* cuts on the host; NULL: dense patches only */
+
+    /* The engine's. fill: sets what the host knows of `count` hits from `first` on, in slot s. start:
+       queues the slot's work, ending with the copy of its scores. after: once it was waited for, or
+       NULL.  */
+    void *engine;
+    void (*fill) (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first,
+                  uint32_t count);
+    wm_gpu_words_t (*start) (void *engine, uint32_t s);
+    wm_gpu_words_t (*after) (void *engine, uint32_t s);
+    bool alone; /* one slot: two would wait for each other's kernels where stages are timed */
+} wm_chunks_t;
+
+/* Sets what is above and makes a GPU, not opened yet. spec NULL: dense patches only. A fault without
+   memory.  */
+wm_fault_t wm_chunks_make (wm_chunks_t *self, const wm_gpu_api_t *api, const wm_spec_t *spec,
+                           uint32_t rows, size_t n_value, size_t n_output, wm_error_t *error);
+void wm_chunks_clear (wm_chunks_t *self); /* the GPU with all its memory; does nothing if unmade */
+
+/* Streams, events and memory of both slots; the bytes of it that lie on the device.  */
+wm_gpu_words_t wm_chunks_open (wm_chunks_t *self);
+size_t wm_chunks_bytes (const wm_chunks_t *self);
+
+/* Lets both slots have so much workspace.  */
+wm_gpu_words_t wm_chunks_workspace (wm_chunks_t *self, size_t bytes);
+
+/* Loads a batch's plane into the cutter; nothing for dense patches. WM_EBATCH: it cannot be cut.  */
+wm_fault_t wm_chunks_load (wm_chunks_t *self, const wm_batch_t *batch, wm_error_t *error);
+
+/* Patches of a loaded batch to h_source.  */
+void wm_chunks_cut (wm_chunks_t *self, uint32_t s, const wm_batch_t *batch, uint32_t first,
+                    uint32_t count);
+
+/* All hits of a batch; scores (n_hit, n_output).  */
+wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, const wm_batch_t *batch, float *scores,
+                                _Atomic uint64_t *progress);
+
+#endif
