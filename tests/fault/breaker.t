@@ -27,18 +27,6 @@ serve ()
     crew_start broker
     until_true 20 test -s "$work/out/.wiremill/endpoint.json"
 }
-written () # until a producer has written both inputs; others may end in peace
-{
-    while crew_wait; do
-        [ "$code" = 0 ] || break
-        [ "$role" = producer ] || continue
-        [ "$crew_input" != "${crew_inputs[1]}" ] || return 0
-        crew_input=${crew_inputs[1]}
-        crew_start producer
-    done
-    echo "$role ended with $code" "$(tail -n 3 "$work/words.$role")"
-    return 1
-}
 sent_away () { grep -q 'draining: [6-9] of its last 10 batches failed, the last: this machine cannot' "$work/words.$1"; }
 state () { "$bin/wiremill" status "$out" >"$work/said" 2>&1; says "$1"; }
 out=$work/out
@@ -50,7 +38,7 @@ one_of_two ()
     bad worker-2
     until_true 20 grep -q session "$work/words.worker-2" || return 1
     crew_start producer
-    written || return 1
+    crew_written || return 1
     sent_away worker-2 || { tail -n 5 "$work"/words.worker-2; return 1; }
     ! crew_pid worker-2 || { echo "it was sent away and is still there"; return 1; }
     ! grep paused "$work/words.broker" && crew_stop && crew_same
@@ -68,7 +56,7 @@ two_of_two ()
     machine worker-3
     until_true 20 state "^[^ ]+:$pid .* idle +0 " || return 1
     "$bin/wiremill" resume "$out" || return 1
-    written && crew_stop && crew_same
+    crew_written && crew_stop && crew_same
 }
 wrong=0
 for way in one_of_two two_of_two; do

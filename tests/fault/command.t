@@ -18,7 +18,7 @@ for ((i = 0; i < tries; i++)); do # files are made where a campaign is fresh
     queue+=" $({ grep '^file-' <<<"$points"; grep -v '^file-' <<<"$points" | shuf --random-source=<(yes $RANDOM); } | xargs)"
 done
 declare -A killed=() missed=()
-n_killed=0 wrong=0 campaigns=0
+n_killed=0
 
 start () # words for env...
 {
@@ -74,20 +74,5 @@ campaign () # until it is finished
     done
     crew_same && crew_words
 }
-while [ -n "${queue// /}" ]; do
-    campaigns=$((campaigns + 1))
-    before=$n_killed; [ -z "$VERBOSE" ] || echo "# campaign $campaigns, $n_killed kills, $SECONDS s, left: ${queue:0:150}"
-    campaign >"$work/said" 2>/dev/null && [ ! -s "$work/said" ] && continue
-    wrong=$((wrong + n_killed - before + 1))
-    crew_tell "campaign $campaigns: $(head -n 5 "$work/said" | tr '\n' ';')"
-    [ $wrong -lt 20 ] || break
-done
-echo "# $n_killed kills in $campaigns campaigns, $SECONDS s"
-never=
-for point in $points; do
-    [ "${killed[$point]:-0}" -ge "$tries" ] || never+=" $point:${killed[$point]:-0}"
-done
-ok "every campaign ends with the output of an undisturbed run" test $wrong = 0
-ok "every point killed $tries times (not:$never)" test -z "$never"
-proved P1 "$n_killed" $((n_killed > wrong ? n_killed - wrong : 0))
+crew_kills
 done_testing

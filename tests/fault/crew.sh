@@ -61,6 +61,19 @@ crew_wait ()
     done
     return 1
 }
+# Until producers have written both inputs; others may end in peace. Whoever fails is named.
+crew_written ()
+{
+    while crew_wait; do
+        [ "$code" = 0 ] || { echo "$role ended with $code" "$(tail -n 3 "$work/words.$role")"; return 1; }
+        [ "$role" = producer ] || continue
+        [ "$crew_input" != "${crew_inputs[1]}" ] || return 0
+        crew_input=${crew_inputs[1]}
+        crew_start producer
+    done
+    echo 'nobody ends any more'
+    return 1
+}
 crew_stop () # signal: ends all that are left
 {
     local p
@@ -79,4 +92,24 @@ crew_tell () # what became of it, for people
 {
     echo "# $*"
     tail -qn 3 "$work"/words.* | sed 's/^/#   /'
+}
+# Kills at failpoints: campaigns (`campaign` says what is wrong of one) until no try is left in `queue`; then what
+# became of `points`, each of which is to be `killed` `tries` times, `n_killed` in all.
+crew_kills ()
+{
+    local campaigns=0 wrong=0 never='' before point
+    while [[ ${queue[*]} == *[a-z]* ]] && [ $wrong -lt 20 ]; do
+        campaigns=$((campaigns + 1)) before=$n_killed
+        [ -z "$VERBOSE" ] || echo "# campaign $campaigns, $n_killed kills, $SECONDS s, left: $(cut -c -150 <<<"${queue[*]}")"
+        campaign >"$work/said" 2>/dev/null && [ ! -s "$work/said" ] && continue
+        wrong=$((wrong + n_killed - before + 1))
+        crew_tell "campaign $campaigns: $(head -n 5 "$work/said" | tr '\n' ';')"
+    done
+    echo "# $n_killed kills in $campaigns campaigns, $SECONDS s"
+    for point in $points; do
+        [ "${killed[$point]:-0}" -ge "$tries" ] || never+=" $point:${killed[$point]:-0}"
+    done
+    ok "every campaign ends with the output of an undisturbed run" test $wrong = 0
+    ok "every point killed $tries times (not:$never)" test -z "$never"
+    proved P1 "$n_killed" $((n_killed > wrong ? n_killed - wrong : 0))
 }

@@ -23,12 +23,7 @@ campaign ()
             crew_stop
             continue
         fi
-        while crew_wait; do
-            [ "$role$code" = producer0 ] || { echo "$role ended with $code"; return; }
-            [ "$crew_input" != "${crew_inputs[1]}" ] || break
-            crew_input=${crew_inputs[1]}
-            crew_start producer
-        done
+        crew_written || return
         kill -TERM "$(crew_pid worker-1)"
         until_true 20 eval "! kill -0 $(crew_pid worker-1)"
         crew_stop

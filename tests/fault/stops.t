@@ -76,7 +76,7 @@ minute ()
     kill -STOP "$broker"
     sleep $((60 / WM_TIME_SCALE))
     kill -CONT "$broker"
-    while crew_wait; do [ "$role$code" = producer0 ] && [ "$crew_input" = "${crew_inputs[1]}" ] && break; crew_input=${crew_inputs[1]}; crew_start "$role"; done
+    crew_written || return 1
     crew_stop
     crew_same && ! grep 'is lost with\|silent for' "$work/words.broker"
 }
