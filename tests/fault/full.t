@@ -16,14 +16,17 @@ crew_model --events 1 --hits 1200
 fill () { dd if=/dev/zero of="$work/disk/ballast" bs=64k 2>/dev/null; }
 free () { rm -f "$work/disk/ballast"; }
 
-campaign ()
+fresh () # a campaign on that disk
 {
-    local failures=0 filled=0
     crew_new
     rm -rf "$work/disk"/*
-    ln -sfn "$work/disk/out" "$work/out"
-    mkdir -p "$work/disk/out"
-    [ $((RANDOM % 3)) != 0 ] || { fill; filled=1; } # full from the first moment
+    mkdir "$work/disk/out" && ln -sfn "$work/disk/out" "$work/out"
+}
+campaign ()
+{
+    local failures=0
+    fresh
+    [ $((RANDOM % 3)) != 0 ] || fill # full from the first moment
     for role in broker worker-1 producer; do crew_start $role; done
     # Full for a while at a random moment, and once more.
     (for i in 1 2; do
@@ -59,4 +62,43 @@ done
 ok "every campaign ends with the output of an undisturbed run" test $wrong = 0
 ok "and it was full ($full words of it)" test $full -gt 0
 proved P3 $((2 * n)) $((2 * (n - wrong)))
+
+# A broker is killed there with results in its journal, and started again on the disk that is full by then: it cannot
+# open its ledger (or, where it has nothing to add to that, begin). It says so, once, and waits for room; a signal
+# ends it meanwhile, with 75.
+again () # with or without a ledger, what is full then
+{
+    fresh
+    for role in broker worker-1 producer; do crew_start $role; done
+    until_true 60 compgen -G "$work/out/.wiremill/journal/*.result" || return 1
+    crew_stop KILL
+    [ "$1" = with ] || rm "$work/out/.wiremill"/ledger.db*
+    rm "$work/words.broker" "$work/out/.wiremill/endpoint.json"
+    fill
+    crew_start broker
+    until_true 60 grep -q "disk full at $work/disk/.*$2: waiting; free some space" "$work/words.broker" || return 1
+    read -rt 1 -u "$tick" # twenty looks at the disk
+    kill -0 "$(crew_pid broker)" && [ ! -e "$work/out/.wiremill/endpoint.json" ] || return 1
+    if [ "$1" = with ]; then
+        kill -TERM "$(crew_pid broker)" && crew_wait && [ "$role$code" = broker75 ] || return 1
+        crew_start broker
+    else
+        [ "$(grep -c 'disk full' "$work/words.broker")" = 1 ] || return 1
+    fi
+    free
+    for role in worker-1 producer; do crew_start $role; done
+    crew_written && crew_stop && crew_same && crew_words
+}
+waits () # with, without
+{
+    again "$@" && return
+    crew_tell "$1"
+    crew_stop
+    free
+    return 1
+}
+before=$failures
+ok "killed and started again on the full disk: waits for room, and goes on" waits with ''
+ok "where its ledger is gone too: says so once" waits without /ledger.db
+proved P3 2 $((2 - (failures - before)))
 done_testing
