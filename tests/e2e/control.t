@@ -44,8 +44,18 @@ rm "$work/run"
 run &
 run=$!
 ok "the same command goes on" until_true 20 told
+# Its producer is frozen meanwhile: what it has sent is scored, the rest is waited for, by name.
+announced () { "$bin/wiremill" status "$out" --json | tr -d ' \n' | grep -q '"events":{"announced":2,'; }
+ok "its events are announced, and nothing is done" until_true 20 announced
+command=$(child $run wiremill) && producer=$(child "$command" wiremill-producer) && kill -STOP "$producer"
 resumed () { keep "$bin/wiremill" resume "$out" && says "it was paused by .*lunch"; }
 ok "resume" resumed
+ok "status names a producer that is waited for" until_true 25 state "^waiting for: producer$"
+asks () { "$bin/wiremill" status "$out" --json | grep -Eq '"waiting_for": *"producer"'; }
+ok "so does its JSON" asks
+reads () { keep "$bin/wiremill" why --campaign "$out" && says "^waiting for: producer; it reads an input or writes an output"; }
+ok "why says what that may be" reads
+kill -CONT "$producer"
 finished () { wait $run; }
 ok "the campaign is finished" finished
 
