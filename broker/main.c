@@ -227,6 +227,8 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
         fault = wm_fault (error, WM_EHOST, "no memory");
     else
         fault = wm_restore (core, campaign->ledger, NULL, NULL, error);
+    if (fault == WM_OK)
+        fault = wm_outputs_look (campaign, core, error);
     if (fault == WM_OK) {
         wm_core_summary (core, summary);
         summary->waiting_for = summary->inputs_open ? "no broker" : NULL;

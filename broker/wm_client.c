@@ -58,6 +58,7 @@ struct wm_client_t {
     int extra_turn; /* the owner's descriptor goes first, so that a busy broker cannot starve it */
     int interruptible; /* opening ends when zsys_interrupted is set */
     int64_t heard_ms, sent_ms, looked_ms;
+    char said[WM_TEXT_BYTES_MAX + 1]; /* how the owner stands, for heartbeats */
     wm_error_t error;
     wm_reason_t reason;
 
@@ -378,9 +379,26 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
 
 /* ---- waiting ----------------------------------------------------------------------------------*/
 
+static void heartbeat (wm_client_t *self)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+    memcpy (msg.text, self->said, sizeof msg.text);
+    wm_client_send (self, &msg, NULL, 0);
+}
+
+void wm_client_say (wm_client_t *self, const char *text)
+{
+    if (strncmp (self->said, text, sizeof self->said - 1) == 0)
+        return;
+    snprintf (self->said, sizeof self->said, "%s", text);
+    if (self->state == OPEN)
+        heartbeat (self);
+}
+
 /* What is due now. A gap of our own (a stopped process, an owner busy elsewhere) is no silence of
    the broker: it moves the deadline. may_beat: not where the owner gets its turn right after, and
-   may have a richer heartbeat to say than this empty one.  */
+   may have a richer heartbeat to say than this one.  */
 static void timers (wm_client_t *self, int64_t now, int may_beat)
 {
     const wm_times_t *times = wm_times ();
@@ -392,9 +410,7 @@ static void timers (wm_client_t *self, int64_t now, int may_beat)
         session_end (self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
                      (long long) (now - self->heard_ms));
     } else if (may_beat && self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {
-        wm_msg_t msg;
-        wm_msg_init (&msg, WM_MSG_HEARTBEAT);
-        wm_client_send (self, &msg, NULL, 0);
+        heartbeat (self);
     }
 }
 

@@ -59,8 +59,12 @@ wm_reason_t wm_client_reason (const wm_client_t *self);
 wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *payload,
                            size_t payload_bytes);
 
+/* Tells the broker now, and with each HEARTBEAT that is sent by itself, also of later sessions, how this
+   process stands (a producer: what it waits for); "" takes it back.  */
+void wm_client_say (wm_client_t *self, const char *text);
+
 /* Waits for the next event, at most timeout_ms. Heartbeats of the broker are swallowed; if nothing
-   was sent for heartbeat_ms an empty HEARTBEAT is sent by itself (workers send richer ones); so an
+   was sent for heartbeat_ms a HEARTBEAT is sent by itself (workers send richer ones); so an
    owner calls it at least every few seconds. A signal ends the wait early with TIMEOUT.
    What came before a close is handed out before CLOSED where libzmq still has it (with
    RECONNECT_IVL = -1 it may drop what is unread when it handles the close: nothing may depend on

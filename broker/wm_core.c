@@ -372,8 +372,9 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
         char why[240];
         snprintf (why, sizeof why, "by %s%s%.150s", session->label, *msg->text ? ": " : "",
                   msg->text);
-        core_pause (self, why);
-        noted = self->sink.pause (self->sink.context, why);
+        if (!self->paused || *msg->text) /* a pause without a reason takes none away */
+            core_pause (self, why);
+        noted = self->sink.pause (self->sink.context, self->why);
     } else if (strcmp (msg->name, "resume") == 0) {
         self->paused = self->draining = 0;
         self->n_tripped = 0;
@@ -427,6 +428,8 @@ static void dispatch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     case WM_MSG_HEARTBEAT:
         if (session->role == WM_ROLE_WORKER)
             worker_on_heartbeat (self, session, msg);
+        else
+            memcpy (session->says, msg->text, sizeof session->says);
         return;
     case WM_MSG_MODEL_GET:
         session->sent_ms = self->now_ms;

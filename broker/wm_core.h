@@ -93,6 +93,12 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
 
+/* For a core that only shows a campaign nobody serves; nothing of it is recorded. An input's output is
+   not there as it was written (`what`, lent, says how it is): to be made again, as FILE_LOST would have
+   it. And its file as it is now, as the next INPUT would say.  */
+void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what);
+void wm_core_look_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
+
 /* ---- sessions and time ------------------------------------------------------------------------
  */
 
@@ -150,7 +156,8 @@ typedef struct {
 
 typedef struct {
     char label[64];
-    const char *input; /* output name of the input it works on; lent; NULL */
+    const char *input;                 /* path of the input it works on; lent; NULL */
+    char waits[WM_TEXT_BYTES_MAX + 1]; /* what it waits for, as it says (a full disk); "" */
 } wm_summary_producer_t;
 
 /* What is named: an input that is held or changed, a batch that is held or gave an alarm.  */
@@ -167,6 +174,7 @@ typedef struct {
 /* An input whose output is to be written, and what is settled of it.  */
 typedef struct {
     const char *path, *name; /* lent */
+    const char *why;         /* its output was written, and is not as it was; lent; NULL */
     uint64_t n_hit;
 } wm_summary_open_t;
 

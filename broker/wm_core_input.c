@@ -264,11 +264,11 @@ static void input_pin (wm_core_t *self, session_t *session, input_t *input, cons
     core_append (self, &record, NULL, session, (uint8_t) msg->code);
 }
 
-/* Notes whether the file is another than the one pinned.  */
-static void input_compare (input_t *input, const wm_msg_t *msg)
+/* Notes whether the file, as it is now, is another than the one pinned.  */
+static void input_compare (input_t *input, uint64_t size, int64_t mtime_ns)
 {
-    int gone = !msg->size && !msg->mtime_ns; /* nobody needs it any more once it is written */
-    input->changed = (input->size != msg->size || input->mtime_ns != msg->mtime_ns) &&
+    int gone = !size && !mtime_ns; /* nobody needs it any more once it is written */
+    input->changed = (input->size != size || input->mtime_ns != mtime_ns) &&
                      !(gone && input->state == INPUT_WRITTEN);
     if (!input->changed || input->state == INPUT_HELD)
         return;
@@ -277,8 +277,7 @@ static void input_compare (input_t *input, const wm_msg_t *msg)
               "changed since %s: %" PRIu64 " bytes then, %" PRIu64
               " now%s; restore the file, or have it scored anew with --retry-held",
               input->state == INPUT_WRITTEN ? "its output was written" : "it was added",
-              input->size, msg->size,
-              input->size == msg->size ? " (modification time differs)" : "");
+              input->size, size, input->size == size ? " (modification time differs)" : "");
     set_text (input, text);
 }
 
@@ -298,7 +297,7 @@ static void input_again (wm_core_t *self, session_t *session, input_t *input, co
         input_pin (self, session, input, msg);
         return;
     }
-    input_compare (input, msg);
+    input_compare (input, msg->size, msg->mtime_ns);
     if (msg->code == 2 && wants_kick (input))
         input_kick (self, input, session, (int64_t) msg->size, msg->mtime_ns, "to be retried");
     else
@@ -631,4 +630,20 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
     self->hits_done += input->n_hit_done;
     self->hits_held += input->n_hit_held;
     return 0;
+}
+
+void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what)
+{
+    input_t *input = input_find (self, id);
+    if (!input || input->state != INPUT_WRITTEN)
+        return;
+    reopen (self, input);
+    input->lost = what;
+}
+
+void wm_core_look_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns)
+{
+    input_t *input = input_find (self, id);
+    if (input && !input->unpinned)
+        input_compare (input, size, mtime_ns);
 }

@@ -93,7 +93,8 @@ struct input_t {
     uint64_t size;
     int64_t mtime_ns;
     char *path, *name;
-    char *text; /* why it is held or changed; NULL */
+    char *text;       /* why it is held or changed; NULL */
+    const char *lost; /* how its output is, seen by wm_core_look_output; lent; NULL */
     input_state_t state;
     uint8_t changed, ended;
     uint8_t closing, holding, kicking; /* that record is on its way */
@@ -152,6 +153,7 @@ struct session_t {
     uint32_t tag; /* of the instance, never 0 */
     char label[64];
     int64_t opened_ms, heard_ms, sent_ms, lost_ms;
+    char says[WM_TEXT_BYTES_MAX + 1]; /* in heartbeats: of its GPU, or what a producer waits for */
 
     /* worker */
     uint64_t credit, sent;
@@ -169,7 +171,6 @@ struct session_t {
     wm_key_t executing;
     uint64_t progress;
     int64_t progress_ms;
-    char health[WM_TEXT_BYTES_MAX + 1]; /* of its GPU, as it says; "" if it does not */
     uint16_t signature;
     uint64_t n_batch_done, n_hit_done;
     uint64_t hits_lent, hits_back; /* of all leases it ever had; of those that ended */

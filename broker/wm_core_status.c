@@ -25,7 +25,7 @@ static void add_worker (const wm_core_t *self, const session_t *worker, wm_summa
     memcpy (row->label, worker->label, sizeof row->label);
     snprintf (row->signature, sizeof row->signature, "%.127s",
               worker->signature ? self->signature[worker->signature - 1] : "");
-    memcpy (row->health, worker->health, sizeof row->health);
+    memcpy (row->health, worker->says, sizeof row->health);
     row->state = worker_state (self, worker);
     memcpy (row->why, worker->why, sizeof row->why);
     row->running = worker->n_lease;
@@ -42,7 +42,8 @@ static void add_producer (const wm_core_t *self, const session_t *producer, wm_s
     wm_summary_producer_t *row = &summary->producer[summary->n_producer_listed++];
     memcpy (row->label, producer->label, sizeof row->label);
     const input_t *input = input_find (self, producer->last_input);
-    row->input = input && input->claim == producer ? input->name : NULL;
+    row->input = input && input->claim == producer ? input->path : NULL;
+    memcpy (row->waits, producer->says, sizeof row->waits);
 }
 
 /* Hits that are still to be settled; -1: unknown. Inputs that are not announced to their end are taken
@@ -78,7 +79,7 @@ static void add_left (const wm_core_t *self, wm_summary_t *summary)
         const input_t *input = self->input[i];
         if (input->state == INPUT_OPEN)
             summary->open[summary->n_open++] =
-                (wm_summary_open_t){ input->path, input->name,
+                (wm_summary_open_t){ input->path, input->name, input->lost,
                                      input->n_hit_done + input->n_hit_held };
     }
 }

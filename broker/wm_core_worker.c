@@ -328,7 +328,7 @@ void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *ms
     }
     worker->executing = msg->key;
     worker->progress = msg->count;
-    memcpy (worker->health, msg->text, sizeof worker->health);
+    memcpy (worker->says, msg->text, sizeof worker->says);
 }
 
 /* ---- the circuit breaker -----------------------------------------------------------------------

@@ -1,6 +1,9 @@
-/* wm_outputs.c - what a finished campaign wrote.  */
+/* wm_outputs.c - what a campaign wrote, and what became of that and of its inputs since.  */
 #include "broker/wm_outputs.h"
 
+#include "schema/wm_path.h"
+
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 
@@ -36,4 +39,34 @@ char *wm_outputs_json (const wm_campaign_t *campaign, wm_error_t *error)
         wm_fault (error, WM_EHOST, "no memory");
     json_decref (root);
     return text;
+}
+
+/* ---- as they are now ---------------------------------------------------------------------------
+ */
+typedef struct {
+    const char *folder;
+    wm_core_t *core;
+} look_t;
+
+static void look_at (void *argument, const wm_ledger_input_t *input)
+{
+    look_t *self = argument;
+    char path[WM_PATH_BYTES_MAX + 256];
+    uint64_t size;
+    int64_t mtime_ns;
+    snprintf (path, sizeof path, "%s/%s", self->folder, input->name);
+    const int there = wm_path_look (path, &size, &mtime_ns) == 0;
+    if (there && ((int64_t) size != input->out_size || mtime_ns != input->out_mtime_ns))
+        wm_core_look_output (self->core, input->id, "its output is not as it was written");
+    else if (!there && errno == ENOENT)
+        wm_core_look_output (self->core, input->id, "its output is gone");
+    if (wm_path_look (input->path, &size, &mtime_ns) == 0)
+        wm_core_look_input (self->core, input->id, size, mtime_ns);
+}
+
+wm_fault_t wm_outputs_look (const wm_campaign_t *campaign, wm_core_t *core, wm_error_t *error)
+{
+    look_t self = { campaign->pins.output, core };
+    const wm_ledger_load_t load = { .input = look_at };
+    return wm_ledger_load (campaign->ledger, NULL, &load, &self, NULL, error);
 }

@@ -1,11 +1,18 @@
-/* wm_outputs.h - what a finished campaign wrote: for `wiremill verify`.  */
+/* wm_outputs.h - what a campaign wrote: for `wiremill verify`; and whether that and its inputs are still
+   as they were: for the status of a campaign that nobody serves.  */
 #ifndef WM_OUTPUTS_H
 #define WM_OUTPUTS_H
 
 #include "broker/wm_campaign.h"
+#include "broker/wm_core.h"
 
 /* {"schema": "wiremill-outputs-1", "pins": TEXT, "written": [{"input": PATH, "output": PATH}]}, the
    caller's; NULL with *error without memory.  */
 char *wm_outputs_json (const wm_campaign_t *campaign, wm_error_t *error);
+
+/* Tells a core that was restored from the campaign's ledger how its outputs and inputs are now: by size
+   and time, as a producer looks at them. An input that cannot be seen from here is taken to be as it
+   was.  */
+wm_fault_t wm_outputs_look (const wm_campaign_t *campaign, wm_core_t *core, wm_error_t *error);
 
 #endif

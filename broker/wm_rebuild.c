@@ -5,6 +5,7 @@
    lost records, the ledger is: it had seen them.  */
 #include "broker/wm_rebuild.h"
 #include "broker/wm_campaign.h"
+#include "schema/wm_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -291,22 +292,27 @@ static void look_at_inputs (rebuild_t *self)
     uint64_t n_gone = 0, n_changed = 0, n_open = 0;
     for (size_t i = 0; i < self->n_entry; i++) {
         const wm_ledger_input_t *row = &self->entry[i].row;
-        struct stat status;
-        if (row->state != WM_LEDGER_OPEN && self->entry[i].output < OUTPUT_DAMAGED)
+        const int open = row->state == WM_LEDGER_OPEN || self->entry[i].output >= OUTPUT_DAMAGED;
+        uint64_t size;
+        int64_t time_ns;
+        n_open += (uint64_t) open;
+        if (row->state == WM_LEDGER_HELD)
             continue;
-        n_open++;
-        const int gone = stat (row->path, &status) != 0;
-        const int changed = !gone && row->size >= 0 &&
-                            (status.st_size != row->size || mtime_ns (&status) != row->mtime_ns);
+        const int there = wm_path_look (row->path, &size, &time_ns) == 0;
+        const int gone = open && !there; /* what is written needs its input no more */
+        const int changed =
+            there && row->size >= 0 && ((int64_t) size != row->size || time_ns != row->mtime_ns);
         if ((gone || changed) && n_gone + n_changed < NAMED_MAX)
             say ("input", "%s %s", row->path,
-                 gone ? "is gone: put it back, it is still needed"
-                      : "changed since it was added: put it back, or run with --retry-held");
+                 gone   ? "is gone: put it back, it is still needed"
+                 : open ? "changed since it was added: put it back, or run with --retry-held"
+                        : "changed since its output was written: put it back, or run with "
+                          "--retry-held");
         n_gone += (uint64_t) gone;
         n_changed += (uint64_t) changed;
     }
     self->n_wrong += n_gone + n_changed;
-    say ("inputs", "%llu, of which %llu are open: %llu gone, %llu changed",
+    say ("inputs", "%llu, of which %llu are open: %llu of those gone; %llu changed",
          (unsigned long long) self->n_entry, (unsigned long long) n_open,
          (unsigned long long) n_gone, (unsigned long long) n_changed);
 }

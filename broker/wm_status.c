@@ -113,15 +113,17 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
     json_t *workers = json_array (), *producers = json_array (), *held = json_array (),
            *open = json_array (), *said = json_array ();
     for (uint32_t i = 0; i < s->n_open && i < rows_max; i++)
-        json_array_append_new (open, json_pack ("{s:o, s:o, s:o}", "path", text (s->open[i].path),
-                                                "output", text (s->open[i].name), "hits",
-                                                integer (s->open[i].n_hit)));
+        json_array_append_new (
+            open, json_pack ("{s:o, s:o, s:o, s:o}", "path", text (s->open[i].path), "output",
+                             text (s->open[i].name), "why", text (s->open[i].why), "hits",
+                             integer (s->open[i].n_hit)));
     for (uint32_t i = 0; i < s->n_worker_listed && i < rows_max; i++)
         json_array_append_new (workers, worker_json (&s->worker[i]));
     for (uint32_t i = 0; i < s->n_producer_listed && i < rows_max; i++)
-        json_array_append_new (producers,
-                               json_pack ("{s:o, s:o}", "label", text (s->producer[i].label),
-                                          "input", text (s->producer[i].input)));
+        json_array_append_new (
+            producers, json_pack ("{s:o, s:o, s:o}", "label", text (s->producer[i].label), "input",
+                                  text (s->producer[i].input), "waits",
+                                  text (*s->producer[i].waits ? s->producer[i].waits : NULL)));
     for (uint32_t i = 0; i < s->n_held && i < rows_max; i++)
         json_array_append_new (held, held_json (&s->held[i]));
     for (uint32_t i = 0; i < s->n_said; i++)

@@ -81,6 +81,10 @@ static int foretell (const control_t *self, const json_t *status)
     const int go = self->dry_run ? WM_EXIT_OK : GO_ON;
     if (strcmp (self->word, "drain") == 0)
         return show_workers (self, status) ? go : WM_EXIT_FAILURE;
+    if (strcmp (self->word, "pause") == 0 && *paused && !*self->text) {
+        printf ("it is paused already: %s; wiremill resume goes on\n", paused);
+        return go;
+    }
     if (strcmp (self->word, "pause") == 0) {
         printf ("%spaused: workers finish what they have; wiremill resume goes on\n", would);
         return go;

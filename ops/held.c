@@ -8,6 +8,7 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "schema/wm_path.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -87,8 +88,7 @@ int held_main (const wm_args_t *args)
 static void input_name (const char *given, char name[PATH_MAX])
 {
     char file[PATH_MAX], real[PATH_MAX];
-    const char *dataset = strstr (given, ":/");
-    const size_t length = dataset ? (size_t) (dataset - given) : strlen (given);
+    const size_t length = wm_path_length (given);
     snprintf (name, PATH_MAX, "%s", given);
     if (length >= sizeof file || !given[strspn (given, "0123456789")])
         return;
@@ -116,8 +116,7 @@ static const char *advice (const char *waiting_for)
         { "no broker", "start it: the same wiremill run command goes on" },
         { "no worker", "start one: wiremill work --broker ENDPOINT" },
         { "no producer", "the same wiremill run or wiremill produce command goes on" },
-        { "producer", "it reads an input or writes an output; where that takes long its words "
-                      "(log/producer.log) say why: a full disk, say" },
+        { "producer", "it reads an input or writes an output" },
         { "disk full", "make room on the campaign's disk; it goes on by itself" },
         { "draining", "wiremill resume goes on, or a broker started anew" },
         { "paused", "wiremill resume goes on" },
@@ -132,8 +131,16 @@ static void why_campaign (const json_t *status)
 {
     const char *waiting = wm_ask_text (status, "waiting_for");
     const char *paused = wm_ask_text (status, "paused");
+    const json_t *one;
+    size_t i;
     if (*paused)
         printf ("paused: %s\n", paused);
+    json_array_foreach (json_object_get (status, "producers"), i, one)
+    {
+        if (*wm_ask_text (one, "waits"))
+            printf ("producer %s waits: %s\n", wm_ask_text (one, "label"),
+                    wm_ask_text (one, "waits"));
+    }
     if (*waiting)
         printf ("waiting for: %s; %s\n", waiting, advice (waiting));
     else if (wm_ask_int (status, "inputs.open"))

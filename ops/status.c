@@ -147,6 +147,8 @@ static void show_producers (const json_t *s)
     json_array_foreach (list, i, one)
     {
         printf ("%-24.24s %s\n", wm_ask_text (one, "label"), wm_ask_text (one, "input"));
+        if (*wm_ask_text (one, "waits"))
+            printf ("  waits: %s\n", wm_ask_text (one, "waits"));
     }
 }
 
@@ -167,14 +169,15 @@ static void show_held (const json_t *s)
 /* Nobody runs it: what is left to do, and what does it.  */
 static void show_stopped (const json_t *s, const char *campaign)
 {
-    char command[16384], n[32];
+    char n[32];
     const json_t *list = json_object_get (s, "open"), *one;
     size_t i;
     json_array_foreach (list, i, one)
     {
         const int64_t hits = wm_ask_int (one, "hits");
-        printf ("to write: %s/%s of %s", wm_ask_text (s, "campaign.output"),
-                wm_ask_text (one, "output"), wm_ask_text (one, "path"));
+        const char *why = wm_ask_text (one, "why");
+        printf ("to write: %s/%s of %s%s%s", wm_ask_text (s, "campaign.output"),
+                wm_ask_text (one, "output"), wm_ask_text (one, "path"), *why ? ": " : "", why);
         if (hits)
             printf (" (%s hits are done)", wm_show_count (hits, n));
         printf ("\n");
@@ -184,10 +187,8 @@ static void show_stopped (const json_t *s, const char *campaign)
         printf ("to write: and %lld more\n", (long long) (open - (int64_t) json_array_size (list)));
     if (!open)
         return;
-    const int known = wm_ask_command (campaign, command);
-    printf ("stopped: nobody runs it, what is done is kept; %s goes on%s%s",
-            known ? "this" : "the same wiremill run command", known ? ":\n  " : "\n",
-            known ? command : "");
+    fputs ("stopped: nobody runs it, what is done is kept; ", stdout);
+    wm_ask_command (stdout, campaign, "goes on");
 }
 
 static void show_status (const json_t *s, const char *campaign)

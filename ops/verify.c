@@ -190,7 +190,25 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
     return fault;
 }
 
-static int verify (verify_t *self, const wm_args_t *args, const json_t *outputs)
+/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again.  */
+static int is_gone (const verify_t *self, const char *campaign)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach (self->written, i, one)
+    {
+        const char *output = wm_ask_text (one, "output");
+        if (access (output, F_OK) == 0 || errno != ENOENT)
+            continue;
+        fprintf (stderr, "wiremill verify: the output %s is gone; ", output);
+        wm_ask_command (stderr, campaign, "makes it again");
+        return 1;
+    }
+    return 0;
+}
+
+static int verify (verify_t *self, const wm_args_t *args, const char *campaign,
+                   const json_t *outputs)
 {
     wm_error_t error;
     const char *pins = wm_ask_text (outputs, "pins");
@@ -201,6 +219,8 @@ static int verify (verify_t *self, const wm_args_t *args, const json_t *outputs)
         fprintf (stderr, "wiremill verify: the campaign has no output yet\n");
         return WM_EXIT_FAILURE;
     }
+    if (is_gone (self, campaign))
+        return WM_EXIT_FAILURE;
     if (wm_setup_memory ("pins", pins, strlen (pins), &fd, self->pins, &error) ||
         make_list (self, &error))
         return wm_setup_complain ("verify", &error);
@@ -234,7 +254,7 @@ int verify_main (const wm_args_t *args)
         return code ? code : WM_EXIT_FAILURE;
     if (snprintf (self.models, sizeof self.models, "%s/models", campaign) <
         (int) sizeof self.models)
-        code = verify (&self, args, outputs);
+        code = verify (&self, args, campaign, outputs);
     json_decref (self.bad);
     json_decref (outputs);
     return code;

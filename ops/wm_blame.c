@@ -2,11 +2,11 @@
 
 #include "ops/wm_blame.h"
 #include "broker/wm_client.h"
+#include "schema/wm_path.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define MARK "crashed on input: "
 #define PATIENCE_MS 15000
@@ -52,16 +52,10 @@ static wm_fault_t expect (wm_client_t *client, wm_msg_type_t type, wm_error_t *e
 static wm_fault_t hold (wm_client_t *client, const char *input, const char *how, wm_error_t *error)
 {
     wm_msg_t msg;
-    struct stat st;
-    char file[PATH_MAX]; /* a name may end in ":/dataset" */
-    snprintf (file, sizeof file, "%s", input);
-    char *dataset = strstr (file, ":/");
-    if (stat (input, &st) && (!dataset || (*dataset = 0, stat (file, &st))))
-        return wm_fault (error, WM_EBATCH, "%s: %s", input, strerror (errno));
     wm_msg_init (&msg, WM_MSG_INPUT);
     msg.code = 1;
-    msg.size = (uint64_t) st.st_size;
-    msg.mtime_ns = (int64_t) st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    if (wm_path_look (input, &msg.size, &msg.mtime_ns))
+        return wm_fault (error, WM_EBATCH, "%s: %s", input, strerror (errno));
     const char *slash = strrchr (input, '/');
     snprintf (msg.name, sizeof msg.name, "%.200s.scores.h5", slash ? slash + 1 : input);
     if (snprintf (msg.path, sizeof msg.path, "%s", input) >= (int) sizeof msg.path)

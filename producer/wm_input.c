@@ -2,31 +2,18 @@
 #include "producer/wm_input.h"
 
 #include "schema/wm_limits.h"
+#include "schema/wm_path.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* Size and time of the file behind a name.  */
-static bool look (const char *name, uint64_t *size, int64_t *mtime_ns)
-{
-    struct stat status;
-    char path[PATH_MAX];
-    snprintf (path, sizeof path, "%.*s", (int) wm_reader_path_length (name), name);
-    if (stat (path, &status))
-        return false;
-    *size = (uint64_t) status.st_size;
-    *mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
-    return true;
-}
 
 wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error)
 {
     char path[PATH_MAX], real[PATH_MAX], full[2 * PATH_MAX];
-    size_t length = wm_reader_path_length (name);
+    size_t length = wm_path_length (name);
     memset (self, 0, sizeof *self);
     snprintf (path, sizeof path, "%.*s", (int) length, name);
     if (length < sizeof path && realpath (path, real))
@@ -41,7 +28,7 @@ wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error)
     self->path = strdup (full);
     if (!self->path)
         return wm_fault (error, WM_EHOST, "out of memory");
-    look (self->path, &self->size, &self->mtime_ns);
+    wm_path_look (self->path, &self->size, &self->mtime_ns);
     return WM_OK;
 }
 
@@ -54,7 +41,7 @@ void wm_input_clear (wm_input_t *self)
 
 void wm_input_propose (const wm_input_t *self, char name[256])
 {
-    size_t length = wm_reader_path_length (self->path), first = length, end;
+    size_t length = wm_path_length (self->path), first = length, end;
     while (first && self->path[first - 1] != '/')
         first--;
     while (first < length && self->path[first] == '.')
@@ -76,14 +63,14 @@ void wm_input_look_again (wm_input_t *self)
 {
     self->size = 0;
     self->mtime_ns = 0;
-    look (self->path, &self->size, &self->mtime_ns);
+    wm_path_look (self->path, &self->size, &self->mtime_ns);
 }
 
 bool wm_input_changed (const wm_input_t *self)
 {
     uint64_t size = 0;
     int64_t mtime_ns = 0;
-    look (self->path, &size, &mtime_ns);
+    wm_path_look (self->path, &size, &mtime_ns);
     return size != self->size || mtime_ns != self->mtime_ns;
 }
 

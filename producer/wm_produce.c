@@ -119,10 +119,18 @@ void produce_blame (produce_t *self, wm_input_t *input, wm_fault_t fault)
     else if (fault == WM_EAGAIN) {
         if (!self->full_said)
             produce_warn (self, "%s", self->error.text);
+        wm_client_say (self->client, self->error.text);
         self->full_said = true;
         self->full_ms = wm_now_ms () + wm_times ()->disk_full_ms;
     } else
         produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
+}
+
+/* What was full has room again.  */
+static void has_room (produce_t *self)
+{
+    self->full_said = false;
+    wm_client_say (self->client, "");
 }
 
 /* ---- INPUT ------------------------------------------------------------------------------------*/
@@ -343,7 +351,7 @@ static void write_step (produce_t *self, wm_input_t *input)
     else if (done) {
         wm_writer_destroy (&input->writer);
         input->placed = true;
-        self->full_said = false;
+        has_room (self);
     }
 }
 
@@ -362,7 +370,7 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
         if (fault)
             produce_blame (self, input, fault);
         else
-            self->full_said = false;
+            has_room (self);
         return true;
     }
     while (input->next < input->n_event && input->event[input->next].announced)

@@ -2,6 +2,7 @@
 #include "producer/wm_reader.h"
 
 #include "producer/wm_layout.h"
+#include "schema/wm_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,15 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-size_t wm_reader_path_length (const char *name)
-{
-    size_t length = strlen (name);
-    if (access (name, F_OK) == 0)
-        return length;
-    const char *dataset = strstr (name, ":/");
-    return dataset ? (size_t) (dataset - name) : length;
-}
 
 /* Whether patches cut by the specification fit the model; n_value 0: there is none.  */
 static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_value,
@@ -65,7 +57,7 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
 wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
                              wm_error_t *error)
 {
-    size_t length = wm_reader_path_length (name);
+    size_t length = wm_path_length (name);
     char *path = strndup (name, length);
     if (!path) {
         wm_fault (error, WM_EHOST, "out of memory");

@@ -26,10 +26,6 @@ typedef struct {
     int32_t *cryostat, *tpc, *plane; /* -1: the layout has none */
 } wm_reader_rows_t;
 
-/* The file behind an input's name: "a.h5:/patches" is dataset /patches in a.h5. Returns the length
-   of the file's part.  */
-size_t wm_reader_path_length (const char *name);
-
 /* Opens by layout. `n_value`: values a patch of the model takes (0: no model). NULL with WM_EBATCH:
    no layout we know, or broken in a way that concerns the whole file; WM_EHOST: out of memory. spec
    is lent.  */

@@ -18,6 +18,8 @@ dry () { keep "$bin/wiremill" pause --broker "$endpoint" --dry-run && says "woul
 ok "a dry run changes nothing" dry
 paused () { keep "$bin/wiremill" pause "$out" --why lunch && state "paused: by .*: lunch"; }
 ok "pause is noted and shown" paused
+paused_twice () { keep "$bin/wiremill" pause "$out" && says "it is paused already: by .*: lunch" && state "paused: by .*: lunch"; }
+ok "paused once more, by somebody without a reason, it keeps the first" paused_twice
 kill -9 $broker
 wait $broker 2>/dev/null
 ok "status without a broker knows it" state "paused: by .*: lunch"

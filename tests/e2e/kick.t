@@ -41,6 +41,15 @@ changed ()
 }
 ok "changed after its output was written: said in one line" changed
 ok "and the old output stays" same_scores two "$out" "$work/fresh"
+known ()
+{
+    for verb in status held why; do
+        keep "$bin/wiremill" $verb --campaign "$out" && says "^changed: $work/two.h5: changed since its output was written: .*--retry-held" || return 1
+    done
+    keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says "^changed: " && says "retry-held" &&
+        exits 1 keep "$bin/wiremill" rebuild --dry-run "$out" && says "$work/two.h5 changed since its output was written: .*--retry-held"
+}
+ok "whoever looks hears of it, with no broker running" known
 ok "retried: written anew" retried
 ok "with the new file's scores" same_scores two "$out" "$work/other"
 

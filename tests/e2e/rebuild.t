@@ -46,11 +46,19 @@ truncate -s 3000 "$score"
 again () { keep "${run[@]}" --output "$out" && says "kept as $score.damaged-2" && says "not as it was written" && same_scores two "$out" "$work/whole"; }
 ok "one that was cut is made again by run" again
 rm "$score"
+seen () # nobody was told of it, and nothing is written by looking
+{
+    keep "$bin/wiremill" status "$out" && says "^out +stopped" && says "1 written, 1 open" && says "^to write: $score of $made/two.h5: its output is gone$" &&
+        exits 1 keep "$bin/wiremill" verify "$out" && says "the output $score is gone; this makes it again:" && (cd / && eval "$(tail -n 1 "$work/said")") &&
+        same_scores two "$out" "$work/whole" && keep "$bin/wiremill" status "$out" && says "^out +finished" && says "2 written"
+}
+ok "one that is gone is missed by status and verify; they name the command that makes it again" seen
+rm "$score"
 left () { keep "$bin/wiremill" status "$out" && says "^out +stopped" && ! grep -q "100\.0%" "$work/said" && says "1 written, 1 open" && says "^to write: $score of $made/two.h5"; }
 gone () { keep "${rebuild[@]}" "$out" && says "$score is gone" && left && (cd / && eval "$(tail -n 1 "$work/said")") && same_scores two "$out" "$work/whole"; }
-ok "one that is gone too; status says what is left to do, and the command that does it" gone
+ok "rebuild misses it too; status says what is left to do, and the command that does it" gone
 touch "$score"
-touched () { "${rebuild[@]}" "$out" && nothing_left; }
+touched () { keep "$bin/wiremill" status "$out" && says "^to write: $score .*: its output is not as it was written$" && "${rebuild[@]}" "$out" && nothing_left; }
 ok "one that was only copied is taken as it is" touched
 
 # The journal.

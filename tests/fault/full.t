@@ -16,6 +16,19 @@ crew_model --events 1 --hits 1200
 fill () { dd if=/dev/zero of="$work/disk/ballast" bs=64k 2>/dev/null; }
 free () { rm -f "$work/disk/ballast"; }
 
+# Where it waits, and for what, is said by whoever is asked.
+mkdir "$work/disk/out"
+fill
+"$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-1.h5" --batch-hits 64 --output "$work/disk/out" \
+    --campaign "$work/elsewhere" >"$work/run.words" 2>&1 &
+run=$!
+told () { keep "$bin/wiremill" "$@" "$work/elsewhere" && says "waits: $work/disk/out.*: disk full"; }
+ok "status names the disk of the outputs" until_true 20 told status
+ok "so does why" told why --campaign
+free
+ends () { wait $run && cmp <(scores "$work/disk/out/crew-1.scores.h5" "$work/elsewhere") <(scores "$work/whole/crew-1.scores.h5" "$work/whole/.wiremill"); }
+ok "and it goes on when there is room" ends
+
 fresh () # a campaign on that disk
 {
     crew_new

@@ -32,6 +32,13 @@ static void test_pause (void **state)
     assert_string_equal (look (t).waiting_for, "paused");
     assert_string_equal (look (t).paused, "by host:9: lunch");
     assert_string_equal (t->noted, "by host:9: lunch");
+    control (t, o, "pause", ""); /* without a reason of its own it takes none away */
+    done (t, o);
+    assert_string_equal (look (t).paused, "by host:9: lunch");
+    assert_string_equal (t->noted, "by host:9: lunch");
+    control (t, o, "pause", "dinner");
+    done (t, o);
+    assert_string_equal (look (t).paused, "by host:9: dinner");
     control (t, o, "resume", "");
     done (t, o);
     assert_null (look (t).paused);
@@ -65,6 +72,25 @@ static void test_pause_survives (void **state)
     control (t, o, "pause", "");
     refused (t, o, WM_REASON_BUSY);
     assert_string_equal (look (t).state, "paused"); /* all the same */
+    bench_end (t);
+}
+
+/* What a producer waits for is what its last heartbeat said.  */
+static void test_producer_waits (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    claim (t, p);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+    strcpy (msg.text, "out: disk full");
+    say (t, p, &msg, NULL, 0);
+    assert_string_equal (look (t).producer[0].waits, "out: disk full");
+    assert_string_equal (look (t).producer[0].input, look (t).open[0].path);
+    msg.text[0] = 0;
+    say (t, p, &msg, NULL, 0);
+    assert_string_equal (look (t).producer[0].waits, "");
     bench_end (t);
 }
 
@@ -302,6 +328,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_pause),
         cmocka_unit_test (test_pause_survives),
+        cmocka_unit_test (test_producer_waits),
         cmocka_unit_test (test_drain),
         cmocka_unit_test (test_drain_one),
         cmocka_unit_test (test_bad_worker),

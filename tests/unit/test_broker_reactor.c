@@ -689,6 +689,7 @@ static void test_status_is_bounded (void **state)
         s.worker[i].state = "busy";
         memset (s.producer[i].label, 0xff, sizeof s.producer[i].label - 1); /* not UTF-8 */
         s.producer[i].input = path;
+        memset (s.producer[i].waits, 'w', sizeof s.producer[i].waits - 1);
     }
     for (int i = 0; i < WM_SUMMARY_HELD_MAX; i++)
         memset (s.held[i].reason, '\n', sizeof s.held[i].reason - 1);

@@ -1,0 +1,29 @@
+/* wm_path.c - finds the file behind an input's name.  */
+#include "schema/wm_path.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+size_t wm_path_length (const char *name)
+{
+    const size_t length = strlen (name);
+    if (access (name, F_OK) == 0)
+        return length;
+    const char *dataset = strstr (name, ":/");
+    return dataset ? (size_t) (dataset - name) : length;
+}
+
+int wm_path_look (const char *name, uint64_t *size, int64_t *mtime_ns)
+{
+    struct stat status;
+    char path[PATH_MAX];
+    snprintf (path, sizeof path, "%.*s", (int) wm_path_length (name), name);
+    if (stat (path, &status))
+        return -1;
+    *size = (uint64_t) status.st_size;
+    *mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    return 0;
+}
