@@ -73,6 +73,8 @@ static const int64_t *list (const family_t *self, const char *name, size_t k, si
     return wm_tensor_list (self->node, name, in, self->n_in, k, n);
 }
 
+typedef int (visit_fn) (family_t *self, state_t *out);
+
 /* ---- nodes that only look differently - */
 
 static int visit_same (family_t *self, state_t *out)
@@ -230,11 +232,24 @@ static int visit_concat (family_t *self, state_t *out)
 /* ---- the visit
  * ----------------------------------------------------------------------------------- */
 
+static int no_activation (family_t *self, const state_t *s)
+{
+    return wm_family_outside (self, s->maker,
+                              "what is computed of its layer is no activation that is known");
+}
+
+/* Whether a node's values are those of its input.  */
+static int is_moved (visit_fn *visit)
+{
+    return visit == visit_same || visit == visit_shape || visit == visit_transpose ||
+           visit == visit_reshape || visit == visit_flatten || visit == visit_axes;
+}
+
 static int visit_view (family_t *self, state_t *out)
 {
     static const struct {
         const char *op;
-        int (*visit) (family_t *self, state_t *out);
+        visit_fn *visit;
     } table[] = {
         { "Add", wm_family_arithmetic },
         { "BatchNormalization", wm_family_batchnorm },
@@ -246,11 +261,14 @@ static int visit_view (family_t *self, state_t *out)
         { "Dropout", visit_same },
         { "Elu", wm_family_activation },
         { "Flatten", visit_flatten },
+        { "Gelu", wm_family_activation },
         { "Gemm", wm_family_gemm },
         { "HardSigmoid", wm_family_activation },
+        { "HardSwish", wm_family_activation },
         { "Identity", visit_same },
         { "LeakyRelu", wm_family_activation },
         { "MatMul", wm_family_matmul },
+        { "Mish", wm_family_activation },
         { "Mul", wm_family_arithmetic },
         { "PRelu", wm_family_activation },
         { "Relu", wm_family_activation },
@@ -259,8 +277,10 @@ static int visit_view (family_t *self, state_t *out)
         { "Shape", visit_shape },
         { "Sigmoid", wm_family_activation },
         { "Softmax", wm_family_activation },
+        { "Softplus", wm_family_activation },
         { "Squeeze", visit_axes },
         { "Sub", wm_family_arithmetic },
+        { "Swish", wm_family_activation },
         { "Tanh", wm_family_activation },
         { "Transpose", visit_transpose },
         { "Unsqueeze", visit_axes },
@@ -269,7 +289,10 @@ static int visit_view (family_t *self, state_t *out)
     size_t k = 0, n = sizeof table / sizeof *table;
     while (k < n && !wm_family_is (self, table[k].op))
         k++;
-    if (k == n || (domain && *domain && strcmp (domain, "ai.onnx")) || !self->in[0])
+    const int own = domain && *domain && strcmp (domain, "ai.onnx") != 0;
+    if (!own && !self->nothing && wm_family_follows (self))
+        return wm_family_curve (self, out);
+    if (k == n || own || !self->in[0])
         return wm_family_outside (self, self->node, NULL);
     if (self->nothing &&
         table[k].visit != wm_family_conv) /* which has better reasons to give first */
@@ -277,6 +300,9 @@ static int visit_view (family_t *self, state_t *out)
     if (self->in[0]->kind != VIEW && table[k].visit != wm_family_arithmetic &&
         table[k].visit != visit_concat)
         return wm_family_outside (self, self->node, "its first input is a constant");
+    for (size_t i = 0; i < self->n_in && !is_moved (table[k].visit); i++)
+        if (self->in[i] && self->in[i]->kind == VIEW && self->in[i]->curve)
+            return no_activation (self, self->in[i]);
     return table[k].visit (self, out);
 }
 
@@ -356,6 +382,8 @@ static int take_outputs (family_t *self, wm_port_t *output, uint32_t *n_output)
         wm_port_t *port = &output[*n_output];
         if (v >= 0 && self->onnx->value[v].node)
             self->node = self->onnx->value[v].node;
+        if (s && s->kind == VIEW && s->curve)
+            return no_activation (self, s);
         if (!s || s->kind != VIEW || s->source != DENSE || s->view.n_dim > 1 || s->affine ||
             strlen (name) >= sizeof port->name)
             return wm_family_outside (self, self->node,

@@ -152,7 +152,7 @@ static int apply_all (family_t *self, state_t *out, double scale, double shift)
     return a && apply (self, out, a);
 }
 
-static int put (family_t *self, state_t *out, wm_act_t act, float bend)
+int wm_family_put (family_t *self, state_t *out, wm_act_t act, float bend)
 {
     layer_t *layer = growing (self, out);
     if (!layer)
@@ -170,12 +170,11 @@ static int put_between (family_t *self, state_t *out, double low, double high)
         return wm_family_outside (self, self->node, "its limits are crossed");
     if (low != 0 && !apply_all (self, out, 1, -low))
         return 0;
-    return put (self, out, WM_ACT_CLIP, (float) (high - low)) &&
+    return wm_family_put (self, out, WM_ACT_CLIP, (float) (high - low)) &&
            (low == 0 || apply_all (self, out, 1, low));
 }
 
-/* A limit of Clip: an attribute, or an input in newer operator sets.  */
-static int limit_of (family_t *self, const char *name, size_t k, float *value)
+int wm_family_limit (family_t *self, const char *name, size_t k, float *value)
 {
     *value = wm_family_float (self, name, *value);
     if (k >= self->n_in || !self->in[k])
@@ -190,10 +189,10 @@ static int limit_of (family_t *self, const char *name, size_t k, float *value)
 static int put_clip (family_t *self, state_t *out)
 {
     float low = -FLT_MAX, high = FLT_MAX;
-    if (!limit_of (self, "min", 1, &low) || !limit_of (self, "max", 2, &high))
+    if (!wm_family_limit (self, "min", 1, &low) || !wm_family_limit (self, "max", 2, &high))
         return 0;
     if (low == 0 && high >= FLT_MAX)
-        return put (self, out, WM_ACT_RELU, 0);
+        return wm_family_put (self, out, WM_ACT_RELU, 0);
     if (low <= -FLT_MAX || high >= FLT_MAX)
         return wm_family_outside (self, self->node, "it has one limit, and that is not 0");
     return put_between (self, out, (double) low, (double) high);
@@ -207,7 +206,16 @@ static int put_prelu (family_t *self, state_t *out)
     for (size_t k = 1; k < slope->n; k++)
         if (slope->f[k] != slope->f[0])
             return wm_family_outside (self, self->node, "it has several slopes");
-    return put (self, out, WM_ACT_LEAKY, slope->f[0]);
+    return wm_family_put (self, out, WM_ACT_LEAKY, slope->f[0]);
+}
+
+static int put_gelu (family_t *self, state_t *out)
+{
+    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "approximate");
+    if (a && !wm_family_says (a, "none") && !wm_family_says (a, "tanh"))
+        return wm_family_outside (self, self->node, "its approximation is not known");
+    return wm_family_put (self, out,
+                          a && wm_family_says (a, "tanh") ? WM_ACT_GELU_TANH : WM_ACT_GELU, 0);
 }
 
 static int put_softmax (family_t *self, state_t *out)
@@ -216,7 +224,7 @@ static int put_softmax (family_t *self, state_t *out)
     if (out->source != DENSE || out->view.n_dim != 1 || (axis != 1 && axis != -1))
         return wm_family_outside (self, self->node,
                                   "it does not run over the outputs of a dense layer");
-    return put (self, out, WM_ACT_SOFTMAX, 0);
+    return wm_family_put (self, out, WM_ACT_SOFTMAX, 0);
 }
 
 int wm_family_activation (family_t *self, state_t *out)
@@ -225,23 +233,34 @@ int wm_family_activation (family_t *self, state_t *out)
     if (!growing (self, out))
         return 0;
     if (wm_family_is (self, "Relu"))
-        return put (self, out, WM_ACT_RELU, 0);
+        return wm_family_put (self, out, WM_ACT_RELU, 0);
     if (wm_family_is (self, "Sigmoid"))
-        return put (self, out, WM_ACT_SIGMOID, 0);
+        return wm_family_put (self, out, WM_ACT_SIGMOID, 0);
     if (wm_family_is (self, "Tanh"))
-        return put (self, out, WM_ACT_TANH, 0);
+        return wm_family_put (self, out, WM_ACT_TANH, 0);
     if (wm_family_is (self, "LeakyRelu"))
-        return put (self, out, WM_ACT_LEAKY, wm_family_float (self, "alpha", 0.01f));
+        return wm_family_put (self, out, WM_ACT_LEAKY, wm_family_float (self, "alpha", 0.01f));
     if (wm_family_is (self, "PRelu"))
         return put_prelu (self, out);
     if (wm_family_is (self, "Elu"))
-        return put (self, out, WM_ACT_ELU, wm_family_float (self, "alpha", 1));
+        return wm_family_put (self, out, WM_ACT_ELU, wm_family_float (self, "alpha", 1));
     if (wm_family_is (self, "Selu"))
-        return put (self, out, WM_ACT_ELU, wm_family_float (self, "alpha", 1.67326319f)) &&
+        return wm_family_put (self, out, WM_ACT_ELU,
+                              wm_family_float (self, "alpha", 1.67326319f)) &&
                apply_all (self, out, (double) wm_family_float (self, "gamma", 1.05070102f), 0);
     if (wm_family_is (self, "HardSigmoid"))
         return apply_all (self, out, (double) wm_family_float (self, "alpha", 0.2f),
                           (double) wm_family_float (self, "beta", 0.5f)) &&
                put_between (self, out, 0, 1);
+    if (wm_family_is (self, "Gelu"))
+        return put_gelu (self, out);
+    if (wm_family_is (self, "HardSwish"))
+        return wm_family_put (self, out, WM_ACT_HARDSWISH, 0);
+    if (wm_family_is (self, "Mish"))
+        return wm_family_put (self, out, WM_ACT_MISH, 0);
+    if (wm_family_is (self, "Softplus"))
+        return wm_family_put (self, out, WM_ACT_SOFTPLUS, 0);
+    if (wm_family_is (self, "Swish"))
+        return wm_family_put (self, out, WM_ACT_SWISH, wm_family_float (self, "alpha", 1));
     return wm_family_is (self, "Clip") ? put_clip (self, out) : put_softmax (self, out);
 }

@@ -1,7 +1,8 @@
 /* wm_family_inside.h - what the parts of the recogniser share. Private to wm_family*.c.
 
    wm_family.c walks the graph and says what was found, wm_family_layers.c makes layers,
-   wm_family_affine.c puts constants and activations on them.  */
+   wm_family_affine.c puts constants and activations on them, wm_family_curve.c finds activations that
+   are written as several nodes.  */
 #ifndef WM_FAMILY_INSIDE_H
 #define WM_FAMILY_INSIDE_H
 
@@ -33,12 +34,14 @@ typedef enum { NOTHING, CONSTANT, VIEW } kind_t;
 
 typedef struct {
     kind_t kind;
-    const Onnx__NodeProto *maker; /* of NOTHING: the node that could not be folded, or NULL */
+    const Onnx__NodeProto *maker; /* of NOTHING: the node that could not be folded, or NULL; of a
+                                     curve: the last one */
     wm_tensor_t tensor;           /* CONSTANT */
     wm_view_t view;               /* VIEW, with the rest: */
     source_t source;
     uint32_t version;
     const affine_t *affine; /* or NULL */
+    const double *curve;    /* what was computed of the layer and is no activation yet, or NULL */
     uint32_t n_layer;       /* 1, or the heads that were concatenated */
     uint32_t layer[WM_MODEL_DENSES_MAX];
 } state_t;
@@ -71,12 +74,24 @@ int wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char *
 int wm_family_lacks (family_t *self);
 
 int wm_family_is (const family_t *self, const char *op);
+int wm_family_says (const Onnx__AttributeProto *a,
+                    const char *text); /* it is there, and is `text` */
 float wm_family_float (const family_t *self, const char *name, float otherwise);
 const wm_tensor_t *wm_family_constant (const family_t *self, size_t k); /* input k, or NULL */
 layer_t *wm_family_layer (family_t *self, const state_t *s);            /* behind a view */
 
 /* Remembers the version of a layer that the node reads.  */
 void wm_family_use (family_t *self, const layer_t *layer, uint32_t version);
+
+/* The activation of the layer behind a view.  */
+int wm_family_put (family_t *self, state_t *out, wm_act_t act, float bend);
+
+/* A limit of Clip: an attribute, or input k in newer operator sets.  */
+int wm_family_limit (family_t *self, const char *name, size_t k, float *value);
+
+/* Whether the node is one of several that compute an activation: wm_family_curve does it.  */
+int wm_family_follows (family_t *self);
+int wm_family_curve (family_t *self, state_t *out);
 
 /* What nodes make of in[0] (or, of two inputs, the one that is a view); 0 where they are outside.  */
 int wm_family_conv (family_t *self, state_t *out);

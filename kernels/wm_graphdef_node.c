@@ -227,6 +227,22 @@ static void rewrite_same (wm_rewriter_t *self)
     emit (self, "Identity", wm_graphdef_name (self, ""), self->in[0], NULL, NULL);
 }
 
+static void rewrite_same_n (wm_rewriter_t *self)
+{
+    for (size_t k = 0; k < self->n_in; k++) {
+        char *own = wm_graphdef_name (self, ""),
+             *name = wm_graphdef_take (self, strlen (own) + 24, 1);
+        if (name)
+            snprintf (name, strlen (own) + 24, k ? "%s:%zu" : "%s", own, k);
+        emit (self, "Identity", name, self->in[k], NULL, NULL);
+    }
+}
+
+static void rewrite_square (wm_rewriter_t *self)
+{
+    emit (self, "Mul", wm_graphdef_name (self, ""), self->in[0], self->in[0], NULL);
+}
+
 static void rewrite_unary (wm_rewriter_t *self)
 {
     Onnx__NodeProto *node =
@@ -593,11 +609,14 @@ static const struct {
     { "Const", 0, rewrite_const },
     { "Conv2D", 2, rewrite_conv },
     { "Elu", 1, rewrite_unary },
+    { "Erf", 1, rewrite_unary },
+    { "Exp", 1, rewrite_unary },
     { "ExpandDims", 2, rewrite_axes },
     { "FusedBatchNorm", 5, rewrite_batchnorm },
     { "FusedBatchNormV2", 5, rewrite_batchnorm },
     { "FusedBatchNormV3", 5, rewrite_batchnorm },
     { "Identity", 1, rewrite_same },
+    { "IdentityN", 1, rewrite_same_n },
     { "LeakyRelu", 1, rewrite_leaky },
     { "MatMul", 2, rewrite_matmul },
     { "Merge", 2, rewrite_merge },
@@ -605,6 +624,7 @@ static const struct {
     { "Pack", 1, rewrite_pack },
     { "Placeholder", 0, wm_graphdef_input },
     { "PlaceholderWithDefault", 1, rewrite_same },
+    { "Pow", 2, rewrite_arithmetic },
     { "Prod", 2, rewrite_axes },
     { "RealDiv", 2, rewrite_arithmetic },
     { "Relu", 1, rewrite_unary },
@@ -615,6 +635,8 @@ static const struct {
     { "Shape", 1, rewrite_shape },
     { "Sigmoid", 1, rewrite_unary },
     { "Softmax", 1, rewrite_unary },
+    { "Softplus", 1, rewrite_unary },
+    { "Square", 1, rewrite_square },
     { "Squeeze", 1, rewrite_squeeze },
     { "StopGradient", 1, rewrite_same },
     { "StridedSlice", 4, rewrite_slice },

@@ -113,7 +113,7 @@ static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_
 
 static int activates (uint32_t act, float bend)
 {
-    return act <= WM_ACT_CLIP && isfinite (bend) && (act != WM_ACT_CLIP || bend >= 0);
+    return act < WM_ACTS && isfinite (bend) && (act != WM_ACT_CLIP || bend >= 0);
 }
 
 static broken_t check_convs (const header_t *self, uint64_t *flat)

@@ -26,10 +26,17 @@ typedef enum {
     WM_ACT_RELU,
     WM_ACT_SIGMOID,
     WM_ACT_TANH,
-    WM_ACT_SOFTMAX, /* over the layer's outputs; dense layers only */
-    WM_ACT_LEAKY,   /* x, and below 0 bend * x */
-    WM_ACT_ELU,     /* x, and below 0 bend * (e^x - 1) */
-    WM_ACT_CLIP,    /* x, but at least 0 and at most bend */
+    WM_ACT_SOFTMAX,   /* over the layer's outputs; dense layers only */
+    WM_ACT_LEAKY,     /* x, and below 0 bend * x */
+    WM_ACT_ELU,       /* x, and below 0 bend * (e^x - 1) */
+    WM_ACT_CLIP,      /* x, but at least 0 and at most bend */
+    WM_ACT_GELU,      /* x times the share of a normal distribution that is below x */
+    WM_ACT_GELU_TANH, /* about that, by its formula with tanh */
+    WM_ACT_SWISH,     /* x / (1 + e^(-bend x)) */
+    WM_ACT_HARDSWISH, /* x times (x + 3) / 6, and that from 0 to 1 */
+    WM_ACT_SOFTPLUS,  /* log (1 + e^x) */
+    WM_ACT_MISH,      /* x tanh (log (1 + e^x)) */
+    WM_ACTS
 } wm_act_t;
 
 /* A valid convolution, stride 1: in (H, W, c_in) -> out (H-kh+1, W-kw+1, c_out), channels last.  */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODES_MAX (4 + 2 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX) + WM_MODEL_PORTS_MAX)
+#define NODES_MAX (4 + 4 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX) + WM_MODEL_PORTS_MAX)
 #define TENSORS_MAX (1 + 4 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX))
 
 typedef struct {
@@ -22,6 +22,7 @@ typedef struct {
     Onnx__NodeProto *node[NODES_MAX];
     Onnx__TensorProto *tensor[TENSORS_MAX];
     size_t n_node, n_tensor;
+    int newer; /* an activation is an operator only since operator set 14, 18 or 20 */
     char *layer[WM_MODEL_DENSES_MAX]; /* name of each dense layer's result */
 } writer_t;
 
@@ -92,6 +93,16 @@ static void add_float (writer_t *self, const char *key, float value)
     a->f = value;
 }
 
+static void add_text (writer_t *self, const char *key, const char *text)
+{
+    Onnx__AttributeProto *a = attribute (self, key);
+    if (!a)
+        return;
+    a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING;
+    a->has_s = 1;
+    a->s = (ProtobufCBinaryData){ .len = strlen (text), .data = (uint8_t *) (uintptr_t) text };
+}
+
 /* A list of integers (n > 0), or one (n = 0).  */
 static void add_attribute (writer_t *self, const char *key, const int64_t *value, size_t n)
 {
@@ -150,18 +161,30 @@ static char *add_scalar (writer_t *self, const char *layer, const char *what, fl
 static char *add_activation (writer_t *self, wm_act_t act, float bend, char *value, char *output)
 {
     static const char *const op[] = {
-        [WM_ACT_RELU] = "Relu",       [WM_ACT_SIGMOID] = "Sigmoid", [WM_ACT_TANH] = "Tanh",
-        [WM_ACT_SOFTMAX] = "Softmax", [WM_ACT_LEAKY] = "LeakyRelu", [WM_ACT_ELU] = "Elu",
-        [WM_ACT_CLIP] = "Clip"
+        [WM_ACT_RELU] = "Relu",           [WM_ACT_SIGMOID] = "Sigmoid",
+        [WM_ACT_TANH] = "Tanh",           [WM_ACT_SOFTMAX] = "Softmax",
+        [WM_ACT_LEAKY] = "LeakyRelu",     [WM_ACT_ELU] = "Elu",
+        [WM_ACT_CLIP] = "Clip",           [WM_ACT_GELU] = "Gelu",
+        [WM_ACT_GELU_TANH] = "Gelu",      [WM_ACT_MISH] = "Mish",
+        [WM_ACT_HARDSWISH] = "HardSwish", [WM_ACT_SOFTPLUS] = "Softplus"
     };
     if (act == WM_ACT_NONE)
         return value;
+    if (act == WM_ACT_SWISH) { /* an operator only since operator set 24 */
+        char *scaled = add_node (self, "Mul", name (self, "%s_scaled", output), value,
+                                 add_scalar (self, output, "bend", bend), NULL);
+        char *gate = add_node (self, "Sigmoid", name (self, "%s_gate", output), scaled, NULL, NULL);
+        return add_node (self, "Mul", output, value, gate, NULL);
+    }
     if (act == WM_ACT_CLIP)
         return add_node (self, op[act], output, value, add_scalar (self, output, "from", 0),
                          add_scalar (self, output, "to", bend));
     add_node (self, op[act], output, value, NULL, NULL); /* Softmax: over the last axis */
     if (act == WM_ACT_LEAKY || act == WM_ACT_ELU)
         add_float (self, "alpha", bend);
+    self->newer |= act >= WM_ACT_GELU && act != WM_ACT_SOFTPLUS;
+    if (act == WM_ACT_GELU_TANH)
+        add_text (self, "approximate", "tanh");
     return output;
 }
 
@@ -307,7 +330,7 @@ static wm_fault_t pack (writer_t *self, const wm_port_t *in, uint8_t **bytes, si
     if (self->arena.failed)
         return wm_fault (error, WM_EHOST, "no memory to write a model as ONNX");
     opset.has_version = 1;
-    opset.version = 13;
+    opset.version = self->newer ? 20 : 13;
     graph.name = (char *) "emtrkmichel";
     graph.n_node = self->n_node;
     graph.node = self->node;
@@ -318,7 +341,7 @@ static wm_fault_t pack (writer_t *self, const wm_port_t *in, uint8_t **bytes, si
     graph.n_output = self->n_out;
     graph.output = output;
     model.has_ir_version = 1;
-    model.ir_version = 7; /* that of operator set 13 */
+    model.ir_version = self->newer ? 9 : 7; /* those of the operator sets */
     model.producer_name = (char *) "wiremill";
     model.graph = &graph;
     model.n_opset_import = 1;

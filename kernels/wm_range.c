@@ -8,10 +8,29 @@
 #define NEED_MIN 0x1p-10
 #define ROUNDING (1. / 512) /* of a product: three roundings to half, 2^-11 each, and some more */
 
-/* The interval of an activation, which goes one way below 0 and one way above it.  */
+/* Where an activation turns: it goes one way below it and one way above.  */
+static double turn_of (const wm_conv_t *conv)
+{
+    switch (conv->act) {
+    case WM_ACT_GELU:
+        return -0.7517916;
+    case WM_ACT_GELU_TANH:
+        return -0.7524614;
+    case WM_ACT_SWISH:
+        return -1.2784645 / (double) conv->bend;
+    case WM_ACT_HARDSWISH:
+        return -1.5;
+    case WM_ACT_MISH:
+        return -1.1924491;
+    default:
+        return 0;
+    }
+}
+
+/* The interval of an activation.  */
 static void bound_activation (const wm_conv_t *conv, double low, double high, double out[2])
 {
-    const double end[3] = { low, fmin (fmax (low, 0), high), high };
+    const double end[3] = { low, fmin (fmax (low, turn_of (conv)), high), high };
     out[0] = INFINITY, out[1] = -INFINITY;
     for (int i = 0; i < 3; i++) {
         double value = wm_sparse_activated (conv->act, conv->bend, end[i]);

@@ -39,6 +39,22 @@ static void add_product (double *restrict acc, double v, const float *restrict w
         acc[o] += v * (double) w[o];
 }
 
+static double gated (wm_act_t act, double bend, double x)
+{
+    switch (act) {
+    case WM_ACT_GELU:
+        return x / 2 * erfc (-x * M_SQRT1_2);
+    case WM_ACT_GELU_TANH:
+        return x / 2 * (1 + tanh (sqrt (2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case WM_ACT_SWISH:
+        return x / (1 + exp (-bend * x));
+    case WM_ACT_HARDSWISH:
+        return x < -3 ? 0 : x > 3 ? x : x * (x + 3) / 6;
+    default: /* WM_ACT_MISH */
+        return x * tanh (log1p (exp (x)));
+    }
+}
+
 /* A number that is none stays none: relu (NaN) is NaN, never 0.  */
 static void activate (wm_act_t act, double bend, double *x, size_t n)
 {
@@ -56,6 +72,10 @@ static void activate (wm_act_t act, double bend, double *x, size_t n)
             x[i] = x[i] < 0 ? bend * expm1 (x[i]) : x[i];
         else if (act == WM_ACT_CLIP)
             x[i] = x[i] < 0 ? 0 : x[i] > bend ? bend : x[i];
+        else if (act == WM_ACT_SOFTPLUS)
+            x[i] = fmax (x[i], 0) + log1p (exp (-fabs (x[i]))); /* a NaN: by the second */
+        else if (act > WM_ACT_SOFTMAX)
+            x[i] = gated (act, bend, x[i]);
         else if (act == WM_ACT_SOFTMAX && !(x[i] <= top))
             top = x[i];
     }

@@ -40,6 +40,65 @@ WM_SPARSE_INLINE double wm_sparse_exp (double x)
     return sum * power;
 }
 
+/* The share of a normal distribution that is above x >= 0: half of erfc (x / sqrt 2), by Numerical
+   Recipes' form t e^(-z^2 + P (t)), t = 1 / (1 + z / 2). P is fitted to 1e-11 of it, at Chebyshev's
+   points.  */
+WM_SPARSE_INLINE double wm_sparse_above (double x)
+{
+    const double z = x * 0.70710678118654752, t = 1 / (1 + z / 2);
+    double sum = 0.20716332802391882;
+    sum = sum * t - 1.7793723424765047;
+    sum = sum * t + 6.790170769405077;
+    sum = sum * t - 15.03990435736084;
+    sum = sum * t + 21.175322815236452;
+    sum = sum * t - 19.561266964829592;
+    sum = sum * t + 12.031616573645422;
+    sum = sum * t - 5.244049335801717;
+    sum = sum * t + 1.8631939634060142;
+    sum = sum * t - 0.3741963298385299;
+    sum = sum * t - 0.024648953430737797;
+    sum = sum * t - 0.1514704238545227;
+    sum = sum * t - 0.08535385517418477;
+    sum = sum * t + 0.0833065982690381;
+    sum = sum * t + 0.3750006444096051;
+    sum = sum * t + 0.999999993849379;
+    sum = sum * t - 1.2655121234748874;
+    return t / 2 * wm_sparse_exp (sum - z * z);
+}
+
+/* log (1 + u) for u from 0 to 1: 2 artanh (u / (2 + u)), to 1e-13.  */
+WM_SPARSE_INLINE double wm_sparse_log1p (double u)
+{
+    const double s = u / (2 + u), square = s * s;
+    double sum = 1. / 25;
+    for (int k = 23; k > 0; k -= 2)
+        sum = sum * square + 1. / k;
+    return 2 * s * sum;
+}
+
+/* Those that are x times something.  */
+WM_SPARSE_INLINE double wm_sparse_gated (wm_act_t act, double bend, double x)
+{
+    switch (act) {
+    case WM_ACT_GELU: {
+        double small = x * wm_sparse_above (x < 0 ? -x : x);
+        return x < 0 ? small : x - small;
+    }
+    case WM_ACT_GELU_TANH: /* (1 + tanh (u)) / 2 = 1 / (1 + e^(-2u)) */
+        return x / (1 + wm_sparse_exp (-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+    case WM_ACT_SWISH:
+        return x / (1 + wm_sparse_exp (-bend * x));
+    case WM_ACT_HARDSWISH: {
+        double gate = x + 3 < 0 ? 0 : x + 3 > 6 ? 6 : x + 3;
+        return x * gate / 6;
+    }
+    default: { /* WM_ACT_MISH: with e = e^x, tanh (log (1 + e)) = e (e + 2) / (e (e + 2) + 2) */
+        double e = wm_sparse_exp (x > 40 ? 40 : x), product = e * (e + 2);
+        return x * product / (product + 2);
+    }
+    }
+}
+
 /* Of one value; softmax is not.  */
 WM_SPARSE_INLINE double wm_sparse_activated (wm_act_t act, float bend, double value)
 {
@@ -58,6 +117,15 @@ WM_SPARSE_INLINE double wm_sparse_activated (wm_act_t act, float bend, double va
     }
     case WM_ACT_CLIP:
         return value < 0 ? 0 : value > (double) bend ? (double) bend : value;
+    case WM_ACT_GELU:
+    case WM_ACT_GELU_TANH:
+    case WM_ACT_SWISH:
+    case WM_ACT_HARDSWISH:
+    case WM_ACT_MISH:
+        return wm_sparse_gated (act, (double) bend, value);
+    case WM_ACT_SOFTPLUS:
+        return (value < 0 ? 0 : value) +
+               wm_sparse_log1p (wm_sparse_exp (value < 0 ? value : -value));
     default:
         return value;
     }
@@ -79,6 +147,12 @@ WM_SPARSE_INLINE void wm_sparse_activate_each (wm_act_t act, float bend, float *
         WM_SPARSE_EACH (WM_ACT_LEAKY);
         WM_SPARSE_EACH (WM_ACT_ELU);
         WM_SPARSE_EACH (WM_ACT_CLIP);
+        WM_SPARSE_EACH (WM_ACT_GELU);
+        WM_SPARSE_EACH (WM_ACT_GELU_TANH);
+        WM_SPARSE_EACH (WM_ACT_SWISH);
+        WM_SPARSE_EACH (WM_ACT_HARDSWISH);
+        WM_SPARSE_EACH (WM_ACT_SOFTPLUS);
+        WM_SPARSE_EACH (WM_ACT_MISH);
     default:
         break;
     }

@@ -69,6 +69,14 @@ int wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t str
     return self->n_factor[dim] == 1 && f.size == size && f.stride == stride;
 }
 
+int wm_view_same (const wm_view_t *a, const wm_view_t *b)
+{
+    const uint32_t n = factors (a, a->n_dim);
+    return a->n_dim == b->n_dim &&
+           !memcmp (a->n_factor, b->n_factor, a->n_dim * sizeof *a->n_factor) &&
+           !memcmp (a->factor, b->factor, n * sizeof *a->factor);
+}
+
 int wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim)
 {
     wm_view_t old = *self;

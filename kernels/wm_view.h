@@ -32,6 +32,9 @@ uint64_t wm_view_values (const wm_view_t *self);             /* of all */
 /* True if dimension `dim` has `size` values, one `stride` apart (any stride for size 1).  */
 int wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t stride);
 
+/* Whether both look at the same values in the same way.  */
+int wm_view_same (const wm_view_t *a, const wm_view_t *b);
+
 /* New dimensions over the same order of values; 0 where no factors express it.  */
 int wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim);
 

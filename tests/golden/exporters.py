@@ -169,6 +169,61 @@ def activation(opset, op, *more, dense=False, **attributes):
     return g.put(op, *map(g.const, more), **attributes).heads(D)
 
 
+def gated(opset, act):
+    """An activation of several nodes, behind the convolution and behind the dense layer."""
+    g = nchw(opset).conv()
+    act(g)
+    g.put("Flatten")
+    g.at = g.dense(F * R * C, D, product=True)
+    act(g)
+    return g.heads(D)
+
+
+def silu(g, beta=1.):                       # PyTorch up to operator set 23, Keras
+    x = g.at
+    gate = g.node("Sigmoid", x if beta == 1 else g.node("Mul", x, g.const(beta)))
+    g.at = g.node("Mul", x, gate)
+
+
+def gelu_torch(g):                          # up to operator set 19
+    x = g.at
+    g.put("Div", g.const(2 ** .5)).put("Erf").put("Add", g.const(1.))
+    g.at = g.node("Mul", g.node("Mul", x, g.at), g.const(.5))
+
+
+def gelu_keras(g):                          # 0.5 x first, a product for the quotient
+    x = g.at
+    share = g.node("Add", g.const([1.]), g.node("Erf", g.node("Mul", g.const(.5 ** .5), x)))
+    g.at = g.node("Mul", g.node("Mul", g.const(.5), x), share)
+
+
+def gelu_tanh(g, power=False):
+    x = g.at
+    cube = g.node("Pow", x, g.const(3.)) if power else g.node("Mul", x, g.node("Mul", x, x))
+    inner = g.node("Add", x, g.node("Mul", cube, g.const(.044715)))
+    tanh = g.node("Tanh", g.node("Mul", inner, g.const((2 / np.pi) ** .5)))
+    g.at = g.node("Mul", g.node("Mul", x, g.const(.5)), g.node("Add", tanh, g.const(1.)))
+
+
+def hard_swish(g, opset):
+    x = g.at
+    if opset < 11:                          # x relu6 (x + 3) / 6
+        g.put("Add", g.const(3.)).put("Clip", min=0., max=6.)
+        g.at = g.node("Div", g.node("Mul", x, g.at), g.const(6.))
+    else:
+        g.at = g.node("Mul", x, g.node("HardSigmoid", x, alpha=1 / 6))
+
+
+def mish(g):
+    x = g.at
+    g.put("Softplus").put("Tanh")
+    g.at = g.node("Mul", x, g.at)
+
+
+def residual(g):                            # x + sigmoid (x): no activation by any name
+    g.at = g.node("Add", g.at, g.node("Sigmoid", g.at))
+
+
 def prelu(opset, slope):
     g = nchw(opset).conv()
     return g.put("PRelu", g.const(slope)).put("Flatten").tail()
@@ -235,7 +290,15 @@ FORMS = [(f"opset {o}", SPARSE, lambda o=o: plain(o)) for o in (9, 13, 25)] + [
     ("Hardtanh by inputs", SPARSE, lambda: activation(13, "Clip", -0.7, 0.8)),
     ("Elu", SPARSE, lambda: activation(18, "Elu", alpha=0.7)), ("Selu", SPARSE, lambda: activation(9, "Selu")),
     ("HardSigmoid", SPARSE, lambda: activation(13, "HardSigmoid", dense=True, alpha=0.3)),
-    ("Sigmoid", SPARSE, lambda: activation(13, "Sigmoid")), ("Softplus", GENERAL, lambda: activation(9, "Softplus")),
+    ("Sigmoid", SPARSE, lambda: activation(13, "Sigmoid")), ("Softplus", SPARSE, lambda: activation(9, "Softplus")),
+    ("Gelu", SPARSE, lambda: activation(20, "Gelu")), ("Gelu, tanh", SPARSE, lambda: activation(20, "Gelu", approximate="tanh")),
+    ("HardSwish", SPARSE, lambda: activation(14, "HardSwish")), ("Mish", SPARSE, lambda: activation(18, "Mish")),
+    ("x sigmoid (x)", SPARSE, lambda: gated(9, silu)), ("x sigmoid (1.702 x)", SPARSE, lambda: gated(17, lambda g: silu(g, 1.702))),
+    ("GELU by erf, PyTorch", SPARSE, lambda: gated(17, gelu_torch)), ("GELU by erf, Keras", SPARSE, lambda: gated(13, gelu_keras)),
+    ("GELU by tanh", SPARSE, lambda: gated(18, gelu_tanh)), ("GELU by tanh and Pow", SPARSE, lambda: gated(12, lambda g: gelu_tanh(g, True))),
+    ("x relu6 (x + 3) / 6", SPARSE, lambda: gated(9, lambda g: hard_swish(g, 9))),
+    ("x hardsigmoid (x)", SPARSE, lambda: gated(13, lambda g: hard_swish(g, 13))),
+    ("x tanh (softplus (x))", SPARSE, lambda: gated(13, mish)), ("x + sigmoid (x)", GENERAL, lambda: gated(13, residual)),
     ("Pad, 9", GENERAL, lambda: padded(9, "Pad")), ("Pad, 13", GENERAL, lambda: padded(13, "Pad")),
     ("auto_pad", GENERAL, lambda: padded(13, "SAME_UPPER")), ("MaxPool", GENERAL, lambda: pooled(12)),
     ("Softmax of rank 3, 11", GENERAL, lambda: softmax_rank3(11)),

@@ -103,8 +103,28 @@ static void nodes_outside_the_family (void **state)
     behind (&g, "Relu", "Relu", "");
     check_general (&g, "already complete");
     g = family (0);
-    behind (&g, "Conv", "Add", "conv");
-    check_general (&g, "it has no constant");
+    behind (&g, "Conv", "Add", "conv"); /* x + x, and what comes behind it */
+    check_general (&g, "'conv_act' (Relu) is not of the EmTrkMichelId family: what is computed of");
+    g = family (NCHW | CHW); /* x sigmoid (x), but of another x for each channel */
+    constant (&g, "slopes", INTS (F, 1, 1), (float[F]){ 1, 2 });
+    node (&g, "Mul", "conv slopes", "scaled");
+    node (&g, "Sigmoid", "scaled", "gate");
+    Onnx__NodeProto *relu = find (&g, "Relu");
+    relu->op_type = copy (&g, "Mul");
+    relu->input = split (&g, "conv gate", &relu->n_input);
+    check_general (&g, "'scaled' (Mul) is not of the EmTrkMichelId family: it computes on a layer");
+    g = family (0);
+    Onnx__NodeProto *head = find (&g, "Sigmoid");
+    head->op_type = copy (&g, "Mul");
+    head->input = split (&g, "mic mic", &head->n_input);
+    check_general (&g, "'michel' (Mul) is not of the EmTrkMichelId family: what is computed of");
+    g = family (0);
+    Onnx__NodeProto *gelu = find (&g, "Relu");
+    gelu->op_type = copy (&g, "Gelu");
+    Onnx__AttributeProto *how = attribute (&g, gelu, "approximate");
+    how->has_s = 1;
+    how->s = (ProtobufCBinaryData){ 4, (uint8_t *) copy (&g, "fast") };
+    check_general (&g, "its approximation is not known");
     g = family (0);
     constant (&g, "slope", INTS (1, 1, R, 1), (float[R]){ 1, 2 });
     behind (&g, "Conv", "Add", "slope");

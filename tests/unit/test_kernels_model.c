@@ -204,15 +204,14 @@ static void written_again_it_is_the_same_network (void **state)
 
 /* Several convolutions and channels, every activation, heads that share an output, an input that is
    not (h, w, c): written as ONNX and read again.  */
-static void a_network_unlike_the_field_s (void **state)
+static void unlike_the_field_s (const wm_conv_t act[2])
 {
-    (void) state;
     static float numbers[4096];
     for (size_t i = 0; i < 4096; i++)
         numbers[i] = (float) ((i * 2654435761u >> 7) % 2001) / 4000 - 0.25f;
     wm_net_t net = { .height = 7, .width = 6, .channel = 2, .n_conv = 2, .n_dense = 4 };
-    net.conv[0] = (wm_conv_t){ 2, 3, 2, 3, WM_ACT_TANH, 0, numbers, numbers + 100 };
-    net.conv[1] = (wm_conv_t){ 3, 2, 3, 4, WM_ACT_SIGMOID, 0, numbers + 200, numbers + 300 };
+    net.conv[0] = (wm_conv_t){ 2, 3, 2, 3, act[0].act, act[0].bend, numbers, numbers + 100 };
+    net.conv[1] = (wm_conv_t){ 3, 2, 3, 4, act[1].act, act[1].bend, numbers + 200, numbers + 300 };
     uint32_t flat = (7 - 1 - 2) * (6 - 2 - 1) * 4;
     net.dense[0] = (wm_dense_t){ -1, flat, 6, WM_ACT_NONE, 0, 3, numbers + 400, numbers + 900 };
     net.dense[1] = (wm_dense_t){ -1, flat, 5, WM_ACT_RELU, 0, -1, numbers + 1200, numbers + 1500 };
@@ -237,6 +236,7 @@ static void a_network_unlike_the_field_s (void **state)
     assert_int_equal (got->channel, 2);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal (got->conv[i].act, net.conv[i].act);
+        assert_true (fabsf (got->conv[i].bend - net.conv[i].bend) < 1e-6f);
         assert_memory_equal (got->conv[i].weight, net.conv[i].weight,
                              4 * net.conv[i].kh * net.conv[i].kw * net.conv[i].c_in *
                                  net.conv[i].c_out);
@@ -255,6 +255,21 @@ static void a_network_unlike_the_field_s (void **state)
     assert_int_equal (wm_onnx_write (&net, &in, out, 2, &bytes, &size, &error), WM_EBATCH);
     out[1].dim[0] = out[1].n_value = 7;
     assert_int_equal (wm_onnx_write (&net, &in, out, 2, &bytes, &size, &error), WM_EBATCH);
+}
+
+static void networks_unlike_the_field_s (void **state)
+{
+    (void) state;
+    static const wm_conv_t act[][2] = {
+        { { .act = WM_ACT_TANH }, { .act = WM_ACT_SIGMOID } },
+        { { .act = WM_ACT_LEAKY, .bend = 0.25f }, { .act = WM_ACT_ELU, .bend = 0.75f } },
+        { { .act = WM_ACT_CLIP, .bend = 2 }, { .act = WM_ACT_SOFTPLUS } },
+        { { .act = WM_ACT_GELU }, { .act = WM_ACT_GELU_TANH } },
+        { { .act = WM_ACT_SWISH, .bend = 1 }, { .act = WM_ACT_SWISH, .bend = -1.702f } },
+        { { .act = WM_ACT_HARDSWISH }, { .act = WM_ACT_MISH } },
+    };
+    for (size_t i = 0; i < sizeof act / sizeof *act; i++)
+        unlike_the_field_s (act[i]);
 }
 
 /* What no file may say is not written either.  */
@@ -525,7 +540,7 @@ int main (void)
         cmocka_unit_test (a_model_says_what_it_is),
         cmocka_unit_test (known_answers_vary),
         cmocka_unit_test (written_again_it_is_the_same_network),
-        cmocka_unit_test (a_network_unlike_the_field_s),
+        cmocka_unit_test (networks_unlike_the_field_s),
         cmocka_unit_test (columns_filled_twice_or_never),
         cmocka_unit_test (sizes_without_a_network),
         cmocka_unit_test (damage_is_named),

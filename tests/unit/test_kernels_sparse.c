@@ -71,6 +71,12 @@ static const shape_t shapes[] = {
     { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_LEAKY, 1, 24, 0, 0.2, 0.1f },
     { 9, 14, 1, 2, { 3, 2 }, { 2, 3 }, { 17, 20 }, WM_ACT_ELU, 1, 24, 3, 0.2, 1.7f },
     { 9, 14, 1, 1, { 3 }, { 4 }, { 48 }, WM_ACT_CLIP, 1, 24, 0, 0.2, 0.4f },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_GELU, 1, 24, 3, 0.2, 0 },
+    { 9, 14, 1, 2, { 3, 2 }, { 2, 3 }, { 17, 20 }, WM_ACT_GELU_TANH, 1, 24, 0, 0.2, 0 },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 48 }, WM_ACT_SWISH, 2, 24, -1, 0.2, 1.7f },
+    { 9, 14, 1, 2, { 3, 2 }, { 2, 3 }, { 17, 20 }, WM_ACT_HARDSWISH, 1, 24, 3, 0.2, 0 },
+    { 9, 14, 1, 2, { 3, 2 }, { 2, 3 }, { 17, 20 }, WM_ACT_SOFTPLUS, 1, 24, 3, 0.2, 0 },
+    { 9, 14, 1, 1, { 3 }, { 4 }, { 20 }, WM_ACT_MISH, 1, 24, 3, -0.2, 0 },
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -220,6 +226,19 @@ static wm_batch_t cut_patches (const wm_spec_t *spec, const wm_batch_t *plane)
 
 /* ---- the judge ------------------------------------------------------------------------------- */
 
+/* By their definitions, as PyTorch's pages give them.  */
+static double judge_gated (wm_act_t act, double bend, double x)
+{
+    const double softplus = log (1 + exp (x));
+    return act == WM_ACT_GELU ? 0.5 * x * (1 + erf (x / sqrt (2)))
+           : act == WM_ACT_GELU_TANH
+               ? 0.5 * x * (1 + tanh (sqrt (2 / M_PI) * (x + 0.044715 * pow (x, 3))))
+           : act == WM_ACT_SWISH     ? x * (1 / (1 + exp (-bend * x)))
+           : act == WM_ACT_HARDSWISH ? x * fmin (fmax (x + 3, 0), 6) / 6
+           : act == WM_ACT_SOFTPLUS  ? softplus
+                                     : x * tanh (softplus);
+}
+
 static void judge_act (wm_act_t act, double bend, double *x, uint32_t n)
 {
     double sum = 0;
@@ -231,7 +250,8 @@ static void judge_act (wm_act_t act, double bend, double *x, uint32_t n)
                : act == WM_ACT_LEAKY   ? fmax (x[i], 0) + bend * fmin (x[i], 0)
                : act == WM_ACT_ELU     ? fmax (x[i], 0) + bend * (exp (fmin (x[i], 0)) - 1)
                : act == WM_ACT_CLIP    ? fmin (fmax (x[i], 0), bend)
-                                       : x[i];
+               : act == WM_ACT_NONE    ? x[i]
+                                       : judge_gated (act, bend, x[i]);
         sum += x[i];
     }
     for (uint32_t i = 0; i < n && act == WM_ACT_SOFTMAX; i++)
