@@ -344,7 +344,7 @@ test: deps ## everything: unit, end to end, golden, with all set-up
 	@echo "make test: all passed (build $(B)); make lint, san, tsan, fault look further"
 
 bench: all $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made ## measure engines, pipeline and broker; the machine is printed beside the numbers (ONLY=pipeline: a part)
-	@WM_BUILD=$(B) tests/bench.sh $(ONLY)
+	@WM_BUILD=$(B) PYTHONPATH=$(OPENVINO) $(VENV)/bin/python tests/bench/bench.py $(ONLY)
 lint: ## the house rules a machine can check
 	@tests/lint.sh
 format: ## clang-format on all of ours

@@ -28,7 +28,7 @@ static const char usage[] =
     "  --tolerance X       ... by so much scores may differ (default: what the precision "
     "promises)\n"
     "  --bench             measure the engine on the batches of wiremill-producer batches\n"
-    "  --seconds S         ... for so long (2), after as long to warm up\n"
+    "  --seconds S         ... for so long (2), after as long, 3 at most, to warm up\n"
     "  --workers N         ... so many engines side by side (1), each of --threads\n"
     "\n"
     "engine\n"

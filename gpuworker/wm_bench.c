@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#define WARM_S_MAX 3.0
 #define COMPARED_BATCHES 16u
 #define COMPARED_HITS 4u /* of each; the reference takes some milliseconds a hit */
 
@@ -201,7 +202,8 @@ static wm_fault_t warm_up (bench_t *self, wm_error_t *error)
     uint64_t hits = 0, madds = 0;
     for (int i = 0; i < self->config->workers; i++)
         wm_device_madds (self->worker[i].device, true);
-    wm_fault_t fault = run (self, self->config->seconds, 1, &took, error);
+    const double seconds = self->config->seconds;
+    wm_fault_t fault = run (self, seconds < WARM_S_MAX ? seconds : WARM_S_MAX, 1, &took, error);
     for (int i = 0; i < self->config->workers; i++) {
         hits += self->worker[i].n_hit;
         madds += wm_device_madds (self->worker[i].device, false);

@@ -5,8 +5,10 @@
    pipeline  `wiremill run`, in a folder of its own, each process leaving a trace (WM_TRACE)
    broker    wiremill-broker --bench: workers that do no work
 
-   A point of a sweep is a process (or a crew of them) of its own, which cannot spoil the next; one
-   that fails is said and left out. What was measured is printed also after a Ctrl-C.  */
+   A point of a sweep is a process (or a crew of them) of its own, which cannot spoil the next. One that
+   fails is said and left out: with the rest of its engine where that cannot run here, with the whole
+   sweep where the model or an input is bad, since they would only say the same again. What was measured
+   is printed also after a Ctrl-C.  */
 #include "kernels/wm_import.h"
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
@@ -17,6 +19,7 @@
 #include "ops/wm_steps.h"
 #include "ops/wm_sweep.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +63,7 @@ const wm_option_t bench_options[] = {
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
 
     {.name = "seconds", .value = "S", .fallback = "2", .task = "how",
-     .help = "to measure a point of an engine (after as long to warm up) or broker"},
+     .help = "to measure a point of an engine (after as long, 3 at most, to warm up) or broker"},
     {.name = "folder", .value = "DIR",
      .help = "where campaigns are made and removed again; the disk matters (default: TMPDIR, or /tmp)"},
     {.name = "csv", .value = "FILE", .task = "what is said",
@@ -83,21 +86,42 @@ typedef struct {
     json_t *points, *about;
     FILE *csv, *json;
     int code, n_point;
+    int last; /* exit code of the point before */
 } bench_t;
 
 static const char *const benches[] = { "engine", "pipeline", "broker" };
 enum { ENGINE, PIPELINE, BROKER, BENCHES };
 
+/* Options that not every bench has.  */
+static const struct {
+    const char *option, *only;
+    unsigned benches;
+} scopes[] = {
+    { "hits", "engine", 1 << ENGINE },
+    { "task", "broker", 1 << BROKER },
+    { "seconds", "engine and broker", 1 << ENGINE | 1 << BROKER },
+    { "model", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "input", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "input-list", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "events", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "spec", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "engine", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "precision", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "threads", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "pin", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+};
+
 static volatile sig_atomic_t stops;
 static volatile pid_t running[2]; /* what a Ctrl-C ends; 0: nothing */
 
+/* What they make is thrown away: nothing is finished first, no command is said that would go on.  */
 static void on_signal (int number)
 {
     (void) number;
-    stops++;
+    stops = 1;
     for (int i = 0; i < 2; i++)
         if (running[i] > 0)
-            kill (running[i], stops > 1 ? SIGKILL : SIGTERM);
+            kill (running[i], SIGKILL);
 }
 
 static void block_signals (int how)
@@ -111,6 +135,23 @@ static void block_signals (int how)
 }
 
 /* ---- sweeps -------------------------------------------------------------------------------- */
+
+/* 0, or the exit code where something was given that would be ignored.  */
+static int ignored (const wm_args_t *args, const char *bench, unsigned wanted)
+{
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++)
+        if (wm_args_given (args, scopes[i].option) && !(scopes[i].benches & wanted)) {
+            fprintf (stderr, "wiremill bench %s: --%s is for %s only\n", bench, scopes[i].option,
+                     scopes[i].only);
+            return WM_EXIT_USAGE;
+        }
+    if (wm_args_rest (args, 1) && wanted == 1u << BROKER) {
+        fprintf (stderr, "wiremill bench broker: files (%s) are for engine and pipeline only\n",
+                 wm_args_rest (args, 1));
+        return WM_EXIT_USAGE;
+    }
+    return 0;
+}
 
 /* The sweeps of one bench.  */
 static int sweeps (bench_t *self, int bench)
@@ -180,6 +221,7 @@ static void keep (bench_t *self, json_t *point, int code)
         return;
     }
     self->n_point++;
+    self->last = code;
     if (code) {
         char why[80];
         snprintf (why, sizeof why,
@@ -315,15 +357,23 @@ static json_t *point_new (const bench_t *self, const char *bench, int e, int p, 
                       (json_int_t) self->batch.number[b]);
 }
 
+/* Whether the next point would only fail as the last did.  */
+static int hopeless (const bench_t *self)
+{
+    return stops || self->last == WM_EXIT_INPUT || self->last == WM_EXIT_ENGINE;
+}
+
 static void each_point (bench_t *self,
                         void (*measure) (bench_t *self, int e, int p, int w, int t, int b))
 {
     for (int e = 0; e < self->engine.n; e++)
-        for (int p = 0; p < self->precision.n; p++)
+        for (int p = 0; p < self->precision.n && !stops && self->last != WM_EXIT_INPUT; p++) {
+            self->last = 0; /* what one engine cannot do in one precision, others can */
             for (int w = 0; w < self->workers.n; w++)
                 for (int t = 0; t < self->threads.n; t++)
-                    for (int b = 0; b < self->batch.n && !stops; b++)
+                    for (int b = 0; b < self->batch.n && !hopeless (self); b++)
                         measure (self, e, p, w, t, b);
+        }
 }
 
 /* ---- engine ---------------------------------------------------------------------------------- */
@@ -422,13 +472,15 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
     }
     if (wm_args_given (self->args, "pin"))
         run[n++] = "--pin";
+    const int64_t start_ns = wm_trace_now_ns ();
     int code = ask_program (NULL, run, &said);
+    const int64_t end_ns = wm_trace_now_ns ();
     unsetenv ("WM_TRACE");
     if (!code && !said)
         code = WM_EXIT_FAILURE;
     if (!code && !stops) {
         take_run (point, said);
-        if (wm_steps_read (trace, point, &error))
+        if (wm_steps_read (trace, start_ns, end_ns, point, &error))
             code = wm_setup_complain ("bench", &error);
     }
     json_decref (said);
@@ -567,8 +619,8 @@ int bench_main (const wm_args_t *args)
         fprintf (stderr, "wiremill bench: --seconds takes 0.01 to 86400, not '%s'\n", text);
         return WM_EXIT_USAGE;
     }
-    int code = 0;
     /* What is wrong is said before anything is measured.  */
+    int code = ignored (args, word, wanted);
     for (int k = 0; k < BENCHES && !code; k++)
         code = wanted & 1u << k ? sweeps (&self, k) : 0;
     if (!code)
@@ -578,6 +630,7 @@ int bench_main (const wm_args_t *args)
     if (code)
         return code;
     struct sigaction action = { .sa_handler = on_signal };
+    sigaction (SIGPIPE, &action, NULL); /* nobody reads on: the folder must go all the same */
     sigaction (SIGINT, &action, NULL);
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGHUP, &action, NULL);

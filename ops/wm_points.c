@@ -49,6 +49,8 @@ static const struct {
     {"compute_ms", "compute", FIXED1, ENGINE | PIPELINE, "... it is scored"},
     {"commit_ms", "commit", FIXED2, PIPELINE | BROKER,
      "... from its result to the acknowledgement"},
+    {"lead_s", "first", FIXED2, PIPELINE, "s of the whole command before anything is scored"},
+    {"tail_s", "last", FIXED2, PIPELINE, "s of it after everything was scored"},
     {"read_s_event", NULL, SMALL, 0, "a producer reads an event"},
     {"pack_s_event", NULL, SMALL, 0, "... cuts, digests and encodes it"},
     {"bytes_per_event", NULL, COUNT, 0, "sent to workers"},
@@ -142,9 +144,24 @@ void wm_point_complete (json_t *point, const wm_machine_t *machine)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
+static int is_of (const json_t *point, const char *bench)
+{
+    return strcmp (json_string_value (json_object_get (point, "bench")), bench) == 0;
+}
+
+/* Whether this is of an engine's work, which nobody counted.  */
+static int uncounted (const json_t *point, size_t c)
+{
+    return (strstr (columns[c].key, "gflops") || strstr (columns[c].key, "peak_share")) &&
+           is_of (point, "engine") && !json_object_get (point, "failed") &&
+           !json_object_get (point, columns[c].key);
+}
+
 static const char *cell (const json_t *point, size_t c, char text[256])
 {
     const json_t *value = json_object_get (point, columns[c].key);
+    if (uncounted (point, c))
+        return "-";
     if (!value && strcmp (columns[c].key, "signature") == 0)
         value = json_object_get (point, "engine"); /* it did not run */
     const double x = json_number_value (value);
@@ -171,11 +188,6 @@ static const char *cell (const json_t *point, size_t c, char text[256])
         break;
     }
     return text;
-}
-
-static int is_of (const json_t *point, const char *bench)
-{
-    return strcmp (json_string_value (json_object_get (point, "bench")), bench) == 0;
 }
 
 /* The width of a column; 0: no point has it.  */
@@ -229,15 +241,22 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
         put_cell (out, columns[c].title, c, width[c]);
     }
     fprintf (out, "\n");
+    int n_uncounted = 0;
     json_array_foreach (points, i, point)
     {
         if (!is_of (point, bench))
             continue;
         fprintf (out, " ");
-        for (size_t c = 0; c < COLUMNS; c++)
+        for (size_t c = 0; c < COLUMNS; c++) {
             put_cell (out, cell (point, c, text), c, width[c]);
+            n_uncounted += uncounted (point, c);
+        }
         fprintf (out, "\n");
     }
+    if (n_uncounted)
+        fprintf (out, "  -: not known. Multiply-adds are counted for networks of the EmTrkMichelId "
+                      "family on a CPU; OpenVINO\n     does not tell its layers' shapes, a GPU not "
+                      "what it skips, and the peak of AMX is not measured\n");
 }
 
 static void put_quoted (FILE *out, const char *text)

@@ -27,6 +27,7 @@ typedef struct {
     float *total_ms; /* (n at most) */
     size_t n_done;
     double queue, stage, compute, commit; /* ns, of all that went all the way */
+    int64_t first_ns, last_ns;            /* between them something was scored */
     json_t *point;
 } steps_t;
 
@@ -83,6 +84,10 @@ static wm_fault_t add_line (steps_t *self, const char *file, uint32_t process, c
     }
     line.ns = ns;
     line.amount = amount;
+    if (line.step == COMPUTE) {
+        self->first_ns = ns - amount < self->first_ns ? ns - amount : self->first_ns;
+        self->last_ns = ns > self->last_ns ? ns : self->last_ns;
+    }
     self->line[self->n++] = line;
     return WM_OK;
 }
@@ -154,9 +159,10 @@ static void report (steps_t *self)
         json_object_set_new (self->point, says[i].key, json_real (says[i].value));
 }
 
-wm_fault_t wm_steps_read (const char *folder, json_t *point, wm_error_t *error)
+wm_fault_t wm_steps_read (const char *folder, int64_t start_ns, int64_t end_ns, json_t *point,
+                          wm_error_t *error)
 {
-    steps_t self = { .point = point };
+    steps_t self = { .point = point, .first_ns = INT64_MAX };
     wm_fault_t fault = read_folder (&self, folder, error);
     self.total_ms = malloc ((self.n + 1) * sizeof *self.total_ms);
     if (!fault && !self.total_ms)
@@ -177,6 +183,9 @@ wm_fault_t wm_steps_read (const char *folder, json_t *point, wm_error_t *error)
     if (!fault) {
         qsort (self.total_ms, self.n_done, sizeof *self.total_ms, by_size);
         report (&self);
+        json_object_set_new (point, "lead_s",
+                             json_real (1e-9 * (double) (self.first_ns - start_ns)));
+        json_object_set_new (point, "tail_s", json_real (1e-9 * (double) (end_ns - self.last_ns)));
     }
     free (self.line);
     free (self.total_ms);

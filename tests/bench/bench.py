@@ -1,0 +1,449 @@
+"""bench.py - every number of the README, with the machine beside it: `make bench`, `make bench ONLY=pipeline`.
+
+usage: bench.py [kernels] [broker] [engines] [pipeline]     (all of them)
+
+Nothing that is compared is measured on its own: things take turns, round after round, and every second
+round goes backwards. A rate is the median of its rounds; a ratio is the median of the rounds' ratios,
+with the least and the most beside it, so that a slow minute decides nothing. Other engines run with
+the batch, streams and threads that a sweep finds best here, just before. Where something fails it is
+said once, its rows are left out, and the exit code is 1.
+
+EVENTS=n (20) synthetic events; ROUNDS=n (5; of whole synthetic campaigns 3); SECONDS_EACH=s (2) for an
+engine. The last thing printed is one table; it and more is in build/bench.json (a part:
+build/bench-part.json).
+"""
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+BUILD = os.environ.get("WM_BUILD", "build/release")
+BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
+PARTS = ("kernels", "broker", "engines", "pipeline")
+EVENTS = int(os.environ.get("EVENTS", 20))
+ROUNDS = int(os.environ.get("ROUNDS", 5))
+LONG_ROUNDS = min(3, ROUNDS)
+SECONDS = os.environ.get("SECONDS_EACH", "2")
+CPUS = len(os.sched_getaffinity(0))
+REAL, GOLDEN = "../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5", "../shared/data/golden"
+ISAS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_bf16", "amx_int8")
+
+rates, points = {}, {}      # by name: what each round measured, None where it failed; the last point
+report, table = {}, []      # bench.json; (what, measured) of the table at the end
+failed = set()
+
+
+# ---- running ---------------------------------------------------------------------------------------
+
+class Failed(Exception):
+    pass
+
+
+def run(*command, env=None, words=False):
+    """A program's standard output (and its words, if asked for)."""
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT if words else subprocess.PIPE, env={**os.environ, **(env or {})})
+    if done.returncode:
+        raise Failed(f"{os.path.basename(str(command[0]))} exit {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def bench(name, which, source, spec, *options, env=None):
+    """One point of `wiremill bench`: hits a second, of the pipeline those of the whole command."""
+    said = run(f"{BIN}/wiremill", "bench", which, "--quiet", "--json", "-", "--folder", WORK, "--model",
+               f"{WORK}/model.wmm", "--input", source, "--spec", spec, *options, env=env)
+    points.setdefault(name, []).append(json.loads(said)["points"][0])
+    return points[name][-1]["hits_s" if which == "engine" else "whole_hits_s"]
+
+
+def engine(name, source, spec, precision, *options, env=None, seconds=SECONDS, threads=CPUS):
+    return name, lambda: bench(name, "engine", source, spec, "--precision", precision, "--batch", 4096, "--threads",
+                               threads, "--seconds", seconds, *options, env=env)
+
+
+def pipeline(name, source, spec, precision):
+    return name, lambda: bench(name, "pipeline", source, spec, "--precision", precision)
+
+
+class Peer:
+    """Another engine: its best setting is searched, then measured in turn with ours."""
+
+    def __init__(self, kind, patches, precision="fp32"):
+        self.command = [sys.executable, "tests/bench/peers.py", kind, f"{WORK}/model.onnx", patches, precision]
+
+    def search(self):
+        self.tried = run(*self.command, 0.25 * float(SECONDS)).splitlines()
+        self.setting, _, self.took = self.tried[-1].split()
+        batch, side, threads = self.setting.split(",")
+        self.words = f"{self.took}, batches of {batch}, {side} side by side, {threads} thread{'s' * (threads != '1')}"
+
+    def measure(self):
+        return float(run(*self.command, SECONDS, self.setting).split()[1])
+
+
+def peer(name, kind, patches, precision="fp32"):
+    self = Peer(kind, patches, precision)
+    try:
+        self.search()
+    except Failed as why:
+        return name, lambda why=why: fail(why)
+    report.setdefault("peers", {})[name] = {"setting": self.words, "tried": self.tried}
+    print(f"{name}: best of {len(self.tried)} settings: {self.words}; the slowest: {self.tried[0]}", flush=True)
+    return name, self.measure
+
+
+def fail(why):
+    raise why
+
+
+def in_turn(rounds, *things):
+    """Measures each thing (name, function) once a round, every second round backwards."""
+    for r in range(rounds):
+        for name, measure in things if r % 2 == 0 else things[::-1]:
+            rate = None
+            if name not in failed:
+                try:
+                    rate = measure()
+                    print(f"  {r + 1}/{rounds} {name:34} {rate:12,.1f}", flush=True)
+                except Failed as why:
+                    failed.add(name)
+                    print(f"  {name} failed and is left out: {why}", flush=True)
+            rates.setdefault(name, []).append(rate)
+
+
+# ---- saying ----------------------------------------------------------------------------------------
+
+def known(*names):
+    return all(None not in rates.get(name, [None]) for name in names)
+
+
+def middle(values, digits=0):
+    return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
+
+
+def row(what, measured):
+    table.append((what, measured))
+
+
+def rate_row(what, name, more=""):
+    if known(name):
+        report.setdefault("hits_s", {})[name] = round(statistics.median(rates[name]), 1)
+        row(what, f"{middle(rates[name])} hits/s{more}")
+
+
+def ratio(key, over, under):
+    """Of what was measured in the same rounds."""
+    if known(over, under):
+        each = [a / b for a, b in zip(rates[over], rates[under])]
+        report[key] = round(statistics.median(each), 3)
+        report[key + "_range"] = [round(min(each), 3), round(max(each), 3)]
+        row(key, middle(each, 2))
+
+
+def typical(name):
+    """The point of the median round."""
+    return sorted(points[name], key=lambda p: p.get("whole_hits_s", p["hits_s"]))[len(points[name]) // 2]
+
+
+def engine_row(what, name):
+    if known(name):
+        p = typical(name)
+        share = f", {100 * p['cpu_peak_share']:.0f} % of peak executed" if "cpu_peak_share" in p else ""
+        rate_row(what, name, f"; {p['signature']}{share}, from double {p['error']:.1e}")
+
+
+# ---- parts -----------------------------------------------------------------------------------------
+
+def kernels():
+    print("\n== engine alone: every kernel this CPU can run, on straight tracks", flush=True)
+    print(run(f"{BUILD}/bench/sparse_bench", f"{WORK}/model.wmm", f"threads=1,{CPUS}" if CPUS > 1 else "threads=1"))
+
+
+def noise():
+    """Planes where nothing is zero: against the engine's own dense form, and OpenVINO on the same patches."""
+    print("\n== noise: nothing can be skipped", flush=True)
+    random, wires, bins, hits = np.random.default_rng(1), 960, 1000, 3000
+    image = random.uniform(-1, 1, (wires, bins)).astype("f4")
+    hit = np.stack([random.integers(0, wires, hits), random.integers(0, bins, hits)], 1).astype("i4")
+    image.tofile(f"{WORK}/noise.f4")
+    hit.tofile(f"{WORK}/noise.i4")
+    window = np.lib.stride_tricks.sliding_window_view(np.pad(image, 24), (48, 48))
+    np.save(f"{WORK}/noise.npy", window[hit[:, 0], hit[:, 1]])
+
+    def ours(name, precision, isa, *options):
+        def measure():
+            said = run(f"{BUILD}/bench/sparse_bench", f"{WORK}/model.wmm", f"threads={CPUS}", "repeat=1", f"wires={wires}",
+                       f"plane={WORK}/noise.f4", f"hitfile={WORK}/noise.i4", *options, env={"WM_ISA": f"{isa}/{precision}"})
+            return float(re.search(r"([0-9.]+) hits/s", said)[1])
+        return name, measure
+
+    things = []
+    for precision in ("fp32", "fast"):
+        _, isa, kind, *_ = chosen(precision).split("/")
+        things += [ours(f"noise_{precision}", kind, isa), ours(f"noise_{precision}_dense", kind, isa, "full"),
+                   peer(f"noise_openvino_{precision}", "openvino", f"{WORK}/noise.npy", precision)]
+    in_turn(ROUNDS, *things)
+    for precision, fast in (("fp32", ""), ("fast", "fast_")):
+        rate_row(f"noise, {precision}", f"noise_{precision}")
+        rate_row(f"noise, {precision}, OpenVINO", f"noise_openvino_{precision}")
+        ratio(f"{fast}noise_over_dense_form", f"noise_{precision}", f"noise_{precision}_dense")
+        ratio(f"{fast}noise_over_openvino", f"noise_{precision}", f"noise_openvino_{precision}")
+
+
+def chosen(precision):
+    """The signature that this precision takes here, asked of the engine itself once."""
+    name = f"chosen_{precision}"
+    if name not in points:
+        bench(name, "engine", f"{WORK}/one.h5", "protodune-2021", "--precision", precision, "--batch", 512, "--hits", 512,
+              "--threads", 1, "--seconds", 0.05)
+    report[f"{precision}_engine"] = points[name][0]["signature"]
+    report["isa"] = report.get("isa", points[name][0]["signature"].split("/")[1])
+    return points[name][0]["signature"]
+
+
+def in_full(precision):
+    """With what fast takes here."""
+    return precision if precision == "fp32" else f"fast ({report['fast_took']})"
+
+
+def other_16bit():
+    """WM_ISA of the 16-bit form that fast did not take."""
+    isa, kind = chosen("fast").split("/")[1:3]
+    return (f"{isa}/bf16" if isa.startswith("amx") else "avx512/bf16") if kind == "int16" else "avx512-vnni/int16"
+
+
+def broker():
+    def rates_of(*options, words=False):
+        shutil.rmtree(f"{WORK}/broker", ignore_errors=True)
+        return run(f"{BIN}/wiremill-broker", "--bench", f"{WORK}/broker", *options, words=words)
+
+    def beside(name, idle, hostile=False):
+        def measure():
+            harm = subprocess.Popen(["nice", "-n", "19", f"{BUILD}/tests/fault/hostile", f"ipc://{WORK}/broker/b", "600"],
+                                    stdout=subprocess.DEVNULL) if hostile else None
+            try:
+                p = json.loads(rates_of("--json", "--batches", 200000, "--task", 100, "--hits", 1, "--idle", idle))
+            finally:
+                if harm:
+                    harm.kill()
+                    harm.wait()
+            rates.setdefault(name + "_cpu", []).append(p["cpu_broker_s"] / p["batches_s"] / p["seconds"] * 1e6)
+            points.setdefault(name, []).append(p)
+            return p["batches_s"]
+        return name, measure
+
+    print("\n== broker: 100 KB tasks, 16 KB results, workers that do no work", flush=True)
+    said = rates_of("--batches", os.environ.get("BATCHES", 20000), "--task", 102400, "--hits", 960, "--workers", 2, "--resume")
+    print(said, end="")
+    row("broker: 100 KB tasks, 16 KB results", re.search(r"(\d+) batches/s", said)[1] + " batches/s committed and acknowledged")
+    row("... killed with all returned", re.search(r"serves after.*", said)[0])
+    print("\n== broker: tasks and results of no size, alone and beside idle connections and peers that mean harm", flush=True)
+    in_turn(ROUNDS, beside("idle_0", 0), beside("idle_10", 10), beside("idle_500", 500), beside("hostile", 0, True))
+    for name, what in (("idle_0", "broker: tasks of no size"), ("idle_10", "... beside 10 idle connections"),
+                       ("idle_500", "... beside 500 idle connections"), ("hostile", "... beside peers that mean harm")):
+        if known(name):
+            p = sorted(points[name], key=lambda p: p["batches_s"])[len(points[name]) // 2]
+            row(what, f"{middle(rates[name])} batches/s, {statistics.median(rates[name + '_cpu']):.2f} us of the broker's CPU "
+                f"each; acknowledged after {p['p50_ms']:.1f} ms (median), {p['p99_ms']:.1f} (99 of 100)")
+    ratio("broker_500_idle_over_10", "idle_500", "idle_10")
+    ratio("broker_hostile_over_alone", "hostile", "idle_0")
+    ratio("broker_hostile_cpu_over_alone", "hostile_cpu", "idle_0_cpu")
+    print("\n== broker: a start on ten million finished events and a million returned batches", flush=True)
+    said = rates_of("--finished", 10000, "--returned", 1000000, "--hits", 1)
+    print(said, end="")
+    row("broker: start on 10 M events, 1 M batches", said.strip().splitlines()[-1])
+    print("\n== wm_core alone: batches a second it decides, 100,000 events announced", flush=True)
+    said = run(f"{BUILD}/bench/core_bench")
+    print(said, end="")
+    row("wm_core alone, 10 / 100 / 1,000 / 10,000 workers", " / ".join(
+        f"{float(n) / 1e6:.1f}" for n in re.findall(r"(\d+) batches/s", said)) + " million batches/s decided")
+
+
+def synthetic(peers):
+    """20 events: engine, whole command, and the peers, on the same hits."""
+    print(f"\n== {EVENTS} synthetic events: the engine alone, the whole command, others", flush=True)
+    events, things = f"{WORK}/events.h5", []
+    long = str(min(40, 2 * EVENTS))      # as long as the engine needs to see all of them once or more
+    for precision in ("fp32", "fast"):
+        things += [engine(f"synth_{precision}", events, "protodune-2021", precision, seconds=long),
+                   pipeline(f"pipeline_{precision}", events, "protodune-2021", precision)]
+        if peers:
+            things.append(peer(f"openvino_synth_{precision}", "openvino", f"{WORK}/synth.npy", precision))
+    in_turn(LONG_ROUNDS, *things)
+    for precision, fast in (("fp32", ""), ("fast", "fast_")):
+        engine_row(f"synthetic, {in_full(precision)}, engine alone", f"synth_{precision}")
+        if known(f"pipeline_{precision}"):
+            p = typical(f"pipeline_{precision}")
+            rate_row(f"synthetic, {precision}, whole command", f"pipeline_{precision}",
+                     f"; {p['seconds']:.1f} s for {p['hits']:,.0f} hits, {p['hits_s']:,.0f} hits/s while there was work")
+        rate_row(f"synthetic, {precision}, OpenVINO", f"openvino_synth_{precision}", said_of(f"openvino_synth_{precision}"))
+        ratio(f"{fast}pipeline_over_engine", f"pipeline_{precision}", f"synth_{precision}")
+        ratio(f"{precision}_over_openvino_synth", f"synth_{precision}", f"openvino_synth_{precision}")
+        if known(f"pipeline_{precision}", f"synth_{precision}"):
+            profile(precision, typical(f"pipeline_{precision}"), typical(f"synth_{precision}"))
+
+
+def said_of(name):
+    return f"; {report['peers'][name]['setting']}" if name in report.get("peers", {}) else ""
+
+
+def profile(precision, whole, alone):
+    """Where the whole command's time goes that the engine alone does not take."""
+    hits, n = whole["hits"], CPUS
+    engine_s, engine_cpu = hits / alone["hits_s"], hits * alone["cpu_s"] / alone["hits"]
+    cpu = {k: whole[f"cpu_{k}_s"] for k in ("engine", "producer", "worker", "broker", "run")}
+    idle = n * whole["seconds"] - sum(cpu.values())
+    idle_alone = n * engine_s - engine_cpu
+    per = lambda seconds: f"{seconds / n / engine_s * 100:.1f} %"
+    report[f"{precision}_profile"] = {
+        "whole_s": whole["seconds"], "engine_s": engine_s, "engine_alone_cpu_s": engine_cpu, "idle_cpu_s": idle,
+        "lead_s": whole["lead_s"], "tail_s": whole["tail_s"], **{f"cpu_{k}_s": v for k, v in cpu.items()}}
+    row(f"profile, {precision}: {whole['seconds']:.1f} s, engine alone {engine_s:.1f} s",
+        f"{(whole['seconds'] / engine_s - 1) * 100:.1f} % more: producer {per(cpu['producer'])}, broker and its journal "
+        f"{per(cpu['broker'])}, worker {per(cpu['worker'])}, command {per(cpu['run'])}, the engine's own CPU "
+        f"{per(cpu['engine'] - engine_cpu)} more than alone, waiting {per(idle - idle_alone)} more")
+    row("... of it nothing is scored", f"{whole['lead_s']:.2f} s at the start (processes, model, first event), "
+        f"{whole['tail_s']:.2f} s at the end (last results, files, processes)")
+    row("... a batch", f"queue {whole['queue_ms']:.0f} ms, stage {whole['stage_ms']:.2f}, compute {whole['compute_ms']:.0f}, "
+        f"commit {whole['commit_ms']:.1f}")
+
+
+def real():
+    """The event of ../shared: every engine and peer in turn."""
+    print("\n== the real event: engines and others", flush=True)
+    spec, isa = f"{GOLDEN}/spec.yaml", other_16bit()
+    with open(spec) as f, open(f"{WORK}/own.yaml", "w") as own:
+        own.write(re.sub(r"(?m)^view:.*", "view: own", f.read()))
+    run(f"{BIN}/wiremill", "cut", "--spec", spec, "--input", REAL, "--patches", f"{WORK}/real.npy")
+    in_turn(ROUNDS,
+            engine("real_fp32", REAL, spec, "fp32"),
+            peer("openvino_real_fp32", "openvino", f"{WORK}/real.npy"),
+            peer("onnxruntime_real", "onnxruntime", f"{WORK}/real.npy"),
+            engine("real_fp32_one_thread", REAL, spec, "fp32", threads=1),
+            engine("real_fast", REAL, spec, "fast"),
+            peer("openvino_real_fast", "openvino", f"{WORK}/real.npy", "fast"),
+            engine("real_other_16bit", REAL, spec, "fast", env={"WM_ISA": isa}),
+            engine("own_fp32", REAL, f"{WORK}/own.yaml", "fp32"),
+            pipeline("whole_real", REAL, spec, "fp32"),
+            pipeline("whole_own", REAL, f"{WORK}/own.yaml", "fp32"))
+    engine_row("real event, fp32, engine alone", "real_fp32")
+    engine_row("real event, fp32, one thread", "real_fp32_one_thread")
+    engine_row(f"real event, {in_full('fast')}, engine alone", "real_fast")
+    engine_row(f"real event, {isa.split('/')[1]} instead, engine alone", "real_other_16bit")
+    engine_row("real event, own view, fp32, engine alone", "own_fp32")
+    for name, what in (("openvino_real_fp32", "fp32, OpenVINO"), ("openvino_real_fast", "fast, OpenVINO"),
+                       ("onnxruntime_real", "fp32, ONNX Runtime")):
+        rate_row(f"real event, {what}", name, said_of(name))
+    for name, what in (("whole_real", "whole command"), ("whole_own", "own view, whole command")):
+        if known(name):
+            report[f"{name}_seconds"] = round(statistics.median(p["seconds"] for p in points[name]), 3)
+            row(f"real event, fp32, {what}", f"{middle([p['seconds'] for p in points[name]], 2)} s, "
+                f"{typical(name)['bytes_per_event'] / 1e6:.2f} MB to workers")
+    for key, over, under in (("fp32_over_openvino_real", "real_fp32", "openvino_real_fp32"),
+                             ("fast_over_openvino_real", "real_fast", "openvino_real_fast"),
+                             ("other_16bit_over_openvino_real", "real_other_16bit", "openvino_real_fast"),
+                             ("fp32_over_onnxruntime_real", "real_fp32", "onnxruntime_real")):
+        ratio(key, over, under)
+    if CPUS == 2:
+        ratio("threads2_over_1", "real_fp32", "real_fp32_one_thread")
+
+
+def precision():
+    """Every score of the real event against NumPy in double (../shared), by the whole command."""
+    print("\n== the real event: largest difference of a score from double", flush=True)
+    tool, stem = os.path.abspath("../shared/tools/make_golden.py"), os.path.basename(REAL)[:-3]
+    run("env", "-C", WORK, sys.executable, tool, "--model", "golden.onnx")
+    want = np.load(f"{GOLDEN}/{stem}.npz")["scores"]
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, "tests/golden")
+    from golden import table as scores
+    for name, precision, isa in (("fp32", "fp32", None), ("fast", "fast", None), ("other_16bit", "fast", other_16bit())):
+        try:
+            run(f"{BIN}/wiremill", "run", "--quiet", "--precision", precision, "--model", f"{WORK}/golden.onnx", "--input",
+                REAL, "--spec", f"{GOLDEN}/spec.yaml", "--output", f"{WORK}/out-{name}", env={"WM_ISA": isa} if isa else None)
+        except Failed as why:
+            print(f"  {name} is left out: {why}")
+            continue
+        report[f"{name}_from_double"] = float(f"{np.abs(scores(f'{WORK}/out-{name}/{stem}.scores.h5') - want).max():.2g}")
+        row(f"real event, {isa.split('/')[1] if isa else in_full(precision)}, from double", f"{report[f'{name}_from_double']:.1e}, the largest of {want.size:,} scores")
+
+
+# ---- together --------------------------------------------------------------------------------------
+
+def machine():
+    with open("/proc/cpuinfo") as f:
+        text = f.read()
+    flags = re.search(r"(?m)^flags\s*: (.*)", text)[1].split()
+    report["cpu"] = re.search(r"(?m)^model name\s*: (.*)", text)[1]
+    report["cpus"], report["instruction_sets"] = CPUS, [i for i in ISAS if i in flags]
+    report["commit"] = run("git", "describe", "--always", "--dirty").strip()
+    report["date"] = run("date", "+%F").strip()
+    report["machine"] = f"{CPUS} CPUs of {report['cpu']}, {' '.join(report['instruction_sets'])}"
+    print(f"machine: {report['machine']}\ncommit:  {report['commit']}  date: {report['date']}", flush=True)
+
+
+def prepare():
+    run(f"{BIN}/wiremill", "model", "new", "emtrkmichel", "--seed", 1, "-o", f"{WORK}/model.onnx")
+    run(f"{BIN}/wiremill", "import", f"{WORK}/model.onnx", "-o", f"{WORK}/model.wmm")
+    for name, events in (("events", EVENTS), ("one", 1)):
+        run(f"{BIN}/wiremill", "synth", "--events", events, "--seed", 1, "--output", f"{WORK}/{name}.h5")
+    run(f"{BIN}/wiremill", "cut", "--spec", "protodune-2021", "--input", f"{WORK}/one.h5", "--patches", f"{WORK}/synth.npy")
+    report["fast_took"] = chosen("fast").split("/")[2]
+    report["fp32_engine"] = chosen("fp32")
+
+
+def finish(part):
+    for precision in ("fp32", "fast"):
+        for name in (f"synth_{precision}", f"real_{precision}"):
+            if known(name) and name in points and "cpu_peak_share" in points[name][0]:
+                report[f"{name}_share_of_peak"] = round(typical(name)["cpu_peak_share"], 3)
+    report["left_out"] = sorted(failed)
+    path = "build/bench-part.json" if part else "build/bench.json"
+    with open(path, "w") as f:
+        json.dump(report, f, indent=1)
+        f.write("\n")
+    print(f"\n== {report['machine']}; fp32 is {report['fp32_engine']}, fast {report['fast_engine']};\n"
+          f"   commit {report['commit']}, {report['date']}; medians, in brackets the least and the most; also in {path}")
+    width = max(len(what) for what, _ in table) if table else 0
+    for what, measured in table:
+        print(f"{what:{width}}  {measured}")
+    for name in sorted(failed):
+        print(f"{name:{width}}  failed, left out")
+
+
+def main(parts):
+    if set(parts) - set(PARTS):
+        sys.exit(__doc__)
+    wants = lambda part: not parts or part in parts
+    machine()
+    prepare()
+    if wants("kernels"):
+        kernels()
+        noise()
+    if wants("broker"):
+        broker()
+    if wants("engines") or wants("pipeline"):
+        synthetic(peers=wants("engines"))
+    if wants("engines") and os.access(REAL, os.R_OK):
+        real()
+        precision()
+    elif wants("engines"):
+        print("no ../shared here: the real event's rows are left out")
+    finish(bool(parts))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except Failed as why:
+        code = f"make bench: {why}"
+    finally:
+        shutil.rmtree(WORK, ignore_errors=True)
+    sys.exit(code)
