@@ -207,6 +207,27 @@ void gpu_plane_free (wm_batch_t *b)
     memset (b, 0, sizeof *b);
 }
 
+wm_batch_t gpu_patches (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *plane)
+{
+    const uint32_t n = net->height * net->width;
+    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = plane->n_hit, .patch_values = n };
+    batch.patch = array ((size_t) n * plane->n_hit);
+    for (uint32_t i = 0; i < plane->n_hit; i++)
+        wm_image_patch_reference (spec, plane, i, batch.patch + (size_t) i * n);
+    return batch;
+}
+
+wm_batch_t gpu_slice (const wm_batch_t *batch, uint32_t first, uint32_t count)
+{
+    wm_batch_t part = *batch;
+    part.n_hit = count;
+    if (batch->kind == WM_BATCH_PATCHES)
+        part.patch += (size_t) first * batch->patch_values;
+    else
+        part.hit_wire += first, part.hit_col += first;
+    return part;
+}
+
 void gpu_judge (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                 float *scores)
 {

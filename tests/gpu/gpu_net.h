@@ -32,6 +32,12 @@ void gpu_plane_new (wm_batch_t *batch, const wm_spec_t *spec, uint32_t n_wire, u
                     uint32_t n_hit, uint64_t seed);
 void gpu_plane_free (wm_batch_t *batch);
 
+/* The patches of a plane batch as a batch of their own; its `patch` is the caller's to free.  */
+wm_batch_t gpu_patches (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *plane);
+
+/* `count` hits of a batch, from `first` on; its columns are lent.  */
+wm_batch_t gpu_slice (const wm_batch_t *batch, uint32_t first, uint32_t count);
+
 /* The judge: scores of hit `hit` in double (patches by their definition).  */
 void gpu_judge (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                 float *scores);

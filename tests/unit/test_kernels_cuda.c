@@ -50,28 +50,6 @@ static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_pre
     return self;
 }
 
-/* Patches of a plane batch, as a batch of their own.  */
-static wm_batch_t patches_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *plane)
-{
-    uint32_t n = net->height * net->width;
-    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = plane->n_hit, .patch_values = n };
-    batch.patch = calloc ((size_t) n * plane->n_hit, sizeof (float));
-    for (uint32_t i = 0; i < plane->n_hit; i++)
-        wm_image_patch_reference (spec, plane, i, batch.patch + (size_t) i * n);
-    return batch;
-}
-
-static wm_batch_t slice (const wm_batch_t *batch, uint32_t first, uint32_t count)
-{
-    wm_batch_t part = *batch;
-    part.n_hit = count;
-    if (batch->kind == WM_BATCH_PATCHES)
-        part.patch += (size_t) first * batch->patch_values;
-    else
-        part.hit_wire += first, part.hit_col += first;
-    return part;
-}
-
 static void reset (void)
 {
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
@@ -164,14 +142,14 @@ static void bits_do_not_depend_on_grouping (void **state)
     wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
     wm_batch_t plane;
     gpu_plane_new (&plane, &spec, 60, 70, HITS, 1);
-    wm_batch_t patches = patches_of (net, &spec, &plane);
+    wm_batch_t patches = gpu_patches (net, &spec, &plane);
     for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
         wm_cuda_t *cuda = engine (net, &spec, (wm_gpu_precision_t) p);
         assert_int_equal (wm_cuda_score (cuda, &plane, all, NULL, NULL), WM_OK);
         for (uint32_t i = 0, n = 1; i < HITS; i += n, n = n * 5 % 37 + 1) {
             if (n > HITS - i)
                 n = HITS - i;
-            wm_batch_t part = slice (n % 2 ? &plane : &patches, i, n);
+            wm_batch_t part = gpu_slice (n % 2 ? &plane : &patches, i, n);
             assert_int_equal (wm_cuda_score (cuda, &part, parts + i * GPU_OUTPUTS, NULL, NULL),
                               WM_OK);
         }
@@ -219,7 +197,7 @@ static void an_engine_that_is_timed_gives_the_same_bits (void **state)
     wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
     wm_batch_t batch, none;
     gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
-    none = slice (&batch, 0, 0);
+    none = gpu_slice (&batch, 0, 0);
     wm_cuda_t *cuda = engine (net, &spec, WM_GPU_F16);
     assert_int_equal (wm_cuda_score (cuda, &none, NULL, NULL, NULL), WM_OK);
     assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
@@ -421,7 +399,7 @@ static bool is_right (void)
                 gpu_worst (net, &spec, &batch, scores, 1) <= (s == 1 ? 0.5 : tolerance[WM_GPU_F32]);
         for (uint32_t i = 0; i < HITS && right; i++) { /* alone, in row 0: the same bits */
             float alone[GPU_OUTPUTS];
-            wm_batch_t part = slice (&batch, i, 1);
+            wm_batch_t part = gpu_slice (&batch, i, 1);
             right = wm_cuda_score (cuda, &part, alone, NULL, NULL) == WM_OK &&
                     memcmp (alone, scores + i * GPU_OUTPUTS, sizeof alone) == 0;
         }

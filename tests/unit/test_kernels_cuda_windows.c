@@ -65,28 +65,6 @@ static void nothing_is_wrong_beside (void)
     assert_int_equal (wm_gpu_fake.ranges, 0);
 }
 
-/* Patches of a plane batch, as a batch of their own.  */
-static wm_batch_t patches_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *plane)
-{
-    uint32_t n = net->height * net->width;
-    wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = plane->n_hit, .patch_values = n };
-    batch.patch = calloc ((size_t) n * plane->n_hit, sizeof (float));
-    for (uint32_t i = 0; i < plane->n_hit; i++)
-        wm_image_patch_reference (spec, plane, i, batch.patch + (size_t) i * n);
-    return batch;
-}
-
-static wm_batch_t slice (const wm_batch_t *batch, uint32_t first, uint32_t count)
-{
-    wm_batch_t part = *batch;
-    part.n_hit = count;
-    if (batch->kind == WM_BATCH_PATCHES)
-        part.patch += (size_t) first * batch->patch_values;
-    else
-        part.hit_wire += first, part.hit_col += first;
-    return part;
-}
-
 /* The columns of a batch in memory, as wm_batch_reserve lays them.  */
 static void *lie (char **at, const void *column, size_t n)
 {
@@ -211,14 +189,14 @@ static void bits_do_not_depend_on_grouping (void **state)
     const wm_batch_t *part_p[40];
     float *scores_p[40];
     gpu_plane_new (&plane, &spec, 60, 70, HITS, 1);
-    wm_batch_t patches = patches_of (net, &spec, &plane);
+    wm_batch_t patches = gpu_patches (net, &spec, &plane);
     for (uint32_t version = 2; version <= 3; version++) {
         uint32_t parts_n = 0;
         wm_cuda_t *cuda = engine (net, &spec, version, WM_GPU_F16);
         assert_int_equal (wm_cuda_score (cuda, &plane, all, NULL, NULL), WM_OK);
         for (uint32_t i = 0, n = 1; i < HITS; i += n, n = n * 5 % 37 + 1) {
             n = n < HITS - i ? n : HITS - i;
-            part[parts_n] = slice (n % 2 ? &plane : &patches, i, n);
+            part[parts_n] = gpu_slice (n % 2 ? &plane : &patches, i, n);
             part_p[parts_n] = &part[parts_n], scores_p[parts_n] = parts + i * GPU_OUTPUTS;
             assert_int_equal (wm_cuda_score (cuda, &part[parts_n], scores_p[parts_n], NULL, NULL),
                               WM_OK);
@@ -250,7 +228,7 @@ static void lend_and_compare (wm_view_t view, uint32_t version, bool refused)
     reset ();
     wm_gpu_fake.pins_nothing = refused;
     gpu_plane_new (&plane, &spec, 60, 70, FEW, 1);
-    wm_batch_t patches = patches_of (net, &spec, &plane), *batch[] = { &plane, &patches };
+    wm_batch_t patches = gpu_patches (net, &spec, &plane), *batch[] = { &plane, &patches };
     wm_cuda_t *cuda = engine (net, &spec, version, WM_GPU_F16);
     char *memory = calloc (1, 4 << 20);
     assert_int_equal (wm_cuda_lend (cuda, memory, 4 << 20, &error), refused ? WM_EHOST : WM_OK);
@@ -317,7 +295,7 @@ static void an_engine_that_is_timed_gives_the_same_bits (void **state)
     wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
     wm_batch_t batch, none;
     gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
-    none = slice (&batch, 0, 0);
+    none = gpu_slice (&batch, 0, 0);
     wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_F16);
     assert_int_equal (wm_cuda_score (cuda, &none, NULL, NULL, NULL), WM_OK);
     assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
