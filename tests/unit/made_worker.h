@@ -28,7 +28,7 @@
 
 enum { N_BATCH = 60, N_HIT = 7, N_OUTPUT = 4, MODEL_BYTES = (5 << 20) + 123 };
 
-static char folder[] = "wm-worker-XXXXXX";
+static char folder[] = "/tmp/wm-worker-XXXXXX";
 static char model_hash[65]; /* of the file the broker serves */
 static uint8_t model_bytes[MODEL_BYTES];
 

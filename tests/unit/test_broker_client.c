@@ -8,7 +8,7 @@
 #include "broker/wm_client.h"
 #include "fake_broker.h"
 
-static char folder[] = "wm-client-XXXXXX";
+static char folder[] = "/tmp/wm-client-XXXXXX";
 
 /* Plays HELLO -> WELCOME; argument: the hostile thing it says next, if any.  */
 typedef enum {

@@ -13,15 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[] = "wm-nvml-XXXXXX", library[64], bare[64];
+static char folder[] = "/tmp/wm-nvml-XXXXXX", library[64], bare[64];
 
 static int setup (void **state)
 {
     (void) state;
     char line[512];
     assert_non_null (mkdtemp (folder));
-    snprintf (library, sizeof library, "./%s/nvml.so", folder);
-    snprintf (bare, sizeof bare, "./%s/bare.so", folder);
+    snprintf (library, sizeof library, "%s/nvml.so", folder);
+    snprintf (bare, sizeof bare, "%s/bare.so", folder);
     snprintf (line, sizeof line,
               "${CC:-gcc} -shared -fPIC -x c tests/unit/fake_nvml.h -o %s && "
               "${CC:-gcc} -shared -fPIC -DBARE -x c tests/unit/fake_nvml.h -o %s",

@@ -349,7 +349,7 @@ static void an_error_of_memory_drains (void **state)
     char library[64], path[64], line[256];
     play_t play = { .n_batch = N_BATCH };
     run_t run;
-    snprintf (library, sizeof library, "./%s/nvml.so", folder);
+    snprintf (library, sizeof library, "%s/nvml.so", folder);
     snprintf (path, sizeof path, "%s/ecc", folder);
     snprintf (line, sizeof line, "${CC:-gcc} -shared -fPIC -x c tests/unit/fake_nvml.h -o %s",
               library);
