@@ -231,7 +231,7 @@ $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
 # The thread sanitizer looks at those that have threads.
-UNIT_RUN := $(if $(filter thread,$(SAN)),$(filter %client %reactor %worker %device %sparse,$(UNIT)),$(UNIT))
+UNIT_RUN := $(if $(filter thread,$(SAN)),$(filter %client %reactor %worker %device %sparse %sparse_engine,$(UNIT)),$(UNIT))
 
 # Oracles for the golden tests; nothing of wiremill itself needs Python.
 VENV := build/venv
