@@ -22,7 +22,7 @@ typedef struct {
     float *stored, *again;
     uint8_t *status;
     unsigned long long n_scored, n_hit, n_bad;
-    unsigned n_file;
+    unsigned n_file, n_same, n_other; /* engines that scored them: of this one's name or others' */
     double tolerance, largest;
 } verify_t;
 
@@ -123,6 +123,18 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
     return fault;
 }
 
+/* An engine that scored them: "openvino-2026.4.0/..." is openvino.  */
+static void take_engine (verify_t *self)
+{
+    char by[257] = "";
+    const char *mine = wm_device_signature (self->device);
+    const size_t n = strcspn (mine, "/-");
+    if (scanf (" %256[^\n]", by) == 1 && strcspn (by, "/-") == n && !strncmp (by, mine, n))
+        self->n_same++;
+    else
+        self->n_other++;
+}
+
 static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
 {
     char word[8], from[128];
@@ -135,6 +147,10 @@ static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
             return wm_stream_cut_short (error);
         if (strcmp (word, "end") == 0)
             break;
+        if (strcmp (word, "by") == 0) {
+            take_engine (self);
+            continue;
+        }
         if (strcmp (word, "batch") != 0 ||
             scanf ("%u %zu %u %lld %lld %lld", &n_hit, &bytes, &file, &run, &subrun, &event) != 6 ||
             getchar () != '\n')
@@ -156,8 +172,8 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
     if (!fault)
         fault = verify_all (&self, &error);
     if (!fault)
-        printf ("done %llu %llu %.9g %llu %u\n", self.n_hit, self.n_bad, self.largest,
-                self.n_scored, self.n_file);
+        printf ("by %u %u\ndone %llu %llu %.9g %llu %u\n", self.n_same, self.n_other, self.n_hit,
+                self.n_bad, self.largest, self.n_scored, self.n_file);
     else
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
     wm_device_destroy (&self.device);

@@ -3,6 +3,7 @@
    It reads what `wiremill-producer sample` prints, and says line by line
      engine SIGNATURE
      tolerance NUMBER
+     by SAME OTHER                  how many engines scored them, of this one's name and of others'
      bad FILE RUN SUBRUN EVENT ROW OUTPUT STORED AGAIN     at most WM_VERIFY_BAD_MAX of them
      done HITS BAD LARGEST SCORED FILES                    BAD: hits beyond the tolerance  */
 #ifndef WM_VERIFY_H

@@ -12,6 +12,7 @@
 #include "kernels/wm_seed.h"
 #include "schema/wm_limits.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <sodium.h>
@@ -23,6 +24,8 @@
 #define KNOWN 8u
 #define ROUNDING 0x1p-20f /* what an input is moved by, a few roundings of it ... */
 #define STEADY 2e-5f      /* ... and how much a steady score may move then; the test allows 1e-4 */
+
+#define NO_RULE "No conversion rule found for operations" /* so OpenVINO begins a list of them */
 
 static const wm_import_choices_t none;
 
@@ -183,6 +186,45 @@ static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t 
     return fault;
 }
 
+/* Whether OpenVINO's words mean this node.  */
+static int is_meant (const Onnx__NodeProto *node, const char *unknown, const char *words)
+{
+    const char *op = wm_onnx_op (node);
+    char text[256];
+    snprintf (text, sizeof text, "<Node(%.80s): %.120s>", op, node->name ? node->name : "");
+    if (!unknown)
+        return strstr (words, text) != NULL;
+    const size_t n = strlen (op);
+    for (const char *at = unknown; n && (at = strstr (at, op)); at += n)
+        if ((at[-1] == ' ' || at[-1] == '.') && !isalnum ((unsigned char) at[n]) && at[n] != '_')
+            return 1;
+    return 0;
+}
+
+/* Says which node the general engine cannot take, and what to do, before OpenVINO's words.  */
+static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
+{
+    const char *words = error->text, *unknown = strstr (words, NO_RULE);
+    const Onnx__NodeProto *node = NULL;
+    unknown = unknown ? unknown + strlen (NO_RULE) : NULL;
+    for (size_t i = 0; i < onnx->n_node && !node; i++)
+        node = is_meant (onnx->node[i], unknown, words) ? onnx->node[i] : NULL;
+    if (!node)
+        return error->fault;
+    const wm_error_t theirs = *error;
+    const int own = node->domain && *node->domain && !onnx->tensorflow;
+    return wm_fault (
+        error, theirs.fault, "%s: node '%.60s' (%.60s%s%.60s) %s. %.180s", onnx->path,
+        wm_onnx_node_name (node), wm_onnx_op (node), own ? " of domain " : "",
+        own ? node->domain : "",
+        !unknown ? "cannot be computed on its inputs: look at its attributes and their shapes"
+        : own ? "is not known to the general engine: export the model without operators of other "
+                "domains than ONNX's"
+              : "is not known to the general engine: export the model with other operators, or "
+                "another operator set",
+        theirs.text);
+}
+
 static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const char *path,
                                  wm_model_parts_t *parts, wm_port_t *output, wm_arena_t *arena,
                                  char why[480], wm_error_t *error)
@@ -194,7 +236,9 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
         fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
     if (!fault && engine)
         fault = engine->shape (parts->original, parts->original_bytes, parts->input, parts->n_input,
-                               output, parts->n_output, error);
+                               output, parts->n_output, error)
+                    ? explain (onnx, error)
+                    : WM_OK;
     else if (!fault && onnx->graphdef)
         fault =
             wm_fault (error, WM_EHOST, "%s: a frozen graph outside the family (%.120s) needs %s",

@@ -12,13 +12,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Where its words begin to say something of the model: behind places in its source.  */
+static const char *skip_places (const char *words)
+{
+    static const char *const start[] = { "No conversion rule found for",
+                                         "While validating ONNX node" };
+    const char *next;
+    for (size_t k = 0; k < sizeof start / sizeof *start; k++)
+        if ((next = strstr (words, start[k])))
+            return next;
+    while ((next = strstr (words, "Exception from ")) && (next = strstr (next, ": ")))
+        words = next + 2;
+    return words;
+}
+
 wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *what)
 {
-    const char *why = ov_get_last_err_msg (), *from = why ? why : "", *next;
-    while ((next = strstr (from, "Exception from ")) && (next = strstr (next, ": ")))
-        from = next + 2; /* places in its source */
+    const char *why = ov_get_last_err_msg (), *from = skip_places (why ? why : "");
     wm_fault (error, fault, "OpenVINO cannot %s: %.380s", what, *from ? from : "no reason given");
     ov_free (why);
+    char *advice = error ? strstr (error->text, "\nTo facilitate") : NULL; /* for who extends it */
+    if (advice)
+        *advice = 0;
     for (char *c = error ? error->text : NULL; c && *c; c++) /* its words run over many lines */
         if (*c == '\n')
             *c = ' ';

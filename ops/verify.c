@@ -46,6 +46,7 @@ typedef struct {
     char engine[80];
     double tolerance, largest;
     long long n_hit, n_bad, n_scored;
+    unsigned n_same, n_other; /* engines that scored them: the same as now, and others */
     int done;
 } verify_t;
 
@@ -62,6 +63,7 @@ static void listen_to (verify_t *self, FILE *worker)
         double stored, again;
         sscanf (line, "engine %79s", self->engine);
         sscanf (line, "tolerance %lf", &self->tolerance);
+        sscanf (line, "by %u %u", &self->n_same, &self->n_other);
         self->done |= sscanf (line, "done %lld %lld %lf %lld", &self->n_hit, &self->n_bad,
                               &self->largest, &self->n_scored) == 4;
         if (sscanf (line, "bad %u %lld %lld %lld %llu %u %lf %lf", &file, &run, &subrun, &event,
@@ -131,6 +133,10 @@ static void show (const verify_t *self)
     printf ("%s of %s hits scored again by %s: largest difference %.2g, tolerance %g\n",
             wm_show_count (self->n_hit, hits), wm_show_count (self->n_scored, all), self->engine,
             self->largest, self->tolerance);
+    if (self->n_same)
+        printf ("%s scored by the same engine before: of these it finds damage, and machines that "
+                "compute differently, but no error of the engine itself\n",
+                self->n_other ? "some were" : "they were");
     json_array_foreach (self->bad, i, one)
     {
         if (i == BAD_SHOWN_MAX)
@@ -153,10 +159,10 @@ static void show (const verify_t *self)
 static void print_json (const verify_t *self)
 {
     json_t *root = json_pack (
-        "{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:o, s:O}", "schema", "wiremill-verify-1", "engine",
-        self->engine, "seed", self->seed, "hits", (json_int_t) self->n_hit, "scored",
-        (json_int_t) self->n_scored, "differ", (json_int_t) self->n_bad, "tolerance",
-        self->tolerance, "largest",
+        "{s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:f, s:o, s:O}", "schema", "wiremill-verify-1",
+        "engine", self->engine, "same_engine", self->n_same > 0, "seed", self->seed, "hits",
+        (json_int_t) self->n_hit, "scored", (json_int_t) self->n_scored, "differ",
+        (json_int_t) self->n_bad, "tolerance", self->tolerance, "largest",
         isfinite (self->largest) ? json_real (self->largest) : json_null (), "bad", self->bad);
     json_dumpf (root, stdout, JSON_INDENT (2));
     putchar ('\n');

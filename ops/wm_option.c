@@ -93,8 +93,8 @@ void wm_verbs_help (const wm_verb_t *verbs)
         printf ("  %-9s %s\n", v->name, v->summary);
     }
     printf ("\nexit codes: 0 all done, 1 failure, 2 usage, 3 finished with held events, 4 broker\n"
-            "unreachable, 5 bad model or input, 75 try again (also: drained, the same command "
-            "resumes)\n");
+            "unreachable, 5 bad model, input or campaign folder, 6 the engine asked for cannot run "
+            "here,\n75 try again (also: drained, the same command resumes)\n");
 }
 
 void wm_verb_help (const wm_verb_t *verb)

@@ -1,10 +1,10 @@
 /* sample.c - `wiremill-producer sample`: random hits of finished outputs, cut again from their inputs,
    with the scores that the outputs hold. `wiremill verify` sends them to `wiremill-worker --verify`.
 
-   What it prints:  "wiremill-sample 1\n", "pins BYTES\n" and the pins' text, "total HITS FILES\n"; for
-   each batch "batch N BYTES FILE RUN SUBRUN EVENT\n", the hits' rows (N x uint64), their scores (N x
-   n_output float32) and the encoded frame; "end\n". Every scored hit of the campaign is as likely as
-   any other.  */
+   What it prints:  "wiremill-sample 1\n", "pins BYTES\n" and the pins' text, "total HITS FILES\n", a
+   line "by SIGNATURE\n" for each engine that scored some; for each batch "batch N BYTES FILE RUN
+   SUBRUN EVENT\n", the hits' rows (N x uint64), their scores (N x n_output float32) and the encoded
+   frame; "end\n". Every scored hit of the campaign is as likely as any other.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_cut.h"
@@ -41,6 +41,8 @@ typedef struct {
     file_t *file;
     uint32_t n_file;
     uint64_t n_scored, n_sample, seed;
+    char **engine; /* (n_engine) signatures */
+    uint32_t n_engine;
     uint64_t left, wanted; /* scored hits not looked at yet, and how many to choose of them */
 
     /* the file being sampled */
@@ -74,6 +76,18 @@ static void choose_row (job_t *self, uint64_t row)
         assert (self->row);
     }
     self->row[self->n_row++] = (wm_span_t){ (uint32_t) row, 1 };
+}
+
+static void take_engine (void *arg, const char *signature)
+{
+    job_t *self = arg;
+    for (uint32_t i = 0; i < self->n_engine; i++)
+        if (!strcmp (self->engine[i], signature))
+            return;
+    self->engine = realloc (self->engine, (self->n_engine + 1ul) * sizeof *self->engine);
+    assert (self->engine);
+    self->engine[self->n_engine] = strdup (signature);
+    assert (self->engine[self->n_engine++]);
 }
 
 /* Looks at every row's status: counts the scored ones, or chooses among them.  */
@@ -308,6 +322,8 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     for (uint32_t i = 0; i < self->n_file && !fault; i++) {
         wm_h5_t *h5 = wm_h5_open (self->file[i].output, error);
         fault = h5 ? look (self, h5, &self->file[i], 0, error) : error->fault;
+        if (!fault)
+            wm_h5_texts (h5, "engine/signature", take_engine, self);
         wm_h5_close (&h5);
     }
     if (fault)
@@ -321,6 +337,8 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     printf ("wiremill-sample 1\npins %zu\n", bytes);
     put (text, bytes);
     printf ("total %llu %u\n", (unsigned long long) self->n_scored, self->n_file);
+    for (uint32_t i = 0; i < self->n_engine; i++)
+        printf ("by %s\n", self->engine[i]);
     for (uint32_t i = 0; i < self->n_file && self->wanted && !fault; i++)
         fault = sample_file (self, i, error);
     if (!fault)
@@ -368,6 +386,9 @@ int sample_main (int argc, char **argv)
     free (job.frame);
     free (job.row);
     free (job.score);
+    for (uint32_t i = 0; i < job.n_engine; i++)
+        free (job.engine[i]);
+    free (job.engine);
     free (job.file);
     free (job.text);
     return fault == WM_EBATCH ? WM_EXIT_INPUT : fault ? WM_EXIT_FAILURE : WM_EXIT_OK;

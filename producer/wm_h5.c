@@ -19,6 +19,9 @@
 #define TOGETHER_GAP 1024u           /* where less than this lies between two */
 #define TOGETHER_WIDTH_MAX 8u        /* and rows are short */
 
+#define TEXT_BYTES_MAX 256
+#define TEXTS_MAX 65536
+
 struct wm_h5_t {
     hid_t file;
     uint64_t file_bytes;
@@ -265,6 +268,34 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
         (fault = storage_check (column, value_bytes, error)))
         wm_h5_column_close (column);
     return fault;
+}
+
+void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg, const char *text),
+                  void *arg)
+{
+    hid_t id = wm_h5_has (self, name) && stays_inside (self, name)
+                   ? H5Dopen2 (self->file, name, H5P_DEFAULT)
+                   : -1;
+    if (id < 0)
+        return;
+    hid_t type = H5Dget_type (id), space = H5Dget_space (id);
+    const size_t bytes = H5Tget_class (type) == H5T_STRING && H5Tis_variable_str (type) == 0
+                             ? H5Tget_size (type)
+                             : 0;
+    const hssize_t n = H5Sget_simple_extent_npoints (space);
+    char *texts = bytes > 0 && bytes <= TEXT_BYTES_MAX && n > 0 && n <= TEXTS_MAX
+                      ? calloc ((size_t) n, bytes)
+                      : NULL;
+    char text[TEXT_BYTES_MAX + 1];
+    if (texts && H5Dread (id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts) >= 0)
+        for (hssize_t i = 0; i < n; i++) {
+            snprintf (text, sizeof text, "%.*s", (int) bytes, texts + (size_t) i * bytes);
+            take (arg, text);
+        }
+    free (texts);
+    H5Sclose (space);
+    H5Tclose (type);
+    H5Dclose (id);
 }
 
 void wm_h5_column_close (wm_column_t *column)

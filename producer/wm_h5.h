@@ -57,6 +57,10 @@ bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes
 /* Whole-number attribute of the root group; false: not there.  */
 bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number);
 
+/* Calls `take` with each text of a list of fixed-length texts; nothing where that is not there.  */
+void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg, const char *text),
+                  void *arg);
+
 /* Opens a column. class INTEGER takes integers, FLOAT integers and floats. width: 1, 3, or 0 for
    rows of any shape. WM_EBATCH: missing, another type or shape, external, or larger than its file
    can hold. Close with wm_h5_column_close (NULL-safe, idempotent).  */

@@ -354,7 +354,20 @@ static void models_that_no_engine_takes (void **state)
     graph_t g = steep (1);
     g.node[0]->op_type = copy (&g, "NoSuchOperator");
     save_graph (&g);
-    refused (NULL, "OpenVINO cannot");
+    refused (NULL,
+             "(NoSuchOperator) is not known to the general engine: export the model with other");
+    g = steep (1);
+    g.node[0]->op_type = copy (&g, "Wobble");
+    g.node[0]->domain = copy (&g, "org.lab");
+    save_graph (&g);
+    refused (NULL,
+             "(Wobble of domain org.lab) is not known to the general engine: export the model");
+    g = steep (1);
+    g.node[0]->name = copy (&g, "bent");
+    set_int (&g, g.node[0], "axis", 7);
+    g.node[0]->op_type = copy (&g, "Softmax");
+    save_graph (&g);
+    refused (NULL, "'bent' (Softmax) cannot be computed on its inputs");
     g = steep (1);
     g.in[0] = port (&g, "x", ONNX__TENSOR_PROTO__DATA_TYPE__STRING, INTS (-1, 6));
     save_graph (&g);

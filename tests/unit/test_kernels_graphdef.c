@@ -638,6 +638,7 @@ static void a_general_graph (void **state)
     find (&g, "Relu")->op = copy (&g, "NoSuchOperator");
     save_graph (&g);
     assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "node 'conv/Relu' (NoSuchOperator) is not known to the "));
     assert_non_null (strstr (error.text, "OpenVINO cannot"));
     setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
 }
