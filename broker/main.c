@@ -41,6 +41,7 @@ static const char help[] =
     "  --pins FILE        what the campaign is pinned to\n"
     "  --wmm FILE         the imported model that workers fetch\n"
     "  --budget BYTES     payloads held in memory at most (default 1073741824)\n"
+    "  --command FILE     kept as DIR/command: how people go on with the campaign\n"
     "  --insecure         listen on other addresses than loopback and ipc, unprotected\n"
     "  --parent           end when the parent process ends\n"
     "  --status           print the status of a campaign that has no broker now, as JSON\n"
@@ -57,7 +58,7 @@ static const char help[] =
     "wiremill's), 75 another broker has the campaign, or the disk is full: try again\n";
 
 typedef struct {
-    const char *campaign, *listen, *pins, *wmm, *output;
+    const char *campaign, *listen, *pins, *wmm, *command, *output;
     uint64_t budget_bytes;
     int insecure, parent, status, outputs, rebuild, dry_run;
 } options_t;
@@ -91,6 +92,7 @@ static int parse (int argc, char **argv, options_t *options)
                                     { "listen", required_argument, NULL, 'l' },
                                     { "pins", required_argument, NULL, 'p' },
                                     { "wmm", required_argument, NULL, 'w' },
+                                    { "command", required_argument, NULL, 'm' },
                                     { "output", required_argument, NULL, 'o' },
                                     { "budget", required_argument, NULL, 'b' },
                                     { "insecure", no_argument, &options->insecure, 1 },
@@ -120,6 +122,9 @@ static int parse (int argc, char **argv, options_t *options)
             break;
         case 'w':
             options->wmm = optarg;
+            break;
+        case 'm':
+            options->command = optarg;
             break;
         case 'b':
             errno = 0;
@@ -319,6 +324,25 @@ static wm_fault_t open_it (wm_campaign_t *campaign, wm_error_t *error)
     return fault;
 }
 
+/* For whoever asks how a campaign goes on that nobody serves. Without it (a disk that is full) they hear
+   less.  */
+static void keep_command (const options_t *options)
+{
+    char path[4200], temporary[4200], text[16384];
+    FILE *from = options->command ? fopen (options->command, "re") : NULL;
+    const size_t bytes = from ? fread (text, 1, sizeof text, from) : 0;
+    if (from)
+        fclose (from);
+    snprintf (path, sizeof path, "%.4100s/command", options->campaign);
+    snprintf (temporary, sizeof temporary, "%.4100s/command.new", options->campaign);
+    FILE *to = bytes ? fopen (temporary, "we") : NULL;
+    if (!to)
+        return;
+    const int failed = fwrite (text, 1, bytes, to) != bytes;
+    if (fclose (to) || failed || rename (temporary, path))
+        unlink (temporary);
+}
+
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
@@ -346,6 +370,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
         return error->fault;
     fault = wm_campaign_announce (campaign, wm_reactor_endpoint (reactor), error);
     if (fault == WM_OK) {
+        keep_command (options);
         fault = wm_reactor_run (reactor, &stop, error);
         if (fault != WM_EBATCH) /* it is not ours any more */
             wm_campaign_unannounce (campaign);

@@ -329,7 +329,8 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 static void on_bye (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     int failed = msg->code == WM_REASON_FAILED;
-    if (failed || session->role == WM_ROLE_WORKER)
+    /* a worker says DONE where it only fetched the model */
+    if (failed || (session->role == WM_ROLE_WORKER && msg->code != WM_REASON_DONE))
         core_log (self, "%s leaves%s%s", session->label, *msg->text ? ": " : "", msg->text);
     if (!failed)
         self->n_preempt += session->n_lease;

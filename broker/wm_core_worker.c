@@ -421,9 +421,10 @@ static void name_held_hits (wm_core_t *self, const batch_t *batch, const session
 {
     char text[200];
     snprintf (text, sizeof text,
-              "%u of %u hits held: %u kill the engine%s%s, %u have no finite score", batch->n_held,
-              batch->n_hit, n_poison, n_poison ? " (its log names the files) on " : "",
-              n_poison ? worker->label : "", batch->n_held - n_poison);
+              "%u of %u hits held: %u kill the engine%s%s%s, %u have no finite score",
+              batch->n_held, batch->n_hit, n_poison, n_poison ? " of " : "",
+              n_poison ? worker->label : "", n_poison ? " (its log says how to see it again)" : "",
+              batch->n_held - n_poison);
     const wm_key_t key = batch_key (batch);
     core_reason (self, key, text);
     core_log (self, "batch %u.%u.%u of %s: %s", key.input, key.ordinal, key.batch,

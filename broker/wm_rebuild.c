@@ -472,6 +472,24 @@ static void ledger_aside_remove (const rebuild_t *self)
     }
 }
 
+/* What goes on: without --campaign a command finds the one beside its outputs.  */
+static void say_what_next (const rebuild_t *self)
+{
+    char beside[PATH_BYTES];
+    struct stat here, there;
+    const char *output = self->campaign.pins.output;
+    snprintf (beside, sizeof beside, "%.4000s/.wiremill", output);
+    if (self->options->dry_run)
+        puts (self->n_wrong ? "a dry run: nothing was changed; wiremill rebuild would"
+                            : "a dry run: nothing was changed");
+    else if (stat (self->options->dir, &here) == 0 && stat (beside, &there) == 0 &&
+             here.st_ino == there.st_ino && here.st_dev == there.st_dev)
+        puts ("the same `wiremill run` goes on from here");
+    else
+        printf ("the same `wiremill run` with --campaign %s --output %s goes on from here\n",
+                self->options->dir, output);
+}
+
 static wm_fault_t run (rebuild_t *self, wm_error_t *error)
 {
     const char *dir = self->options->dir;
@@ -496,9 +514,7 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
     if (fault == WM_OK && !self->options->dry_run)
         fault = repair (self, error);
     if (fault == WM_OK)
-        puts (!self->options->dry_run ? "the same `wiremill run` goes on from here"
-              : self->n_wrong         ? "a dry run: nothing was changed; wiremill rebuild would"
-                                      : "a dry run: nothing was changed");
+        say_what_next (self);
     return fault;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 
 #include <stdio.h>
@@ -138,6 +139,10 @@ static int control (const wm_args_t *args, const char *word, const char *text)
         error.text[0] = 0; /* all is said */
     if (code != WM_EXIT_OK && *error.text)
         fprintf (stderr, "wiremill %s: %s\n", word, error.text);
+    if (code == WM_EXIT_UNREACHABLE && *campaign && strcmp (word, "resume") == 0) {
+        fputs ("a pause lasts until wiremill resume finds a broker; ", stderr);
+        wm_command_say (stderr, campaign, "starts one");
+    }
     json_decref (status);
     if (wm_client_is_open (client))
         wm_client_close (client, WM_REASON_DONE, "");

@@ -6,6 +6,7 @@
 
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "schema/wm_path.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ANSWER_MS 10000
 
@@ -109,25 +111,31 @@ static int is_named (const json_t *held, const char *name)
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-/* What to do about each thing a campaign can wait for.  */
-static const char *advice (const char *waiting_for)
+/* What to do about the thing a campaign waits for; ends the line.  */
+static void advise (const json_t *status, const char *waiting_for, const char *campaign)
 {
     static const char *const table[][2] = {
-        { "no broker", "start it: the same wiremill run command goes on" },
-        { "no worker", "start one: wiremill work --broker ENDPOINT" },
-        { "no producer", "the same wiremill run or wiremill produce command goes on" },
         { "producer", "it reads an input or writes an output" },
         { "disk full", "make room on the campaign's disk; it goes on by itself" },
         { "draining", "wiremill resume goes on, or a broker started anew" },
         { "paused", "wiremill resume goes on" },
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp (waiting_for, table[i][0]) == 0)
-            return table[i][1];
-    return "";
+    const char *endpoint = wm_ask_text (status, "endpoint");
+    if (strcmp (waiting_for, "no broker") == 0)
+        wm_command_say (stdout, campaign, "goes on");
+    else if (strcmp (waiting_for, "no producer") == 0)
+        printf ("the same %s command goes on\n", wm_command_sender (campaign));
+    else if (strcmp (waiting_for, "no worker") == 0)
+        printf ("start one: wiremill work --broker %s\n", endpoint);
+    else {
+        size_t i = 0;
+        while (i < sizeof table / sizeof *table && strcmp (waiting_for, table[i][0]) != 0)
+            i++;
+        puts (i < sizeof table / sizeof *table ? table[i][1] : "");
+    }
 }
 
-static void why_campaign (const json_t *status)
+static void why_campaign (const json_t *status, const char *campaign)
 {
     const char *waiting = wm_ask_text (status, "waiting_for");
     const char *paused = wm_ask_text (status, "paused");
@@ -141,9 +149,10 @@ static void why_campaign (const json_t *status)
             printf ("producer %s waits: %s\n", wm_ask_text (one, "label"),
                     wm_ask_text (one, "waits"));
     }
-    if (*waiting)
-        printf ("waiting for: %s; %s\n", waiting, advice (waiting));
-    else if (wm_ask_int (status, "inputs.open"))
+    if (*waiting) {
+        printf ("waiting for: %s; ", waiting);
+        advise (status, waiting, campaign);
+    } else if (wm_ask_int (status, "inputs.open"))
         printf ("nothing holds it back: %lld inputs are open, %lld batches run\n",
                 (long long) wm_ask_int (status, "inputs.open"),
                 (long long) wm_ask_int (status, "batches.running"));
@@ -170,7 +179,37 @@ static void why_said (const json_t *status, const char *path, int64_t input)
     }
 }
 
-static void why_input (const json_t *status, const char *name)
+/* An input that is neither held nor changed, as far as the status names it.  */
+static void why_open (const json_t *status, const char *name, const char *campaign)
+{
+    const json_t *one, *open = json_object_get (status, "open");
+    size_t i;
+    json_array_foreach (open, i, one)
+    {
+        char hits[32];
+        const char *why = wm_ask_text (one, "why");
+        if (strcmp (wm_ask_text (one, "path"), name) != 0)
+            continue;
+        printf ("open: %s: %s%s%s hits are done\n", name, why, *why ? "; " : "",
+                wm_show_count (wm_ask_int (one, "hits"), hits));
+        json_array_foreach (json_object_get (status, "producers"), i, one)
+        {
+            if (strcmp (wm_ask_text (one, "input"), name) == 0)
+                printf ("producer %s is at it\n", wm_ask_text (one, "label"));
+        }
+        why_campaign (status, campaign);
+        return;
+    }
+    const int64_t rest = wm_ask_int (status, "inputs.open") - (int64_t) json_array_size (open);
+    printf ("%s is neither held nor changed", name);
+    printf (rest > 0 ? "; it may be one of %lld more that are open\n" : ", nor open\n",
+            (long long) rest);
+    show_hits (status);
+    if (rest > 0)
+        why_campaign (status, campaign);
+}
+
+static void why_input (const json_t *status, const char *name, const char *campaign)
 {
     const json_t *one, *found = NULL;
     size_t i;
@@ -182,13 +221,14 @@ static void why_input (const json_t *status, const char *name)
         found = one;
     }
     if (found)
-        printf (
-            "put the file right, then: the same wiremill run command with --retry-held, or, with "
-            "a broker running, wiremill kick\n");
-    else {
-        printf ("%s is not among what is held\n", name);
-        why_campaign (status);
-    }
+        printf ("%s, then: the same %s command with --retry-held, or, with a broker running, "
+                "wiremill kick\n",
+                strcmp (wm_ask_text (found, "state"), "batch") == 0
+                    ? "have what the reason names put right (an engine: another --engine will do)"
+                    : "put the file right",
+                wm_command_sender (campaign));
+    else
+        why_open (status, name, campaign);
     why_said (status, found ? wm_ask_text (found, "path") : name, wm_ask_int (found, "input"));
 }
 
@@ -196,21 +236,25 @@ int why_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
     wm_error_t error;
+    struct stat st;
     const json_t *one;
     size_t i;
     int code;
-    const char *input = wm_args_rest (args, 0);
-    if (wm_ask_at (wm_args_text (args, "broker"), wm_args_text (args, "campaign"), endpoint,
-                   campaign, &error))
+    const char *folder = wm_args_text (args, "campaign"), *input = wm_args_rest (args, 0);
+    if (!folder && input && stat (input, &st) == 0 && S_ISDIR (st.st_mode)) { /* no input is one */
+        folder = input;
+        input = wm_args_rest (args, 1);
+    }
+    if (wm_ask_at (wm_args_text (args, "broker"), folder, endpoint, campaign, &error))
         return wm_setup_complain ("why", &error);
     json_t *status = wm_ask_anyhow ("why", endpoint, campaign, &code);
     if (!status)
         return code;
     if (input) {
         input_name (input, name);
-        why_input (status, name);
+        why_input (status, name, campaign);
     } else {
-        why_campaign (status);
+        why_campaign (status, campaign);
         json_array_foreach (json_object_get (status, "held"), i, one) wm_ask_held (stdout, one);
         show_hits (status);
         why_said (status, NULL, 0);
@@ -297,13 +341,12 @@ static wm_fault_t kick_all (kick_t *self, wm_error_t *error)
     return fault;
 }
 
-static int no_broker (const char *why)
+static int no_broker (const char *why, const char *campaign)
 {
-    fprintf (
-        stderr,
-        "wiremill kick: no broker answers (%s): start the campaign's, or let the same wiremill "
-        "run command with --retry-held score anew what is held or changed\n",
-        why);
+    fprintf (stderr,
+             "wiremill kick: no broker answers (%s): start the campaign's, or let the same %s "
+             "command with --retry-held score anew what is held or changed\n",
+             why, wm_command_sender (campaign));
     return WM_EXIT_UNREACHABLE;
 }
 
@@ -325,7 +368,7 @@ int kick_main (const wm_args_t *args)
     if (!*endpoint) {
         const int code = wm_ask_nobody (campaign, error.text);
         if (code == WM_EXIT_UNREACHABLE)
-            return no_broker ("none is running");
+            return no_broker ("none is running", campaign);
         fprintf (stderr, "wiremill kick: %s\n", error.text);
         return code;
     }
@@ -340,13 +383,13 @@ int kick_main (const wm_args_t *args)
         wm_client_close (self.client, WM_REASON_DONE, "");
     wm_client_destroy (&self.client);
     if (self.n_kicked && !self.dry_run)
-        printf ("%u begun anew; a producer that runs goes on with them, else the same wiremill run "
-                "command does\n",
-                self.n_kicked);
+        printf ("%u begun anew; a producer that runs goes on with them, else the same %s command "
+                "does\n",
+                self.n_kicked, wm_command_sender (campaign));
     else if (all && !fault && !self.n_kicked)
         printf ("nothing is held\n");
     if (fault == WM_EAGAIN)
-        return no_broker (error.text);
+        return no_broker (error.text, campaign);
     return fault            ? wm_setup_complain ("kick", &error)
            : self.n_refused ? WM_EXIT_FAILURE
                             : WM_EXIT_OK;

@@ -91,7 +91,7 @@ static const wm_verb_t verbs[] = {
      .run = status_main},
     {.name = "held", .rest = "[DIR]", .summary = "what is held, and why", .options = held_options,
      .run = held_main},
-    {.name = "why", .rest = "[INPUT]", .summary = "what holds a campaign or an input back",
+    {.name = "why", .rest = "[DIR] [INPUT]", .summary = "what holds a campaign or an input back",
      .options = why_options, .run = why_main},
     {.name = "verify", .rest = "[DIR]",
      .summary = "score random hits again, by another engine, and compare",

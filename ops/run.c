@@ -6,6 +6,7 @@
 
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_crew.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
@@ -169,53 +170,6 @@ static void progress_line (const run_t *self, char line[256])
               wm_show_short (rate, rate_text), eta, *waiting ? "  waiting: " : "", waiting);
 }
 
-/* So that a shell reads it as this word.  */
-static void print_word (FILE *out, const char *word)
-{
-    if (*word && !word[strspn (word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                     "0123456789_-+=./:,@%")]) {
-        fputs (word, out);
-        return;
-    }
-    fputc ('\'', out);
-    for (; *word; word++)
-        fputs (*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, out);
-    fputc ('\'', out);
-}
-
-/* The command that was typed, so that a shell reads it back; `option` (may be NULL) goes with it.
- */
-static void print_command (FILE *out, const wm_args_t *args, const char *option)
-{
-    print_word (out, program_invocation_name);
-    const char *word;
-    for (int i = 0; (word = wm_args_word (args, i)); i++) {
-        if (i == 1 && option)
-            fprintf (out, " %s", option);
-        fputc (' ', out);
-        print_word (out, word);
-    }
-    fputc ('\n', out);
-}
-
-/* For wiremill status, when nobody runs the campaign: the folder it is of, and the command from
-   wherever one is. Without it (a disk that is full) status says less.  */
-static void note_command (const run_t *self)
-{
-    char path[PATH_MAX + 16], temporary[PATH_MAX + 16], here[PATH_MAX];
-    snprintf (path, sizeof path, "%s/command", self->setup->campaign);
-    snprintf (temporary, sizeof temporary, "%s/command.new", self->setup->campaign);
-    FILE *file = getcwd (here, sizeof here) ? fopen (temporary, "we") : NULL;
-    if (!file)
-        return;
-    fprintf (file, "%s\ncd ", self->setup->campaign);
-    print_word (file, here);
-    fputs (" && ", file);
-    print_command (file, self->args, NULL);
-    if (fclose (file) || rename (temporary, path))
-        unlink (temporary);
-}
-
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static const char *output_folder (const run_t *self)
@@ -258,7 +212,7 @@ static void print_reading (const run_t *self)
     snprintf (code, sizeof code, "import h5py; print (h5py.File (\"%s\")[\"%s/%s\"][:])", path,
               spec.table, spec.n_label ? spec.label[0] : "out_0");
     printf ("  read it with     python3 -c ");
-    print_word (stdout, code);
+    wm_command_word (stdout, code);
     putchar ('\n');
 }
 
@@ -333,8 +287,8 @@ static void print_held (const run_t *self)
     if (n + changed <= 0)
         return; /* hits that are bad stay so */
     fputs ("put the files right, then:\n  ", stderr);
-    print_command (stderr, self->args,
-                   wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");
+    wm_command_print (stderr, self->args,
+                      wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");
 }
 
 static int finish (run_t *self, int code)
@@ -350,7 +304,7 @@ static int finish (run_t *self, int code)
         print_held (self);
     if (code == WM_EXIT_AGAIN || (code == WM_EXIT_FAILURE && self->status)) {
         fputs ("what was done is kept; this command goes on:\n  ", stderr);
-        print_command (stderr, self->args, NULL);
+        wm_command_print (stderr, self->args, NULL);
     }
     return code;
 }
@@ -364,8 +318,6 @@ static int work (run_t *self)
     if (code == WM_CREW_WORKING && stops)
         code = WM_EXIT_AGAIN;
     if (code == WM_CREW_WORKING) {
-        if (self->setup)
-            note_command (self);
         ask (self, LAST_WORD_MS); /* what was done before: hits/s and bytes speak of this run */
         code = wm_crew_start_rest (&self->crew);
     }
@@ -439,6 +391,8 @@ int run_main (const wm_args_t *args)
         fault = wm_setup (&setup, &choices, &error);
     if (!fault)
         fault = wm_crew_init (&run.crew, run.setup, &run.inputs, broker, &error);
+    if (!fault && !broker)
+        fault = wm_command_keep (args, setup.campaign, NULL, run.crew.command, &error);
     if (fault)
         return wm_setup_complain ("run", &error);
     choose_workers (&run, threads);

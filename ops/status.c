@@ -6,6 +6,7 @@
 
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 
@@ -188,7 +189,7 @@ static void show_stopped (const json_t *s, const char *campaign)
     if (!open)
         return;
     fputs ("stopped: nobody runs it, what is done is kept; ", stdout);
-    wm_ask_command (stdout, campaign, "goes on");
+    wm_command_say (stdout, campaign, "goes on");
 }
 
 static void show_status (const json_t *s, const char *campaign)

@@ -5,6 +5,7 @@
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 
 #include <errno.h>
@@ -38,7 +39,9 @@ int broker_main (const wm_args_t *args)
         return WM_EXIT_USAGE;
     }
     const wm_choices_t choices = wm_setup_choices (args);
-    if (wm_setup (&setup, &choices, &error))
+    char command[32];
+    if (wm_setup (&setup, &choices, &error) ||
+        wm_command_keep (args, setup.campaign, wm_args_text (args, "listen"), command, &error))
         return wm_setup_complain ("broker", &error);
     const char *argv[WORDS_MAX] = { "wiremill-broker",
                                     "--campaign",
@@ -48,8 +51,10 @@ int broker_main (const wm_args_t *args)
                                     "--pins",
                                     setup.pins_path,
                                     "--wmm",
-                                    setup.wmm };
-    int n = 9;
+                                    setup.wmm,
+                                    "--command",
+                                    command };
+    int n = 11;
     if (wm_args_text (args, "budget")) {
         argv[n++] = "--budget";
         argv[n++] = wm_args_text (args, "budget");

@@ -5,6 +5,7 @@
 
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
@@ -207,7 +208,7 @@ static int is_gone (const verify_t *self, const char *campaign)
         if (access (output, F_OK) == 0 || errno != ENOENT)
             continue;
         fprintf (stderr, "wiremill verify: the output %s is gone; ", output);
-        wm_ask_command (stderr, campaign, "makes it again");
+        wm_command_say (stderr, campaign, "makes it again");
         return 1;
     }
     return 0;

@@ -266,23 +266,6 @@ json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign,
     return reply;
 }
 
-void wm_ask_command (FILE *out, const char *campaign, const char *does)
-{
-    char path[PATH_MAX + 16], line[PATH_MAX + 2], real[PATH_MAX], command[16384];
-    snprintf (path, sizeof path, "%.4090s/command", campaign);
-    FILE *file = fopen (path, "re");
-    const int ours = file && realpath (campaign, real) && fgets (line, sizeof line, file) &&
-                     strncmp (line, real, strlen (real)) == 0 &&
-                     strcmp (line + strlen (real), "\n") == 0;
-    const size_t n = ours ? fread (command, 1, sizeof command, file) : 0;
-    if (file)
-        fclose (file);
-    if (n > 1 && command[n - 1] == '\n') /* as long as it was written */
-        fprintf (out, "this %s:\n  %.*s", does, (int) n, command);
-    else
-        fprintf (out, "the same wiremill run command %s\n", does);
-}
-
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code)
 {
     wm_error_t error;

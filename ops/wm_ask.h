@@ -49,11 +49,6 @@ json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed);
    on stderr as `verb`'s, *code is the exit code.  */
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code);
 
-/* Ends a sentence and its line: the command that goes on with a campaign (the last `wiremill run` of it)
-   `does` this. The command itself where it is known and of this folder: a copy brings that of the
-   original along.  */
-void wm_ask_command (FILE *out, const char *campaign, const char *does);
-
 /* What wiremill-broker prints of a campaign that no broker serves, by its mode "--status" or
    "--outputs". NULL: said on stderr, by it or as `verb`'s; *code is the exit code.  */
 json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code);

@@ -150,6 +150,8 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
                                  self->setup->pins_path,
                                  "--wmm",
                                  self->setup->wmm,
+                                 "--command",
+                                 self->command,
                                  "--parent",
                                  NULL };
     return wm_child_start (&self->broker, argv[0], argv, error);

@@ -31,6 +31,7 @@ typedef struct {
     int n_worker;
     int retry_held; /* for the producer's first life: it kicks before it reads anything */
     char endpoint[256];
+    char command[32];    /* memory file with the command that goes on with the campaign */
     char temporary[128]; /* made for sockets or a log that have no campaign to lie in, else "" */
     char log_folder[PATH_MAX];
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];

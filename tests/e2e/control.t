@@ -23,6 +23,8 @@ ok "paused once more, by somebody without a reason, it keeps the first" paused_t
 kill -9 $broker
 wait $broker 2>/dev/null
 ok "status without a broker knows it" state "paused: by .*: lunch"
+by_hand () { exits 4 keep "$bin/wiremill" resume "$out" && says "a pause lasts until wiremill resume finds a broker; this starts one:" && says "wiremill broker --model .* --listen $endpoint$" && says "wiremill produce --broker $endpoint --input"; }
+ok "resume names the commands that were used, by hand" by_hand
 
 run () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1; }
 run &
@@ -67,6 +69,8 @@ ok "a second resume has nothing to do" twice
 "$bin/wiremill" work --broker "$endpoint" --cache "$work/cache" >"$work/worker" 2>&1 &
 worker=$!
 ok "a worker comes" until_true 20 state "^[^ ]+:[0-9]+ .* idle "
+fetched () { ! grep "has the model" "$work/broker"; }
+ok "that it fetched the model first is not told as its leaving" fetched
 nobody () { exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 "$@" && says "no worker is called 'nobody:1'" && [ "$(wc -l <"$work/said")" = 1 ]; }
 ok "nor would it be" nobody --dry-run
 ok "a worker that is not there is not drained" nobody

@@ -20,7 +20,7 @@ held () { exits 3 keep "${run[@]}" --output "$out" && says "held: $work/two.h5: 
 ok "a truncated file is held, and the command that helps is named" held
 inputs () { keep "$bin/wiremill" held "$out" && says "^held: $work/two.h5: "; }
 ok "held names it" inputs
-why () { keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says "truncated|two.h5" && says "retry-held"; }
+why () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^held: $work/two.h5" && says "the same wiremill run command with --retry-held" && says "truncated|two.h5" && says "retry-held"; }
 ok "why says what helps" why
 still () { exits 3 keep "${run[@]}" --output "$out" --retry-held && says "held: $work/two.h5: "; }
 ok "retried while it is bad: held again, and that is an end" still
@@ -54,7 +54,8 @@ ok "retried: written anew" retried
 ok "with the new file's scores" same_scores two "$out" "$work/other"
 
 # By an operator, on a broker that runs.
-ok "with no broker running, kick names the command" exits 4 "$bin/wiremill" kick --campaign "$out" "$work/two.h5"
+nobody () { exits 4 keep "$bin/wiremill" kick --campaign "$out" "$work/two.h5" && says "the same $1 command with --retry-held"; }
+ok "with no broker running, kick names the command" nobody "wiremill run"
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
 until_true 10 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
@@ -69,6 +70,11 @@ ok "kick opens an input that is written" kicked
 kill -9 $broker && wait $broker 2>/dev/null
 kept () { "${look[@]}" | grep -q '"open": 1,'; }
 ok "also for the broker after one that was killed" kept
+ok "that broker was started by hand: kick names who sends its inputs" nobody "wiremill produce"
+open () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^open: $work/two.h5: 0 hits are done" && says "waiting for: no broker; this goes on:" && says "wiremill broker --model"; }
+ok "why says of an open input that it is open, and what goes on" open
+done_with () { keep "$bin/wiremill" why "$out" "$work/one.h5" && says "^$work/one.h5 is neither held nor changed, nor open$"; }
+ok "and of one that is written, that it is not" done_with
 ok "the next run pins the file as it is and scores it" exits 0 "${run[@]}" --output "$out"
 ok "as a fresh campaign does" same_scores two "$out" "$work/fresh"
 

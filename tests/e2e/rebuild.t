@@ -40,7 +40,7 @@ flip "$score" 9000 "$when"
 ok "a bit flipped in an output, with its time as before, is not seen by run" nothing_left
 found () { exits 1 keep "${rebuild[@]}" --dry-run "$out" && says "$score is not as it was written" && says "wiremill rebuild would" && nothing_left; }
 ok "rebuild --dry-run finds it, exit code 1" found
-repaired () { "${rebuild[@]}" "$out" && "${run[@]}" --output "$out" && same_scores two "$out" "$work/whole" && [ -e "$score.damaged-1" ]; }
+repaired () { keep "${rebuild[@]}" "$out" && says "^the same .wiremill run. goes on from here" && "${run[@]}" --output "$out" && same_scores two "$out" "$work/whole" && [ -e "$score.damaged-1" ]; }
 ok "rebuild and run make it again; what was there is kept" repaired
 truncate -s 3000 "$score"
 again () { keep "${run[@]}" --output "$out" && says "kept as $score.damaged-2" && says "not as it was written" && same_scores two "$out" "$work/whole"; }
@@ -82,7 +82,7 @@ ok "a journal that was deleted, and one begun after it: what the ledger knows is
 
 # Moved and copied.
 cp -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/other" >/dev/null
-unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "the same wiremill run command goes on"; }
+unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "the same wiremill run or wiremill broker command goes on"; }
 ok "where all is gone nobody knows what part is done; a copy names no command of the original's" unknown
 mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
 ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "$out"
@@ -112,7 +112,7 @@ copied () { exits 4 "$bin/wiremill" pause --campaign "$work/running" && [ ! -e "
 ok "what is said to a copy does not reach the original, whose address came with it" copied
 kill $broker && wait $broker
 ok "a copy of a running one asks for rebuild, once" asks
-own () { keep "${rebuild[@]}" "$work/running" && says "one of its own" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
+own () { keep "${rebuild[@]}" "$work/running" && says "one of its own" && says "with --campaign $work/running --output $out goes on from here" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
 ok "and is one of its own then" own
 ok "the original goes on as if nothing had been" nothing_left
 ok "where there is no campaign, it says so" exits 5 "${rebuild[@]}" "$work/whole/none"

@@ -42,6 +42,25 @@ alone () { "${run[@]}" --output "$work/few" --engine sparse && exits 3 keep env 
     $python tests/fault/poison.py check "$work/few/few.scores.h5" "$work/alone/few.scores.h5" 0 2; }
 ok "in batches of one hit it is held as any other, with a file that shows it" alone
 
+# Asked while it goes on: whose log has the file, and what to do.
+whose ()
+{
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/whose" --batch-hits 1024 --listen "ipc://$work/w" >"$work/whose.broker" 2>&1 &
+    until_true 20 test -s "$work/whose/.wiremill/endpoint.json" || return 1
+    env WM_OPENVINO_SO="$killer" "$bin/wiremill-worker" --broker "ipc://$work/w" --cache "$work/cache" --threads 1 --engine openvino >"$work/whose.worker" 2>&1 &
+    "$bin/wiremill" produce --broker "ipc://$work/w" --input "$work/in.h5" >"$work/produce" 2>&1 &
+    local producer=$!
+    until_true 60 grep -q 'kill the engine of' "$work/whose.broker" || return 1
+    keep "$bin/wiremill" why "$work/whose" "$work/in.h5" && says '1 kill the engine of [^ ]+:[0-9]+ \(its log says how to see it again\)' &&
+        says 'have what the reason names put right .*the same wiremill produce command with --retry-held' &&
+        grep -q 'wiremill-worker --replay .* shows it again' "$work/whose.worker"
+    local code=$?
+    kill $producer
+    return $code
+}
+"$python" tests/fault/poison.py make "$made/$events.h5" "$work/in.h5" "$work/cells" "$bads" "$kills" segv abort fault kill exit
+ok "why names the worker whose log has the file, and what goes on" whose
+
 # A machine on which every batch dies: it says so, gives them back, and leaves; the others do the work.
 hole ()
 {

@@ -1,0 +1,110 @@
+/* wm_command.c - see wm_command.h.  */
+#include "ops/wm_command.h"
+#include "ops/wm_setup.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BYTES_MAX 16384
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+void wm_command_word (FILE *out, const char *word)
+{
+    if (*word && !word[strspn (word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                     "0123456789_-+=./:,@%")]) {
+        fputs (word, out);
+        return;
+    }
+    fputc ('\'', out);
+    for (; *word; word++)
+        fputs (*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, out);
+    fputc ('\'', out);
+}
+
+void wm_command_print (FILE *out, const wm_args_t *args, const char *option)
+{
+    wm_command_word (out, program_invocation_name);
+    const char *word;
+    for (int i = 0; (word = wm_args_word (args, i)); i++) {
+        if (i == 1 && option)
+            fprintf (out, " %s", option);
+        fputc (' ', out);
+        wm_command_word (out, word);
+    }
+    fputc ('\n', out);
+}
+
+static void print_with (FILE *out, const char *verb, const char *endpoint, const char *rest)
+{
+    fputs ("  ", out);
+    wm_command_word (out, program_invocation_name);
+    fprintf (out, " %s --broker ", verb);
+    wm_command_word (out, endpoint);
+    fprintf (out, " %s\n", rest);
+}
+
+wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const char *endpoint,
+                            char path[32], wm_error_t *error)
+{
+    char here[PATH_MAX], *text = NULL;
+    size_t bytes = 0;
+    int fd;
+    FILE *out = open_memstream (&text, &bytes);
+    if (!out)
+        return wm_fault (error, WM_EHOST, "no memory for the command");
+    fprintf (out, "%s\n", campaign);
+    if (getcwd (here, sizeof here)) {
+        fputs ("cd ", out);
+        wm_command_word (out, here);
+        fputs (" && ", out);
+    }
+    wm_command_print (out, args, NULL);
+    if (endpoint) {
+        print_with (out, "produce", endpoint, "--input ... # its inputs, as before");
+        print_with (out, "work", endpoint, "# as many as you like");
+    }
+    fclose (out);
+    const wm_fault_t fault = wm_setup_memory ("command", text, bytes, &fd, path, error);
+    free (text);
+    return fault;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Its lines from the second on, each with its end. 0: they are not known.  */
+static size_t read_command (const char *campaign, char command[BYTES_MAX])
+{
+    char path[PATH_MAX + 16], line[PATH_MAX + 2], real[PATH_MAX];
+    snprintf (path, sizeof path, "%.4090s/command", campaign);
+    FILE *file = *campaign ? fopen (path, "re") : NULL;
+    const int ours = file && realpath (campaign, real) && fgets (line, sizeof line, file) &&
+                     strncmp (line, real, strlen (real)) == 0 &&
+                     strcmp (line + strlen (real), "\n") == 0;
+    const size_t n = ours ? fread (command, 1, BYTES_MAX, file) : 0;
+    if (file)
+        fclose (file);
+    return n > 1 && command[n - 1] == '\n' ? n : 0; /* as long as it was written */
+}
+
+void wm_command_say (FILE *out, const char *campaign, const char *does)
+{
+    char command[BYTES_MAX];
+    const size_t n = read_command (campaign, command);
+    if (n)
+        fprintf (out, "this %s:\n  %.*s", does, (int) n, command);
+    else
+        fprintf (out, "the same wiremill run or wiremill broker command %s\n", does);
+}
+
+const char *wm_command_sender (const char *campaign)
+{
+    char command[BYTES_MAX];
+    const size_t n = read_command (campaign, command);
+    return !n                              ? "wiremill run or wiremill produce"
+           : memchr (command, '\n', n - 1) ? "wiremill produce"
+                                           : "wiremill run";
+}
