@@ -166,6 +166,8 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
                                  "--input-list",
                                  self->inputs->path,
                                  "--parent",
+                                 "--shape",
+                                 self->setup ? self->setup->shape : "",
                                  self->retry_held ? "--retry-held" : NULL,
                                  NULL };
     self->retry_held = 0; /* what is held later, because it crashes its reader, stays so */

@@ -194,6 +194,10 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
     self->pins.n_output = wm_model_n_output (model);
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
+    const wm_port_t *input = wm_model_input (model, 0);
+    for (uint32_t d = 0, n = 0; wm_model_n_input (model) == 1 && d < input->n_dim; d++)
+        n += (uint32_t) snprintf (self->shape + n, sizeof self->shape - n, d ? "x%u" : "%u",
+                                  input->dim[d]);
     wm_model_destroy (&model);
     fault = wm_file_sha256 (self->wmm, self->pins.wmm, error);
     char alias[PATH_MAX + 72];

@@ -19,6 +19,7 @@ typedef struct {
     char campaign[PATH_MAX];  /* absolute */
     char wmm[PATH_MAX];       /* the imported model in the campaign */
     char why[480];            /* which engine the model gets, and why */
+    char shape[80];           /* of its only input, "3x32x32"; "" where there are several */
     char spec_name[PATH_MAX]; /* as people call it */
     wm_pins_t pins;
     int pins_fd;        /* holds the pins' text; inherited */

@@ -186,6 +186,8 @@ static wm_fault_t shape_take (dense_t *self, const uint64_t *dim, uint32_t n_dim
                          (unsigned long long) values, n_value);
     self->n_value = (uint32_t) values;
     self->reader.n_row = dim[0];
+    self->reader.n_dim = n_dim;
+    memcpy (self->reader.dim, dim, n_dim * sizeof *dim);
     return WM_OK;
 }
 

@@ -409,7 +409,7 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
         wm_h5_close (file);
         return NULL;
     }
-    self->reader = (wm_reader_t){ &layout, spec, 0, 0 };
+    self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     self->file = *file;
     *file = NULL;
     if (tables_open (self, error) || tables_scan (self, error) ||

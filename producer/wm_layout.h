@@ -19,6 +19,8 @@ struct wm_reader_t {
     const wm_spec_t *spec; /* lent */
     uint32_t n_event;
     uint64_t n_row;
+    uint32_t n_dim; /* of ready-made patches: (N, dim...) ; 0: there are none */
+    uint64_t dim[8];
 };
 
 /* Each takes the file (*file is taken and nulled, also on failure).  */

@@ -191,7 +191,7 @@ wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_erro
         wm_h5_close (file);
         return NULL;
     }
-    self->reader = (wm_reader_t){ &layout, spec, 0, 0 };
+    self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     self->file = *file;
     *file = NULL;
     if (columns_open (self, error) || wm_index_read (&self->index, &self->event_id, false, error) ||

@@ -102,6 +102,44 @@ uint64_t wm_reader_n_row (const wm_reader_t *self)
     return self->n_row;
 }
 
+/* "32 x 32 x 3", and its sizes but those of 1 into `size`; returns how many these are.  */
+static uint32_t shape_say (char text[128], const uint64_t *dim, uint32_t n_dim, uint64_t size[8])
+{
+    uint32_t n_size = 0;
+    *text = 0;
+    for (uint32_t d = 0; d < n_dim; d++) {
+        const size_t at = strlen (text);
+        snprintf (text + at, 128 - at, d ? " x %llu" : "%llu", (unsigned long long) dim[d]);
+        if (dim[d] != 1)
+            size[n_size++] = dim[d];
+    }
+    return n_size;
+}
+
+wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char *shape,
+                           wm_error_t *error)
+{
+    uint64_t wanted[8], given_size[8], wanted_size[8];
+    char given_text[128], wanted_text[128], *end;
+    uint32_t n = 0;
+    for (; n < 8 && *shape; shape = end + (*end == 'x')) {
+        wanted[n++] = strtoull (shape, &end, 10);
+        if (end == shape)
+            break;
+    }
+    const uint32_t n_given = self->n_dim ? self->n_dim - 1 : 0;
+    const uint32_t n_given_size = shape_say (given_text, self->dim + 1, n_given, given_size),
+                   n_wanted_size = shape_say (wanted_text, wanted, n, wanted_size);
+    if (n_given <= 1 || n_wanted_size <= 1 ||
+        (n_given_size == n_wanted_size &&
+         !memcmp (given_size, wanted_size, n_given_size * sizeof *given_size)))
+        return WM_OK;
+    return wm_fault (error, WM_EBATCH,
+                     "%s: patches of %s, the model takes %s: turn them (numpy.transpose), or give "
+                     "them flat, (N, values), in the model's order",
+                     name, given_text, wanted_text);
+}
+
 wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
                             wm_error_t *error)
 {

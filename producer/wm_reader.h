@@ -37,6 +37,11 @@ const char *wm_reader_layout (const wm_reader_t *self); /* a word for people */
 uint32_t wm_reader_n_event (const wm_reader_t *self);
 uint64_t wm_reader_n_row (const wm_reader_t *self);
 
+/* WM_EBATCH: ready-made patches of another shape than `shape`, sizes with 'x' between ("3x32x32";
+   "": any). Sizes of 1 do not count, and flat patches (N, values) are in the model's order.  */
+wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char *shape,
+                           wm_error_t *error);
+
 /* Reads event `ordinal` into *event, reusing its memory. WM_EBATCH: the file is bad.  */
 wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
                             wm_error_t *error);

@@ -26,6 +26,21 @@ dense () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn
 ok "it scores ready-made patches" dense
 ok "as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \
     "$work/cnn/patches.scores.h5" 1e-5
+$python tests/e2e/make.py turn "$work/patches.npy" "$work/turned.npy" "$work/views.h5" || bail "no patches"
+turned () { exits 5 keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/turned" --quiet --input "$work/turned.npy" && says 'patches of 32 x 32 x 3, the model takes 3 x 32 x 32'; }
+ok "patches with the channels elsewhere are refused, though they have as many values" turned
+views () { "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/views.h5"; }
+ok "an HDF5 dataset of them" views
+ok "... as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \
+    "$work/cnn/views.scores.h5" 1e-5
+$python tests/e2e/make.py pair "$work" || bail "no network of two inputs"
+pair () # file
+{
+    "$bin/wiremill" run --model "$work/pair.onnx" --output "$work/pair-$1" --quiet --input "$work/$1" &&
+        $python tests/e2e/make.py paired "$work" "$work/pair-$1/pair.scores.h5"
+}
+ok "two inputs side by side, two outputs, as ONNX Runtime does: .npy" pair pair.npy
+ok "... and HDF5" pair pair.h5
 zeros ()
 {
     $python -c 'import numpy, sys; p = numpy.load (sys.argv[1]); p[3:5] = 0; numpy.save (sys.argv[2], p)' "$work/patches.npy" "$work/zeros.npy" &&

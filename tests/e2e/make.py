@@ -4,6 +4,9 @@ usage: make.py bad EVENTS.h5 OUT.h5        a NaN pixel under hit 0, hit 1 on wir
        make.py empty EVENTS.h5 OUT.h5      the first event loses its hits
        make.py held SCORES.h5 N            exactly N rows are held: NaN scores, a status, a reason in `held`
        make.py cnn MODEL.onnx PATCHES.npy  a network outside the family, and patches for it
+       make.py turn PATCHES.npy TURNED.npy PATCHES.h5  them channels last, and in HDF5
+       make.py pair FOLDER              pair.onnx of two inputs and outputs, its values in pair.npy, pair.h5
+       make.py paired FOLDER SCORES.h5  the scores are ONNX Runtime's
        make.py second MODEL.onnx           the family for another detector: 44 x 48, two convolutions 3 x 3 x 32
        make.py crowd EVENTS.h5 OUT.h5 N    one event of N hits: the first event's, again and again
        make.py alike SCORES.h5             rows of one hit_id are the same bits
@@ -81,6 +84,50 @@ def cnn(model, patches):
                               [weight("w1", 8, 3, 3, 3), weight("b1", 8), weight("w2", 5, 8, 3, 3), weight("b2", 5)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
     np.save(patches, random.standard_normal((700, 3, 32, 32)).astype(np.float32))
+
+
+def turn(patches, turned, hdf5):
+    p = np.load(patches)
+    np.save(turned, np.ascontiguousarray(p.transpose(0, 2, 3, 1)))
+    with h5py.File(hdf5, "w") as f:
+        f["views"] = p
+
+
+def pair(folder):
+    """Three views of a hit, channels first, and five facts of it."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    random = np.random.default_rng(4)
+
+    def weight(name, *shape):
+        return numpy_helper.from_array((random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32), name)
+
+    def port(name, *shape):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", *shape])
+    nodes = [helper.make_node("Conv", ["views", "w1"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Flatten", ["b"], ["c"]), helper.make_node("Concat", ["c", "facts"], ["d"], axis=1),
+             helper.make_node("MatMul", ["d", "w2"], ["e"]), helper.make_node("Softmax", ["e"], ["kind"]),
+             helper.make_node("MatMul", ["d", "w3"], ["energy"])]
+    flat = 4 * 10 * 7 + 5
+    graph = helper.make_graph(nodes, "pair", [port("views", 3, 12, 9), port("facts", 5)],
+                              [port("kind", 3), port("energy", 1)],
+                              [weight("w1", 4, 3, 3, 3), weight("w2", flat, 3), weight("w3", flat, 1)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), f"{folder}/pair.onnx")
+    values = random.standard_normal((300, 3 * 12 * 9 + 5)).astype(np.float32)
+    np.save(f"{folder}/pair.npy", values)
+    with h5py.File(f"{folder}/pair.h5", "w") as f:
+        f["values"] = values
+
+
+def paired(folder, scores):
+    import onnxruntime
+    values = np.load(f"{folder}/pair.npy")
+    session = onnxruntime.InferenceSession(f"{folder}/pair.onnx", providers=["CPUExecutionProvider"])
+    kind, energy = session.run(None, {"views": values[:, :324].reshape(-1, 3, 12, 9), "facts": values[:, 324:]})
+    with h5py.File(scores) as f:
+        table = f["emtrkmichel"]
+        given = np.stack([table[name][:] for name in ("kind_0", "kind_1", "kind_2", "energy")], axis=1)
+    assert np.abs(given - np.concatenate([kind, energy], 1)).max() < 1e-4
 
 
 def second(model):
@@ -162,4 +209,4 @@ def spoil(scores, row):
         column[int(row)] = 1 - column[int(row)]
 
 
-{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "second": second, "crowd": crowd, "alike": alike, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
+{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "alike": alike, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
