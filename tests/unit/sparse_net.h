@@ -299,20 +299,42 @@ static inline void judge (const wm_net_t *net, const float *patch, double *score
     }
 }
 
+/* What every hit scores, by the judge; the caller's to free.  */
+static inline double *judge_batch (const wm_net_t *net, const wm_spec_t *spec,
+                                   const wm_batch_t *batch)
+{
+    const uint32_t n = n_output_of (net);
+    float *patch = calloc ((size_t) net->height * net->width, sizeof *patch);
+    double *want = calloc ((size_t) batch->n_hit * n, sizeof *want);
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        wm_image_patch_reference (spec, batch, i, patch);
+        judge (net, patch, want + (size_t) i * n);
+    }
+    free (patch);
+    return want;
+}
+
+/* NaN where a score is none.  */
+static inline double largest_difference (const double *want, const float *scores, size_t n)
+{
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = fabs ((double) scores[i] - want[i]);
+        if (isnan (d))
+            return d;
+        worst = fmax (worst, d);
+    }
+    return worst;
+}
+
 /* Largest difference of a score from the judge.  */
 static inline double worst_of (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
                                const float *scores)
 {
-    const uint32_t n = n_output_of (net);
-    float *patch = calloc ((size_t) net->height * net->width, sizeof *patch);
-    double worst = 0, want[16];
-    for (uint32_t i = 0; i < batch->n_hit; i++) {
-        wm_image_patch_reference (spec, batch, i, patch);
-        judge (net, patch, want);
-        for (uint32_t k = 0; k < n; k++)
-            worst = fmax (worst, fabs ((double) scores[i * n + k] - want[k]));
-    }
-    free (patch);
+    double *want = judge_batch (net, spec, batch);
+    const double worst =
+        largest_difference (want, scores, (size_t) batch->n_hit * n_output_of (net));
+    free (want);
     return worst;
 }
 

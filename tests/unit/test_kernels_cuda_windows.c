@@ -21,7 +21,6 @@
 #include <cmocka.h>
 
 #define HITS 300u
-#define ROUNDS 28 /* batches of a life in which a call fails */
 
 /* Segments of several positions, of one, of part of one; conv rows that do not fill the splits.  */
 static const gpu_shape_t narrow = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
@@ -164,17 +163,17 @@ static void every_size_of_shared_memory_does (void **state)
     gpu_net_destroy (&net);
 }
 
-/* 64 hits of the network that the field uses; WM_SIZE says how many more.  */
+/* Hits of the network that the field uses; WM_SIZE says how many.  */
 static void the_real_network_agrees_with_double (void **state)
 {
     (void) state;
-    const char *size = getenv ("WM_SIZE");
-    const bool soak = size && strcmp (size, "soak") == 0;
+    const uint32_t hits = (uint32_t) proof_size (24, 64, 2000);
+    const uint32_t n_wire = (uint32_t) proof_size (60, 120, 120);
     reset ();
-    agree (&gpu_shape_real, WM_FULL_VIEW, 3, WM_GPU_F16, soak ? 2000 : 64, 120, 90);
+    agree (&gpu_shape_real, WM_FULL_VIEW, 3, WM_GPU_F16, hits, n_wire, 90);
     const uint64_t sparse = wm_gpu_fake.mmas;
     reset ();
-    agree (&gpu_shape_real, WM_FULL_VIEW, 2, WM_GPU_F16, soak ? 2000 : 64, 120, 90);
+    agree (&gpu_shape_real, WM_FULL_VIEW, 2, WM_GPU_F16, hits, n_wire, 90);
     assert_true (sparse < wm_gpu_fake.mmas);
 }
 
@@ -409,7 +408,7 @@ static void a_wrong_sum_is_caught_by_its_checksum (void **state)
 
 /* One life with a failure at call k. Returns whether the failure showed.  */
 static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
-                  const float *right, uint32_t k, bool late)
+                  const float *right, uint32_t rounds, uint32_t k, bool late)
 {
     static float scores[HITS * GPU_OUTPUTS];
     wm_error_t error = { 0 };
@@ -417,7 +416,7 @@ static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *
     wm_gpu_fake.fail_at = k, wm_gpu_fake.late = late;
     wm_cuda_t *cuda = engine_of (net, spec, 3, WM_GPU_F16, &error);
     bool failed = !cuda;
-    for (int round = 0; round < ROUNDS && !failed; round++) {
+    for (uint32_t round = 0; round < rounds && !failed; round++) {
         memset (scores, 0, sizeof scores);
         failed = wm_cuda_score (cuda, batch, scores, NULL, &error) != WM_OK;
         if (!failed)
@@ -443,24 +442,25 @@ static void every_failure_is_named_and_releases_nothing (void **state)
     (void) state;
     reset ();
     static float right[HITS * GPU_OUTPUTS];
+    const uint32_t rounds = (uint32_t) proof_size (7, 28, 28); /* batches of a life */
     wm_net_t *net = gpu_net_new (&narrow, 1);
     wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
     wm_batch_t batch;
     gpu_plane_new (&batch, &spec, 20, 24, 24, 1);
     wm_cuda_t *cuda = engine (net, &spec, 3, WM_GPU_F16);
-    for (int round = 0; round < ROUNDS; round++)
+    for (uint32_t round = 0; round < rounds; round++)
         assert_int_equal (wm_cuda_score (cuda, &batch, right, NULL, NULL), WM_OK);
     wm_cuda_destroy (&cuda);
     const uint32_t calls = wm_gpu_fake.calls;
-    assert_true (calls >= 500);
+    assert_true (calls >= 18 * rounds);
     uint32_t tried = 0, late = 0;
-    for (uint32_t k = 1; k <= calls; k += k < 60 ? 1 : (uint32_t) proof_size (13, 1, 1), tried++) {
-        if (!live (net, &spec, &batch, right, k, false))
+    for (uint32_t k = 1; k <= calls; k += k < 60 ? 1 : (uint32_t) proof_size (6, 1, 1), tried++) {
+        if (!live (net, &spec, &batch, right, rounds, k, false))
             fail_msg ("call %u of %u failed, and nobody knew", k, calls);
-        late += live (net, &spec, &batch, right, k, true);
+        late += live (net, &spec, &batch, right, rounds, k, true);
     }
     assert_true (late > tried / 4); /* copies and launches; other calls cannot fail late */
-    assert_false (live (net, &spec, &batch, right, calls + 1, false));
+    assert_false (live (net, &spec, &batch, right, rounds, calls + 1, false));
     gpu_plane_free (&batch);
     gpu_net_destroy (&net);
 }
