@@ -171,6 +171,11 @@ $(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane $(B)/tests/test_
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
+# A whole event through it: with the producer, which reads events.
+$(B)/tests/test_kernels_cuda_event: tests/unit/test_kernels_cuda_event.c tests/gpu/gpu_event.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,producer)
+	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_producer),$(FLAGS_$(r))) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,producer) -lcmocka -o $@
+
 # What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
 CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.c gpu_ceiling.c gpu_event.c gpu_floor.c gpu_net.c) \
              $(addprefix producer/,wm_synth_physics.c wm_synth_detector.c wm_event.c wm_runs.c wm_cut.c) $(addprefix kernels/,wm_image.c wm_plane.c \

@@ -77,16 +77,13 @@ static void simulate (wm_event_t *event, double hits, uint64_t seed, uint64_t nu
     free (deposits.deposit);
 }
 
-void gpu_event_new (gpu_event_t *self, const wm_spec_t *spec, double hits, uint64_t seed,
-                    uint64_t number)
+void gpu_event_cut (gpu_event_t *self, const wm_spec_t *spec, const wm_event_t *event)
 {
-    wm_event_t event = { 0 };
     wm_batch_t batch = { 0 };
     const uint32_t *hit;
     *self = (gpu_event_t){ 0 };
-    simulate (&event, hits, seed, number);
     wm_cut_t *cut = wm_cut_new (spec, 4, 4096, WM_RAW_BYTES_MAX);
-    wm_fault_t fault = wm_cut_start (cut, &event, "the synthetic event", NULL);
+    wm_fault_t fault = wm_cut_start (cut, event, "the event", NULL);
     while (!fault && !(fault = wm_cut_next (cut, &batch, &hit, NULL)) && batch.n_hit) {
         self->batch = realloc (self->batch, (self->n_batch + 1) * sizeof *self->batch);
         assert (self->batch);
@@ -97,6 +94,14 @@ void gpu_event_new (gpu_event_t *self, const wm_spec_t *spec, double hits, uint6
     assert (!fault);
     wm_batch_clear (&batch);
     wm_cut_destroy (&cut);
+}
+
+void gpu_event_new (gpu_event_t *self, const wm_spec_t *spec, double hits, uint64_t seed,
+                    uint64_t number)
+{
+    wm_event_t event = { 0 };
+    simulate (&event, hits, seed, number);
+    gpu_event_cut (self, spec, &event);
     wm_event_clear (&event);
 }
 

@@ -6,6 +6,7 @@
 #define GPU_EVENT_H
 
 #include "kernels/wm_spec.h"
+#include "producer/wm_event.h"
 #include "schema/wm_batch.h"
 
 typedef struct {
@@ -16,6 +17,8 @@ typedef struct {
 /* `number`: of the event, from 1. Asserts on memory.  */
 void gpu_event_new (gpu_event_t *self, const wm_spec_t *spec, double hits, uint64_t seed,
                     uint64_t number);
+/* The batches of any event.  */
+void gpu_event_cut (gpu_event_t *self, const wm_spec_t *spec, const wm_event_t *event);
 void gpu_event_free (gpu_event_t *self);
 
 #endif
