@@ -7,9 +7,10 @@
    until something (Flatten, an output) needs ONNX's order: then a COPY is a step of its own.
 
    Known: Conv (1-D, 2-D; groups, dilations, auto_pad), BatchNormalization, Relu, Sigmoid, Tanh,
-   MaxPool, AveragePool, GlobalMaxPool, GlobalAveragePool, Add, Sum, Concat, Gemm, MatMul, Flatten,
-   Reshape, Squeeze, Unsqueeze, Transpose, Softmax, Identity, Dropout, and all that folds. Anything
-   else is refused by node and operator; OpenVINO runs it.
+   LeakyRelu, PRelu of one slope, Elu, Clip from 0 on, MaxPool, AveragePool,
+   GlobalMaxPool, GlobalAveragePool, Add, Sum, Concat, Gemm, MatMul, Flatten, Reshape, Squeeze,
+   Unsqueeze, Transpose, Softmax, Identity, Dropout, and all that folds. Anything else is
+   refused by node and operator; OpenVINO runs it.
    Pure C: no GPU, no CUDA. Private to kernels/cuda/.  Thread: one at a time.  */
 #ifndef WM_ANY_NET_H
 #define WM_ANY_NET_H

@@ -285,35 +285,81 @@ static int visit_norm (walk_t *self, value_t *out)
     return 1;
 }
 
-static int add_join (walk_t *self, value_t *out, value_t *in, const value_t *second, wm_act_t act)
+static int add_join (walk_t *self, value_t *out, value_t *in, const value_t *second)
 {
     wm_any_step_t *step = wm_any_step (self, WM_ANY_JOIN, in->buffer);
     const uint32_t n = wm_any_values (in);
     if (!step || !wm_any_buffer (self, n, &step->to))
         return 0;
     step->second = second ? second->buffer : WM_ANY_NONE;
-    step->join = (wm_gpu_join_t){ .n = n, .act = act };
+    step->join = (wm_gpu_join_t){ .n = n };
     set (out, step->to, in->n_dim, in->dim, in->last);
     out->step = (int32_t) (step - self->net->step);
+    return 1;
+}
+
+/* A number that a node has as input k (newer operator sets), as an attribute, or `otherwise`.  */
+static float number (walk_t *self, const char *name, size_t k, float otherwise)
+{
+    const wm_tensor_t *constant = k ? wm_any_constant (self, k) : NULL;
+    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, name);
+    if (constant && constant->f && constant->n == 1)
+        return constant->f[0];
+    if (k && k < self->n_in && self->in[k])
+        return NAN; /* it has the input, but not as a constant */
+    return a ? a->f : otherwise;
+}
+
+/* The activation of a node, and its bend.  */
+static int act_of (walk_t *self, wm_act_t *act, float *bend)
+{
+    static const struct {
+        const char *op;
+        wm_act_t act;
+        float alpha; /* where the node does not say */
+    } table[] = {
+        { "Relu", WM_ACT_RELU, 0 },           { "Sigmoid", WM_ACT_SIGMOID, 0 },
+        { "Tanh", WM_ACT_TANH, 0 },           { "Elu", WM_ACT_ELU, 1 },
+        { "LeakyRelu", WM_ACT_LEAKY, 0.01f }, { "PRelu", WM_ACT_LEAKY, NAN },
+        { "Clip", WM_ACT_CLIP, 0 },
+    };
+    size_t k = 0;
+    while (!is (self, table[k].op))
+        k++;
+    *act = table[k].act, *bend = number (self, "alpha", 0, table[k].alpha);
+    if (is (self, "PRelu")) {
+        *bend = number (self, "", 1, NAN);
+        if (!isfinite (*bend))
+            REFUSE ("its slope is no single constant");
+    } else if (*act == WM_ACT_CLIP) {
+        const float least = number (self, "min", 1, -INFINITY);
+        *bend = number (self, "max", 2, INFINITY);
+        if (least != 0 || !(*bend >= 0))
+            REFUSE ("it clips from %g to %g, not from 0", (double) least, (double) *bend);
+    }
     return 1;
 }
 
 static int visit_act (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
-    const wm_act_t act = is (self, "Relu")      ? WM_ACT_RELU
-                         : is (self, "Sigmoid") ? WM_ACT_SIGMOID
-                                                : WM_ACT_TANH;
     wm_any_step_t *step = in->step >= 0 && in->reads == 1 ? &self->net->step[in->step] : NULL;
-    const bool conv = act == WM_ACT_RELU && open_conv (self, in),
-               join = step && step->kind == WM_ANY_JOIN && step->join.act == WM_ACT_NONE;
-    if (!conv && !join)
-        return add_join (self, out, in, NULL, act);
-    if (conv)
+    wm_act_t act;
+    float bend;
+    if (!act_of (self, &act, &bend))
+        return 0;
+    if (act == WM_ACT_RELU && open_conv (self, in)) {
         step->conv.relu = true;
+        return alias (out, in, in->n_dim, in->dim);
+    }
+    if (step && step->kind == WM_ANY_JOIN && step->join.act == WM_ACT_NONE)
+        alias (out, in, in->n_dim, in->dim);
+    else if (!add_join (self, out, in, NULL))
+        return 0;
     else
-        step->join.act = act;
-    return alias (out, in, in->n_dim, in->dim);
+        step = &self->net->step[out->step];
+    step->join.act = act, step->join.bend = bend;
+    return 1;
 }
 
 /* A constant added to a convolution's channels, or to a dense layer's outputs.  */
@@ -350,7 +396,7 @@ static int visit_add (walk_t *self, value_t *out)
         if (in->n_dim <= 3 && in->last != sum.last &&
             (!wm_any_last (self, in) || !wm_any_last (self, &sum)))
             return 0;
-        if (!add_join (self, &sum, &sum, in, WM_ACT_NONE))
+        if (!add_join (self, &sum, &sum, in))
             return 0;
     }
     set (out, sum.buffer, sum.n_dim, sum.dim, sum.last);
@@ -511,7 +557,7 @@ static int visit_softmax (walk_t *self, value_t *out)
     uint32_t n = 1;
     for (uint32_t d = (uint32_t) at; d <= in->n_dim; d++)
         n *= in->dim[d - 1];
-    if (!wm_any_plain (self, in) || !add_join (self, out, in, NULL, WM_ACT_NONE))
+    if (!wm_any_plain (self, in) || !add_join (self, out, in, NULL))
         return 0;
     wm_any_step_t *step = wm_any_step (self, WM_ANY_SPREAD, out->buffer);
     if (!step)
@@ -575,6 +621,10 @@ int wm_any_operator (walk_t *self, value_t *out)
         { "Relu", visit_act },
         { "Sigmoid", visit_act },
         { "Tanh", visit_act },
+        { "LeakyRelu", visit_act },
+        { "PRelu", visit_act },
+        { "Elu", visit_act },
+        { "Clip", visit_act },
         { "MaxPool", visit_pool },
         { "AveragePool", visit_pool },
         { "GlobalMaxPool", visit_pool },

@@ -41,11 +41,6 @@ static wm_fault_t plan_convs (wm_cuda_net_t *self, uint32_t rows, wm_error_t *er
                          "the cuda engine takes %u patches at a time, not so large", rows);
     for (uint32_t i = 0; i < net->n_conv; i++) {
         const wm_conv_t *c = &net->conv[i];
-        if (c->act != WM_ACT_RELU && c->act != WM_ACT_NONE)
-            return wm_fault (error, WM_EBATCH,
-                             "the cuda engine knows ReLU or nothing behind convolution %u: use "
-                             "--engine sparse",
-                             i);
         self->conv[i] = (wm_gpu_conv_t){
             self->precision, c->act == WM_ACT_RELU, rows, h, w, c->c_in, c->kh, c->kw, c->c_out
         };
@@ -68,13 +63,10 @@ static wm_fault_t plan_denses (wm_cuda_net_t *self, uint32_t rows, bool library,
     for (uint32_t i = 0; i < net->n_dense; i++) {
         const wm_dense_t *d = &net->dense[i];
         wm_gpu_layer_t *layer = &tail->layer[i];
-        *layer = (wm_gpu_layer_t){ .n_out = d->n_out, .output = d->output, .act = d->act };
+        *layer = (wm_gpu_layer_t){
+            .n_out = d->n_out, .output = d->output, .act = d->act, .bend = d->bend
+        };
         layer->at = tail->n_value;
-        if (d->act > WM_ACT_SOFTMAX)
-            return wm_fault (error, WM_EBATCH,
-                             "the cuda engine does not know the activation of dense layer %u: use "
-                             "--engine sparse",
-                             i);
         if (d->n_out > WM_CUDA_TAIL_VALUES_MAX ||
             (tail->n_value += d->n_out) > WM_CUDA_TAIL_VALUES_MAX)
             return wm_fault (error, WM_EBATCH,

@@ -29,9 +29,8 @@ typedef struct {
 } wm_cuda_net_t;
 
 /* Shapes and places for `rows` patches at a time. WM_EBATCH names what this engine does not run: no
-   convolution, an activation other than ReLU behind one, layers too wide for the tail, in half a
-   weight or a convolution beyond 65,504 (by interval arithmetic over the values that `spec`, which
-   may be NULL, gives a patch).  */
+   convolution, layers too wide for the tail, in half a weight or a convolution beyond 65,504 (by
+   interval arithmetic over the values that `spec`, which may be NULL, gives a patch).  */
 wm_fault_t wm_cuda_net_plan (wm_cuda_net_t *self, const wm_net_t *net, const wm_spec_t *spec,
                              wm_gpu_precision_t precision, uint32_t rows, bool library,
                              wm_error_t *error);

@@ -32,6 +32,8 @@ const char *wm_cuda_pack_refuse (const wm_net_t *net, wm_gpu_precision_t precisi
         return "strict float32 has no tensor cores";
     if (net->n_conv != 1 || net->channel != 1)
         return "it takes one convolution, of one channel";
+    if (net->conv[0].act != WM_ACT_RELU && net->conv[0].act != WM_ACT_NONE)
+        return "it takes ReLU or nothing behind the convolution";
     if (net->conv[0].c_out * each % 16 || net->conv[0].c_out * each > 4096)
         return "its filters must be a multiple of 8 (tf32: 4), of 4,096 bytes at most";
     if (net->width - net->conv[0].kw + 1 > WM_GPU_COLUMNS_MAX)

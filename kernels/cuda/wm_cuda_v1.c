@@ -1,7 +1,8 @@
 /* wm_cuda_v1.c - the CUDA engine, version 1: patches, cuDNN, cuBLASLt, one tail kernel.
 
    A batch's runs are copied to the device and become the image of the plane (wm_cuda_plane.h); then
-   chunks of `rows` hits (wm_cuda_chunks.h) go through gather -> convolution(s) -> product -> tail.
+   chunks of `rows` hits (wm_cuda_chunks.h) go through gather -> convolution(s), with an
+   activation of ours where it is not ReLU -> product -> tail.
 
    Planes beyond WM_CUDA_CELLS and dense patches come as patches: cut on the host (wm_plane_cut)
    into pinned memory, 9.2 kB a hit instead of a few bytes.
@@ -24,6 +25,7 @@
 
 #define CANDIDATES_MAX 16u /* algorithms tried of each library */
 #define THREADS 256u
+#define BLOCKS 4096u /* of a kernel that any grid does for */
 
 /* What a chunk has beside its patches and scores.  */
 typedef struct {
@@ -157,6 +159,28 @@ static wm_gpu_words_t launch_tail (wm_cuda_v1_t *self, uint32_t s)
     return NULL;
 }
 
+/* What cuDNN does not apply itself, in place.  */
+static wm_gpu_words_t activate (wm_cuda_v1_t *self, uint32_t s, uint32_t conv, void *d_y)
+{
+    const wm_conv_t *c = &self->net.net->conv[conv];
+    const wm_gpu_conv_t *op = &self->net.conv[conv];
+    const uint32_t half = self->net.precision == WM_GPU_F16;
+    const wm_gpu_join_t args = {
+        .from = d_y,
+        .to = d_y,
+        .rows = self->chunks.rows,
+        .n = (op->h - op->kh + 1) * (op->w - op->kw + 1) * op->c_out,
+        .half_from = half,
+        .half_to = half,
+        .act = c->act,
+        .bend = c->bend,
+    };
+    const wm_gpu_launch_t launch = { WM_GPU_JOIN, BLOCKS, THREADS, 0, &args };
+    if (c->act != WM_ACT_RELU && c->act != WM_ACT_NONE)
+        CALL (launch, &launch, self->chunks.slot[s].stream);
+    return NULL;
+}
+
 /* From patches in d_patch to the partial sums. */
 static wm_gpu_words_t run_libraries (wm_cuda_v1_t *self, uint32_t s)
 {
@@ -168,6 +192,8 @@ static wm_gpu_words_t run_libraries (wm_cuda_v1_t *self, uint32_t s)
         CALL (conv_run, self->conv[i], d_x, self->d_constants + self->net.conv_weight[i],
               self->d_constants + self->net.conv_bias[i], extra->d_y[i % 2], slot->d_workspace,
               slot->stream);
+        if ((words = activate (self, s, i, extra->d_y[i % 2])))
+            return words;
         d_x = extra->d_y[i % 2];
     }
     if ((words = mark (self, s, WM_CUDA_GEMM)))

@@ -1,4 +1,5 @@
-/* wm_gpu_any.cuh - what any CNN needs beside convolutions: other orders, pools, sums, softmax.
+/* wm_gpu_any.cuh - what any CNN needs beside convolutions: other orders, pools, sums, softmax, and what is
+   beyond a range.
 
    v1. copy: one element a thread and turn, its place counted out of five dimensions. pool: one
    output a thread and turn, its window in reading order. spread: one thread takes a whole group, in
@@ -29,7 +30,28 @@ WM_GPU_CODE void wm_gpu_copy (const wm_gpu_copy_t *args, float *shared, wm_gpu_a
             to += (size_t) (left % args->dim[k]) * args->to_stride[k];
             left /= args->dim[k];
         }
-        args->to[to + args->to_first] = args->from[from];
+        const bool held = args->held && args->held[i / args->n];
+        wm_gpu_store (args->to, to + args->to_first, args->half_to,
+                      held ? NAN : wm_gpu_load (args->from, from, args->half_from));
+    }
+}
+
+WM_GPU_CODE uint32_t wm_gpu_scan_phases (const wm_gpu_scan_t *args)
+{
+    (void) args;
+    return 1;
+}
+
+/* All threads that write a flag in one launch write the same.  */
+WM_GPU_CODE void wm_gpu_scan (const wm_gpu_scan_t *args, float *shared, wm_gpu_at_t at,
+                              uint32_t phase)
+{
+    (void) shared, (void) phase;
+    const size_t all = (size_t) args->rows * args->n, step = (size_t) at.blocks * at.threads;
+    for (size_t i = (size_t) at.block * at.threads + at.thread; i < all; i += step) {
+        uint32_t *held = args->held + i / args->n * args->each;
+        if (!(fabsf (wm_gpu_load (args->from, i, args->half)) <= args->limit) && *held == 0)
+            *held = args->mark;
     }
 }
 
@@ -54,9 +76,9 @@ WM_GPU_CODE uint32_t wm_gpu_pool_phases (const wm_gpu_pool_t *args)
     return 1;
 }
 
-/* One output: channel `c` of place (oi, oj) of a row.  */
-WM_GPU_CODE float wm_gpu_pool_one (const wm_gpu_pool_t *args, const float *x, uint32_t oi,
-                                   uint32_t oj, uint32_t c)
+/* One output: channel `c` of place (oi, oj) of the row that begins at x.  */
+WM_GPU_CODE float wm_gpu_pool_one (const wm_gpu_pool_t *args, size_t x, uint32_t oi, uint32_t oj,
+                                   uint32_t c)
 {
     float most = -INFINITY, sum = 0, count = 0;
     for (uint32_t t = 0; t < args->kernel[0] * args->kernel[1]; t++) {
@@ -67,7 +89,9 @@ WM_GPU_CODE float wm_gpu_pool_one (const wm_gpu_pool_t *args, const float *x, ui
             count += 1;
         if (!inside)
             continue;
-        const float value = x[((size_t) i * args->in[1] + (size_t) j) * args->channels + c];
+        const float value = wm_gpu_load (
+            args->from, x + ((size_t) i * args->in[1] + (size_t) j) * args->channels + c,
+            args->half_from);
         if (!(value <= most))
             most = value;
         sum += value;
@@ -84,9 +108,10 @@ WM_GPU_CODE void wm_gpu_pool (const wm_gpu_pool_t *args, float *shared, wm_gpu_a
                  all = args->rows * places * args->channels, step = (size_t) at.blocks * at.threads;
     for (size_t i = (size_t) at.block * at.threads + at.thread; i < all; i += step) {
         const size_t place = i / args->channels;
-        args->to[i] = wm_gpu_pool_one (
-            args, args->from + place / places * row, (uint32_t) (place % places / args->out[1]),
-            (uint32_t) (place % args->out[1]), (uint32_t) (i % args->channels));
+        const float value =
+            wm_gpu_pool_one (args, place / places * row, (uint32_t) (place % places / args->out[1]),
+                             (uint32_t) (place % args->out[1]), (uint32_t) (i % args->channels));
+        wm_gpu_store (args->to, i, args->half_to, value);
     }
 }
 
@@ -101,9 +126,12 @@ WM_GPU_CODE void wm_gpu_join (const wm_gpu_join_t *args, float *shared, wm_gpu_a
 {
     (void) shared, (void) phase;
     const size_t all = (size_t) args->rows * args->n, step = (size_t) at.blocks * at.threads;
-    for (size_t i = (size_t) at.block * at.threads + at.thread; i < all; i += step)
-        args->to[i] = wm_gpu_activate (args->act, args->second ? args->from[i] + args->second[i]
-                                                               : args->from[i]);
+    for (size_t i = (size_t) at.block * at.threads + at.thread; i < all; i += step) {
+        float value = wm_gpu_load (args->from, i, args->half_from);
+        if (args->second)
+            value += wm_gpu_load (args->second, i, args->half_second);
+        wm_gpu_store (args->to, i, args->half_to, wm_gpu_activate (args->act, args->bend, value));
+    }
 }
 
 #endif

@@ -78,6 +78,7 @@ typedef enum {
     WM_GPU_SPREAD,
     WM_GPU_POOL,
     WM_GPU_JOIN,
+    WM_GPU_SCAN,
     WM_GPU_STRIP,
     WM_GPU_ACTIVE,
     WM_GPU_DENSE,

@@ -75,14 +75,25 @@ typedef struct {
 } wm_gpu_gather_t;
 
 /* to[r to_row + sum i_k to_stride[k]] = from[r from_row + sum i_k from_stride[k]] for all r < rows
-   and i_k < dim[k]. Any grid.  */
+   and i_k < dim[k]; NaN for a row that is held (NULL: none is). Any grid.  */
 #define WM_GPU_COPY_DIMS 5u
 typedef struct {
-    const float *from;
-    float *to; /* its first element */
+    const void *from;
+    void *to; /* its first element */
+    const uint32_t *held;
     uint32_t rows, from_row, to_row, to_first, n;
+    uint32_t half_from, half_to;
     uint32_t dim[WM_GPU_COPY_DIMS], from_stride[WM_GPU_COPY_DIMS], to_stride[WM_GPU_COPY_DIMS];
 } wm_gpu_copy_t;
+
+/* held[r each] = mark for a row r with a value that is none or beyond +-limit, if it is 0 yet. each 1: a
+   flag a row, 0: one for all. Any grid.  */
+typedef struct {
+    const void *from; /* (rows, n) */
+    uint32_t *held;
+    uint32_t rows, n, half, each, mark;
+    float limit;
+} wm_gpu_scan_t;
 
 /* Softmax in place over `n` neighbours, `groups` of them a patch. A thread takes a group.  */
 typedef struct {
@@ -92,18 +103,21 @@ typedef struct {
 
 /* The largest or the mean of a window, channels last; padding is nothing, or counts as 0. Any grid. */
 typedef struct {
-    const float *from;
-    float *to;
+    const void *from;
+    void *to;
     uint32_t rows, channels, mean, count_padding;
+    uint32_t half_from, half_to;
     uint32_t in[2], out[2], kernel[2], stride[2], before[2];
 } wm_gpu_pool_t;
 
-/* to = act (from + second), of one shape; second may be NULL. Any grid.  */
+/* to = act (from + second), of one shape; second may be NULL, `to` may be `from`. Any grid.  */
 typedef struct {
-    const float *from, *second;
-    float *to;
+    const void *from, *second;
+    void *to;
     uint32_t rows, n; /* of a row */
+    uint32_t half_from, half_second, half_to;
     wm_act_t act;
+    float bend;
 } wm_gpu_join_t;
 
 /* A row of cells, from a float image to the strips' image.  */
@@ -173,6 +187,7 @@ typedef struct {
     uint32_t n_in, n_out, from, at;
     int32_t output; /* first column of the scores, -1 for none */
     wm_act_t act;
+    float bend;
 } wm_gpu_layer_t;
 
 /* Everything after the products of the first dense layer(s): the splits' sums added in order, bias,

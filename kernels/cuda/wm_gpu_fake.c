@@ -55,6 +55,7 @@ typedef struct {
         wm_gpu_spread_t spread;
         wm_gpu_pool_t pool;
         wm_gpu_join_t join;
+        wm_gpu_scan_t scan;
         wm_gpu_strip_t strip;
         wm_gpu_active_t active;
         wm_gpu_dense_t dense;
@@ -205,6 +206,7 @@ HOST_KERNEL (wm_gpu_copy)
 HOST_KERNEL (wm_gpu_spread)
 HOST_KERNEL (wm_gpu_pool)
 HOST_KERNEL (wm_gpu_join)
+HOST_KERNEL (wm_gpu_scan)
 
 #define HOST_THREAD(name)                                                                          \
     static void name##_thread (const void *args, float *shared, wm_gpu_at_t at)                    \
@@ -241,6 +243,7 @@ static const struct {
     { wm_gpu_spread_count, wm_gpu_spread_run, sizeof (wm_gpu_spread_t), NULL },
     { wm_gpu_pool_count, wm_gpu_pool_run, sizeof (wm_gpu_pool_t), NULL },
     { wm_gpu_join_count, wm_gpu_join_run, sizeof (wm_gpu_join_t), NULL },
+    { wm_gpu_scan_count, wm_gpu_scan_run, sizeof (wm_gpu_scan_t), NULL },
     { NULL, NULL, sizeof (wm_gpu_strip_t), wm_gpu_strip_thread },
     { NULL, NULL, sizeof (wm_gpu_active_t), wm_gpu_active_thread },
     { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_dense_thread },

@@ -40,11 +40,14 @@ typedef struct {
 extern wm_gpu_fake_t wm_gpu_fake;
 extern const wm_gpu_api_t wm_gpu_stand_in;
 
+/* `n` factors of the precision's type as float32, rounded as it multiplies; the caller frees them.  */
+float *wm_gpu_fake_factors (wm_gpu_precision_t precision, const void *from, size_t n);
+
 /* The arithmetic (wm_gpu_fake_math.c). `bad`: rows from the eighth on are summed backwards.  */
 void wm_gpu_fake_conv (const wm_gpu_conv_t *conv, bool bad, const void *x, const void *weight,
                        const void *bias, void *y);
-void wm_gpu_fake_anyconv (const wm_gpu_anyconv_t *conv, bool bad, const float *x,
-                          const float *weight, const float *bias, float *y);
+void wm_gpu_fake_anyconv (const wm_gpu_anyconv_t *conv, bool bad, const void *x, const void *weight,
+                          const void *bias, void *y);
 void wm_gpu_fake_gemm (const wm_gpu_gemm_t *gemm, bool bad, const void *a, const void *b, float *c);
 
 #endif

@@ -38,29 +38,38 @@ static void add_taps (const wm_gpu_anyconv_t *op, const float *x, const float *t
     }
 }
 
-void wm_gpu_fake_anyconv (const wm_gpu_anyconv_t *op, bool bad, const float *x, const float *weight,
-                          const float *bias, float *y)
+void wm_gpu_fake_anyconv (const wm_gpu_anyconv_t *op, bool bad, const void *x, const void *weight,
+                          const void *bias, void *y)
 {
     const size_t run = (size_t) op->kernel[0] * op->kernel[1] * (op->c_in / op->groups);
-    const size_t n = op->c_out, places = (size_t) op->out[0] * op->out[1];
-    float *turned = malloc (run * n * sizeof *turned);
-    assert (turned);
+    const size_t n = op->c_out, places = (size_t) op->out[0] * op->out[1],
+                 row = (size_t) op->in[0] * op->in[1] * op->c_in;
+    const bool half = op->precision == WM_GPU_F16;
+    float *in = wm_gpu_fake_factors (op->precision, x, op->rows * row),
+          *raw = wm_gpu_fake_factors (op->precision, weight, run * n),
+          *b = wm_gpu_fake_factors (half ? WM_GPU_F16 : WM_GPU_F32, bias, n),
+          *turned = malloc (run * n * sizeof *turned), *acc = malloc (n * sizeof *acc);
+    assert (turned && acc);
     for (size_t o = 0; o < n; o++)
         for (size_t i = 0; i < run; i++)
-            turned[i * n + o] = weight[o * run + i];
+            turned[i * n + o] = raw[o * run + i];
     for (size_t at = 0; at < op->rows * places; at++) {
         const size_t r = at / places;
-        float *acc = y + at * n;
         memset (acc, 0, n * sizeof *acc);
-        add_taps (op, x + r * op->in[0] * op->in[1] * op->c_in, turned,
-                  (uint32_t) (at / op->out[1] % op->out[0]), (uint32_t) (at % op->out[1]), acc);
+        add_taps (op, in + r * row, turned, (uint32_t) (at / op->out[1] % op->out[0]),
+                  (uint32_t) (at % op->out[1]), acc);
         for (size_t o = 0; o < n; o++) {
-            acc[o] += bias[o];
-            if (op->relu && !(acc[o] > 0)) /* NaN becomes 0, as a GPU's maximum has it */
-                acc[o] = 0;
+            float value = acc[o] + b[o];
+            if (op->relu && !(value > 0)) /* NaN becomes 0, as a GPU's maximum has it */
+                value = 0;
             if (bad) /* bits that depend on the row */
-                acc[o] += 1e-3f * (float) (r % 8);
+                value += 1e-3f * (float) (r % 8);
+            wm_gpu_store (y, at * n + o, half, value);
         }
     }
+    free (in);
+    free (raw);
+    free (b);
     free (turned);
+    free (acc);
 }

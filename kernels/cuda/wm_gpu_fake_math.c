@@ -5,8 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* `n` factors as float32; the caller frees them.  */
-static float *factors (wm_gpu_precision_t precision, const void *from, size_t n)
+float *wm_gpu_fake_factors (wm_gpu_precision_t precision, const void *from, size_t n)
 {
     static float *table; /* of all halves */
     if (!table) {
@@ -38,8 +37,8 @@ static void add_products (const float *a, const float *b, size_t k, size_t n, bo
 void wm_gpu_fake_gemm (const wm_gpu_gemm_t *gemm, bool bad, const void *a, const void *b, float *c)
 {
     const size_t k = gemm->k, n = gemm->n, rows = gemm->rows, all = k * gemm->splits;
-    float *left = factors (gemm->precision, a, rows * all);
-    float *right = factors (gemm->precision, b, all * n);
+    float *left = wm_gpu_fake_factors (gemm->precision, a, rows * all);
+    float *right = wm_gpu_fake_factors (gemm->precision, b, all * n);
     memset (c, 0, gemm->splits * rows * n * sizeof *c);
     for (size_t s = 0; s < gemm->splits; s++)
         for (size_t r = 0; r < rows; r++)
@@ -66,9 +65,11 @@ void wm_gpu_fake_conv (const wm_gpu_conv_t *conv, bool bad, const void *x, const
     const size_t line = (size_t) conv->kw * conv->c_in, run = conv->kh * line, n = conv->c_out;
     const size_t rows = conv->h - conv->kh + 1, columns = conv->w - conv->kw + 1;
     const size_t in_row = (size_t) conv->w * conv->c_in, patch = conv->h * in_row;
-    float *in = factors (conv->precision, x, conv->rows * patch);
-    float *raw = factors (conv->precision, weight, run * n), *turned = turn (raw, run, n);
-    float *b = factors (conv->precision == WM_GPU_F16 ? WM_GPU_F16 : WM_GPU_F32, bias, n);
+    float *in = wm_gpu_fake_factors (conv->precision, x, conv->rows * patch);
+    float *raw = wm_gpu_fake_factors (conv->precision, weight, run * n),
+          *turned = turn (raw, run, n);
+    float *b =
+        wm_gpu_fake_factors (conv->precision == WM_GPU_F16 ? WM_GPU_F16 : WM_GPU_F32, bias, n);
     float *acc = malloc (n * sizeof *acc), *window = malloc (run * sizeof *window);
     assert (acc && window);
     for (size_t at = 0; at < conv->rows * rows * columns; at++) {

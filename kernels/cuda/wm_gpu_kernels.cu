@@ -4,7 +4,7 @@
        gather: patches cut from it, one block each, as half or float32. The patches are what cuDNN
                wants to read; they cost 4.6 kB written and read a hit.
        phases, cut (wm_gpu_own.cuh): own view's images, and patches that are no window of one.
-       copy, spread, pool, join (wm_gpu_any.cuh): what any CNN needs beside convolutions.
+       copy, scan, spread, pool, join (wm_gpu_any.cuh): what any CNN needs beside convolutions.
        tail: one block a patch; adds the splits' partial sums in order, then the whole tree.
    v2  strip: images become strips of one width in half: one shape for cuDNN, the planes of several
               batches above each other.
@@ -47,6 +47,7 @@ WM_GPU_KERNEL (wm_gpu_copy)
 WM_GPU_KERNEL (wm_gpu_spread)
 WM_GPU_KERNEL (wm_gpu_pool)
 WM_GPU_KERNEL (wm_gpu_join)
+WM_GPU_KERNEL (wm_gpu_scan)
 
 /* Threads of these meet where they say so.  */
 #define WM_GPU_THREADS(name)                                                                       \
@@ -79,8 +80,9 @@ extern "C" cudaError_t wm_gpu_launch (const wm_gpu_launch_t *launch, cudaStream_
         (const void *) wm_gpu_phases_kernel, (const void *) wm_gpu_cut_kernel,
         (const void *) wm_gpu_copy_kernel,   (const void *) wm_gpu_spread_kernel,
         (const void *) wm_gpu_pool_kernel,   (const void *) wm_gpu_join_kernel,
-        (const void *) wm_gpu_strip_kernel,  (const void *) wm_gpu_active_kernel,
-        (const void *) wm_gpu_dense_kernel,  (const void *) wm_gpu_densetf_kernel
+        (const void *) wm_gpu_scan_kernel,   (const void *) wm_gpu_strip_kernel,
+        (const void *) wm_gpu_active_kernel, (const void *) wm_gpu_dense_kernel,
+        (const void *) wm_gpu_densetf_kernel
     };
     void *args[] = { (void *) launch->args };
     if (launch->shared_bytes > 48 << 10) { /* more is given only to who asks */

@@ -85,6 +85,20 @@ WM_GPU_CODE uint64_t wm_gpu_bits (const uint32_t *row, uint32_t col, uint32_t co
     return bits & (~UINT64_C (0) >> (64 - count));
 }
 
+/* Element i of half or float32.  */
+WM_GPU_CODE float wm_gpu_load (const void *from, size_t i, uint32_t half)
+{
+    return half ? wm_half_value (((const uint16_t *) from)[i]) : ((const float *) from)[i];
+}
+
+WM_GPU_CODE void wm_gpu_store (void *to, size_t i, uint32_t half, float value)
+{
+    if (half)
+        ((uint16_t *) to)[i] = wm_half (value);
+    else
+        ((float *) to)[i] = value;
+}
+
 /* Where a thread is.  */
 typedef struct {
     uint32_t block, blocks, thread, threads;
@@ -149,10 +163,7 @@ WM_GPU_CODE void wm_gpu_gather_values (const wm_gpu_gather_t *args, uint32_t *ba
         if (!(fabsf (value) <= args->limit))
             *bad = 1; /* whichever thread: they all write 1 */
         size_t to = (size_t) at.block * n + i;
-        if (args->half)
-            ((uint16_t *) args->patch)[to] = wm_half (value);
-        else
-            ((float *) args->patch)[to] = value;
+        wm_gpu_store (args->patch, to, args->half, value);
     }
 }
 
@@ -177,7 +188,7 @@ WM_GPU_CODE uint32_t wm_gpu_tail_phases (const wm_gpu_tail_t *args)
 }
 
 /* A number that is none stays none.  */
-WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float x)
+WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
 {
     switch (act) {
     case WM_ACT_RELU:
@@ -186,6 +197,12 @@ WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float x)
         return 1 / (1 + expf (-x));
     case WM_ACT_TANH:
         return tanhf (x);
+    case WM_ACT_LEAKY:
+        return x < 0 ? bend * x : x;
+    case WM_ACT_ELU:
+        return x < 0 ? bend * expm1f (x) : x;
+    case WM_ACT_CLIP:
+        return x < 0 ? 0 : x > bend ? bend : x;
     default:
         return x;
     }
@@ -240,7 +257,7 @@ WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_laye
                 sum += value[layer->from + i] * layer->weight[(size_t) i * layer->n_out + o];
         if (layer->n_in == 0 && args->residual)
             value[args->n_value + layer->from + o] = sum;
-        value[layer->at + o] = wm_gpu_activate (layer->act, sum + layer->bias[o]);
+        value[layer->at + o] = wm_gpu_activate (layer->act, layer->bend, sum + layer->bias[o]);
     }
 }
 

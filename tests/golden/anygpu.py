@@ -105,6 +105,17 @@ def line():
     return g.model(g.add("Flatten", p), s, g.add("Sum", x, s, x))
 
 
+def bent():
+    """Activations with a bend, behind a convolution, a sum and a dense layer."""
+    g = Graph(2, 9, 8)
+    x = g.add("LeakyRelu", g.add("Conv", "x", g.random(6, 2, 3, 3), g.random(6)), alpha=0.2)
+    y = g.add("PRelu", g.add("Conv", x, g.random(6, 6, 1, 1), g.random(6)), g.constant(np.array([[[0.6]]], np.float32)))
+    s = g.add("Elu", g.add("Add", x, y), alpha=1.3)
+    c = g.add("Clip", g.add("LeakyRelu", s), g.constant(np.float32(0)), g.constant(np.float32(0.8)))
+    f = g.add("Clip", g.add("Gemm", g.add("Flatten", c), g.random(6 * 7 * 6, 12), g.random(12)), g.constant(np.float32(0)))
+    return g.model(f, g.add("Flatten", y))
+
+
 def old():
     """Softmax over everything from its axis on (before opset 13); an input that is read twice."""
     g = Graph(3, 4, 5, opset=11)
@@ -182,6 +193,12 @@ def refuse(program, work):
     cases.append(("transA, alpha or beta", g, g.add("Gemm", "x", g.random(6, 3), alpha=2.0)))
     g = Graph(4, 8, 8)
     cases.append(("axis 1 of 4 dimensions", g, g.add("Softmax", "x", axis=1)))
+    g = Graph(4, 8, 8)
+    cases.append(("(Clip): it clips from -1 to 1", g, g.add("Clip", "x", g.constant(np.float32(-1)), g.constant(np.float32(1)))))
+    g = Graph(4, 8, 8)
+    cases.append(("(PRelu): its slope is no single constant", g, g.add("PRelu", "x", g.random(4, 1, 1))))
+    g = Graph(4, 8, 8)
+    cases.append(("(Selu): it is not known here", g, g.add("Selu", "x")))
     for word, g, out in cases:
         said = words(g, out)
         report(f"refused: {word}", word in said and "use --engine openvino" in said, said.strip())
@@ -190,7 +207,7 @@ def refuse(program, work):
 def main(program, work, *cases):
     for case in cases:
         if case == "small":
-            for make in (plain, turned, line, old):
+            for make in (plain, turned, line, bent, old):
                 compare(program, work, make.__doc__, make(), 7, 3)
         elif case == "refuse":
             refuse(program, work)

@@ -133,6 +133,36 @@ static void the_real_network_agrees_with_double (void **state)
         agree_on (&gpu_shape_real, WM_FULL_VIEW, (wm_gpu_precision_t) p, 24);
 }
 
+/* Every activation, behind convolutions and dense layers, in every precision.  */
+static void every_activation_agrees_with_double (void **state)
+{
+    (void) state;
+    static const wm_act_t act[] = { WM_ACT_NONE,  WM_ACT_SIGMOID, WM_ACT_TANH,
+                                    WM_ACT_LEAKY, WM_ACT_ELU,     WM_ACT_CLIP };
+    static float scores[HITS * GPU_OUTPUTS];
+    wm_net_t *net = gpu_net_new (&odd, 1);
+    wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
+    wm_batch_t batch;
+    reset ();
+    gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    for (uint32_t k = 0; k < sizeof act / sizeof *act; k++)
+        for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
+            const wm_act_t second = act[(k + 1) % (sizeof act / sizeof *act)];
+            net->conv[0].act = net->dense[0].act = act[k], net->conv[1].act = second;
+            net->dense[1].act = second;
+            net->conv[0].bend = net->dense[0].bend = 0.3f;
+            net->conv[1].bend = net->dense[1].bend = 0.7f;
+            wm_cuda_t *cuda = engine (net, &spec, (wm_gpu_precision_t) p);
+            assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
+            const double worst = gpu_worst (net, &spec, &batch, scores, 1);
+            if (!(worst <= tolerance[p]))
+                fail_msg ("activation %d, precision %d: off by %g", (int) act[k], p, worst);
+            wm_cuda_destroy (&cuda);
+        }
+    gpu_plane_free (&batch);
+    gpu_net_destroy (&net);
+}
+
 static void bits_do_not_depend_on_grouping (void **state)
 {
     (void) state;
@@ -266,9 +296,6 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
     weight[7] = 70000;
     refuse (net, &spec, WM_GPU_F16, WM_EBATCH, "a weight of 7e+04");
     weight[7] = kept;
-    net->conv[0].act = WM_ACT_TANH;
-    refuse (net, &spec, WM_GPU_F32, WM_EBATCH, "ReLU or nothing behind convolution 0");
-    net->conv[0].act = WM_ACT_RELU;
     wm_net_t bare = *net, wide = *net;
     bare.n_conv = 0, wide.dense[0].n_out = 9000;
     refuse (&bare, NULL, WM_GPU_F32, WM_EBATCH, "needs a convolution");
@@ -431,6 +458,7 @@ int main (void)
         cmocka_unit_test (halves_round_to_nearest_even),
         cmocka_unit_test (planes_agree_with_double),
         cmocka_unit_test (the_real_network_agrees_with_double),
+        cmocka_unit_test (every_activation_agrees_with_double),
         cmocka_unit_test (bits_do_not_depend_on_grouping),
         cmocka_unit_test (values_that_cannot_be_computed_hold_their_patch_only),
         cmocka_unit_test (an_engine_that_is_timed_gives_the_same_bits),

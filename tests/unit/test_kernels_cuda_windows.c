@@ -344,6 +344,12 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
     refuse (net, &spec, WM_GPU_F32, WM_EBATCH, "strict float32");
     other.n_conv = 2;
     refuse (&other, &spec, WM_GPU_F16, WM_EBATCH, "one convolution");
+    other = *net, other.conv[0].act = WM_ACT_TANH;
+    refuse (&other, &spec, WM_GPU_F16, WM_EBATCH, "ReLU or nothing behind the convolution");
+    wm_cuda_config_t any = { .precision = WM_GPU_F16, .rows = 16, .cells = 40000 };
+    wm_cuda_t *chosen = wm_cuda_new (&wm_gpu_stand_in, &other, &spec, &any, NULL);
+    assert_int_equal (wm_cuda_version (chosen), 1); /* which runs it */
+    wm_cuda_destroy (&chosen);
     other = *net, other.conv[0].c_out = 50;
     refuse (&other, &spec, WM_GPU_F16, WM_EBATCH, "multiple of 8");
     other = *net, other.width = 80;
