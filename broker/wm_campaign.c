@@ -144,9 +144,14 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
     if ((size_t) snprintf (path, sizeof path, "%s/lock", dir) >= sizeof path)
         return wm_fault (error, WM_EHOST, "--campaign: a path of more than %d bytes", PATH_BYTES);
     const int fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot open %s: %s", path,
-                         strerror (errno));
+    if (fd < 0) /* a folder that is not ours to write in stays so */
+        return wm_fault (error,
+                         errno == ENOSPC || errno == EDQUOT                      ? WM_EAGAIN
+                         : errno == EMFILE || errno == ENFILE || errno == ENOMEM ? WM_EHOST
+                                                                                 : WM_EBATCH,
+                         "cannot open %s: %s; let it be read and written, or give another folder "
+                         "with --campaign",
+                         path, strerror (errno));
     if (lock_take (fd, dir, path, wait_ms, error)) {
         close (fd);
         return error->fault;
@@ -314,7 +319,7 @@ wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint
     for (int i = 0; i < 16; i++)
         snprintf (id + 2 * i, 3, "%02x", self->id[i]);
     snprintf (path, sizeof path, "%s/endpoint.json", self->dir);
-    snprintf (temporary, sizeof temporary, "%s/endpoint.json.%ld", self->dir, (long) getpid ());
+    snprintf (temporary, sizeof temporary, "%s/endpoint.json.new", self->dir);
     json_t *json = json_pack ("{s:s, s:i, s:s, s:s}", "endpoint", endpoint, "pid", (int) getpid (),
                               "campaign", id, "version", WM_VERSION);
     int failed = !json || json_dump_file (json, temporary, JSON_INDENT (1));

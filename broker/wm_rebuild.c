@@ -447,18 +447,6 @@ static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *erro
                   : WM_OK;
 }
 
-/* A dry run opens a copy of the ledger, so that nothing is repaired.  */
-static wm_fault_t ledger_aside (rebuild_t *self, wm_error_t *error)
-{
-    snprintf (self->ledger_dir, sizeof self->ledger_dir, "%.4000s/rebuild.%ld", self->options->dir,
-              (long) getpid ());
-    if (mkdir (self->ledger_dir, 0777))
-        return wm_fault (error, WM_EHOST, "cannot make %.300s: %s", self->ledger_dir,
-                         strerror (errno));
-    const wm_fault_t fault = copy_file (self, "ledger.db", error);
-    return fault ? fault : copy_file (self, "ledger.db-wal", error);
-}
-
 static void ledger_aside_remove (const rebuild_t *self)
 {
     static const char *const forms[] = { "%s/ledger.db",           "%s/ledger.db-wal",
@@ -470,6 +458,18 @@ static void ledger_aside_remove (const rebuild_t *self)
         snprintf (path, sizeof path, forms[i], self->ledger_dir);
         remove (path);
     }
+}
+
+/* A dry run opens a copy of the ledger, so that nothing is repaired.  */
+static wm_fault_t ledger_aside (rebuild_t *self, wm_error_t *error)
+{
+    snprintf (self->ledger_dir, sizeof self->ledger_dir, "%.4000s/rebuild.new", self->options->dir);
+    ledger_aside_remove (self); /* of one that was killed */
+    if (mkdir (self->ledger_dir, 0777))
+        return wm_fault (error, WM_EHOST, "cannot make %.300s: %s", self->ledger_dir,
+                         strerror (errno));
+    const wm_fault_t fault = copy_file (self, "ledger.db", error);
+    return fault ? fault : copy_file (self, "ledger.db-wal", error);
 }
 
 /* What goes on: without --campaign a command finds the one beside its outputs.  */

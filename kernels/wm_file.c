@@ -2,6 +2,7 @@
 #include "kernels/wm_file.h"
 #include "schema/wm_failpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -9,6 +10,7 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -120,13 +122,61 @@ static int sync_folder (const char *path)
     return rc;
 }
 
+/* ---- temporary files ---------------------------------------------------------------------------
+   PATH.PID.tmp, locked by its writer: what nobody has locked was left behind by one that was killed.  */
+
+static int is_still (int fd, const char *name)
+{
+    struct stat ours, there;
+    return fstat (fd, &ours) == 0 && stat (name, &there) == 0 && ours.st_ino == there.st_ino &&
+           ours.st_dev == there.st_dev;
+}
+
+/* Made and locked; a sweeper that came between the two has taken it away again. -1 and errno.  */
+static int open_temporary (const char *name)
+{
+    for (;;) {
+        const int fd = open (name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (fd < 0)
+            return -1;
+        flock (fd, LOCK_EX); /* where there are no locks nothing is swept */
+        if (is_still (fd, name))
+            return fd;
+        close (fd);
+    }
+}
+
+void wm_file_sweep (const char *path)
+{
+    char folder[PATH_MAX], name[PATH_MAX];
+    snprintf (folder, sizeof folder, "%s", path);
+    const char *slash = strrchr (path, '/'), *base = slash ? slash + 1 : path;
+    const size_t n = strlen (base);
+    DIR *list = opendir (dirname (folder));
+    for (struct dirent *entry; list && (entry = readdir (list));) {
+        const char *tail = entry->d_name + n;
+        if (strncmp (entry->d_name, base, n) != 0 || *tail++ != '.' ||
+            strcmp (tail + strspn (tail, "0123456789"), ".tmp") != 0 ||
+            snprintf (name, sizeof name, "%s/%s", folder, entry->d_name) >= (int) sizeof name)
+            continue;
+        const int fd = open (name, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 && flock (fd, LOCK_EX | LOCK_NB) == 0 && is_still (fd, name))
+            unlink (name);
+        if (fd >= 0)
+            close (fd);
+    }
+    if (list)
+        closedir (list);
+}
+
 wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part, wm_error_t *error)
 {
     char temporary[PATH_MAX];
     int length = snprintf (temporary, sizeof temporary, "%s.%ld.tmp", path, (long) getpid ());
     if (length < 0 || length >= (int) sizeof temporary)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
-    int fd = open (temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    wm_file_sweep (path);
+    int fd = open_temporary (temporary);
     if (fd < 0)
         return cannot (error, "write", path);
     int rc = 0;

@@ -132,6 +132,7 @@ static int lock_model (const char *path)
 static bool fold_all (fold_t *fold)
 {
     if (map_panels (fold)) {
+        wm_file_sweep (fold->path); /* of one that was killed while another wrote it */
         if (fold_panels (fold))
             return true;
         drop_panels (fold->root);

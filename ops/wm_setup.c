@@ -182,7 +182,9 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", self->campaign);
     if ((fault = wm_folder_make (folder, 0777, error)))
         return fault;
-    if (!is_imported (self->wmm, self->pins.model)) {
+    if (is_imported (self->wmm, self->pins.model))
+        wm_file_sweep (self->wmm);
+    else {
         fault = ready ? copy_file (path, self->wmm, error)
                       : wm_import (path, NULL, self->wmm, self->why, error);
         if (fault)

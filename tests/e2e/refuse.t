@@ -47,6 +47,11 @@ ok "another specification for this campaign" refused 5 "spec|patch|view|table" "
     --spec dunefd-44x48 --input "$made/one.h5"
 ok "another size of batches for this campaign" refused 5 "batch" "${run[@]}" --batch-hits 100 --input "$made/one.h5"
 
+mkdir -p "$work/shut/.wiremill/lock"
+shut () { refused 5 "cannot open $work/shut/.wiremill/lock: Is a directory; .*--campaign" "$bin/wiremill" run --model "$made/model-1.wmm" \
+    --output "$work/shut" --quiet --input "$made/one.h5" && [ "$(grep -c "cannot open" "$work/said")" = 1 ]; }
+ok "a lock that cannot be opened is said once" shut
+
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
 until_true 10 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json"

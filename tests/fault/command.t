@@ -72,6 +72,7 @@ campaign () # until it is finished
         code_of
         [ $code = 0 ] || [ $code = 75 ] || echo "the last command ended with $code: $(tail -n 3 "$work/words.run")"
     done
+    ! compgen -G "$work/out/.wiremill/models/*.tmp" || { echo "left behind by a kill"; return 1; }
     crew_same && crew_words
 }
 crew_kills

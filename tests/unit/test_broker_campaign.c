@@ -291,10 +291,26 @@ static void copies (void **state)
     *strrchr (dir, '/') = 0;
 }
 
+/* What lies where the lock should is a refusal that no trying again changes.  */
+static void no_lock (void **state)
+{
+    (void) state;
+    wm_campaign_t campaign;
+    char path[300];
+    snprintf (path, sizeof path, "%s/lock", dir);
+    assert_int_equal (mkdir (path, 0777), 0);
+    assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, path));
+    assert_non_null (strstr (error.text, "--campaign"));
+    wm_campaign_close (&campaign);
+    rmdir (path);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown (f, set_up, tear_down)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { TEST (races), TEST (copies), TEST (finished_work) };
+    const struct CMUnitTest tests[] = { TEST (races), TEST (copies), TEST (no_lock),
+                                        TEST (finished_work) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
