@@ -30,10 +30,12 @@ EVENTS = int(os.environ.get("EVENTS", 20))
 ROUNDS = int(os.environ.get("ROUNDS", 5))
 LONG_ROUNDS = min(3, ROUNDS)
 SECONDS = os.environ.get("SECONDS_EACH", "2")
+TOO_LONG_S = 600            # of one program
 CPUS = len(os.sched_getaffinity(0))
 REAL, GOLDEN = "../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5", "../shared/data/golden"
 ISAS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_bf16", "amx_int8")
 
+peers, settings = {}, {}    # other engines: what a sweep found; in words, by name of what is measured
 rates, points = {}, {}      # by name: what each round measured, None where it failed; the last point
 report, table = {}, []      # bench.json; (what, measured) of the table at the end
 failed = set()
@@ -47,8 +49,11 @@ class Failed(Exception):
 
 def run(*command, env=None, words=False):
     """A program's standard output (and its words, if asked for)."""
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT if words else subprocess.PIPE, env={**os.environ, **(env or {})})
+    try:
+        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, timeout=TOO_LONG_S,
+                              stderr=subprocess.STDOUT if words else subprocess.PIPE, env={**os.environ, **(env or {})})
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{' '.join(map(str, command))}: did not end within {TOO_LONG_S} s") from None
     if done.returncode:
         raise Failed(f"{os.path.basename(str(command[0]))} exit {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
@@ -71,31 +76,23 @@ def pipeline(name, source, spec, precision):
     return name, lambda: bench(name, "pipeline", source, spec, "--precision", precision)
 
 
-class Peer:
-    """Another engine: its best setting is searched, then measured in turn with ours."""
-
-    def __init__(self, kind, patches, precision="fp32"):
-        self.command = [sys.executable, "tests/bench/peers.py", kind, f"{WORK}/model.onnx", patches, precision]
-
-    def search(self):
-        self.tried = run(*self.command, 0.25 * float(SECONDS)).splitlines()
-        self.setting, _, self.took = self.tried[-1].split()
-        batch, side, threads = self.setting.split(",")
-        self.words = f"{self.took}, batches of {batch}, {side} side by side, {threads} thread{'s' * (threads != '1')}"
-
-    def measure(self):
-        return float(run(*self.command, SECONDS, self.setting).split()[1])
-
-
-def peer(name, kind, patches, precision="fp32"):
-    self = Peer(kind, patches, precision)
-    try:
-        self.search()
-    except Failed as why:
-        return name, lambda why=why: fail(why)
-    report.setdefault("peers", {})[name] = {"setting": self.words, "tried": self.tried}
-    print(f"{name}: best of {len(self.tried)} settings: {self.words}; the slowest: {self.tried[0]}", flush=True)
-    return name, self.measure
+def peer(name, kind, patches, precision="fp32", env=None):
+    """Another engine, measured in turn with ours at its best setting: it computes every patch in full, so that one
+    sweep finds it for all patches of a size."""
+    command = [sys.executable, "tests/bench/peers.py", kind, f"{WORK}/model.onnx", patches, precision]
+    key = f"{kind}, {precision}{', held to ' + env['ONEDNN_MAX_CPU_ISA'] if env else ''}"
+    if key not in peers:
+        try:
+            tried = run(*command, 0.2 * float(SECONDS), env=env).splitlines()
+        except Failed as why:
+            return name, lambda why=why: fail(why)
+        setting, _, took = tried[-1].split()
+        batch, side, threads = setting.split(",")
+        peers[key] = {"setting": setting, "tried": tried, "words":
+                      f"{took}, batches of {batch}, {side} side by side, {threads} thread{'s' * (threads != '1')}"}
+        print(f"{key}: best of {len(tried)} settings: {peers[key]['words']}; the slowest: {tried[0]}", flush=True)
+    settings[name] = peers[key]["words"]
+    return name, lambda: float(run(*command, SECONDS, peers[key]["setting"], env=env).split()[1])
 
 
 def fail(why):
@@ -134,7 +131,7 @@ def row(what, measured):
 def rate_row(what, name, more=""):
     if known(name):
         report.setdefault("hits_s", {})[name] = round(statistics.median(rates[name]), 1)
-        row(what, f"{middle(rates[name])} hits/s{more}")
+        row(what, f"{middle(rates[name])} hits/s; {more or settings.get(name, '')}".rstrip("; "))
 
 
 def ratio(key, over, under):
@@ -155,7 +152,7 @@ def engine_row(what, name):
     if known(name):
         p = typical(name)
         share = f", {100 * p['cpu_peak_share']:.0f} % of peak executed" if "cpu_peak_share" in p else ""
-        rate_row(what, name, f"; {p['signature']}{share}, from double {p['error']:.1e}")
+        rate_row(what, name, f"{p['signature']}{share}, from double {p['error']:.1e}")
 
 
 # ---- parts -----------------------------------------------------------------------------------------
@@ -213,9 +210,11 @@ def in_full(precision):
 
 
 def other_16bit():
-    """WM_ISA of the 16-bit form that fast did not take."""
-    isa, kind = chosen("fast").split("/")[1:3]
-    return (f"{isa}/bf16" if isa.startswith("amx") else "avx512/bf16") if kind == "int16" else "avx512-vnni/int16"
+    """WM_ISA of the 16-bit form that fast did not take; None: this CPU has no other."""
+    has = report["instruction_sets"]
+    if report["fast_took"] != "int16":
+        return "avx512-vnni/int16" if "avx512_vnni" in has and report["fast_took"] == "bf16" else None
+    return "amx/bf16" if "amx_bf16" in has else "avx512/bf16" if "avx512_bf16" in has else None
 
 
 def broker():
@@ -265,15 +264,15 @@ def broker():
         f"{float(n) / 1e6:.1f}" for n in re.findall(r"(\d+) batches/s", said)) + " million batches/s decided")
 
 
-def synthetic(peers):
+def synthetic(with_peers):
     """20 events: engine, whole command, and the peers, on the same hits."""
     print(f"\n== {EVENTS} synthetic events: the engine alone, the whole command, others", flush=True)
     events, things = f"{WORK}/events.h5", []
-    long = str(min(40, 2 * EVENTS))      # as long as the engine needs to see all of them once or more
-    for precision in ("fp32", "fast"):
+    for precision, each in (("fp32", 1.7), ("fast", 1.3)):
+        long = f"{min(40, each * EVENTS):.1f}"     # here it sees all of them once
         things += [engine(f"synth_{precision}", events, "protodune-2021", precision, seconds=long),
                    pipeline(f"pipeline_{precision}", events, "protodune-2021", precision)]
-        if peers:
+        if with_peers:
             things.append(peer(f"openvino_synth_{precision}", "openvino", f"{WORK}/synth.npy", precision))
     in_turn(LONG_ROUNDS, *things)
     for precision, fast in (("fp32", ""), ("fast", "fast_")):
@@ -281,16 +280,12 @@ def synthetic(peers):
         if known(f"pipeline_{precision}"):
             p = typical(f"pipeline_{precision}")
             rate_row(f"synthetic, {precision}, whole command", f"pipeline_{precision}",
-                     f"; {p['seconds']:.1f} s for {p['hits']:,.0f} hits, {p['hits_s']:,.0f} hits/s while there was work")
-        rate_row(f"synthetic, {precision}, OpenVINO", f"openvino_synth_{precision}", said_of(f"openvino_synth_{precision}"))
+                     f"{p['seconds']:.1f} s for {p['hits']:,.0f} hits, {p['hits_s']:,.0f} hits/s while there was work")
+        rate_row(f"synthetic, {precision}, OpenVINO", f"openvino_synth_{precision}")
         ratio(f"{fast}pipeline_over_engine", f"pipeline_{precision}", f"synth_{precision}")
         ratio(f"{precision}_over_openvino_synth", f"synth_{precision}", f"openvino_synth_{precision}")
         if known(f"pipeline_{precision}", f"synth_{precision}"):
             profile(precision, typical(f"pipeline_{precision}"), typical(f"synth_{precision}"))
-
-
-def said_of(name):
-    return f"; {report['peers'][name]['setting']}" if name in report.get("peers", {}) else ""
 
 
 def profile(precision, whole, alone):
@@ -321,25 +316,34 @@ def real():
     with open(spec) as f, open(f"{WORK}/own.yaml", "w") as own:
         own.write(re.sub(r"(?m)^view:.*", "view: own", f.read()))
     run(f"{BIN}/wiremill", "cut", "--spec", spec, "--input", REAL, "--patches", f"{WORK}/real.npy")
-    in_turn(ROUNDS,
+    more = []
+    if chosen("fp32").split("/")[1] != "avx2" and "avx2" in report["instruction_sets"]:
+        more += [engine("real_fp32_avx2", REAL, spec, "fp32", env={"WM_ISA": "avx2"}),
+                 peer("openvino_real_fp32_avx2", "openvino", f"{WORK}/real.npy", env={"ONEDNN_MAX_CPU_ISA": "AVX2"})]
+    if isa:
+        more.append(engine("real_other_16bit", REAL, spec, "fast", env={"WM_ISA": isa}))
+    if CPUS > 2:
+        more.append(engine("real_fp32_two_threads", REAL, spec, "fp32", threads=2))
+    in_turn(ROUNDS, *more,
             engine("real_fp32", REAL, spec, "fp32"),
             peer("openvino_real_fp32", "openvino", f"{WORK}/real.npy"),
             peer("onnxruntime_real", "onnxruntime", f"{WORK}/real.npy"),
             engine("real_fp32_one_thread", REAL, spec, "fp32", threads=1),
             engine("real_fast", REAL, spec, "fast"),
             peer("openvino_real_fast", "openvino", f"{WORK}/real.npy", "fast"),
-            engine("real_other_16bit", REAL, spec, "fast", env={"WM_ISA": isa}),
             engine("own_fp32", REAL, f"{WORK}/own.yaml", "fp32"),
             pipeline("whole_real", REAL, spec, "fp32"),
             pipeline("whole_own", REAL, f"{WORK}/own.yaml", "fp32"))
     engine_row("real event, fp32, engine alone", "real_fp32")
     engine_row("real event, fp32, one thread", "real_fp32_one_thread")
     engine_row(f"real event, {in_full('fast')}, engine alone", "real_fast")
-    engine_row(f"real event, {isa.split('/')[1]} instead, engine alone", "real_other_16bit")
+    engine_row(f"real event, {str(isa).split('/')[-1]} instead, engine alone", "real_other_16bit")
+    engine_row("real event, fp32, held to AVX2", "real_fp32_avx2")
     engine_row("real event, own view, fp32, engine alone", "own_fp32")
-    for name, what in (("openvino_real_fp32", "fp32, OpenVINO"), ("openvino_real_fast", "fast, OpenVINO"),
+    for name, what in (("openvino_real_fp32_avx2", "fp32, OpenVINO, held to AVX2"),
+                       ("openvino_real_fp32", "fp32, OpenVINO"), ("openvino_real_fast", "fast, OpenVINO"),
                        ("onnxruntime_real", "fp32, ONNX Runtime")):
-        rate_row(f"real event, {what}", name, said_of(name))
+        rate_row(f"real event, {what}", name)
     for name, what in (("whole_real", "whole command"), ("whole_own", "own view, whole command")):
         if known(name):
             report[f"{name}_seconds"] = round(statistics.median(p["seconds"] for p in points[name]), 3)
@@ -348,10 +352,10 @@ def real():
     for key, over, under in (("fp32_over_openvino_real", "real_fp32", "openvino_real_fp32"),
                              ("fast_over_openvino_real", "real_fast", "openvino_real_fast"),
                              ("other_16bit_over_openvino_real", "real_other_16bit", "openvino_real_fast"),
+                             ("avx2_fp32_over_openvino_real", "real_fp32_avx2", "openvino_real_fp32_avx2"),
                              ("fp32_over_onnxruntime_real", "real_fp32", "onnxruntime_real")):
         ratio(key, over, under)
-    if CPUS == 2:
-        ratio("threads2_over_1", "real_fp32", "real_fp32_one_thread")
+    ratio("threads2_over_1", "real_fp32" if CPUS == 2 else "real_fp32_two_threads", "real_fp32_one_thread")
 
 
 def precision():
@@ -364,14 +368,13 @@ def precision():
     sys.path.insert(0, "tests/golden")
     from golden import table as scores
     for name, precision, isa in (("fp32", "fp32", None), ("fast", "fast", None), ("other_16bit", "fast", other_16bit())):
-        try:
+        if isa or name != "other_16bit":
             run(f"{BIN}/wiremill", "run", "--quiet", "--precision", precision, "--model", f"{WORK}/golden.onnx", "--input",
                 REAL, "--spec", f"{GOLDEN}/spec.yaml", "--output", f"{WORK}/out-{name}", env={"WM_ISA": isa} if isa else None)
-        except Failed as why:
-            print(f"  {name} is left out: {why}")
-            continue
-        report[f"{name}_from_double"] = float(f"{np.abs(scores(f'{WORK}/out-{name}/{stem}.scores.h5') - want).max():.2g}")
-        row(f"real event, {isa.split('/')[1] if isa else in_full(precision)}, from double", f"{report[f'{name}_from_double']:.1e}, the largest of {want.size:,} scores")
+            off = np.abs(scores(f"{WORK}/out-{name}/{stem}.scores.h5") - want).max()
+            report[f"{name}_from_double"] = float(f"{off:.2g}")
+            row(f"real event, {isa.split('/')[1] if isa else in_full(precision)}, from double",
+                f"{off:.1e}, the largest of {want.size:,} scores")
 
 
 # ---- together --------------------------------------------------------------------------------------
@@ -403,7 +406,7 @@ def finish(part):
         for name in (f"synth_{precision}", f"real_{precision}"):
             if known(name) and name in points and "cpu_peak_share" in points[name][0]:
                 report[f"{name}_share_of_peak"] = round(typical(name)["cpu_peak_share"], 3)
-    report["left_out"] = sorted(failed)
+    report["left_out"], report["other_engines"] = sorted(failed), peers
     path = "build/bench-part.json" if part else "build/bench.json"
     with open(path, "w") as f:
         json.dump(report, f, indent=1)
@@ -420,20 +423,22 @@ def finish(part):
 def main(parts):
     if set(parts) - set(PARTS):
         sys.exit(__doc__)
-    wants = lambda part: not parts or part in parts
+    wants = lambda *names: not parts or set(names) & set(parts)
+    has_real = os.access(REAL, os.R_OK)
     machine()
     prepare()
-    if wants("kernels"):
-        kernels()
-        noise()
-    if wants("broker"):
-        broker()
-    if wants("engines") or wants("pipeline"):
-        synthetic(peers=wants("engines"))
-    if wants("engines") and os.access(REAL, os.R_OK):
-        real()
-        precision()
-    elif wants("engines"):
+    try:
+        for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
+                             (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
+                             (real, wants("engines") and has_real), (precision, wants("engines") and has_real)):
+            try:
+                wanted and part()
+            except Failed as why:
+                failed.add(part.__name__)
+                print(f"the rest of this part is left out: {why}", flush=True)
+    except KeyboardInterrupt:
+        failed.add("what was not yet measured when this was stopped")
+    if wants("engines") and not has_real:
         print("no ../shared here: the real event's rows are left out")
     finish(bool(parts))
     return 1 if failed else 0

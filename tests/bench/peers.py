@@ -19,7 +19,7 @@ CPUS = len(os.sched_getaffinity(0))
 
 
 class OpenVino:
-    sweep = [(b, s, CPUS) for b in (16, 64, 128, 256) for s in sorted({1, max(1, CPUS // 2), CPUS})]
+    sweep = [(b, s, CPUS) for b in (4, 8, 16, 32, 64, 128, 256) for s in sorted({1, max(1, CPUS // 2), CPUS})]
 
     def __init__(self, model, precision, setting):
         import openvino as ov
@@ -49,7 +49,7 @@ class OpenVino:
 
 
 class OnnxRuntime:
-    sweep = [(b, s, CPUS // s) for b in (16, 64, 256) for s in sorted({1, max(1, CPUS // 2), CPUS})]
+    sweep = [(b, s, CPUS // s) for b in (4, 16, 32, 64, 256) for s in sorted({1, max(1, CPUS // 2), CPUS})]
 
     def __init__(self, model, precision, setting):
         import onnxruntime as ort

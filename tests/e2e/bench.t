@@ -117,6 +117,7 @@ interrupted () # bench, signal, options...
     "$bin/wiremill" bench "$1" "${@:3}" --workers 1 --batch 300,301,302,303,304,305,306 --json "$work/c.json" >"$work/said" 2>"$work/c.words" &
     local pid=$!
     until_true 60 grep -q '^  1\. ' "$work/c.words" || return 1
+    [ "$1" != pipeline ] || until_true 60 compgen -G "$TMPDIR/*/trace-1/wiremill-engine-*" || return 1
     kill -"$2" $pid
     wait $pid
     [ $? = 75 ] && says ' 300 ' && look "$work/c.json" '0 < len (p) < 7' && grep '^stopped' "$work/c.words" && until_true 20 gone && ! grep 'goes on' "$work/c.words"
