@@ -8,7 +8,7 @@ with the least and the most beside it, so that a slow minute decides nothing. Ot
 the batch, streams and threads that a sweep finds best here, just before. Where something fails it is
 said once, its rows are left out, and the exit code is 1.
 
-EVENTS=n (20) synthetic events; ROUNDS=n (5; of whole synthetic campaigns 3); SECONDS_EACH=s (2) for an
+EVENTS=n (20) synthetic events; ROUNDS=n (5; of whole synthetic campaigns and of noise 3); SECONDS_EACH=s (2) for an
 engine. The last thing printed is one table; it and more is in build/bench.json (a part:
 build/bench-part.json).
 """
@@ -185,7 +185,7 @@ def noise():
         _, isa, kind, *_ = chosen(precision).split("/")
         things += [ours(f"noise_{precision}", kind, isa), ours(f"noise_{precision}_dense", kind, isa, "full"),
                    peer(f"noise_openvino_{precision}", "openvino", f"{WORK}/noise.npy", precision)]
-    in_turn(ROUNDS, *things)
+    in_turn(LONG_ROUNDS, *things)
     for precision, fast in (("fp32", ""), ("fast", "fast_")):
         rate_row(f"noise, {precision}", f"noise_{precision}")
         rate_row(f"noise, {precision}, OpenVINO", f"noise_openvino_{precision}")
@@ -437,7 +437,8 @@ def main(parts):
                 failed.add(part.__name__)
                 print(f"the rest of this part is left out: {why}", flush=True)
     except KeyboardInterrupt:
-        failed.add("what was not yet measured when this was stopped")
+        failed.add("stopped: what was not yet measured")
+        parts = parts or ["some"]
     if wants("engines") and not has_real:
         print("no ../shared here: the real event's rows are left out")
     finish(bool(parts))
