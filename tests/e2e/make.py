@@ -9,7 +9,9 @@ usage: make.py bad EVENTS.h5 OUT.h5        a NaN pixel under hit 0, hit 1 on wir
        make.py paired FOLDER SCORES.h5  the scores are ONNX Runtime's
        make.py second MODEL.onnx           the family for another detector: 44 x 48, two convolutions 3 x 3 x 32
        make.py crowd EVENTS.h5 OUT.h5 N    one event of N hits: the first event's, again and again
+       make.py blank EVENTS.h5 OUT.h5      its hits, but nothing on its planes
        make.py alike SCORES.h5             rows of one hit_id are the same bits
+       make.py constant SCORES.h5          all rows are the same bits
        make.py agrees MODEL.onnx PATCHES.npy SCORES.h5 LIMIT   with ONNX Runtime
 """
 import shutil
@@ -172,6 +174,19 @@ def crowd(source, target, count):
                     old.copy(f"{name}/{column}", new.require_group(name), name=column)
 
 
+def blank(source, target):
+    """Its hits on planes that hold nothing."""
+    with h5py.File(source) as old, h5py.File(target, "w") as new:
+        for key, value in old.attrs.items():
+            new.attrs[key] = value
+        for name in old:
+            if name not in ("roi_table", "roi_value"):
+                old.copy(name, new)
+                continue
+            for column in old[name]:
+                new[f"{name}/{column}"] = old[name][column][:0]
+
+
 def alike(scores):
     with h5py.File(scores) as f:
         table = f["emtrkmichel"]
@@ -180,6 +195,13 @@ def alike(scores):
     first, where = np.unique(ids, return_index=True)
     assert len(first) < len(ids), "no hit comes twice"
     assert np.array_equal(rows, rows[where[np.searchsorted(first, ids)]]), "equal hits differ"
+
+
+def constant(scores):
+    with h5py.File(scores) as f:
+        table = f["emtrkmichel"]
+        for name in ("track", "em", "none", "michel"):
+            assert len(set(table[name][:].ravel().view(np.uint32))) == 1, f"{name} is not one number"
 
 
 def shaped(session, patches):
@@ -209,4 +231,4 @@ def spoil(scores, row):
         column[int(row)] = 1 - column[int(row)]
 
 
-{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "alike": alike, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
+{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "alike": alike, "constant": constant, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
