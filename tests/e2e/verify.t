@@ -16,7 +16,8 @@ all () { verify "$work/out" --sample 1000000 --engine openvino && says '^([0-9,]
 ok "every hit of both files by OpenVINO" all
 json () { verify "$work/out" --sample 7 --json && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert d["hits"] == 7 and d["differ"] == 0 and d["largest"] < 1e-5, d' "$work/said"; }
 ok "as JSON" json
-same () { verify "$work/out" --sample 40 --seed 9 --tolerance 1e-12 --json; cp "$work/said" "$work/first"; verify "$work/out" --sample 40 --seed 9 --tolerance 1e-12 --json; cmp "$work/said" "$work/first"; }
+forty () { exits 1 verify "$work/out" --sample 40 --seed 9 --tolerance 1e-12 --json && says '"hits": 40'; }
+same () { forty && cp "$work/said" "$work/first" && forty && cmp "$work/said" "$work/first"; }
 ok "the same seed chooses the same hits" same
 
 $python tests/e2e/make.py spoil "$work/out/two.scores.h5" 17 || bail "no score was changed"
@@ -46,7 +47,7 @@ ok "the outputs of no campaign" outputs
 ok "a seed that is none" exits 2 verify "$work/out" --seed x
 "$bin/wiremill" broker --model "$work/cnn.onnx" --output "$work/cnn" --listen "ipc://$work/b" 2>"$work/broker.log" &
 broker=$!
-until_true 20 test -e "$work/cnn/.wiremill/endpoint.json" || bail "no broker"
+until_true 60 test -e "$work/cnn/.wiremill/endpoint.json" || bail "no broker"
 busy () { exits 75 verify "$work/cnn" && says "process $broker is the broker"; }
 ok "a campaign that a broker serves: later" busy
 kill -TERM $broker
