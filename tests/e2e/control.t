@@ -9,7 +9,7 @@ serve ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
     broker=$!
-    ok "a broker serves" until_true 10 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+    ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
 }
 state () { "$bin/wiremill" status "$out" >"$work/said" 2>&1; says "$1"; }
 
@@ -30,31 +30,31 @@ run () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input
 run &
 run=$!
 told () { grep -q "paused: by .*: lunch; wiremill resume" "$work/run"; }
-ok "the broker of wiremill run knows it, and says what ends it" until_true 20 told
+ok "the broker of wiremill run knows it, and says what ends it" until_true 60 told
 waits () { keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "wiremill resume goes on"; }
 ok "why names the pause" waits
-ok "a worker comes, and gets nothing" until_true 20 state "^[^ ]+:[0-9]+ .* idle +0 "
+ok "a worker comes, and gets nothing" until_true 60 state "^[^ ]+:[0-9]+ .* idle +0 "
 labels () { "$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p'; }
 two () { [ "$(labels | wc -l)" = 2 ]; }
-ok "and another" until_true 20 two
+ok "and another" until_true 60 two
 first=$(labels | head -n 1) second=$(labels | tail -n 1)
 ok "one is drained by its name" "$bin/wiremill" drain "$out" --worker "$first"
 away () { grep -q 'worker-[12] was sent away and is not started again' "$work/run"; }
-ok "and is not started again" until_true 20 away
+ok "and is not started again" until_true 60 away
 ok "the other too" "$bin/wiremill" drain "$out" --worker "$second"
 alone () { wait $run; [ $? = 75 ] && grep -q 'no worker is left; the same command goes on' "$work/run"; }
 ok "a run without workers ends with 75" alone
 rm "$work/run"
 run &
 run=$!
-ok "the same command goes on" until_true 20 told
+ok "the same command goes on" until_true 60 told
 # Its producer is frozen meanwhile: what it has sent is scored, the rest is waited for, by name.
 announced () { "$bin/wiremill" status "$out" --json | tr -d ' \n' | grep -q '"events":{"announced":2,'; }
-ok "its events are announced, and nothing is done" until_true 20 announced
+ok "its events are announced, and nothing is done" until_true 60 announced
 command=$(child $run wiremill) && producer=$(child "$command" wiremill-producer) && kill -STOP "$producer"
 resumed () { keep "$bin/wiremill" resume "$out" && says "it was paused by .*lunch"; }
 ok "resume" resumed
-ok "status names a producer that is waited for" until_true 25 state "^waiting for: producer$"
+ok "status names a producer that is waited for" until_true 60 state "^waiting for: producer$"
 asks () { "$bin/wiremill" status "$out" --json | grep -Eq '"waiting_for": *"producer"'; }
 ok "so does its JSON" asks
 reads () { keep "$bin/wiremill" why --campaign "$out" && says "^waiting for: producer; it reads an input or writes an output"; }
@@ -68,7 +68,7 @@ twice () { keep "$bin/wiremill" resume "$out" && says "neither paused nor draini
 ok "a second resume has nothing to do" twice
 "$bin/wiremill" work --broker "$endpoint" --cache "$work/cache" >"$work/worker" 2>&1 &
 worker=$!
-ok "a worker comes" until_true 20 state "^[^ ]+:[0-9]+ .* idle "
+ok "a worker comes" until_true 60 state "^[^ ]+:[0-9]+ .* idle "
 fetched () { ! grep "has the model" "$work/broker"; }
 ok "that it fetched the model first is not told as its leaving" fetched
 nobody () { exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 "$@" && says "no worker is called 'nobody:1'" && [ "$(wc -l <"$work/said")" = 1 ]; }
@@ -79,7 +79,7 @@ would () { keep "$bin/wiremill" drain "$out" --worker "$label" --dry-run && says
 ok "a dry run names the worker" would
 ok "one worker is drained by its name" "$bin/wiremill" drain "$out" --worker "$label"
 gone () { ! kill -0 $worker; }
-ok "it leaves" until_true 20 gone
+ok "it leaves" until_true 60 gone
 
 # endpoint.json is removed behind a broker's back; before it is written again, the truth is said.
 kill -STOP $broker
@@ -88,11 +88,11 @@ lost () { exits 75 keep "$bin/wiremill" "$@" && says "process $broker has the ca
 for verb in status pause resume drain held; do ok "$verb: a broker is there, its address is not known" lost $verb "$out"; done
 ok "kick too" lost kick --campaign "$out" 1
 kill -CONT $broker
-ok "the broker writes its address again" until_true 10 test -s "$out/.wiremill/endpoint.json"
+ok "the broker writes its address again" until_true 60 test -s "$out/.wiremill/endpoint.json"
 ok "and is found" state "out +idle"
 mv "$out" "$work/moved"
 ended () { ! kill -0 $broker; }
-ok "a folder that is moved away from under a broker ends it" until_true 10 ended
+ok "a folder that is moved away from under a broker ends it" until_true 60 ended
 why () { ! wait $broker && grep -q "was moved, removed or replaced while its broker ran" "$work/broker"; }
 ok "and it says so" why
 mv "$work/moved" "$out"

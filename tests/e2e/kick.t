@@ -58,7 +58,7 @@ nobody () { exits 4 keep "$bin/wiremill" kick --campaign "$out" "$work/two.h5" &
 ok "with no broker running, kick names the command" nobody "wiremill run"
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
-until_true 10 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
 kick=("$bin/wiremill" kick --campaign "$out")
 dry () { keep "${kick[@]}" --dry-run "$work/two.h5" && says "would kick" && "${look[@]}" | grep -q '"written": 2,'; }
 ok "a dry run does nothing" dry
@@ -85,7 +85,7 @@ big=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/big.
 "${big[@]}" --output "$work/live" >"$work/live.words" 2>&1 &
 pid=$!
 half () { "$bin/wiremill" status --campaign "$work/live" --json | grep -Eq '"returned": [1-9][0-9]'; }
-until_true 30 half
+until_true 60 half
 live () { exits 0 "$bin/wiremill" kick --campaign "$work/live" "$made/big.h5" "$work/one.h5" && wait $pid; }
 ok "inputs that are being worked on are kicked, and the run goes on with them" live
 again () { same_scores big "$work/live" "$work/whole" && same_scores one "$work/live" "$work/whole"; }

@@ -100,7 +100,7 @@ stopped () { keep "${run[@]}" --output "$out" --campaign "$work/stopped" && says
 ok "a copy of a stopped campaign runs as itself" stopped
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
-until_true 10 grep -q "\"pid\": *$broker" "$c/endpoint.json"
+until_true 60 grep -q "\"pid\": *$broker" "$c/endpoint.json"
 ok "while a broker runs there is no rebuild" exits 75 "${rebuild[@]}" "$out"
 cp -r "$c" "$work/running"
 asks () { exits 5 keep "${run[@]}" --output "$out" --campaign "$work/running" && says "copy of a campaign that was running" && says "wiremill rebuild $work/running" && [ "$(grep -c "is a copy" "$work/said")" = 1 ]; }

@@ -54,7 +54,7 @@ ok "a lock that cannot be opened is said once" shut
 
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
-until_true 10 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json"
+until_true 60 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json"
 second () { WM_TIME_SCALE=10 refused 75 "$broker" "${run[@]}" --input "$made/one.h5"; }
 ok "a second broker on the campaign names the holder" second
 kill $broker && wait $broker

@@ -13,7 +13,7 @@ start ()
     out=$work/$1
     "${run[@]}" --output "$out" >"$work/$1.words" 2>&1 &
     pid=$!
-    until_true 30 some_done
+    until_true 60 some_done
 }
 some_done ()
 {
@@ -42,7 +42,7 @@ killed ()
     kill -9 $pid
     wait $pid
     gone () { local p; for p in $children; do ! kill -0 "$p" || return 1; done; }
-    until_true 10 gone
+    until_true 60 gone
 }
 ok "run itself is killed: its children go" killed
 ok "the same command makes the same output" resumed

@@ -29,7 +29,7 @@ serve () # number
 {
     "$bin/wiremill" broker --model "$made/model-$1.wmm" --output "$work/out$1" --batch-hits 256 --listen "ipc://$work/b$1" >"$work/broker$1" 2>&1 &
     broker[$1]=$!
-    until_true 20 grep -q "\"pid\": *${broker[$1]}" "$work/out$1/.wiremill/endpoint.json"
+    until_true 60 grep -q "\"pid\": *${broker[$1]}" "$work/out$1/.wiremill/endpoint.json"
 }
 produce () { "$bin/wiremill" produce --broker "ipc://$work/b$1" --input "$made/two.h5"; }
 gone () { ! kill -0 "$1" 2>/dev/null; }
@@ -39,18 +39,18 @@ ok "a broker" serve 1
 "${gpus[@]}" --gpus all --broker "ipc://$work/b1" --cache "$work/cache" >"$work/work" 2>&1 &
 work_pid=$!
 each () { [ "$(sort -u "$work/notes" 2>/dev/null | tr -d '\n')" = 01 ]; }
-ok "a worker on each GPU" until_true 20 each
+ok "a worker on each GPU" until_true 60 each
 victim=$(pids $work_pid | cut -d' ' -f1)
 kill -9 "$victim"
 started () { grep -q 'GPU .* ended by signal 9.*starting it again' "$work/work" && [ "$(pids $work_pid | wc -w)" = 2 ]; }
-ok "one that is killed is started again" until_true 20 started
+ok "one that is killed is started again" until_true 60 started
 ok "the campaign is done" produce 1
 kill -TERM $work_pid
 drained () { wait $work_pid; [ $? = 75 ] && [ "$(grep -c 'draining: stopped by a signal' "$work/work")" = 2 ]; }
 ok "SIGTERM drains all, exit code 75" drained
 [ -z "$WM_QUICK" ] || done_testing
 
-bad () { exits 6 keep timeout 60 env WM_CUDA_SO=/nowhere LD_LIBRARY_PATH="$work" "$bin/wiremill" work --gpus all --broker "ipc://$work/b1" --cache "$work/cache" && says 'cannot run here'; }
+bad () { exits 6 keep timeout 120 env WM_CUDA_SO=/nowhere LD_LIBRARY_PATH="$work" "$bin/wiremill" work --gpus all --broker "ipc://$work/b1" --cache "$work/cache" && says 'cannot run here'; }
 ok "an engine that cannot start ends all of them" bad
 idle () { keep "$bin/wiremill" work --workers 2 --idle-timeout 1 --broker "ipc://$work/b1" --cache "$work/cache" && says 'no work for its idle time'; }
 ok "--idle-timeout: each leaves in peace and is not started again" idle
@@ -60,7 +60,7 @@ ok "a second broker, of another model" serve 2
 "$bin/wiremill" work --broker "ipc://$work/b1" --broker "ipc://$work/b2=3" --cache "$work/cache" >"$work/work2" 2>&1 &
 work_pid=$!
 two () { [ "$(grep -c 'session with' "$work/work2")" = 2 ]; }
-ok "one worker serves both" until_true 20 two
+ok "one worker serves both" until_true 60 two
 kill -9 "${broker[2]}"
 more () { "$bin/wiremill" kick --broker "ipc://$work/b1" 1 && produce 1; }
 ok "the other goes on while one is gone" more
@@ -72,16 +72,16 @@ ok "with the same output as by itself" same_scores two "$work/out2" "$work/alone
 "$bin/wiremill" work --idle-timeout 3 --broker "ipc://$work/b1" --broker "ipc://$work/b2" --cache "$work/cache" >"$work/work3" 2>&1 &
 idle_pid=$!
 served () { [ "$(grep -c 'session with' "$work/work3")" = 2 ]; }
-ok "one that will be idle serves both" until_true 20 served
+ok "one that will be idle serves both" until_true 60 served
 kill -9 "${broker[2]}"
 idle_left () { gone $idle_pid && wait $idle_pid && [ "$(grep -c 'no work for its idle time' "$work/work3")" = 2 ]; }
-ok "it is idle, and leaves both though one is gone" until_true 30 gone $idle_pid
+ok "it is idle, and leaves both though one is gone" until_true 60 gone $idle_pid
 ok "in peace" idle_left
-never () { exits 0 keep timeout 30 "$bin/wiremill" work --idle-timeout 1 --broker "ipc://$work/b1" --broker "ipc://$work/nobody" --cache "$work/cache" && says 'nobody, where no broker is: no work for its idle time'; }
+never () { exits 0 keep timeout 120 "$bin/wiremill" work --idle-timeout 1 --broker "ipc://$work/b1" --broker "ipc://$work/nobody" --cache "$work/cache" && says 'nobody, where no broker is: no work for its idle time'; }
 ok "so it does where one was never there" never
-only () { exits 4 keep timeout 30 "$bin/wiremill" work --idle-timeout 1 --give-up 2 --broker "ipc://$work/nobody" --cache "$work/cache"; }
+only () { exits 4 keep timeout 120 "$bin/wiremill" work --idle-timeout 1 --give-up 2 --broker "ipc://$work/nobody" --cache "$work/cache"; }
 ok "the only broker is waited for as long as --give-up says" only
-wall () { exits 0 keep timeout 30 "$bin/wiremill" work --wall-time 1 --broker "ipc://$work/nobody" --cache "$work/cache" && says 'its wall time is over'; }
+wall () { exits 0 keep timeout 120 "$bin/wiremill" work --wall-time 1 --broker "ipc://$work/nobody" --cache "$work/cache" && says 'its wall time is over'; }
 ok "but not beyond --wall-time" wall
 kill -TERM $work_pid
 left () { wait $work_pid; [ $? = 75 ]; }

@@ -37,7 +37,7 @@ interrupt () # once it is the command, and no shell of ours any more
 # itself, it has gone on for a while; or until it has ended by itself.
 disturbed ()
 {
-    local point n end=$((SECONDS + 60))
+    local point n end=$((SECONDS + 180))
     read -r point queue <<<"$queue"
     n=$((tries == 1 || ${missed[$point]:-0} ? 1 : 1 + RANDOM % 4))
     rm -f "$work/died"

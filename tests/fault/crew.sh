@@ -48,7 +48,7 @@ crew_pid () # role: its process
 mkfifo "$work/tick" && exec {tick}<>"$work/tick"
 crew_wait ()
 {
-    local p end=$((SECONDS + ${crew_patience:-60}))
+    local p end=$((SECONDS + ${crew_patience:-180}))
     while [ $SECONDS -lt $end ]; do
         for p in "${!who[@]}"; do
             kill -0 "$p" 2>/dev/null && continue

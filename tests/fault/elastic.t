@@ -21,7 +21,7 @@ one_campaign ()
     out=$work/out$finished
     "$bin/wiremill" broker "${campaign[@]}" --output "$out" --listen "ipc://$work/b$finished" >"$work/broker" 2>&1 &
     local broker=$!
-    until_true 20 test -s "$out/.wiremill/endpoint.json" || return 1
+    until_true 60 test -s "$out/.wiremill/endpoint.json" || return 1
     "$bin/wiremill" produce --broker "ipc://$work/b$finished" --input "$made/elastic-$n.h5" >"$work/produce" 2>&1 &
     local producer=$! worker=() batches total
     rm -f "$work"/log-*

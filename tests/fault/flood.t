@@ -13,7 +13,7 @@ export WM_TIME_SCALE=1
 budget=17039360 # the least there is
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "$listen" --budget $budget >"$work/words.broker" 2>&1 &
 broker=$!
-until_true 20 test -s "$work/out/.wiremill/endpoint.json"
+until_true 60 test -s "$work/out/.wiremill/endpoint.json"
 kib () { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" /proc/$broker/status; }
 before=$(kib VmRSS)
 for ((i = 0; i < n; i++)); do
@@ -21,7 +21,7 @@ for ((i = 0; i < n; i++)); do
 done
 status () { "$bin/wiremill" status --broker "$listen" --json; }
 submitted () { [ "$(status | tr -d ' \n' | sed -n 's/.*"events":{"announced":\([0-9]*\).*/\1/p')" = "$n" ]; }
-ok "all $n events are announced" until_true 120 submitted
+ok "all $n events are announced" until_true 600 submitted
 # A worker that asks and is stopped then: payloads are asked for, and nobody takes them.
 "$bin/wiremill" work --broker "$listen" --cache "$work/cache" --threads 1 >>"$work/words.worker" 2>&1 &
 worker=$!
@@ -40,6 +40,6 @@ left () { keep "$bin/wiremill" status --broker "$listen" && says 'no worker'; }
 ok "status says what holds the campaign back" until_true 60 left
 for i in 1 2; do "$bin/wiremill" work --broker "$listen" --cache "$work/cache" --threads 1 >>"$work/words.worker" 2>&1 & done
 finished () { [ "$(find "$work/out" -name '*.scores.h5' | wc -l)" = "$n" ]; }
-[ "${WM_SIZE:-test}" = test ] || ok "with workers all is done" until_true 1200 finished
+[ "${WM_SIZE:-test}" = test ] || ok "with workers all is done" until_true 3600 finished
 proved P14 "$n" $((failures ? 0 : n))
 done_testing

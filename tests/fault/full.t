@@ -23,7 +23,7 @@ fill
     --campaign "$work/elsewhere" >"$work/run.words" 2>&1 &
 run=$!
 told () { keep "$bin/wiremill" "$@" "$work/elsewhere" && says "waits: $work/disk/out.*: disk full"; }
-ok "status names the disk of the outputs" until_true 20 told status
+ok "status names the disk of the outputs" until_true 60 told status
 ok "so does why" told why --campaign
 free
 ends () { wait $run && cmp <(scores "$work/disk/out/crew-1.scores.h5" "$work/elsewhere") <(scores "$work/whole/crew-1.scores.h5" "$work/whole/.wiremill"); }

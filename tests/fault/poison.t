@@ -46,7 +46,7 @@ ok "in batches of one hit it is held as any other, with a file that shows it" al
 whose ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/whose" --batch-hits 1024 --listen "ipc://$work/w" >"$work/whose.broker" 2>&1 &
-    until_true 20 test -s "$work/whose/.wiremill/endpoint.json" || return 1
+    until_true 60 test -s "$work/whose/.wiremill/endpoint.json" || return 1
     env WM_OPENVINO_SO="$killer" "$bin/wiremill-worker" --broker "ipc://$work/w" --cache "$work/cache" --threads 1 --engine openvino >"$work/whose.worker" 2>&1 &
     "$bin/wiremill" produce --broker "ipc://$work/w" --input "$work/in.h5" >"$work/produce" 2>&1 &
     local producer=$!
@@ -65,7 +65,7 @@ ok "why names the worker whose log has the file, and what goes on" whose
 hole ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/hole" --batch-hits 1024 --listen "ipc://$work/b" >"$work/broker" 2>&1 &
-    until_true 20 test -s "$work/hole/.wiremill/endpoint.json" || return 1
+    until_true 60 test -s "$work/hole/.wiremill/endpoint.json" || return 1
     local work_on=("$bin/wiremill-worker" --broker "ipc://$work/b" --cache "$work/cache" --threads 1) pid
     env WM_OPENVINO_SO="$killer" WM_KILLER_ALWAYS=segv "${work_on[@]}" --engine openvino >"$work/hole.words" 2>&1 &
     pid=$!

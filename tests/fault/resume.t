@@ -19,13 +19,13 @@ campaign ()
         if [ "$moment" != end ]; then
             sleep "$moment"
             kill -TERM "$(crew_pid worker-1)" "$(crew_pid producer)" 2>/dev/null
-            until_true 20 eval "! kill -0 $(crew_pid worker-1)"
+            until_true 60 eval "! kill -0 $(crew_pid worker-1)"
             crew_stop
             continue
         fi
         crew_written || return
         kill -TERM "$(crew_pid worker-1)"
-        until_true 20 eval "! kill -0 $(crew_pid worker-1)"
+        until_true 60 eval "! kill -0 $(crew_pid worker-1)"
         crew_stop
     done
     crew_same || echo "other scores"

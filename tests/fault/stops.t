@@ -71,7 +71,7 @@ minute ()
 {
     crew_new
     for role in broker worker-1 worker-2 producer; do crew_start $role; done
-    until_true 20 grep -q session "$work/words.worker-1"
+    until_true 60 grep -q session "$work/words.worker-1"
     broker=$(crew_pid broker)
     kill -STOP "$broker"
     sleep $((60 / WM_TIME_SCALE))
