@@ -12,6 +12,7 @@
 #include "broker/wm_restore.h"
 #include "broker/wm_outputs.h"
 #include "broker/wm_status.h"
+#include "schema/wm_log.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -403,6 +404,7 @@ int main (int argc, char **argv)
         return show (&options, options.status ? print_status : print_outputs);
     if (options.rebuild)
         return rebuild (&options);
+    wm_log_start ();
     struct rlimit files; /* a descriptor a peer and a few of our own */
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;

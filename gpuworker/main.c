@@ -5,6 +5,7 @@
 #include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
 #include "schema/wm_fault.h"
+#include "schema/wm_log.h"
 
 #include <czmq.h>
 #include <getopt.h>
@@ -283,12 +284,11 @@ int main (int argc, char **argv)
     if (options.verify)
         return wm_verify_run (options.config.engine, options.config.threads, options.config.cache,
                               options.tolerance);
+    wm_log_start ();
     zsys_handler_set (NULL);
     zsys_init (); /* here, while there is one thread: lanes that came first together would end it */
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
-    setvbuf (stderr, NULL, _IOLBF, 0);
-
     return wm_worker_run (&options.config);
 }

@@ -4,6 +4,7 @@
 #include "ops/wm_setup.h"
 #include "schema/wm_failpoint.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -167,7 +168,7 @@ void wm_child_show (wm_child_t *self, FILE *out, int all)
     FILE *log = fopen (self->log, "re");
     if (!log)
         return;
-    char line[1024];
+    char line[1024], time[WM_LOG_TIME_BYTES];
     int lines = 0;
     if (fseek (log, self->shown, SEEK_SET) == 0) {
         while (fgets (line, sizeof line, log)) {
@@ -177,7 +178,8 @@ void wm_child_show (wm_child_t *self, FILE *out, int all)
             if (!all && !strcasestr (line, "error") && !strcasestr (line, "warning"))
                 continue;
             if (++lines <= SHOW_LINES_MAX)
-                fprintf (out, "  %s: %s%s", self->name, line, strchr (line, '\n') ? "" : "\n");
+                fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, wm_log_line (line),
+                         strchr (line, '\n') ? "" : "\n");
         }
         if (lines > SHOW_LINES_MAX)
             fprintf (out, "  %s: ... %d more lines in %s\n", self->name, lines - SHOW_LINES_MAX,

@@ -6,6 +6,7 @@
 #include "schema/wm_failpoint.h"
 #include "schema/wm_folder.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_log.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,8 +29,10 @@ static void say (const wm_crew_t *self, const char *format, ...)
 static void say (const wm_crew_t *self, const char *format, ...)
 {
     va_list args;
+    char time[WM_LOG_TIME_BYTES];
     if (self->before_words)
         self->before_words ();
+    fputs (wm_log_time (time), stderr);
     va_start (args, format);
     vfprintf (stderr, format, args);
     va_end (args);

@@ -2,6 +2,7 @@
 
 #include "ops/wm_show.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,11 +92,12 @@ void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
     if (self->quiet || now_ms - self->last_ms < (self->terminal ? DRAW_EVERY_MS : PLAIN_EVERY_MS))
         return;
     self->last_ms = now_ms;
+    char time[WM_LOG_TIME_BYTES];
     if (self->terminal) {
         fprintf (stderr, "\r\033[K%s", line);
         self->drawn = 1;
     } else
-        fprintf (stderr, "%s\n", line);
+        fprintf (stderr, "%s%s\n", wm_log_time (time), line);
     fflush (stderr);
 }
 

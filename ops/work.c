@@ -10,6 +10,7 @@
 #include "ops/wm_crew.h"
 #include "ops/wm_gpus.h"
 #include "ops/wm_setup.h"
+#include "schema/wm_log.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -192,6 +193,7 @@ static int work_together (team_t *self)
         if (self->is_pinned)
             wm_child_share (&self->worker[i], (int) i, (int) self->n);
     }
+    wm_log_start ();
     wm_crew_signals (&stops);
     for (unsigned i = 0; i < self->n && !stops; i++)
         if (start (self, i, &error)) {

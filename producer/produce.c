@@ -3,6 +3,7 @@
 
 #include "producer/wm_h5.h"
 #include "producer/wm_produce.h"
+#include "schema/wm_log.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -146,6 +147,7 @@ int produce_main (int argc, char **argv)
         return usage_error ("%s is missing\n", options.broker ? "--input-list" : "--broker");
     if (parent && !parent_follow ())
         return WM_EXIT_AGAIN;
+    wm_log_start ();
     char **list;
     int code = list_read (input_list, &list, &options.n_input);
     if (code == WM_EXIT_OK) {

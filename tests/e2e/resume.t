@@ -25,7 +25,10 @@ for victim in worker broker; do
     start $victim
     killed () { kill -9 "$(child $pid wiremill-$victim)" && wait $pid && same; }
     ok "a $victim is killed: run starts another, the output is the same" killed
-    ok "and it says so" grep -q "$victim.*signal 9" "$work/$victim.words"
+    ok "and it says so, and when" grep -Eq "^20[0-9-]+T[0-9:]+Z wiremill run: .*$victim.*signal 9" "$work/$victim.words"
+    unsaid () { grep -hvE '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z [^ ]' "$out"/.wiremill/log/*.log; }
+    when () { [ -s "$out/.wiremill/log/worker-1.log" ] && ! unsaid; }
+    ok "each line of each log says when" when
 done
 
 start producer

@@ -1,0 +1,63 @@
+/* wm_log.c - puts the time before lines, whoever prints them: stderr is another stream from then on.
+
+   Lines leave whole, one write each, so that those of processes that share a log do not mix. What a
+   crash handler writes to the descriptor itself comes without a time.  */
+#include "schema/wm_log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 8192
+
+const char *wm_log_time (char text[WM_LOG_TIME_BYTES])
+{
+    struct tm utc;
+    const time_t now = time (NULL);
+    text[0] = 0;
+    if (!isatty (STDERR_FILENO) && gmtime_r (&now, &utc))
+        strftime (text, WM_LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%SZ ", &utc);
+    return text;
+}
+
+const char *wm_log_line (const char *line)
+{
+    static const char form[] = "dddd-dd-ddTdd:dd:ddZ ";
+    for (size_t i = 0; form[i]; i++)
+        if (form[i] == 'd' ? line[i] < '0' || line[i] > '9' : line[i] != form[i])
+            return line;
+    return line + sizeof form - 1;
+}
+
+/* Takes all of it: a log that cannot be written (a full disk) stops nobody.  */
+static ssize_t take (void *cookie, const char *bytes, size_t size)
+{
+    static char line[LINE_BYTES + WM_LOG_TIME_BYTES];
+    static int inside; /* a line longer than the buffer */
+    (void) cookie;
+    for (size_t done = 0, n; done < size; done += n) {
+        const char *end = memchr (bytes + done, '\n', size - done);
+        n = end ? (size_t) (end - bytes) + 1 - done : size - done;
+        n = n < LINE_BYTES ? n : LINE_BYTES;
+        const size_t head = inside ? 0 : strlen (wm_log_time (line));
+        memcpy (line + head, bytes + done, n);
+        while (write (STDERR_FILENO, line, head + n) < 0 && errno == EINTR)
+            ;
+        inside = line[head + n - 1] != '\n';
+    }
+    return (ssize_t) size;
+}
+
+void wm_log_start (void)
+{
+    static char buffer[LINE_BYTES];
+    if (isatty (STDERR_FILENO))
+        return;
+    FILE *stream = fopencookie (NULL, "w", (cookie_io_functions_t){ .write = take });
+    if (!stream)
+        return;
+    setvbuf (stream, buffer, _IOLBF, sizeof buffer);
+    stderr = stream;
+}

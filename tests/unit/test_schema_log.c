@@ -1,0 +1,79 @@
+/* test_schema_log.c - lines with their time, however they are printed.  */
+#include "schema/wm_log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LONG_BYTES 20000 /* more than the buffer holds */
+
+static void say_things (void)
+{
+    wm_log_start ();
+    fprintf (stderr, "one\ntwo ");
+    fputs ("and", stderr);
+    fprintf (stderr, " %s\n", "more");
+    for (int i = 0; i < LONG_BYTES; i++)
+        fputc ('x', stderr);
+    fputs ("\nno end", stderr);
+    exit (0);
+}
+
+/* Reads a line of `in` and returns it without its time, which it must have.  */
+static const char *next (FILE *in, char line[LONG_BYTES + 100])
+{
+    assert_non_null (fgets (line, LONG_BYTES + 100, in));
+    const char *rest = wm_log_line (line);
+    assert_int_equal (rest - line, WM_LOG_TIME_BYTES - 1);
+    assert_memory_equal (line, "20", 2);
+    return rest;
+}
+
+static void each_line_has_its_time (void **state)
+{
+    (void) state;
+    static char line[LONG_BYTES + 100];
+    int ends[2], status;
+    assert_int_equal (pipe (ends), 0);
+    const pid_t pid = fork ();
+    if (pid == 0) {
+        dup2 (ends[1], STDERR_FILENO);
+        close (ends[0]);
+        close (ends[1]);
+        say_things ();
+    }
+    close (ends[1]);
+    FILE *in = fdopen (ends[0], "r");
+    assert_non_null (in);
+    assert_string_equal (next (in, line), "one\n");
+    assert_string_equal (next (in, line), "two and more\n");
+    assert_int_equal (strspn (next (in, line), "x"), LONG_BYTES);
+    assert_string_equal (next (in, line), "no end");
+    assert_null (fgets (line, sizeof line, in));
+    fclose (in);
+    assert_int_equal (waitpid (pid, &status, 0), pid);
+    assert_int_equal (status, 0);
+}
+
+static void a_line_without_a_time_is_all_line (void **state)
+{
+    (void) state;
+    assert_string_equal (wm_log_line ("2026-11-21T10:30:00Z said"), "said");
+    assert_string_equal (wm_log_line ("2026-11-21 said"), "2026-11-21 said");
+    assert_string_equal (wm_log_line (""), "");
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (each_line_has_its_time),
+        cmocka_unit_test (a_line_without_a_time_is_all_line),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
