@@ -148,7 +148,7 @@ CUDA_LAST := $(lastword $(CUDA_ARCH))
 CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
 CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda wm_cuda_inside wm_cuda_chunks wm_cuda_v1 wm_cuda_windows wm_cuda_windows_open wm_cuda_pack wm_cuda_curve wm_cuda_net wm_cuda_plane
 CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
-CUDA_ANY   = $(addprefix $(B)/obj/kernels/cuda/,wm_any.o wm_any_net.o wm_any_ops.o)
+CUDA_ANY   = $(addprefix $(B)/obj/kernels/cuda/,wm_any.o wm_any_place.o wm_any_net.o wm_any_ops.o)
 $(CUDA_ANY): | $(B)/gen/onnx/onnx.pb-c.c
 CUDA_LINK  = $(CUDART) -lrt -ldl -lm -pthread
 CUDA_SO   := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
@@ -179,7 +179,7 @@ $(B)/tests/test_kernels_cuda_event: tests/unit/test_kernels_cuda_event.c tests/g
 # What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
 CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.c gpu_ceiling.c gpu_event.c gpu_floor.c gpu_net.c) \
              $(addprefix producer/,wm_synth_physics.c wm_synth_detector.c wm_event.c wm_runs.c wm_cut.c) $(addprefix kernels/,wm_image.c wm_plane.c \
-             wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_gpu_fake.c cuda/wm_gpu_fake_block.c cuda/wm_gpu_fake_math.c \
+             wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_any_place.c cuda/wm_gpu_fake.c cuda/wm_gpu_fake_block.c cuda/wm_gpu_fake_math.c \
              cuda/wm_gpu_fake_any.c) schema/wm_batch_memory.c schema/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"
@@ -205,18 +205,18 @@ gpu-check: $(GPU_ALL) ## everything that needs a GPU; prints a report, and keeps
 bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
 	@$(if $(CUDA_SO),du -h $<,echo "bundle needs nvcc and cuDNN's headers"; exit 1)
 
-$(B)/tests/test_kernels_cuda_any: tests/unit/test_kernels_cuda_any.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
+$(B)/tests/test_kernels_cuda_any: tests/unit/test_kernels_cuda_any.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
 # Any CNN through the engine's steps, on the stand-in; cuDNN only where plans are asked for.
-$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_block.c %fake_math.c %fake_any.c %library.c %inside.c %chunks.c,$(STANDIN)) \
+$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_block.c %fake_math.c %fake_any.c %library.c %inside.c %chunks.c,$(STANDIN)) \
     $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@
 
 # The CUDA engine on the stand-in, as the shared object that a worker opens: whole campaigns without a GPU.
-$(B)/tests/wm_cuda_standin.so: kernels/cuda/wm_cuda_door.c $(addprefix kernels/cuda/,wm_any.c wm_any_net.c wm_any_ops.c) $(filter-out tests/%,$(STANDIN)) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh) $(call libs,kernels)
+$(B)/tests/wm_cuda_standin.so: kernels/cuda/wm_cuda_door.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter-out tests/%,$(STANDIN)) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) -Dwm_gpu_real=wm_gpu_stand_in $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -fvisibility=hidden -shared $(filter %.c,$^) -o $@ -Wl,-z,defs,--exclude-libs,ALL $(call links,kernels)
 

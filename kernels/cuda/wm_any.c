@@ -1,10 +1,19 @@
 /* wm_any.c - any CNN on the GPU.
 
-   Buffers share memory: one is given a slot when the first step writes it, and leaves it after the
-   last one that reads it.  */
-#include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_cuda_inside.h"
+   Bits: one shape a launch, pinned algorithms, kernels that no grid decides.
 
+   Half is measured, not proved: nothing bounds the values of any CNN. When an engine in half is made,
+   test patches go through an engine in tf32 first, and what comes within HEADROOM of the end of half's
+   range there stays float32 (wm_any_place.h). When patches are scored, everything that becomes half
+   is looked at, and a patch with a value beyond the range is held: its scores are NaN.  */
+#include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_any_place.h"
+#include "kernels/cuda/wm_cuda_chunks.h"
+#include "kernels/cuda/wm_gpu_kernels.cuh"
+#include "kernels/wm_range.h"
+#include "kernels/wm_seed.h"
+
+#include <float.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,168 +21,202 @@
 
 #define THREADS 256u
 #define BLOCKS_MAX 4096u
-#define SLOTS_MAX 48u
 #define CANDIDATES_MAX 8u
+#define MEASURED 4u    /* test patches */
+#define HEADROOM 4     /* between them and the end of half's range */
+#define DENSE_LEVEL 4. /* of a test patch, where no specification says what values there are */
 
 struct wm_any_t {
     const wm_gpu_api_t *api;
-    void *gpu, *stream;
+    void *gpu; /* of the chunks */
+    wm_chunks_t chunks;
     const wm_any_net_t *net;
     wm_gpu_precision_t precision;
-    wm_gpu_info_t info;
-    uint32_t rows, n_value, n_output, n_slot;
-    size_t slot_size[SLOTS_MAX]; /* floats a patch */
-    float *d_slot[SLOTS_MAX];
-    uint8_t slot_of[WM_ANY_BUFFERS_MAX];
+    wm_any_place_t place;
+    void *d_slot[WM_CHUNK_SLOTS][WM_ANY_SLOTS_MAX], *d_scratch[WM_CHUNK_SLOTS];
+    uint32_t *d_held[WM_CHUNK_SLOTS]; /* (rows); where it measures, (n_step) */
+    uint32_t *h_held;                 /* where it measures */
+    bool measures;
+    uint32_t unplanned; /* the convolution that cuDNN has nothing for in half; n_step: none */
     wm_conv_plan_t *plan[WM_ANY_STEPS_MAX];
-    float *d_constant, *h_in, *h_out;
-    void *d_workspace;
-    size_t workspace_bytes;
-    wm_plane_t *plane; /* cuts on the host; NULL: dense patches only */
-    char signature[64], death[300];
+    float *d_constant;
+    uint16_t *d_half; /* the constants */
+    char signature[64], choice[200], death[300];
 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Steps that touch each buffer: the first and the last.  */
-static void find_lives (const wm_any_net_t *net, uint32_t *first, uint32_t *last)
-{
-    for (uint32_t b = 0; b < net->n_buffer; b++)
-        first[b] = UINT32_MAX, last[b] = 0;
-    for (uint32_t s = 0; s < net->n_step; s++) {
-        const wm_any_step_t *step = &net->step[s];
-        const bool two = step->kind == WM_ANY_JOIN && step->second != WM_ANY_NONE;
-        const uint32_t touched[3] = { step->from, step->to, two ? step->second : step->to };
-        for (int k = 0; k < 3; k++) {
-            first[touched[k]] = first[touched[k]] < s ? first[touched[k]] : s;
-            last[touched[k]] = s;
-        }
-    }
-    first[WM_ANY_INPUT] = 0, last[WM_ANY_INPUT] = UINT32_MAX;
-    first[WM_ANY_SCORES] = 0, last[WM_ANY_SCORES] = UINT32_MAX;
-}
-
-/* The free slot that fits best; one that has to grow where none does; a new one. SLOTS_MAX: none. */
-static uint32_t choose_slot (const wm_any_t *self, const bool *taken, uint32_t size)
-{
-    uint32_t best = self->n_slot;
-    for (uint32_t i = 0; i < self->n_slot; i++) {
-        const bool fits = self->slot_size[i] >= size;
-        if (taken[i])
-            continue;
-        if (best == self->n_slot)
-            best = i;
-        else if (fits != (self->slot_size[best] >= size))
-            best = fits ? i : best;
-        else if (fits == (self->slot_size[i] < self->slot_size[best]))
-            best = i;
-    }
-    return best;
-}
-
-static bool place_buffers (wm_any_t *self)
-{
-    const wm_any_net_t *net = self->net;
-    uint32_t *first = calloc (2 * (size_t) net->n_buffer, sizeof *first);
-    uint32_t *last = first + net->n_buffer;
-    bool taken[SLOTS_MAX] = { false }, fine = first != NULL;
-    if (fine)
-        find_lives (net, first, last);
-    for (uint32_t s = 0; s < net->n_step && fine; s++) {
-        for (uint32_t b = 0; b < net->n_buffer && fine; b++) {
-            if (first[b] != s)
-                continue;
-            const uint32_t slot = choose_slot (self, taken, net->size[b]);
-            fine = slot < SLOTS_MAX;
-            if (!fine)
-                break;
-            self->n_slot += slot == self->n_slot;
-            if (self->slot_size[slot] < net->size[b])
-                self->slot_size[slot] = net->size[b];
-            taken[slot] = true;
-            self->slot_of[b] = (uint8_t) slot;
-        }
-        for (uint32_t b = 0; b < net->n_buffer && fine; b++)
-            if (last[b] == s && first[b] <= s)
-                taken[self->slot_of[b]] = false;
-    }
-    free (first);
-    return fine;
-}
-
 static size_t row_bytes (const wm_any_t *self)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < self->n_slot; i++)
-        n += self->slot_size[i] * sizeof (float);
-    return n;
+    size_t n = self->place.scratch_bytes + sizeof (uint32_t) +
+               (self->chunks.n_value + self->chunks.n_output) * sizeof (float);
+    for (uint32_t i = 0; i < self->place.n_slot; i++)
+        n += self->place.slot_bytes[i];
+    return WM_CHUNK_SLOTS * n;
 }
 
-static float *at (const wm_any_t *self, uint32_t buffer)
+static void *at (const wm_any_t *self, uint32_t s, uint32_t buffer)
 {
-    return self->d_slot[self->slot_of[buffer]];
+    return buffer == WM_ANY_INPUT    ? self->chunks.slot[s].d_source
+           : buffer == WM_ANY_SCORES ? self->chunks.slot[s].d_scores
+                                     : self->d_slot[s][self->place.slot_of[buffer]];
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static wm_gpu_words_t launch (wm_any_t *self, wm_gpu_kernel_t kernel, size_t items,
+static wm_gpu_words_t launch (wm_any_t *self, uint32_t s, wm_gpu_kernel_t kernel, size_t items,
                               const void *args)
 {
     const size_t blocks = (items + THREADS - 1) / THREADS;
     wm_gpu_launch_t what = { kernel, (uint32_t) (blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX),
                              THREADS, 0, args };
-    CALL (launch, &what, self->stream);
+    CALL (launch, &what, self->chunks.slot[s].stream);
     return NULL;
 }
 
-static wm_gpu_words_t run_step (wm_any_t *self, uint32_t s)
+/* Holds the rows with a value beyond +-limit.  */
+static wm_gpu_words_t scan (wm_any_t *self, uint32_t s, const void *d_from, uint32_t n, bool half,
+                            float limit)
 {
-    const wm_any_step_t *step = &self->net->step[s];
-    const size_t rows = self->rows;
-    const float *from = at (self, step->from);
-    float *to = at (self, step->to);
+    const wm_gpu_scan_t args = { .from = d_from,
+                                 .held = self->d_held[s],
+                                 .rows = self->chunks.rows,
+                                 .n = n,
+                                 .half = half,
+                                 .each = 1,
+                                 .mark = 1,
+                                 .limit = limit };
+    return launch (self, s, WM_GPU_SCAN, (size_t) args.rows * n, &args);
+}
+
+/* What a step reads, as half or float32: itself, or converted.  */
+static wm_gpu_words_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool half,
+                               const void **d_from)
+{
+    const uint32_t n = self->net->size[buffer];
+    *d_from = at (self, s, buffer);
+    if (self->place.half[buffer] == half)
+        return NULL;
+    const wm_gpu_join_t args = { .from = *d_from,
+                                 .to = self->d_scratch[s],
+                                 .rows = self->chunks.rows,
+                                 .n = n,
+                                 .half_from = self->place.half[buffer],
+                                 .half_to = half };
+    *d_from = self->d_scratch[s];
+    wm_gpu_words_t words = launch (self, s, WM_GPU_JOIN, (size_t) args.rows * n, &args);
+    return words || !half ? words : scan (self, s, *d_from, n, true, (float) WM_HALF_MAX);
+}
+
+static wm_gpu_words_t run_conv (wm_any_t *self, uint32_t s, uint32_t index)
+{
+    const wm_any_step_t *step = &self->net->step[index];
+    const bool half = self->place.conv[index];
+    const void *d_from, *d_weight = self->d_constant + step->weight,
+                        *d_bias = self->d_constant + step->bias;
+    wm_gpu_words_t words = convert (self, s, step->from, half, &d_from);
+    if (words)
+        return words;
+    if (half)
+        d_weight = self->d_half + step->weight, d_bias = self->d_half + step->bias;
+    CALL (conv_run, self->plan[index], d_from, d_weight, d_bias, at (self, s, step->to),
+          self->chunks.slot[s].d_workspace, self->chunks.slot[s].stream);
+    return NULL;
+}
+
+static wm_gpu_words_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
+{
+    const wm_any_step_t *step = &self->net->step[index];
+    const size_t rows = self->chunks.rows;
+    const void *from = at (self, s, step->from);
+    void *to = at (self, s, step->to);
+    const bool half_from = self->place.half[step->from], half_to = self->place.half[step->to];
     switch (step->kind) {
     case WM_ANY_CONV:
-        CALL (conv_run, self->plan[s], from, self->d_constant + step->weight,
-              self->d_constant + step->bias, to, self->d_workspace, self->stream);
-        return NULL;
+        return run_conv (self, s, index);
     case WM_ANY_POOL: {
         wm_gpu_pool_t args = step->pool;
-        args.from = from, args.to = to, args.rows = self->rows;
-        return launch (self, WM_GPU_POOL, rows * args.out[0] * args.out[1] * args.channels, &args);
+        args.from = from, args.to = to, args.rows = self->chunks.rows;
+        args.half_from = half_from, args.half_to = half_to;
+        return launch (self, s, WM_GPU_POOL, rows * args.out[0] * args.out[1] * args.channels,
+                       &args);
     }
     case WM_ANY_JOIN: {
         wm_gpu_join_t args = step->join;
-        args.from = from, args.to = to, args.rows = self->rows;
-        args.second = step->second == WM_ANY_NONE ? NULL : at (self, step->second);
-        return launch (self, WM_GPU_JOIN, rows * args.n, &args);
+        args.from = from, args.to = to, args.rows = self->chunks.rows;
+        args.half_from = half_from, args.half_to = half_to;
+        if (step->second != WM_ANY_NONE) {
+            args.second = at (self, s, step->second);
+            args.half_second = self->place.half[step->second];
+        }
+        return launch (self, s, WM_GPU_JOIN, rows * args.n, &args);
     }
     case WM_ANY_COPY: {
         wm_gpu_copy_t args = step->copy;
-        args.from = from, args.to = to, args.rows = self->rows;
-        return launch (self, WM_GPU_COPY, rows * args.n, &args);
+        args.from = from, args.to = to, args.rows = self->chunks.rows;
+        args.half_from = half_from, args.half_to = half_to;
+        args.held = step->to == WM_ANY_SCORES && !self->measures ? self->d_held[s] : NULL;
+        return launch (self, s, WM_GPU_COPY, rows * args.n, &args);
     }
     default: {
         wm_gpu_spread_t args = step->spread;
-        args.value = to, args.rows = self->rows;
-        return launch (self, WM_GPU_SPREAD, rows * args.groups, &args);
+        args.value = to, args.rows = self->chunks.rows;
+        return launch (self, s, WM_GPU_SPREAD, rows * args.groups, &args);
     }
     }
 }
 
-/* Patches of h_in to scores of h_out.  */
-static wm_gpu_words_t run (wm_any_t *self)
+/* Looks at what a step made, where that may be beyond half's range.  */
+static wm_gpu_words_t look (wm_any_t *self, uint32_t s, uint32_t index)
 {
-    wm_gpu_words_t words;
-    CALL (copy_in, at (self, WM_ANY_INPUT), self->h_in,
-          (size_t) self->rows * self->n_value * sizeof (float), self->stream);
-    for (uint32_t s = 0; s < self->net->n_step; s++)
-        if ((words = run_step (self, s)))
-            return words;
-    CALL (copy_out, self->h_out, at (self, WM_ANY_SCORES),
-          (size_t) self->rows * self->n_output * sizeof (float), self->stream);
-    CALL (stream_sync, self->stream);
+    const wm_any_step_t *step = &self->net->step[index];
+    const uint32_t n = self->net->size[step->to];
+    const void *d_made = at (self, s, step->to);
+    if (self->measures && step->to != WM_ANY_SCORES) {
+        const wm_gpu_scan_t args = { .from = d_made,
+                                     .held = self->d_held[s] + index,
+                                     .rows = self->chunks.rows,
+                                     .n = n,
+                                     .mark = 1,
+                                     .limit = (float) (WM_HALF_MAX / HEADROOM) };
+        return launch (self, s, WM_GPU_SCAN, (size_t) args.rows * n, &args);
+    }
+    const bool made =
+        step->kind == WM_ANY_CONV || step->kind == WM_ANY_JOIN || !self->place.half[step->from];
+    return self->place.half[step->to] && made ? scan (self, s, d_made, n, true, (float) WM_HALF_MAX)
+                                              : NULL;
+}
+
+/* Patches of h_source to scores of h_scores.  */
+static wm_gpu_words_t start (void *engine, uint32_t s)
+{
+    wm_any_t *self = engine;
+    const wm_chunk_t *slot = &self->chunks.slot[s];
+    const uint32_t rows = self->chunks.rows;
+    const wm_gpu_fill_t none = { (float *) (void *) self->d_held[s],
+                                 self->measures ? self->net->n_step : rows, 0 };
+    CALL (copy_in, slot->d_source, slot->h_source, rows * self->chunks.n_value * sizeof (float),
+          slot->stream);
+    wm_gpu_words_t words = launch (self, s, WM_GPU_FILL, none.count, &none);
+    if (!words && !self->measures)
+        words = scan (self, s, slot->d_source, (uint32_t) self->chunks.n_value, false, FLT_MAX);
+    for (uint32_t i = 0; i < self->net->n_step && !words; i++)
+        if (!(words = run_step (self, s, i)) && self->net->step[i].kind != WM_ANY_SPREAD)
+            words = look (self, s, i);
+    if (words)
+        return words;
+    CALL (copy_out, slot->h_scores, slot->d_scores, rows * self->chunks.n_output * sizeof (float),
+          slot->stream);
     return NULL;
+}
+
+static void fill (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first, uint32_t count)
+{
+    wm_any_t *self = engine;
+    const size_t n = self->chunks.n_value;
+    wm_chunks_cut (&self->chunks, s, batch, first, count);
+    memset (self->chunks.slot[s].h_source + count * n, 0,
+            (self->chunks.rows - count) * n * sizeof (float));
 }
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
@@ -192,7 +235,10 @@ static wm_gpu_words_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, siz
 {
     wm_gpu_anyconv_t conv = self->net->step[s].conv;
     wm_gpu_choice_t choice = { 0 };
-    conv.precision = self->precision, conv.rows = self->rows;
+    conv.rows = self->chunks.rows;
+    conv.precision = self->place.conv[s]             ? WM_GPU_F16
+                     : self->precision == WM_GPU_F32 ? WM_GPU_F32
+                                                     : WM_GPU_TF32;
     for (uint32_t c = first; c < first + CANDIDATES_MAX; c++) {
         CALL (anyconv_new, &conv, c, &self->plan[s], &choice);
         if (!self->plan[s])
@@ -204,6 +250,8 @@ static wm_gpu_words_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, siz
         self->api->conv_destroy (self->gpu, &self->plan[s]);
     }
     *made = false;
+    if (first == 0 && self->place.conv[s])
+        self->unplanned = s;
     return NULL;
 }
 
@@ -219,32 +267,30 @@ static wm_gpu_words_t make_plans (wm_any_t *self, uint32_t first, bool *made)
         if (words)
             return words;
     }
-    if (*made && workspace > self->workspace_bytes) {
-        CALL (device_new, &self->d_workspace, workspace);
-        self->workspace_bytes = workspace;
-    }
-    return NULL;
+    return *made ? wm_chunks_workspace (&self->chunks, workspace) : NULL;
 }
 
 /* Whether equal patches get equal scores in every row, twice.  */
 static wm_gpu_words_t try_rows (wm_any_t *self, bool *alike)
 {
-    const size_t bytes = self->n_output * sizeof (float);
+    wm_chunk_t *slot = &self->chunks.slot[0];
+    const size_t n = self->chunks.n_value, bytes = self->chunks.n_output * sizeof (float);
     uint64_t seed = 1;
     float *kept = malloc (bytes);
     wm_gpu_words_t words = kept ? NULL : "no memory";
-    for (uint32_t i = 0; i < self->n_value; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        for (uint32_t r = 0; r < self->rows; r++)
-            self->h_in[(size_t) r * self->n_value + i] = (float) (seed >> 40) * 0x1p-24f;
+    for (size_t i = 0; i < n; i++) {
+        const float value = (float) (wm_seed_next (&seed) >> 40) * 0x1p-24f;
+        for (uint32_t r = 0; r < self->chunks.rows; r++)
+            slot->h_source[r * n + i] = value;
     }
     *alike = true;
     for (int round = 0; round < 2 && !words && *alike; round++) {
-        words = run (self);
+        if (!(words = start (self, 0)))
+            words = self->api->stream_sync (self->gpu, slot->stream);
         if (!words && round == 0)
-            memcpy (kept, self->h_out, bytes);
-        for (uint32_t r = 0; r < self->rows && !words && *alike; r++)
-            *alike = memcmp (self->h_out + (size_t) r * self->n_output, kept, bytes) == 0;
+            memcpy (kept, slot->h_scores, bytes);
+        for (uint32_t r = 0; r < self->chunks.rows && !words && *alike; r++)
+            *alike = memcmp (slot->h_scores + r * self->chunks.n_output, kept, bytes) == 0;
     }
     free (kept);
     return words;
@@ -252,78 +298,216 @@ static wm_gpu_words_t try_rows (wm_any_t *self, bool *alike)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static wm_gpu_words_t make_constants (wm_any_t *self)
+{
+    const size_t n = self->net->n_constant;
+    float *h;
+    uint16_t *h_half;
+    wm_gpu_words_t words =
+        wm_cuda_both_new (self->api, self->gpu, &h, &self->d_constant, (n + 1) * sizeof *h);
+    if (!words)
+        words = wm_cuda_both_new (self->api, self->gpu, &h_half, &self->d_half,
+                                  (n + 1) * sizeof *h_half);
+    if (words || n == 0)
+        return words;
+    memcpy (h, self->net->constant, n * sizeof *h);
+    for (size_t i = 0; i < n; i++)
+        h_half[i] = wm_half (h[i]);
+    CALL (copy_in, self->d_constant, h, n * sizeof *h, self->chunks.slot[0].stream);
+    CALL (copy_in, self->d_half, h_half, n * sizeof *h_half, self->chunks.slot[0].stream);
+    CALL (stream_sync, self->chunks.slot[0].stream);
+    return NULL;
+}
+
 static wm_gpu_words_t make_memory (wm_any_t *self)
 {
-    void *d, *h;
-    const size_t bytes = self->net->n_constant * sizeof (float);
-    CALL (stream_new, &self->stream);
-    for (uint32_t i = 0; i < self->n_slot; i++) {
-        CALL (device_new, &d, self->rows * self->slot_size[i] * sizeof (float));
-        self->d_slot[i] = d;
+    const size_t rows = self->chunks.rows, n_step = self->net->n_step + 1,
+                 flags = sizeof (uint32_t) * (self->measures ? n_step : rows);
+    wm_gpu_words_t words = wm_chunks_open (&self->chunks);
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && !words; s++) {
+        for (uint32_t i = 0; i < self->place.n_slot && !words; i++)
+            words = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_slot[s][i],
+                                      rows * self->place.slot_bytes[i]);
+        if (!words && self->place.scratch_bytes)
+            words = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_scratch[s],
+                                      rows * self->place.scratch_bytes);
+        if (!words)
+            words = wm_cuda_both_new (self->api, self->gpu, self->measures ? &self->h_held : NULL,
+                                      &self->d_held[s], flags);
     }
-    CALL (pinned_new, &h, (size_t) self->rows * self->n_value * sizeof (float));
-    self->h_in = h;
-    CALL (pinned_new, &h, (size_t) self->rows * self->n_output * sizeof (float));
-    self->h_out = h;
-    CALL (device_new, &d, bytes + sizeof (float));
-    self->d_constant = d;
-    CALL (pinned_new, &h, bytes + sizeof (float));
-    if (bytes) {
-        memcpy (h, self->net->constant, bytes);
-        CALL (copy_in, d, h, bytes, self->stream);
-        CALL (stream_sync, self->stream);
-    }
-    return NULL;
+    return words ? words : make_constants (self);
 }
 
 static wm_gpu_words_t make_all (wm_any_t *self, wm_error_t *error)
 {
     wm_gpu_words_t words;
     bool made = true, alike = false;
-    char version[16];
-    CALL (open, &self->info);
-    const size_t constants = self->net->n_constant * sizeof (float) + WM_CUDA_WORKSPACE_MAX / 4;
-    while (self->rows > 1 && constants + self->rows * row_bytes (self) > self->info.free_bytes / 2)
-        self->rows /= 2;
-    if (constants + self->rows * row_bytes (self) > self->info.free_bytes) {
+    const wm_gpu_info_t *info = &self->chunks.info;
+    CALL (open, &self->chunks.info);
+    const size_t constants = self->net->n_constant * 6 + WM_CUDA_WORKSPACE_MAX / 4;
+    while (self->chunks.rows > 1 &&
+           constants + self->chunks.rows * row_bytes (self) > info->free_bytes / 2)
+        self->chunks.rows /= 2;
+    if (constants + self->chunks.rows * row_bytes (self) > info->free_bytes) {
         wm_fault (error, WM_EHOST, "this model needs %zu MiB of memory, %s has %zu MiB free",
-                  (constants + row_bytes (self)) >> 20, self->info.device,
-                  self->info.free_bytes >> 20);
+                  (constants + row_bytes (self)) >> 20, info->device, info->free_bytes >> 20);
         return NULL;
     }
     if ((words = make_memory (self)))
         return words;
     for (uint32_t c = 0; c < CANDIDATES_MAX && made && !alike; c++)
-        if ((words = make_plans (self, c, &made)) || (made && (words = try_rows (self, &alike))))
+        if ((words = make_plans (self, c, &made)) ||
+            (made && !self->measures && (words = try_rows (self, &alike))))
             return words;
+        else if (self->measures)
+            alike = made; /* no scores come of it */
     if (!alike)
         wm_fault (error, WM_EHOST,
                   "cuDNN (%s) has no algorithms for this model on %s that treat all rows alike: "
                   "use --engine openvino",
-                  self->info.libraries, self->info.device);
-    snprintf (version, sizeof version, "any%u", self->rows);
-    wm_cuda_sign (self->signature, &self->info, self->precision, version);
+                  info->libraries, info->device);
     return NULL;
+}
+
+/* An engine whose buffers are as `beyond` says. NULL with *error; *unplanned is then the convolution
+   that there is nothing for in half, if that is why.  */
+static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *beyond,
+                       uint32_t *unplanned, wm_error_t *error)
+{
+    wm_error_t fault = { 0 };
+    wm_gpu_words_t words = NULL;
+    wm_any_t *self = malloc (sizeof *self);
+    if (!self)
+        wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
+    else {
+        *self = *like;
+        self->unplanned = self->net->n_step;
+        if (!wm_any_place (&self->place, self->net, self->precision == WM_GPU_F16, beyond))
+            wm_fault (&fault, WM_EHOST, "more than %u buffers at once, or no memory",
+                      WM_ANY_SLOTS_MAX);
+        else if (!wm_chunks_make (&self->chunks, self->api, spec, like->chunks.rows,
+                                  self->net->size[WM_ANY_INPUT], self->net->size[WM_ANY_SCORES],
+                                  &fault)) {
+            self->gpu = self->chunks.gpu;
+            self->chunks.engine = self, self->chunks.fill = fill, self->chunks.start = start;
+            words = make_all (self, &fault);
+        }
+        *unplanned = self->unplanned;
+    }
+    if (!wm_cuda_stands (&fault, words, error))
+        wm_any_destroy (&self);
+    return self;
+}
+
+/* Test patches, from nearly empty to full, every other one of the largest values that there are.  */
+static void draw_patches (wm_any_t *self, const wm_spec_t *spec)
+{
+    const float low = spec ? (float) spec->out_min : (float) -DENSE_LEVEL,
+                high = spec ? (float) spec->out_max : (float) DENSE_LEVEL,
+                zero = spec ? wm_spec_zero (spec) : 0;
+    const size_t n = self->chunks.n_value, rows = self->chunks.rows;
+    uint64_t seed = 3;
+    for (size_t i = 0; i < rows * n; i++) {
+        const size_t r = i / n;
+        const uint64_t draw = wm_seed_next (&seed);
+        const float part = (float) (draw >> 40) * 0x1p-24f;
+        const bool active = (draw & 0xffff) * rows <= (r + 1) << 16;
+        self->chunks.slot[0].h_source[i] = !active ? zero
+                                           : r % 2 ? (part < 0.5f ? low : high)
+                                                   : low + part * (high - low);
+    }
+}
+
+/* Marks the buffers that come near the end of half's range on test patches, and says which step was
+   the first.  */
+static wm_gpu_words_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyond, char words[200])
+{
+    const wm_any_net_t *net = self->net;
+    const wm_chunk_t *slot = &self->chunks.slot[0];
+    draw_patches (self, spec);
+    wm_gpu_words_t dead = start (self, 0);
+    if (dead)
+        return dead;
+    CALL (copy_out, self->h_held, self->d_held[0], net->n_step * sizeof *self->h_held,
+          slot->stream);
+    CALL (stream_sync, slot->stream);
+    for (uint32_t s = 0; s < net->n_step; s++) {
+        if (!self->h_held[s])
+            continue;
+        beyond[net->step[s].to] = true;
+        if (!*words)
+            snprintf (words, 200,
+                      "node '%s' comes within a factor of %d of the end of half's range on test "
+                      "patches",
+                      net->step[s].name, HEADROOM);
+    }
+    return NULL;
+}
+
+static void sign (wm_any_t *self, const bool *beyond, const char *words)
+{
+    char version[32];
+    uint32_t n = 0, all = 0;
+    for (uint32_t s = 0; s < self->net->n_step; s++) {
+        const wm_any_step_t *step = &self->net->step[s];
+        if (step->kind != WM_ANY_CONV)
+            continue;
+        all++;
+        n += beyond && !self->place.conv[s] && (beyond[step->to] || beyond[step->from]);
+    }
+    snprintf (version, sizeof version, n ? "any%u+%u" : "any%u", self->chunks.rows, n);
+    wm_cuda_sign (self->signature, &self->chunks.info, self->precision, version);
+    if (*words)
+        snprintf (self->choice, sizeof self->choice, "%u of %u convolutions run in tf32: %.140s", n,
+                  all, words);
+}
+
+/* In half: measures, then makes engines until cuDNN has something for all that is left in half.  */
+static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_error_t *error)
+{
+    const wm_any_net_t *net = like->net;
+    wm_any_t tf32 = *like, *self = NULL;
+    char words[200] = "";
+    uint32_t unplanned = net->n_step;
+    bool *beyond = calloc (net->n_buffer, sizeof *beyond);
+    wm_error_t fault = { 0 };
+    if (!beyond) {
+        wm_fault (error, WM_EHOST, "no memory for the cuda engine");
+        return NULL;
+    }
+    tf32.precision = WM_GPU_TF32, tf32.measures = true, tf32.chunks.rows = MEASURED;
+    wm_any_t *measuring = make (&tf32, spec, NULL, &unplanned, &fault);
+    wm_gpu_words_t dead = measuring ? measure (measuring, spec, beyond, words) : NULL;
+    if (wm_cuda_stands (&fault, dead, error))
+        for (bool again = true; again;) {
+            self = make (like, spec, beyond, &unplanned, &fault);
+            again = !self && unplanned < net->n_step;
+            if (!self && !again && error)
+                *error = fault;
+            if (again)
+                beyond[net->step[unplanned].to] = true;
+            if (again && !*words)
+                snprintf (words, sizeof words, "cuDNN has nothing for node '%s' in half",
+                          net->step[unplanned].name);
+        }
+    if (self)
+        sign (self, beyond, words);
+    wm_any_destroy (&measuring);
+    free (beyond);
+    return self;
 }
 
 wm_any_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const wm_spec_t *spec,
                       wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error)
 {
-    wm_error_t fault = { 0 };
-    wm_gpu_words_t words = NULL;
-    wm_any_t *self = calloc (1, sizeof *self);
-    if (!self || !(self->gpu = api->make ()))
-        wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
-    else {
-        self->api = api, self->net = net, self->precision = precision;
-        self->rows = rows ? rows : WM_ANY_ROWS;
-        self->n_value = net->size[WM_ANY_INPUT], self->n_output = net->size[WM_ANY_SCORES];
-        if (!place_buffers (self) || (spec && !(self->plane = wm_plane_new (spec))))
-            wm_fault (&fault, WM_EHOST, "more than %u buffers at once, or no memory", SLOTS_MAX);
-        words = fault.fault ? NULL : make_all (self, &fault);
-    }
-    if (!wm_cuda_stands (&fault, words, error))
-        wm_any_destroy (&self);
+    uint32_t unplanned;
+    wm_any_t like = { .api = api, .net = net, .precision = precision };
+    like.chunks.rows = rows ? rows : WM_ANY_ROWS;
+    if (precision == WM_GPU_F16)
+        return make_half (&like, spec, error);
+    wm_any_t *self = make (&like, spec, NULL, &unplanned, error);
+    if (self)
+        sign (self, NULL, "");
     return self;
 }
 
@@ -331,11 +515,8 @@ void wm_any_destroy (wm_any_t **self_p)
 {
     wm_any_t *self = *self_p;
     if (self) {
-        if (self->gpu) {
-            drop_plans (self);
-            self->api->destroy (self->gpu);
-        }
-        wm_plane_destroy (&self->plane);
+        drop_plans (self);
+        wm_chunks_clear (&self->chunks);
         free (self);
         *self_p = NULL;
     }
@@ -346,37 +527,25 @@ const char *wm_any_signature (const wm_any_t *self)
     return self->signature;
 }
 
+const char *wm_any_choice (const wm_any_t *self)
+{
+    return self->choice;
+}
+
 wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error)
 {
-    const size_t n = self->n_value;
-    const bool cut = batch->kind != WM_BATCH_PATCHES;
-    if (cut && !self->plane)
-        return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
-    wm_fault_t fault = cut ? wm_plane_load (self->plane, batch, error) : WM_OK;
+    wm_fault_t fault = wm_chunks_load (&self->chunks, batch, error);
     if (fault)
         return fault;
-    for (uint32_t hit = 0; hit < batch->n_hit && !*self->death; hit += self->rows) {
-        const uint32_t left = batch->n_hit - hit, count = left < self->rows ? left : self->rows;
-        memset (self->h_in, 0, self->rows * n * sizeof (float));
-        if (cut)
-            wm_plane_cut (self->plane, hit, count, self->h_in);
-        else
-            memcpy (self->h_in, batch->patch + hit * n, count * n * sizeof (float));
-        wm_gpu_words_t words = run (self);
-        if (words)
-            snprintf (self->death, sizeof self->death, "%s", words);
-        else {
-            memcpy (scores + (size_t) hit * self->n_output, self->h_out,
-                    (size_t) count * self->n_output * sizeof (float));
-            if (progress)
-                atomic_fetch_add (progress, count);
-        }
-    }
-    return *self->death
-               ? wm_fault (error, WM_EHOST,
-                           "the GPU failed, %s; scores of this batch are dropped, and this "
-                           "process must end",
-                           self->death)
-               : WM_OK;
+    wm_gpu_words_t words =
+        *self->death ? self->death : wm_chunks_score (&self->chunks, batch, scores, progress);
+    if (!words)
+        return WM_OK;
+    if (!*self->death)
+        snprintf (self->death, sizeof self->death, "%s", words);
+    return wm_fault (error, WM_EHOST,
+                     "the GPU failed, %s; scores of this batch are dropped, and this process must "
+                     "end",
+                     self->death);
 }

@@ -1,8 +1,10 @@
 /* wm_any.h - any CNN on the GPU: the steps of wm_any_net.h, on any filling of wm_gpu_api_t.
 
-   Float32 throughout; strict, or tf32 in the convolutions where that is asked for. Patches, of planes
-   cut on the host, a fixed number at a time, the last launch filled up: bits do not depend on grouping. cuDNN's first
-   algorithms that treat all rows alike are taken. Not tuned: one stream, nothing overlapped.
+   Strict float32; or tf32 in the convolutions; or half, with sums in float32, where test patches show
+   that it holds the values, else tf32 by node. Patches, of planes cut on the host, a fixed number at a
+   time over two slots (wm_cuda_chunks.h): bits do not depend on grouping. cuDNN's first algorithms that
+   treat all rows alike are taken. A patch with a value that is none, or that half cannot hold on its
+   way, has scores that are NaN.
    Thread: one at a time. Any error of the GPU kills the engine, as in wm_cuda.h.  */
 #ifndef WM_ANY_H
 #define WM_ANY_H
@@ -24,7 +26,9 @@ void wm_any_destroy (wm_any_t **self_p);
 wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error);
 
-/* "cuda/H200/sm_90/fp32/any64/9.19.0-13.1.0": 64 patches a launch.  */
+/* "cuda/H200/sm_90/fp16/any64+3/9.19.0-13.1.0": 64 patches a launch; of the convolutions 3 are in tf32
+   that could be in half if their values were smaller, and wm_any_choice says so in words (else "").  */
 const char *wm_any_signature (const wm_any_t *self);
+const char *wm_any_choice (const wm_any_t *self);
 
 #endif

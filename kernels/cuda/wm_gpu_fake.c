@@ -617,7 +617,8 @@ static wm_gpu_words_t fake_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv,
                                         wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     BEGIN ("anyconv_new");
-    *plan = is_there (candidate, choice) ? calloc (1, sizeof **plan) : NULL;
+    const bool none = wm_gpu_fake.no_halves && conv->precision == WM_GPU_F16;
+    *plan = is_there (candidate, choice) && !none ? calloc (1, sizeof **plan) : NULL;
     if (*plan)
         **plan = (wm_conv_plan_t){ .anyconv = *conv,
                                    .any = true,

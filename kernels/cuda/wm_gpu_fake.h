@@ -25,6 +25,7 @@ typedef struct {
     uint32_t greedy;               /* convolutions before this one ask for much workspace */
     size_t free_bytes;             /* 0: plenty */
     size_t shared_bytes;           /* that a block may have; 0: 227 KiB */
+    bool no_halves;                /* there is nothing for any convolution in half */
     bool pins_nothing;             /* memory that is there cannot be pinned */
     bool absent;                   /* there is no GPU */
     bool turing;                   /* it is sm_75 */

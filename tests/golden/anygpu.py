@@ -149,14 +149,14 @@ def light(name):
     return model
 
 
-def compare(program, work, what, model, n, rows):
+def compare(program, work, what, model, n, rows, limit=2e-5, *precision):
     path, patches, scores = (os.path.join(work, name) for name in ("m.onnx", "in", "out"))
     onnx.save(model, path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     port = session.get_inputs()[0]
     x = rng.standard_normal((n, *port.shape[1:]), dtype=np.float32)
     x.tofile(patches)
-    run = subprocess.run([program, path, patches, scores, str(rows)], capture_output=True, text=True)
+    run = subprocess.run([program, path, patches, scores, str(rows), *precision], capture_output=True, text=True)
     if run.returncode:
         return report(what, False, run.stderr)
     want = np.concatenate([np.concatenate([y.reshape(1, -1) for y in session.run(None, {port.name: x[i:i + 1]})], 1)
@@ -165,8 +165,8 @@ def compare(program, work, what, model, n, rows):
     if got.shape != want.shape:
         return report(what, False, f"{got.shape} for {want.shape}")
     off, size = np.abs(got - want).max(), np.abs(want).max()
-    report(what, off <= 2e-5 * max(1, size) and want.std() > 1e-3 * size,
-           f"{got.shape[1]} outputs of {n} patches, up to {size:.2g}, off by {off:.1e}")
+    report(what, off <= limit * max(1, size) and want.std() > 1e-3 * size,
+           f"{got.shape[1]} outputs of {n} patches, up to {size:.2g}, off by {off:.1e}; {run.stdout.strip()}")
 
 
 def refuse(program, work):
@@ -209,10 +209,13 @@ def main(program, work, *cases):
         if case == "small":
             for make in (plain, turned, line, bent, old):
                 compare(program, work, make.__doc__, make(), 7, 3)
+                compare(program, work, make.__doc__ + " In half.", make(), 7, 3, 5e-3, "fp16")
         elif case == "refuse":
             refuse(program, work)
         else:
             compare(program, work, case, light(case), 1, 1)
+            if case != "shufflenet":
+                compare(program, work, case + " in half", light(case), 1, 1, 5e-3, "fp16")
     sys.exit(failed > 0)
 
 

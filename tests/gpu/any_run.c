@@ -1,6 +1,7 @@
 /* any_run.c - any CNN through the CUDA engine's steps on a machine without a GPU.
 
-     any_run MODEL.onnx IN OUT [ROWS]   float32 patches of IN scored by the stand-in, ROWS at a time
+     any_run MODEL.onnx IN OUT [ROWS [fp16]]  float32 patches of IN scored by the stand-in, ROWS at a
+                                              time, in strict float32 or half
      any_run plans MODEL.onnx [ROWS]    cuDNN's plans for an H200, an A100 and a T4: a line each
 
    tests/golden/anygpu.t compares OUT with ONNX Runtime. Exit code 1 with words for what cannot be
@@ -35,7 +36,8 @@ static float *read_all (const char *path, size_t *n)
     return values;
 }
 
-static int run (const wm_any_net_t *net, const char *in, const char *out, uint32_t rows)
+static int run (const wm_any_net_t *net, const char *in, const char *out, uint32_t rows,
+                wm_gpu_precision_t precision)
 {
     wm_error_t error = { 0 };
     size_t n = 0;
@@ -46,11 +48,12 @@ static int run (const wm_any_net_t *net, const char *in, const char *out, uint32
                          .patch_values = n_value,
                          .patch = patches };
     float *scores = calloc ((size_t) batch.n_hit * n_output + 1, sizeof *scores);
-    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, rows, &error);
+    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, rows, &error);
     int code = 1;
     if (!patches || !scores || !any || wm_any_score (any, &batch, scores, NULL, &error))
         complain (*error.text ? error.text : "no memory, or no patches");
     else {
+        printf ("%s %s\n", wm_any_signature (any), wm_any_choice (any));
         FILE *file = fopen (out, "wb");
         code = !file ||
                fwrite (scores, n_output * sizeof *scores, batch.n_hit, file) != batch.n_hit ||
@@ -66,6 +69,7 @@ static int run (const wm_any_net_t *net, const char *in, const char *out, uint32
 static int plans_for (const gpu_t *gpu, const wm_any_net_t *net, wm_gpu_precision_t precision,
                       uint32_t rows)
 {
+    static const char *const name[] = { "fp32", "tf32", "fp16" };
     wm_gpu_words_t words;
     uint32_t n = 0, tensor_core = 0;
     size_t workspace = 0;
@@ -93,8 +97,7 @@ static int plans_for (const gpu_t *gpu, const wm_any_net_t *net, wm_gpu_precisio
         wm_cudnn_conv_destroy (cudnn, &plan);
     }
     printf ("%-21s %s: %u convolutions, %u on tensor cores, workspace %zu MiB; %u steps\n",
-            gpu->name, precision == WM_GPU_TF32 ? "tf32" : "fp32", n, tensor_core, workspace >> 20,
-            net->n_step);
+            gpu->name, name[precision], n, tensor_core, workspace >> 20, net->n_step);
     wm_cudnn_destroy (&cudnn);
     return 0;
 }
@@ -111,9 +114,9 @@ int main (int argc, char **argv)
         return complain (error.text);
     const uint32_t rows = argc > (plans ? 3 : 4) ? (uint32_t) atoi (argv[plans ? 3 : 4]) : 2;
     if (!plans)
-        code = run (net, argv[2], argv[3], rows);
+        code = run (net, argv[2], argv[3], rows, argc > 5 ? WM_GPU_F16 : WM_GPU_F32);
     for (size_t g = 0; plans && g < GPUS && !code; g++)
-        for (int p = WM_GPU_F32; p <= WM_GPU_TF32 && !code; p++)
+        for (int p = WM_GPU_F32; p <= WM_GPU_F16 && !code; p++)
             code = plans_for (&gpus[g], net, (wm_gpu_precision_t) p, rows);
     wm_any_net_destroy (&net);
     return code;

@@ -125,7 +125,7 @@ static void test_own_planes (void)
 static void test_any (void)
 {
     char words[400];
-    for (int p = WM_GPU_F32; p <= WM_GPU_TF32; p++) {
+    for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
         bool ok = gpu_any_agrees ((wm_gpu_precision_t) p, words);
         tell (ok, "any CNN, as on the stand-in", precisions[p], words);
     }

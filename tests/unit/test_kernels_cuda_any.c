@@ -53,13 +53,18 @@ static int tear_down (void **state)
     return 0;
 }
 
-static wm_any_t *engine (const wm_spec_t *spec, uint32_t rows)
+static wm_any_t *engine_of (const wm_spec_t *spec, uint32_t rows, wm_gpu_precision_t precision)
 {
     wm_error_t error = { 0 };
-    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, spec, WM_GPU_F32, rows, &error);
+    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, spec, precision, rows, &error);
     if (!any)
         fail_msg ("%s", error.text);
     return any;
+}
+
+static wm_any_t *engine (const wm_spec_t *spec, uint32_t rows)
+{
+    return engine_of (spec, rows, WM_GPU_F32);
 }
 
 static void known_answers_are_known (void **state)
@@ -88,9 +93,8 @@ static void known_answers_are_known (void **state)
 }
 
 /* Planes are cut; a patch has the same bits in every group.  */
-static void planes_and_groups (void **state)
+static void agree (wm_gpu_precision_t precision, float tolerance)
 {
-    (void) state;
     static float all[HITS * OUTPUTS], part[HITS * OUTPUTS];
     wm_error_t error = { 0 };
     const wm_net_t *family = wm_model_net (model);
@@ -98,7 +102,8 @@ static void planes_and_groups (void **state)
     wm_batch_t plane;
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
-    wm_any_t *any = engine (&spec, 7);
+    wm_any_t *any = engine_of (&spec, 7, precision);
+    assert_string_equal (wm_any_choice (any), "");
     assert_int_equal (wm_any_score (any, &plane, all, NULL, &error), WM_OK);
     for (uint32_t i = 0; i < HITS; i++) {
         float want[OUTPUTS];
@@ -106,20 +111,89 @@ static void planes_and_groups (void **state)
         one.n_hit = 1, one.hit_wire += i, one.hit_col += i;
         gpu_judge (family, &spec, &plane, i, want);
         for (uint32_t k = 0; k < OUTPUTS; k++)
-            assert_true (fabsf (all[i * OUTPUTS + k] - want[k]) <= 1e-5f);
+            assert_true (fabsf (all[i * OUTPUTS + k] - want[k]) <= tolerance);
         assert_int_equal (wm_any_score (any, &one, part, NULL, &error), WM_OK);
         assert_memory_equal (part, all + i * OUTPUTS, OUTPUTS * sizeof (float));
     }
     wm_any_destroy (&any);
-    any = engine (NULL, 7);
-    assert_int_equal (wm_any_score (any, &plane, all, NULL, &error), WM_EBATCH);
+    gpu_plane_free (&plane);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
+static void planes_and_groups (void **state)
+{
+    (void) state;
+    agree (WM_GPU_F32, 1e-5f);
+    agree (WM_GPU_TF32, 5e-4f);
+    agree (WM_GPU_F16, 1e-3f);
+}
+
+static void planes_that_cannot_be_cut_are_refused (void **state)
+{
+    (void) state;
+    float scores[HITS * OUTPUTS];
+    wm_error_t error = { 0 };
+    wm_spec_t spec = gpu_spec (wm_model_net (model), true, WM_FULL_VIEW);
+    wm_batch_t plane;
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
+    wm_any_t *any = engine (NULL, 7);
+    assert_int_equal (wm_any_score (any, &plane, scores, NULL, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "no specification"));
     plane.kind = WM_BATCH_TICKS;
     wm_any_destroy (&any);
     any = engine (&spec, 7);
-    assert_int_equal (wm_any_score (any, &plane, all, NULL, &error), WM_EBATCH);
+    assert_int_equal (wm_any_score (any, &plane, scores, NULL, &error), WM_EBATCH);
     wm_any_destroy (&any);
     gpu_plane_free (&plane);
+}
+
+/* What half cannot hold: a patch is held, alone; a node's values are float32, and it is named.  */
+static void what_half_cannot_hold (void **state)
+{
+    (void) state;
+    static float patch[3 * 120], scores[3 * OUTPUTS], want[3 * OUTPUTS];
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = 120, .patch = patch
+    };
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    for (uint32_t i = 0; i < 3 * 120; i++)
+        patch[i] = (float) (i % 11) / 11;
+    patch[130] = 1e5f;
+    for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
+        wm_any_t *any = engine_of (NULL, 2, (wm_gpu_precision_t) p);
+        patch[250] = p == WM_GPU_F32 ? NAN : 0;
+        assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_OK);
+        for (uint32_t k = 0; k < OUTPUTS; k++) {
+            assert_true (isfinite (scores[k]));
+            assert_int_equal (isnan (scores[OUTPUTS + k]), p == WM_GPU_F16);
+            assert_int_equal (isnan (scores[2 * OUTPUTS + k]), p == WM_GPU_F32);
+        }
+        wm_any_destroy (&any);
+    }
+    wm_any_step_t *conv = net->step;
+    while (conv->kind != WM_ANY_CONV)
+        conv++;
+    float *weight = net->constant + conv->weight, kept = *weight;
+    patch[130] = 0;
+    for (int round = 0; round < 3; round++) { /* values, a weight, no algorithm */
+        *weight = round == 0 ? 2e4f : round == 1 ? 7e4f : kept;
+        wm_gpu_fake.no_halves = round == 2;
+        wm_any_t *tf32 = engine_of (NULL, 2, WM_GPU_TF32), *half = engine_of (NULL, 2, WM_GPU_F16);
+        assert_int_equal (wm_any_score (tf32, &batch, want, NULL, NULL), WM_OK);
+        assert_int_equal (wm_any_score (half, &batch, scores, NULL, NULL), WM_OK);
+        for (uint32_t k = 0; k < 3 * OUTPUTS; k++)
+            assert_true (fabsf (scores[k] - want[k]) <= 5e-3f);
+        if (!strstr (wm_any_choice (half), conv->name) ||
+            !strstr (wm_any_choice (half),
+                     round == 2 ? "cuDNN has nothing" : "end of half's range") ||
+            !strstr (wm_any_signature (half), "/fp16/any2+"))
+            fail_msg ("%s: %s", wm_any_signature (half), wm_any_choice (half));
+        wm_any_destroy (&tf32);
+        wm_any_destroy (&half);
+    }
+    *weight = kept;
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
 static void what_a_gpu_lacks_is_said (void **state)
@@ -144,24 +218,25 @@ static void what_a_gpu_lacks_is_said (void **state)
 }
 
 /* Failing call k: no score of a failed launch comes out, now or later.  */
-static void every_failure_is_named_and_releases_nothing (void **state)
+static void fail_each (wm_gpu_precision_t precision)
 {
-    (void) state;
     float patch[3 * 120] = { 1, 2, 3 }, right[3 * OUTPUTS], scores[3 * OUTPUTS];
     wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = 120, .patch = patch
     };
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
-    wm_any_t *any = engine (NULL, 2);
+    wm_any_t *any = engine_of (NULL, 2, precision);
     assert_int_equal (wm_any_score (any, &batch, right, NULL, NULL), WM_OK);
     wm_any_destroy (&any);
     const uint32_t calls = wm_gpu_fake.calls;
     const double start = proof_clock ();
     assert_true (calls > 30);
-    for (uint32_t k = 1; k <= 2 * calls; k++) {
+    const uint32_t step = precision == WM_GPU_F16 ? (uint32_t) proof_size (3, 1, 1) : 1;
+    uint32_t tried = 0;
+    for (uint32_t k = 1; k <= 2 * calls; k += step, tried++) {
         wm_error_t error = { 0 };
         wm_gpu_fake = (wm_gpu_fake_t){ .fail_at = (k + 1) / 2, .late = k % 2 };
-        any = wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 2, &error);
+        any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, 2, &error);
         wm_fault_t fault = any ? wm_any_score (any, &batch, scores, NULL, &error) : error.fault;
         if (fault) {
             assert_int_equal (fault, WM_EHOST);
@@ -176,8 +251,15 @@ static void every_failure_is_named_and_releases_nothing (void **state)
         }
         wm_any_destroy (&any);
     }
-    proof_line ("P9", 2 * calls, 2 * calls, start);
+    proof_line ("P9", tried, tried, start);
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+}
+
+static void every_failure_is_named_and_releases_nothing (void **state)
+{
+    (void) state;
+    fail_each (WM_GPU_F32);
+    fail_each (WM_GPU_F16);
 }
 
 int main (void)
@@ -185,6 +267,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (known_answers_are_known),
         cmocka_unit_test (planes_and_groups),
+        cmocka_unit_test (planes_that_cannot_be_cut_are_refused),
+        cmocka_unit_test (what_half_cannot_hold),
         cmocka_unit_test (what_a_gpu_lacks_is_said),
         cmocka_unit_test (every_failure_is_named_and_releases_nothing),
     };

@@ -1,0 +1,122 @@
+/* wm_any_place.c - where the buffers of any CNN lie, and of what type they are.  */
+#include "kernels/cuda/wm_any_place.h"
+#include "kernels/wm_range.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* Whether half holds a convolution's weights and biases.  */
+static bool holds (const wm_any_net_t *net, const wm_any_step_t *step)
+{
+    const wm_gpu_anyconv_t *c = &step->conv;
+    const size_t n = (size_t) c->kernel[0] * c->kernel[1] * (c->c_in / c->groups) * c->c_out;
+    bool fine = true;
+    for (size_t i = 0; i < n && fine; i++)
+        fine = fabs ((double) net->constant[step->weight + i]) <= WM_HALF_MAX;
+    for (size_t i = 0; i < c->c_out && fine; i++)
+        fine = fabs ((double) net->constant[step->bias + i]) <= WM_HALF_MAX;
+    return fine;
+}
+
+static void choose_types (wm_any_place_t *self, const wm_any_net_t *net, const bool *beyond)
+{
+    for (uint32_t b = 0; b < net->n_buffer; b++)
+        self->half[b] = !beyond || !beyond[b];
+    self->half[WM_ANY_INPUT] = self->half[WM_ANY_SCORES] = false;
+    for (uint32_t s = net->n_step; s-- > 0;) { /* backwards from the scores to the convolutions */
+        const wm_any_step_t *step = &net->step[s];
+        if (step->kind == WM_ANY_SPREAD)
+            self->half[step->to] = false;
+        if ((step->kind != WM_ANY_COPY && step->kind != WM_ANY_JOIN) || self->half[step->to] ||
+            (beyond && beyond[step->to]))
+            continue;
+        self->half[step->from] = false;
+        if (step->kind == WM_ANY_JOIN && step->second != WM_ANY_NONE)
+            self->half[step->second] = false;
+    }
+    for (uint32_t s = 0; s < net->n_step; s++) {
+        const wm_any_step_t *step = &net->step[s];
+        if (step->kind != WM_ANY_CONV)
+            continue;
+        if ((beyond && beyond[step->from]) || !holds (net, step))
+            self->half[step->to] = false;
+        self->conv[s] = self->half[step->to];
+        const size_t bytes = net->size[step->from] * wm_any_each (self->conv[s]);
+        if (self->conv[s] != self->half[step->from] && bytes > self->scratch_bytes)
+            self->scratch_bytes = bytes;
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Steps that touch each buffer: the first and the last.  */
+static void find_lives (const wm_any_net_t *net, uint32_t *first, uint32_t *last)
+{
+    for (uint32_t b = 0; b < net->n_buffer; b++)
+        first[b] = UINT32_MAX, last[b] = 0;
+    for (uint32_t s = 0; s < net->n_step; s++) {
+        const wm_any_step_t *step = &net->step[s];
+        const bool two = step->kind == WM_ANY_JOIN && step->second != WM_ANY_NONE;
+        const uint32_t touched[3] = { step->from, step->to, two ? step->second : step->to };
+        for (int k = 0; k < 3; k++) {
+            first[touched[k]] = first[touched[k]] < s ? first[touched[k]] : s;
+            last[touched[k]] = s;
+        }
+    }
+    first[WM_ANY_INPUT] = 0, last[WM_ANY_INPUT] = UINT32_MAX;
+    first[WM_ANY_SCORES] = 0, last[WM_ANY_SCORES] = UINT32_MAX;
+}
+
+/* The free slot that fits best; one that has to grow where none does; a new one. WM_ANY_SLOTS_MAX: none. */
+static uint32_t choose_slot (const wm_any_place_t *self, const bool *taken, size_t size)
+{
+    uint32_t best = self->n_slot;
+    for (uint32_t i = 0; i < self->n_slot; i++) {
+        const bool fits = self->slot_bytes[i] >= size;
+        if (taken[i])
+            continue;
+        if (best == self->n_slot)
+            best = i;
+        else if (fits != (self->slot_bytes[best] >= size))
+            best = fits ? i : best;
+        else if (fits == (self->slot_bytes[i] < self->slot_bytes[best]))
+            best = i;
+    }
+    return best;
+}
+
+bool wm_any_place (wm_any_place_t *self, const wm_any_net_t *net, bool half, const bool *beyond)
+{
+    uint32_t *first = calloc (2 * (size_t) net->n_buffer, sizeof *first);
+    uint32_t *last = first + net->n_buffer;
+    bool taken[WM_ANY_SLOTS_MAX] = { false }, fine = first != NULL;
+    memset (self, 0, sizeof *self);
+    if (half)
+        choose_types (self, net, beyond);
+    if (fine)
+        find_lives (net, first, last);
+    for (uint32_t s = 0; s < net->n_step && fine; s++) {
+        for (uint32_t b = WM_ANY_SCORES + 1; b < net->n_buffer && fine; b++) {
+            const size_t bytes = net->size[b] * wm_any_each (self->half[b]);
+            if (first[b] != s)
+                continue;
+            const uint32_t slot = choose_slot (self, taken, bytes);
+            fine = slot < WM_ANY_SLOTS_MAX;
+            if (!fine)
+                break;
+            self->n_slot += slot == self->n_slot;
+            if (self->slot_bytes[slot] < bytes)
+                self->slot_bytes[slot] = bytes;
+            taken[slot] = true;
+            self->slot_of[b] = (uint8_t) slot;
+        }
+        for (uint32_t b = WM_ANY_SCORES + 1; b < net->n_buffer && fine; b++)
+            if (last[b] == s && first[b] <= s)
+                taken[self->slot_of[b]] = false;
+    }
+    free (first);
+    return fine;
+}
