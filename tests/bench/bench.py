@@ -55,7 +55,8 @@ def run(*command, env=None, words=False):
     except subprocess.TimeoutExpired:
         raise Failed(f"{' '.join(map(str, command))}: did not end within {TOO_LONG_S} s") from None
     if done.returncode:
-        raise Failed(f"{os.path.basename(str(command[0]))} exit {done.returncode}: {(done.stderr or done.stdout).strip()}")
+        why = " ".join((done.stderr or done.stdout).split())
+        raise Failed(f"{os.path.basename(str(command[0]))} exit {done.returncode}: {why[-300:]}")
     return done.stdout
 
 
@@ -200,7 +201,6 @@ def chosen(precision):
         bench(name, "engine", f"{WORK}/one.h5", "protodune-2021", "--precision", precision, "--batch", 512, "--hits", 512,
               "--threads", 1, "--seconds", 0.05)
     report[f"{precision}_engine"] = points[name][0]["signature"]
-    report["isa"] = report.get("isa", points[name][0]["signature"].split("/")[1])
     return points[name][0]["signature"]
 
 
@@ -398,7 +398,7 @@ def prepare():
         run(f"{BIN}/wiremill", "synth", "--events", events, "--seed", 1, "--output", f"{WORK}/{name}.h5")
     run(f"{BIN}/wiremill", "cut", "--spec", "protodune-2021", "--input", f"{WORK}/one.h5", "--patches", f"{WORK}/synth.npy")
     report["fast_took"] = chosen("fast").split("/")[2]
-    report["fp32_engine"] = chosen("fp32")
+    report["isa"] = chosen("fp32").split("/")[1]
 
 
 def finish(part):
@@ -406,7 +406,7 @@ def finish(part):
         for name in (f"synth_{precision}", f"real_{precision}"):
             if known(name) and name in points and "cpu_peak_share" in points[name][0]:
                 report[f"{name}_share_of_peak"] = round(typical(name)["cpu_peak_share"], 3)
-    report["left_out"], report["other_engines"] = sorted(failed), peers
+    report["left_out"], report["other_engines"], report["table"] = sorted(failed), peers, table
     path = "build/bench-part.json" if part else "build/bench.json"
     with open(path, "w") as f:
         json.dump(report, f, indent=1)
