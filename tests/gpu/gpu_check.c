@@ -15,6 +15,7 @@
    tolerances are the project's: 1e-3 in half, 5e-4 in tf32, 1e-5 in strict float32.  */
 #include "tests/gpu/gpu_check.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
+#include "kernels/cuda/wm_gpu_library.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -149,6 +150,12 @@ static void say_libraries (void)
         fclose (maps);
 }
 
+static void try_library (const char *soname)
+{
+    if (!wm_gpu_library_open (soname))
+        printf ("# %s is not here either: pip install nvidia-cudnn-cu13 nvidia-cublas\n", soname);
+}
+
 /* 0: there is a GPU that opens; 1: there is none; 2: it cannot be opened.  */
 static int print_device (void *argument)
 {
@@ -156,9 +163,11 @@ static int print_device (void *argument)
     void *gpu = wm_gpu_real.make ();
     wm_gpu_words_t words = wm_gpu_real.open (gpu, &info);
     (void) argument;
-    if (words)
+    if (words) {
         printf ("# %s\n", words);
-    else
+        try_library ("libcudnn.so.9"); /* so that they are there when a GPU is */
+        try_library ("libcublasLt.so.13");
+    } else
         printf ("# %s, sm_%d%d, %d multiprocessors, %zu MiB free, cuDNN-cuBLAS %s\n", info.device,
                 info.major, info.minor, info.n_sm, info.free_bytes >> 20, info.libraries);
     say_libraries ();

@@ -56,8 +56,11 @@ machine ()
     else
         echo "no nvidia-smi here"
     fi 2>&1
-    echo "/dev: $(cd /dev && ls -d nvidia* 2>/dev/null | tr '\n' ' ')"
-    echo "nvcc: $( (nvcc --version || /usr/local/cuda/bin/nvcc --version) 2>/dev/null | sed -n 's/.*release/release/p')"
+    local found
+    found=$(cd /dev && ls -d nvidia* 2>/dev/null | tr '\n' ' ')
+    echo "/dev: ${found:-no nvidia*}"
+    found=$( (nvcc --version || /usr/local/cuda/bin/nvcc --version) 2>/dev/null | sed -n 's/.*release/release/p')
+    echo "nvcc: ${found:-none, and none is needed}"
     echo "python: $python $("$python" -V 2>&1)"
     echo "libraries told: ${WM_CUDA_LIBS:-none}"
 }
@@ -103,6 +106,8 @@ look ()
             printf ': nvidia-smi sees one, so its driver is too old (CUDA 13 needs 580 or newer)'
         elif ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
             printf ': /dev has one, so its driver does not answer (in a container: is it passed in?)'
+        else
+            printf ': /dev has none (in a container: it must be passed in, as by docker run --gpus all)'
         fi
         printf '. Nothing was measured.\n' ;;
     *libcudnn* | *libcublasLt*) printf '\nNVIDIA'\''s libraries are missing. Nothing was measured. Try\n\n    %s -m pip install nvidia-cudnn-cu13 nvidia-cublas\n' "$python" ;;
