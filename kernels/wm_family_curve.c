@@ -195,10 +195,14 @@ int wm_family_curve (family_t *self, state_t *out)
     else if (maths->with && (!wm_family_limit (self, "min", 1, &number[0]) ||
                              !wm_family_limit (self, "max", 2, &number[1])))
         return 0;
-    *out = *(self->in[0]->kind == VIEW || self->n_in < 2 ? self->in[0] : self->in[1]);
+    size_t first = 0; /* input that is a view: there is one */
+    while (!self->in[first] || self->in[first]->kind != VIEW)
+        first++;
+    *out = *self->in[first];
     out->curve = NULL;
     for (size_t k = 0; k < n; k++)
-        if (self->n_in < n || !self->in[k] || !operand (self, out, k, value[k]))
+        if (self->n_in < n || (maths->two && self->n_in != 2) || !self->in[k] ||
+            !operand (self, out, k, value[k]))
             return wm_family_outside (
                 self, self->node, "it computes on a layer with something that is no single number");
     for (size_t i = 0; i < POINTS; i++)

@@ -113,6 +113,19 @@ static void nodes_outside_the_family (void **state)
     relu->op_type = copy (&g, "Mul");
     relu->input = split (&g, "conv gate", &relu->n_input);
     check_general (&g, "'scaled' (Mul) is not of the EmTrkMichelId family: it computes on a layer");
+    g = family (NCHW | CHW); /* an input left out, of a node that needs it */
+    node (&g, "Sigmoid", "conv", "gate");
+    relu = find (&g, "Relu");
+    relu->op_type = copy (&g, "Mul");
+    relu->input = split (&g, "none conv gate", &relu->n_input);
+    relu->input[0] = copy (&g, "");
+    check_general (&g,
+                   "'conv_act' (Mul) is not of the EmTrkMichelId family: it computes on a layer");
+    g = family (0); /* Max of three */
+    Onnx__NodeProto *most = behind (&g, "Conv", "Max", "conv conv");
+    assert_int_equal (most->n_input, 3);
+    check_general (&g,
+                   "'inserted' (Max) is not of the EmTrkMichelId family: it computes on a layer");
     g = family (0);
     Onnx__NodeProto *head = find (&g, "Sigmoid");
     head->op_type = copy (&g, "Mul");
