@@ -174,7 +174,17 @@ static void what_half_cannot_hold (void **state)
     wm_any_step_t *conv = net->step;
     while (conv->kind != WM_ANY_CONV)
         conv++;
-    float *weight = net->constant + conv->weight, kept = *weight;
+    float *weight = net->constant + conv->weight, kept = *weight, all[5 * 5 * 64];
+    const size_t n_weight = (size_t) conv->conv.kernel[0] * conv->conv.kernel[1] * conv->conv.c_out;
+    assert_true (n_weight <= sizeof all / sizeof *all);
+    memcpy (all, weight, n_weight * sizeof *all);
+    for (size_t i = 0; i < n_weight; i++) /* ReLU would hide what is infinite */
+        weight[i] = -fabsf (weight[i]);
+    wm_any_t *negative = engine_of (NULL, 2, WM_GPU_F16);
+    assert_int_equal (wm_any_score (negative, &batch, scores, NULL, NULL), WM_OK);
+    assert_true (isfinite (scores[0]) && isnan (scores[OUTPUTS]));
+    wm_any_destroy (&negative);
+    memcpy (weight, all, n_weight * sizeof *all);
     patch[130] = 0;
     for (int round = 0; round < 3; round++) { /* values, a weight, no algorithm */
         *weight = round == 0 ? 2e4f : round == 1 ? 7e4f : kept;
