@@ -27,7 +27,8 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 
 # ---- rooms -------------------------------------------------------------------------------------
 ROOMS := schema kernels broker producer gpuworker ops
-sources = $(filter-out $(1)/main.c $(1)/wm_openvino%.c,$(wildcard $(1)/*.c))
+PARTS_kernels := import sparse# openvino and cuda are shared objects of their own
+sources = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).a
 
@@ -61,7 +62,7 @@ PROGRAMS := $(foreach r,broker producer gpuworker ops,$(if $(wildcard $(r)/main.
 
 .DEFAULT_GOAL := all
 .PHONY: all
-all: $(PROGRAMS) $(if $(wildcard kernels/wm_openvino.c),$(B)/lib/wm_openvino.so) ## build everything
+all: $(PROGRAMS) $(if $(wildcard kernels/openvino/wm_openvino.c),$(B)/lib/wm_openvino.so) ## build everything
 
 define room
 $(call library,$(1)): $(call objects,$(1))
@@ -81,7 +82,7 @@ $(foreach r,broker producer gpuworker ops,$(eval $(call program,$(r))))
 
 # Code for one instruction set lies in files named for it; what runs is chosen at run time.
 # No branch is needed for the sake of floating-point flags, which nobody reads: loops with a choice become vectors.
-$(B)/obj/kernels/wm_sparse_%.o: MATH := -fno-trapping-math
+$(B)/obj/kernels/sparse/wm_sparse_%.o: MATH := -fno-trapping-math
 $(B)/obj/kernels/%_avx2.o:   ISA := -mavx2 -mfma
 $(B)/obj/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 $(B)/obj/kernels/%_vnni.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mprefer-vector-width=512
@@ -90,11 +91,11 @@ $(B)/obj/kernels/%_bf16.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -
 $(B)/obj/kernels/%_amx.o:    ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mamx-tile -mamx-bf16
 
 # onnx.proto of Debian's libonnx-dev, and our own of TensorFlow's frozen graphs, compiled by protobuf-c.
-PROTO := onnx/onnx kernels/graphdef
+PROTO := onnx/onnx kernels/import/graphdef
 $(B)/gen/onnx/onnx.pb-c.c: /usr/include/onnx/onnx.proto
 	@mkdir -p $(@D); echo "  PROTO $<"
 	$(Q)protoc-c --proto_path=/usr/include --c_out=$(B)/gen onnx/onnx.proto
-$(B)/gen/kernels/graphdef.pb-c.c: kernels/graphdef.proto
+$(B)/gen/kernels/import/graphdef.pb-c.c: kernels/import/graphdef.proto
 	@mkdir -p $(@D); echo "  PROTO $<"
 	$(Q)protoc-c --c_out=$(B)/gen $<
 $(PROTO:%=$(B)/obj/%.pb-c.o): $(B)/obj/%.o: $(B)/gen/%.c
@@ -123,7 +124,7 @@ export TBB_ENABLE_SANITIZERS := 1
 export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
 # It carries its own copy of what it needs from kernels and schema, and shows one symbol. Its libraries
 # lie in openvino/ beside it: a link here, copies where `make install` puts them.
-OPENVINO_SRC := $(wildcard kernels/wm_openvino*.c)
+OPENVINO_SRC := $(wildcard kernels/openvino/wm_openvino*.c)
 OPENVINO_LIB := libopenvino.so.2641 libopenvino_c.so.2641 libopenvino_intel_cpu_plugin.so libopenvino_onnx_frontend.so.2641 \
     libopenvino_tensorflow_frontend.so.2641 libtbb.so.12 libtbbmalloc.so.2 libtbbbind_2_5.so.3 libhwloc.so.15
 $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \

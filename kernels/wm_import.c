@@ -6,7 +6,7 @@
    (softmax over huge numbers), another machine's rounding would pass for a fault.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_import.h"
-#include "kernels/wm_family.h"
+#include "kernels/import/wm_family.h"
 #include "kernels/wm_range.h"
 #include "kernels/wm_reference.h"
 #include "kernels/wm_seed.h"

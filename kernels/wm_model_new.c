@@ -4,9 +4,9 @@
    so that the scores of detector-like patches spread over (0, 1). The same seed gives the same file
    on every machine: the weights are sums of integers, no library's logarithm is in them.  */
 #include "kernels/wm_import.h"
-#include "kernels/wm_onnx_write.h"
+#include "kernels/import/wm_onnx_write.h"
 #include "kernels/wm_seed.h"
-#include "kernels/wm_tensor.h"
+#include "kernels/import/wm_tensor.h"
 
 #include <math.h>
 #include <stdlib.h>

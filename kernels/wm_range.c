@@ -1,6 +1,6 @@
 /* wm_range.c - intervals through the convolutions.  */
 #include "kernels/wm_range.h"
-#include "kernels/wm_sparse_act.h"
+#include "kernels/sparse/wm_sparse_act.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -13,8 +13,8 @@ declare -A may=(
     [kernels]='kernels/*|schema/wm_fault.h|schema/wm_batch.h|schema/wm_limits.h|schema/wm_failpoint.h|onnx/*'
     [broker]='broker/*|schema/*'
     [producer]='producer/*|schema/*|kernels/wm_image.h|kernels/wm_spec.h|broker/wm_client.h'
-    [gpuworker]='gpuworker/*|schema/*|kernels/*|broker/wm_client.h'
-    [ops]='ops/*|schema/*|kernels/*|broker/wm_client.h'
+    [gpuworker]='gpuworker/*|schema/*|kernels/wm_*|broker/wm_client.h'
+    [ops]='ops/*|schema/*|kernels/wm_*|broker/wm_client.h'
 )
 declare -A not=(
     [schema]='zmq|czmq|sqlite3|hdf5'

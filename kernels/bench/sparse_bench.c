@@ -17,7 +17,7 @@
    Other programs on the machine change what is measured: compare side by side, in one run.  */
 #include "kernels/wm_peak.h"
 #include "kernels/wm_reference.h"
-#include "kernels/wm_sparse.h"
+#include "kernels/sparse/wm_sparse.h"
 
 #include <math.h>
 #include <stdio.h>

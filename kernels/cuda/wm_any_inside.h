@@ -3,7 +3,7 @@
 #define WM_ANY_INSIDE_H
 
 #include "kernels/cuda/wm_any_net.h"
-#include "kernels/wm_tensor.h"
+#include "kernels/import/wm_tensor.h"
 #include "schema/wm_limits.h"
 
 #define WM_ANY_INPUTS_MAX 16u

@@ -2,7 +2,7 @@
 
    active  one pass over the convolution's output: bits of activity, from the image alone; the
            constant c of an inactive window is subtracted from what is active, so that nothing is
-           what an inactive position adds (kernels/wm_sparse.h has the formula).
+           what an inactive position adds (kernels/sparse/wm_sparse.h has the formula).
    dense   W^T is the tensor cores' left factor (128 outputs in 8 tiles of 16), and 8 hits their
            right one. A block: 256 hits, 8 warps of 64 outputs by 64 hits each, 128 accumulators a
            thread; a panel of W (12 kB) and 96 bytes of each hit (24 kB) a stage, up to 5 stages on

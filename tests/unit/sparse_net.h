@@ -7,7 +7,7 @@
 #ifndef SPARSE_NET_H
 #define SPARSE_NET_H
 
-#include "kernels/wm_sparse.h"
+#include "kernels/sparse/wm_sparse.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* test_kernels_graphdef.c - TensorFlow frozen graphs: the small network in every way that TensorFlow
    and Keras freeze it, what is kept for the general engine, and what is refused.  */
 #include "tests/unit/small_net.h"
-#include "kernels/graphdef.pb-c.h"
-#include "kernels/wm_arena.h"
+#include "kernels/import/graphdef.pb-c.h"
+#include "kernels/import/wm_arena.h"
 
 typedef struct {
     wm_arena_t arena;

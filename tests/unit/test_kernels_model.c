@@ -4,7 +4,7 @@
    flipped, and made to lie with a sound digest.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_import.h"
-#include "kernels/wm_onnx_write.h"
+#include "kernels/import/wm_onnx_write.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,0 +1,213 @@
+/* wm_family_curve.c - activations that exporters write as several nodes: x sigmoid (x), GELU by erf
+   or tanh, x relu6 (x + 3) / 6, x tanh (softplus (x)).
+
+   They differ in the order of their nodes and in where constants stand, so that no shape is looked
+   for: what is computed of a layer is a function of one number, and is followed as a CURVE, its
+   values at points that are the same for all. A curve that is that of a known activation at every
+   point is that activation. A layer is followed so when several nodes compute on it; what one node
+   computes alone is an activation by its name (wm_family_affine.c).  */
+#include "kernels/import/wm_family_inside.h"
+#include "kernels/sparse/wm_sparse_act.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define POINTS 41
+#define ALIKE 1e-6 /* constants of the graph are rounded to float32 */
+
+/* From -27 to 27, dense near 0.  */
+static double point (size_t i)
+{
+    return sinh (((double) i - POINTS / 2) / 5);
+}
+
+/* ---- what nodes compute - */
+
+static double negated (double x)
+{
+    return -x;
+}
+static double inverse (double x)
+{
+    return 1 / x;
+}
+static double rectified (double x)
+{
+    return fmax (x, 0);
+}
+static double sigmoid (double x)
+{
+    return 1 / (1 + exp (-x));
+}
+static double softplus (double x)
+{
+    return fmax (x, 0) + log1p (exp (-fabs (x)));
+}
+static double plus (double a, double b)
+{
+    return a + b;
+}
+static double minus (double a, double b)
+{
+    return a - b;
+}
+static double times (double a, double b)
+{
+    return a * b;
+}
+static double over (double a, double b)
+{
+    return a / b;
+}
+static double between (double x, const float limit[2])
+{
+    return fmin (fmax (x, (double) limit[0]), (double) limit[1]);
+}
+static double hard_sigmoid (double x, const float line[2])
+{
+    return fmin (fmax ((double) line[0] * x + (double) line[1], 0), 1);
+}
+
+typedef struct {
+    const char *op;
+    double (*one) (double x);
+    double (*two) (double a, double b);
+    double (*with) (double x, const float number[2]); /* its limits, or its attributes */
+} maths_t;
+
+static const maths_t *maths_of (const char *op)
+{
+    static const maths_t table[] = {
+        { "Add", .two = plus },
+        { "Clip", .with = between },
+        { "Div", .two = over },
+        { "Erf", .one = erf },
+        { "Exp", .one = exp },
+        { "HardSigmoid", .with = hard_sigmoid },
+        { "Log", .one = log },
+        { "Max", .two = fmax },
+        { "Min", .two = fmin },
+        { "Mul", .two = times },
+        { "Neg", .one = negated },
+        { "Pow", .two = pow },
+        { "Reciprocal", .one = inverse },
+        { "Relu", .one = rectified },
+        { "Sigmoid", .one = sigmoid },
+        { "Softplus", .one = softplus },
+        { "Sub", .two = minus },
+        { "Tanh", .one = tanh },
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (!strcmp (op, table[k].op))
+            return &table[k];
+    return NULL;
+}
+
+/* How often such nodes read a value.  */
+static unsigned readers (const family_t *self, const char *name)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < self->onnx->n_node; i++) {
+        const Onnx__NodeProto *node = self->onnx->node[i];
+        for (size_t k = 0; maths_of (wm_onnx_op (node)) && k < node->n_input; k++)
+            count += !strcmp (node->input[k], name);
+    }
+    return count;
+}
+
+int wm_family_follows (family_t *self)
+{
+    int follows = 0;
+    for (size_t k = 0; maths_of (wm_onnx_op (self->node)) && k < self->n_in; k++) {
+        const state_t *s = self->in[k];
+        if (!s || s->kind != VIEW || follows)
+            continue;
+        const layer_t *layer =
+            s->source == PATCH || s->n_layer != 1 ? NULL : wm_family_layer (self, s);
+        follows = s->curve || (layer && layer->act == WM_ACT_NONE && layer->version == s->version &&
+                               readers (self, self->node->input[k]) > 1);
+    }
+    return follows;
+}
+
+/* ---- which activation it is - */
+
+static int is_curve (const double *curve, wm_act_t act, double bend)
+{
+    size_t i = 0;
+    while (i < POINTS && fabs (curve[i] - wm_sparse_activated (act, (float) bend, point (i))) <=
+                             ALIKE * fmax (1, fabs (curve[i])))
+        i++;
+    return i == POINTS;
+}
+
+/* Puts the activation on the layer if the curve is one's.  */
+static int recognise (family_t *self, state_t *out, const double *curve)
+{
+    static const wm_act_t plain[] = { WM_ACT_GELU, WM_ACT_GELU_TANH, WM_ACT_HARDSWISH,
+                                      WM_ACT_MISH };
+    for (size_t k = 0; k < sizeof plain / sizeof *plain; k++)
+        if (is_curve (curve, plain[k], 0))
+            return wm_family_put (self, out, plain[k], 0);
+    const size_t at = POINTS / 2 + 4; /* x / (1 + e^(-bend x)) solved for bend */
+    const double bend = -log (point (at) / curve[at] - 1) / point (at);
+    if (fabs (bend) > 1e-3 && fabs (bend) < FLT_MAX && /* x / 2, on the way to others, is of none */
+        is_curve (curve, WM_ACT_SWISH, bend))
+        return wm_family_put (self, out, WM_ACT_SWISH, (float) bend);
+    out->curve = curve;
+    out->maker = self->node;
+    return 1;
+}
+
+/* ---- following - */
+
+/* The values of input k; 0 where it is no number and nothing of the layer of `out`.  */
+static int operand (family_t *self, const state_t *out, size_t k, double value[POINTS])
+{
+    const state_t *s = self->in[k];
+    const wm_tensor_t *c = wm_family_constant (self, k);
+    if (c && c->f && c->n == 1 && c->n_dim <= out->view.n_dim + 1) {
+        for (size_t i = 0; i < POINTS; i++)
+            value[i] = (double) c->f[0];
+        return 1;
+    }
+    if (!s || s->kind != VIEW || s->source != out->source || s->n_layer != 1 ||
+        s->layer[0] != out->layer[0] || s->version != out->version || s->affine ||
+        !wm_view_same (&s->view, &out->view))
+        return 0;
+    for (size_t i = 0; i < POINTS; i++)
+        value[i] = s->curve ? s->curve[i] : point (i);
+    return 1;
+}
+
+int wm_family_curve (family_t *self, state_t *out)
+{
+    const maths_t *maths = maths_of (wm_onnx_op (self->node));
+    double value[2][POINTS], *curve = wm_arena_take (self->arena, POINTS, sizeof *curve);
+    float number[2] = { -FLT_MAX, FLT_MAX };
+    const size_t n = maths->two ? 2 : 1;
+    if (!curve)
+        return wm_family_outside (self, self->node, "no memory");
+    if (!strcmp (maths->op, "HardSigmoid"))
+        number[0] = wm_family_float (self, "alpha", 0.2f),
+        number[1] = wm_family_float (self, "beta", 0.5f);
+    else if (maths->with && (!wm_family_limit (self, "min", 1, &number[0]) ||
+                             !wm_family_limit (self, "max", 2, &number[1])))
+        return 0;
+    size_t first = 0; /* input that is a view: there is one */
+    while (!self->in[first] || self->in[first]->kind != VIEW)
+        first++;
+    *out = *self->in[first];
+    out->curve = NULL;
+    for (size_t k = 0; k < n; k++)
+        if (self->n_in < n || (maths->two && self->n_in != 2) || !self->in[k] ||
+            !operand (self, out, k, value[k]))
+            return wm_family_outside (
+                self, self->node, "it computes on a layer with something that is no single number");
+    for (size_t i = 0; i < POINTS; i++)
+        curve[i] = maths->one   ? maths->one (value[0][i])
+                   : maths->two ? maths->two (value[0][i], value[1][i])
+                                : maths->with (value[0][i], number);
+    return recognise (self, out, curve);
+}

@@ -1,0 +1,140 @@
+/* wm_onnx_ports.c - what a model's graph says of its inputs and outputs.  */
+#include "kernels/import/wm_onnx.h"
+#include "schema/wm_limits.h"
+
+#include <string.h>
+
+static const char *text (const char *s)
+{
+    return s ? s : "";
+}
+
+/* What is being read, for messages.  */
+typedef struct {
+    const wm_onnx_t *onnx;
+    wm_onnx_ports_t *how;
+    const char *what;
+} reader_t;
+
+static int64_t dim_value (const Onnx__TensorShapeProto__Dimension *dim)
+{
+    return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+                   dim->dim_value > 0
+               ? dim->dim_value
+               : -1;
+}
+
+static wm_fault_t read_name (const reader_t *self, const Onnx__ValueInfoProto *info,
+                             wm_port_t *port, wm_error_t *error)
+{
+    *port = (wm_port_t){ .n_dim = 0 };
+    if (strlen (text (info->name)) >= sizeof port->name)
+        return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes",
+                         self->onnx->path, self->what, info->name, sizeof port->name - 1);
+    strcpy (port->name, text (info->name));
+    return WM_OK;
+}
+
+static wm_fault_t read_sizes (const reader_t *self, const Onnx__TensorShapeProto *shape,
+                              size_t first, wm_port_t *port, wm_error_t *error)
+{
+    uint64_t values = 1;
+    port->n_dim = (uint32_t) (shape->n_dim - first);
+    for (uint32_t d = 0; d < port->n_dim; d++) {
+        int64_t size = dim_value (shape->dim[d + first]);
+        if (size < 0)
+            return wm_fault (
+                error, WM_EBATCH,
+                "%s: %s '%s': dimension %zu is not fixed; only the batch dimension may "
+                "be dynamic",
+                self->onnx->path, self->what, port->name, d + first);
+        if (__builtin_mul_overflow (values, (uint64_t) size, &values) || values > UINT32_MAX)
+            return wm_fault (error, WM_EBATCH, "%s: %s '%s' is too large", self->onnx->path,
+                             self->what, port->name);
+        port->dim[d] = (uint32_t) size;
+    }
+    port->n_value = (uint32_t) values;
+    return WM_OK;
+}
+
+static wm_fault_t read_shape (const reader_t *self, const Onnx__ValueInfoProto *info,
+                              wm_port_t *port, wm_error_t *error)
+{
+    const Onnx__TypeProto__Tensor *tensor =
+        info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+            ? info->type->tensor_type
+            : NULL;
+    const char *path = self->onnx->path;
+    if (!tensor || tensor->elem_type <= 0 ||
+        tensor->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING)
+        return wm_fault (error, WM_EBATCH, "%s: %s '%s' is not a tensor of numbers", path,
+                         self->what, port->name);
+    self->how->other_type |= tensor->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    const Onnx__TensorShapeProto *shape = tensor->shape;
+    size_t first = self->how->whole ? 0 : 1;
+    if (!shape || shape->n_dim < first || shape->n_dim - first > WM_MODEL_DIMS_MAX)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: %s '%s' has no shape, no batch dimension or more than %d dimensions "
+                         "behind it; export the model with its shapes",
+                         path, self->what, port->name, WM_MODEL_DIMS_MAX);
+    int64_t batch = first ? dim_value (shape->dim[0]) : -1;
+    if (batch > 1)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: %s '%s' has a batch dimension fixed at %lld; export the model with "
+                         "a dynamic one, or import it with --whole if this is none",
+                         path, self->what, port->name, (long long) batch);
+    self->how->fixed_batch |= batch == 1;
+    return read_sizes (self, shape, first, port, error);
+}
+
+wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
+                           wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n, wm_error_t *error)
+{
+    const reader_t reader = { self, how, "input" };
+    const Onnx__GraphProto *g = self->graph;
+    uint64_t values = 0;
+    *n = 0;
+    for (size_t i = 0; i < g->n_input; i++) {
+        int64_t v = wm_onnx_find (self, text (g->input[i]->name));
+        if (v >= 0 && self->value[v].initializer)
+            continue;
+        if (*n == WM_MODEL_PORTS_MAX)
+            return wm_fault (error, WM_EBATCH, "%s: more than %d inputs", self->path,
+                             WM_MODEL_PORTS_MAX);
+        wm_fault_t fault = read_name (&reader, g->input[i], &port[*n], error);
+        if (!fault)
+            fault = read_shape (&reader, g->input[i], &port[*n], error);
+        if (fault)
+            return fault;
+        values += port[(*n)++].n_value;
+    }
+    if (*n == 0)
+        return wm_fault (error, WM_EBATCH, "%s: the graph has no input", self->path);
+    if (values > WM_RAW_BYTES_MAX / 4)
+        return wm_fault (error, WM_EBATCH, "%s: a patch of %llu values is more than the limit, %u",
+                         self->path, (unsigned long long) values, WM_RAW_BYTES_MAX / 4);
+    return WM_OK;
+}
+
+wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n,
+                            wm_error_t *error)
+{
+    const reader_t reader = { self, NULL, "output" };
+    if (self->n_output < 1 || self->n_output > WM_MODEL_PORTS_MAX)
+        return wm_fault (error, WM_EBATCH, "%s: %zu outputs; 1 to %d are possible", self->path,
+                         self->n_output, WM_MODEL_PORTS_MAX);
+    wm_fault_t fault = WM_OK;
+    for (*n = 0; *n < self->n_output && !fault; ++*n)
+        fault = read_name (&reader, self->output[*n], &port[*n], error);
+    return fault;
+}
+
+wm_fault_t wm_onnx_output_shapes (const wm_onnx_t *self, wm_onnx_ports_t *how, wm_port_t *port,
+                                  wm_error_t *error)
+{
+    const reader_t reader = { self, how, "output" };
+    wm_fault_t fault = WM_OK;
+    for (size_t i = 0; i < self->n_output && !fault; i++)
+        fault = read_shape (&reader, self->output[i], &port[i], error);
+    return fault;
+}

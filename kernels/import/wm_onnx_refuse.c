@@ -1,0 +1,75 @@
+/* wm_onnx_refuse.c - nodes that would give wrong scores without a word.
+
+   A score must not depend on chance or on the hits that it was grouped with. And OpenVINO 2026.4 reads
+   the fused operators of graphs that ONNX Runtime optimised (FusedConv), but computes them wrongly.  */
+#include "kernels/import/wm_onnx.h"
+#include "kernels/import/wm_tensor.h"
+
+#include <string.h>
+
+static int draws (const char *op)
+{
+    static const char *const chance[] = {
+        "Bernoulli",     "Multinomial",       "RandomNormal",         "RandomNormalLike",
+        "RandomUniform", "RandomUniformLike", "RandomStandardNormal", "TruncatedNormal"
+    };
+    for (size_t k = 0; k < sizeof chance / sizeof *chance; k++)
+        if (!strcmp (op, chance[k]))
+            return 1;
+    return 0;
+}
+
+/* Whether a constant input of a node is true.  */
+static int is_true (wm_onnx_t *self, const Onnx__NodeProto *node, size_t k)
+{
+    int64_t v = k < node->n_input ? wm_onnx_find (self, node->input[k]) : -1;
+    if (v < 0)
+        return 0;
+    const wm_onnx_value_t *value = &self->value[v];
+    const Onnx__AttributeProto *a = value->node && !strcmp (wm_onnx_op (value->node), "Constant")
+                                        ? wm_onnx_attribute (value->node, "value")
+                                        : NULL;
+    const Onnx__TensorProto *proto = value->initializer ? value->initializer : a ? a->t : NULL;
+    wm_tensor_t tensor;
+    return proto && wm_tensor_read (&self->arena, proto, &tensor) && tensor.i && tensor.i[0];
+}
+
+/* Before operator set 14 the number of outputs says it, before 7 an attribute.  */
+static int trains (wm_onnx_t *self, const Onnx__NodeProto *node)
+{
+    const char *op = wm_onnx_op (node);
+    if (!strcmp (op, "Dropout"))
+        return is_true (self, node, 2);
+    if (strcmp (op, "BatchNormalization"))
+        return 0;
+    int more = 0;
+    for (size_t k = 1; k < node->n_output; k++)
+        more |= *node->output[k] != 0;
+    return wm_onnx_int (node, "training_mode", 0) || more ||
+           (self->opset > 0 && self->opset < 7 && !wm_onnx_int (node, "is_test", 0));
+}
+
+wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error)
+{
+    for (size_t i = 0; i < self->n_node; i++) {
+        const Onnx__NodeProto *node = self->node[i];
+        const char *name = wm_onnx_node_name (node), *op = wm_onnx_op (node);
+        if (node->domain && !strcmp (node->domain, "com.microsoft"))
+            return wm_fault (
+                error, WM_EBATCH,
+                "%s: node '%.100s' (%.60s) is an operator of ONNX Runtime's own: give the "
+                "model as it was exported, not as ONNX Runtime optimised it",
+                self->path, name, op);
+        if (draws (op))
+            return wm_fault (error, WM_EBATCH,
+                             "%s: node '%.100s' (%.60s) draws at random: a hit would have another "
+                             "score each time",
+                             self->path, name, op);
+        if (trains (self, node))
+            return wm_fault (error, WM_EBATCH,
+                             "%s: node '%.100s' (%.60s) is in training mode: a hit's score would "
+                             "depend on its batch; export the model for inference",
+                             self->path, name, op);
+    }
+    return WM_OK;
+}

@@ -1,0 +1,38 @@
+/* wm_tensor.h - constants of an ONNX graph, and what the exporters do to them.
+
+   Exporters compute shapes (Shape, Gather, Concat, ...) and turn weights around by nodes; on
+   constants these are folded here. Private to kernels/.  Thread: one at a time.  */
+#ifndef WM_TENSOR_H
+#define WM_TENSOR_H
+
+#include "kernels/import/wm_arena.h"
+#include "kernels/import/wm_onnx.h"
+
+#define WM_TENSOR_DIMS_MAX 8
+
+/* Stands for the batch dimension in a tensor of sizes.  */
+#define WM_TENSOR_BATCH INT64_MIN
+
+/* A constant: floats or integers. Its values belong to the arena or to the ONNX file.  */
+typedef struct {
+    uint32_t n_dim;
+    int64_t dim[WM_TENSOR_DIMS_MAX];
+    size_t n;
+    const float *f;   /* (dim), or NULL */
+    const int64_t *i; /* (dim), or NULL */
+} wm_tensor_t;
+
+/* Reads a tensor of the file: float16, float32, double to floats, bool, int32, int64 to integers.
+   0 where its type is another, it is empty, or its data do not fill its shape.  */
+int wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *proto, wm_tensor_t *out);
+
+/* A list of integers that a node has as attribute `name` or, in newer operator sets, as input `k`
+   (in, n_in: its inputs; NULL where left out). NULL where it has neither.  */
+const int64_t *wm_tensor_list (const Onnx__NodeProto *node, const char *name,
+                               const wm_tensor_t *const *in, size_t n_in, size_t k, size_t *n);
+
+/* Folds a node whose inputs are all constants. 0 where it cannot.  */
+int wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_tensor_t *const *in,
+                    size_t n_in, wm_tensor_t *out);
+
+#endif

@@ -1,0 +1,343 @@
+/* wm_openvino.c - the general engine: any model on dense patches, through OpenVINO's C API.
+
+   Built as a shared object of its own, opened by wm_device.c, which carries its own copy of what it
+   needs from this folder.
+
+   Bits must not depend on how hits are grouped or on the number of threads. So there is one
+   compiled shape, of `rows` patches, whose last block is filled up with zeros, and every block is
+   computed by one thread from end to end: `threads` streams of one thread each, not one stream of
+   many. That is also the faster way (no barrier per layer), and blocks are cut while others are
+   computed: there is one request more than streams.
+
+   Pinning is off: several workers of a machine would pin themselves to the same first cores.  */
+#include "kernels/wm_device.h"
+#include "kernels/wm_image.h"
+#include "kernels/import/wm_onnx_write.h"
+#include "kernels/openvino/wm_openvino_graph.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_MAX 128u /* 64 to 512 run alike; fewer waste less in the last block */
+#define BLOCK_VALUES_MAX                                                                           \
+    (1u << 20) /* input values a block: keeps large inputs' activations small */
+#define THREADS_MAX 256
+
+typedef struct {
+    ov_infer_request_t *request;
+    float *input[WM_MODEL_PORTS_MAX];
+    ov_tensor_t *in[WM_MODEL_PORTS_MAX], *out[WM_MODEL_PORTS_MAX];
+    bool busy;
+    uint32_t first, last; /* the hits it holds; hits of one cell share a row */
+} slot_t;
+
+typedef struct {
+    const wm_model_t *model;
+    wm_plane_t *plane; /* NULL: dense patches only */
+    ov_core_t *core;
+    wm_openvino_graph_t graph;
+    ov_compiled_model_t *compiled;
+    uint32_t rows, slots;
+    slot_t *slot;
+} engine_t;
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static wm_fault_t read_graph (engine_t *self, wm_error_t *error)
+{
+    const wm_net_t *net = wm_model_net (self->model);
+    size_t size = 0;
+    uint8_t *made = NULL;
+    const void *bytes = net ? NULL : wm_model_original (self->model, &size);
+    self->graph = (wm_openvino_graph_t){ .input = wm_model_input (self->model, 0),
+                                         .output = wm_model_output (self->model, 0),
+                                         .n_input = wm_model_n_input (self->model),
+                                         .n_output = wm_model_n_output_port (self->model) };
+    wm_fault_t fault = WM_OK;
+    if (net)
+        fault = wm_onnx_write (net, self->graph.input, self->graph.output, self->graph.n_output,
+                               &made, &size, error);
+    if (!fault)
+        fault = wm_openvino_graph_read (&self->graph, self->core, net ? made : bytes, size, error);
+    free (made);
+    return fault;
+}
+
+/* Whether the graph takes so many patches, and its outputs are (rows, the port's shape): a model
+   whose Reshape nodes hold a fixed number of patches takes another without a word.  */
+static bool reshape (engine_t *self, uint32_t rows)
+{
+    bool fit = wm_openvino_graph_reshape (&self->graph, rows);
+    for (uint32_t i = 0; fit && i < self->graph.n_output; i++) {
+        const wm_port_t *port = &self->graph.output[i];
+        wm_port_t found;
+        fit = wm_openvino_graph_shape (&self->graph, i, rows, &found) &&
+              found.n_dim == port->n_dim &&
+              memcmp (found.dim, port->dim, port->n_dim * sizeof *port->dim) == 0;
+    }
+    return fit;
+}
+
+/* The largest power of two of patches within the limits; one at a time where the model insists.  */
+static wm_fault_t choose_rows (engine_t *self, wm_error_t *error)
+{
+    self->rows = self->graph.whole ? 1 : ROWS_MAX;
+    while (self->rows > 1 &&
+           (uint64_t) self->rows * wm_model_n_value (self->model) > BLOCK_VALUES_MAX)
+        self->rows /= 2;
+    if (reshape (self, self->rows))
+        return WM_OK;
+    self->rows = 1;
+    return reshape (self, 1)
+               ? WM_OK
+               : wm_openvino_failed (error, WM_EBATCH, "give this model a batch of patches");
+}
+
+static wm_fault_t compile (engine_t *self, const wm_device_config_t *config, wm_error_t *error)
+{
+    char threads[16];
+    snprintf (threads, sizeof threads, "%d", config->threads);
+    ov_property_t property[] = {
+        { ov_property_key_inference_num_threads, threads },
+        { ov_property_key_num_streams, threads },
+        { ov_property_key_hint_enable_cpu_pinning, "NO" },
+        { ov_property_key_hint_inference_precision, "f32" },
+    };
+    size_t n = sizeof property / sizeof property[0];
+    if (strcmp (config->precision, "fast") == 0)
+        n--;
+    if (ov_core_compile_model_props (self->core, self->graph.graph, "CPU", n, property,
+                                     &self->compiled) != OK)
+        return wm_openvino_failed (error, WM_EBATCH, "compile this model");
+    return WM_OK;
+}
+
+static wm_fault_t make_slot (engine_t *self, slot_t *slot, wm_error_t *error)
+{
+    if (ov_compiled_model_create_infer_request (self->compiled, &slot->request) != OK)
+        return wm_openvino_failed (error, WM_EHOST, "make a request");
+    for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
+        void *data;
+        size_t bytes,
+            want = (size_t) self->rows * wm_model_input (self->model, i)->n_value * sizeof (float);
+        if (ov_infer_request_get_tensor (slot->request, self->graph.input_name[i], &slot->in[i]) !=
+                OK ||
+            ov_tensor_data (slot->in[i], &data) != OK ||
+            ov_tensor_get_byte_size (slot->in[i], &bytes) != OK || bytes != want)
+            return wm_openvino_failed (error, WM_EBATCH, "give this model float32 inputs");
+        slot->input[i] = data;
+    }
+    for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++)
+        if (ov_infer_request_get_tensor (slot->request, self->graph.output_name[i],
+                                         &slot->out[i]) != OK)
+            return wm_openvino_failed (error, WM_EHOST, "name this model's outputs");
+    return WM_OK;
+}
+
+/* Widest instruction set: it decides which kernels OpenVINO takes, and so the bits.  */
+static const char *instruction_set (void)
+{
+    __builtin_cpu_init ();
+    if (__builtin_cpu_supports ("amx-tile"))
+        return "amx";
+    if (__builtin_cpu_supports ("avx512f"))
+        return "avx512";
+    return __builtin_cpu_supports ("avx2") ? "avx2" : "sse";
+}
+
+static void sign (const wm_device_config_t *config, char signature[64])
+{
+    ov_version_t version = { 0 };
+    const char *number = "unknown";
+    if (ov_get_openvino_version (&version) == OK && version.buildNumber)
+        number = version.buildNumber;
+    snprintf (signature, 64, "openvino-%.*s/%s/%.8s/v1", (int) strcspn (number, "-"), number,
+              instruction_set (), config->precision);
+    ov_version_free (&version);
+}
+
+static void engine_close (void *engine)
+{
+    engine_t *self = engine;
+    for (uint32_t s = 0; self->slot && s < self->slots; s++) {
+        slot_t *slot = &self->slot[s];
+        for (uint32_t i = 0; i < WM_MODEL_PORTS_MAX; i++) {
+            ov_tensor_free (slot->in[i]);
+            ov_tensor_free (slot->out[i]);
+        }
+        ov_infer_request_free (slot->request);
+    }
+    free (self->slot);
+    ov_compiled_model_free (self->compiled);
+    wm_openvino_graph_clear (&self->graph);
+    ov_core_free (self->core);
+    wm_plane_destroy (&self->plane);
+    free (self);
+}
+
+static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
+                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
+{
+    if (config->threads < 1 || config->threads > THREADS_MAX) {
+        wm_fault (error, WM_EBATCH, "%d threads: it takes 1 to %d", config->threads, THREADS_MAX);
+        return NULL;
+    }
+    engine_t *self = calloc (1, sizeof *self);
+    wm_fault_t fault = WM_OK;
+    if (self) {
+        self->model = model;
+        self->slots = (uint32_t) config->threads + 1;
+        self->slot = calloc (self->slots, sizeof *self->slot);
+        self->plane = spec ? wm_plane_new (spec) : NULL;
+    }
+    if (!self || !self->slot || (spec && !self->plane))
+        fault = wm_fault (error, WM_EHOST, "no memory for the OpenVINO engine");
+    else if (ov_core_create (&self->core) != OK)
+        fault = wm_openvino_failed (error, WM_EHOST, "start");
+    else if (!(fault = read_graph (self, error)) && !(fault = choose_rows (self, error)) &&
+             !(fault = compile (self, config, error)))
+        for (uint32_t s = 0; !fault && s < self->slots; s++)
+            fault = make_slot (self, &self->slot[s], error);
+    if (fault && self)
+        engine_close (self);
+    sign (config, signature);
+    return fault ? NULL : self;
+}
+
+/* ---- score ----------------------------------------------------------------------------------- */
+
+/* Whether a hit has the cell of the hit before it, and so its patch. */
+static bool repeats (const wm_batch_t *batch, uint32_t hit)
+{
+    return batch->kind != WM_BATCH_PATCHES && hit > 0 &&
+           batch->hit_wire[hit] == batch->hit_wire[hit - 1] &&
+           batch->hit_col[hit] == batch->hit_col[hit - 1];
+}
+
+static void put_patch (const engine_t *self, const slot_t *slot, const wm_batch_t *batch,
+                       uint32_t hit, uint32_t row)
+{
+    if (batch->kind != WM_BATCH_PATCHES) {
+        wm_plane_cut (self->plane, hit, 1,
+                      slot->input[0] + (size_t) row * wm_model_n_value (self->model));
+        return;
+    }
+    const float *patch = batch->patch + (size_t) hit * batch->patch_values;
+    for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
+        size_t n = wm_model_input (self->model, i)->n_value;
+        memcpy (slot->input[i] + row * n, patch, n * sizeof *patch);
+        patch += n;
+    }
+}
+
+/* Fills the slot with the patches from hit `first` on. Returns the first hit that is not in it.  */
+static uint32_t fill (const engine_t *self, slot_t *slot, const wm_batch_t *batch, uint32_t first)
+{
+    uint32_t row = 0, hit = first;
+    for (; hit < batch->n_hit; hit++) {
+        if (hit > first && repeats (batch, hit))
+            continue;
+        if (row == self->rows)
+            break;
+        put_patch (self, slot, batch, hit, row++);
+    }
+    for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
+        size_t n = wm_model_input (self->model, i)->n_value;
+        memset (slot->input[i] + row * n, 0, (self->rows - row) * n * sizeof (float));
+    }
+    slot->first = first, slot->last = hit;
+    return hit;
+}
+
+/* Waits for a slot and takes its scores. */
+static wm_fault_t collect (const engine_t *self, slot_t *slot, const wm_batch_t *batch,
+                           float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    if (!slot->busy)
+        return WM_OK;
+    slot->busy = false;
+    if (ov_infer_request_wait (slot->request) != OK)
+        return wm_openvino_failed (error, WM_EHOST, "compute a block of patches");
+    uint32_t n_output = wm_model_n_output (self->model), column = 0;
+    for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++) {
+        size_t n = wm_model_output (self->model, i)->n_value, row = 0;
+        void *data;
+        if (ov_tensor_data (slot->out[i], &data) != OK)
+            return wm_openvino_failed (error, WM_EHOST, "hand out its scores");
+        for (uint32_t hit = slot->first; hit < slot->last; hit++) {
+            row += hit > slot->first && !repeats (batch, hit);
+            memcpy (scores + (size_t) hit * n_output + column, (float *) data + row * n,
+                    n * sizeof (float));
+        }
+        column += (uint32_t) n;
+    }
+    atomic_fetch_add (progress, slot->last - slot->first);
+    return WM_OK;
+}
+
+static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    engine_t *self = engine;
+    (void) status; /* the door looks at the scores */
+    wm_fault_t fault = WM_OK;
+    if (batch->kind != WM_BATCH_PATCHES)
+        fault = wm_plane_load (self->plane, batch, error);
+    uint32_t turn = 0;
+    for (uint32_t hit = 0; !fault && hit < batch->n_hit; turn++) {
+        slot_t *slot = &self->slot[turn % self->slots];
+        if ((fault = collect (self, slot, batch, scores, progress, error)))
+            break;
+        hit = fill (self, slot, batch, hit);
+        if (ov_infer_request_start_async (slot->request) == OK)
+            slot->busy = true;
+        else
+            fault = wm_openvino_failed (error, WM_EHOST, "start a block of patches");
+    }
+    for (uint32_t s = 0; s < self->slots; s++, turn++) { /* all must rest, also after a fault */
+        wm_fault_t late = collect (self, &self->slot[turn % self->slots], batch, scores, progress,
+                                   fault ? NULL : error);
+        if (!fault)
+            fault = late;
+    }
+    return fault;
+}
+
+/* ---- for the importer ------------------------------------------------------------------------ */
+
+static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_port_t *input,
+                                uint32_t n_input, wm_port_t *output, uint32_t n_output,
+                                wm_error_t *error)
+{
+    wm_openvino_graph_t graph = {
+        .input = input, .n_input = n_input, .output = output, .n_output = n_output
+    };
+    ov_core_t *core = NULL;
+    wm_fault_t fault = WM_OK;
+    if (ov_core_create (&core) != OK)
+        fault = wm_openvino_failed (error, WM_EHOST, "start");
+    else if (!(fault = wm_openvino_graph_read (&graph, core, original, bytes, error)) &&
+             !wm_openvino_graph_reshape (&graph, 1))
+        fault = wm_openvino_failed (error, WM_EBATCH, "give this model one patch");
+    for (uint32_t i = 0; i < n_output && !fault; i++) {
+        wm_port_t port;
+        if (!wm_openvino_graph_shape (&graph, i, 1, &port))
+            fault = wm_fault (error, WM_EBATCH,
+                              "output '%.128s' has no fixed shape behind a batch dimension; leave "
+                              "it out with --outputs",
+                              output[i].name);
+        output[i] = port;
+    }
+    wm_openvino_graph_clear (&graph);
+    ov_core_free (core);
+    return fault;
+}
+
+const wm_engine_t wm_engine_openvino = { .name = "openvino",
+                                         .open = engine_open,
+                                         .close = engine_close,
+                                         .score = engine_score,
+                                         .shape = engine_shape };

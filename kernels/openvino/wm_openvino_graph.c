@@ -1,0 +1,249 @@
+/* wm_openvino_graph.c - a model's file as an OpenVINO graph over float32.
+
+   ONNX is read from memory. Frozen graphs OpenVINO reads from a path that ends in .pb only: the
+   bytes are put into a memory file, and a link of that name points to it for as long as it reads.  */
+#include "kernels/openvino/wm_openvino_graph.h"
+#include "kernels/wm_wire.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Where its words begin to say something of the model: behind places in its source.  */
+static const char *skip_places (const char *words)
+{
+    static const char *const start[] = { "No conversion rule found for",
+                                         "While validating ONNX node" };
+    const char *next;
+    for (size_t k = 0; k < sizeof start / sizeof *start; k++)
+        if ((next = strstr (words, start[k])))
+            return next;
+    while ((next = strstr (words, "Exception from ")) && (next = strstr (next, ": ")))
+        words = next + 2;
+    return words;
+}
+
+wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *what)
+{
+    const char *why = ov_get_last_err_msg (), *from = skip_places (why ? why : "");
+    wm_fault (error, fault, "OpenVINO cannot %s: %.380s", what, *from ? from : "no reason given");
+    ov_free (why);
+    char *advice = error ? strstr (error->text, "\nTo facilitate") : NULL; /* for who extends it */
+    if (advice)
+        *advice = 0;
+    for (char *c = error ? error->text : NULL; c && *c; c++) /* its words run over many lines */
+        if (*c == '\n')
+            *c = ' ';
+    return fault;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static wm_fault_t read_frozen (wm_openvino_graph_t *self, ov_core_t *core, const uint8_t *bytes,
+                               size_t size, wm_error_t *error)
+{
+    const char *base = getenv ("TMPDIR");
+    char folder[PATH_MAX - 16], path[PATH_MAX], target[64];
+    snprintf (folder, sizeof folder, "%s/wiremill-XXXXXX", base && *base ? base : "/tmp");
+    int fd = memfd_create ("model.pb", MFD_CLOEXEC);
+    snprintf (target, sizeof target, "/proc/%ld/fd/%d", (long) getpid (), fd);
+    while (fd >= 0 && size) {
+        ssize_t n = write (fd, bytes, size);
+        if (n <= 0)
+            break;
+        bytes += n;
+        size -= (size_t) n;
+    }
+    wm_fault_t fault = WM_OK;
+    if (size || !mkdtemp (folder)) {
+        fault = wm_fault (error, WM_EHOST,
+                          "a frozen graph cannot be put into %.200s: no room or no "
+                          "right; set TMPDIR",
+                          folder);
+    } else {
+        snprintf (path, sizeof path, "%s/model.pb", folder);
+        if (symlink (target, path))
+            fault = wm_fault (error, WM_EHOST, "%.200s cannot be made; set TMPDIR", path);
+        else if (ov_core_read_model (core, path, NULL, &self->graph) != OK)
+            fault = wm_openvino_failed (error, WM_EBATCH, "read this frozen graph");
+        unlink (path);
+        rmdir (folder);
+    }
+    if (fd >= 0)
+        close (fd);
+    return fault;
+}
+
+/* Input i of the graph may lack the batch dimension that ports do not count.  */
+static wm_fault_t look_at_inputs (wm_openvino_graph_t *self, wm_error_t *error)
+{
+    uint32_t n_whole = 0;
+    for (uint32_t i = 0; i < self->n_input; i++) {
+        ov_output_const_port_t *port = NULL;
+        ov_partial_shape_t shape = { 0 };
+        if (ov_model_const_input_by_name (self->graph, self->input_name[i], &port) != OK ||
+            ov_port_get_partial_shape (port, &shape) != OK)
+            return wm_openvino_failed (error, WM_EBATCH, "find an input of this model");
+        n_whole += shape.rank.min == shape.rank.max && shape.rank.min == self->input[i].n_dim;
+        ov_partial_shape_free (&shape);
+        ov_output_const_port_free (port);
+    }
+    self->whole = n_whole > 0;
+    if (n_whole && n_whole != self->n_input)
+        return wm_fault (error, WM_EBATCH,
+                         "some inputs of this model have a batch dimension and "
+                         "some have none");
+    return WM_OK;
+}
+
+static int is_float (ov_output_const_port_t *port)
+{
+    ov_element_type_e type;
+    return ov_port_get_element_type (port, &type) == OK && type == F32;
+}
+
+static ov_status_e convert_input (ov_preprocess_prepostprocessor_t *process, const char *name)
+{
+    ov_preprocess_input_info_t *info = NULL;
+    ov_preprocess_input_tensor_info_t *tensor = NULL;
+    ov_status_e status =
+        ov_preprocess_prepostprocessor_get_input_info_by_name (process, name, &info);
+    if (status == OK)
+        status = ov_preprocess_input_info_get_tensor_info (info, &tensor);
+    if (status == OK)
+        status = ov_preprocess_input_tensor_info_set_element_type (tensor, F32);
+    ov_preprocess_input_tensor_info_free (tensor);
+    ov_preprocess_input_info_free (info);
+    return status;
+}
+
+static ov_status_e convert_output (ov_preprocess_prepostprocessor_t *process, const char *name)
+{
+    ov_preprocess_output_info_t *info = NULL;
+    ov_preprocess_output_tensor_info_t *tensor = NULL;
+    ov_status_e status =
+        ov_preprocess_prepostprocessor_get_output_info_by_name (process, name, &info);
+    if (status == OK)
+        status = ov_preprocess_output_info_get_tensor_info (info, &tensor);
+    if (status == OK)
+        status = ov_preprocess_output_set_element_type (tensor, F32);
+    ov_preprocess_output_tensor_info_free (tensor);
+    ov_preprocess_output_info_free (info);
+    return status;
+}
+
+/* Every input and output speaks float32: others are converted inside the graph.  */
+static wm_fault_t convert (wm_openvino_graph_t *self, wm_error_t *error)
+{
+    ov_preprocess_prepostprocessor_t *process = NULL;
+    ov_status_e status = ov_preprocess_prepostprocessor_create (self->graph, &process);
+    uint32_t changes = 0;
+    for (uint32_t i = 0; i < self->n_input + self->n_output && status == OK; i++) {
+        int in = i < self->n_input;
+        const char *name = in ? self->input_name[i] : self->output_name[i - self->n_input];
+        ov_output_const_port_t *port = NULL;
+        status = in ? ov_model_const_input_by_name (self->graph, name, &port)
+                    : ov_model_const_output_by_name (self->graph, name, &port);
+        if (status == OK && !is_float (port)) {
+            status = in ? convert_input (process, name) : convert_output (process, name);
+            changes++;
+        }
+        ov_output_const_port_free (port);
+        if (status != OK) {
+            char what[200];
+            snprintf (what, sizeof what, "find %s '%.128s' of this model, or convert it",
+                      in ? "input" : "output", name);
+            ov_preprocess_prepostprocessor_free (process);
+            return wm_openvino_failed (error, WM_EBATCH, what);
+        }
+    }
+    ov_model_t *made = NULL;
+    if (status == OK && changes)
+        status = ov_preprocess_prepostprocessor_build (process, &made);
+    ov_preprocess_prepostprocessor_free (process);
+    if (made) {
+        ov_model_free (self->graph);
+        self->graph = made;
+    }
+    return status == OK ? WM_OK : wm_openvino_failed (error, WM_EBATCH, "convert to float32");
+}
+
+/* A tensor of TensorFlow is called "node:0".  */
+static void name_tensor (char to[132], const char *name, int frozen)
+{
+    snprintf (to, 132, "%s%s", name, frozen && !strchr (name, ':') ? ":0" : "");
+}
+
+wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, const void *bytes,
+                                   size_t size, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    int frozen = wm_wire_is_graphdef (bytes, size);
+    for (uint32_t i = 0; i < self->n_input; i++)
+        name_tensor (self->input_name[i], self->input[i].name, frozen);
+    for (uint32_t i = 0; i < self->n_output; i++)
+        name_tensor (self->output_name[i], self->output[i].name, frozen);
+    if (frozen)
+        fault = read_frozen (self, core, bytes, size, error);
+    else if (ov_core_read_model_from_memory_buffer (core, bytes, size, NULL, &self->graph) != OK)
+        fault = wm_openvino_failed (error, WM_EBATCH, "read this model");
+    if (!fault)
+        fault = look_at_inputs (self, error);
+    return fault ? fault : convert (self, error);
+}
+
+void wm_openvino_graph_clear (wm_openvino_graph_t *self)
+{
+    ov_model_free (self->graph);
+    self->graph = NULL;
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+int wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
+{
+    const char *name[WM_MODEL_PORTS_MAX];
+    ov_partial_shape_t shape[WM_MODEL_PORTS_MAX];
+    uint32_t made = 0;
+    int fine = !self->whole || rows == 1;
+    for (; fine && made < self->n_input; made++) {
+        const wm_port_t *port = &self->input[made];
+        int64_t dim[WM_MODEL_DIMS_MAX + 1] = { rows };
+        for (uint32_t k = 0; k < port->n_dim; k++)
+            dim[k + 1] = port->dim[k];
+        name[made] = self->input_name[made];
+        fine = ov_partial_shape_create_static (port->n_dim + !self->whole, dim + self->whole,
+                                               &shape[made]) == OK;
+    }
+    fine = fine && ov_model_reshape (self->graph, name, shape, self->n_input) == OK;
+    while (made-- > 0)
+        ov_partial_shape_free (&shape[made]);
+    return fine;
+}
+
+int wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
+                             wm_port_t *port)
+{
+    ov_output_const_port_t *output = NULL;
+    ov_shape_t shape = { 0 };
+    int64_t first = !self->whole;
+    uint64_t values = 1;
+    int fine = ov_model_const_output_by_name (self->graph, self->output_name[i], &output) == OK &&
+               ov_const_port_get_shape (output, &shape) == OK && shape.rank >= first &&
+               shape.rank - first <= WM_MODEL_DIMS_MAX && (!first || shape.dims[0] == rows);
+    *port = self->output[i];
+    port->n_dim = fine ? (uint32_t) (shape.rank - first) : 0;
+    for (uint32_t k = 0; fine && k < port->n_dim; k++) {
+        int64_t size = shape.dims[k + first];
+        fine = size > 0 && size <= UINT32_MAX &&
+               !__builtin_mul_overflow (values, (uint64_t) size, &values) && values <= UINT32_MAX;
+        port->dim[k] = (uint32_t) size;
+    }
+    port->n_value = (uint32_t) values;
+    ov_shape_free (&shape);
+    ov_output_const_port_free (output);
+    return fine;
+}

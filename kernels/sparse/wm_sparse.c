@@ -1,0 +1,335 @@
+/* wm_sparse.c - the exact-sparse CPU engine: opening it on a model, and batches as jobs.
+
+   A job is one image and the cells of its hits: the plane of a batch in drift bins; each phase
+   image of a batch in ticks, and the patches that are no window of one, cut; dense patches stacked,
+   each its own window of an image as wide as a patch. From there on all jobs are the same.  */
+#include "kernels/sparse/wm_sparse.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define HUGE_BYTES (2u << 20)
+#define SLOT_BYTES_MAX (128u << 20) /* a full plane of noise would ask for more */
+#define FULL_FROM 0.8               /* measured, AVX-512 and AVX2 */
+#define CUT_PATCHES 512u            /* patches cut at a time where they are no windows */
+
+/* ---- memory that only grows ------------------------------------------------------------------ */
+
+bool wm_sparse_reserve (wm_sparse_buffer_t *self, size_t count, size_t each, uint64_t *allocations)
+{
+    size_t bytes, align;
+    if (__builtin_mul_overflow (count, each, &bytes) || bytes > SIZE_MAX / 4)
+        return false;
+    if (bytes <= self->bytes && self->data)
+        return true;
+    bytes += bytes / 4 + 256; /* so that planes that grow a little do not allocate every time */
+    align = bytes >= 2 * HUGE_BYTES ? HUGE_BYTES : 64;
+    bytes = (bytes + align - 1) / align * align;
+    wm_sparse_release (self);
+    self->data = aligned_alloc (align, bytes);
+    if (!self->data)
+        return false;
+    if (align == HUGE_BYTES)
+        madvise (self->data, bytes, MADV_HUGEPAGE); /* a wish */
+    self->bytes = bytes;
+    ++*allocations;
+    return true;
+}
+
+void wm_sparse_release (wm_sparse_buffer_t *self)
+{
+    free (self->data);
+    *self = (wm_sparse_buffer_t){ 0 };
+}
+
+float *wm_sparse_floats (size_t count)
+{
+    float *p = aligned_alloc (64, (count * sizeof *p + 63) / 64 * 64);
+    if (p)
+        memset (p, 0, count * sizeof *p);
+    return p;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* What the net must be for this engine.  */
+static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_error_t *error)
+{
+    if (net->n_conv < 1)
+        return wm_fault (error, WM_EBATCH, "the sparse engine needs a convolution in front");
+    if (spec &&
+        (spec->patch_wire != net->height || spec->patch_bin != net->width || net->channel != 1))
+        return wm_fault (error, WM_EBATCH,
+                         "the specification's patch is %u x %u, the model's %u x %u x %u",
+                         spec->patch_wire, spec->patch_bin, net->height, net->width, net->channel);
+    uint32_t rows = net->height, cols = net->width;
+    for (uint32_t i = 0; i < net->n_conv; i++) {
+        const wm_conv_t *conv = &net->conv[i];
+        if (conv->kw > 64)
+            return wm_fault (error, WM_EBATCH,
+                             "the sparse engine takes kernels of at most 64 columns, not %u",
+                             conv->kw);
+        if (conv->kh < 1 || conv->kw < 1 || conv->kh > rows || conv->kw > cols)
+            return wm_fault (error, WM_EBATCH, "convolution %u of %u x %u does not fit %u x %u", i,
+                             conv->kh, conv->kw, rows, cols);
+        rows -= conv->kh - 1, cols -= conv->kw - 1;
+    }
+    return WM_OK;
+}
+
+wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
+                            const wm_sparse_config_t *config, wm_error_t *error)
+{
+    if (check_net (net, spec, error))
+        return NULL;
+    wm_sparse_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        wm_fault (error, WM_EHOST, "no memory for the sparse engine");
+        return NULL;
+    }
+    self->net = *net;
+    self->threads = config->threads > 0 ? config->threads : 1;
+    self->pin = config->pin, self->cache = config->cache;
+    self->slot_bytes_max = SLOT_BYTES_MAX;
+    self->full_from = FULL_FROM;
+    self->kernel = config->kernel ? config->kernel : wm_sparse_kernel_choose ("fp32", error);
+    if (spec) {
+        self->has_spec = true;
+        self->spec = *spec;
+        self->zero = wm_spec_zero (spec);
+        self->plane = wm_plane_new (spec);
+    }
+    if (wm_sparse_open (self, error))
+        wm_sparse_destroy (&self);
+    return self;
+}
+
+void wm_sparse_destroy (wm_sparse_t **self_p)
+{
+    wm_sparse_t *self = *self_p;
+    if (!self)
+        return;
+    wm_sparse_close (self);
+    wm_plane_destroy (&self->plane);
+    for (uint32_t l = 0; l <= WM_MODEL_CONVS_MAX; l++) {
+        wm_sparse_release (&self->active[l].bits);
+        wm_sparse_release (&self->active[l].ranks);
+        wm_sparse_release (&self->live[l].bits);
+        wm_sparse_release (&self->live[l].ranks);
+        wm_sparse_release (&self->mids[l]);
+    }
+    wm_sparse_buffer_t *buffer[] = { &self->cells,   &self->orders, &self->orders2,
+                                     &self->blocks,  &self->scores, &self->hits,
+                                     &self->patches, &self->masks,  &self->slots };
+    for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++)
+        wm_sparse_release (buffer[i]);
+    free (self);
+    *self_p = NULL;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+static void add_cell (wm_sparse_t *self, uint32_t hit, uint32_t row, uint32_t col)
+{
+    wm_sparse_cell_t *last = self->cell + self->n_cell - 1;
+    if (self->n_cell == 0 || last->row != row || last->col != col) {
+        *++last = (wm_sparse_cell_t){ .row = row, .col = col };
+        self->n_cell++;
+    }
+    last->n_hit++;
+    self->hit_cell[hit] = self->n_cell - 1;
+}
+
+/* Scores the cells of self->image.  */
+static wm_fault_t run_cells (wm_sparse_t *self, wm_error_t *error)
+{
+    wm_fault_t fault = wm_sparse_scan (self, error);
+    for (self->group_first = 0; self->group_first < self->n_cell && !fault;
+         self->group_first += self->group_cells) {
+        fault = wm_sparse_convolve (self, error);
+        if (!fault)
+            fault = wm_sparse_blocks (self, error);
+    }
+    return fault;
+}
+
+/* Copies the scores of the job's cells to its hits. (What is not finite the door holds.)  */
+static void deliver (const wm_sparse_t *self, uint32_t n_hit, float *scores)
+{
+    for (uint32_t i = 0; i < n_hit; i++)
+        if (self->hit_cell[i] != UINT32_MAX)
+            memcpy (scores + (size_t) i * self->n_output,
+                    self->cell_score + (size_t) self->hit_cell[i] * self->n_output,
+                    self->n_output * sizeof *scores);
+}
+
+static wm_fault_t begin (wm_sparse_t *self, uint32_t n_hit, wm_error_t *error)
+{
+    uint64_t *count = &self->stats.allocations;
+    if (!wm_sparse_reserve (&self->cells, n_hit, sizeof *self->cell, count) ||
+        !wm_sparse_reserve (&self->hits, n_hit, sizeof *self->hit_cell, count) ||
+        !wm_sparse_reserve (&self->scores, (size_t) n_hit * self->n_output, sizeof (float), count))
+        return wm_fault (error, WM_EAGAIN, "no memory for %u hits", n_hit);
+    self->cell = self->cells.data, self->hit_cell = self->hits.data;
+    self->cell_score = self->scores.data;
+    return WM_OK;
+}
+
+static void clear_job (wm_sparse_t *self, uint32_t n_hit)
+{
+    self->n_cell = 0;
+    memset (self->hit_cell, 0xff, n_hit * sizeof *self->hit_cell);
+}
+
+/* Patches stacked to an image.  */
+static wm_fault_t run_stack (wm_sparse_t *self, const float *patches, uint32_t count,
+                             wm_error_t *error)
+{
+    self->image = patches;
+    self->n_row = count * self->net.height, self->n_col = self->net.width;
+    return run_cells (self, error);
+}
+
+static wm_fault_t score_patches (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                                 wm_error_t *error)
+{
+    const uint32_t want = self->net.height * self->net.width * self->net.channel;
+    if (batch->patch_values != want)
+        return wm_fault (error, WM_EBATCH, "patches of %u values, the model takes %u",
+                         batch->patch_values, want);
+    if ((uint64_t) batch->n_hit * self->net.height > UINT32_MAX / 2)
+        return wm_fault (error, WM_EBATCH, "%u patches are too many for a batch", batch->n_hit);
+    clear_job (self, batch->n_hit);
+    for (uint32_t i = 0; i < batch->n_hit; i++)
+        add_cell (self, i, i * self->net.height, 0);
+    wm_fault_t fault = run_stack (self, batch->patch, batch->n_hit, error);
+    if (!fault)
+        deliver (self, batch->n_hit, scores);
+    return fault;
+}
+
+/* Hits whose patch is a window of image m of the loaded plane.  */
+static wm_fault_t score_image (wm_sparse_t *self, const wm_batch_t *batch, uint32_t m,
+                               float *scores, wm_error_t *error)
+{
+    self->image = wm_plane_image (self->plane, m, &self->n_row, &self->n_col);
+    clear_job (self, batch->n_hit);
+    for (uint32_t i = 0; i < batch->n_hit; i++) {
+        uint32_t image, row, col;
+        if (wm_plane_place (self->plane, i, &image, &row, &col) && image == m)
+            add_cell (self, i, row, col);
+    }
+    if (self->n_cell == 0)
+        return WM_OK;
+    wm_fault_t fault = run_cells (self, error);
+    if (!fault)
+        deliver (self, batch->n_hit, scores);
+    return fault;
+}
+
+/* Hits whose patch is no window: cut and stacked, some at a time.  */
+static wm_fault_t score_rest (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                              wm_error_t *error)
+{
+    const size_t each = (size_t) self->net.height * self->net.width;
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < batch->n_hit && !fault;) {
+        uint32_t count = 0, image, row, col;
+        clear_job (self, batch->n_hit);
+        for (; i < batch->n_hit && count < CUT_PATCHES; i++) {
+            if (wm_plane_place (self->plane, i, &image, &row, &col))
+                continue;
+            if (!wm_sparse_reserve (&self->patches, CUT_PATCHES * each, sizeof (float),
+                                    &self->stats.allocations))
+                return wm_fault (error, WM_EAGAIN, "no memory for %u patches", CUT_PATCHES);
+            wm_plane_cut (self->plane, i, 1, (float *) self->patches.data + count * each);
+            add_cell (self, i, count++ * self->net.height, 0);
+        }
+        if (count > 0 && !(fault = run_stack (self, self->patches.data, count, error)))
+            deliver (self, batch->n_hit, scores);
+    }
+    return fault;
+}
+
+wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                            _Atomic uint64_t *progress, wm_error_t *error)
+{
+    if (batch->n_hit == 0)
+        return WM_OK;
+    wm_fault_t fault = begin (self, batch->n_hit, error);
+    self->progress = progress;
+    if (fault)
+        return fault;
+    if (batch->kind == WM_BATCH_PATCHES)
+        return score_patches (self, batch, scores, error);
+    if (!self->has_spec)
+        return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
+    if (!self->plane)
+        return wm_fault (error, WM_EAGAIN, "no memory for a plane");
+    fault = wm_plane_load (self->plane, batch, error);
+    for (uint32_t m = 0; m < wm_plane_n_image (self->plane) && !fault; m++)
+        fault = score_image (self, batch, m, scores, error);
+    return fault ? fault : score_rest (self, batch, scores, error);
+}
+
+wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self)
+{
+    return self->stats;
+}
+
+/* ---- the door -------------------------------------------------------------------------------- */
+
+static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
+                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
+{
+    const wm_net_t *net = wm_model_net (model);
+    if (!net) {
+        wm_fault (error, WM_EBATCH, "the sparse engine does not run this model: %s",
+                  wm_model_why (model));
+        return NULL;
+    }
+    char cache[PATH_MAX];
+    const wm_sparse_config_t mine = {
+        .kernel = wm_sparse_kernel_choose (config->precision, error),
+        .threads = (uint32_t) (config->threads > 0 ? config->threads : 1),
+        .pin = config->pin,
+        .cache = wm_model_cache (model, cache, sizeof cache) ? cache : NULL,
+    };
+    wm_sparse_t *self = mine.kernel ? wm_sparse_new (net, spec, &mine, error) : NULL;
+    if (self)
+        snprintf (signature, 64, "sparse/%s/%s/v1", mine.kernel->isa, mine.kernel->precision);
+    return self;
+}
+
+static void engine_close (void *engine)
+{
+    wm_sparse_t *self = engine;
+    wm_sparse_destroy (&self);
+}
+
+static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    (void) status; /* the door's */
+    return wm_sparse_score (engine, batch, scores, progress, error);
+}
+
+static uint64_t engine_madds (void *engine, bool count)
+{
+    wm_sparse_t *self = engine;
+    self->count_madds = count;
+    return self->stats.madds;
+}
+
+const wm_engine_t wm_engine_sparse = {
+    .name = "sparse",
+    .open = engine_open,
+    .close = engine_close,
+    .score = engine_score,
+    .madds = engine_madds,
+};
