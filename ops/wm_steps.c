@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,16 +49,20 @@ static int by_size (const void *a, const void *b)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* "wiremill-engine-123": adds its CPU time to cpu_engine_s; "wiremill-123" is wiremill run.  */
-static void add_cpu (steps_t *self, const char *file, int64_t ns)
+/* What a process says of itself at its end: its CPU time is added, its memory is that of the largest.
+   "wiremill-engine-123" is an engine, "wiremill-123" wiremill run.  */
+static void add_end (steps_t *self, const char *file, const char *what, int64_t amount)
 {
     char key[48];
+    const int is_cpu = strcmp (what, "cpu") == 0;
     const char *name = file + strlen ("wiremill-");
     const int is_run = *name >= '0' && *name <= '9';
-    snprintf (key, sizeof key, "cpu_%.*s_s", is_run ? 3 : (int) strcspn (name, "-"),
-              is_run ? "run" : name);
+    snprintf (key, sizeof key, is_cpu ? "cpu_%.*s_s" : "memory_%.*s_mb",
+              is_run ? 3 : (int) strcspn (name, "-"), is_run ? "run" : name);
     const double before = json_number_value (json_object_get (self->point, key));
-    json_object_set_new (self->point, key, json_real (before + 1e-9 * (double) ns));
+    const double value = (is_cpu ? 1e-9 : 1e-6) * (double) amount;
+    json_object_set_new (self->point, key,
+                         json_real (is_cpu ? before + value : fmax (before, value)));
 }
 
 static wm_fault_t add_line (steps_t *self, const char *file, uint32_t process, const char *text,
@@ -69,8 +74,8 @@ static wm_fault_t add_line (steps_t *self, const char *file, uint32_t process, c
     if (sscanf (text, "%lld %23s %u %u %u %lld", &ns, what, &line.input, &line.ordinal, &line.batch,
                 &amount) != 6)
         return WM_OK; /* of a process that was killed: half a line */
-    if (strcmp (what, "cpu") == 0)
-        add_cpu (self, file, amount);
+    if (strcmp (what, "cpu") == 0 || strcmp (what, "memory") == 0)
+        add_end (self, file, what, amount);
     while (line.step < NAMES && strcmp (names[line.step], what) != 0)
         line.step++;
     if (line.step == NAMES)

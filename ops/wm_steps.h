@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/* Reads every trace in a folder (schema/wm_trace.h) into p50_ms ... commit_ms, cpu_..._s, lead_s and
+/* Reads every trace in a folder (schema/wm_trace.h) into p50_ms ... commit_ms, cpu_..._s, memory_..._mb, lead_s and
    tail_s of a point; the campaign was from start_ns to end_ns (wm_trace_now_ns). WM_EHOST: it cannot
    be read, or not one batch went all the way.  */
 wm_fault_t wm_steps_read (const char *folder, int64_t start_ns, int64_t end_ns, json_t *point,

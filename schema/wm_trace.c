@@ -33,10 +33,25 @@ static void __attribute__ ((constructor)) begin (void)
         fprintf (stderr, "WM_TRACE: %s: cannot be written; there is no trace\n", path);
 }
 
+/* The most memory that the process had at once; 0 where nobody says.  */
+static int64_t peak_bytes (void)
+{
+    char line[128];
+    long long kb = 0;
+    FILE *file = fopen ("/proc/self/status", "re");
+    while (file && fgets (line, sizeof line, file) && sscanf (line, "VmHWM: %lld kB", &kb) != 1)
+        ;
+    if (file)
+        fclose (file);
+    return 1024 * (int64_t) kb;
+}
+
 static void __attribute__ ((destructor)) end (void)
 {
     const wm_key_t none = { 0 };
     WM_TRACE ("cpu", &none, ns_of (CLOCK_PROCESS_CPUTIME_ID));
+    if (wm_trace_file)
+        WM_TRACE ("memory", &none, peak_bytes ());
     if (wm_trace_file)
         fclose (wm_trace_file);
     wm_trace_file = NULL;

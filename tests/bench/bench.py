@@ -305,6 +305,8 @@ def profile(precision, whole, alone):
         f"{per(cpu['engine'] - engine_cpu)} more than alone, waiting {per(idle - idle_alone)} more")
     row("... of it nothing is scored", f"{whole['lead_s']:.2f} s at the start (processes, model, first event), "
         f"{whole['tail_s']:.2f} s at the end (last results, files, processes)")
+    row("... memory", ", ".join(f"{who} {whole[f'memory_{who}_mb']:.0f} MB" for who in ("engine", "worker", "broker", "producer"))
+        + " at most (a worker's engine process has the model mapped)")
     row("... a batch", f"queue {whole['queue_ms']:.0f} ms, stage {whole['stage_ms']:.2f}, compute {whole['compute_ms']:.0f}, "
         f"commit {whole['commit_ms']:.1f}")
 
