@@ -13,13 +13,14 @@
 #include <math.h>
 #include <string.h>
 
-#define POINTS 41
+#define POINTS 101
 #define ALIKE 1e-6 /* constants of the graph are rounded to float32 */
 
-/* From -27 to 27, dense near 0.  */
+/* From -5e25 to 5e25, dense near 0: a curve that bends away far out is another.  */
 static double point (size_t i)
 {
-    return sinh (((double) i - POINTS / 2) / 5);
+    const double k = (double) i - POINTS / 2;
+    return sinh (k / 5 + k * k * k / 2500);
 }
 
 /* ---- what nodes compute - */
@@ -104,14 +105,18 @@ static const maths_t *maths_of (const char *op)
     return NULL;
 }
 
-/* How often such nodes read a value.  */
-static unsigned readers (const family_t *self, const char *name)
+/* How often such nodes read each value, or NULL without memory.  */
+static const uint32_t *count_readers (family_t *self)
 {
-    unsigned count = 0;
-    for (size_t i = 0; i < self->onnx->n_node; i++) {
-        const Onnx__NodeProto *node = self->onnx->node[i];
-        for (size_t k = 0; maths_of (wm_onnx_op (node)) && k < node->n_input; k++)
-            count += !strcmp (node->input[k], name);
+    const wm_onnx_t *onnx = self->onnx;
+    uint32_t *count = wm_arena_take (self->arena, onnx->n_value, sizeof *count);
+    for (size_t i = 0; count && i < onnx->n_node; i++) {
+        const Onnx__NodeProto *node = onnx->node[i];
+        for (size_t k = 0; maths_of (wm_onnx_op (node)) && k < node->n_input; k++) {
+            const int64_t v = wm_onnx_find (onnx, node->input[k]);
+            if (v >= 0)
+                count[v]++;
+        }
     }
     return count;
 }
@@ -119,14 +124,16 @@ static unsigned readers (const family_t *self, const char *name)
 int wm_family_follows (family_t *self)
 {
     int follows = 0;
-    for (size_t k = 0; maths_of (wm_onnx_op (self->node)) && k < self->n_in; k++) {
+    if (!self->readers)
+        self->readers = count_readers (self);
+    for (size_t k = 0; maths_of (wm_onnx_op (self->node)) && self->readers && k < self->n_in; k++) {
         const state_t *s = self->in[k];
         if (!s || s->kind != VIEW || follows)
             continue;
         const layer_t *layer =
             s->source == PATCH || s->n_layer != 1 ? NULL : wm_family_layer (self, s);
         follows = s->curve || (layer && layer->act == WM_ACT_NONE && layer->version == s->version &&
-                               readers (self, self->node->input[k]) > 1);
+                               self->readers[wm_onnx_find (self->onnx, self->node->input[k])] > 1);
     }
     return follows;
 }
@@ -136,8 +143,9 @@ int wm_family_follows (family_t *self)
 static int is_curve (const double *curve, wm_act_t act, double bend)
 {
     size_t i = 0;
-    while (i < POINTS && fabs (curve[i] - wm_sparse_activated (act, (float) bend, point (i))) <=
-                             ALIKE * fmax (1, fabs (curve[i])))
+    while (i < POINTS && isfinite (curve[i]) &&
+           fabs (curve[i] - wm_sparse_activated (act, (float) bend, point (i))) <=
+               ALIKE * fmax (1, fabs (curve[i])))
         i++;
     return i == POINTS;
 }

@@ -11,6 +11,9 @@
 
 #define USES_MAX 256
 
+/* What we move through a float32 sum, and back, may not be larger: it costs 2e-6.  */
+#define MOVED_MAX 32
+
 typedef enum { PATCH, CONV, DENSE } source_t;
 
 /* One layer being built: both kinds have the same parts.  */
@@ -58,7 +61,8 @@ typedef struct {
         const Onnx__NodeProto *reader;
     } use[USES_MAX];
     uint32_t n_use;
-    state_t **state;             /* per value of the graph */
+    state_t **state;         /* per value of the graph */
+    const uint32_t *readers; /* how many nodes of wm_family_curve.c read a value; NULL: not yet */
     const Onnx__NodeProto *node; /* being visited */
     state_t *in[8];
     size_t n_in;

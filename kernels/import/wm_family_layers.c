@@ -1,6 +1,7 @@
 /* wm_family_layers.c - convolutions and dense layers, their weights in our order.  */
 #include "kernels/import/wm_family_inside.h"
 
+#include <math.h>
 #include <string.h>
 
 static int all_are (const Onnx__AttributeProto *a, int64_t value)
@@ -75,19 +76,25 @@ static int layer_new (family_t *self, layer_t *layer, uint64_t n_in, uint32_t n_
 }
 
 /* Takes what waits behind the inputs of a new layer into its weights; inputs run over `channels`
-   again and again.  */
-static void take_affine (const affine_t *a, layer_t *layer, uint32_t channels)
+   again and again. Engines then sum what this takes away again: it must be small.  */
+static int take_affine (family_t *self, const affine_t *a, layer_t *layer, uint32_t channels)
 {
+    double most = 0;
     for (uint32_t o = 0; a && o < layer->n_out; o++) {
-        double bias = (double) layer->bias[o];
+        double moved = 0;
         for (uint64_t k = 0; k < layer->n_in; k++) {
             float *w = &layer->weight[k * layer->n_out + o];
             uint32_t c = a->n == 1 ? 0 : (uint32_t) (k % channels);
-            bias += (double) *w * a->shift[c];
+            moved += (double) *w * a->shift[c];
+            most = fmax (most, fabs (moved));
             *w = (float) ((double) *w * a->scale[c]);
         }
-        layer->bias[o] = (float) bias;
+        layer->bias[o] = (float) ((double) layer->bias[o] + moved);
     }
+    return most <= MOVED_MAX ||
+           wm_family_outside (self, self->node,
+                              "a constant before it moves its sums by %.3g, beyond %d", most,
+                              MOVED_MAX);
 }
 
 int wm_family_conv (family_t *self, state_t *out)
@@ -114,7 +121,8 @@ int wm_family_conv (family_t *self, state_t *out)
         for (size_t c = 0; c < c_n; c++)
             for (size_t k = 0; k < area; k++)
                 layer->weight[(k * c_n + c) * o_n + o] = w->f[(o * c_n + c) * area + k];
-    take_affine (in->affine, layer, c_n);
+    if (!take_affine (self, in->affine, layer, c_n))
+        return 0;
     self->net->conv[index] = (wm_conv_t){ .kh = kh, .kw = kw, .c_in = c_n, .c_out = o_n };
     if (index == 0) {
         self->net->height = rows;
@@ -159,7 +167,9 @@ static int add_dense (family_t *self, const wm_tensor_t *w, int transposed, floa
         for (size_t o = 0; o < n_out; o++)
             row[o] = alpha * w->f[k * k_step + o * o_step];
     }
-    take_affine (in->affine, layer, in->source == CONV ? self->conv[in->layer[0]].n_out : n_in);
+    if (!take_affine (self, in->affine, layer,
+                      in->source == CONV ? self->conv[in->layer[0]].n_out : n_in))
+        return 0;
     wm_family_use (self, wm_family_layer (self, in), in->version);
     self->net->dense[index] =
         (wm_dense_t){ .parent = in->source == CONV ? -1 : (int32_t) in->layer[0],

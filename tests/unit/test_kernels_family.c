@@ -153,6 +153,57 @@ static void nodes_outside_the_family (void **state)
     check_general (&g, "transA");
 }
 
+/* x sigmoid (x), but for values that the middle of the curve does not have.  */
+static void curves_that_bend_far_out (void **state)
+{
+    (void) state;
+    static const float limit[] = { 28, 50, 1e6f, 1e20f };
+    for (size_t i = 0; i < sizeof limit / sizeof *limit; i++) {
+        graph_t g = family (NCHW | CHW);
+        constant (&g, "limit", 0, NULL, &limit[i]);
+        node (&g, "Min", "conv limit", "limited");
+        node (&g, "Sigmoid", "conv", "gate");
+        Onnx__NodeProto *relu = find (&g, "Relu");
+        relu->op_type = copy (&g, "Mul");
+        relu->input = split (&g, "limited gate", &relu->n_input);
+        check_general (&g, "what is computed of its layer is no activation");
+    }
+    graph_t g = family (NCHW | CHW); /* infinite from 2,110 on */
+    constant (&g, "far", 0, NULL, (float[]){ 1400 });
+    node (&g, "Sigmoid", "conv", "gate");
+    node (&g, "Sub", "conv far", "moved");
+    node (&g, "Exp", "moved", "power");
+    node (&g, "Add", "gate power", "sum");
+    Onnx__NodeProto *relu = find (&g, "Relu");
+    relu->op_type = copy (&g, "Mul");
+    relu->input = split (&g, "conv sum", &relu->n_input);
+    check_general (&g, "what is computed of its layer is no activation");
+}
+
+/* What would be moved through float32 sums, and back.  */
+static void constants_that_cost_precision (void **state)
+{
+    (void) state;
+    static const float low[] = { -300, -1e30f, 40 };
+    for (size_t i = 0; i < sizeof low / sizeof *low; i++) {
+        graph_t g = family (NCHW | CHW);
+        constant (&g, "low", 0, NULL, &low[i]);
+        constant (&g, "high", 0, NULL, (float[]){ 1e30f });
+        Onnx__NodeProto *relu = find (&g, "Relu");
+        relu->op_type = copy (&g, "Clip");
+        relu->input = split (&g, "conv low high", &relu->n_input);
+        check_general (&g, "'conv_act' (Clip) is not of the EmTrkMichelId family: its lower limit");
+    }
+    for (int dense = 0; dense < 2; dense++) {
+        graph_t g = family (NCHW | CHW);
+        constant (&g, "pedestal", 0, NULL, (float[]){ 2350 });
+        node (&g, "Sub", dense ? "conv_act pedestal" : "patch pedestal", "lowered");
+        find (&g, dense ? "Flatten" : "Conv")->input[0] = copy (&g, "lowered");
+        check_general (&g, dense ? "'fc' (Gemm) is not of the EmTrkMichelId family: a constant"
+                                 : "'conv' (Conv) is not of the EmTrkMichelId family: a constant");
+    }
+}
+
 static const float one[R * C * F] = { 1, 1, 1, 1 }; /* the first of them */
 
 /* Constants that scale and shift the convolution's channels, before or behind its activation.  */
@@ -302,6 +353,8 @@ int main (void)
         cmocka_unit_test (many_ways_at_once),
         cmocka_unit_test (a_convolution_of_another_kind),
         cmocka_unit_test (nodes_outside_the_family),
+        cmocka_unit_test (curves_that_bend_far_out),
+        cmocka_unit_test (constants_that_cost_precision),
         cmocka_unit_test (nodes_refused),
         cmocka_unit_test (reshapes_that_lose_the_batch),
         cmocka_unit_test (a_convolution_beside_the_tree),
