@@ -4,8 +4,8 @@ usage: peers.py openvino|onnxruntime MODEL.onnx PATCHES.npy PRECISION SECONDS [S
 
 A setting is PATCHES-A-BATCH,SIDE-BY-SIDE,THREADS: OpenVINO's streams and all their threads, ONNX
 Runtime's sessions and the threads of each. Several are tried for SECONDS each, in two passes; without
-any, a sweep that fits this machine. Prints "SETTING PATCHES-A-SECOND PRECISION" of each (its better
-pass), the fastest last. PRECISION fast leaves OpenVINO the one it takes by itself here (bf16 where the
+any, a sweep that fits this machine. Prints "SETTING PATCHES-A-SECOND PRECISION SHARE-OF-THE-CPUS" of each
+(its better pass), the fastest last. PRECISION fast leaves OpenVINO the one it takes by itself here (bf16 where the
 CPU has it). Patches lie in memory, whole batches only, nothing is copied that need not be.
 """
 import os
@@ -19,7 +19,7 @@ CPUS = len(os.sched_getaffinity(0))
 
 
 class OpenVino:
-    sweep = [(b, s, CPUS) for b in (4, 8, 16, 32, 64, 128, 256) for s in sorted({1, max(1, CPUS // 2), CPUS})]
+    sweep = [(b, s, CPUS) for b in (4, 8, 16, 32, 64, 128, 256, 512) for s in sorted({1, max(1, CPUS // 2), CPUS})]
 
     def __init__(self, model, precision, setting):
         import openvino as ov
@@ -88,13 +88,15 @@ def main(kind, model, patches, precision, seconds, *settings):
             if setting[0] * setting[1] > len(x):
                 continue
             engine = peer(model, precision, setting)
-            engine.run(x, time.monotonic() + seconds / 4)                      # warms up
-            start = time.monotonic()
-            rate = engine.run(x, start + seconds) / (time.monotonic() - start)
-            found[setting] = max(found.get(setting, (0, "")), (rate, engine.precision))
+            engine.run(x, time.monotonic() + (1 if len(settings) == 1 else seconds / 4))     # warms up
+            start, cpu = time.monotonic(), time.process_time()
+            done = engine.run(x, start + seconds)
+            took = time.monotonic() - start
+            share = (time.process_time() - cpu) / took / CPUS
+            found[setting] = max(found.get(setting, (0,)), (done / took, engine.precision, share))
             del engine
-    for setting, (rate, took) in sorted(found.items(), key=lambda f: f[1]):
-        print(",".join(map(str, setting)), f"{rate:.1f}", took)
+    for setting, (rate, precision, share) in sorted(found.items(), key=lambda f: f[1]):
+        print(",".join(map(str, setting)), f"{rate:.1f}", precision, f"{share:.2f}")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ ok "... the parts of a batch's time are all there, and every hit" look "$work/p.
 bad_hits () { $python tests/e2e/make.py bad "$made/two.h5" "$work/bad_hits.h5" && bench pipeline --model "$made/model-1.wmm" --input "$work/bad_hits.h5" \
     --json "$work/h.json" && says 'held: [0-9]* hits' && look "$work/h.json" 'len (p) == 1 and 4000 < p[0]["hits"] and p[0]["hits_s"] > 0'; }
 ok "... bad hits are said, the others measured" bad_hits
-ok "... and who had how much memory" look "$work/p.json" 'all (x["memory_engine_mb"] > 40 and x["memory_worker_mb"] > 1 and x["memory_broker_mb"] > 1 for x in p)'
+ok "... and who had how much memory" look "$work/p.json" 'all (x["memory_engine_mb"] > 40 and x["memory_worker_mb"] > 1 and x["memory_broker_mb"] > 1
+    and x["memory_engine_mb"] + x["memory_worker_mb"] < 170 for x in p) # 150 and the working set of one plane'
 ok "... and who used the CPU" look "$work/p.json" 'all (x["cpu_engine_s"] > x["cpu_producer_s"] > 0 and x["cpu_broker_s"] > 0 and x["cpu_worker_s"] > 0 for x in p)'
 
 brokers () { "$bin/wiremill" bench broker --workers 1,2 --batch 1,64 --task 100 --seconds 0.2 --csv "$work/b.csv" --json "$work/b.json" >"$work/b.table" 2>"$work/b.words"; }
