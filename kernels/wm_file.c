@@ -132,14 +132,16 @@ static int is_still (int fd, const char *name)
            ours.st_dev == there.st_dev;
 }
 
-/* Made and locked; a sweeper that came between the two has taken it away again. -1 and errno.  */
+/* Made and locked, with what was in it: until we have the lock it may be another's, of our pid in another
+   container. A sweeper that came between the two has taken it away again. -1 and errno.  */
 static int open_temporary (const char *name)
 {
     for (;;) {
-        const int fd = open (name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        const int fd = open (name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0)
             return -1;
-        flock (fd, LOCK_EX); /* where there are no locks nothing is swept */
+        while (flock (fd, LOCK_EX) && errno == EINTR) /* no locks there: nothing is swept */
+            ;
         if (is_still (fd, name))
             return fd;
         close (fd);
@@ -179,15 +181,15 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
     int fd = open_temporary (temporary);
     if (fd < 0)
         return cannot (error, "write", path);
-    int rc = 0;
+    int rc = ftruncate (fd, 0);
     for (size_t i = 0; i < n_part && !rc; i++)
         rc = wm_file_append (fd, part[i].bytes, part[i].size);
     WM_FAILPOINT ("file-rename");
     rc = rc || fsync (fd) || rename (temporary, path) || sync_folder (path) ? -1 : 0;
     WM_FAILPOINT ("file-renamed");
     wm_fault_t fault = rc ? cannot (error, "write", path) : WM_OK;
-    close (fd);
     if (fault)
-        unlink (temporary);
+        unlink (temporary); /* while it is locked: later it may be another's */
+    close (fd);
     return fault;
 }

@@ -3,15 +3,19 @@
    A seeded network of a small patch goes ONNX -> .wmm -> ONNX -> .wmm; then the .wmm is cut,
    flipped, and made to lie with a sound digest.  */
 #include "kernels/wm_device.h"
+#include "kernels/wm_file.h"
 #include "kernels/wm_import.h"
 #include "kernels/import/wm_onnx_write.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -107,6 +111,62 @@ static void half_precision_is_proved_at_import (void **state)
     }
     free (weight);
     wm_model_destroy (&model);
+}
+
+/* ---- files
+ * ---------------------------------------------------------------------------------- */
+
+/* Whether a process waits for a lock of a whole file.  */
+static int waits_for_lock (pid_t pid)
+{
+    char line[256];
+    int waits = 0;
+    long holder;
+    FILE *locks = fopen ("/proc/locks", "r");
+    assert_non_null (locks);
+    while (fgets (line, sizeof line, locks))
+        waits |= sscanf (line, "%*d: -> FLOCK %*s %*s %ld", &holder) == 1 && holder == pid;
+    fclose (locks);
+    return waits;
+}
+
+/* Two containers, one folder: the temporary name of a writer is that of another with its pid.  */
+static void a_writer_waits_for_another_of_its_pid (void **state)
+{
+    (void) state;
+    static const char ours[] = "the other's", theirs[] = "mine";
+    char temporary[128], got[64] = "";
+    wm_error_t error;
+    int go[2], status;
+    assert_int_equal (pipe (go), 0);
+    const pid_t pid = fork ();
+    if (pid == 0) {
+        const wm_part_t part = { theirs, sizeof theirs };
+        if (read (go[0], got, 1) != 1)
+            _exit (1);
+        _exit (wm_file_write (in_folder ("shared"), &part, 1, &error) != WM_OK);
+    }
+    snprintf (temporary, sizeof temporary, "%s.%ld.tmp", in_folder ("shared"), (long) pid);
+    const int fd = open (temporary, O_RDWR | O_CREAT, 0600);
+    assert_int_equal (flock (fd, LOCK_EX), 0);
+    assert_int_equal (write (fd, ours, sizeof ours), sizeof ours);
+    assert_int_equal (write (go[1], "", 1), 1);
+    for (int i = 0; i < 3000 && !waits_for_lock (pid); i++)
+        usleep (10000);
+    assert_true (waits_for_lock (pid));
+    assert_int_equal (rename (temporary, in_folder ("shared")), 0);
+    assert_int_equal (pread (fd, got, sizeof got, 0), sizeof ours);
+    assert_string_equal (got, ours);
+    close (fd);
+    assert_int_equal (waitpid (pid, &status, 0), pid);
+    assert_int_equal (status, 0);
+    size_t size;
+    uint8_t *last = slurp (in_folder ("shared"), &size);
+    assert_int_equal (size, sizeof theirs);
+    assert_memory_equal (last, theirs, size);
+    free (last);
+    close (go[0]);
+    close (go[1]);
 }
 
 /* ---- round trips
@@ -526,7 +586,7 @@ static int make_folder (void **state)
 static int remove_folder (void **state)
 {
     (void) state;
-    static const char *const name[] = { "a.onnx", "b.onnx", "a.wmm", "b.wmm", "bad.wmm" };
+    static const char *const name[] = { "a.onnx", "b.onnx", "a.wmm", "b.wmm", "bad.wmm", "shared" };
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
         unlink (in_folder (name[i]));
     return rmdir (folder);
@@ -536,6 +596,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (half_precision_is_proved_at_import),
+        cmocka_unit_test (a_writer_waits_for_another_of_its_pid),
         cmocka_unit_test (a_seed_is_a_file),
         cmocka_unit_test (a_model_says_what_it_is),
         cmocka_unit_test (known_answers_vary),
