@@ -216,9 +216,16 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
-static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error)
+/* The lock is let go of before anything is looked at: a file system that hangs holds up nobody else.  */
+static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
 {
     char why[256];
+    const wm_status_about_t about = { .dir = campaign->dir,
+                                      .campaign = campaign->id,
+                                      .pins = &campaign->pins,
+                                      .submitted_s = campaign->created_ns / 1000000000,
+                                      .journal_bytes = wm_journal_bytes (campaign->journal),
+                                      .ledger_bytes = wm_ledger_bytes (campaign->ledger) };
     wm_core_config_t config = { .pins = "",
                                 .paused =
                                     wm_pause_read (campaign->dir, why, sizeof why) ? why : NULL,
@@ -233,19 +240,13 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
         fault = wm_fault (error, WM_EHOST, "no memory");
     else
         fault = wm_restore (core, campaign->ledger, NULL, NULL, error);
-    if (fault == WM_OK)
-        fault = wm_outputs_look (campaign, core, error);
+    wm_campaign_close (campaign);
     if (fault == WM_OK) {
+        wm_outputs_look (core, campaign->pins.output);
         wm_core_summary (core, summary);
         summary->waiting_for = summary->inputs_open ? "no broker" : NULL;
         summary->state = summary->inputs_open ? "stopped" : summary->inputs ? "finished" : "idle";
-        json = wm_status_json (
-            summary, &(wm_status_about_t){ .dir = campaign->dir,
-                                           .campaign = campaign->id,
-                                           .pins = &campaign->pins,
-                                           .submitted_s = campaign->created_ns / 1000000000,
-                                           .journal_bytes = wm_journal_bytes (campaign->journal),
-                                           .ledger_bytes = wm_ledger_bytes (campaign->ledger) });
+        json = wm_status_json (summary, &about);
     }
     if (fault == WM_OK && !json)
         fault = wm_fault (error, WM_EHOST, "no memory");
@@ -257,7 +258,7 @@ static wm_fault_t print_status (const wm_campaign_t *campaign, wm_error_t *error
     return fault;
 }
 
-static wm_fault_t print_outputs (const wm_campaign_t *campaign, wm_error_t *error)
+static wm_fault_t print_outputs (wm_campaign_t *campaign, wm_error_t *error)
 {
     char *json = wm_outputs_json (campaign, error);
     if (json)
@@ -268,7 +269,7 @@ static wm_fault_t print_outputs (const wm_campaign_t *campaign, wm_error_t *erro
 
 /* Shows a campaign that no broker serves.  */
 static int show (const options_t *options,
-                 wm_fault_t (*print) (const wm_campaign_t *campaign, wm_error_t *error))
+                 wm_fault_t (*print) (wm_campaign_t *campaign, wm_error_t *error))
 {
     wm_campaign_t campaign;
     wm_error_t error;

@@ -6,6 +6,7 @@
    wm_core_worker.c) decide; and last comes what any message may have made possible: NEEDs, TASKs.
  */
 #include "broker/wm_core_private.h"
+#include "schema/wm_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,9 +28,7 @@ void core_log (wm_core_t *self, const char *format, ...)
     va_start (args, format);
     vsnprintf (text, sizeof text, format, args);
     va_end (args);
-    for (char *at = text; *at; at++) /* peers' words are in it: one line, whatever they say */
-        if ((unsigned char) *at < ' ' || *at == 0x7f)
-            *at = '?';
+    wm_log_tame (text); /* peers' words are in it: one line, whatever they say */
     size_t slot = self->n_said++ % WM_SUMMARY_SAID_MAX;
     self->said[slot].ms = self->now_ms;
     snprintf (self->said[slot].text, sizeof self->said[slot].text, "%.*s",

@@ -93,7 +93,17 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
 
-/* For a core that only shows a campaign nobody serves; nothing of it is recorded. An input's output is
+/* For a core that only shows a campaign nobody serves: what it was told of input `id`, from 1 on; 0: there
+   are no more. Strings are lent.  */
+typedef struct {
+    const char *path, *name;
+    int is_written;
+    uint64_t out_size;
+    int64_t out_mtime_ns;
+} wm_core_known_t;
+int wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
+
+/* And what became of it; nothing of this is recorded. An input's output is
    not there as it was written (`what`, lent, says how it is): to be made again, as FILE_LOST would have
    it. And its file as it is now, as the next INPUT would say.  */
 void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what);
@@ -173,6 +183,7 @@ typedef struct {
 
 /* An input whose output is to be written, and what is settled of it.  */
 typedef struct {
+    uint32_t input;
     const char *path, *name; /* lent */
     const char *why;         /* its output was written, and is not as it was; lent; NULL */
     uint64_t n_hit;

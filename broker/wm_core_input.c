@@ -632,6 +632,15 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
     return 0;
 }
 
+int wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
+{
+    const input_t *input = input_find (self, id);
+    if (input)
+        *known = (wm_core_known_t){ input->path, input->name, input->state == INPUT_WRITTEN,
+                                    input->out_size, input->out_mtime_ns };
+    return input != NULL;
+}
+
 void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what)
 {
     input_t *input = input_find (self, id);

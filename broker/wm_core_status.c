@@ -79,7 +79,7 @@ static void add_left (const wm_core_t *self, wm_summary_t *summary)
         const input_t *input = self->input[i];
         if (input->state == INPUT_OPEN)
             summary->open[summary->n_open++] =
-                (wm_summary_open_t){ input->path, input->name, input->lost,
+                (wm_summary_open_t){ input->id, input->path, input->name, input->lost,
                                      input->n_hit_done + input->n_hit_held };
     }
 }

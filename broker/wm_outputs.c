@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 typedef struct {
     const char *folder;
@@ -43,30 +45,39 @@ char *wm_outputs_json (const wm_campaign_t *campaign, wm_error_t *error)
 
 /* ---- as they are now ---------------------------------------------------------------------------
  */
-typedef struct {
-    const char *folder;
-    wm_core_t *core;
-} look_t;
-
-static void look_at (void *argument, const wm_ledger_input_t *input)
+static void look_at (wm_core_t *core, uint32_t id, const wm_core_known_t *input, const char *folder)
 {
-    look_t *self = argument;
     char path[WM_PATH_BYTES_MAX + 256];
     uint64_t size;
     int64_t mtime_ns;
-    snprintf (path, sizeof path, "%s/%s", self->folder, input->name);
+    snprintf (path, sizeof path, "%s/%s", folder, input->name);
     const int there = wm_path_look (path, &size, &mtime_ns) == 0;
-    if (there && ((int64_t) size != input->out_size || mtime_ns != input->out_mtime_ns))
-        wm_core_look_output (self->core, input->id, "its output is not as it was written");
+    if (there && size != input->out_size)
+        wm_core_look_output (core, id, "its output is not as it was written");
+    else if (there && mtime_ns != input->out_mtime_ns)
+        wm_core_look_output (core, id,
+                             "its output was touched since it was written; wiremill rebuild takes "
+                             "it as it is if every byte is");
     else if (!there && errno == ENOENT)
-        wm_core_look_output (self->core, input->id, "its output is gone");
-    if (wm_path_look (input->path, &size, &mtime_ns) == 0)
-        wm_core_look_input (self->core, input->id, size, mtime_ns);
+        wm_core_look_output (core, id, "its output is gone");
 }
 
-wm_fault_t wm_outputs_look (const wm_campaign_t *campaign, wm_core_t *core, wm_error_t *error)
+void wm_outputs_look (wm_core_t *core, const char *folder)
 {
-    look_t self = { campaign->pins.output, core };
-    const wm_ledger_load_t load = { .input = look_at };
-    return wm_ledger_load (campaign->ledger, NULL, &load, &self, NULL, error);
+    wm_core_known_t input;
+    uint64_t size, n_unseen = 0;
+    int64_t mtime_ns;
+    const int unseen = access (folder, R_OK | X_OK) ? errno : 0;
+    for (uint32_t id = 1; wm_core_known (core, id, &input); id++) {
+        n_unseen += unseen && input.is_written;
+        if (!unseen && input.is_written)
+            look_at (core, id, &input, folder);
+        if (wm_path_look (input.path, &size, &mtime_ns) == 0)
+            wm_core_look_input (core, id, size, mtime_ns);
+    }
+    if (n_unseen)
+        fprintf (stderr,
+                 "wiremill-broker: the folder of the %llu outputs, %s, cannot be read: %s; mount "
+                 "it, or say where it is now with wiremill rebuild --output DIR\n",
+                 (unsigned long long) n_unseen, folder, strerror (unseen));
 }

@@ -10,9 +10,9 @@
    caller's; NULL with *error without memory.  */
 char *wm_outputs_json (const wm_campaign_t *campaign, wm_error_t *error);
 
-/* Tells a core that was restored from the campaign's ledger how its outputs and inputs are now: by size
-   and time, as a producer looks at them. An input that cannot be seen from here is taken to be as it
-   was.  */
-wm_fault_t wm_outputs_look (const wm_campaign_t *campaign, wm_core_t *core, wm_error_t *error);
+/* Tells a core that was restored from a campaign's ledger how its outputs, in `folder`, and inputs are now:
+   by size and time, as a producer looks at them. What cannot be seen from here is taken to be as it was; a
+   folder that cannot is said on stderr. It waits for file systems that hang: let go of the lock before. */
+void wm_outputs_look (wm_core_t *core, const char *folder);
 
 #endif

@@ -2,6 +2,8 @@
    of meaning is a new schema name; readers ignore fields that they do not know.  */
 #include "broker/wm_status.h"
 
+#include "schema/wm_log.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +15,15 @@ static json_t *integer (uint64_t value)
     return json_integer ((json_int_t) value);
 }
 
-/* Text of a peer: what is not UTF-8 is shown as such and does not spoil the reply.  */
+/* Text of a peer: what is not UTF-8 is shown as such and does not spoil the reply; what a terminal would
+   obey, or take for another line, is not in it.  */
 static json_t *text (const char *string)
 {
-    json_t *json = string ? json_string (string) : json_null ();
+    char *copy = string ? strdup (string) : NULL;
+    if (copy)
+        wm_log_tame (copy);
+    json_t *json = copy ? json_string (copy) : string ? NULL : json_null ();
+    free (copy);
     return json ? json : json_string ("(not UTF-8)");
 }
 
@@ -79,7 +86,13 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
 /* What a worker says of its GPU, if it is a JSON object; else null.  */
 static json_t *health_json (const char *health)
 {
-    json_t *object = json_loads (health, 0, NULL);
+    json_t *object = json_loads (health, 0, NULL), *value;
+    const char *key;
+    json_object_foreach (object, key, value)
+    {
+        if (json_is_string (value)) /* escaped in JSON, a line break passes for text */
+            json_object_set_new (object, key, text (json_string_value (value)));
+    }
     if (json_is_object (object))
         return object;
     json_decref (object);
@@ -114,9 +127,9 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
            *open = json_array (), *said = json_array ();
     for (uint32_t i = 0; i < s->n_open && i < rows_max; i++)
         json_array_append_new (
-            open, json_pack ("{s:o, s:o, s:o, s:o}", "path", text (s->open[i].path), "output",
-                             text (s->open[i].name), "why", text (s->open[i].why), "hits",
-                             integer (s->open[i].n_hit)));
+            open, json_pack ("{s:o, s:o, s:o, s:o, s:o}", "input", integer (s->open[i].input),
+                             "path", text (s->open[i].path), "output", text (s->open[i].name),
+                             "why", text (s->open[i].why), "hits", integer (s->open[i].n_hit)));
     for (uint32_t i = 0; i < s->n_worker_listed && i < rows_max; i++)
         json_array_append_new (workers, worker_json (&s->worker[i]));
     for (uint32_t i = 0; i < s->n_producer_listed && i < rows_max; i++)

@@ -255,8 +255,10 @@ static int parse (int argc, char **argv, options_t *self, int *code)
 
 int main (int argc, char **argv)
 {
-    if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0)
+    if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0) {
+        wm_log_start ();
         return wm_engine_main (argc > 2 ? argv[2] : NULL);
+    }
     options_t options = { .config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 },
                           .device = "auto",
                           .workers = 1,

@@ -122,7 +122,7 @@ static void advise (const json_t *status, const char *waiting_for, const char *c
     };
     const char *endpoint = wm_ask_text (status, "endpoint");
     if (strcmp (waiting_for, "no broker") == 0)
-        wm_command_say (stdout, campaign, "goes on");
+        wm_ask_goes_on (stdout, status, campaign);
     else if (strcmp (waiting_for, "no producer") == 0)
         printf ("the same %s command goes on\n", wm_command_sender (campaign));
     else if (strcmp (waiting_for, "no worker") == 0)

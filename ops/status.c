@@ -189,7 +189,7 @@ static void show_stopped (const json_t *s, const char *campaign)
     if (!open)
         return;
     fputs ("stopped: nobody runs it, what is done is kept; ", stdout);
-    wm_command_say (stdout, campaign, "goes on");
+    wm_ask_goes_on (stdout, s, campaign);
 }
 
 static void show_status (const json_t *s, const char *campaign)

@@ -197,7 +197,8 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
     return fault;
 }
 
-/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again.  */
+/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again, or brings
+   its folder back.  */
 static int is_gone (const verify_t *self, const char *campaign)
 {
     size_t i;
@@ -207,6 +208,15 @@ static int is_gone (const verify_t *self, const char *campaign)
         const char *output = wm_ask_text (one, "output");
         if (access (output, F_OK) == 0 || errno != ENOENT)
             continue;
+        char folder[PATH_MAX];
+        snprintf (folder, sizeof folder, "%.*s", (int) (strrchr (output, '/') - output), output);
+        if (access (folder, R_OK | X_OK)) {
+            fprintf (stderr,
+                     "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount "
+                     "it, or say where it is now with wiremill rebuild --output DIR\n",
+                     folder, strerror (errno));
+            return 1;
+        }
         fprintf (stderr, "wiremill verify: the output %s is gone; ", output);
         wm_command_say (stderr, campaign, "makes it again");
         return 1;

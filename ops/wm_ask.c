@@ -1,6 +1,7 @@
 /* wm_ask.c - see wm_ask.h. */
 
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 
 #include <errno.h>
@@ -216,6 +217,29 @@ void wm_ask_held (FILE *out, const json_t *held)
     if (json_is_integer (json_object_get (held, "batch")))
         fprintf (out, " batch %lld", (long long) wm_ask_int (held, "batch"));
     fprintf (out, ": %s\n", *reason ? reason : "no reason given");
+}
+
+/* Whether all that is open has changed: then no command goes on but one with --retry-held.  */
+static int has_all_changed (const json_t *s)
+{
+    const json_t *open, *held;
+    size_t i, k, n_changed = 0;
+    json_array_foreach (json_object_get (s, "open"), i, open)
+        json_array_foreach (json_object_get (s, "held"), k, held) n_changed +=
+        strcmp (wm_ask_text (held, "state"), "changed") == 0 &&
+        wm_ask_int (held, "input") == wm_ask_int (open, "input");
+    return (int64_t) n_changed == wm_ask_int (s, "inputs.open");
+}
+
+void wm_ask_goes_on (FILE *out, const json_t *status, const char *campaign)
+{
+    if (has_all_changed (status))
+        fprintf (out,
+                 "what is open has changed: restore it, or the same %s command with --retry-held "
+                 "scores it as it is now\n",
+                 wm_command_sender (campaign));
+    else
+        wm_command_say (out, campaign, "goes on");
 }
 
 /* ---- with a broker or without -------------------------------------------------------------- */

@@ -61,6 +61,9 @@ const char *wm_ask_text (const json_t *status, const char *path);
 /* Hits that need nothing more: scored or held.  */
 int64_t wm_ask_settled (const json_t *status);
 
+/* What goes on with a campaign that nobody runs; ends a sentence and its line.  */
+void wm_ask_goes_on (FILE *out, const json_t *status, const char *campaign);
+
 /* One line about one entry of "held": file, event, batch, reason.  */
 void wm_ask_held (FILE *out, const json_t *held);
 

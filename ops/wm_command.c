@@ -25,17 +25,24 @@ void wm_command_word (FILE *out, const char *word)
     fputc ('\'', out);
 }
 
-void wm_command_print (FILE *out, const wm_args_t *args, const char *option)
+static void print (FILE *out, const wm_args_t *args, const char *option, const char *without)
 {
     wm_command_word (out, program_invocation_name);
     const char *word;
     for (int i = 0; (word = wm_args_word (args, i)); i++) {
+        if (without && strcmp (word, without) == 0)
+            continue;
         if (i == 1 && option)
             fprintf (out, " %s", option);
         fputc (' ', out);
         wm_command_word (out, word);
     }
     fputc ('\n', out);
+}
+
+void wm_command_print (FILE *out, const wm_args_t *args, const char *option)
+{
+    print (out, args, option, NULL);
 }
 
 static void print_with (FILE *out, const char *verb, const char *endpoint, const char *rest)
@@ -62,7 +69,7 @@ wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const c
         wm_command_word (out, here);
         fputs (" && ", out);
     }
-    wm_command_print (out, args, NULL);
+    print (out, args, NULL, "--retry-held"); /* what was once asked for is not advised for ever */
     if (endpoint) {
         print_with (out, "produce", endpoint, "--input ... # its inputs, as before");
         print_with (out, "work", endpoint, "# as many as you like");

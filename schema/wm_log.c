@@ -5,6 +5,7 @@
 #include "schema/wm_log.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,13 +13,20 @@
 
 #define LINE_BYTES 8192
 
-const char *wm_log_time (char text[WM_LOG_TIME_BYTES])
+static void stamp (char text[WM_LOG_TIME_BYTES])
 {
     struct tm utc;
     const time_t now = time (NULL);
     text[0] = 0;
-    if (!isatty (STDERR_FILENO) && gmtime_r (&now, &utc))
+    if (gmtime_r (&now, &utc))
         strftime (text, WM_LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%SZ ", &utc);
+}
+
+const char *wm_log_time (char text[WM_LOG_TIME_BYTES])
+{
+    text[0] = 0;
+    if (!isatty (STDERR_FILENO))
+        stamp (text);
     return text;
 }
 
@@ -31,22 +39,46 @@ const char *wm_log_line (const char *line)
     return line + sizeof form - 1;
 }
 
-/* Takes all of it: a log that cannot be written (a full disk) stops nobody.  */
+void wm_log_tame (char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char) *text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
+static void put (const char *bytes, size_t size)
+{
+    for (ssize_t n; size; bytes += n, size -= (size_t) n)
+        while ((n = write (STDERR_FILENO, bytes, size)) < 0)
+            if (errno != EINTR)
+                return;
+}
+
+/* Takes all of it: a log that cannot be written (a full disk) stops nobody. Whoever prints between a
+   failure and its strerror finds errno as it was. The mutex is for ThreadSanitizer, which does not see the
+   stream's own lock.  */
 static ssize_t take (void *cookie, const char *bytes, size_t size)
 {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static char line[LINE_BYTES + WM_LOG_TIME_BYTES];
     static int inside; /* a line longer than the buffer */
+    const int error_number = errno;
     (void) cookie;
+    pthread_mutex_lock (&mutex);
     for (size_t done = 0, n; done < size; done += n) {
         const char *end = memchr (bytes + done, '\n', size - done);
         n = end ? (size_t) (end - bytes) + 1 - done : size - done;
         n = n < LINE_BYTES ? n : LINE_BYTES;
-        const size_t head = inside ? 0 : strlen (wm_log_time (line));
+        line[0] = 0;
+        if (!inside)
+            stamp (line);
+        const size_t head = strlen (line);
         memcpy (line + head, bytes + done, n);
-        while (write (STDERR_FILENO, line, head + n) < 0 && errno == EINTR)
-            ;
+        put (line, head + n);
         inside = line[head + n - 1] != '\n';
     }
+    pthread_mutex_unlock (&mutex);
+    errno = error_number;
     return (ssize_t) size;
 }
 

@@ -11,6 +11,9 @@ const char *wm_log_time (char text[WM_LOG_TIME_BYTES]);
 /* The line behind its time, if it has one.  */
 const char *wm_log_line (const char *line);
 
+/* Other people's words as part of a line: control characters become '?'.  */
+void wm_log_tame (char *text);
+
 /* From now on every line of this process's stderr begins with its time. Once, while there is one thread.
    Without memory lines stay as they are.  */
 void wm_log_start (void);

@@ -50,7 +50,15 @@ known ()
         exits 1 keep "$bin/wiremill" rebuild --dry-run "$out" && says "$work/two.h5 changed since its output was written: .*--retry-held"
 }
 ok "whoever looks hears of it, with no broker running" known
+again () # nothing but --retry-held would make it again
+{
+    mv "$out/two.scores.h5" "$work/aside" && keep "$bin/wiremill" status "$out" && says "^stopped: .*what is open has changed: restore it, or the same wiremill run command with --retry-held" &&
+        keep "$bin/wiremill" why "$out" && says "^waiting for: no broker; what is open has changed" && mv "$work/aside" "$out/two.scores.h5"
+}
+ok "its output gone too: no command is named that would do nothing" again
 ok "retried: written anew" retried
+kept () { grep -q "wiremill run" "$out/.wiremill/command" && ! grep -q "retry-held" "$out/.wiremill/command"; }
+ok "the kept command does not retry for ever" kept
 ok "with the new file's scores" same_scores two "$out" "$work/other"
 
 # By an operator, on a broker that runs.

@@ -58,7 +58,7 @@ left () { keep "$bin/wiremill" status "$out" && says "^out +stopped" && ! grep -
 gone () { keep "${rebuild[@]}" "$out" && says "$score is gone" && left && (cd / && eval "$(tail -n 1 "$work/said")") && same_scores two "$out" "$work/whole"; }
 ok "rebuild misses it too; status says what is left to do, and the command that does it" gone
 touch "$score"
-touched () { keep "$bin/wiremill" status "$out" && says "^to write: $score .*: its output is not as it was written$" && "${rebuild[@]}" "$out" && nothing_left; }
+touched () { keep "$bin/wiremill" status "$out" && says "^to write: $score .*: its output was touched since it was written; wiremill rebuild takes it" && "${rebuild[@]}" "$out" && nothing_left; }
 ok "one that was only copied is taken as it is" touched
 
 # The journal.
@@ -85,6 +85,12 @@ cp -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/othe
 unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "the same wiremill run or wiremill broker command goes on"; }
 ok "where all is gone nobody knows what part is done; a copy names no command of the original's" unknown
 mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
+unseen () # a folder that is not there is no output that is gone
+{
+    keep "$bin/wiremill" status "$out" && says "^moved +finished" && says "the folder of the 2 outputs, $work/out, cannot be read: .*rebuild --output DIR" &&
+        exits 1 keep "$bin/wiremill" verify "$out" && says "the folder of the outputs, $work/out, cannot be read: .*rebuild --output DIR"
+}
+ok "... and status and verify take them to be as they were" unseen
 ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "$out"
 moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer; }
 ok "rebuild --output takes them where they are" moved

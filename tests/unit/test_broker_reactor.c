@@ -679,6 +679,7 @@ static void test_status_is_bounded (void **state)
     static wm_summary_t s;
     static char path[256];
     memset (path, '"', sizeof path - 1);
+    strcpy (s.worker[0].health, "{\"gpu\": \"a\\nforged: line\"}");
     s.state = "running";
     s.n_worker = 1000;
     s.n_worker_listed = s.n_producer_listed = WM_SUMMARY_PEERS_MAX;
@@ -700,7 +701,13 @@ static void test_status_is_bounded (void **state)
     assert_true (strlen (json) <= WM_STATUS_BYTES_MAX);
     json_t *parsed = json_loads (json, 0, NULL);
     assert_int_equal (json_integer_value (json_object_get (parsed, "workers_total")), 1000);
-    assert_true (json_array_size (json_object_get (parsed, "workers")) > 10);
+    const json_t *workers = json_object_get (parsed, "workers");
+    assert_true (json_array_size (workers) > 10);
+    const json_t *gpu = json_object_get (json_array_get (workers, 0), "gpu");
+    assert_string_equal (json_string_value (json_object_get (gpu, "gpu")), "a?forged: line");
+    assert_null (
+        strstr (json, "\\n")); /* no line break of anybody's words, nor what steers a terminal */
+    assert_null (strstr (json, "\\u00"));
     json_decref (parsed);
     free (json);
 }

@@ -1,6 +1,7 @@
 /* test_schema_log.c - lines with their time, however they are printed.  */
 #include "schema/wm_log.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,10 @@
 static void say_things (void)
 {
     wm_log_start ();
+    errno = ENOSPC;
     fprintf (stderr, "one\ntwo ");
+    if (errno != ENOSPC)
+        exit (1);
     fputs ("and", stderr);
     fprintf (stderr, " %s\n", "more");
     for (int i = 0; i < LONG_BYTES; i++)
@@ -69,11 +73,20 @@ static void a_line_without_a_time_is_all_line (void **state)
     assert_string_equal (wm_log_line (""), "");
 }
 
+static void words_of_others_are_one_line (void **state)
+{
+    (void) state;
+    char text[] = "a\nheld: b\x1b[2J\x7f\xc3\xa9";
+    wm_log_tame (text);
+    assert_string_equal (text, "a?held: b?[2J?\xc3\xa9");
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (each_line_has_its_time),
         cmocka_unit_test (a_line_without_a_time_is_all_line),
+        cmocka_unit_test (words_of_others_are_one_line),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
