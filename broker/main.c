@@ -41,6 +41,7 @@ static const char help[] =
     "  --listen ENDPOINT  tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH\n"
     "  --pins FILE        what the campaign is pinned to\n"
     "  --wmm FILE         the imported model that workers fetch\n"
+    "  --shape AxB        of a ready-made patch, 3x32x32: producers refuse others (default: any)\n"
     "  --budget BYTES     payloads held in memory at most (default 1073741824)\n"
     "  --command FILE     kept as DIR/command: how people go on with the campaign\n"
     "  --insecure         listen on other addresses than loopback and ipc, unprotected\n"
@@ -59,7 +60,7 @@ static const char help[] =
     "wiremill's), 75 another broker has the campaign, or the disk is full: try again\n";
 
 typedef struct {
-    const char *campaign, *listen, *pins, *wmm, *command, *output;
+    const char *campaign, *listen, *pins, *wmm, *shape, *command, *output;
     uint64_t budget_bytes;
     int insecure, parent, status, outputs, rebuild, dry_run;
 } options_t;
@@ -86,6 +87,22 @@ static int usage (const char *text)
     return WM_EXIT_USAGE;
 }
 
+/* Whether they go together. -1: they do; else the exit code.  */
+static int check (const options_t *options)
+{
+    if (!options->campaign)
+        return usage ("--campaign DIR is missing");
+    if (!options->rebuild && (options->dry_run || options->output))
+        return usage ("--dry-run and --output go with --rebuild");
+    if (!options->status && !options->outputs && !options->rebuild &&
+        (!options->listen || !options->pins || !options->wmm))
+        return usage ("--listen, --pins and --wmm are needed");
+    wm_error_t error;
+    if (options->listen && wm_doors_check (options->listen, options->insecure, &error))
+        return usage (error.text);
+    return -1;
+}
+
 /* -1: go on; else the exit code.  */
 static int parse (int argc, char **argv, options_t *options)
 {
@@ -93,6 +110,7 @@ static int parse (int argc, char **argv, options_t *options)
                                     { "listen", required_argument, NULL, 'l' },
                                     { "pins", required_argument, NULL, 'p' },
                                     { "wmm", required_argument, NULL, 'w' },
+                                    { "shape", required_argument, NULL, 's' },
                                     { "command", required_argument, NULL, 'm' },
                                     { "output", required_argument, NULL, 'o' },
                                     { "budget", required_argument, NULL, 'b' },
@@ -124,6 +142,9 @@ static int parse (int argc, char **argv, options_t *options)
         case 'w':
             options->wmm = optarg;
             break;
+        case 's':
+            options->shape = optarg;
+            break;
         case 'm':
             options->command = optarg;
             break;
@@ -148,17 +169,7 @@ static int parse (int argc, char **argv, options_t *options)
         }
     if (optind < argc)
         return usage ("takes no arguments, only options");
-    if (!options->campaign)
-        return usage ("--campaign DIR is missing");
-    if (!options->rebuild && (options->dry_run || options->output))
-        return usage ("--dry-run and --output go with --rebuild");
-    if (!options->status && !options->outputs && !options->rebuild &&
-        (!options->listen || !options->pins || !options->wmm))
-        return usage ("--listen, --pins and --wmm are needed");
-    wm_error_t error;
-    if (options->listen && wm_doors_check (options->listen, options->insecure, &error))
-        return usage (error.text);
-    return -1;
+    return check (options);
 }
 
 static wm_fault_t read_pins (const char *path, wm_pins_t *pins, wm_error_t *error)
@@ -354,6 +365,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .insecure = options->insecure,
                                    .dir = options->campaign,
                                    .wmm = options->wmm,
+                                   .shape = options->shape,
                                    .pins = pins,
                                    .budget_bytes = options->budget_bytes };
     wm_fault_t fault;

@@ -58,6 +58,7 @@ struct wm_client_t {
     int extra_turn; /* the owner's descriptor goes first, so that a busy broker cannot starve it */
     int interruptible; /* opening ends when zsys_interrupted is set */
     int64_t heard_ms, sent_ms, looked_ms;
+    char shape[WM_TEXT_BYTES_MAX + 1];
     char said[WM_TEXT_BYTES_MAX + 1]; /* how the owner stands, for heartbeats */
     wm_error_t error;
     wm_reason_t reason;
@@ -514,6 +515,7 @@ static wm_fault_t take_welcome (wm_client_t *self)
                             "the broker at %s sent pins that do not match their digest",
                             self->endpoint);
     self->epoch = msg->epoch;
+    memcpy (self->shape, msg->text, sizeof self->shape);
     memcpy (self->campaign, msg->instance, sizeof self->campaign);
     self->state = OPEN;
     return WM_OK;
@@ -618,6 +620,11 @@ uint64_t wm_client_epoch (const wm_client_t *self)
 const wm_pins_t *wm_client_pins (const wm_client_t *self)
 {
     return &self->pins;
+}
+
+const char *wm_client_shape (const wm_client_t *self)
+{
+    return self->shape;
 }
 
 const uint8_t *wm_client_pins_digest (const wm_client_t *self)

@@ -47,6 +47,7 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
 int wm_client_is_open (const wm_client_t *self);
 uint64_t wm_client_epoch (const wm_client_t *self);
 const wm_pins_t *wm_client_pins (const wm_client_t *self);      /* lent; valid while open */
+const char *wm_client_shape (const wm_client_t *self);          /* of a ready-made patch; "": any */
 const uint8_t *wm_client_pins_digest (const wm_client_t *self); /* (16) */
 const uint8_t *wm_client_campaign (const wm_client_t *self);    /* (16) the campaign's id */
 const wm_error_t *wm_client_error (const wm_client_t *self);    /* why the session ended */

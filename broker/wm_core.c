@@ -312,6 +312,8 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     welcome.epoch = self->config.epoch;
     memcpy (welcome.instance, self->config.campaign, 16);
     memcpy (welcome.digest, self->config.pins_digest, 16);
+    snprintf (welcome.text, sizeof welcome.text, "%s",
+              self->config.shape ? self->config.shape : "");
     wm_payload_t pins = { NULL, self->pins, self->config.pins_bytes };
     core_send (self, session, &welcome, &pins);
 

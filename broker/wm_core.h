@@ -76,6 +76,7 @@ typedef struct {
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
     uint32_t peers_max;
+    const char *shape;  /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
     const char *paused; /* why an operator paused it before; NULL: it is not; copied */
     wm_times_t times;
     int64_t now_ms;

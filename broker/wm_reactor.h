@@ -23,6 +23,7 @@ typedef struct {
     int insecure;         /* other addresses than loopback and ipc are allowed */
     const char *dir;      /* the campaign's: for the status, and the note of a pause */
     const char *wmm;      /* the model's file */
+    const char *shape;    /* of a ready-made patch of it, "3x32x32"; NULL: any */
     const wm_pins_t *pins;
     uint8_t campaign[16];
     int64_t submitted_s;

@@ -52,9 +52,11 @@ int broker_main (const wm_args_t *args)
                                     setup.pins_path,
                                     "--wmm",
                                     setup.wmm,
+                                    "--shape",
+                                    setup.shape,
                                     "--command",
                                     command };
-    int n = 11;
+    int n = 13;
     if (wm_args_text (args, "budget")) {
         argv[n++] = "--budget";
         argv[n++] = wm_args_text (args, "budget");

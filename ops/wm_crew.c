@@ -153,6 +153,8 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
                                  self->setup->pins_path,
                                  "--wmm",
                                  self->setup->wmm,
+                                 "--shape",
+                                 self->setup->shape,
                                  "--command",
                                  self->command,
                                  "--parent",
@@ -169,8 +171,6 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
                                  "--input-list",
                                  self->inputs->path,
                                  "--parent",
-                                 "--shape",
-                                 self->setup ? self->setup->shape : "",
                                  self->retry_held ? "--retry-held" : NULL,
                                  NULL };
     self->retry_held = 0; /* what is held later, because it crashes its reader, stays so */

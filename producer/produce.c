@@ -16,14 +16,13 @@
 
 static const char usage[] =
     "usage: wiremill-producer produce --broker ENDPOINT --input-list FILE [--parent]\n"
-    "                                 [--retry-held] [--shape 3x32x32] [--give-up S] [--quiet]\n"
+    "                                 [--retry-held] [--give-up S] [--quiet]\n"
     "Has the hits of input files scored through a broker, and writes one HDF5 file of scores for\n"
     "each into the campaign's output folder. The same command again continues.\n"
     "  --broker E       the broker's base address: tcp://host:port or ipc:///path\n"
     "  --input-list F   file with one path a line (file.h5:/dataset names a dataset of patches)\n"
     "  --retry-held     score inputs anew that are held, or changed since they were added or "
     "scored\n"
-    "  --shape AxB      refuse ready-made patches of another shape, unless they are flat\n"
     "  --parent         end with the process that started this one\n"
     "  --give-up S      seconds without a broker before giving up (60)\n"
     "  --quiet          no warnings\n";
@@ -126,7 +125,7 @@ int produce_main (int argc, char **argv)
         else if (!strcmp (word, "--quiet"))
             options.quiet = 1;
         else if (strcmp (word, "--broker") && strcmp (word, "--input-list") &&
-                 strcmp (word, "--shape") && strcmp (word, "--give-up"))
+                 strcmp (word, "--give-up"))
             return usage_error ("unknown option %s\n", word);
         else if (!value)
             return usage_error ("%s takes a value\n", word);
@@ -134,8 +133,6 @@ int produce_main (int argc, char **argv)
             options.broker = value;
         else if (!strcmp (word, "--input-list"))
             input_list = value;
-        else if (!strcmp (word, "--shape"))
-            options.shape = value;
         else {
             long seconds = strtol (value, &end, 10);
             if (end == value || *end || seconds < 1 || seconds > 1 << 30)

@@ -366,8 +366,9 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
             return false;
         produce_reading (input->path);
         wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins, &self->error);
-        if (!fault && self->options->shape)
-            fault = wm_reader_fits (input->reader, input->path, self->options->shape, &self->error);
+        if (!fault)
+            fault = wm_reader_fits (input->reader, input->path, wm_client_shape (self->client),
+                                    &self->error);
         produce_reading ("");
         if (fault)
             produce_blame (self, input, fault);

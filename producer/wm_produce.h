@@ -21,7 +21,6 @@ typedef struct {
     int64_t give_up_ms; /* without a broker */
     int quiet;          /* no warnings */
     int retry_held;     /* inputs held or changed are kicked, and scored anew */
-    const char *shape;  /* of a ready-made patch, as wm_reader_fits takes it; NULL: any */
     const char *const *input;
     uint32_t n_input;
 } wm_produce_options_t;

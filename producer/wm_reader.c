@@ -116,6 +116,18 @@ static uint32_t shape_say (char text[128], const uint64_t *dim, uint32_t n_dim, 
     return n_size;
 }
 
+static int compare (const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+    return (x > y) - (x < y);
+}
+
+static const uint64_t *sorted (uint64_t *size, uint32_t n)
+{
+    qsort (size, n, sizeof *size, compare);
+    return size;
+}
+
 wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char *shape,
                            wm_error_t *error)
 {
@@ -134,10 +146,16 @@ wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char
         (n_given_size == n_wanted_size &&
          !memcmp (given_size, wanted_size, n_given_size * sizeof *given_size)))
         return WM_OK;
-    return wm_fault (error, WM_EBATCH,
-                     "%s: patches of %s, the model takes %s: turn them (numpy.transpose), or give "
-                     "them flat, (N, values), in the model's order",
-                     name, given_text, wanted_text);
+    const int turned =
+        n_given_size == n_wanted_size &&
+        !memcmp (sorted (given_size, n_given_size), sorted (wanted_size, n_wanted_size),
+                 n_given_size * sizeof *given_size);
+    return wm_fault (error, WM_EBATCH, "%s: patches of %s, the model takes %s: %s", name,
+                     given_text, wanted_text,
+                     turned
+                         ? "turn them (numpy.transpose), or give them flat, (N, values), in the "
+                           "model's order"
+                         : "if their values are in the model's order, give them flat, (N, values)");
 }
 
 wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,

@@ -72,7 +72,7 @@ static const struct {
 } types[WM_MSG_TYPE_END] = {
     /* clang-format off */
     [WM_MSG_HELLO]        = { "HELLO", 1, { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT } },
-    [WM_MSG_WELCOME]      = { "WELCOME", 1, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST } },
+    [WM_MSG_WELCOME]      = { "WELCOME", 1, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_TEXT } },
     [WM_MSG_REJECT]       = { "REJECT", 0, { F_CODE, F_TEXT } },
     [WM_MSG_BYE]          = { "BYE", 0, { F_CODE, F_TEXT } },
     [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", 0, { KEY, F_COUNT, F_TEXT } },

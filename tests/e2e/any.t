@@ -29,6 +29,16 @@ ok "as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$wo
 $python tests/e2e/make.py turn "$work/patches.npy" "$work/turned.npy" "$work/views.h5" || bail "no patches"
 turned () { exits 5 keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/turned" --quiet --input "$work/turned.npy" && says 'patches of 32 x 32 x 3, the model takes 3 x 32 x 32'; }
 ok "patches with the channels elsewhere are refused, though they have as many values" turned
+by_hand () # the producer of another command is told by the broker
+{
+    "$bin/wiremill" broker --model "$work/cnn.onnx" --output "$work/hand" --listen "ipc://$work/b" 2>/dev/null &
+    until_true 60 grep -q "\"pid\": *$!" "$work/hand/.wiremill/endpoint.json" || return 1
+    exits 5 keep "$bin/wiremill" produce --broker "ipc://$work/b" --input "$work/turned.npy"
+    local code=$?
+    kill $! && wait $!
+    [ $code = 0 ] && says 'patches of 32 x 32 x 3, the model takes 3 x 32 x 32: turn them'
+}
+ok "... also by wiremill produce" by_hand
 views () { "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/views.h5"; }
 ok "an HDF5 dataset of them" views
 ok "... as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \
