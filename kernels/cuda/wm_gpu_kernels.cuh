@@ -187,6 +187,21 @@ WM_GPU_CODE uint32_t wm_gpu_tail_phases (const wm_gpu_tail_t *args)
     return 2 * args->n_layer + 1;
 }
 
+/* Those that are x times something (wm_sparse_act.h).  */
+WM_GPU_CODE float wm_gpu_gated (wm_act_t act, float bend, float x)
+{
+    if (act == WM_ACT_GELU)
+        return x / 2 * erfcf (-0.70710678f * x);
+    if (act == WM_ACT_GELU_TANH)
+        return x / (1 + expf (-1.5957691f * (x + 0.044715f * x * x * x)));
+    if (act == WM_ACT_SWISH)
+        return x / (1 + expf (-bend * x));
+    if (act == WM_ACT_HARDSWISH)
+        return x < -3 ? 0 : x > 3 ? x : x * (x + 3) / 6;
+    const float e = expf (x > 20 ? 20 : x), product = e * (e + 2); /* WM_ACT_MISH */
+    return x * (product / (product + 2));
+}
+
 /* A number that is none stays none.  */
 WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
 {
@@ -203,7 +218,15 @@ WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
         return x < 0 ? bend * expm1f (x) : x;
     case WM_ACT_CLIP:
         return x < 0 ? 0 : x > bend ? bend : x;
-    default:
+    case WM_ACT_SOFTPLUS:
+        return (x < 0 ? 0 : x) + log1pf (expf (-fabsf (x)));
+    case WM_ACT_GELU:
+    case WM_ACT_GELU_TANH:
+    case WM_ACT_SWISH:
+    case WM_ACT_HARDSWISH:
+    case WM_ACT_MISH:
+        return wm_gpu_gated (act, bend, x);
+    default: /* none, or a softmax, which is a phase of its own */
         return x;
     }
 }
