@@ -239,11 +239,14 @@ static int visit_gemm (walk_t *self, value_t *out)
 
 /* ---- after a convolution --------------------------------------------------------------------- */
 
-/* The convolution that made a value and that nobody else sees the result of, or NULL.  */
+/* The convolution that made a value, has its channels, and that nobody else sees the result of, or
+   NULL.  */
 static wm_any_step_t *open_conv (walk_t *self, const value_t *in)
 {
     wm_any_step_t *step = in->step >= 0 && in->reads == 1 ? &self->net->step[in->step] : NULL;
-    return step && step->kind == WM_ANY_CONV && !step->conv.relu ? step : NULL;
+    return step && step->kind == WM_ANY_CONV && !step->conv.relu && step->conv.c_out == in->dim[0]
+               ? step
+               : NULL;
 }
 
 static int visit_norm (walk_t *self, value_t *out)

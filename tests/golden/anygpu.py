@@ -116,6 +116,15 @@ def bent():
     return g.model(f, g.add("Flatten", y))
 
 
+def renamed():
+    """Norms whose channels are not those of the dense layer, or of the convolution, before them."""
+    g = Graph(1, 10, 4, opset=12)
+    d = g.add("Gemm", g.add("Flatten", "x"), g.random(40, 16), g.random(16))
+    d = g.norm(g.add("Reshape", d, g.constant(np.array([-1, 4, 2, 2]))), 4)
+    c = g.add("Squeeze", g.add("Conv", "x", g.random(1, 1, 1, 1)), axes=[1])
+    return g.model(g.add("Flatten", d), g.add("Flatten", g.norm(c, 10)))
+
+
 def old():
     """Softmax over everything from its axis on (before opset 13); an input that is read twice."""
     g = Graph(3, 4, 5, opset=11)
@@ -183,6 +192,9 @@ def refuse(program, work):
     cases.append(("ceil_mode", g, g.add("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)))
     g = Graph(4, 8, 8)
     cases.append(("a constant that is no bias", g, g.add("Add", "x", g.random(4, 1, 1))))
+    g = Graph(6)
+    d = g.add("Reshape", g.add("Gemm", "x", g.random(6, 16)), g.constant(np.array([-1, 4, 2, 2])))
+    cases.append(("a constant that is no bias", g, g.add("Add", d, g.random(1, 4, 1, 1))))
     g = Graph(4, 8, 8)
     cases.append(("it moves the batch", g, g.add("Transpose", "x", perm=[1, 0, 2, 3])))
     g = Graph(4, 8, 8)
@@ -207,7 +219,7 @@ def refuse(program, work):
 def main(program, work, *cases):
     for case in cases:
         if case == "small":
-            for make in (plain, turned, line, bent, old):
+            for make in (plain, turned, line, bent, renamed, old):
                 compare(program, work, make.__doc__, make(), 7, 3)
                 compare(program, work, make.__doc__ + " In half.", make(), 7, 3, 5e-3, "fp16")
         elif case == "refuse":
