@@ -168,8 +168,6 @@ static int put_between (family_t *self, state_t *out, double low, double high)
 {
     if (!(low <= high))
         return wm_family_outside (self, self->node, "its limits are crossed");
-    if (fabs (low) > MOVED_MAX)
-        return wm_family_outside (self, self->node, "its lower limit is beyond %d", MOVED_MAX);
     if (low != 0 && !apply_all (self, out, 1, -low))
         return 0;
     return wm_family_put (self, out, WM_ACT_CLIP, (float) (high - low)) &&

@@ -11,7 +11,7 @@
 
 #define USES_MAX 256
 
-/* What we move through a float32 sum, and back, may not be larger: it costs 2e-6.  */
+/* What is moved into a layer's sums, and taken away by its bias, is at most this: it costs 2e-6.  */
 #define MOVED_MAX 32
 
 typedef enum { PATCH, CONV, DENSE } source_t;

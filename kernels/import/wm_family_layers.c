@@ -81,14 +81,17 @@ static int take_affine (family_t *self, const affine_t *a, layer_t *layer, uint3
 {
     double most = 0;
     for (uint32_t o = 0; a && o < layer->n_out; o++) {
-        double moved = 0;
+        double moved = 0, square = 0;
         for (uint64_t k = 0; k < layer->n_in; k++) {
             float *w = &layer->weight[k * layer->n_out + o];
             uint32_t c = a->n == 1 ? 0 : (uint32_t) (k % channels);
-            moved += (double) *w * a->shift[c];
+            const double product = (double) *w * a->shift[c];
+            moved += product;
+            square += product * product;
             most = fmax (most, fabs (moved));
             *w = (float) ((double) *w * a->scale[c]);
         }
+        most = fmax (most, sqrt (square));
         layer->bias[o] = (float) ((double) layer->bias[o] + moved);
     }
     return most <= MOVED_MAX ||

@@ -180,7 +180,7 @@ static void curves_that_bend_far_out (void **state)
     check_general (&g, "what is computed of its layer is no activation");
 }
 
-/* What would be moved through float32 sums, and back.  */
+/* What would be moved through float32 sums, and back: a Clip's lower limit, a pedestal.  */
 static void constants_that_cost_precision (void **state)
 {
     (void) state;
@@ -192,7 +192,7 @@ static void constants_that_cost_precision (void **state)
         Onnx__NodeProto *relu = find (&g, "Relu");
         relu->op_type = copy (&g, "Clip");
         relu->input = split (&g, "conv low high", &relu->n_input);
-        check_general (&g, "'conv_act' (Clip) is not of the EmTrkMichelId family: its lower limit");
+        check_general (&g, "'fc' (Gemm) is not of the EmTrkMichelId family: a constant before it");
     }
     for (int dense = 0; dense < 2; dense++) {
         graph_t g = family (NCHW | CHW);
