@@ -89,7 +89,7 @@ static int wait_for_engine (wm_lane_t *self)
         poll (&item, 1, TICK_MS);
         switch (wm_scorer_look (self->scorer, &slot, &error)) {
         case WM_SCORER_READY:
-            lane_say ("engine %s, %d threads, model %.12s: known answers are right",
+            lane_say ("engine %s, %d threads, model %.12s: the self-test is passed",
                       wm_scorer_signature (self->scorer), self->config->threads, self->pins.model);
             return -1;
         case WM_SCORER_HOPELESS:

@@ -176,7 +176,7 @@ static int watch (const replay_t *self, wm_scorer_t *scorer)
             break;
         case WM_SCORER_READY:
             proved = 1;
-            printf ("engine %s: known answers are right\n", wm_scorer_signature (scorer));
+            printf ("engine %s: the self-test is passed\n", wm_scorer_signature (scorer));
             break;
         case WM_SCORER_SCORED:
             print_scores (self, scorer, slot);

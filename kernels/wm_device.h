@@ -73,8 +73,8 @@ uint64_t wm_device_progress (const wm_device_t *self);
 uint64_t wm_device_madds (wm_device_t *self, bool count);
 
 /* Known-answer test: scores the model's known answers and compares (fp32 1e-5, general models 1e-4;
-   fast 2e-2: OpenVINO's bf16 is off by 7e-3 on a real event). A general model in fast, whose error
-   nobody can promise, and a model without known answers: seeded patches, alone and side by side, must
+   fast 2e-2: OpenVINO's bf16 is off by 7e-3 on a real event). A general model in OpenVINO's fast, whose
+   error nobody can promise, and a model without known answers: seeded patches, alone and side by side, must
    give the same finite bits. WM_EHOST with the largest difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 
