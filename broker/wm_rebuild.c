@@ -7,6 +7,7 @@
 #include "broker/wm_campaign.h"
 #include "schema/wm_path.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -40,7 +41,8 @@ typedef struct {
     size_t n_entry, entry_max;
     uint64_t n_unlike, n_result, n_unreadable;
     uint64_t n_output[OUTPUT_MISSING + 1];
-    uint64_t n_wrong; /* of all that was looked at */
+    uint64_t n_wrong; /* of all that was looked at: what repair mends */
+    uint64_t n_left;  /* and what is left to whoever asked, or to the next run */
     uint8_t *buffer;  /* (READ_BYTES) */
     wm_fault_t fault;
 } rebuild_t;
@@ -311,7 +313,7 @@ static void look_at_inputs (rebuild_t *self)
         n_gone += (uint64_t) gone;
         n_changed += (uint64_t) changed;
     }
-    self->n_wrong += n_gone + n_changed;
+    self->n_left += n_gone + n_changed;
     say ("inputs", "%llu, of which %llu are open: %llu of those gone; %llu changed",
          (unsigned long long) self->n_entry, (unsigned long long) n_open,
          (unsigned long long) n_gone, (unsigned long long) n_changed);
@@ -333,7 +335,7 @@ static wm_fault_t look (rebuild_t *self, wm_error_t *error)
         return fault;
     say ("results", "%llu of open inputs: %llu cannot be read and are scored again",
          (unsigned long long) self->n_result, (unsigned long long) self->n_unreadable);
-    self->n_wrong += self->n_unreadable;
+    self->n_left += self->n_unreadable;
     fault = look_at_outputs (self, error);
     if (fault == WM_OK)
         look_at_inputs (self);
@@ -447,17 +449,18 @@ static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *erro
                   : WM_OK;
 }
 
+/* With whatever lies in it.  */
 static void ledger_aside_remove (const rebuild_t *self)
 {
-    static const char *const forms[] = { "%s/ledger.db",           "%s/ledger.db-wal",
-                                         "%s/ledger.db.damaged-1", "%s/ledger.db.damaged-1-wal",
-                                         "%s/ledger.db.damaged-2", "%s/ledger.db.damaged-2-wal",
-                                         "%s/ledger.db.v1",        "%s" };
-    char path[PATH_BYTES + 32];
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        snprintf (path, sizeof path, forms[i], self->ledger_dir);
-        remove (path);
+    char path[PATH_BYTES + 300];
+    DIR *folder = opendir (self->ledger_dir);
+    for (struct dirent *entry; folder && (entry = readdir (folder));) {
+        snprintf (path, sizeof path, "%s/%s", self->ledger_dir, entry->d_name);
+        unlink (path); /* "." and ".." are none */
     }
+    if (folder)
+        closedir (folder);
+    rmdir (self->ledger_dir);
 }
 
 /* A dry run opens a copy of the ledger, so that nothing is repaired.  */
@@ -523,10 +526,11 @@ wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, int *is_whole, wm_er
     rebuild_t self = { .options = options, .campaign.lock_fd = -1, .buffer = malloc (READ_BYTES) };
     const wm_fault_t fault =
         self.buffer ? run (&self, error) : wm_fault (error, WM_EHOST, "out of memory");
-    *is_whole = !options->dry_run || !self.n_wrong;
-    wm_campaign_close (&self.campaign);
-    if (*self.ledger_dir)
+    *is_whole = !options->dry_run || (!self.n_wrong && !self.n_left);
+    wm_ledger_destroy (&self.campaign.ledger);
+    if (*self.ledger_dir) /* under the lock: later the name may be another dry run's */
         ledger_aside_remove (&self);
+    wm_campaign_close (&self.campaign);
     entries_free (&self);
     free (self.entry);
     free (self.buffer);

@@ -20,7 +20,7 @@ flip () # file, offset: one bit, and the time as it was
              seek $h, $at, 0; print $h chr (ord ($b) ^ 4); close $h' "$1" "$2" && touch -d "$3" "$1"
 }
 
-sound () { keep "${rebuild[@]}" --dry-run "$out" && says "^ledger +sound$" && says "2 written: 2 with every byte" && says "nothing was changed"; }
+sound () { mkdir "$c/rebuild.new" && touch "$c/rebuild.new/left-behind" && keep "${rebuild[@]}" --dry-run "$out" && says "^ledger +sound$" && says "2 written: 2 with every byte" && says "nothing was changed" && [ ! -e "$c/rebuild.new" ]; }
 ok "a sound campaign is called sound" sound
 cp "$c/ledger.db" "$work/earlier.db"
 for blow in "rm ledger.db" ": >ledger.db" "head -c 30000 /dev/urandom >ledger.db" "truncate -s 9000 ledger.db" \
