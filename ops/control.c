@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ANSWER_MS 3000
 #define GO_ON (-1) /* no exit code yet */
@@ -117,6 +118,14 @@ static wm_fault_t order (wm_client_t *client, const control_t *self, wm_error_t 
                                                : "the broker did not answer");
 }
 
+/* Whether a broker that is gone left a pause there (DIR/paused).  */
+static int is_paused (const char *campaign)
+{
+    char path[PATH_MAX + 8];
+    snprintf (path, sizeof path, "%s/paused", campaign);
+    return *campaign && access (path, F_OK) == 0;
+}
+
 static int control (const wm_args_t *args, const char *word, const char *text)
 {
     const control_t self = { word, text ? text : "", wm_args_given (args, "dry-run") };
@@ -139,7 +148,7 @@ static int control (const wm_args_t *args, const char *word, const char *text)
         error.text[0] = 0; /* all is said */
     if (code != WM_EXIT_OK && *error.text)
         fprintf (stderr, "wiremill %s: %s\n", word, error.text);
-    if (code == WM_EXIT_UNREACHABLE && *campaign && strcmp (word, "resume") == 0) {
+    if (code == WM_EXIT_UNREACHABLE && strcmp (word, "resume") == 0 && is_paused (campaign)) {
         fputs ("a pause lasts until wiremill resume finds a broker; ", stderr);
         wm_command_say (stderr, campaign, "starts one");
     }

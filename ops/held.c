@@ -85,6 +85,18 @@ int held_main (const wm_args_t *args)
 
 /* ---- inputs as people name them -------------------------------------------------------------- */
 
+/* The real path of a file, or of one that is gone from its folder. 0: neither.  */
+static int real_path (const char *file, char real[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr (file, '/'), *base = slash ? slash + 1 : file;
+    if (realpath (file, real))
+        return 1;
+    snprintf (folder, sizeof folder, "%.*s.", (int) (base - file), file);
+    const size_t room = realpath (folder, real) ? PATH_MAX - strlen (real) : 0;
+    return room && (size_t) snprintf (real + strlen (real), room, "/%s", base) < room;
+}
+
 /* The path an input is known by: real, with ":/dataset" where it has one. Numbers stay as they are.
  */
 static void input_name (const char *given, char name[PATH_MAX])
@@ -96,17 +108,17 @@ static void input_name (const char *given, char name[PATH_MAX])
         return;
     memcpy (file, given, length);
     file[length] = 0;
-    if (!realpath (file, real) || strlen (real) + strlen (given + length) >= PATH_MAX)
+    if (!real_path (file, real) || strlen (real) + strlen (given + length) >= PATH_MAX)
         return;
     strcpy (name, real);
     strcat (name, given + length);
 }
 
-static int is_named (const json_t *held, const char *name)
+static int is_named (const json_t *row, const char *name)
 {
     char number[24];
-    snprintf (number, sizeof number, "%lld", (long long) wm_ask_int (held, "input"));
-    return strcmp (name, number) == 0 || strcmp (name, wm_ask_text (held, "path")) == 0;
+    snprintf (number, sizeof number, "%lld", (long long) wm_ask_int (row, "input"));
+    return strcmp (name, number) == 0 || strcmp (name, wm_ask_text (row, "path")) == 0;
 }
 
 /* ---- why ------------------------------------------------------------------------------------- */
@@ -179,34 +191,36 @@ static void why_said (const json_t *status, const char *path, int64_t input)
     }
 }
 
-/* An input that is neither held nor changed, as far as the status names it.  */
-static void why_open (const json_t *status, const char *name, const char *campaign)
+/* An input that is neither held nor changed, as far as the status names it: its row, or NULL.  */
+static const json_t *why_open (const json_t *status, const char *name, const char *campaign)
 {
-    const json_t *one, *open = json_object_get (status, "open");
+    const json_t *row, *one, *open = json_object_get (status, "open");
     size_t i;
-    json_array_foreach (open, i, one)
+    json_array_foreach (open, i, row)
     {
         char hits[32];
-        const char *why = wm_ask_text (one, "why");
-        if (strcmp (wm_ask_text (one, "path"), name) != 0)
+        const char *path = wm_ask_text (row, "path"), *why = wm_ask_text (row, "why");
+        if (!is_named (row, name))
             continue;
-        printf ("open: %s: %s%s%s hits are done\n", name, why, *why ? "; " : "",
-                wm_show_count (wm_ask_int (one, "hits"), hits));
+        printf ("open: %s: %s%s%s hits are done\n", path, why, *why ? "; " : "",
+                wm_show_count (wm_ask_int (row, "hits"), hits));
         json_array_foreach (json_object_get (status, "producers"), i, one)
         {
-            if (strcmp (wm_ask_text (one, "input"), name) == 0)
+            if (strcmp (wm_ask_text (one, "input"), path) == 0)
                 printf ("producer %s is at it\n", wm_ask_text (one, "label"));
         }
         why_campaign (status, campaign);
-        return;
+        return row;
     }
     const int64_t rest = wm_ask_int (status, "inputs.open") - (int64_t) json_array_size (open);
     printf ("%s is neither held nor changed", name);
-    printf (rest > 0 ? "; it may be one of %lld more that are open\n" : ", nor open\n",
+    printf (rest > 0 ? "; it may be one of %lld more that are open\n"
+                     : ", nor open: it is written, or no input of this campaign\n",
             (long long) rest);
     show_hits (status);
     if (rest > 0)
         why_campaign (status, campaign);
+    return NULL;
 }
 
 static void why_input (const json_t *status, const char *name, const char *campaign)
@@ -228,7 +242,7 @@ static void why_input (const json_t *status, const char *name, const char *campa
                     : "put the file right",
                 wm_command_sender (campaign));
     else
-        why_open (status, name, campaign);
+        found = why_open (status, name, campaign);
     why_said (status, found ? wm_ask_text (found, "path") : name, wm_ask_int (found, "input"));
 }
 
@@ -343,10 +357,11 @@ static wm_fault_t kick_all (kick_t *self, wm_error_t *error)
 
 static int no_broker (const char *why, const char *campaign)
 {
+    const char *sender = wm_command_sender (campaign);
     fprintf (stderr,
-             "wiremill kick: no broker answers (%s): start the campaign's, or let the same %s "
+             "wiremill kick: no broker answers (%s): start the campaign's, %s let the same %s "
              "command with --retry-held score anew what is held or changed\n",
-             why, wm_command_sender (campaign));
+             why, strcmp (sender, "wiremill produce") == 0 ? "and" : "or", sender);
     return WM_EXIT_UNREACHABLE;
 }
 

@@ -35,6 +35,13 @@ static int nobody_serves (const char *campaign, long *pid)
 int wm_ask_nobody (const char *campaign, char text[480])
 {
     long pid;
+    char path[4200];
+    snprintf (path, sizeof path, "%s/lock", campaign);
+    if (access (path, R_OK) && (errno == EACCES || errno == EPERM)) {
+        snprintf (text, 480, "%.400s cannot be read: %s; it is its owner's to ask or to allow",
+                  path, strerror (errno));
+        return WM_EXIT_INPUT;
+    }
     for (int i = 0; i < LOOKS; i++, zclock_sleep (LOOK_MS)) { /* who only looks is soon done */
         if (!nobody_serves (campaign, &pid))
             continue;
@@ -295,7 +302,7 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
     wm_error_t error;
     json_t *status = *endpoint ? ask_broker (endpoint, campaign, &error) : NULL;
     *code = *endpoint ? WM_EXIT_UNREACHABLE : wm_ask_nobody (campaign, error.text);
-    if (!status && (*endpoint || *code == WM_EXIT_AGAIN))
+    if (!status && (*endpoint || *code != WM_EXIT_UNREACHABLE))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
     if (!status && *campaign && *code == WM_EXIT_UNREACHABLE)
         status = wm_ask_ledger (verb, "--status", campaign, code);

@@ -22,7 +22,8 @@ wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256]
                       char campaign[4096], wm_error_t *error);
 
 /* Why nobody can be asked who wm_ask_where found no endpoint of: nobody has the campaign, or the
-   process that has it does not say where it listens. The exit code for it.  */
+   process that has it does not say where it listens, or its lock may not be read. The exit code for
+   it.  */
 int wm_ask_nobody (const char *campaign, char text[480]);
 
 /* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none, it is not sound, or no broker

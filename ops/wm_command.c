@@ -45,30 +45,41 @@ void wm_command_print (FILE *out, const wm_args_t *args, const char *option)
     print (out, args, option, NULL);
 }
 
+/* Where it was typed: the programs and files of a command may be named from there.  */
+static void print_place (FILE *out)
+{
+    char here[PATH_MAX];
+    if (!getcwd (here, sizeof here))
+        return;
+    fputs ("cd ", out);
+    wm_command_word (out, here);
+    fputs (" && ", out);
+}
+
+/* A port that the broker chooses is another one the next time.  */
 static void print_with (FILE *out, const char *verb, const char *endpoint, const char *rest)
 {
+    const char *port = strrchr (endpoint, ':');
+    const int chosen = strcmp (port ? port : "", ":*") == 0 || strcmp (port ? port : "", ":0") == 0;
     fputs ("  ", out);
+    print_place (out);
     wm_command_word (out, program_invocation_name);
     fprintf (out, " %s --broker ", verb);
-    wm_command_word (out, endpoint);
-    fprintf (out, " %s\n", rest);
+    wm_command_word (out, chosen ? "ENDPOINT" : endpoint);
+    fprintf (out, " %s%s\n", rest, chosen ? "; wiremill status names the ENDPOINT" : "");
 }
 
 wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const char *endpoint,
                             char path[32], wm_error_t *error)
 {
-    char here[PATH_MAX], *text = NULL;
+    char *text = NULL;
     size_t bytes = 0;
     int fd;
     FILE *out = open_memstream (&text, &bytes);
     if (!out)
         return wm_fault (error, WM_EHOST, "no memory for the command");
     fprintf (out, "%s\n", campaign);
-    if (getcwd (here, sizeof here)) {
-        fputs ("cd ", out);
-        wm_command_word (out, here);
-        fputs (" && ", out);
-    }
+    print_place (out);
     print (out, args, NULL, "--retry-held"); /* what was once asked for is not advised for ever */
     if (endpoint) {
         print_with (out, "produce", endpoint, "--input ... # its inputs, as before");

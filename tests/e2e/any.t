@@ -31,14 +31,18 @@ turned () { exits 5 keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "
 ok "patches with the channels elsewhere are refused, though they have as many values" turned
 by_hand () # the producer of another command is told by the broker
 {
-    "$bin/wiremill" broker --model "$work/cnn.onnx" --output "$work/hand" --listen "ipc://$work/b" 2>/dev/null &
+    "$bin/wiremill" broker --model "$work/cnn.onnx" --output "$work/hand" --listen 'tcp://127.0.0.1:*' 2>/dev/null &
     until_true 60 grep -q "\"pid\": *$!" "$work/hand/.wiremill/endpoint.json" || return 1
-    exits 5 keep "$bin/wiremill" produce --broker "ipc://$work/b" --input "$work/turned.npy"
-    local code=$?
+    local endpoint code
+    endpoint=$(sed -n 's/.*"endpoint": *"\([^"]*\)".*/\1/p' "$work/hand/.wiremill/endpoint.json")
+    exits 5 keep "$bin/wiremill" produce --broker "$endpoint" --input "$work/turned.npy"
+    code=$?
     kill $! && wait $!
     [ $code = 0 ] && says 'patches of 32 x 32 x 3, the model takes 3 x 32 x 32: turn them'
 }
 ok "... also by wiremill produce" by_hand
+no_port () { [ "$(grep -c "^ *cd $PWD && .*wiremill" "$work/hand/.wiremill/command")" = 3 ] && grep -q 'produce --broker ENDPOINT ' "$work/hand/.wiremill/command"; }
+ok "of a broker that chooses its port no other is advised" no_port
 views () { "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/views.h5"; }
 ok "an HDF5 dataset of them" views
 ok "... as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \

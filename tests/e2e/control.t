@@ -26,6 +26,11 @@ ok "status without a broker knows it" state "paused: by .*: lunch"
 by_hand () { exits 4 keep "$bin/wiremill" resume "$out" && says "a pause lasts until wiremill resume finds a broker; this starts one:" && says "wiremill broker --model .* --listen $endpoint$" && says "wiremill produce --broker $endpoint --input"; }
 ok "resume names the commands that were used, by hand" by_hand
 
+mv "$out/.wiremill/paused" "$work/paused"
+not_paused () { exits 4 keep "$bin/wiremill" resume "$out" && says "none is running" && ! grep -q "a pause lasts" "$work/said"; }
+ok "where nothing is paused it does not speak of a pause" not_paused
+mv "$work/paused" "$out/.wiremill/paused"
+
 run () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1; }
 run &
 run=$!

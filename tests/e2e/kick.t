@@ -47,7 +47,8 @@ known ()
         keep "$bin/wiremill" $verb --campaign "$out" && says "^changed: $work/two.h5: changed since its output was written: .*--retry-held" || return 1
     done
     keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says "^changed: " && says "retry-held" &&
-        exits 1 keep "$bin/wiremill" rebuild --dry-run "$out" && says "$work/two.h5 changed since its output was written: .*--retry-held"
+        exits 1 keep "$bin/wiremill" rebuild --dry-run "$out" && says "$work/two.h5 changed since its output was written: .*--retry-held" &&
+        says "^a dry run: nothing was changed$" # rebuild would do nothing about it
 }
 ok "whoever looks hears of it, with no broker running" known
 again () # nothing but --retry-held would make it again
@@ -79,9 +80,16 @@ kill -9 $broker && wait $broker 2>/dev/null
 kept () { "${look[@]}" | grep -q '"open": 1,'; }
 ok "also for the broker after one that was killed" kept
 ok "that broker was started by hand: kick names who sends its inputs" nobody "wiremill produce"
+ok "... which needs that broker" says "start the campaign's, and let"
 open () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^open: $work/two.h5: 0 hits are done" && says "waiting for: no broker; this goes on:" && says "wiremill broker --model"; }
 ok "why says of an open input that it is open, and what goes on" open
-done_with () { keep "$bin/wiremill" why "$out" "$work/one.h5" && says "^$work/one.h5 is neither held nor changed, nor open$"; }
+done_with () { keep "$bin/wiremill" why "$out" "$work/one.h5" && says "^$work/one.h5 is neither held nor changed, nor open: it is written, or no input of this campaign$"; }
+gone () # the file too; by number, and by a name from here
+{
+    mv "$work/two.h5" "$work/aside" && (cd "$work" && keep "$bin/wiremill" why "$out" two.h5) && says "^open: $work/two.h5: " &&
+        keep "$bin/wiremill" why "$out" 2 && says "^open: $work/two.h5: " && mv "$work/aside" "$work/two.h5"
+}
+ok "also where its file is gone, by number or by name" gone
 ok "and of one that is written, that it is not" done_with
 ok "the next run pins the file as it is and scores it" exits 0 "${run[@]}" --output "$out"
 ok "as a fresh campaign does" same_scores two "$out" "$work/fresh"
