@@ -57,8 +57,9 @@ typedef struct {
     unsigned owed;       /* answers that have not come yet */
     int64_t asked_ms, heard_ms, started_ms;
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
-    int64_t events_before, sent_last, sent_bytes; /* task payloads in this run; a broker's own count
-                                                     begins anew with it */
+    int64_t events_before, events_last;
+    int64_t sent_last, sent_bytes; /* task payloads in this run; a broker's own count begins anew
+                                      with it */
 } run_t;
 
 static volatile int stops; /* Ctrl-C, TERM and HUP so far */
@@ -74,18 +75,22 @@ static void before_words (void)
 static void heard (run_t *self, json_t *status)
 {
     const int64_t now = wm_now_ms (), done = wm_ask_int (status, "hits.done");
+    const int64_t events = wm_ask_int (status, "events.done");
     const int64_t sent = wm_ask_int (status, "bytes.task_out");
     if (!self->status) {
         self->hits_before = self->hits_last = done;
-        self->events_before = wm_ask_int (status, "events.done");
+        self->events_before = self->events_last = events;
         self->sent_last = self->setup ? 0 : sent;
     }
     if (sent != self->sent_last && !self->first_ms)
         self->first_ms = self->heard_ms; /* nobody had anything to do then */
     self->sent_bytes += sent - (sent < self->sent_last ? 0 : self->sent_last);
     self->sent_last = sent;
-    if (done < self->hits_last) /* kicked: they are scored once more */
+    if (done < self->hits_last) /* kicked, or their output is lost: they are scored once more */
         self->hits_before -= self->hits_last - done;
+    if (events < self->events_last)
+        self->events_before -= self->events_last - events;
+    self->events_last = events;
     if (done != self->hits_last)
         self->last_ms = now;
     self->hits_last = done;
@@ -224,7 +229,7 @@ static double hits_per_second (const run_t *self)
 
 static double bytes_per_event (const run_t *self)
 {
-    const int64_t events = wm_ask_int (self->status, "events.done") - self->events_before;
+    const int64_t events = self->events_last - self->events_before;
     return events > 0 ? (double) self->sent_bytes / (double) events : 0;
 }
 
@@ -241,7 +246,9 @@ static void print_table (const run_t *self, double seconds)
     if (self->hits_last > self->hits_before || self->sent_bytes) {
         printf ("  hits/s           %s while there was work\n",
                 wm_show_count ((int64_t) hits_per_second (self), a));
-        printf ("  sent per event   %s to workers\n", wm_show_bytes (bytes_per_event (self), a));
+        const double each = bytes_per_event (self);
+        printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
+                wm_show_bytes (each > 0 ? each : (double) self->sent_bytes, a));
     } else
         printf ("  nothing was left to do\n");
     printf ("  time             %s\n", wm_show_time (seconds, a));

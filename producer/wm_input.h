@@ -50,9 +50,10 @@ typedef struct {
     wm_writer_t *writer;
     char *output;              /* path */
     bool placed, written_sent; /* the output is in its place; FILE_WRITTEN is on its way */
-    wm_writer_result_t result;
-    uint64_t n_held; /* hits, once written */
-    bool changed;    /* since its output was written, which stays */
+    wm_writer_result_t result; /* of this producer, or what the broker knows of it */
+    uint32_t n_lost;           /* so many times it was not as it was written */
+    uint64_t n_held;           /* hits, once written */
+    bool changed;              /* since its output was written, which stays */
 } wm_input_t;
 
 /* Looks at the file: its real path, size and time. A file that is not there gets the path as given

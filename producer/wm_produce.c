@@ -18,6 +18,7 @@
 #define FRAMES_BYTES_MAX (256ull << 20) /* encoded and kept; one event may pass it */
 #define INPUTS_ASKED_MAX 256u           /* on their way: one group commit answers many */
 #define INPUTS_OPEN_MAX 16u             /* files, scratch files, claims at a time */
+#define OUTPUT_MADE_AGAIN_MAX 2u /* by one producer: something removes them faster than we write */
 #define NAP_MS 500
 
 static const char *reading = "";
@@ -188,20 +189,41 @@ static bool put_aside (produce_t *self, const char *path)
     return false;
 }
 
-/* The broker says that the output is written: is it still there, and of the file as it is?  */
-static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *msg)
+/* Whether the output lies there with the size and time that it was written with.  */
+static bool as_written (const produce_t *self, const wm_input_t *input, bool *there)
 {
     char path[1400];
     struct stat status;
     output_path (self, input, path);
-    bool there = stat (path, &status) == 0;
-    if (there && (uint64_t) status.st_size == msg->size &&
-        (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec == msg->mtime_ns) {
+    *there = stat (path, &status) == 0;
+    return *there && (uint64_t) status.st_size == input->result.size &&
+           (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec ==
+               input->result.mtime_ns;
+}
+
+/* The broker says that the output is written: is it still there, and of the file as it is?  */
+static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *msg)
+{
+    char path[1400];
+    bool there;
+    output_path (self, input, path);
+    input->result.size = msg->size;
+    input->result.mtime_ns = msg->mtime_ns;
+    if (as_written (self, input, &there)) {
         wm_writer_is_ours (path, self->campaign, &input->n_held);
         input->changed = msg->text[0] != 0;
         if (input->changed)
             produce_warn (self, "%s: %s", input->path, msg->text);
         input_end (self, input, WM_INPUT_IS_WRITTEN);
+        return;
+    }
+    if (input->n_lost++ == OUTPUT_MADE_AGAIN_MAX) {
+        char text[480];
+        snprintf (text, sizeof text,
+                  "output %.300s was written %u times and is %s again: end what removes or changes "
+                  "it; then the same command makes it again",
+                  path, OUTPUT_MADE_AGAIN_MAX, there ? "not as it was written" : "gone");
+        produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
     if (there && !put_aside (self, path) && in_the_way (self, input))
@@ -418,7 +440,7 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
         if (input->asked)
             continue;
         if (input->is == WM_INPUT_IS_NEW) {
-            input_ask (self, input, self->options->retry_held ? 2 : 0);
+            input_ask (self, input, self->options->retry_held && !input->id ? 2 : 0);
             return true;
         }
         bool due = input->is == WM_INPUT_IS_OPEN ||
@@ -430,6 +452,20 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
         return false;
     input_ask (self, claim, 1);
     return true;
+}
+
+/* All is written or held. What became of an output since then is asked of the broker, who knows
+   what another producer wrote; written_check does the rest. false: all lie there as written.  */
+static bool outputs_missed (produce_t *self)
+{
+    bool there, missed = false;
+    for (uint32_t i = 0; i < self->n_input; i++)
+        if (self->input[i].is == WM_INPUT_IS_WRITTEN &&
+            !as_written (self, &self->input[i], &there)) {
+            self->input[i].is = WM_INPUT_IS_NEW;
+            missed = true;
+        }
+    return missed;
 }
 
 /* Does one piece of work; false: there is none now.  */
@@ -451,8 +487,11 @@ static bool work (produce_t *self)
     }
     if (done || input_next (self, unannounced, n_ours))
         return true;
-    if (n_ended == self->n_input)
-        self->exit_code = WM_EXIT_OK; /* `result` makes it what it is */
+    if (n_ended < self->n_input)
+        return false;
+    if (outputs_missed (self))
+        return true;
+    self->exit_code = WM_EXIT_OK; /* `result` makes it what it is */
     return false;
 }
 

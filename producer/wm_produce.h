@@ -8,6 +8,9 @@
    idle. Bounded: open events (256), the encoded bytes kept for them, inputs claimed at a time.
    Reading and writing go in pieces between messages, so that the session lives.
 
+   When all are written it looks whether all outputs still lie there as written; those that do not
+   are made again, twice at most.
+
    A session that ends is opened again: claims are made again, and every event not known to be done
    is announced again (to a new epoch of the broker, all of them, from their kept manifests).
    Thread: one.  */

@@ -43,7 +43,7 @@ ok "rebuild --dry-run finds it, exit code 1" found
 repaired () { keep "${rebuild[@]}" "$out" && says "^the same .wiremill run. goes on from here" && "${run[@]}" --output "$out" && same_scores two "$out" "$work/whole" && [ -e "$score.damaged-1" ]; }
 ok "rebuild and run make it again; what was there is kept" repaired
 truncate -s 3000 "$score"
-again () { keep "${run[@]}" --output "$out" && says "kept as $score.damaged-2" && says "not as it was written" && same_scores two "$out" "$work/whole"; }
+again () { keep "${run[@]}" --output "$out" && says "sent( per event)? +[1-9]" && says "kept as $score.damaged-2" && says "not as it was written" && same_scores two "$out" "$work/whole"; }
 ok "one that was cut is made again by run" again
 rm "$score"
 seen () # nobody was told of it, and nothing is written by looking
@@ -60,6 +60,22 @@ ok "rebuild misses it too; status says what is left to do, and the command that 
 touch "$score"
 touched () { keep "$bin/wiremill" status "$out" && says "^to write: $score .*: its output was touched since it was written; wiremill rebuild takes it" && "${rebuild[@]}" "$out" && nothing_left; }
 ok "one that was only copied is taken as it is" touched
+
+# Behind the back of a run that works on another input.
+make_events long --events 1 --seed 8 --hits 12000 --tpcs 1 || bail "no events"
+behind ()
+{
+    local score=$work/behind/two.scores.h5
+    "${run[@]}" --input "$made/long.h5" --output "$work/behind" >"$work/said" 2>&1 &
+    until_true 60 test -e "$work/behind/one.scores.h5" && until_true 60 test -e "$score" &&
+        rm "$work/behind/one.scores.h5" && truncate -s 500 "$score" && [ ! -e "$work/behind/long.scores.h5" ] && wait $! &&
+        says "output $work/behind/one.scores.h5 is gone: made again" && says "$score is not as it was written: made again" &&
+        says "files +3 written" && same_scores one "$work/behind" "$work/whole" && same_scores two "$work/behind" "$work/whole" && [ -e "$score.damaged-1" ]
+}
+ok "outputs removed and cut while run works on the next input are made again by it" behind
+shim=(env LD_PRELOAD="$proof/fail_shim.so" WM_SHIM_PROGRAM=wiremill-producer WM_SHIM_FAIL=stat:1+:EIO)
+for_ever () { exits 1 keep "${shim[@]}" "${run[@]}" --output "$out" && says "was written 2 times and is gone again: end what removes or changes it" && nothing_left; }
+ok "where something removes it for ever, run says so and ends; later the same command finds all done" for_ever
 
 # The journal.
 input=$(grep -abo "$made/one.h5" "$(ls "$c"/journal/*.keep | head -1)" | head -1 | cut -d: -f1)

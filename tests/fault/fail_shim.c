@@ -3,8 +3,9 @@
    WM_SHIM_FAIL=CALL:K[+]:ERROR   the K-th call of CALL by this process fails with ERROR (a name:
                                   ENOSPC, EIO, ENOMEM), with a + every one from then on. CALL:
                                   write pwrite fsync fdatasync open rename ftruncate fallocate mmap
-                                  read malloc. malloc counts what the program itself and its own
-                                  shared objects ask for, not the libraries it uses (they abort).
+                                  read malloc stat (of outputs only). malloc counts
+                                  what the program itself and its own shared objects ask for, not
+                                  the libraries it uses (they abort).
    WM_SHIM_PROGRAM=NAME           only in programs of this name
    WM_SHIM_CLOCK_S=N              CLOCK_REALTIME jumps by N seconds and back, ten times a second
    WM_SHIM_HIT=FILE               a byte is added to FILE when a call is made to fail
@@ -41,11 +42,12 @@ typedef enum {
     MMAP,
     READ,
     MALLOC,
+    STAT,
     CALLS
 } call_t;
-static const char *const name_of[] = { "",          "write", "pwrite", "fsync",
-                                       "fdatasync", "open",  "rename", "ftruncate",
-                                       "fallocate", "mmap",  "read",   "malloc" };
+static const char *const name_of[] = { "",     "write",  "pwrite",    "fsync",     "fdatasync",
+                                       "open", "rename", "ftruncate", "fallocate", "mmap",
+                                       "read", "malloc", "stat" };
 
 static call_t failing;
 static int error_number = EIO;
@@ -170,6 +172,10 @@ int fdatasync (int fd)
 int rename (const char *from, const char *to)
 {
     return due (RENAME) ? -1 : (int) syscall (SYS_rename, from, to);
+}
+int stat (const char *path, struct stat *status)
+{
+    return strstr (path, ".scores.h5") && due (STAT) ? -1 : (int) syscall (SYS_stat, path, status);
 }
 int ftruncate (int fd, off_t bytes)
 {
