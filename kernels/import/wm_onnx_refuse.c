@@ -60,6 +60,10 @@ wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error)
                 "%s: node '%.100s' (%.60s) is an operator of ONNX Runtime's own: give the "
                 "model as it was exported, not as ONNX Runtime optimised it",
                 self->path, name, op);
+        if (node->n_input && !*node->input[0] && strcmp (op, "Loop")) /* OpenVINO 2026.4 crashes */
+            return wm_fault (error, WM_EBATCH,
+                             "%s: node '%.100s' (%.60s) has no first input: a damaged model",
+                             self->path, name, op);
         if (draws (op))
             return wm_fault (error, WM_EBATCH,
                              "%s: node '%.100s' (%.60s) draws at random: a hit would have another "

@@ -117,8 +117,7 @@ static void nodes_outside_the_family (void **state)
     node (&g, "Sigmoid", "conv", "gate");
     relu = find (&g, "Relu");
     relu->op_type = copy (&g, "Mul");
-    relu->input = split (&g, "none conv gate", &relu->n_input);
-    relu->input[0] = copy (&g, "");
+    relu->input = split (&g, "conv - gate", &relu->n_input);
     check_general (&g,
                    "'conv_act' (Mul) is not of the EmTrkMichelId family: it computes on a layer");
     g = family (0); /* Max of three */
@@ -241,6 +240,12 @@ static void nodes_refused (void **state)
     behind (&g, "Tanh", "RandomNormalLike", "");
     save_graph (&g);
     check_refused ("'inserted' (RandomNormalLike) draws at random");
+    g = family (NCHW);
+    Onnx__NodeProto *first = find (&g, "Tanh");
+    first->op_type = copy (&g, "Clip");
+    first->input = split (&g, "- fc", &first->n_input);
+    save_graph (&g);
+    check_refused ("'fc_act' (Clip) has no first input");
     g = family (NCHW);
     find (&g, "Conv")->domain = copy (&g, "com.microsoft");
     save_graph (&g);
