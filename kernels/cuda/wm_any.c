@@ -399,7 +399,7 @@ static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *
     return self;
 }
 
-/* Test patches, from nearly empty to full, every other one of the largest values that there are.  */
+/* Test patches, from a quarter full to full, every other one of the largest values that there are.  */
 static void draw_patches (wm_any_t *self, const wm_spec_t *spec)
 {
     const float low = spec ? (float) spec->out_min : (float) -DENSE_LEVEL,

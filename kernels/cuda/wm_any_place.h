@@ -4,7 +4,8 @@
    last one that reads it. The patches and the scores have memory of their own (wm_cuda_chunks.h).
 
    In half, a buffer is float32 all the same where its values may be beyond half's range (`beyond`),
-   and from the last convolution(s) on, since what a softmax is given decides a score. A convolution
+   and from the last convolution(s), or the last pool behind them, on, since what a softmax is given
+   decides a score. A convolution
    that reads or writes what is beyond is one of tf32; what it reads is converted to its type.
    Private to kernels/cuda/.  Thread: any.  */
 #ifndef WM_ANY_PLACE_H

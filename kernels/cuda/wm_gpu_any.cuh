@@ -92,7 +92,7 @@ WM_GPU_CODE float wm_gpu_pool_one (const wm_gpu_pool_t *args, size_t x, uint32_t
         const float value = wm_gpu_load (
             args->from, x + ((size_t) i * args->in[1] + (size_t) j) * args->channels + c,
             args->half_from);
-        if (!(value <= most))
+        if (!(value <= most) && most == most)
             most = value;
         sum += value;
     }

@@ -216,9 +216,23 @@ def refuse(program, work):
         report(f"refused: {word}", word in said and "use --engine openvino" in said, said.strip())
 
 
+def keeps_nan(program, work):
+    """inf - inf, first or last in its window, is no number behind a MaxPool either."""
+    g = Graph(1, 4, 4)
+    a, b = (g.add("Conv", "x", g.constant(np.full((1, 1, 1, 1), w, np.float32))) for w in (10, -10))
+    onnx.save(g.model(g.add("MaxPool", g.add("Add", a, b), kernel_shape=[2, 2], strides=[2, 2])), f"{work}/n.onnx")
+    x = np.zeros((1, 1, 4, 4), np.float32)
+    x[0, 0, 0, 0] = x[0, 0, 3, 3] = 1e38
+    x.tofile(f"{work}/in")
+    subprocess.run([program, f"{work}/n.onnx", f"{work}/in", f"{work}/out", "1"], capture_output=True)
+    got = np.isnan(np.fromfile(f"{work}/out", np.float32))
+    report(keeps_nan.__doc__, got.tolist() == [True, False, False, True], got)
+
+
 def main(program, work, *cases):
     for case in cases:
         if case == "small":
+            keeps_nan(program, work)
             for make in (plain, turned, line, bent, renamed, old):
                 compare(program, work, make.__doc__, make(), 7, 3)
                 compare(program, work, make.__doc__ + " In half.", make(), 7, 3, 5e-3, "fp16")
