@@ -23,7 +23,7 @@ static char dir[64];
  */
 
 static struct {
-    int allocate, write, read, sync, remove; /* errno to fail with; 0: works */
+    int allocate, write, read, sync, remove; /* errno to fail with; 0: works; sync: once */
     uint64_t call, fail_call;                /* the fail_call-th operation fails with EIO */
     int short_write;                         /* half of the next write, then failure */
 } fail;
@@ -81,7 +81,9 @@ static inline ssize_t write_at (void *context, int fd, const void *buffer, size_
 }
 static inline int sync_file (void *context, int fd)
 {
-    return failing (fail.sync) ? -1 : wm_storage_posix.sync (context, fd);
+    const int with = fail.sync;
+    fail.sync = 0; /* once: as with the kernel, to try again is to be told a lie */
+    return failing (with) ? -1 : wm_storage_posix.sync (context, fd);
 }
 static inline int forget (void *context, int fd)
 {
@@ -89,7 +91,7 @@ static inline int forget (void *context, int fd)
 }
 static inline int sync_folder (void *context, const char *path)
 {
-    return failing (fail.sync) ? -1 : wm_storage_posix.sync_folder (context, path);
+    return failing (0) ? -1 : wm_storage_posix.sync_folder (context, path);
 }
 static inline int remove_file (void *context, const char *path)
 {

@@ -344,6 +344,55 @@ static void test_hung_worker (void **state)
     bench_end (t);
 }
 
+/* A worker that hung got on, and then vanishes: what it hung on has been blamed, and is not again.  */
+static void test_expired_is_not_blamed_again (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w1 = worker (t, 2, 2);
+    submit (t, p, input, 0, 1);
+    answer_needs (t, p);
+    wm_msg_t first = must (t, w1, WM_MSG_TASK)->msg;
+    uint32_t w2 = worker (t, 3, 1), alive[] = { p, w2, 0 };
+    for (int i = 0; i < 32; i++) {
+        heartbeat (t, w1, first.key, 50);
+        pass (t, 1000, alive);
+    }
+    must (t, w2, WM_MSG_TASK);
+    heartbeat (t, w1, first.key, 51);
+    submit (t, p, input, 1, 1);
+    answer_needs (t, p);
+    assert_int_equal (must (t, w1, WM_MSG_TASK)->msg.key.ordinal, 1);
+    wm_core_closed (t->core, w1, t->now_ms);
+    pass (t, 4000, alive);
+    assert_int_equal (look (t).n_lost, 2);
+    size_t appended = t->n_appended;
+    nack (t, w2, &first, WM_EHOST); /* its second failure: a third would hold it */
+    assert_int_equal (t->n_appended, appended);
+    assert_int_equal (look (t).batches_queued, 2);
+    bench_end (t);
+}
+
+/* A batch that failed is sent to another worker, though it is the turn of the one it failed on.  */
+static void test_not_where_it_failed (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w1 = worker (t, 2, 4), w2 = worker (t, 3, 4);
+    submit (t, p, input, 0, 2);
+    answer_needs (t, p);
+    wm_msg_t failed = must (t, w1, WM_MSG_TASK)->msg;
+    must (t, w2, WM_MSG_TASK);
+    nack (t, w1, &failed, WM_EHOST);
+    assert_null (take (t, w1, WM_MSG_TASK));
+    assert_int_equal (must (t, w2, WM_MSG_TASK)->msg.key.batch, failed.key.batch);
+    bench_end (t);
+}
+
 /* The worker that was picked for a batch to be sent alone hangs before it is empty.  */
 static void test_alone_is_not_stuck (void **state)
 {
@@ -626,6 +675,8 @@ int main (void)
         cmocka_unit_test (test_same_instance_comes_back),
         cmocka_unit_test (test_takeover_of_a_live_session),
         cmocka_unit_test (test_silent_worker),
+        cmocka_unit_test (test_expired_is_not_blamed_again),
+        cmocka_unit_test (test_not_where_it_failed),
         cmocka_unit_test (test_hung_worker),
         cmocka_unit_test (test_alone_is_not_stuck),
         cmocka_unit_test (test_alone_is_let_go),

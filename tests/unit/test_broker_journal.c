@@ -189,6 +189,52 @@ static void loss_among_deleted (void **state)
     assert_int_equal (seen.found.n_lost, 1);
 }
 
+/* The next RESULT begins a segment of its own.  */
+static void next_segment (wm_journal_t *journal)
+{
+    fail.short_write = 1;
+    assert_int_equal (add (journal, WM_RECORD_RESULT, 1, 99, 3000, NULL), WM_EHOST);
+    fail.write = 0;
+}
+
+/* The ledger ends one before the last record of a segment: that one is shown.  */
+static void last_of_a_segment (void **state)
+{
+    (void) state;
+    wm_journal_t *journal = start_journal (1);
+    must_add (journal, WM_RECORD_RESULT, 1, 1, NULL);
+    must_add (journal, WM_RECORD_RESULT, 1, 2, NULL);
+    next_segment (journal);
+    must_add (journal, WM_RECORD_RESULT, 1, 3, NULL);
+    wm_journal_destroy (&journal);
+    replay_closed (1, 2);
+    expect_tags (2, 2, 3);
+    assert_int_equal (seen.found.n_lost, 0);
+    replay_closed (1, 3);
+    expect_tags (1, 3);
+}
+
+/* A segment that was deleted excuses its own records, and not the first one after them.  */
+static void loss_behind_deleted (void **state)
+{
+    (void) state;
+    wm_place_t place;
+    wm_journal_t *journal = start_journal (1);
+    must_add (journal, WM_RECORD_RESULT, 1, 1, NULL);
+    next_segment (journal);
+    must_add (journal, WM_RECORD_RESULT, 2, 2, &place);
+    must_add (journal, WM_RECORD_FILE_WRITTEN, 1, 3, NULL);
+    assert_int_equal (wm_journal_sweep (journal), 1);
+    wm_journal_destroy (&journal);
+    replay_closed (0, 0);
+    expect_tags (2, 2, 3);
+    assert_int_equal (seen.found.n_lost, 0);
+    damage (&place, 100);
+    replay_closed (0, 0);
+    expect_tags (1, 3);
+    assert_int_equal (seen.found.n_lost, 1);
+}
+
 /* The same at the end of an epoch, where only EPOCH of the next one tells how many there were.  */
 static void loss_at_the_end_among_deleted (void **state)
 {
@@ -272,6 +318,8 @@ int main (void)
         TEST (flipped_bit),
         TEST (last_of_an_epoch),
         TEST (loss_among_deleted),
+        TEST (last_of_a_segment),
+        TEST (loss_behind_deleted),
         TEST (loss_at_the_end_among_deleted),
         TEST (nothing_is_believed),
         TEST (callback_stops),

@@ -326,6 +326,57 @@ static void test_refused_in_turn (void **state)
     bench_end (t);
 }
 
+/* Results are deleted after FILE_WRITTEN: it is refused while one of them is missing.  */
+static void test_written_too_early (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 1);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_INPUT_END);
+    msg.key = input;
+    msg.count = 1;
+    say (t, p, &msg, NULL, 0);
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_INPUT_END);
+    size_t appended = t->n_appended;
+    wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
+    msg.key = input;
+    say (t, p, &msg, NULL, 0);
+    refused (t, p, WM_REASON_PROTOCOL);
+    assert_int_equal (t->n_appended, appended);
+    assert_int_equal (look (t).inputs_written, 0);
+    bench_end (t);
+}
+
+/* The answer to other bytes than were asked about is no answer: the batch goes back.  */
+static void test_foreign_digest (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 1);
+    submit (t, p, input, 0, 1);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg, foreign = task;
+    foreign.digest[3] ^= 1;
+    size_t appended = t->n_appended;
+    result_of (t, w, &foreign, 1);
+    assert_int_equal (t->n_appended, appended);
+    must (t, w, WM_MSG_RESULT_ACK);
+    assert_int_equal (look (t).batches_queued, 1);
+    credit (t, w, 2);
+    assert_memory_equal (must (t, w, WM_MSG_TASK)->msg.digest, task.digest, 16);
+    result_of (t, w, &task, 1);
+    assert_int_equal (t->n_appended, appended + 1);
+    durable (t);
+    assert_int_equal (look (t).batches_returned, 1);
+    bench_end (t);
+}
+
 static void test_heartbeats_and_stop (void **state)
 {
     (void) state;
@@ -352,6 +403,8 @@ int main (void)
         cmocka_unit_test (test_refused_hellos),
         cmocka_unit_test (test_refused_submits),
         cmocka_unit_test (test_refused_in_turn),
+        cmocka_unit_test (test_written_too_early),
+        cmocka_unit_test (test_foreign_digest),
         cmocka_unit_test (test_heartbeats_and_stop),
     };
     const double start = proof_clock ();

@@ -230,6 +230,60 @@ static void test_copy_and_revoke (void **state)
     bench_end (t);
 }
 
+/* Whoever is late, and whether the first is durable by then: both are acknowledged, one counts.  */
+static void test_late_results (void **state)
+{
+    (void) state;
+    const unsigned long n = 500;
+    unsigned long survived = 0;
+    const double start = proof_clock ();
+    for (unsigned long i = 0; i < n; i++) {
+        pair_t pair = pair_new ();
+        bench_t *t = pair.t;
+        uint32_t alive[] = { pair.producer, pair.slow, pair.idle, 0 };
+        credit (t, pair.idle, 2);
+        pass (t, 500 + 100 * (int64_t) i, alive); /* up to beyond its lease */
+        wm_msg_t copy = must (t, pair.idle, WM_MSG_TASK)->msg;
+        uint32_t first = i % 2 ? pair.slow : pair.idle, late = i % 2 ? pair.idle : pair.slow;
+        size_t appended = t->n_appended;
+        result_of (t, first, &copy, 1);
+        if (i % 4 < 2)
+            durable (t);
+        result_of (t, late, &pair.stuck, 1);
+        durable (t);
+        must (t, pair.slow, WM_MSG_RESULT_ACK);
+        must (t, pair.idle, WM_MSG_RESULT_ACK);
+        wm_summary_t s = look (t);
+        survived += t->n_appended == appended + 1 && s.batches_returned == 2 && s.hits_done == 20 &&
+                    s.n_duplicate == 1 && s.n_alarm == 0;
+        bench_end (t);
+    }
+    proof_line ("P8", n, survived, start);
+    assert_int_equal (survived, n);
+}
+
+/* Who sits on a batch has credit left, and was quick before: a copy to itself would help nobody.  */
+static void test_no_copy_to_its_own_holder (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w = worker (t, 2, 1), alive[] = { p, w, 0 };
+    submit (t, p, input, 0, 2);
+    answer_needs (t, p);
+    wm_msg_t quick = must (t, w, WM_MSG_TASK)->msg;
+    t->now_ms += 100;
+    result_of (t, w, &quick, 1);
+    durable (t);
+    credit (t, w, 4);
+    must (t, w, WM_MSG_TASK);
+    pass (t, 5000, alive);
+    assert_null (take (t, w, WM_MSG_TASK));
+    assert_int_equal (look (t).n_copy, 0);
+    bench_end (t);
+}
+
 /* The first to answer may be the slow one; and one of the two may fail or go.  */
 static void test_copy_is_not_needed (void **state)
 {
@@ -289,9 +343,14 @@ static void test_copy_without_a_payload (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_stopped_worker),     cmocka_unit_test (test_slow_worker),
-        cmocka_unit_test (test_no_copies_in_vain),  cmocka_unit_test (test_copy_and_revoke),
-        cmocka_unit_test (test_copy_is_not_needed), cmocka_unit_test (test_copy_without_a_payload),
+        cmocka_unit_test (test_stopped_worker),
+        cmocka_unit_test (test_slow_worker),
+        cmocka_unit_test (test_no_copies_in_vain),
+        cmocka_unit_test (test_copy_and_revoke),
+        cmocka_unit_test (test_late_results),
+        cmocka_unit_test (test_no_copy_to_its_own_holder),
+        cmocka_unit_test (test_copy_is_not_needed),
+        cmocka_unit_test (test_copy_without_a_payload),
     };
     return cmocka_run_group_tests_name ("broker_tail", tests, NULL, NULL);
 }
