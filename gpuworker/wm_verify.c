@@ -23,7 +23,7 @@ typedef struct {
     uint8_t *status;
     unsigned long long n_scored, n_hit, n_bad;
     unsigned n_file, n_same, n_other; /* engines that scored them: of this one's name or others' */
-    double tolerance, largest;
+    double tolerance, promised, largest; /* tolerance: asked for, or 0 */
 } verify_t;
 
 /* ---- what to compare with -------------------------------------------------------------------- */
@@ -34,15 +34,6 @@ static wm_fault_t read_head (verify_t *self, wm_error_t *error)
     if (!fault && scanf ("total %llu %u\n", &self->n_scored, &self->n_file) != 2)
         fault = wm_stream_cut_short (error);
     return fault;
-}
-
-/* Whether a campaign's scores may differ by so much from fp32 ones.  */
-static double promised (const verify_t *self)
-{
-    const int family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
-    if (strcmp (self->pins.precision, "fp32") != 0)
-        return family ? 3e-3 : 2e-2;
-    return family ? 1e-5 : 1e-4;
 }
 
 static wm_fault_t start (verify_t *self, const char *engine, int threads, const char *cache,
@@ -70,28 +61,29 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
     self->again = malloc (WM_RAW_BYTES_MAX + n_output * sizeof (float));
     if (!self->frame || !self->row || !self->status || !self->stored || !self->again)
         return wm_fault (error, WM_EHOST, "no memory to compare");
-    self->tolerance = self->tolerance > 0 ? self->tolerance : promised (self);
-    printf ("engine %s\ntolerance %g\n", wm_device_signature (self->device), self->tolerance);
+    self->promised = wm_device_limit (self->model, "");
+    printf ("engine %s\n", wm_device_signature (self->device));
     return WM_OK;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* A hit's scores: the output that differs most. General models' scores have any size, so that their
-   difference is relative above 1.  */
+/* So much may the campaign's scores differ.  */
+static double allowed (const verify_t *self)
+{
+    return self->tolerance > 0 ? self->tolerance : self->promised;
+}
+
+/* A hit's scores: the output that differs most.  */
 static double compare (const verify_t *self, const float *stored, const float *again,
                        uint32_t *where)
 {
-    int family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
     double largest = 0;
     *where = 0;
     for (uint32_t k = 0; k < self->pins.n_output; k++) {
-        double scale = family ? 1 : fmax (1, fabs ((double) again[k]));
-        double difference = fabs ((double) stored[k] - (double) again[k]) / scale;
-        if (!(difference <= largest)) {
-            largest = isnan (difference) ? INFINITY : difference;
-            *where = k;
-        }
+        const double off = wm_device_off ((double) stored[k], (double) again[k]);
+        if (off > largest)
+            largest = off, *where = k;
     }
     return largest;
 }
@@ -115,7 +107,7 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
         const float *stored = self->stored + i * n_output, *again = self->again + i * n_output;
         double difference = compare (self, stored, again, &k);
         self->largest = fmax (self->largest, difference);
-        if (difference > self->tolerance && self->n_bad++ < WM_VERIFY_BAD_MAX)
+        if (difference > allowed (self) && self->n_bad++ < WM_VERIFY_BAD_MAX)
             printf ("bad %s %llu %u %.9g %.9g\n", from, (unsigned long long) self->row[i], k,
                     (double) stored[k], (double) again[k]);
     }
@@ -123,7 +115,8 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
     return fault;
 }
 
-/* An engine that scored them: "openvino-2026.4.0/..." is openvino.  */
+/* An engine that scored them: "openvino-2026.4.0/..." is openvino. The least precise of them says
+   what is promised.  */
 static void take_engine (verify_t *self)
 {
     char by[257] = "";
@@ -133,6 +126,7 @@ static void take_engine (verify_t *self)
         self->n_same++;
     else
         self->n_other++;
+    self->promised = fmax (self->promised, wm_device_limit (self->model, by));
 }
 
 static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
@@ -172,8 +166,9 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
     if (!fault)
         fault = verify_all (&self, &error);
     if (!fault)
-        printf ("by %u %u\ndone %llu %llu %.9g %llu %u\n", self.n_same, self.n_other, self.n_hit,
-                self.n_bad, self.largest, self.n_scored, self.n_file);
+        printf ("tolerance %g\nby %u %u\ndone %llu %llu %.9g %llu %u\n", allowed (&self),
+                self.n_same, self.n_other, self.n_hit, self.n_bad, self.largest, self.n_scored,
+                self.n_file);
     else
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
     wm_device_destroy (&self.device);

@@ -72,9 +72,18 @@ uint64_t wm_device_progress (const wm_device_t *self);
    computes every patch in full, wm_model_madds of it.  */
 uint64_t wm_device_madds (wm_device_t *self, bool count);
 
-/* Known-answer test: scores the model's known answers and compares (fp32 1e-5, general models 1e-4;
-   fast 2e-2: OpenVINO's bf16 is off by 7e-3 on a real event). A general model in OpenVINO's fast, whose
-   error nobody can promise, and a model without known answers: seeded patches, alone and side by side, must
+/* How far a score may be from the right one, by the signature of the engine that made it: of the
+   family 1e-5; by rounded weights 5e-4 (int16) or 3e-3 (bf16; a GPU's 16 bits) and of another's 16
+   bits 2e-2 (OpenVINO's bf16 is off by 7e-3 on a real event). General models 1e-4, and 2e-2.  */
+double wm_device_limit (const wm_model_t *model, const char *signature);
+
+/* How far a score is from the right one: relative above 1, because not all scores are probabilities.
+   Infinity if only one of them is a number.  */
+double wm_device_off (double score, double right);
+
+/* Known-answer test: scores the model's known answers and compares (wm_device_limit). A general model
+   in OpenVINO's fast, whose error nobody can promise, and a model without known answers: seeded
+   patches, alone and side by side, must
    give the same finite bits. WM_EHOST with the largest difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 

@@ -6,6 +6,7 @@
    (softmax over huge numbers), another machine's rounding would pass for a fault.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_import.h"
+#include "kernels/wm_known.h"
 #include "kernels/import/wm_family.h"
 #include "kernels/wm_range.h"
 #include "kernels/wm_reference.h"
@@ -32,35 +33,6 @@ static const wm_import_choices_t none;
 static double draw_below (uint64_t *state, double limit)
 {
     return (double) (wm_seed_next (state) >> 11) * 0x1p-53 * limit;
-}
-
-/* A straight track: along the rows at a slope, two or three bins wide, up to 15 high.  */
-static void draw_track (uint64_t *state, const wm_net_t *net, float *patch)
-{
-    double column = draw_below (state, net->width), slope = draw_below (state, 3) - 1.5;
-    uint32_t first = (uint32_t) draw_below (state, net->height),
-             length = (uint32_t) draw_below (state, net->height) + 1;
-    for (uint32_t row = first; row < net->height && row < first + length; row++) {
-        double at = column + slope * (row - first);
-        for (int side = -1; side <= 1; side++) {
-            double x = at + side, height = draw_below (state, side ? 6 : 15);
-            if (x < 0 || x >= net->width)
-                continue;
-            float *cell = patch + ((size_t) row * net->width + (uint32_t) x) * net->channel;
-            for (uint32_t c = 0; c < net->channel; c++)
-                cell[c] = (float) height;
-        }
-    }
-}
-
-/* Patches like those of a detector: mostly zero, a few tracks, little noise.  */
-static void draw_patch (uint64_t *state, const wm_net_t *net, float *patch)
-{
-    size_t n = (size_t) net->height * net->width * net->channel;
-    for (uint64_t tracks = 1 + wm_seed_next (state) % 4; tracks > 0; tracks--)
-        draw_track (state, net, patch);
-    for (size_t i = 0; i < n / 50; i++)
-        patch[wm_seed_next (state) % n] = (float) (draw_below (state, 2) - 1);
 }
 
 /* Room for the known answers of a model.  */
@@ -90,7 +62,7 @@ static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_ar
     for (uint32_t i = 0; i < parts->n_output; i++)
         n_output += parts->output[i].n_value;
     for (uint32_t i = 0; i < KNOWN && !fault; i++)
-        draw_patch (&state, parts->net, inputs + (size_t) i * parts->input[0].n_value);
+        wm_known_draw (&state, parts->net, 0, 1, inputs + (size_t) i * parts->input[0].n_value);
     if (!fault)
         wm_reference_run (judge, inputs, KNOWN, scores, n_output);
     wm_reference_destroy (&judge);

@@ -97,7 +97,7 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
     self->pin = config->pin, self->cache = config->cache;
     self->slot_bytes_max = SLOT_BYTES_MAX;
     self->full_from = FULL_FROM;
-    self->kernel = config->kernel ? config->kernel : wm_sparse_kernel_choose ("fp32", error);
+    self->kernel = config->kernel;
     if (spec) {
         self->has_spec = true;
         self->spec = *spec;
@@ -281,55 +281,3 @@ wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self)
 {
     return self->stats;
 }
-
-/* ---- the door -------------------------------------------------------------------------------- */
-
-static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
-                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
-{
-    const wm_net_t *net = wm_model_net (model);
-    if (!net) {
-        wm_fault (error, WM_EBATCH, "the sparse engine does not run this model: %s",
-                  wm_model_why (model));
-        return NULL;
-    }
-    char cache[PATH_MAX];
-    const wm_sparse_config_t mine = {
-        .kernel = wm_sparse_kernel_choose (config->precision, error),
-        .threads = (uint32_t) (config->threads > 0 ? config->threads : 1),
-        .pin = config->pin,
-        .cache = wm_model_cache (model, cache, sizeof cache) ? cache : NULL,
-    };
-    wm_sparse_t *self = mine.kernel ? wm_sparse_new (net, spec, &mine, error) : NULL;
-    if (self)
-        snprintf (signature, 64, "sparse/%s/%s/v1", mine.kernel->isa, mine.kernel->precision);
-    return self;
-}
-
-static void engine_close (void *engine)
-{
-    wm_sparse_t *self = engine;
-    wm_sparse_destroy (&self);
-}
-
-static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
-                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
-{
-    (void) status; /* the door's */
-    return wm_sparse_score (engine, batch, scores, progress, error);
-}
-
-static uint64_t engine_madds (void *engine, bool count)
-{
-    wm_sparse_t *self = engine;
-    self->count_madds = count;
-    return self->stats.madds;
-}
-
-const wm_engine_t wm_engine_sparse = {
-    .name = "sparse",
-    .open = engine_open,
-    .close = engine_close,
-    .score = engine_score,
-    .madds = engine_madds,
-};

@@ -27,8 +27,8 @@
 
    Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c and wm_sparse_fold.c what a net
    fixes, wm_sparse_map.c which positions are live, wm_sparse_block.c a block of cells,
-   wm_sparse_tail.c the layers behind the roots, wm_sparse_pool.c threads, wm_sparse_choose.c which
-   kernel runs, wm_sparse_kernel.h the loops, compiled once per instruction set; wm_sparse_amx.h
+   wm_sparse_tail.c the layers behind the roots, wm_sparse_pool.c threads, wm_sparse_choose.c and
+   wm_sparse_door.c which kernel runs, wm_sparse_kernel.h the loops, compiled once per instruction set; wm_sparse_amx.h
    what AMX does otherwise.  */
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H
@@ -161,7 +161,8 @@ typedef struct {
    pack.  */
 typedef struct {
     const char *isa, *precision;
-    double off;          /* largest difference of a probability from double, as promised */
+    double off;          /* how far a score may be from double, as wm_device.h promises (fp32: as we
+                            ask of ourselves) */
     uint32_t unit;       /* filters in a 32-bit word of a slot */
     uint32_t fuse;       /* columns of a panel, 1, 2 or 4 */
     uint32_t cells;      /* of a block, on average */
@@ -224,10 +225,14 @@ bool wm_sparse_kernel_named (const wm_sparse_kernel_t *kernel, const char *name)
    computes wrongly or there is no memory.  */
 double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel);
 
-/* For a precision ("fp32"; "fast" allows 16 bits) the most precise of those that compute rightly, are
-   about as fast as the fastest, and that the environment's WM_ISA allows. NULL: WM_EHOST says what
-   there is.  */
-const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error);
+#define WM_SPARSE_RANKS 4 /* fp32, bf16x3, int16, bf16 */
+
+/* The kernels for a precision ("fp32"; "fast" allows 16 bits), the best first, one of each of their
+   own precisions: those that compute rightly and that the environment's WM_ISA allows; best is the
+   most precise of those that are about as fast as the fastest. How many; 0: WM_EHOST says what there
+   is.  */
+uint32_t wm_sparse_kernel_rank (const char *precision,
+                                const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error);
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
@@ -296,8 +301,8 @@ typedef struct {
 } wm_sparse_t;
 
 typedef struct {
-    const wm_sparse_kernel_t *kernel; /* NULL: the best for fp32 */
-    uint32_t threads;                 /* 0: 1 */
+    const wm_sparse_kernel_t *kernel;
+    uint32_t threads; /* 0: 1 */
     bool pin;
     const char *cache; /* the model's file: begins the names of files shared with other processes
                           that open it; NULL: none */
@@ -310,6 +315,9 @@ void wm_sparse_destroy (wm_sparse_t **self_p);
 wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                             _Atomic uint64_t *progress, wm_error_t *error);
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self);
+
+/* Whether a kernel can hold the net's filters: integers' sums have an end.  */
+bool wm_sparse_kernel_holds (const wm_sparse_kernel_t *kernel, const wm_net_t *net);
 
 /* wm_sparse_open.c: everything of the engine that a net and a kernel fix.  */
 wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error);

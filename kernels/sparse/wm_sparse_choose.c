@@ -1,7 +1,8 @@
 /* wm_sparse_choose.c - which kernel runs: what the CPU has, what WM_ISA asks for, what is faster.
 
    The best of each precision that a campaign allows is tried on a small piece of work: it must
-   compute rightly, and of those that are about as fast as the fastest the most precise is taken.
+   compute rightly, and of those that are about as fast as the fastest the most precise comes first; the engine
+   takes the first that is precise enough on its model (wm_sparse_door.c).
    Flags alone do not tell: vdpbf16ps is twice as fast as fp32 on one make of CPU and half as fast
    on another, and both announce it. "About" keeps the choice, and with it the bits, the same at
    every start: int16 and bf16 lie within a few percent of each other, fp32 far from both.  */
@@ -246,12 +247,29 @@ static bool allows (const char *isa, double off, const wm_sparse_kernel_t *kerne
            kernel->off <= off;
 }
 
-const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_error_t *error)
+/* Takes the best out of n tried ones.  */
+static const wm_sparse_kernel_t *take_best (const wm_sparse_kernel_t **tried, double *time,
+                                            uint32_t n)
+{
+    double least = INFINITY;
+    uint32_t best = n;
+    for (uint32_t t = 0; t < n; t++)
+        least = fmin (least, time[t]);
+    for (uint32_t t = 0; t < n; t++)
+        if (time[t] <= least * NEAR && (best == n || tried[t]->off < tried[best]->off))
+            best = t;
+    const wm_sparse_kernel_t *kernel = tried[best];
+    tried[best] = tried[n - 1], time[best] = time[n - 1];
+    return kernel;
+}
+
+uint32_t wm_sparse_kernel_rank (const char *precision,
+                                const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error)
 {
     const char *isa = getenv ("WM_ISA");
     const double off = strcmp (precision, "fast") == 0 ? 1 : FP32_OFF;
-    const wm_sparse_kernel_t *kernel, *tried[8], *best = NULL;
-    double time[8], least = INFINITY;
+    const wm_sparse_kernel_t *kernel, *tried[WM_SPARSE_RANKS];
+    double time[WM_SPARSE_RANKS];
     uint32_t n = 0;
     for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++) {
         bool again = false;
@@ -262,17 +280,15 @@ const wm_sparse_kernel_t *wm_sparse_kernel_choose (const char *precision, wm_err
         time[n] = wm_sparse_kernel_try (kernel);
         if (isinf (time[n]))
             continue; /* the next of this precision, then */
-        least = fmin (least, time[n]);
         tried[n++] = kernel;
     }
-    for (uint32_t t = 0; t < n; t++)
-        if (time[t] <= least * NEAR && (!best || tried[t]->off < best->off))
-            best = tried[t];
-    if (!best)
+    for (uint32_t r = 0; r < n; r++)
+        rank[r] = take_best (tried, time, n - r);
+    if (n == 0)
         wm_fault (error, WM_EHOST,
                   "WM_ISA=%s: not what this machine can run in %s; amx, avx512-vnni, avx512, "
                   "avx-vnni, avx2, c and amx-twin are known, also as avx512/bf16 with bf16, "
                   "bf16x3, int16 or fp32; unset WM_ISA for the best",
                   isa ? isa : "", precision);
-    return best;
+    return n;
 }

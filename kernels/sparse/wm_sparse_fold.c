@@ -205,6 +205,11 @@ static bool fold_shared (fold_t *fold)
     return done;
 }
 
+bool wm_sparse_kernel_holds (const wm_sparse_kernel_t *kernel, const wm_net_t *net)
+{
+    return !kernel->sum_max || net->conv[net->n_conv - 1].c_out <= kernel->sum_max / 2;
+}
+
 wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error)
 {
     const wm_sparse_conv_t *conv = &self->conv[self->net.n_conv - 1];
@@ -214,7 +219,7 @@ wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t
     for (uint32_t f = 0; f < conv->c_out; f++)
         differs |= conv->constant[f] != conv->reference[f];
     fold_t fold = { .self = self, .root = root };
-    if (kernel->sum_max && conv->c_out > kernel->sum_max / 2)
+    if (!wm_sparse_kernel_holds (kernel, &self->net))
         return wm_fault (error, WM_EBATCH, "%u filters are too many for 16-bit integers: use fp32",
                          conv->c_out);
     root->scale = kernel->sum_max ? wm_sparse_floats (n) : NULL;

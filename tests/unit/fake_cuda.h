@@ -18,7 +18,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     if (wm_model_kind (model) != WM_MODEL_FAMILY)
         return &sums;
     void *engine = wm_engine_sparse.open (model, spec, config, signature, error);
-    strcpy (signature, "cuda/fake");
+    strcpy (signature, "cuda/fake/fp16/v0");
     return engine;
 }
 

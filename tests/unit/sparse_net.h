@@ -362,11 +362,19 @@ static inline void result_free (result_t *result)
     free (result->scores);
 }
 
+static inline const wm_sparse_kernel_t *best_of (const char *precision, wm_error_t *error)
+{
+    const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS];
+    return wm_sparse_kernel_rank (precision, rank, error) ? rank[0] : NULL;
+}
+
+/* kernel NULL: the best for fp32.  */
 static inline wm_sparse_t *engine_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
                                        const wm_sparse_kernel_t *kernel)
 {
     wm_error_t error = { 0 };
-    const wm_sparse_config_t config = { .kernel = kernel, .threads = threads };
+    const wm_sparse_config_t config = { .kernel = kernel ? kernel : best_of ("fp32", &error),
+                                        .threads = threads };
     wm_sparse_t *engine = wm_sparse_new (net, spec, &config, &error);
     if (!engine)
         fail_msg ("%s", error.text);

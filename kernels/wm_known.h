@@ -1,0 +1,13 @@
+/* wm_known.h - the patches of known-answer tests: drawn, and the same on every machine.
+
+   Private to kernels/.  */
+#ifndef WM_KNOWN_H
+#define WM_KNOWN_H
+
+#include "kernels/wm_model.h"
+
+/* A patch (height, width, channel) like those of a detector: mostly `zero`, a few tracks up to 15
+   `unit` high, little noise. The next of *state, which begins with 1.  */
+void wm_known_draw (uint64_t *state, const wm_net_t *net, float zero, float unit, float *patch);
+
+#endif
