@@ -296,9 +296,9 @@ fault: all $(KILLER) $(FAULT) ## campaigns whose processes are killed (T=prefix 
 TRIED := $(UNIT) $(SIM) $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so $(if $(CUDA_SO),$(B)/tests/any_run)
 check: all $(TRIED) $(VENV)/.made
 	@WM_BUILD=$(B) tests/proof.sh test
-proof: all $(TRIED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: all $(TRIED) $(VENV)/.made ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	@WM_BUILD=$(B) tests/proof.sh proof
-soak: all $(TRIED) ## the same for days
+soak: all $(TRIED) $(VENV)/.made ## the same for days
 	@WM_BUILD=$(B) tests/proof.sh soak
 
 # <room>/bench/<name>.c is a program linked as the room's unit tests are.

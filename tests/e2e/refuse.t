@@ -41,11 +41,30 @@ ok "a file that is not ours is in the way" refused 5 "one.scores.h5 is in the wa
     --model "$made/model-1.wmm" --output "$work/foreign" --quiet --input "$made/one.h5"
 ok "and it is left alone" grep -q mine "$work/foreign/one.scores.h5"
 
-ok "another model for this campaign" refused 5 "model" "$bin/wiremill" run \
-    --model "$made/model-2.wmm" --output "$work/out" --quiet --input "$made/one.h5"
-ok "another specification for this campaign" refused 5 "spec|patch|view|table" "${run[@]}" \
-    --spec dunefd-44x48 --input "$made/one.h5"
-ok "another size of batches for this campaign" refused 5 "batch" "${run[@]}" --batch-hits 100 --input "$made/one.h5"
+# Whatever a campaign is pinned to, alone and together. (Another protocol: test_broker_refusals, test_broker_client.)
+before=$failures mismatches=0
+mismatch () # what, code, pattern, command...
+{
+    mismatches=$((mismatches + 1))
+    ok "another $1 is refused" refused "${@:2}"
+}
+printf 'view: own\n' >"$work/own.yaml"
+for model in '' 2; do for spec in '' "$work/own.yaml"; do for precision in '' fast; do for batch in '' 100; do
+    what=${model:+|model}${spec:+|view}${precision:+|precision}${batch:+|batch}
+    [ -z "$what" ] && continue
+    mismatch "${what:1}" 5 "pinned to .?(${what:1})" "$bin/wiremill" run --model "$made/model-${model:-1}.wmm" --output "$work/out" --quiet \
+        --input "$made/one.h5" ${spec:+--spec $spec} ${precision:+--precision $precision} ${batch:+--batch-hits $batch}
+done; done; done; done
+cp "$made/one.h5" "$work/own.h5"
+own=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/own" --quiet --input "$work/own.h5")
+ok "a campaign of its own" exits 0 "${own[@]}"
+mismatch "folder of outputs" 5 "pinned to output" "${run[@]}" --campaign "$work/own/.wiremill" --input "$made/one.h5"
+touch "$work/own.h5" && sum=$(cksum <"$work/own/own.scores.h5")
+mismatch "time of an input" 3 "own.h5: changed since its output was written" "${own[@]}"
+printf x >>"$work/own.h5"
+mismatch "size of an input" 3 "own.h5: changed since its output was written" "${own[@]}"
+ok "and its output stays" test "$(cksum <"$work/own/own.scores.h5")" = "$sum"
+proved P13 $mismatches $((mismatches - failures + before))
 
 mkdir -p "$work/shut/.wiremill/lock"
 shut () { refused 5 "cannot open $work/shut/.wiremill/lock: Is a directory; .*--campaign" "$bin/wiremill" run --model "$made/model-1.wmm" \
@@ -64,5 +83,4 @@ ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/
 ok "a precision that is none is a question of usage" refused 2 "fp32.fast, not 'half'" "${run[@]}" --precision half --input "$made/one.h5"
 ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
     --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
-proved P13 $tests $((tests - failures))
 done_testing
