@@ -83,8 +83,8 @@ double wm_device_off (double score, double right);
 
 /* Known-answer test: scores the model's known answers and compares (wm_device_limit). A general model
    in OpenVINO's fast, whose error nobody can promise, and a model without known answers: seeded
-   patches, alone and side by side, must
-   give the same finite bits. WM_EHOST with the largest difference if it fails.  */
+   patches, alone and side by side, must give the same finite bits. WM_EHOST with the largest
+   difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 
 /* One engine behind the door; each engine's file defines one. Private to kernels/.  */
