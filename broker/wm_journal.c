@@ -289,13 +289,20 @@ uint64_t wm_journal_epoch (const wm_journal_t *self)
 
 /* ---- append and sync ------------------------------------------------------------------------- */
 
+/* What the storage lets of this.  */
+static uint64_t at_most (const wm_journal_t *self, uint64_t bytes)
+{
+    const uint64_t max = self->ops->segment_bytes_max;
+    return max && max < bytes ? max : bytes;
+}
+
 /* Takes space for `bytes` more in a segment.  */
 static wm_fault_t segment_reserve (wm_journal_t *self, segment_t *segment, size_t bytes,
                                    wm_error_t *error)
 {
     if (segment->end + bytes <= segment->size)
         return WM_OK;
-    const uint64_t step = step_bytes[segment->kind];
+    const uint64_t step = at_most (self, step_bytes[segment->kind]);
     const uint64_t size = (segment->end + bytes + step - 1) / step * step;
     if (self->ops->allocate (self->ops->context, segment->fd, (int64_t) segment->size,
                              (int64_t) (size - segment->size)) != 0) {
@@ -353,7 +360,7 @@ static wm_fault_t segment_for (wm_journal_t *self, segment_kind_t kind, size_t b
                                segment_t **segment, wm_error_t *error)
 {
     segment_t *active = self->active[kind];
-    if (active && active->end + bytes > bytes_max[kind])
+    if (active && active->end + bytes > at_most (self, bytes_max[kind]))
         active = NULL;
     const wm_fault_t fault = active ? segment_reserve (self, active, bytes, error)
                                     : segment_new (self, kind, bytes, error);

@@ -60,6 +60,8 @@ typedef struct {
     int (*forget) (void *context, int fd); /* drops clean cached pages: reads come from the disk */
     int (*sync_folder) (void *context, const char *path); /* fsync of a folder */
     int (*remove) (void *context, const char *path);
+    uint64_t
+        segment_bytes_max; /* a segment grows no larger here; 0: as large as the journal likes */
 } wm_storage_ops_t;
 
 extern const wm_storage_ops_t wm_storage_posix;

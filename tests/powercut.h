@@ -18,7 +18,7 @@
 #include <string.h>
 
 #ifndef DISK_FILES
-#define DISK_FILES 96
+#define DISK_FILES 192
 #endif
 #ifndef DISK_DATA_BYTES
 #define DISK_DATA_BYTES (128u << 10) /* kept of a file; a write behind them meets a full disk */
@@ -261,6 +261,7 @@ static const wm_storage_ops_t disk_ops = {
     .forget = disk_forget,
     .sync_folder = disk_sync_folder,
     .remove = disk_remove,
+    .segment_bytes_max = 32u << 10, /* so that an epoch has many */
 };
 
 /* The power comes back: what was not synced is there or not. The same after a kill, where all of

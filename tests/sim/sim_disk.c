@@ -2,7 +2,7 @@
 
    The VFS has no shared memory: the ledger takes exclusive locking before WAL, and so needs none.
  */
-#define DISK_FILES 160
+#define DISK_FILES 320
 #define DISK_DATA_BYTES (6u << 20)       /* the ledger is one of its files */
 #define DISK_ALLOCATED_BYTES (64u << 10) /* so that a start has little to read */
 #include "tests/powercut.h"
@@ -55,6 +55,7 @@ const wm_storage_ops_t sim_disk_ops = {
     .forget = disk_forget,
     .sync_folder = disk_sync_folder,
     .remove = disk_remove,
+    .segment_bytes_max = 4u << 10, /* so that an epoch has many, begun between two syncs too */
 };
 
 /* ---- SQLite's face ----------------------------------------------------------------------------
