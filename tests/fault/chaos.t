@@ -1,6 +1,6 @@
 #!/bin/bash
 # chaos.t - a TCP link that delays, cuts into bytes, resets, goes dark, throttles and flips bits, between
-# a broker and its peers, PERIODS (10) times; the output of an undisturbed run.
+# a broker and its peers, PERIODS (10) times; the output of an undisturbed run. Then brokers killed, same port.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
@@ -51,4 +51,27 @@ echo "# $n bad periods in $campaigns campaigns: $(sort "$work/weather" | uniq -c
 ok "every campaign ends with the output of an undisturbed run, nobody gives up" test $wrong = 0
 
 proved P7 "$n" $((wrong ? n - wrong : n))
+
+# The broker of a TCP campaign is killed, RESTARTS times, and comes back at the same port: so do its worker and its
+# producer by themselves.
+restarts=${RESTARTS:-$(size 2 30 1000)} connect=$listen back=0
+restarted ()
+{
+    local worker first
+    crew_new
+    for role in broker worker-1 producer; do crew_start $role; done
+    worker=$(crew_pid worker-1) first=$(crew_pid broker)
+    until_true 60 eval '"$bin/wiremill" status --broker "$listen" --json | grep -q "\"returned\": *[1-9]"' || return 1
+    kill -9 "$first"
+    while crew_wait && [ "$role" != broker ]; do [ "$role$code" = producer0 ] || return 1; done
+    crew_start broker
+    [ -z "$(crew_pid producer)" ] && crew_input=${crew_inputs[1]} && crew_start producer
+    crew_written && [ "$(crew_pid worker-1)" = "$worker" ] && crew_same && crew_words
+}
+for ((i = 0; i < restarts; i++)); do
+    restarted >"$work/said" 2>/dev/null && back=$((back + 1)) || crew_tell "restart $i: $(tail -n 5 "$work/said" | tr '\n' ';')"
+    crew_stop
+done
+ok "a broker killed and started again on its port has its worker and producer back" test $back = "$restarts"
+proved P1 "$restarts" $back
 done_testing
