@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define WM_MODEL_CONVS_MAX 8
+#define WM_MODEL_KERNEL_COLUMNS_MAX 64 /* the sparse engine looks at a row of one in one word */
 #define WM_MODEL_DENSES_MAX 32
 #define WM_MODEL_PORTS_MAX 16 /* inputs, outputs */
 #define WM_MODEL_DIMS_MAX 6

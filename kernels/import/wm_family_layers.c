@@ -54,6 +54,9 @@ static int check_conv_input (family_t *self, const state_t *in, const wm_tensor_
         return wm_family_outside (self, self->node, "its input is not channels last, or turned");
     if (w->dim[2] > rows || w->dim[3] > columns)
         return wm_family_outside (self, self->node, "its kernel is larger than its input");
+    if (w->dim[3] > WM_MODEL_KERNEL_COLUMNS_MAX)
+        return wm_family_outside (self, self->node, "its kernel has more than %d columns",
+                                  WM_MODEL_KERNEL_COLUMNS_MAX);
     int next = in->source == PATCH ? self->net->n_conv == 0
                                    : in->source == CONV && in->layer[0] == self->net->n_conv - 1;
     if (!next || self->net->n_dense)

@@ -70,10 +70,10 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
     uint32_t rows = net->height, cols = net->width;
     for (uint32_t i = 0; i < net->n_conv; i++) {
         const wm_conv_t *conv = &net->conv[i];
-        if (conv->kw > 64)
+        if (conv->kw > WM_MODEL_KERNEL_COLUMNS_MAX)
             return wm_fault (error, WM_EBATCH,
-                             "the sparse engine takes kernels of at most 64 columns, not %u",
-                             conv->kw);
+                             "the sparse engine takes kernels of at most %d columns, not %u",
+                             WM_MODEL_KERNEL_COLUMNS_MAX, conv->kw);
         if (conv->kh < 1 || conv->kw < 1 || conv->kh > rows || conv->kw > cols)
             return wm_fault (error, WM_EBATCH, "convolution %u of %u x %u does not fit %u x %u", i,
                              conv->kh, conv->kw, rows, cols);

@@ -270,6 +270,12 @@ def over_batch(opset):                      # no score of one patch
     return g
 
 
+def wide(columns):                          # a kernel as wide as almost the patch
+    g = Graph(17, (1, 8, 80))
+    g.put("Conv", g.const(rng.normal(0, .1, (F, 1, 3, columns))), g.const(rng.normal(0, .2, F)))
+    return g.put("Relu").put("Flatten").tail(F * 6 * (81 - columns))
+
+
 def plain(opset):
     return nchw(opset).conv().put("Relu").put("Flatten").tail()
 
@@ -300,6 +306,7 @@ FORMS = [(f"opset {o}", SPARSE, lambda o=o: plain(o)) for o in (9, 13, 25)] + [
     ("x hardsigmoid (x)", SPARSE, lambda: gated(13, lambda g: hard_swish(g, 13))),
     ("x tanh (softplus (x))", SPARSE, lambda: gated(13, mish)), ("x + sigmoid (x)", GENERAL, lambda: gated(13, residual)),
     ("Pad, 9", GENERAL, lambda: padded(9, "Pad")), ("Pad, 13", GENERAL, lambda: padded(13, "Pad")),
+    ("64 columns", SPARSE, lambda: wide(64)), ("65 columns", GENERAL, lambda: wide(65)),
     ("auto_pad", GENERAL, lambda: padded(13, "SAME_UPPER")), ("MaxPool", GENERAL, lambda: pooled(12)),
     ("Softmax of rank 3, 11", GENERAL, lambda: softmax_rank3(11)),
     ("Softmax of rank 3, 13", GENERAL, lambda: softmax_rank3(13)),
