@@ -72,8 +72,8 @@ strict=$([ $# != 0 ] || size '' 1 1)
 export WM_BUILD=$B
 jobs=${JOBS:-$(size 1 $(($(nproc) + 1)) $(($(nproc) + 1)))}
 run unit make --no-print-directory B="$B" unit
-run sim make --no-print-directory B="$B" sim SEEDS="$(size 300 5000 1000000)"
-run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 2000 100000 10000000)"
+run sim make --no-print-directory B="$B" sim SEEDS="$(size 500 5000 1000000)"
+run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 10000 100000 10000000)"
 run bugs make --no-print-directory B="$B" sim-proof
 run e2e files tests/e2e
 run golden files tests/golden

@@ -1,10 +1,10 @@
 #!/bin/bash
 # chaos.t - a TCP link that delays, cuts into bytes, resets, goes dark, throttles and flips bits, between
-# a broker and its peers, PERIODS (10) times; the output of an undisturbed run. Then brokers killed, same port.
+# a broker and its peers, PERIODS (30) times; the output of an undisturbed run. Then brokers killed, same port.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
-periods=${PERIODS:-$(size 10 300 100000)} RANDOM=${SEED:-1}
+periods=${PERIODS:-$(size 30 300 100000)} RANDOM=${SEED:-1}
 echo "# PERIODS=$periods SEED=${SEED:-1}"
 crew_model --events 1 --hits 1200
 port=$((20000 + $$ % 12000)) # below those that the system gives out

@@ -655,7 +655,7 @@ static void every_damage (void **state)
     (void) state;
     const char *seed_text = getenv ("WM_SEED"), *one = getenv ("WM_TRIAL");
     const uint64_t seed = seed_text ? strtoull (seed_text, NULL, 10) : 1;
-    const uint64_t n = proof_size (200, 7000, 1000000);
+    const uint64_t n = proof_size (700, 7000, 1000000);
     const double start = proof_clock ();
     uint64_t survived = 0, n_item = 0;
     const int words = dup (2), reports = dup (1), quiet = open ("/dev/null", O_WRONLY);
