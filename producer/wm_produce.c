@@ -7,6 +7,7 @@
    apart by the fault: WM_EBATCH is the input's.  */
 #include "producer/wm_produce_inside.h"
 #include "schema/wm_failpoint.h"
+#include "schema/wm_path.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -193,12 +194,11 @@ static bool put_aside (produce_t *self, const char *path)
 static bool as_written (const produce_t *self, const wm_input_t *input, bool *there)
 {
     char path[1400];
-    struct stat status;
+    uint64_t size;
+    int64_t mtime_ns;
     output_path (self, input, path);
-    *there = stat (path, &status) == 0;
-    return *there && (uint64_t) status.st_size == input->result.size &&
-           (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec ==
-               input->result.mtime_ns;
+    *there = wm_path_look (path, &size, &mtime_ns) == 0;
+    return *there && size == input->result.size && mtime_ns == input->result.mtime_ns;
 }
 
 /* The broker says that the output is written: is it still there, and of the file as it is?  */
