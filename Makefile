@@ -109,15 +109,17 @@ $(B)/gen/ledger.sql.inc: schema/ledger.sql
 	$(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 $(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
 
-# The general engine: OpenVINO's wheel unpacked, linked by a shared object that is opened at run time.
+# The general engine: OpenVINO's wheel unpacked, linked by a shared object that is opened at run time. Where it can be
+# neither found nor fetched, all the rest is built, and a model that needs it is told how to get it.
 OPENVINO_WHEEL_SHA256 := 2d22b1da03f7caf74df30e9f6417d0ab2f637e4a38e08e1dcd294d2c37407aaf
-build/openvino-$(OPENVINO_VERSION)/.unpacked:
+OPENVINO_FETCHED      := build/openvino-$(OPENVINO_VERSION)
+$(OPENVINO_FETCHED)/.unpacked:
 	@echo "  FETCH OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI)"
 	$(Q)rm -rf $(@D) $(@D).tmp; mkdir -p $(@D).tmp
 	$(Q)echo 'openvino==$(OPENVINO_VERSION) --hash=sha256:$(OPENVINO_WHEEL_SHA256)' >$(@D).tmp/wheel.txt
 	$(Q)python3 -m pip -q download --no-deps --only-binary=:all: --python-version 3.11 \
-	    --platform manylinux_2_28_x86_64 --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp
-	$(Q)unzip -qo $(@D).tmp/*.whl -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@
+	    --platform manylinux_2_28_x86_64 --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp && \
+	    unzip -qo $(@D).tmp/*.whl -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@ || rm -rf $(@D).tmp
 # Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless it is told of them.
 export TBB_ENABLE_SANITIZERS := 1
 # And it, like every library not built by us, synchronises where the thread sanitizer cannot see it.
@@ -127,11 +129,15 @@ export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
 OPENVINO_SRC := $(wildcard kernels/openvino/wm_openvino*.c)
 OPENVINO_LIB := libopenvino.so.2641 libopenvino_c.so.2641 libopenvino_intel_cpu_plugin.so libopenvino_onnx_frontend.so.2641 \
     libopenvino_tensorflow_frontend.so.2641 libtbb.so.12 libtbbmalloc.so.2 libtbbbind_2_5.so.3 libhwloc.so.15
+OPENVINO_H   := openvino/include/openvino/c/openvino.h
 $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
-    $(if $(wildcard $(OPENVINO)/openvino/include/openvino/c/openvino.h),,$(OPENVINO)/.unpacked)
+    $(if $(wildcard $(OPENVINO)/$(OPENVINO_H)),,$(filter $(OPENVINO)/%,$(OPENVINO_FETCHED)/.unpacked))
 	@mkdir -p $(@D) $(B)/obj; echo "  LINK  $@"
-	$(Q)ln -sfn $(abspath $(OPENVINO))/openvino/libs $(@D)/openvino
-	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include -MMD -MP -MF $(B)/obj/wm_openvino.d \
+	$(Q)[ -e $(OPENVINO)/$(OPENVINO_H) ] || { echo "WITHOUT the general engine: there is no OpenVINO in $(OPENVINO). Type make where" \
+	    "PyPI can be reached, or unzip the wheel of openvino $(OPENVINO_VERSION) and type make OPENVINO=ITS_FOLDER. Until then" \
+	    "models outside the EmTrkMichelId family are refused."; exit 0; }; \
+	ln -sfn $(abspath $(OPENVINO))/openvino/libs $(@D)/openvino && \
+	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include -MMD -MP -MF $(B)/obj/wm_openvino.d \
 	    -MT $@ -shared $(OPENVINO_SRC) -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.2641 \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
@@ -369,9 +375,10 @@ sanitized: all $(UNIT_RUN)
 PREFIX ?= /usr/local
 install: all ## programs to $(PREFIX)/bin, engines and the libraries they need to $(PREFIX)/lib
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/openvino
-	install $(OPENVINO_LIB:%=$(OPENVINO)/openvino/libs/%) $(DESTDIR)$(PREFIX)/lib/openvino
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install $(B)/lib/wm_openvino.so $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib
+	$(if $(CUDA_SO),install $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib)
+	[ ! -e $(B)/lib/wm_openvino.so ] || install $(B)/lib/wm_openvino.so $(DESTDIR)$(PREFIX)/lib
+	[ ! -e $(B)/lib/wm_openvino.so ] || install $(OPENVINO_LIB:%=$(B)/lib/openvino/%) $(DESTDIR)$(PREFIX)/lib/openvino
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread $(DEMO)
 help: ## this list

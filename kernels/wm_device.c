@@ -65,7 +65,8 @@ const wm_engine_t *wm_device_general (wm_error_t *error)
     if (!engine)
         wm_fault (
             error, WM_EHOST,
-            "the general engine (OpenVINO) cannot be opened: %.300s; `make` builds it, or set "
+            "the general engine (OpenVINO) cannot be opened: %.240s; `make` fetches and builds "
+            "it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel), or set "
             "WM_OPENVINO_SO to a wm_openvino.so",
             dlerror ());
     return engine;

@@ -3,6 +3,7 @@
    One line a check: ok, warn (it will work, less well) or FAIL (it will not), and what to do.
    Nothing is changed, apart from a temporary file in the folder that is looked at.  */
 
+#include "kernels/wm_device.h"
 #include "ops/verbs.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
@@ -211,18 +212,10 @@ static void check_programs (void)
         }
     if (!missing)
         say (GOOD, "programs", "broker, producer and worker lie beside this one");
-    void *engine = wm_setup_program (path, "../lib/wm_openvino.so", &error) == WM_OK
-                       ? dlopen (path, RTLD_LAZY)
-                       : NULL;
-    if (engine)
+    if (wm_device_general (&error))
         say (GOOD, "openvino", "the general engine loads");
     else
-        say (WARN, "openvino",
-             "not there (%s): models outside the EmTrkMichelId family cannot run; "
-             "make fetches and builds it",
-             path[0] && !access (path, F_OK) ? dlerror () : "not built");
-    if (engine)
-        dlclose (engine);
+        say (WARN, "openvino", "no models outside the EmTrkMichelId family: %s", error.text);
 }
 
 static void check_sockets (void)

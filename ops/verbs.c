@@ -180,7 +180,7 @@ int import_main (const wm_args_t *args)
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
                                           .whole = wm_args_given (args, "whole"),
                                           .general = wm_args_given (args, "general") };
-    if (wm_import (from, &choices, to, why, &error))
+    if (wm_setup_model (from, &error) || wm_import (from, &choices, to, why, &error))
         return wm_setup_complain ("import", &error);
     wm_model_t *model = wm_model_open (to, &error);
     if (!model)

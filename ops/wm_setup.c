@@ -155,16 +155,22 @@ static int ends_with (const char *text, const char *end)
     return n >= m && strcmp (text + n - m, end) == 0;
 }
 
+wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
+{
+    return access (path, R_OK) ? wm_fault (error, WM_EBATCH, "the model %s cannot be read: %s",
+                                           path, strerror (errno))
+                               : WM_OK;
+}
+
 /* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins. A
    second name, the hash of the .wmm itself, makes the folder a cache that workers of this machine
    find their model in.  */
 static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *error)
 {
-    wm_fault_t fault = WM_OK;
     char folder[PATH_MAX];
-    if (access (path, R_OK))
-        return wm_fault (error, WM_EBATCH, "the model %s cannot be read: %s", path,
-                         strerror (errno));
+    wm_fault_t fault = wm_setup_model (path, error);
+    if (fault)
+        return fault;
     const int ready = ends_with (path, ".wmm");
     if (ready) {
         wm_model_t *model = wm_model_open (path, error);

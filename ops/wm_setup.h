@@ -54,6 +54,9 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
 wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
                               wm_error_t *error);
 
+/* WM_EBATCH, with why, unless the file of a model that somebody named can be read.  */
+wm_fault_t wm_setup_model (const char *path, wm_error_t *error);
+
 /* A memory file that programs started from here inherit, by the name in `path`.  */
 wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, int *fd,
                             char path[32], wm_error_t *error);

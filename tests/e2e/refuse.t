@@ -19,6 +19,7 @@ ok "a verb that is not built yet" refused 2 "not built yet" "$bin/wiremill" repo
 ok "no such input" refused 5 "no file matches" "${run[@]}" --input "$work/none-*.h5"
 ok "no such model" refused 5 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
     --output "$work/o" --input "$made/one.h5"
+ok "... to import" refused 5 "no.onnx cannot be read" "$bin/wiremill" import "$work/no.onnx" -o "$work/no.wmm"
 head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
 ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
     --output "$work/o" --input "$made/one.h5"
@@ -83,4 +84,24 @@ ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/
 ok "a precision that is none is a question of usage" refused 2 "fp32.fast, not 'half'" "${run[@]}" --precision half --input "$made/one.h5"
 ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
     --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
+
+# Without OpenVINO all the rest is built, and both make and who needs it say how to get it.
+no_openvino () # variables of make...
+{
+    local b=$work/without
+    keep env PIP_INDEX_URL=http://127.0.0.1:9/ PIP_RETRIES=0 make -o "$b/lib/libkernels.a" -o "$b/lib/libschema.a" B="$b" "$@" \
+        "$b/lib/wm_openvino.so" && says "WITHOUT the general engine: .* Type make .*PyPI.* make OPENVINO=" && [ ! -e "$b/lib/wm_openvino.so" ]
+}
+ok "make where OpenVINO is not goes on without it, and says how to get it" no_openvino OPENVINO="$work/nowhere"
+ok "... and where it cannot be fetched" no_openvino OPENVINO_VERSION=0
+ok "of which nothing is left" test ! -e build/openvino-0 -a ! -e build/openvino-0.tmp
+export WM_OPENVINO_SO=$work/none.so
+how="cannot be opened: .*none.so.*make. fetches and builds it .*make OPENVINO="
+ok "doctor says it too" keep "$bin/wiremill" doctor "$work"
+ok "... with the models that cannot run" says "warn +openvino +no models outside .*$how"
+ok "a model that needs it" "$bin/wiremill" import --general "$made/model-1.onnx" -o "$work/general.wmm"
+ok "... is refused in one line that says how to get it" refused 6 "$how" "$bin/wiremill" run --model "$work/general.wmm" \
+    --output "$work/general" --quiet --input "$made/one.h5"
+ok "... which is one" test "$(grep -c OpenVINO "$work/said")" = 1
+unset WM_OPENVINO_SO
 done_testing
