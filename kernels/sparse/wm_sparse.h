@@ -122,11 +122,12 @@ typedef struct {
     uint32_t n_out, n_pad;  /* n_pad: n_out rounded up to 16 */
     uint32_t offset;        /* of its outputs in a cell's accumulators */
     uint32_t dense;         /* index in the net */
-    const float *weight;    /* (n_position, c_out, n_pad): the model's own where n_out == n_pad */
+    const float *weight;    /* (n_position, c_out, n_out): the model's own */
     float *base;            /* (n_panel * fuse, n_pad): W_pos^T (r - c); NULL if all 0 */
     float *inactive;        /* (n_pad): b + W^T c */
     float *scale;           /* (n_pad): of packed weights, base and sums; NULL: all 1 */
-    const uint32_t *packed; /* (n_panel, kernel->panel_words) if the kernel packs, or NULL */
+    const uint32_t *packed; /* (n_panel, kernel->panel_words) if the kernel packs; else, padded to
+                               n_pad, what it reads; NULL: it reads the model's own */
     size_t mapped_bytes;    /* of packed, if it is a file's */
 } wm_sparse_root_t;
 
@@ -200,13 +201,12 @@ typedef struct {
     /* Called by a thread around the lists of a block.  */
     void (*begin) (void);
     void (*end) (void);
-    /* Kernels with packed weights: the 32-bit words of a panel, and packing of `position` as its
-       column f, stored filter k being the model's filter[k]; says what the weights are as floats,
-       rounded (c_out, n_pad), before they are multiplied by root->scale. The panel's words are 0
-       before.  */
+    /* Kernels with packed weights: the 32-bit words of a panel, and packing of a position's weight
+       (c_out, n_pad) as its column f; says what the weights are as floats, rounded (c_out, n_pad),
+       before they are multiplied by root->scale. The panel's words are 0 before.  */
     size_t (*panel_words) (uint32_t c_out, uint32_t n_pad);
-    void (*pack) (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
-                  uint32_t position, uint32_t f, float *rounded, uint32_t *panel);
+    void (*pack) (const wm_sparse_root_t *root, const float *weight, uint32_t c_out, uint32_t f,
+                  float *rounded, uint32_t *panel);
 } wm_sparse_kernel_t;
 
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512,

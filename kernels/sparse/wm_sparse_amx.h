@@ -259,15 +259,14 @@ INLINE void store_halves (const float *value, uint32_t c_out, uint32_t c_pad, vo
         mask[m] = words - m * 64 < 64 ? (UINT64_C (1) << (words - m * 64)) - 1 : UINT64_MAX;
 }
 
-INLINE void pack_halves (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
-                         uint32_t position, uint32_t f, float *rounded, uint32_t *panel,
-                         form_t form)
+INLINE void pack_halves (const float *weight, uint32_t c_out, uint32_t n_pad, uint32_t f,
+                         float *rounded, uint32_t *panel, form_t form)
 {
     uint16_t *to = (uint16_t *) panel;
-    const uint32_t n_pad = root->n_pad, n = steps_of (form);
+    const uint32_t n = steps_of (form);
     for (uint32_t k = 0; k < c_out; k++)
         for (uint32_t o = 0; o < n_pad; o++) {
-            const float w = root->weight[((size_t) position * c_out + filter[k]) * n_pad + o];
+            const float w = weight[(size_t) k * n_pad + o];
             const uint32_t tile = o / 16, first = tile & ~1u, at = f * form.parts * 16 + k;
             const uint32_t two = first + 1 < form.tiles ? 2 : 1;
             size_t place = (size_t) first * n * form.halves +
@@ -309,10 +308,10 @@ INLINE void pack_halves (const wm_sparse_root_t *root, const uint32_t *filter, u
     {                                                                                              \
         return panel_bytes (form_of (columns_, halves_, c_out, n_pad)) / sizeof (uint32_t);        \
     }                                                                                              \
-    static void pack_##text (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out, \
-                             uint32_t position, uint32_t f, float *rounded, uint32_t *panel)       \
+    static void pack_##text (const wm_sparse_root_t *root, const float *weight, uint32_t c_out,    \
+                             uint32_t f, float *rounded, uint32_t *panel)                          \
     {                                                                                              \
-        pack_halves (root, filter, c_out, position, f, rounded, panel,                             \
+        pack_halves (weight, c_out, root->n_pad, f, rounded, panel,                                \
                      form_of (columns_, halves_, c_out, root->n_pad));                             \
     }                                                                                              \
     const wm_sparse_kernel_t TABLE (text) = {                                                      \

@@ -47,13 +47,12 @@ static size_t kernel_panel_words (uint32_t c_out, uint32_t n_pad)
     return (size_t) FUSE * ((c_out + 1) / 2) * n_pad;
 }
 
-static void kernel_pack (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
-                         uint32_t position, uint32_t f, float *used, uint32_t *panel)
+static void kernel_pack (const wm_sparse_root_t *root, const float *weight, uint32_t c_out,
+                         uint32_t f, float *used, uint32_t *panel)
 {
     const size_t n = root->n_pad;
     panel += f * ((c_out + 1) / 2) * n;
-    for (uint32_t k = 0; k < c_out; k++, used += n) {
-        const float *weight = root->weight + ((size_t) position * c_out + filter[k]) * n;
+    for (uint32_t k = 0; k < c_out; k++, used += n, weight += n) {
         uint32_t *word = panel + k / 2 * n;
         for (size_t i = 0; i < n; i++) {
             uint32_t raw;

@@ -131,10 +131,7 @@ static float draw (uint64_t *state) /* [-1, 1) */
 static void trial_fill (trial_t *trial)
 {
     const wm_sparse_kernel_t *kernel = trial->kernel;
-    uint32_t filter[FILTERS];
     uint64_t state = 1;
-    for (uint32_t k = 0; k < FILTERS; k++)
-        filter[k] = k;
     for (uint32_t i = 0; i < POSITIONS * FILTERS * OUTPUTS; i++)
         trial->weight[i] = draw (&state);
     for (uint32_t o = 0; o < OUTPUTS; o++)
@@ -154,7 +151,8 @@ static void trial_fill (trial_t *trial)
                        (uint64_t *) trial->masks + i);
     }
     for (uint32_t p = 0; kernel->pack && p < POSITIONS; p++)
-        kernel->pack (&trial->root, filter, FILTERS, p, p % kernel->fuse, trial->rounded,
+        kernel->pack (&trial->root, trial->weight + p * FILTERS * OUTPUTS, FILTERS,
+                      p % kernel->fuse, trial->rounded,
                       trial->packed + p / kernel->fuse * kernel->panel_words (FILTERS, OUTPUTS));
     for (uint32_t i = 0; i < CELLS + 32; i++) {
         uint32_t h = i < CELLS ? i : CELLS - 1;

@@ -1,6 +1,8 @@
 /* wm_sparse_fold.c - what of a root does not depend on the patch: packed weights, base, inactive.
 
-   Packed weights are as large as the model's own, so one copy serves all workers of a machine: a
+   Weights are packed as the kernel wants them; for one that wants floats, rows that are no multiple
+   of 16 are padded, others stay the model's own. Packed ones are as large as the model's own, so one
+   copy serves all workers of a machine: a
    file beside the model in their cache, mapped by all. It is trusted for nothing: every process
    packs all weights once, a panel at a time, and uses the file only if each panel is the same. The
    first to find none writes it; others that open meanwhile wait for it, because two files of the
@@ -24,15 +26,30 @@ typedef struct {
     const wm_sparse_t *self;
     wm_sparse_root_t *root;
     double *all, *here;  /* (n_pad): b + W^T c, and one position's share of base */
-    float *rounded;      /* (c_out, n_pad): one position's weights as packed */
+    float *exact;        /* (c_out, n_pad): one position's weights, filters in stored order */
+    float *rounded;      /* (c_out, n_pad): ... as the kernel packs them */
     uint32_t *panel;     /* (panel_words) */
     size_t words, bytes; /* of a panel, of all */
     uint32_t *to;        /* all panels of this process, or NULL: root->packed is the file */
     char path[PATH_MAX]; /* of the file; "" if there is no cache */
 } fold_t;
 
+/* The model's own weights of position p, as kernels want them.  */
+static const float *take_position (const fold_t *fold, uint32_t p)
+{
+    const wm_sparse_root_t *root = fold->root;
+    const uint32_t c_out = fold->self->conv[fold->self->net.n_conv - 1].c_out;
+    const float *from = root->weight + (size_t) p * c_out * root->n_out;
+    if (!fold->words)
+        return from;
+    for (uint32_t f = 0; f < c_out; f++)
+        memcpy (fold->exact + (size_t) f * root->n_pad,
+                from + (size_t) fold->self->filter[f] * root->n_out, root->n_out * sizeof *from);
+    return fold->exact;
+}
+
 /* The shares of position p in base and inactive.  */
-static void add_position (const fold_t *fold, uint32_t p, size_t place)
+static void add_position (const fold_t *fold, const float *weight, size_t place)
 {
     const wm_sparse_t *self = fold->self;
     const wm_sparse_root_t *root = fold->root;
@@ -40,7 +57,7 @@ static void add_position (const fold_t *fold, uint32_t p, size_t place)
     const uint32_t n = root->n_pad;
     memset (fold->here, 0, n * sizeof *fold->here);
     for (uint32_t f = 0; f < conv->c_out; f++) {
-        const float *exact = root->weight + ((size_t) p * conv->c_out + self->filter[f]) * n;
+        const float *exact = weight + (size_t) f * n;
         const float *used = self->kernel->pack ? fold->rounded + (size_t) f * n : exact;
         const double c = (double) conv->constant[f], d = (double) conv->reference[f] - c;
         for (uint32_t i = 0; c != 0 && i < n; i++) {
@@ -62,17 +79,19 @@ static bool fold_panel (const fold_t *fold, uint32_t row, uint32_t column)
         memset (fold->panel, 0, fold->words * sizeof *fold->panel);
     for (uint32_t f = 0; f < kernel->fuse && column * kernel->fuse + f < self->pos_cols; f++) {
         const uint32_t p = row * self->pos_cols + column * kernel->fuse + f;
+        const float *weight = take_position (fold, p);
         if (kernel->pack)
-            kernel->pack (fold->root, self->filter, self->conv[self->net.n_conv - 1].c_out, p, f,
+            kernel->pack (fold->root, weight, self->conv[self->net.n_conv - 1].c_out, f,
                           fold->rounded, fold->panel);
-        add_position (fold, p, panel * kernel->fuse + f);
+        add_position (fold, weight, panel * kernel->fuse + f);
     }
-    if (!kernel->pack)
+    if (!fold->words)
         return true;
+    const void *packed = kernel->pack ? (const void *) fold->panel : fold->exact;
+    const size_t bytes = fold->words * sizeof *fold->panel;
     if (!fold->to)
-        return memcmp (fold->root->packed + panel * fold->words, fold->panel,
-                       fold->words * sizeof *fold->panel) == 0;
-    memcpy (fold->to + panel * fold->words, fold->panel, fold->words * sizeof *fold->panel);
+        return memcmp (fold->root->packed + panel * fold->words, packed, bytes) == 0;
+    memcpy (fold->to + panel * fold->words, packed, bytes);
     return true;
 }
 
@@ -180,12 +199,14 @@ void wm_sparse_scale (const wm_sparse_root_t *root, const wm_sparse_kernel_t *ke
                       uint32_t n_position, uint32_t c_out, bool positive, float *scale)
 {
     const float room = (float) (kernel->sum_max - c_out);
-    for (uint32_t first = 0; first < root->n_pad; first += 256) {
-        const uint32_t left = root->n_pad - first, n = left < 256 ? left : 256;
+    for (uint32_t i = root->n_out; i < root->n_pad; i++)
+        scale[i] = 1;
+    for (uint32_t first = 0; first < root->n_out; first += 256) {
+        const uint32_t left = root->n_out - first, n = left < 256 ? left : 256;
         need_t need = { 0 };
         for (uint32_t p = 0; p < n_position; p++)
-            need_position (&need, root->weight + (size_t) p * c_out * root->n_pad + first, c_out,
-                           root->n_pad, n, positive);
+            need_position (&need, root->weight + (size_t) p * c_out * root->n_out + first, c_out,
+                           root->n_out, n, positive);
         for (uint32_t i = 0; i < n; i++) {
             float a = need.largest[i] / (INT16_MAX - 1), b = need.sum[i] / room;
             float most = a > b ? a : b;
@@ -196,7 +217,7 @@ void wm_sparse_scale (const wm_sparse_root_t *root, const wm_sparse_kernel_t *ke
 
 static bool fold_shared (fold_t *fold)
 {
-    if (!fold->self->kernel->pack)
+    if (!fold->words)
         return fold_panels (fold);
     int lock = *fold->path ? lock_model (fold->self->cache) : -1;
     bool done = fold_all (fold);
@@ -228,20 +249,23 @@ wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t
                          conv->act == WM_ACT_RELU && kernel->skips, root->scale);
     if (kernel->pack)
         fold.words = kernel->panel_words (conv->c_out, root->n_pad);
+    else if (root->n_out != root->n_pad || (uintptr_t) root->weight % 64)
+        fold.words = conv->c_out * n;
     fold.bytes = n_panel * fold.words * sizeof *fold.panel;
-    if (self->cache &&
-        snprintf (fold.path, sizeof fold.path, "%s.%s-%s-%u", self->cache, kernel->isa,
-                  kernel->precision, root->dense) >= (int) sizeof fold.path)
+    if (self->cache && snprintf (fold.path, sizeof fold.path, "%s.%s-%s-%u", self->cache,
+                                 kernel->pack ? kernel->isa : "all", kernel->precision,
+                                 root->dense) >= (int) sizeof fold.path)
         *fold.path = 0;
     fold.all = calloc (2 * n, sizeof (double)), fold.here = fold.all ? fold.all + n : NULL;
-    fold.rounded = wm_sparse_floats (conv->c_out * n);
+    fold.exact = wm_sparse_floats (2 * conv->c_out * n);
+    fold.rounded = fold.exact ? fold.exact + conv->c_out * n : NULL;
     fold.panel = (uint32_t *) (void *) wm_sparse_floats (fold.words + 1);
     root->inactive = wm_sparse_floats (n);
     root->base = differs ? wm_sparse_floats (n_panel * kernel->fuse * n) : NULL;
-    bool have = fold.all && fold.rounded && fold.panel && root->inactive &&
+    bool have = fold.all && fold.exact && fold.panel && root->inactive &&
                 (root->scale || !kernel->sum_max) && (root->base || !differs) &&
                 fold_shared (&fold);
-    free (fold.all), free (fold.rounded), free (fold.panel);
+    free (fold.all), free (fold.exact), free (fold.panel);
     return have ? WM_OK : wm_fault (error, WM_EHOST, "no memory for dense layer %u", root->dense);
 }
 

@@ -54,14 +54,13 @@ static size_t kernel_panel_words (uint32_t c_out, uint32_t n_pad)
     return (size_t) FUSE * ((c_out + 1) / 2) * n_pad;
 }
 
-static void kernel_pack (const wm_sparse_root_t *root, const uint32_t *filter, uint32_t c_out,
-                         uint32_t position, uint32_t f, float *used, uint32_t *panel)
+static void kernel_pack (const wm_sparse_root_t *root, const float *weight, uint32_t c_out,
+                         uint32_t f, float *used, uint32_t *panel)
 {
     const size_t n = root->n_pad;
     const float *restrict scale = root->scale;
     panel += f * ((c_out + 1) / 2) * n;
-    for (uint32_t k = 0; k < c_out; k++, used += n) {
-        const float *weight = root->weight + ((size_t) position * c_out + filter[k]) * n;
+    for (uint32_t k = 0; k < c_out; k++, used += n, weight += n) {
         uint32_t *restrict word = panel + k / 2 * n;
         const uint32_t shift = k % 2 * 16;
         for (size_t i = 0; i < n; i++) {

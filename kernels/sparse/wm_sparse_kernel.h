@@ -355,7 +355,7 @@ static void kernel_dense (const wm_sparse_root_t *root, uint32_t panel, uint32_t
                           const wm_sparse_values_t *values, const wm_sparse_list_t *list,
                           float *row, size_t row_stride)
 {
-    const float *weight = UNIT > 1 ? (const float *) root->packed : root->weight;
+    const float *weight = root->packed ? (const float *) root->packed : root->weight;
     const size_t step = (size_t) (c_out + UNIT - 1) / UNIT * root->n_pad;
     dense_t d = {
         .values = values,

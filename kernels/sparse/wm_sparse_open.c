@@ -1,4 +1,4 @@
-/* wm_sparse_open.c - what a net and a kernel fix: padded weights, constants, each thread's memory.
+/* wm_sparse_open.c - what a net and a kernel fix: convolutions, constants, each thread's memory.
  */
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/sparse/wm_sparse_act.h"
@@ -154,15 +154,6 @@ static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t
     if (dense->n_in != n_row)
         return wm_fault (error, WM_EBATCH, "dense layer %u takes %u values, the convolution has %u",
                          dense_index, dense->n_in, n_row);
-    if (root->n_pad != root->n_out || (uintptr_t) root->weight % 64) {
-        float *copy = wm_sparse_floats ((size_t) n_row * root->n_pad);
-        if (!copy)
-            return wm_fault (error, WM_EHOST, "no memory for dense layer %u", dense_index);
-        for (uint32_t k = 0; k < n_row; k++)
-            memcpy (copy + (size_t) k * root->n_pad, dense->weight + (size_t) k * root->n_out,
-                    root->n_out * sizeof (float));
-        root->weight = copy;
-    }
     return wm_sparse_fold (self, root, error);
 }
 
@@ -249,11 +240,8 @@ void wm_sparse_close (wm_sparse_t *self)
         free (self->conv[i].constant);
         free (self->conv[i].reference);
     }
-    for (uint32_t i = 0; i < self->n_root; i++) {
-        if (self->root[i].weight != self->net.dense[self->root[i].dense].weight)
-            free ((void *) (uintptr_t) self->root[i].weight);
+    for (uint32_t i = 0; i < self->n_root; i++)
         wm_sparse_unfold (&self->root[i]);
-    }
     free (self->filter);
     wm_sparse_tail_destroy (self);
 }

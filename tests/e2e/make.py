@@ -147,8 +147,8 @@ def second(model):
              helper.make_node("Gemm", ["g", "w4", "b4"], ["h"]), helper.make_node("Softmax", ["h"], ["y"])]
     weights = [weight("w1", 32, 1, 3, 3, inputs=9), weight("b1", 32, inputs=100),
                weight("w2", 32, 32, 3, 3, inputs=288), weight("b2", 32, inputs=100),
-               weight("w3", flat, 64, inputs=flat), weight("b3", 64, inputs=100),
-               weight("w4", 64, 4, inputs=64), weight("b4", 4, inputs=100)]
+               weight("w3", flat, 60, inputs=flat), weight("b3", 60, inputs=100),
+               weight("w4", 60, 4, inputs=60), weight("b4", 4, inputs=100)]
     graph = helper.make_graph(nodes, "second", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 44, 48])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
