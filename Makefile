@@ -385,4 +385,8 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 	@echo "  variables: B=folder V=1 SAN=... T=prefix JOBS=n OPENVINO=dir PREFIX=dir"
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+DEPENDENCIES := $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(DEPENDENCIES)
+# An object without its list of headers (a build folder that was copied in part) is made again.
+.PHONY: again
+$(filter-out %.pb-c.o $(DEPENDENCIES:.d=.o),$(shell find $(B)/obj -name '*.o' 2>/dev/null)): again

@@ -582,6 +582,19 @@ void wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms)
     pump (self);
 }
 
+static void session_stale (wm_core_t *self, session_t *session, int blame, const char *how,
+                           int64_t since_ms)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_BYE);
+    msg.code = WM_REASON_STALE;
+    snprintf (msg.text, sizeof msg.text, "%s for %lld ms", how,
+              (long long) (self->now_ms - since_ms));
+    core_log (self, "%s: %s", session->label, msg.text);
+    core_send (self, session, &msg, NULL);
+    session_end (self, session, blame);
+}
+
 static void session_tick (wm_core_t *self, session_t *session)
 {
     const wm_times_t *times = &self->config.times;
@@ -600,13 +613,14 @@ static void session_tick (wm_core_t *self, session_t *session)
         return;
     }
     if (session->state == SESSION_LIVE && now - session->heard_ms > times->silence_ms) {
-        wm_msg_init (&msg, WM_MSG_BYE);
-        msg.code = WM_REASON_STALE;
-        snprintf (msg.text, sizeof msg.text, "silent for %lld ms",
-                  (long long) (now - session->heard_ms));
-        core_log (self, "%s: %s", session->label, msg.text);
-        core_send (self, session, &msg, NULL);
-        session_end (self, session, 1);
+        session_stale (self, session, 1, "silent", session->heard_ms);
+        return;
+    }
+    /* It beats and reads nothing: its own broker would be silent for it. The payloads on their way
+       to it are in the budget, and others wait for that.  */
+    if (session->state == SESSION_LIVE && session->sent > session->seen &&
+        now - session->seen_ms > 2 * times->silence_ms) {
+        session_stale (self, session, 0, "has taken nothing of what it was sent", session->seen_ms);
         return;
     }
     if (session->state == SESSION_LIVE && now - session->sent_ms >= times->heartbeat_ms) {

@@ -40,11 +40,17 @@ static int task_send (wm_core_t *self, session_t *worker, batch_t *batch)
         lease_end (self, oldest);
     }
     batch->attempt++;
+    if (worker->sent == worker->seen)
+        worker->seen_ms = self->now_ms;
     worker->sent++;
     worker->alone = (batch->flags & BATCH_ALONE) != 0;
     batch_set_state (self, batch, BATCH_RUNNING);
     lease_new (self, batch, worker);
-    self->task_out += batch->payload_bytes;
+    payload_t *payload = batch->payload;
+    payload->refs++;
+    worker->way[worker->sent % WM_CREDIT_MAX] = payload;
+    batch->lease->number = worker->sent;
+    self->task_out += payload->bytes;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_TASK);
     msg.key = batch_key (batch);
@@ -52,7 +58,7 @@ static int task_send (wm_core_t *self, session_t *worker, batch_t *batch)
     msg.n_batch = batch->event->n_batch;
     msg.n_hit = batch->n_hit;
     msg.attempt = batch->attempt;
-    core_send (self, worker, &msg, &(wm_payload_t){ batch->handle, NULL, batch->payload_bytes });
+    core_send (self, worker, &msg, &(wm_payload_t){ payload->handle, NULL, payload->bytes });
     return 0;
 }
 

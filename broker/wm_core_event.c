@@ -1,8 +1,10 @@
 /* wm_core_event.c - events and their batches: manifests, payloads on NEED, commits, holds.
 
    A producer's wants are asked for in its own order, producers in turn, so that they encode side by
-   side. What is asked for and what is here never exceed the budget; where it is full, payloads of
-   batches that are running already are dropped (they are asked for again if they come back).  */
+   side. What is asked for, what is here and what is on its way to a worker never exceed the budget;
+   where it is full, payloads of batches that are running, and whose workers have them, are dropped
+   (they are asked for again if they come back). A worker that takes nothing of what it is sent
+   keeps the budget until its session ends: silence_ms when it is silent too (wm_core_tick).  */
 #include "broker/wm_core_private.h"
 
 #include <inttypes.h>
@@ -112,26 +114,34 @@ void batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state)
     } else if (batch->state == BATCH_READY)
         queue_remove (ready_queue (self, batch), batch);
     else if (batch->state == BATCH_RUNNING)
-        queue_remove (batch->handle ? &self->running : &self->bare, batch);
+        queue_remove (batch->payload ? &self->running : &self->bare, batch);
     self->n_by_state[batch->state]--;
     self->n_by_state[state]++;
     batch->state = (uint8_t) state;
     if (state == BATCH_RUNNING)
-        queue_push (batch->handle ? &self->running : &self->bare, batch);
+        queue_push (batch->payload ? &self->running : &self->bare, batch);
+}
+
+void payload_drop (wm_core_t *self, payload_t *payload)
+{
+    if (--payload->refs)
+        return;
+    self->sink.release (self->sink.context, payload->handle);
+    self->budget_used -= payload->bytes;
+    free (payload);
 }
 
 void batch_drop_payload (wm_core_t *self, batch_t *batch)
 {
-    if (!batch->handle)
+    if (!batch->payload)
         return;
     assert (batch->state != BATCH_READY);
     if (batch->state == BATCH_RUNNING) {
         queue_remove (&self->running, batch);
         queue_push (&self->bare, batch);
     }
-    self->sink.release (self->sink.context, batch->handle);
-    self->budget_used -= batch->payload_bytes;
-    batch->handle = NULL;
+    payload_drop (self, batch->payload);
+    batch->payload = NULL;
 }
 
 static uint64_t reserved_bytes (const batch_t *batch)
@@ -162,7 +172,7 @@ void batch_requeue (wm_core_t *self, batch_t *batch)
 {
     event_t *event = batch->event;
     session_t *claim = event->input->claim;
-    if (batch->handle) {
+    if (batch->payload) {
         batch_ready (self, batch, 1);
         return;
     }
@@ -404,16 +414,16 @@ void event_on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 
 /* ---- NEED and BATCH ----------------------------------------------------------------------------
  */
-/* Makes room in the budget by dropping payloads of running batches, those first that run longest
-   and can be asked for again. 0: there is room.  */
+/* Makes room in the budget by dropping payloads of running batches, those first that run longest,
+   are on their way to nobody and can be asked for again. 0: there is room.  */
 static int budget_make_room (wm_core_t *self, uint64_t bytes)
 {
     for (int in_vain = 0; in_vain < LOOK_BATCHES && self->running.head &&
                           self->budget_used + bytes > self->config.budget_bytes;) {
         batch_t *batch = self->running.head;
-        if (batch->event->flags & EVENT_ANNOUNCED)
+        if (batch->event->flags & EVENT_ANNOUNCED && batch->payload->refs == 1)
             batch_drop_payload (self, batch);
-        else { /* its producer is gone: the next call need not look at it again at once */
+        else { /* the next call need not look at it again at once */
             queue_remove (&self->running, batch);
             queue_push (&self->running, batch);
             in_vain++;
@@ -485,16 +495,23 @@ void event_on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                      batch->raw_bytes);
         return;
     }
+    payload_t *copy = malloc (sizeof *copy);
+    if (!copy) {
+        core_refuse (self, session, WM_REASON_BUSY, "no memory for another payload: try later");
+        return;
+    }
     self->payload_in += payload->bytes;
     int queued = batch->state == BATCH_QUEUED;
     if (queued) /* while it counts as asked for: it is in no queue */
         batch_set_state (self, batch, BATCH_NONE);
     batch_forget_need (self, batch);
-    if (!queued && batch->state != BATCH_RUNNING)
+    if (!queued && batch->state != BATCH_RUNNING) {
+        free (copy);
         return; /* its result came by another way meanwhile */
+    }
     self->sink.hold (self->sink.context, payload->handle);
-    batch->handle = payload->handle;
-    batch->payload_bytes = (uint32_t) payload->bytes;
+    *copy = (payload_t){ payload->handle, (uint32_t) payload->bytes, 1 };
+    batch->payload = copy;
     self->budget_used += payload->bytes;
     if (queued)
         batch_ready (self, batch, 0);

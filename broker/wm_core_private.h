@@ -44,6 +44,13 @@ typedef struct {
     size_t count;
 } queue_t;
 
+/* A payload, in the budget from here to the last who needs it: its batch, and each worker that it is
+   on its way to.  */
+typedef struct {
+    void *handle;
+    uint32_t bytes, refs;
+} payload_t;
+
 struct batch_t {
     event_t *event;
     union {
@@ -57,11 +64,11 @@ struct batch_t {
             uint32_t code;
         } held;
     };
-    void *handle;         /* payload, NULL if not here */
+    payload_t *payload;   /* NULL: not here */
     lease_t *lease;       /* who has it */
     uint64_t result_hash; /* 0: unknown */
     uint8_t digest[16];
-    uint32_t n_hit, raw_bytes, payload_bytes;
+    uint32_t n_hit, raw_bytes;
     uint32_t n_held;    /* hits of its result that have no scores */
     uint32_t failed_on; /* tag of the worker it failed on last, 0: none */
     uint16_t signature; /* of the engine that scored it */
@@ -119,6 +126,7 @@ struct lease_t {
     lease_t *other;       /* the next lease of the batch */
     lease_t *prev, *next; /* of the worker, in the order they were sent */
     int64_t sent_ms;
+    uint64_t number;    /* of its TASK in the session; 0: the worker said that it holds it */
     uint64_t hits_lent; /* its worker's, with this one */
     uint16_t attempt;
     uint8_t expired;
@@ -157,6 +165,9 @@ struct session_t {
 
     /* worker */
     uint64_t credit, sent;
+    uint64_t seen;                 /* TASKs that it has shown to have received */
+    int64_t seen_ms;               /* since when it has shown no more; while sent > seen */
+    payload_t *way[WM_CREDIT_MAX]; /* of the others, by number: they may lie in its queue */
     lease_t *lease_head, *lease_tail;
     uint32_t n_lease;
     session_t *hungry_prev, *hungry_next;
@@ -330,6 +341,7 @@ void event_check_done (wm_core_t *self, event_t *event);
 void events_free (wm_core_t *self, input_t *input);
 void batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state);
 void batch_drop_payload (wm_core_t *self, batch_t *batch);
+void payload_drop (wm_core_t *self, payload_t *payload);
 void batch_forget_need (wm_core_t *self, batch_t *batch);
 /* Back to where it can be sent again: ready with a payload, else to be asked for, else none.  */
 void batch_requeue (wm_core_t *self, batch_t *batch);
@@ -356,6 +368,8 @@ void worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
 /* Its leases go back. blame: the oldest is blamed for it.  */
 void worker_give_back (wm_core_t *self, session_t *worker, int blame);
 void worker_forget (wm_core_t *self, session_t *worker);
+/* It has received so many TASKs: their payloads are on their way no more.  */
+void worker_saw (wm_core_t *self, session_t *worker, uint64_t count);
 void worker_tick (wm_core_t *self, session_t *worker);
 void workers_look_at_durations (wm_core_t *self);
 void worker_adopt (wm_core_t *self, event_t *event);

@@ -21,8 +21,9 @@
 static int is_hungry (const wm_core_t *self, const session_t *worker)
 {
     return worker->state == SESSION_LIVE && worker->credit > worker->sent &&
-           worker->n_lease < WM_CREDIT_MAX && !worker->draining && !worker->stalled &&
-           !worker->alone && !(self->alone_for == worker && worker->n_lease);
+           worker->n_lease < WM_CREDIT_MAX && worker->sent - worker->seen < WM_CREDIT_MAX &&
+           !worker->draining && !worker->stalled && !worker->alone &&
+           !(self->alone_for == worker && worker->n_lease);
 }
 
 void worker_update (wm_core_t *self, session_t *worker)
@@ -66,9 +67,20 @@ static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
     worker->orphan[i] = worker->orphan[--worker->n_orphan];
 }
 
+void worker_saw (wm_core_t *self, session_t *worker, uint64_t count)
+{
+    if (count <= worker->seen)
+        return;
+    worker->seen_ms = self->now_ms;
+    while (worker->seen < count)
+        payload_drop (self, worker->way[++worker->seen % WM_CREDIT_MAX]);
+    worker_update (self, worker);
+}
+
 void worker_forget (wm_core_t *self, session_t *worker)
 {
     worker->draining = 1;
+    worker_saw (self, worker, worker->sent); /* its connection is over, and its queue */
     if (self->alone_for == worker)
         self->alone_for = NULL;
     worker_update (self, worker);
@@ -319,6 +331,13 @@ static void advance (wm_core_t *self, session_t *worker)
 
 void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
+    if (msg->received > worker->sent) {
+        core_refuse (self, worker, WM_REASON_PROTOCOL,
+                     "HEARTBEAT: received %llu TASKs of the %llu that were sent",
+                     (unsigned long long) msg->received, (unsigned long long) worker->sent);
+        return;
+    }
+    worker_saw (self, worker, msg->received);
     if (msg->key.input && (memcmp (&worker->executing, &msg->key, sizeof msg->key) != 0 ||
                            msg->count > worker->progress))
         advance (self, worker);
@@ -504,6 +523,8 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     batch_t *known = batch_find (self, &msg->key);
     lease_t *lease = known ? lease_of (known, worker) : NULL;
     int late = !lease || lease->expired;
+    if (lease)
+        worker_saw (self, worker, lease->number);
     if (known && known->event->input->kicking) { /* of the old generation, and over with it */
         self->n_late++;
         core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
@@ -556,6 +577,7 @@ void worker_on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
     lease_t *lease = batch ? lease_of (batch, worker) : NULL;
     if (!lease)
         return;
+    worker_saw (self, worker, lease->number);
     int expired = lease->expired; /* it has been blamed then */
     lease_end (self, lease);
     if (msg->code == WM_EAGAIN) {

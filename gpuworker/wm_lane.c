@@ -116,6 +116,7 @@ static void heartbeat (wm_lane_t *self, int64_t now)
     if (self->health)
         wm_health_text (self->health, msg.text);
     msg.count = wm_scorer_progress (self->scorer) + self->n_end;
+    msg.received = self->credit.received;
     wm_client_send (self->client, &msg, NULL, 0);
     self->beat_ms = now;
 }

@@ -85,7 +85,7 @@ typedef struct {
     uint8_t instance[16]; /* of the sender's process, random; in WELCOME the campaign's id */
     uint32_t protocol, role, code;
     uint32_t n_batch, n_hit, n_held, attempt;
-    uint64_t epoch, count, offset, size;
+    uint64_t epoch, count, received, offset, size;
     int64_t mtime_ns, run, subrun, event;
     char text[WM_TEXT_BYTES_MAX + 1];
     char name[256];

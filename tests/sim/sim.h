@@ -55,6 +55,7 @@ typedef enum {
     BUG_DONE_ONE_EARLY,
     BUG_DONE_FORGOTTEN,
     BUG_BUDGET_IGNORED,
+    BUG_QUEUE_IGNORED,
     BUG_CLAIM_OUTLIVES,
     BUG_DISK_STAYS_FULL,
     BUG_WRONG_PAYLOAD,
@@ -123,6 +124,7 @@ typedef struct packet_t {
     int64_t at_ms;
     size_t header_bytes, bytes, data_bytes; /* bytes: as the payload pretends */
     bool has_payload;
+    wm_msg_type_t type;
     uint8_t data[]; /* header, then payload */
 } packet_t;
 

@@ -33,6 +33,8 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_DONE_ONE_EARLY] = { "done-one-early", "EVENT_DONE with one batch on its way" },
     [BUG_DONE_FORGOTTEN] = { "done-forgotten", "one EVENT_DONE in 16 is not sent" },
     [BUG_BUDGET_IGNORED] = { "budget-ignored", "four times the byte budget" },
+    [BUG_QUEUE_IGNORED] = { "queue-ignored",
+                            "what lies in the queue to a worker is not in the budget" },
     [BUG_CLAIM_OUTLIVES] = { "claim-outlives", "a claim outlives its session" },
     [BUG_DISK_STAYS_FULL] = { "disk-stays-full", "room on the disk is not noticed" },
     [BUG_WRONG_PAYLOAD] = { "wrong-payload", "a TASK with the payload of another" },
@@ -308,6 +310,9 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
     case BUG_DONE_ONE_EARLY:
         if (is_result && batch)
             say_done_early (msg, batch);
+        return false;
+    case BUG_QUEUE_IGNORED:
+        worker_saw (core, session, session->sent);
         return false;
     case BUG_BREAKER_STUCK:
         session->outcomes = 0;

@@ -164,7 +164,8 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
                           .header_bytes = header_bytes,
                           .bytes = bytes,
                           .data_bytes = data_bytes,
-                          .has_payload = has_payload };
+                          .has_payload = has_payload,
+                          .type = msg->type };
     memcpy (packet->data, header, header_bytes);
     if (data_bytes)
         memcpy (packet->data + header_bytes, data, data_bytes);

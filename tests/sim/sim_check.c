@@ -389,7 +389,7 @@ void check_tail (const wm_core_t *core)
         if (!lease || sim.now_ms >= (link->peer ? link->peer->frozen_ms : 0) ||
             stopped_ms < TAIL_MS || core->now_ms - lease->sent_ms < TAIL_MS ||
             core->now_ms - worker->result_ms < TAIL_MS || lease->other ||
-            lease->batch->lease != lease || !lease->batch->handle ||
+            lease->batch->lease != lease || !lease->batch->payload ||
             lease->batch->state != BATCH_RUNNING || lease->batch->flags & BATCH_ALONE)
             continue;
         for (const session_t *other = core->first; other; other = other->next)
@@ -416,8 +416,6 @@ static void check_batch (const batch_t *batch, sums_t *sums)
         sums->asked++;
         sums->used += batch->raw_bytes + (uint64_t) (WM_FRAME_BYTES_MAX - WM_RAW_BYTES_MAX);
     }
-    if (batch->handle)
-        sums->used += batch->payload_bytes;
     uint32_t n = 0, awake = 0;
     for (const lease_t *lease = batch->lease; lease; lease = lease->other) {
         n++;
@@ -429,11 +427,11 @@ static void check_batch (const batch_t *batch, sums_t *sums)
     if (batch->state == BATCH_RUNNING && !awake)
         fail ("batch %u.%u.%u is running and nobody works on it", key.input, key.ordinal,
               key.batch);
-    if (batch->state == BATCH_READY && !batch->handle)
+    if (batch->state == BATCH_READY && !batch->payload)
         fail ("batch %u.%u.%u is ready without a payload", key.input, key.ordinal, key.batch);
-    if (batch->state >= BATCH_COMMITTING && (n || batch->handle))
+    if (batch->state >= BATCH_COMMITTING && (n || batch->payload))
         fail ("batch %u.%u.%u is in state %d and has %u leases%s", key.input, key.ordinal,
-              key.batch, batch->state, n, batch->handle ? " and a payload" : "");
+              key.batch, batch->state, n, batch->payload ? " and a payload" : "");
 }
 
 static void check_event (const event_t *event, sums_t *sums)
@@ -503,9 +501,26 @@ static void check_input (const input_t *input, sums_t *sums)
     sums->hits_held += input->n_hit_held;
 }
 
+/* What lies in the queue to a worker is in the budget.  */
+static void check_queue (const link_t *link, const session_t *session)
+{
+    uint64_t queued = 0, counted = 0;
+    if (!session)
+        return;
+    for (const packet_t *packet = link->down.head; packet; packet = packet->next)
+        queued += packet->type == WM_MSG_TASK ? packet->bytes : 0;
+    for (uint64_t n = session->seen + 1; n <= session->sent; n++)
+        counted += session->way[n % WM_CREDIT_MAX]->bytes;
+    if (queued > counted)
+        fail ("%llu bytes are on their way to %s, %llu of them in the budget",
+              (unsigned long long) queued, session->label, (unsigned long long) counted);
+}
+
 static void check_sessions (const wm_core_t *core, const sums_t *sums)
 {
     uint64_t leases = 0;
+    for (size_t i = 0; i < LINKS; i++)
+        check_queue (&sim.link[i], core_session (core, sim.link[i].session));
     for (const session_t *session = core->first; session; session = session->next) {
         leases += session->n_lease;
         if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&
@@ -529,11 +544,11 @@ void check_core (const wm_core_t *core)
             fail ("%llu batches are in state %d, counted %llu",
                   (unsigned long long) sums.by_state[state], state,
                   (unsigned long long) core->n_by_state[state]);
-    if (sums.used != core->budget_used || sums.asked != core->n_asked)
-        fail ("%llu bytes asked for or here, counted %llu", (unsigned long long) sums.used,
-              (unsigned long long) core->budget_used);
-    if (sums.used > BUDGET_BYTES || sim.held_bytes > BUDGET_BYTES)
-        fail ("%llu bytes asked for or here, %llu here, in a budget of %llu",
+    if (sums.used + sim.held_bytes != core->budget_used || sums.asked != core->n_asked)
+        fail ("%llu bytes asked for and %llu here, counted %llu", (unsigned long long) sums.used,
+              (unsigned long long) sim.held_bytes, (unsigned long long) core->budget_used);
+    if (core->budget_used > BUDGET_BYTES)
+        fail ("%llu bytes asked for and %llu here, in a budget of %llu",
               (unsigned long long) sums.used, (unsigned long long) sim.held_bytes,
               (unsigned long long) BUDGET_BYTES);
     if (sums.events != core->events_known || sums.done != core->events_done ||

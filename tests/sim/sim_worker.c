@@ -332,6 +332,7 @@ static void heartbeat (peer_t *peer)
             peer->progress++;
     }
     msg.count = peer->progress;
+    msg.received = peer->received;
     peer_send (peer, &msg, NULL, 0, 0);
     peer->beat_ms = sim.now_ms;
 }

@@ -41,7 +41,9 @@ typedef struct {
     size_t n_appended, n_durable;
     uint32_t dropped[64];
     size_t n_dropped;
-    long handles; /* references held by the core */
+    long handles;         /* references held by the core */
+    uint64_t tasks[2048]; /* sent, by session: an honest worker received them all */
+    uint32_t deaf;        /* the session of one that did not */
     uint32_t fetched;
     wm_place_t fetched_place;
     char log[1024];
@@ -61,6 +63,7 @@ static inline void sink_send (void *context, uint32_t session, const wm_msg_t *m
     memset (sent, 0, sizeof *sent);
     sent->session = session;
     sent->msg = *msg;
+    t->tasks[session % 2048] += msg->type == WM_MSG_TASK;
     assert_int_equal (payload != NULL, wm_msg_has_payload (msg->type));
     if (!payload)
         return;
@@ -235,6 +238,11 @@ static inline void durable (bench_t *t)
     }
 }
 
+static inline uint64_t received (const bench_t *t, uint32_t session)
+{
+    return session == t->deaf ? 0 : t->tasks[session % 2048];
+}
+
 /* Time passes in steps below gap_ms, with everybody in `alive` (0-ended) saying a heartbeat.  */
 static inline void pass (bench_t *t, int64_t ms, const uint32_t *alive)
 {
@@ -242,8 +250,10 @@ static inline void pass (bench_t *t, int64_t ms, const uint32_t *alive)
         t->now_ms += ms < 500 ? ms : 500;
         wm_msg_t msg;
         wm_msg_init (&msg, WM_MSG_HEARTBEAT);
-        for (const uint32_t *session = alive; session && *session; session++)
+        for (const uint32_t *session = alive; session && *session; session++) {
+            msg.received = received (t, *session);
             say (t, *session, &msg, NULL, 0);
+        }
         wm_core_tick (t->core, t->now_ms);
         look (t);
     }
@@ -388,6 +398,7 @@ static inline void heartbeat (bench_t *t, uint32_t session, wm_key_t key, uint64
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
     msg.key = key;
     msg.count = count_;
+    msg.received = received (t, session);
     say (t, session, &msg, NULL, 0);
 }
 

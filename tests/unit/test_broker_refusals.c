@@ -98,7 +98,8 @@ static void test_budget (void **state)
         wm_msg_t msg = must (t, p, WM_MSG_NEED)->msg;
         msg.type = WM_MSG_BATCH;
         say (t, p, &msg, payload, sizeof payload);
-        if (batches >= 12) { /* running payloads give way before that */
+        heartbeat (t, w, (wm_key_t){ 0 }, 0);
+        if (batches >= 12) { /* running payloads that it has give way before that */
             wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
             result_of (t, w, &task, 1);
             durable (t);
@@ -130,6 +131,85 @@ static void test_budget (void **state)
     assert_int_equal (look (t).batches_returned, 20);
     assert_int_equal (look (t).budget_used_bytes, 0);
     must (t, p, WM_MSG_EVENT_DONE);
+    bench_end (t);
+}
+
+/* Answers NEEDs with payloads of the largest size; returns how many.  */
+static int answer_at_large (bench_t *t, uint32_t p)
+{
+    static uint8_t payload[WM_RAW_BYTES_MAX];
+    int n = 0;
+    for (sent_t *need; (need = take (t, p, WM_MSG_NEED)); n++) {
+        wm_msg_t msg = need->msg;
+        msg.type = WM_MSG_BATCH;
+        say (t, p, &msg, payload, sizeof payload);
+    }
+    return n;
+}
+
+/* What may lie in the queue to a worker is in the budget, whatever becomes of its batch, until the worker
+   shows that it has it, or is given up: when it is silent, or beats and takes nothing.  */
+static void test_on_the_way (void **state)
+{
+    (void) state;
+    for (int beats = 0; beats < 2; beats++) {
+        bench_t *t = bench_new (20 * MIB); /* room for four of the largest */
+        uint32_t p = producer (t, 1), w = worker (t, 2, 10), good = worker (t, 3, 0);
+        wm_key_t input = claim (t, p);
+        t->deaf = w;
+        submit_raw (t, p, input, 0, 12, WM_RAW_BYTES_MAX);
+        assert_int_equal (answer_at_large (t, p), 4);
+        assert_int_equal (count (t, w, WM_MSG_TASK), 4);
+        credit (t, good, 10);
+        const uint32_t alive[] = { p, good, beats ? w : 0, 0 };
+        for (int ms = 0; ms < 25000; ms += 500) {
+            pass (t, 500, alive);
+            assert_int_equal (answer_at_large (t, p), 0);
+        }
+        assert_true (look (t).budget_used_bytes >= 4 * WM_RAW_BYTES_MAX);
+        int n = 0, ms = 0;
+        for (; ms < 80000 && n < 12; ms += 500) {
+            sent_t *bye = take (t, w, WM_MSG_BYE);
+            assert_true (!bye || bye->msg.code == WM_REASON_STALE);
+            assert_true (!bye || ms >= (beats ? 34000 : 4000)); /* 25 s were before */
+            pass (t, 500, alive);
+            answer_at_large (t, p);
+            for (sent_t *task; (task = take (t, good, WM_MSG_TASK)); n++) {
+                wm_msg_t msg = task->msg;
+                result_of (t, good, &msg, 1);
+                durable (t);
+                credit (t, good, 20);
+            }
+        }
+        assert_int_equal (look (t).batches_returned, 12);
+        assert_int_equal (look (t).budget_used_bytes, 0);
+        bench_end (t);
+    }
+}
+
+/* A copy's result counts; the stopped worker's payload is in the budget until it says that it has it.  */
+static void test_on_the_way_of_a_copy (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (20 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 2);
+    wm_key_t input = claim (t, p);
+    submit_raw (t, p, input, 0, 1, WM_RAW_BYTES_MAX);
+    answer_at_large (t, p);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    uint32_t other = worker (t, 3, 1);
+    result_of (t, other, &task, 1); /* it had it from before */
+    durable (t);
+    assert_int_equal (look (t).batches_returned, 1);
+    must (t, w, WM_MSG_REVOKE);
+    assert_int_equal (look (t).budget_used_bytes, WM_RAW_BYTES_MAX);
+    heartbeat (t, w, (wm_key_t){ 0 }, 0);
+    assert_int_equal (look (t).budget_used_bytes, 0);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+    msg.received = 2; /* more than it was sent */
+    say (t, w, &msg, NULL, 0);
+    refused (t, w, WM_REASON_PROTOCOL);
     bench_end (t);
 }
 
@@ -398,6 +478,8 @@ int main (void)
         cmocka_unit_test (test_inputs),
         cmocka_unit_test (test_claim_dies_and_another_goes_on),
         cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_on_the_way),
+        cmocka_unit_test (test_on_the_way_of_a_copy),
         cmocka_unit_test (test_asks_only_ahead),
         cmocka_unit_test (test_disk_full),
         cmocka_unit_test (test_refused_hellos),
