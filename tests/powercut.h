@@ -279,16 +279,15 @@ static void disk_come_back (int is_power_cut)
         if (disk_roll (2))
             file->size = file->size_durable;
         file->size_durable = file->size;
-        for (size_t at = 0; at < file->touched; at++)
-            if (file->dirty[at]) {
-                uint8_t *data = file->data + at * DISK_SECTOR;
-                uint8_t *durable = file->durable + at * DISK_SECTOR;
-                if (disk_roll (2))
-                    memcpy (data, durable, DISK_SECTOR);
-                else
-                    memcpy (durable, data, DISK_SECTOR);
-                file->dirty[at] = 0;
-            }
+        for (size_t at = 0; at < file->touched; at++) {
+            uint8_t *data = file->data + at * DISK_SECTOR;
+            uint8_t *durable = file->durable + at * DISK_SECTOR;
+            if (!file->dirty[at] || disk_roll (2))
+                memcpy (data, durable, DISK_SECTOR);
+            else
+                memcpy (durable, data, DISK_SECTOR);
+            file->dirty[at] = 0;
+        }
     }
 }
 

@@ -61,6 +61,18 @@ static void faults_choose (void)
     faults->ledger_spoils = salt % 100 < 20 ? 1 + (uint32_t) (salt / 100 % 3) : 0;
 }
 
+/* Failures that calm does not end. Not of the die, as above.  */
+static void choose_lasting (void)
+{
+    const uint64_t salt = wm_table_mix (sim.seed + 815);
+    if (sim.only_cuts || salt % 8)
+        return;
+    for (uint32_t i = 0; i < INPUTS * EVENTS * BATCHES; i++)
+        sim.input[i / EVENTS / BATCHES].event[i / BATCHES % EVENTS].unit[i % BATCHES].lasting =
+            wm_table_mix (salt + i) % 8 == 0;
+    sim.peer[0].broken = salt / 8 % 3 == 0;
+}
+
 static bool due (uint32_t seconds)
 {
     return seconds && roll (seconds * 10) == 0; /* asked ten times a second */
@@ -190,6 +202,7 @@ static void world_new (uint64_t seed, bug_t bug, bool only_cuts, bool story)
         peer_new (WORKERS + PRODUCERS, WM_ROLE_WORKER, 0, "hostile");
         sim.peer[WORKERS + PRODUCERS].hostile = true;
     }
+    choose_lasting ();
     broker_new ();
 }
 
@@ -211,6 +224,15 @@ static void peer_step (peer_t *peer)
         worker_step (peer);
     else
         producer_step (peer);
+}
+
+/* Where workers fail more often than they score the campaign pauses until somebody resumes it.  */
+static void resume_in_calm (void)
+{
+    if (!broker_is_up () || !broker_core ()->paused || sim.now_ms < sim.resumed_ms + 10000)
+        return;
+    sim.resumed_ms = sim.now_ms;
+    broker_control ("resume", "");
 }
 
 /* Faults are over: what hangs goes on, and the same command runs once more.  */
@@ -267,6 +289,8 @@ static void step (void)
     }
     if (at_ms > sim.now_ms)
         sim.now_ms = at_ms;
+    if (sim.calm)
+        resume_in_calm ();
     sim.count.steps++;
     if (first)
         peer_step (first);

@@ -29,6 +29,7 @@
 #define LINKS 128u
 #define TASKS 16u
 #define BUDGET_BYTES (16ull << 20)
+#define BLAMED 8
 
 #define NEVER INT64_MAX
 
@@ -71,6 +72,11 @@ typedef enum {
     BUG_BREAKER_STUCK,
     BUG_LEDGER_ANEW,
     BUG_LEDGER_BEHIND,
+    BUG_ALARM_FORGOTTEN,
+    BUG_HELD_BY_ONE,
+    BUG_WRONG_BLAME,
+    BUG_TRIED_FOR_EVER,
+    BUG_CACHE_TRUSTED,
     BUG_END,
 } bug_t;
 
@@ -90,7 +96,11 @@ typedef struct {
     uint64_t hash;     /* of the one */
     bool held;         /* there is a HELD record */
     bool alarm;        /* two answers with other bytes exist */
+    bool alarmed;      /* and that was said */
+    bool lasting;      /* every worker refuses it, for ever */
+    uint32_t engine;   /* of the one record, where this broker's life appended it; 0 */
     uint32_t failures; /* times that something happened which may be blamed on it */
+    uint32_t blamed[BLAMED], n_blamed; /* tags of the workers it happened to; more than fit: any */
 } unit_t;
 
 typedef struct {
@@ -147,6 +157,7 @@ typedef struct {
     int64_t down_closed_ms;
     /* what must hold in a session */
     uint64_t granted, tasks;
+    uint32_t tag; /* of its peer, as the core makes it of the instance */
     bool done_sent[INPUTS][EVENTS];
     bool mourned;      /* its end was counted among what may be blamed */
     uint32_t n_failed; /* NACKs of its leases, one after another */
@@ -189,6 +200,7 @@ struct peer_t {
     uint32_t index;
     char label[24];
     bool alive, welcome, hostile;
+    bool broken; /* its engine fails on everything, for ever */
     int64_t wake_ms, retry_ms, opened_ms, heard_ms, beat_ms, frozen_ms, back_ms;
     int64_t stopped_ms; /* since when it is frozen */
     uint8_t instance[16];
@@ -239,7 +251,7 @@ typedef struct {
     uint64_t seed, random;
     bug_t bug;
     bool story, only_cuts;
-    int64_t now_ms, faults_end_ms;
+    int64_t now_ms, faults_end_ms, resumed_ms;
     bool calm; /* faults are over */
     uint64_t order;
     char failure[600];
@@ -280,6 +292,7 @@ const char *msg_text (const wm_msg_t *msg, size_t bytes);
 
 /* NULL: no broker there, or no link free.  */
 link_t *link_open (peer_t *peer);
+uint32_t tag_of (const peer_t *peer);
 /* Sends; bytes: what the payload pretends to be.  */
 void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, size_t data_bytes,
                 size_t bytes);
@@ -391,6 +404,12 @@ void check_core (const wm_core_t *core);
 void check_tail (const wm_core_t *core);
 /* A result cannot be read back.  */
 void check_unreadable (const wm_key_t *key, const char *why);
+/* Two answers of one engine with other bytes must be said, and nothing else may: before and after the
+   core sees this message.  */
+bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
+void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t said);
+/* Something happened to the worker of this tag that may be blamed on the batch.  */
+void unit_blame (unit_t *unit, uint32_t tag);
 /* A NACK (not of a drain) or RESULT of a leased batch.  */
 void check_answered (link_t *link, bool failed);
 void check_end (void);

@@ -309,8 +309,11 @@ static void receive (link_t *link, packet_t *packet)
         check_answered (link, msg.type == WM_MSG_NACK && msg.code != WM_EAGAIN);
     handle_t *handle = packet->has_payload ? handle_new (packet) : NULL;
     wm_payload_t payload = { handle, handle ? handle->data : NULL, packet->bytes };
+    const bool due = check_alarm_due (link, &msg, handle ? &payload : NULL);
+    const uint64_t alarms = broker.core->n_alarm;
     if (!bug_receives (link, &msg, handle ? &payload : NULL))
         wm_core_message (broker.core, link->session, &msg, handle ? &payload : NULL, sim.now_ms);
+    check_alarm (broker.core, &msg, due, broker.core->n_alarm - alarms);
     if (handle)
         handle_unref (NULL, handle);
     settle ();

@@ -50,6 +50,12 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_BREAKER_STUCK] = { "breaker-stuck", "a worker that fails and fails gets more" },
     [BUG_LEDGER_ANEW] = { "ledger-anew",
                           "a ledger that is gone begins anew, at the journal's end" },
+    [BUG_ALARM_FORGOTTEN] = { "alarm-forgotten", "two results with other bytes are passed over" },
+    [BUG_HELD_BY_ONE] = { "held-by-one", "three failures of one worker hold a batch" },
+    [BUG_WRONG_BLAME] = { "wrong-blame", "a failure is blamed on another worker" },
+    [BUG_TRIED_FOR_EVER] = { "tried-for-ever", "what every worker refuses is never held" },
+    [BUG_CACHE_TRUSTED] = { "cache-trusted",
+                            "after a failed fdatasync the journal is read from memory" },
     [BUG_LEDGER_BEHIND] = { "ledger-behind", "a ledger of some epochs ago is not brought up" },
 };
 
@@ -273,13 +279,28 @@ static void say_done_early (const wm_msg_t *msg, const batch_t *batch)
     broker_transmit (to, &done, NULL);
 }
 
+/* The core hears the NACK; then the batch is said to have failed on whoever else is there.  */
+static bool blame_another (const link_t *link, const wm_msg_t *msg, batch_t *batch)
+{
+    wm_core_t *core = broker_core ();
+    const uint32_t tag = batch->failed_on;
+    wm_core_message (core, link->session, msg, NULL, sim.now_ms);
+    for (const session_t *other = core->first; other && batch->failed_on != tag;
+         other = other->next)
+        if (other->role == WM_ROLE_WORKER && other->tag != link->tag) {
+            batch->failed_on = other->tag;
+            break;
+        }
+    return true;
+}
+
 bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
 {
     wm_core_t *core = broker_core ();
     session_t *session = core_session (core, link->session);
     if (!session)
         return false;
-    const batch_t *batch = batch_find (core, &msg->key);
+    batch_t *batch = batch_find (core, &msg->key);
     bool is_result = msg->type == WM_MSG_RESULT;
     bool leased = false;
     for (const lease_t *lease = batch ? batch->lease : NULL; lease; lease = lease->other)
@@ -311,6 +332,20 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         if (is_result && batch)
             say_done_early (msg, batch);
         return false;
+    case BUG_ALARM_FORGOTTEN:
+        if (is_result && batch)
+            batch->result_hash = 0;
+        return false;
+    case BUG_HELD_BY_ONE:
+        if (batch)
+            batch->flags |= BATCH_WORKERS;
+        return false;
+    case BUG_TRIED_FOR_EVER:
+        if (msg->type == WM_MSG_NACK && batch)
+            batch->n_fail = batch->n_lost = 0;
+        return false;
+    case BUG_WRONG_BLAME:
+        return msg->type == WM_MSG_NACK && batch && blame_another (link, msg, batch);
     case BUG_QUEUE_IGNORED:
         worker_saw (core, session, session->sent);
         return false;

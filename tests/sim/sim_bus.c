@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 uint32_t roll (uint32_t sides)
 {
@@ -126,6 +127,11 @@ static int64_t pipe_tear (pipe_t *pipe)
 /* ---- links -------------------------------------------------------------------------------------
  */
 
+uint32_t tag_of (const peer_t *peer)
+{
+    return (uint32_t) XXH3_64bits (peer->instance, sizeof peer->instance) | 1;
+}
+
 link_t *link_open (peer_t *peer)
 {
     if (!broker_is_up ())
@@ -138,6 +144,7 @@ link_t *link_open (peer_t *peer)
                           .serial = ++sim.serial,
                           .peer = peer,
                           .role = peer->role,
+                          .tag = tag_of (peer),
                           .broker_end = true,
                           .up_closed_ms = NEVER,
                           .down_closed_ms = NEVER };

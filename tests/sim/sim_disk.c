@@ -24,6 +24,30 @@ static void disk_power_gone (void)
         say ("disk", "the power goes");
 }
 
+/* What Linux does with what it could not write: it is clean in memory and wrong, or right, on the
+   disk, and no later sync says so.  */
+static void give_up (int fd)
+{
+    disk_file_t *file = &disk->file[fd];
+    for (size_t at = 0; at < file->touched; at++)
+        if (file->dirty[at]) {
+            if (disk_roll (2))
+                memcpy (file->durable + at * DISK_SECTOR, file->data + at * DISK_SECTOR,
+                        DISK_SECTOR);
+            file->dirty[at] = 0;
+        }
+}
+
+static int forget (void *context, int fd)
+{
+    (void) context;
+    disk_file_t *file = &disk->file[fd];
+    for (size_t at = 0; at < file->touched && sim.bug != BUG_CACHE_TRUSTED; at++)
+        if (!file->dirty[at])
+            memcpy (file->data + at * DISK_SECTOR, file->durable + at * DISK_SECTOR, DISK_SECTOR);
+    return 0;
+}
+
 static int sync_or_fail (void *context, int fd)
 {
     if (sim.bug == BUG_NO_FDATASYNC)
@@ -32,8 +56,10 @@ static int sync_or_fail (void *context, int fd)
         fail_sync = 0;
         errno = EIO;
         say ("disk", "an fdatasync fails");
-        if (sim.bug != BUG_FSYNC_IGNORED)
+        if (sim.bug != BUG_FSYNC_IGNORED) {
+            give_up (fd);
             return -1;
+        }
         lying_fd = fd;
     }
     if (fd == lying_fd && !disk->gone)
@@ -52,7 +78,7 @@ const wm_storage_ops_t sim_disk_ops = {
     .read = disk_read,
     .write = disk_write,
     .sync = sync_or_fail,
-    .forget = disk_forget,
+    .forget = forget,
     .sync_folder = disk_sync_folder,
     .remove = disk_remove,
     .segment_bytes_max = 4u << 10, /* so that an epoch has many, begun between two syncs too */

@@ -46,6 +46,7 @@ void peer_die (peer_t *peer, int64_t back_ms)
     peer_t next = { .role = peer->role,
                     .index = peer->index,
                     .hostile = peer->hostile,
+                    .broken = peer->broken,
                     .n_instance = peer->n_instance + 1,
                     .back_ms = sim.now_ms + back_ms,
                     .wake_ms = sim.now_ms + back_ms };
@@ -140,7 +141,7 @@ void worker_lent (peer_t *peer, const wm_key_t *key, bool lent)
     peer->lent[input - sim.input][key->ordinal][key->batch] = lent;
     if (lent && (peer->hangs || peer->hostile || sim.now_ms < peer->frozen_ms)) {
         sim.blames++;
-        input->event[key->ordinal].unit[key->batch].failures++;
+        unit_blame (&input->event[key->ordinal].unit[key->batch], tag_of (peer));
     }
 }
 
@@ -154,7 +155,8 @@ void worker_misfortune (peer_t *peer, link_t *link)
     for (uint32_t i = 0; i < INPUTS; i++)
         for (uint32_t e = 0; e < EVENTS; e++)
             for (uint32_t b = 0; b < BATCHES; b++)
-                sim.input[i].event[e].unit[b].failures += peer->lent[i][e][b];
+                if (peer->lent[i][e][b])
+                    unit_blame (&sim.input[i].event[e].unit[b], tag_of (peer));
 }
 
 /* ---- tasks -------------------------------------------------------------------------------------
@@ -212,7 +214,7 @@ static void nack (peer_t *peer, task_t *task, wm_fault_t code)
     peer_send (peer, &msg, NULL, 0, 0);
     unit_t *unit = truth_unit (task->msg.digest);
     if (code != WM_EAGAIN && unit) {
-        unit->failures++;
+        unit_blame (unit, tag_of (peer));
         sim.blames++;
     }
     task->state = TASK_FREE;
@@ -259,14 +261,15 @@ static void finish (peer_t *peer)
         return;
     peer->hangs = false;
     peer->progress += task->msg.n_hit;
-    if (!sim.calm && chance (sim.faults.nack)) {
+    unit_t *unit = truth_unit (task->msg.digest);
+    const bool lasting = peer->broken || (unit && unit->lasting);
+    if (lasting || (!sim.calm && chance (sim.faults.nack))) {
         say (peer->label, "fails on %u.%u.%u", task->msg.key.input, task->msg.key.ordinal,
              task->msg.key.batch);
-        nack (peer, task, chance (500) ? WM_EBATCH : WM_EHOST);
+        nack (peer, task, (lasting ? !peer->broken : chance (500)) ? WM_EBATCH : WM_EHOST);
         peer->window = 1;
         return;
     }
-    unit_t *unit = truth_unit (task->msg.digest);
     if (!sim.calm && unit && chance (sim.faults.wrong)) {
         say (peer->label, "answers %u.%u.%u with other bytes", task->msg.key.input,
              task->msg.key.ordinal, task->msg.key.batch);
@@ -458,9 +461,9 @@ void hostile_step (peer_t *peer)
     peer->wake_ms = sim.now_ms + 200 + roll (3000);
     if (!peer->link) {
         peer->role = chance (500) ? WM_ROLE_WORKER : WM_ROLE_PRODUCER;
-        peer->link = link_open (peer);
         uint64_t id[2] = { 1000 + roll (4), 0 };
         memcpy (peer->instance, id, 16);
+        peer->link = link_open (peer);
         if (peer->link && chance (800))
             hello (peer, NULL, 0);
         return;
