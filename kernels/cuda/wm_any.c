@@ -4,8 +4,9 @@
 
    Half is measured, not proved: nothing bounds the values of any CNN. When an engine in half is made,
    test patches go through an engine in tf32 first, and what comes within HEADROOM of the end of half's
-   range there stays float32 (wm_any_place.h). When patches are scored, everything that becomes half
-   is looked at, and a patch with a value beyond the range is held: its scores are NaN.  */
+   range there, or nowhere up to where half begins to lose bits (TINY), stays float32
+   (wm_any_place.h), as does what weights make that half cannot hold. When patches are scored, everything that
+   becomes half is looked at, and a patch with a value beyond the range is held: its scores are NaN.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_any_place.h"
 #include "kernels/cuda/wm_cuda_chunks.h"
@@ -24,6 +25,7 @@
 #define CANDIDATES_MAX 8u
 #define MEASURED 4u    /* test patches */
 #define HEADROOM 4     /* between them and the end of half's range */
+#define TINY 0x1p-12   /* half is off by 2^-13 of this, as it may be of any value */
 #define DENSE_LEVEL 4. /* of a test patch, where no specification says what values there are */
 
 struct wm_any_t {
@@ -34,7 +36,7 @@ struct wm_any_t {
     wm_gpu_precision_t precision;
     wm_any_place_t place;
     void *d_slot[WM_CHUNK_SLOTS][WM_ANY_SLOTS_MAX], *d_scratch[WM_CHUNK_SLOTS];
-    uint32_t *d_held[WM_CHUNK_SLOTS]; /* (rows); where it measures, (n_step) */
+    uint32_t *d_held[WM_CHUNK_SLOTS]; /* (rows); in `measures` (2, n_step + 1): large, not tiny */
     uint32_t *h_held;                 /* where it measures */
     bool measures;
     uint32_t unplanned; /* the convolution that cuDNN has nothing for in half; n_step: none */
@@ -166,25 +168,36 @@ static wm_gpu_words_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
     }
 }
 
+/* Marks whether a step's values, or at n_step the patches', are large, and whether they are more than
+   tiny, anywhere.  */
+static wm_gpu_words_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_t buffer)
+{
+    static const float limit[2] = { (float) (WM_HALF_MAX / HEADROOM), (float) TINY };
+    wm_gpu_words_t words = NULL;
+    for (uint32_t k = 0; k < 2 && !words; k++) {
+        const wm_gpu_scan_t args = { .from = at (self, s, buffer),
+                                     .held = self->d_held[s] + k * (self->net->n_step + 1) + index,
+                                     .rows = self->chunks.rows,
+                                     .n = self->net->size[buffer],
+                                     .mark = 1,
+                                     .limit = limit[k] };
+        words = launch (self, s, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
+    }
+    return words;
+}
+
 /* Looks at what a step made, where that may be beyond half's range.  */
 static wm_gpu_words_t look (wm_any_t *self, uint32_t s, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
-    const uint32_t n = self->net->size[step->to];
-    const void *d_made = at (self, s, step->to);
-    if (self->measures && step->to != WM_ANY_SCORES) {
-        const wm_gpu_scan_t args = { .from = d_made,
-                                     .held = self->d_held[s] + index,
-                                     .rows = self->chunks.rows,
-                                     .n = n,
-                                     .mark = 1,
-                                     .limit = (float) (WM_HALF_MAX / HEADROOM) };
-        return launch (self, s, WM_GPU_SCAN, (size_t) args.rows * n, &args);
-    }
+    if (self->measures && step->to != WM_ANY_SCORES)
+        return gauge (self, s, index, step->to);
     const bool made =
         step->kind == WM_ANY_CONV || step->kind == WM_ANY_JOIN || !self->place.half[step->from];
-    return self->place.half[step->to] && made ? scan (self, s, d_made, n, true, (float) WM_HALF_MAX)
-                                              : NULL;
+    return self->place.half[step->to] && made
+               ? scan (self, s, at (self, s, step->to), self->net->size[step->to], true,
+                       (float) WM_HALF_MAX)
+               : NULL;
 }
 
 /* Patches of h_source to scores of h_scores.  */
@@ -194,12 +207,14 @@ static wm_gpu_words_t start (void *engine, uint32_t s)
     const wm_chunk_t *slot = &self->chunks.slot[s];
     const uint32_t rows = self->chunks.rows;
     const wm_gpu_fill_t none = { (float *) (void *) self->d_held[s],
-                                 self->measures ? self->net->n_step : rows, 0 };
+                                 self->measures ? 2 * (self->net->n_step + 1) : rows, 0 };
     CALL (copy_in, slot->d_source, slot->h_source, rows * self->chunks.n_value * sizeof (float),
           slot->stream);
     wm_gpu_words_t words = launch (self, s, WM_GPU_FILL, none.count, &none);
-    if (!words && !self->measures)
-        words = scan (self, s, slot->d_source, (uint32_t) self->chunks.n_value, false, FLT_MAX);
+    if (!words)
+        words = self->measures ? gauge (self, s, self->net->n_step, WM_ANY_INPUT)
+                               : scan (self, s, slot->d_source, (uint32_t) self->chunks.n_value,
+                                       false, FLT_MAX);
     for (uint32_t i = 0; i < self->net->n_step && !words; i++)
         if (!(words = run_step (self, s, i)) && self->net->step[i].kind != WM_ANY_SPREAD)
             words = look (self, s, i);
@@ -321,8 +336,8 @@ static wm_gpu_words_t make_constants (wm_any_t *self)
 
 static wm_gpu_words_t make_memory (wm_any_t *self)
 {
-    const size_t rows = self->chunks.rows, n_step = self->net->n_step + 1,
-                 flags = sizeof (uint32_t) * (self->measures ? n_step : rows);
+    const size_t rows = self->chunks.rows,
+                 flags = sizeof (uint32_t) * (self->measures ? 2 * (self->net->n_step + 1) : rows);
     wm_gpu_words_t words = wm_chunks_open (&self->chunks);
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS && !words; s++) {
         for (uint32_t i = 0; i < self->place.n_slot && !words; i++)
@@ -418,8 +433,22 @@ static void draw_patches (wm_any_t *self, const wm_spec_t *spec)
     }
 }
 
-/* Marks the buffers that come near the end of half's range on test patches, and says which step was
-   the first.  */
+/* What half does with a step's values, or at n_step with the patches, in words; NULL: it holds them.  */
+static const char *why_not (const wm_any_t *self, uint32_t index)
+{
+    const wm_any_net_t *net = self->net;
+    const char *weights = index < net->n_step && net->step[index].kind == WM_ANY_CONV
+                              ? wm_any_place_refuse (net, &net->step[index])
+                              : NULL;
+    if (self->h_held[index])
+        return "comes within a factor of 4 of the end of half's range on test patches";
+    if (weights)
+        return weights;
+    return self->h_held[net->n_step + 1 + index] ? NULL : "has nothing above 2^-12 on test patches";
+}
+_Static_assert(HEADROOM == 4 && TINY == 0x1p-12, "what the words say");
+
+/* Marks the buffers that half does not hold, and says which step was the first.  */
 static wm_gpu_words_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyond, char words[200])
 {
     const wm_any_net_t *net = self->net;
@@ -428,18 +457,20 @@ static wm_gpu_words_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyo
     wm_gpu_words_t dead = start (self, 0);
     if (dead)
         return dead;
-    CALL (copy_out, self->h_held, self->d_held[0], net->n_step * sizeof *self->h_held,
+    CALL (copy_out, self->h_held, self->d_held[0], 2 * (net->n_step + 1) * sizeof *self->h_held,
           slot->stream);
     CALL (stream_sync, slot->stream);
-    for (uint32_t s = 0; s < net->n_step; s++) {
-        if (!self->h_held[s])
+    for (uint32_t i = 0; i <= net->n_step; i++) { /* the patches first */
+        const uint32_t s = i ? i - 1 : net->n_step;
+        const bool patches = s == net->n_step;
+        if (!patches && (net->step[s].to == WM_ANY_SCORES || net->step[s].kind == WM_ANY_SPREAD))
             continue;
-        beyond[net->step[s].to] = true;
+        const char *why = why_not (self, s);
+        if (!why)
+            continue;
+        beyond[patches ? WM_ANY_INPUT : net->step[s].to] = true;
         if (!*words)
-            snprintf (words, 200,
-                      "node '%s' comes within a factor of %d of the end of half's range on test "
-                      "patches",
-                      net->step[s].name, HEADROOM);
+            snprintf (words, 200, "node '%s' %s", patches ? "input" : net->step[s].name, why);
     }
     return NULL;
 }

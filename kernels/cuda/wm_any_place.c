@@ -1,5 +1,6 @@
 /* wm_any_place.c - where the buffers of any CNN lie, and of what type they are.  */
 #include "kernels/cuda/wm_any_place.h"
+#include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/wm_range.h"
 
 #include <math.h>
@@ -8,17 +9,25 @@
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* Whether half holds a convolution's weights and biases.  */
-static bool holds (const wm_any_net_t *net, const wm_any_step_t *step)
+const char *wm_any_place_refuse (const wm_any_net_t *net, const wm_any_step_t *step)
 {
     const wm_gpu_anyconv_t *c = &step->conv;
-    const size_t n = (size_t) c->kernel[0] * c->kernel[1] * (c->c_in / c->groups) * c->c_out;
-    bool fine = true;
-    for (size_t i = 0; i < n && fine; i++)
-        fine = fabs ((double) net->constant[step->weight + i]) <= WM_HALF_MAX;
-    for (size_t i = 0; i < c->c_out && fine; i++)
-        fine = fabs ((double) net->constant[step->bias + i]) <= WM_HALF_MAX;
-    return fine;
+    const size_t run = (size_t) c->kernel[0] * c->kernel[1] * (c->c_in / c->groups);
+    for (size_t o = 0; o < c->c_out; o++) {
+        const float *weight = net->constant + step->weight + o * run;
+        double most = fabs ((double) net->constant[step->bias + o]), lost = 0, all = 0;
+        for (size_t i = 0; i < run; i++) {
+            const double w = (double) weight[i],
+                         off = w - (double) wm_half_value (wm_half (weight[i]));
+            most = fabs (w) <= most ? most : fabs (w);
+            lost += off * off, all += w * w;
+        }
+        if (!(most <= WM_HALF_MAX))
+            return "has weights beyond the end of half's range";
+        if (lost > all * 0x1p-20) /* a thousandth; where half does not end, 2^-12 */
+            return "has weights so small that half loses their bits";
+    }
+    return NULL;
 }
 
 static void choose_types (wm_any_place_t *self, const wm_any_net_t *net, const bool *beyond)
@@ -41,7 +50,7 @@ static void choose_types (wm_any_place_t *self, const wm_any_net_t *net, const b
         const wm_any_step_t *step = &net->step[s];
         if (step->kind != WM_ANY_CONV)
             continue;
-        if ((beyond && beyond[step->from]) || !holds (net, step))
+        if (beyond && beyond[step->from])
             self->half[step->to] = false;
         self->conv[s] = self->half[step->to];
         const size_t bytes = net->size[step->from] * wm_any_each (self->conv[s]);

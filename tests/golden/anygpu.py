@@ -125,6 +125,14 @@ def renamed():
     return g.model(g.add("Flatten", d), g.add("Flatten", g.norm(c, 10)))
 
 
+def direct():
+    """A first convolution that reads the patch as it came: one channel."""
+    g = Graph(1, 13, 9)
+    x = g.add("Relu", g.add("Conv", "x", g.random(6, 1, 4, 3), g.random(6)))
+    x = g.add("Relu", g.add("Conv", x, g.random(5, 6, 3, 3), g.random(5)))
+    return g.model(g.add("Softmax", g.add("Gemm", g.add("Flatten", x), g.random(5 * 8 * 5, 4), g.random(4)), axis=1))
+
+
 def old():
     """Softmax over everything from its axis on (before opset 13); an input that is read twice."""
     g = Graph(3, 4, 5, opset=11)
@@ -233,7 +241,7 @@ def main(program, work, *cases):
     for case in cases:
         if case == "small":
             keeps_nan(program, work)
-            for make in (plain, turned, line, bent, renamed, old):
+            for make in (plain, turned, line, bent, renamed, direct, old):
                 compare(program, work, make.__doc__, make(), 7, 3)
                 compare(program, work, make.__doc__ + " In half.", make(), 7, 3, 5e-3, "fp16")
         elif case == "refuse":

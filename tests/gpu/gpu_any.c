@@ -2,8 +2,8 @@
 
    Made by hand, since this program has no reader of ONNX: patches of (3, 20, 24) -> channels last ->
    convolution 5x5, stride 2, padded, ReLU -> three ways: maximum, mean with padding, the sum with a
-   convolution in groups, dilated -> concatenated -> 1x1 over the flattened rest, in ONNX's order ->
-   softmax and tanh.  */
+   convolution in groups, dilated; a fourth is a convolution of the patch as it came, taken as one channel
+   of (60, 24) -> concatenated -> 1x1 over the flattened rest, in ONNX's order -> softmax and tanh.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_gpu_fake.h"
 #include "kernels/wm_seed.h"
@@ -71,14 +71,14 @@ static void free_net (wm_any_net_t *net) /* wm_any_net_destroy lies beside ONNX'
 
 static wm_any_net_t *make_net (void)
 {
-    enum { X = 2, CONV, MOST, MEAN, GROUPS, SUM, JOINED, FLAT, DENSE };
+    enum { X = 2, CONV, MOST, MEAN, GROUPS, SUM, RAW, JOINED, FLAT, DENSE };
     uint64_t seed = 1;
     wm_any_net_t *net = calloc (1, sizeof *net);
     if (!net || !(net->constant = calloc (1 << 16, sizeof (float)))) {
         free_net (net);
         return NULL;
     }
-    const uint32_t in = 3 * 20 * 24, places = 10 * 12, one = 8 * places, all = 24 * places;
+    const uint32_t in = 3 * 20 * 24, places = 10 * 12, one = 8 * places, all = 32 * places;
     net->size[WM_ANY_INPUT] = in;
     add_copy (net, WM_ANY_INPUT, X, in, (uint32_t[]){ 480, 3 }, (uint32_t[]){ 1, 480 },
               (uint32_t[]){ 3, 1 }, 0);
@@ -119,10 +119,21 @@ static wm_any_net_t *make_net (void)
               &seed);
     wm_any_step_t *sum = add (net, WM_ANY_JOIN, GROUPS, SUM, one);
     sum->second = CONV, sum->join = (wm_gpu_join_t){ .n = one, .act = WM_ACT_SIGMOID };
-    for (uint32_t k = 0; k < 3; k++)
-        add_copy (net, k < 2 ? MOST + k : SUM, JOINED, all, (uint32_t[]){ places, 8 },
-                  (uint32_t[]){ 8, 1 }, (uint32_t[]){ 24, 1 }, 8 * k);
-    add_copy (net, JOINED, FLAT, all, (uint32_t[]){ 24, places }, (uint32_t[]){ 1, 24 },
+    add_conv (net, WM_ANY_INPUT, RAW,
+              (wm_gpu_anyconv_t){ .relu = true,
+                                  .c_in = 1,
+                                  .c_out = 8,
+                                  .groups = 1,
+                                  .in = { 60, 24 },
+                                  .out = { 10, 12 },
+                                  .kernel = { 6, 2 },
+                                  .stride = { 6, 2 },
+                                  .dilation = { 1, 1 } },
+              &seed);
+    for (uint32_t k = 0; k < 4; k++)
+        add_copy (net, (uint32_t[]){ MOST, MEAN, SUM, RAW }[k], JOINED, all,
+                  (uint32_t[]){ places, 8 }, (uint32_t[]){ 8, 1 }, (uint32_t[]){ 32, 1 }, 8 * k);
+    add_copy (net, JOINED, FLAT, all, (uint32_t[]){ 32, places }, (uint32_t[]){ 1, 32 },
               (uint32_t[]){ places, 1 }, 0);
     add_conv (net, FLAT, DENSE,
               (wm_gpu_anyconv_t){ .c_in = all,

@@ -206,6 +206,103 @@ static void what_half_cannot_hold (void **state)
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
+/* The network with values that are scale[0] (patches), [1] (convolution), [2] and [3] (dense layers) times as
+   large, and the same scores: all are powers of two. Where weights or values are so small that half
+   loses their bits, `node` (of the convolutions, -1: the patches) is named, and float32 keeps them.  */
+static void keeps_its_bits (const double scale[4], int node, const char *words)
+{
+    float patch[8 * 120], scores[8 * OUTPUTS], want[8 * OUTPUTS];
+    const wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 8, .patch_values = 120, .patch = patch
+    };
+    wm_spec_t spec = gpu_spec (wm_model_net (model), true, WM_FULL_VIEW);
+    wm_any_net_t *const kept = net;
+    static wm_any_net_t scaled;
+    const char *name = "input";
+    int n_conv = 0;
+    for (uint32_t i = 0; i < 8 * 120; i++)
+        patch[i] = (float) (i * 7 % 31) / 31;
+    wm_any_t *any = engine_of (NULL, 8, WM_GPU_F32);
+    assert_int_equal (wm_any_score (any, &batch, want, NULL, NULL), WM_OK);
+    wm_any_destroy (&any);
+    scaled = *net;
+    scaled.constant = malloc (net->n_constant * sizeof (float));
+    memcpy (scaled.constant, net->constant, net->n_constant * sizeof (float));
+    for (uint32_t s = 0; s < net->n_step; s++) {
+        const wm_any_step_t *step = &net->step[s];
+        const wm_gpu_anyconv_t *c = &step->conv;
+        if (step->kind != WM_ANY_CONV)
+            continue;
+        const double to = n_conv < 3 ? scale[n_conv + 1] : 1, from = scale[n_conv < 3 ? n_conv : 3];
+        for (uint32_t i = 0; i < c->kernel[0] * c->kernel[1] * c->c_in * c->c_out; i++)
+            scaled.constant[step->weight + i] *= (float) (to / from);
+        for (uint32_t o = 0; o < c->c_out; o++)
+            scaled.constant[step->bias + o] *= (float) to;
+        name = n_conv++ == node ? step->name : name;
+    }
+    assert_int_equal (n_conv, 5);
+    for (uint32_t i = 0; i < 8 * 120; i++)
+        patch[i] *= (float) scale[0];
+    spec.out_max = scale[0];
+    net = &scaled;
+    any = engine_of (&spec, 8, WM_GPU_F16);
+    net = kept;
+    assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_OK);
+    for (uint32_t k = 0; k < 8 * OUTPUTS; k++)
+        if (!(fabsf (scores[k] - want[k]) <= 1e-3f))
+            fail_msg ("%s: %g for %g", wm_any_choice (any), (double) scores[k], (double) want[k]);
+    if (!!*words != !!strstr (wm_any_signature (any), "/fp16/any8+") ||
+        !strstr (wm_any_choice (any), words) || (*words && !strstr (wm_any_choice (any), name)))
+        fail_msg ("%s: %s, not '%s' %s", wm_any_signature (any), wm_any_choice (any), name, words);
+    wm_any_destroy (&any);
+    free (scaled.constant);
+}
+
+static void what_half_would_lose (void **state)
+{
+    (void) state;
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    keeps_its_bits ((double[]){ 1, 1, 1, 1 }, -1, "");
+    keeps_its_bits ((double[]){ 0x1p12, 0x1p-8, 1, 1 }, 0, "has weights so small");
+    keeps_its_bits ((double[]){ 1, 1, 0x1p8, 0x1p-10 }, 2, "has weights so small");
+    keeps_its_bits ((double[]){ 0x1p-9, 0x1p-18, 0x1p-3, 1 }, 0, "has nothing above");
+    keeps_its_bits ((double[]){ 0x1p-20, 0x1p-6, 1, 1 }, -1, "has nothing above");
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
+/* A model whose first convolution reads the patch as it came, and in half: without the copy that turns the
+   layout of this one, which has one channel.  */
+static void a_first_convolution_reads_the_patch_in_half (void **state)
+{
+    (void) state;
+    static wm_any_net_t direct;
+    static float patch[9 * 120], scores[9 * OUTPUTS], want[9 * OUTPUTS];
+    const wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 9, .patch_values = 120, .patch = patch
+    };
+    wm_any_net_t *const kept = net;
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    for (uint32_t i = 0; i < 9 * 120; i++)
+        patch[i] = (float) (i * 13 % 37) / 37;
+    wm_any_t *any = engine (NULL, 4);
+    assert_int_equal (wm_any_score (any, &batch, want, NULL, NULL), WM_OK);
+    wm_any_destroy (&any);
+    direct = *net;
+    assert_true (net->step[0].kind == WM_ANY_COPY && net->step[1].kind == WM_ANY_CONV);
+    direct.n_step--;
+    memmove (direct.step, direct.step + 1, direct.n_step * sizeof *direct.step);
+    direct.step[0].from = WM_ANY_INPUT;
+    net = &direct;
+    any = engine_of (NULL, 4, WM_GPU_F16);
+    net = kept;
+    assert_string_equal (wm_any_choice (any), "");
+    assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_OK);
+    for (uint32_t k = 0; k < 9 * OUTPUTS; k++)
+        assert_true (fabsf (scores[k] - want[k]) <= 1e-3f);
+    wm_any_destroy (&any);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
 static void what_a_gpu_lacks_is_said (void **state)
 {
     (void) state;
@@ -279,6 +376,8 @@ int main (void)
         cmocka_unit_test (planes_and_groups),
         cmocka_unit_test (planes_that_cannot_be_cut_are_refused),
         cmocka_unit_test (what_half_cannot_hold),
+        cmocka_unit_test (what_half_would_lose),
+        cmocka_unit_test (a_first_convolution_reads_the_patch_in_half),
         cmocka_unit_test (what_a_gpu_lacks_is_said),
         cmocka_unit_test (every_failure_is_named_and_releases_nothing),
     };
