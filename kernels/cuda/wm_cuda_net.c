@@ -34,6 +34,10 @@ static wm_fault_t plan_convs (wm_cuda_net_t *self, uint32_t rows, wm_error_t *er
 {
     const wm_net_t *net = self->net;
     uint32_t h = net->height, w = net->width;
+    /* Tf32 is for the first dense layers, where nearly all products are. In a convolution the rounding of
+       a weight is the same at every place and adds up: it stays strict float32.  */
+    const wm_gpu_precision_t precision =
+        self->precision == WM_GPU_TF32 ? WM_GPU_F32 : self->precision;
     if (net->n_conv == 0)
         return wm_fault (error, WM_EBATCH, "the cuda engine needs a convolution in front");
     if ((uint64_t) h * w * net->channel > UINT32_MAX / 2 / rows)
@@ -41,9 +45,9 @@ static wm_fault_t plan_convs (wm_cuda_net_t *self, uint32_t rows, wm_error_t *er
                          "the cuda engine takes %u patches at a time, not so large", rows);
     for (uint32_t i = 0; i < net->n_conv; i++) {
         const wm_conv_t *c = &net->conv[i];
-        self->conv[i] = (wm_gpu_conv_t){
-            self->precision, c->act == WM_ACT_RELU, rows, h, w, c->c_in, c->kh, c->kw, c->c_out
-        };
+        self->conv[i] =
+            (wm_gpu_conv_t){ precision, c->act == WM_ACT_RELU, rows, h, w, c->c_in, c->kh, c->kw,
+                             c->c_out };
         self->conv_weight[i] =
             place (self, (size_t) c->kh * c->kw * c->c_in * c->c_out, self->each);
         self->conv_bias[i] = place (self, c->c_out, self->each);
