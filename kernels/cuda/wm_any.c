@@ -186,17 +186,31 @@ static wm_gpu_words_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_
     return words;
 }
 
+/* Whether a step leaves a buffer of the net as it will be read: of those that fill one together (Concat)
+   and follow each other, the last does.  */
+static bool leaves (const wm_any_net_t *net, uint32_t index)
+{
+    const wm_any_step_t *step = &net->step[index];
+    return step->kind != WM_ANY_SPREAD &&
+           (index + 1 == net->n_step || step[1].to != step->to || step[1].kind == WM_ANY_SPREAD);
+}
+
 /* Looks at what a step made, where that may be beyond half's range.  */
 static wm_gpu_words_t look (wm_any_t *self, uint32_t s, uint32_t index)
 {
-    const wm_any_step_t *step = &self->net->step[index];
-    if (self->measures && step->to != WM_ANY_SCORES)
-        return gauge (self, s, index, step->to);
-    const bool made =
-        step->kind == WM_ANY_CONV || step->kind == WM_ANY_JOIN || !self->place.half[step->from];
-    return self->place.half[step->to] && made
-               ? scan (self, s, at (self, s, step->to), self->net->size[step->to], true,
-                       (float) WM_HALF_MAX)
+    const wm_any_net_t *net = self->net;
+    const wm_any_step_t *step = &net->step[index], *part = step;
+    const uint32_t to = step->to;
+    bool made = false;
+    if (!leaves (net, index))
+        return NULL;
+    if (self->measures && to != WM_ANY_SCORES)
+        return gauge (self, s, index, to);
+    for (; part >= net->step && part->to == to; part--)
+        made = made || part->kind == WM_ANY_CONV || part->kind == WM_ANY_JOIN ||
+               !self->place.half[part->from];
+    return self->place.half[to] && made
+               ? scan (self, s, at (self, s, to), net->size[to], true, (float) WM_HALF_MAX)
                : NULL;
 }
 
@@ -216,7 +230,7 @@ static wm_gpu_words_t start (void *engine, uint32_t s)
                                : scan (self, s, slot->d_source, (uint32_t) self->chunks.n_value,
                                        false, FLT_MAX);
     for (uint32_t i = 0; i < self->net->n_step && !words; i++)
-        if (!(words = run_step (self, s, i)) && self->net->step[i].kind != WM_ANY_SPREAD)
+        if (!(words = run_step (self, s, i)))
             words = look (self, s, i);
     if (words)
         return words;
@@ -463,7 +477,7 @@ static wm_gpu_words_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyo
     for (uint32_t i = 0; i <= net->n_step; i++) { /* the patches first */
         const uint32_t s = i ? i - 1 : net->n_step;
         const bool patches = s == net->n_step;
-        if (!patches && (net->step[s].to == WM_ANY_SCORES || net->step[s].kind == WM_ANY_SPREAD))
+        if (!patches && (net->step[s].to == WM_ANY_SCORES || !leaves (net, s)))
             continue;
         const char *why = why_not (self, s);
         if (!why)

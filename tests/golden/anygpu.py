@@ -182,7 +182,8 @@ def compare(program, work, what, model, n, rows, limit=2e-5, *precision):
     if got.shape != want.shape:
         return report(what, False, f"{got.shape} for {want.shape}")
     off, size = np.abs(got - want).max(), np.abs(want).max()
-    report(what, off <= limit * max(1, size) and want.std() > 1e-3 * size,
+    # Half holds all of these: a node said to be beyond it was looked at before all of it was there.
+    report(what, off <= limit * max(1, size) and want.std() > 1e-3 * size and "tf32" not in run.stdout,
            f"{got.shape[1]} outputs of {n} patches, up to {size:.2g}, off by {off:.1e}; {run.stdout.strip()}")
 
 
