@@ -104,7 +104,8 @@ static wm_gpu_words_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool
                                  .rows = self->chunks.rows,
                                  .n = n,
                                  .half_from = self->place.half[buffer],
-                                 .half_to = half };
+                                 .half_to = half,
+                                 WM_GPU_JOIN_PLAIN };
     *d_from = self->d_scratch[s];
     wm_gpu_words_t words = launch (self, s, WM_GPU_JOIN, (size_t) args.rows * n, &args);
     return words || !half ? words : scan (self, s, *d_from, n, true, (float) WM_HALF_MAX);
@@ -147,6 +148,7 @@ static wm_gpu_words_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
         wm_gpu_join_t args = step->join;
         args.from = from, args.to = to, args.rows = self->chunks.rows;
         args.half_from = half_from, args.half_to = half_to;
+        args.slope = args.n_slope ? self->d_constant + step->weight : NULL;
         if (step->second != WM_ANY_NONE) {
             args.second = at (self, s, step->second);
             args.half_second = self->place.half[step->second];

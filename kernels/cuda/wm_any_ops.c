@@ -14,6 +14,13 @@ static int is (const walk_t *self, const char *op)
     return strcmp (wm_onnx_op (self->node), op) == 0;
 }
 
+/* Whether an attribute is a word.  */
+static int is_word (const walk_t *self, const char *name, const char *word)
+{
+    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, name);
+    return a && a->s.len == strlen (word) && !memcmp (a->s.data, word, a->s.len);
+}
+
 /* Sets a result; its other fields are kept (reads).  */
 static void set (value_t *out, uint32_t buffer, uint32_t n_dim, const uint32_t *dim, bool last)
 {
@@ -52,11 +59,10 @@ static int64_t element (const walk_t *self, const char *name, uint32_t n_dim, si
 static int auto_pad (const walk_t *self)
 {
     static const char *const names[] = { "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER" };
-    const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "auto_pad");
-    for (int i = 0; a && i < 4; i++)
-        if (a->s.len == strlen (names[i]) && !memcmp (a->s.data, names[i], a->s.len))
+    for (int i = 0; i < 4; i++)
+        if (is_word (self, "auto_pad", names[i]))
             return i;
-    return a ? -1 : 0;
+    return wm_onnx_attribute (self->node, "auto_pad") ? -1 : 0;
 }
 
 /* Fills in a window whose kernel is known.  */
@@ -295,7 +301,7 @@ static int add_join (walk_t *self, value_t *out, value_t *in, const value_t *sec
     if (!step || !wm_any_buffer (self, n, &step->to))
         return 0;
     step->second = second ? second->buffer : WM_ANY_NONE;
-    step->join = (wm_gpu_join_t){ .n = n };
+    step->join = (wm_gpu_join_t){ .n = n, WM_GPU_JOIN_PLAIN };
     set (out, step->to, in->n_dim, in->dim, in->last);
     out->step = (int32_t) (step - self->net->step);
     return 1;
@@ -313,33 +319,69 @@ static float number (walk_t *self, const char *name, size_t k, float otherwise)
     return a ? a->f : otherwise;
 }
 
-/* The activation of a node, and its bend.  */
-static int act_of (walk_t *self, wm_act_t *act, float *bend)
+/* The activation of a node, whose slopes are one (in `bend`) or a constant for each channel.  */
+static int act_of (walk_t *self, wm_gpu_join_t *how, const wm_tensor_t **slopes)
 {
     static const struct {
         const char *op;
         wm_act_t act;
         float alpha; /* where the node does not say */
     } table[] = {
-        { "Relu", WM_ACT_RELU, 0 },           { "Sigmoid", WM_ACT_SIGMOID, 0 },
-        { "Tanh", WM_ACT_TANH, 0 },           { "Elu", WM_ACT_ELU, 1 },
-        { "LeakyRelu", WM_ACT_LEAKY, 0.01f }, { "PRelu", WM_ACT_LEAKY, NAN },
+        { "Relu", WM_ACT_RELU, 0 },
+        { "Sigmoid", WM_ACT_SIGMOID, 0 },
+        { "Tanh", WM_ACT_TANH, 0 },
+        { "Elu", WM_ACT_ELU, 1 },
+        { "Celu", WM_ACT_ELU, 1 },
+        { "Selu", WM_ACT_ELU, 1.67326319f },
+        { "LeakyRelu", WM_ACT_LEAKY, 0.01f },
+        { "PRelu", WM_ACT_LEAKY, 0 },
         { "Clip", WM_ACT_CLIP, 0 },
+        { "HardSigmoid", WM_ACT_CLIP, 0.2f },
+        { "Gelu", WM_ACT_GELU, 0 },
+        { "HardSwish", WM_ACT_HARDSWISH, 0 },
+        { "Mish", WM_ACT_MISH, 0 },
+        { "Softplus", WM_ACT_SOFTPLUS, 0 },
     };
     size_t k = 0;
     while (!is (self, table[k].op))
         k++;
-    *act = table[k].act, *bend = number (self, "alpha", 0, table[k].alpha);
-    if (is (self, "PRelu")) {
-        *bend = number (self, "", 1, NAN);
-        if (!isfinite (*bend))
-            REFUSE ("its slope is no single constant");
-    } else if (*act == WM_ACT_CLIP) {
-        const float least = number (self, "min", 1, -INFINITY);
-        *bend = number (self, "max", 2, INFINITY);
-        if (least != 0 || !(*bend >= 0))
-            REFUSE ("it clips from %g to %g, not from 0", (double) least, (double) *bend);
+    const float alpha = number (self, "alpha", 0, table[k].alpha);
+    *how = (wm_gpu_join_t){ .act = table[k].act, .bend = alpha, WM_GPU_JOIN_PLAIN };
+    if (is (self, "Celu"))
+        how->bend = 1, how->scale = 1 / alpha, how->gain = alpha;
+    else if (is (self, "Selu"))
+        how->gain = number (self, "gamma", 0, 1.05070102f);
+    else if (is (self, "HardSigmoid"))
+        how->bend = 1, how->scale = alpha, how->shift = number (self, "beta", 0, 0.5f);
+    else if (is (self, "Gelu"))
+        how->act = is_word (self, "approximate", "tanh") ? WM_ACT_GELU_TANH : WM_ACT_GELU;
+    else if (is (self, "PRelu")) {
+        const wm_tensor_t *slope = wm_any_constant (self, 1);
+        *slopes = slope && slope->f && slope->n > 1 ? slope : NULL;
+        how->bend = *slopes ? 0 : number (self, "", 1, NAN);
+    } else if (is (self, "Clip")) {
+        how->least = number (self, "min", 1, -INFINITY);
+        how->bend = number (self, "max", 2, INFINITY);
     }
+    if (isnan (how->bend) || isnan (how->least) || isinf (how->scale))
+        REFUSE ("its slope or its ends are no constants");
+    return 1;
+}
+
+/* A slope for each channel of `in`, for the join that its activation is.  */
+static int add_slopes (walk_t *self, const value_t *in, const wm_tensor_t *slopes,
+                       wm_any_step_t *step)
+{
+    const uint32_t channels = in->dim[0], rank = slopes->n_dim;
+    if (slopes->n != channels || rank < in->n_dim ||
+        slopes->dim[rank - in->n_dim] != (int64_t) channels)
+        REFUSE ("its slopes are not one, or one a channel");
+    float *to = wm_any_constants (self, channels, &step->weight);
+    if (!to)
+        return 0;
+    memcpy (to, slopes->f, channels * sizeof *to);
+    step->join.n_slope = channels;
+    step->join.slope_run = in->last ? 1 : wm_any_values (in) / channels;
     return 1;
 }
 
@@ -347,11 +389,11 @@ static int visit_act (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     wm_any_step_t *step = in->step >= 0 && in->reads == 1 ? &self->net->step[in->step] : NULL;
-    wm_act_t act;
-    float bend;
-    if (!act_of (self, &act, &bend))
+    const wm_tensor_t *slopes = NULL;
+    wm_gpu_join_t how;
+    if (!act_of (self, &how, &slopes))
         return 0;
-    if (act == WM_ACT_RELU && open_conv (self, in)) {
+    if (how.act == WM_ACT_RELU && open_conv (self, in)) {
         step->conv.relu = true;
         return alias (out, in, in->n_dim, in->dim);
     }
@@ -361,8 +403,9 @@ static int visit_act (walk_t *self, value_t *out)
         return 0;
     else
         step = &self->net->step[out->step];
-    step->join.act = act, step->join.bend = bend;
-    return 1;
+    how.n = step->join.n;
+    step->join = how;
+    return !slopes || add_slopes (self, in, slopes, step);
 }
 
 /* A constant added to a convolution's channels, or to a dense layer's outputs.  */
@@ -627,7 +670,14 @@ int wm_any_operator (walk_t *self, value_t *out)
         { "LeakyRelu", visit_act },
         { "PRelu", visit_act },
         { "Elu", visit_act },
+        { "Celu", visit_act },
+        { "Selu", visit_act },
         { "Clip", visit_act },
+        { "HardSigmoid", visit_act },
+        { "HardSwish", visit_act },
+        { "Softplus", visit_act },
+        { "Gelu", visit_act },
+        { "Mish", visit_act },
         { "MaxPool", visit_pool },
         { "AveragePool", visit_pool },
         { "GlobalMaxPool", visit_pool },

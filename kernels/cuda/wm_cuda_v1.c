@@ -174,6 +174,7 @@ static wm_gpu_words_t activate (wm_cuda_v1_t *self, uint32_t s, uint32_t conv, v
         .half_to = half,
         .act = c->act,
         .bend = c->bend,
+        WM_GPU_JOIN_PLAIN,
     };
     const wm_gpu_launch_t launch = { WM_GPU_JOIN, BLOCKS, THREADS, 0, &args };
     if (c->act != WM_ACT_RELU && c->act != WM_ACT_NONE)

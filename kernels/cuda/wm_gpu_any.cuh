@@ -130,7 +130,15 @@ WM_GPU_CODE void wm_gpu_join (const wm_gpu_join_t *args, float *shared, wm_gpu_a
         float value = wm_gpu_load (args->from, i, args->half_from);
         if (args->second)
             value += wm_gpu_load (args->second, i, args->half_second);
-        wm_gpu_store (args->to, i, args->half_to, wm_gpu_activate (args->act, args->bend, value));
+        const float bend =
+            args->slope ? args->slope[i % args->n / args->slope_run % args->n_slope] : args->bend;
+        value = args->scale * value + args->shift;
+        if (args->act == WM_ACT_CLIP) {
+            value = value < args->least ? args->least : value;
+            value = value > bend ? bend : value;
+        } else
+            value = wm_gpu_activate (args->act, bend, value);
+        wm_gpu_store (args->to, i, args->half_to, args->gain * value);
     }
 }
 

@@ -110,15 +110,19 @@ typedef struct {
     uint32_t in[2], out[2], kernel[2], stride[2], before[2];
 } wm_gpu_pool_t;
 
-/* to = act (from + second), of one shape; second may be NULL, `to` may be `from`. Any grid.  */
+/* to = gain act (scale (from + second) + shift), of one shape; second may be NULL, `to` may be `from`. A clip
+   is from `least` on. With slopes the bend of element i is slope[i / slope_run % n_slope]. Any grid.  */
 typedef struct {
     const void *from, *second;
     void *to;
     uint32_t rows, n; /* of a row */
     uint32_t half_from, half_second, half_to;
     wm_act_t act;
-    float bend;
+    float bend, least, scale, shift, gain;
+    const float *slope; /* (n_slope), or NULL */
+    uint32_t n_slope, slope_run;
 } wm_gpu_join_t;
+#define WM_GPU_JOIN_PLAIN .scale = 1, .gain = 1
 
 /* A row of cells, from a float image to the strips' image.  */
 typedef struct {

@@ -116,6 +116,21 @@ def bent():
     return g.model(f, g.add("Flatten", y))
 
 
+def curved():
+    """Activations of one or two numbers, and a slope for each channel: channels last, not, and dense."""
+    g = Graph(3, 6, 5, opset=20)
+    x = g.add("PRelu", "x", g.random(3, 1, 1))
+    x = g.add("Selu", g.add("Conv", x, g.random(6, 3, 3, 3), g.random(6)))
+    x = g.add("PRelu", g.add("Add", x, g.add("Softplus", x)), g.random(1, 6, 1, 1))
+    y = [g.add("HardSigmoid", x), g.add("HardSigmoid", x, alpha=0.4, beta=0.1), g.add("HardSwish", x), g.add("Gelu", x),
+         g.add("Gelu", x, approximate="tanh"), g.add("Mish", x), g.add("Celu", x, alpha=0.7),
+         g.add("Selu", x, alpha=1.2, gamma=0.8), g.add("Clip", x, g.constant(np.float32(-0.5)), g.constant(np.float32(1))),
+         g.add("Clip", x, g.constant(np.float32(0.25))), g.add("Clip", x, "", g.constant(np.float32(-0.1)))]
+    d = g.add("PRelu", g.add("Gemm", g.add("Flatten", y[0]), g.random(72, 9), g.random(9)), g.random(9))
+    p = g.add("PRelu", g.add("Reshape", d, g.constant(np.array([0, 3, 3]))), g.random(3, 1))
+    return g.model(g.add("Flatten", g.add("Concat", *y, axis=1)), g.add("Flatten", p))
+
+
 def renamed():
     """Norms whose channels are not those of the dense layer, or of the convolution, before them."""
     g = Graph(1, 10, 4, opset=12)
@@ -215,11 +230,15 @@ def refuse(program, work):
     g = Graph(4, 8, 8)
     cases.append(("axis 1 of 4 dimensions", g, g.add("Softmax", "x", axis=1)))
     g = Graph(4, 8, 8)
-    cases.append(("(Clip): it clips from -1 to 1", g, g.add("Clip", "x", g.constant(np.float32(-1)), g.constant(np.float32(1)))))
+    cases.append(("(Clip): its slope or its ends are no constants", g, g.add("Clip", "x", g.add("GlobalMaxPool", "x"))))
     g = Graph(4, 8, 8)
-    cases.append(("(PRelu): its slope is no single constant", g, g.add("PRelu", "x", g.random(4, 1, 1))))
-    g = Graph(4, 8, 8)
-    cases.append(("(Selu): it is not known here", g, g.add("Selu", "x")))
+    cases.append(("(PRelu): its slope or its ends are no constants", g, g.add("PRelu", "x", g.add("Relu", "x"))))
+    for shape in ((4, 8, 8), (8,), (1, 8, 1)):
+        g = Graph(4, 8, 8)
+        cases.append(("(PRelu): its slopes are not one, or one a channel", g, g.add("PRelu", "x", g.random(*shape))))
+    for op in ("Softsign", "ThresholdedRelu", "LogSoftmax"):
+        g = Graph(4, 8, 8)
+        cases.append((f"({op}): it is not known here", g, g.add(op, "x")))
     for word, g, out in cases:
         said = words(g, out)
         report(f"refused: {word}", word in said and "use --engine openvino" in said, said.strip())
@@ -242,7 +261,7 @@ def main(program, work, *cases):
     for case in cases:
         if case == "small":
             keeps_nan(program, work)
-            for make in (plain, turned, line, bent, renamed, direct, old):
+            for make in (plain, turned, line, bent, curved, renamed, direct, old):
                 compare(program, work, make.__doc__, make(), 7, 3)
                 compare(program, work, make.__doc__ + " In half.", make(), 7, 3, 5e-3, "fp16")
         elif case == "refuse":

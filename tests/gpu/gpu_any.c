@@ -118,7 +118,8 @@ static wm_any_net_t *make_net (void)
                                   .after = { 2, 2 } },
               &seed);
     wm_any_step_t *sum = add (net, WM_ANY_JOIN, GROUPS, SUM, one);
-    sum->second = CONV, sum->join = (wm_gpu_join_t){ .n = one, .act = WM_ACT_SIGMOID };
+    sum->second = CONV,
+    sum->join = (wm_gpu_join_t){ .n = one, .act = WM_ACT_SIGMOID, WM_GPU_JOIN_PLAIN };
     add_conv (net, WM_ANY_INPUT, RAW,
               (wm_gpu_anyconv_t){ .relu = true,
                                   .c_in = 1,
@@ -146,7 +147,7 @@ static wm_any_net_t *make_net (void)
                                   .dilation = { 1, 1 } },
               &seed);
     wm_any_step_t *tanh_of = add (net, WM_ANY_JOIN, DENSE, DENSE + 1, 10);
-    tanh_of->join = (wm_gpu_join_t){ .n = 10, .act = WM_ACT_TANH };
+    tanh_of->join = (wm_gpu_join_t){ .n = 10, .act = WM_ACT_TANH, WM_GPU_JOIN_PLAIN };
     add (net, WM_ANY_SPREAD, DENSE, DENSE, 10)->spread = (wm_gpu_spread_t){ .groups = 2, .n = 5 };
     for (uint32_t k = 0; k < 2; k++)
         add_copy (net, DENSE + k, WM_ANY_SCORES, 20, (uint32_t[]){ 1, 10 }, (uint32_t[]){ 0, 1 },
