@@ -9,11 +9,13 @@
    many. That is also the faster way (no barrier per layer), and blocks are cut while others are
    computed: there is one request more than streams.
 
-   Pinning is off: several workers of a machine would pin themselves to the same first cores.  */
+   With fewer CPUs than threads OpenVINO makes fewer streams. Threads are pinned by us
+   (wm_openvino_pin.h).  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_image.h"
 #include "kernels/import/wm_onnx_write.h"
 #include "kernels/openvino/wm_openvino_graph.h"
+#include "kernels/openvino/wm_openvino_pin.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,6 +27,7 @@
 #define BLOCK_VALUES_MAX                                                                           \
     (1u << 20) /* input values a block: keeps large inputs' activations small */
 #define THREADS_MAX 256
+#define ROUNDS_MAX 100 /* of work for all streams, until each has done its share */
 
 typedef struct {
     ov_infer_request_t *request;
@@ -128,13 +131,35 @@ static wm_fault_t make_slot (engine_t *self, slot_t *slot, wm_error_t *error)
             ov_tensor_data (slot->in[i], &data) != OK ||
             ov_tensor_get_byte_size (slot->in[i], &bytes) != OK || bytes != want)
             return wm_openvino_failed (error, WM_EBATCH, "give this model float32 inputs");
-        slot->input[i] = data;
+        slot->input[i] = memset (data, 0, bytes);
     }
     for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++)
         if (ov_infer_request_get_tensor (slot->request, self->graph.output_name[i],
                                          &slot->out[i]) != OK)
             return wm_openvino_failed (error, WM_EHOST, "name this model's outputs");
     return WM_OK;
+}
+
+/* Gives every stream work until all are known, and pins them.  */
+static wm_fault_t pin (engine_t *self, wm_error_t *error)
+{
+    static wm_openvino_task_t before[WM_OPENVINO_TASKS_MAX];
+    const uint32_t n_before = wm_openvino_tasks (before);
+    char *streams = NULL;
+    if (ov_compiled_model_get_property (self->compiled, ov_property_key_num_streams, &streams) !=
+        OK)
+        return wm_openvino_failed (error, WM_EHOST, "say how many streams it has");
+    const uint32_t n = (uint32_t) atoi (streams);
+    bool pinned = false, fine = true;
+    ov_free (streams);
+    for (int round = 0; round < ROUNDS_MAX && fine && !pinned; round++) {
+        for (uint32_t s = 0; s < self->slots; s++)
+            fine = ov_infer_request_start_async (self->slot[s].request) == OK && fine;
+        for (uint32_t s = 0; s < self->slots; s++)
+            fine = ov_infer_request_wait (self->slot[s].request) == OK && fine;
+        pinned = wm_openvino_pin (before, n_before, n);
+    }
+    return fine ? WM_OK : wm_openvino_failed (error, WM_EHOST, "compute a block of zeros");
 }
 
 /* Widest instruction set: it decides which kernels OpenVINO takes, and so the bits.  */
@@ -187,6 +212,8 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     }
     engine_t *self = calloc (1, sizeof *self);
     wm_fault_t fault = WM_OK;
+    if (config->pin)
+        wm_openvino_pin_ready ();
     if (self) {
         self->model = model;
         self->slots = (uint32_t) config->threads + 1;
@@ -198,9 +225,12 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     else if (ov_core_create (&self->core) != OK)
         fault = wm_openvino_failed (error, WM_EHOST, "start");
     else if (!(fault = read_graph (self, error)) && !(fault = choose_rows (self, error)) &&
-             !(fault = compile (self, config, error)))
+             !(fault = compile (self, config, error))) {
         for (uint32_t s = 0; !fault && s < self->slots; s++)
             fault = make_slot (self, &self->slot[s], error);
+        if (!fault && config->pin)
+            fault = pin (self, error);
+    }
     if (fault && self)
         engine_close (self);
     sign (config, signature);

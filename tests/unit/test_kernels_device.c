@@ -7,7 +7,9 @@
 #include "kernels/wm_import.h"
 #include "tests/proof.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -105,15 +107,21 @@ static int tear_down (void **state)
     return rmdir (folder);
 }
 
+static wm_device_t *open_device (const wm_model_t *m, const wm_spec_t *spec,
+                                 const wm_device_config_t *config)
+{
+    wm_error_t error = { 0 };
+    wm_device_t *device = wm_device_new (m, spec, config, &error);
+    if (!device)
+        fail_msg ("%s: %s", config->engine, error.text);
+    return device;
+}
+
 static wm_device_t *device_of (const wm_model_t *m, const wm_spec_t *spec, const char *engine,
                                int threads)
 {
-    wm_error_t error = { 0 };
-    wm_device_config_t config = { .engine = engine, .precision = "fp32", .threads = threads };
-    wm_device_t *device = wm_device_new (m, spec, &config, &error);
-    if (!device)
-        fail_msg ("%s: %s", engine, error.text);
-    return device;
+    const wm_device_config_t config = { engine, "fp32", threads, 0, NULL };
+    return open_device (m, spec, &config);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -234,12 +242,14 @@ static void patches_score_like_the_plane_they_are_cut_from (void **state)
     wm_batch_clear (&patches);
 }
 
-/* A batch of up to 40 of another's hits, in any order, some of them several times; from: which.  */
-static wm_batch_t some_of (const wm_batch_t *all, uint32_t from[40], uint32_t wire[40],
-                           int32_t col[40], float *patch)
+/* A batch of another's hits, in any order, some of them several times; from: which. Few, or as many
+   as are more than one of OpenVINO's blocks.  */
+static wm_batch_t some_of (const wm_batch_t *all, uint32_t from[HITS], uint32_t wire[HITS],
+                           int32_t col[HITS], float *patch)
 {
+    static const uint32_t most[] = { 6, 6, 40, HITS };
     wm_batch_t part = *all;
-    part.n_hit = 1 + draw (draw (4) ? 6 : 40);
+    part.n_hit = 1 + draw (most[draw (4)]);
     part.hit_wire = wire, part.hit_col = col, part.patch = patch;
     for (uint32_t i = 0; i < part.n_hit; i++) {
         from[i] = draw (HITS);
@@ -253,31 +263,34 @@ static wm_batch_t some_of (const wm_batch_t *all, uint32_t from[40], uint32_t wi
 
 /* An engine on one kind of batch: groups at random, by 1 to 4 threads.  */
 static uint32_t regroup (const wm_model_t *m, const wm_spec_t *spec, const char *engine,
-                         const wm_batch_t *all, uint32_t rounds)
+                         const char *precision, const wm_batch_t *all, uint32_t rounds)
 {
-    static float scores[HITS * OUTPUTS], part_scores[40 * OUTPUTS], patch[40 * CELLS];
+    static float scores[HITS * OUTPUTS], part_scores[HITS * OUTPUTS], patch[HITS * CELLS];
     const size_t n = wm_model_n_output (m);
     assert_true (n <= OUTPUTS);
     wm_device_t *device[4];
-    for (int t = 0; t < 4; t++)
-        device[t] = device_of (m, spec, engine, t + 1);
+    for (int t = 0; t < 4; t++) {
+        const wm_device_config_t config = { engine, precision, t + 1, 0, NULL };
+        device[t] = open_device (m, spec, &config);
+    }
     score (device[0], all, scores);
     for (uint32_t round = 0; round < rounds; round++) {
-        uint32_t from[40], wire[40];
-        int32_t col[40];
+        uint32_t from[HITS], wire[HITS];
+        int32_t col[HITS];
         const wm_batch_t part = some_of (all, from, wire, col, patch);
         score (device[round % 4], &part, part_scores);
         for (uint32_t i = 0; i < part.n_hit; i++)
             if (memcmp (part_scores + i * n, scores + from[i] * n, n * sizeof *scores))
-                fail_msg ("%s: hit %u has other bits in a group of %u, %u threads", engine, from[i],
-                          part.n_hit, round % 4 + 1);
+                fail_msg ("%s %s: hit %u has other bits in a group of %u, %u threads", engine,
+                          precision, from[i], part.n_hit, round % 4 + 1);
     }
     for (int t = 0; t < 4; t++)
         wm_device_destroy (&device[t]);
     return rounds;
 }
 
-/* On every engine, of planes in both views and of patches, of the family and of another model.  */
+/* On every engine in each precision, of planes in both views and of patches, of the family and of
+   another model.  */
 static void any_grouping_keeps_the_bits (void **state)
 {
     (void) state;
@@ -290,16 +303,118 @@ static void any_grouping_keeps_the_bits (void **state)
     assert_int_equal (wm_batch_reserve (&patches, NULL), WM_OK);
     for (uint32_t i = 0; i < HITS; i++)
         wm_image_patch_reference (&full, &plane[0], i, patches.patch + i * CELLS);
-    for (int e = 0; e < ENGINES; e++) {
-        done += regroup (model, &full, engines[e], &plane[0], rounds);
-        done += regroup (model, &own, engines[e], &plane[1], rounds);
-        done += regroup (model, &full, engines[e], &patches, rounds);
+    for (int fast = 0; fast < 2; fast++) {
+        const char *precision = fast ? "fast" : "fp32";
+        for (int e = fast; e < ENGINES; e++) { /* the reference has one precision */
+            done += regroup (model, &full, engines[e], precision, &plane[0], rounds);
+            done += regroup (model, &own, engines[e], precision, &plane[1], rounds);
+            done += regroup (model, &full, engines[e], precision, &patches, rounds);
+        }
+        done += regroup (general, NULL, "openvino", precision, &patches, rounds);
     }
-    done += regroup (general, NULL, "openvino", &patches, rounds);
     print_message ("%u groupings\n", done);
     wm_batch_clear (&patches);
     wm_batch_clear (&plane[0]);
     wm_batch_clear (&plane[1]);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+typedef struct {
+    int thread, cpus, cpu; /* how many CPUs it may use, and the last of them */
+    double ran_s;
+} thread_t;
+
+/* What this process's threads are, from /proc.  */
+static size_t look_at_threads (thread_t *thread, size_t max)
+{
+    size_t n = 0;
+    DIR *folder_of = opendir ("/proc/self/task");
+    assert_non_null (folder_of);
+    for (struct dirent *entry; n < max && (entry = readdir (folder_of));) {
+        char path[300];
+        cpu_set_t set;
+        unsigned long long ran_ns = 0;
+        snprintf (path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
+        FILE *file = *entry->d_name == '.' ? NULL : fopen (path, "r");
+        thread_t one = { .thread = atoi (entry->d_name) };
+        if (!file || fscanf (file, "%llu", &ran_ns) != 1 ||
+            sched_getaffinity (one.thread, sizeof set, &set))
+            one.thread = 0; /* it ended meanwhile */
+        if (file)
+            fclose (file);
+        one.ran_s = 1e-9 * (double) ran_ns;
+        for (size_t cpu = 0; one.thread && cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET (cpu, &set))
+                one.cpus++, one.cpu = (int) cpu;
+        if (one.thread)
+            thread[n++] = one;
+    }
+    closedir (folder_of);
+    return n;
+}
+
+/* What a thread had used before.  */
+static double ran_before (const thread_t *before, size_t n, int thread)
+{
+    for (size_t i = 0; i < n; i++)
+        if (before[i].thread == thread)
+            return before[i].ran_s;
+    return 0;
+}
+
+/* Scores for a while; every thread that computed much of it may use as many CPUs as is said, and
+   where that is one, no other has the same.  */
+static void computes_on (const wm_spec_t *spec, const wm_batch_t *plane, int threads, int pin,
+                         int cpus)
+{
+    enum { MAX = 256 };
+    static thread_t before[MAX], after[MAX];
+    static float scores[HITS * OUTPUTS];
+    const wm_device_config_t config = { "openvino", "fp32", threads, pin, NULL };
+    wm_device_t *device = open_device (general, spec, &config);
+    const size_t n_before = look_at_threads (before, MAX);
+    size_t n_after, computed = 0;
+    double all_s = 0;
+    int used[CPU_SETSIZE] = { 0 };
+    for (int i = 0; i < 200; i++)
+        score (device, plane, scores);
+    n_after = look_at_threads (after, MAX);
+    for (size_t i = 0; i < n_after; i++)
+        all_s += after[i].ran_s -= ran_before (before, n_before, after[i].thread);
+    for (size_t i = 0; i < n_after; i++) {
+        if (after[i].thread == gettid () || after[i].ran_s < 0.05 * all_s)
+            continue; /* this thread cuts patches */
+        computed++;
+        assert_int_equal (after[i].cpus, cpus);
+        assert_false (cpus == 1 && used[after[i].cpu]++);
+    }
+    assert_in_range (computed, 1, (size_t) threads);
+    wm_device_destroy (&device);
+}
+
+/* OpenVINO's threads: each stays on a CPU of its own when it is told to, within the CPUs that this
+   process may use, and no more compute than were asked for. An engine that pins must be the first
+   of its process, as it is in a worker's.  */
+static void openvino_computes_where_it_is_told (void **state)
+{
+    (void) state;
+    cpu_set_t all, one;
+    wm_batch_t plane;
+    assert_int_equal (sched_getaffinity (0, sizeof all, &all), 0);
+    const int cpus = CPU_COUNT (&all) < 2 ? 1 : 2;
+    make_plane (&plane, &full);
+    computes_on (&full, &plane, cpus, 1, 1);
+    computes_on (&full, &plane, 2, 0, CPU_COUNT (&all));
+    CPU_ZERO (&one);
+    for (size_t cpu = CPU_SETSIZE; cpu-- > 0 && !CPU_COUNT (&one);)
+        if (CPU_ISSET (cpu, &all))
+            CPU_SET (cpu, &one);
+    assert_int_equal (sched_setaffinity (0, sizeof one, &one), 0); /* as under taskset */
+    computes_on (&full, &plane, 1, 0, 1);
+    computes_on (&full, &plane, 1, 1, 1);
+    assert_int_equal (sched_setaffinity (0, sizeof all, &all), 0);
+    wm_batch_clear (&plane);
 }
 
 /* Answers 3e38 times the sum of a patch. (A patch of huge pixels does not do: an overflow inside
@@ -503,6 +618,7 @@ static void batches_that_do_not_fit_are_refused (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (openvino_computes_where_it_is_told), /* first: see its words */
         cmocka_unit_test (engines_agree_and_keep_their_bits),
         cmocka_unit_test (patches_score_like_the_plane_they_are_cut_from),
         cmocka_unit_test (any_grouping_keeps_the_bits),
