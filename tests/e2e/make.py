@@ -12,6 +12,7 @@ usage: make.py bad EVENTS.h5 OUT.h5        a NaN pixel under hit 0, hit 1 on wir
        make.py blank EVENTS.h5 OUT.h5      its hits, but nothing on its planes
        make.py alike SCORES.h5             rows of one hit_id are the same bits
        make.py constant SCORES.h5          all rows are the same bits
+       make.py promised SCORES.h5          how far from double the engine that scored may be
        make.py agrees MODEL.onnx PATCHES.npy SCORES.h5 LIMIT   with ONNX Runtime
 """
 import shutil
@@ -204,6 +205,13 @@ def constant(scores):
             assert len(set(table[name][:].ravel().view(np.uint32))) == 1, f"{name} is not one number"
 
 
+def promised(scores):
+    """Of plain fp32 we ask 2e-6."""
+    with h5py.File(scores) as f:
+        by = f["engine/signature"].asstr()[0]
+    print(next((limit for kind, limit in {"/int16/": "5e-4", "/bf16/": "3e-3", "/bf16x3/": "1e-5"}.items() if kind in by), "2e-6"))
+
+
 def shaped(session, patches):
     shape = session.get_inputs()[0].shape[1:]
     patches = patches.reshape(len(patches), *shape)
@@ -231,4 +239,4 @@ def spoil(scores, row):
         column[int(row)] = 1 - column[int(row)]
 
 
-{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "alike": alike, "constant": constant, "agrees": agrees}[sys.argv[1]](*sys.argv[2:])
+{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "alike": alike, "constant": constant, "agrees": agrees, "promised": promised}[sys.argv[1]](*sys.argv[2:])

@@ -1,6 +1,7 @@
 #!/bin/bash
 # planes.t - hits and planes at their ends, as whole campaigns: one hit, very many, many times the same,
-# nothing on the planes, a zero level that is not 0; every hit scored again by OpenVINO and compared.
+# nothing on the planes, a zero level that is not 0; every hit scored again by OpenVINO and compared:
+# within what the sparse engine promises, although OpenVINO is not exact either.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
@@ -21,14 +22,12 @@ campaign () # name, options...
         keep "$bin/wiremill" verify "$work/$name" --engine openvino --sample 1000000 --json &&
         $python -c 'import json, sys
 d = json.load (open (sys.argv[1]))
-assert d["hits"] == int (sys.argv[2]) and not d["same_engine"] and d["differ"] == 0 and d["largest"] < float (sys.argv[3]), d' "$work/said" "$hits" "$limit" &&
+assert d["hits"] == int (sys.argv[2]) and not d["same_engine"] and d["differ"] == 0 and d["largest"] <= float (sys.argv[3]), d' "$work/said" "$hits" "$($python tests/e2e/make.py promised "$work/$name/many.scores.h5")" &&
         $python tests/e2e/make.py alike "$work/$name/many.scores.h5" &&
         $python tests/e2e/make.py constant "$work/$name/blank.scores.h5"
 }
-limit=1e-5
 ok "one hit, $many hits, nothing on the planes: $hits hits, fp32" campaign fp32
 ok "... with a zero level of 3" campaign level --spec "$work/level.yaml"
-limit=3e-3
 ok "... in 16 bit" campaign fast --precision fast
 ok "... in 16 bit, with a zero level of 3" campaign level-fast --precision fast --spec "$work/level.yaml"
 done_testing

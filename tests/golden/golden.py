@@ -2,7 +2,8 @@
 
 usage: golden.py patches WIREMILL SHARED WORK       stored patches of the golden event, every mode
        golden.py variants WIREMILL SHARED MODEL WORK  patches and scores of the harsher variants
-       golden.py scores SCORES.h5 GOLDEN.npz LIMIT  scores of every hit of the golden event
+       golden.py few EVENT.h5 OUT.h5 STEP           the golden event with every STEP-th of its hits
+       golden.py scores SCORES.h5 GOLDEN.npz LIMIT [STEP]  scores of every hit, or of every STEP-th
        golden.py patchfile NETWORK MODEL.onnx PATCHES.npy  a network of onnx's own and random patches for it
        golden.py dense MODEL.onnx PATCHES.npy SCORES.h5 LIMIT  dense patches against ONNX Runtime
        golden.py oracle WIREMILL MODEL INPUT.h5 SCORES.h5 SPEC WORK LIMIT  against ONNX Runtime
@@ -90,6 +91,15 @@ def variants(wiremill, shared, model, work):
                    np.abs(table(f"{out}/variants.scores.h5")[hits] - golden[name + "_scores"]).max(), 1e-5)
 
 
+def few(source, target, step):
+    with h5py.File(source) as old, h5py.File(target, "w") as new:
+        for name in old:
+            if name != "hit_table":
+                old.copy(name, new)
+        for name, column in old["hit_table"].items():
+            new[f"hit_table/{name}"] = column[::step]
+
+
 def oracle(wiremill, model, event, scores, spec, work, limit):
     import onnxruntime
     x = cut(wiremill, spec, event, work)
@@ -131,7 +141,10 @@ def main(verb, *a):
     elif verb == "variants":
         variants(*a)
     elif verb == "scores":
-        report("scores of the golden event", np.abs(table(a[0]) - np.load(a[1])["scores"]).max(), float(a[2]))
+        got, want = table(a[0]), np.load(a[1])["scores"][::int(a[3]) if a[3:] else 1]
+        report(f"scores of {len(got)} hits of the golden event", np.abs(got - want).max(), float(a[2]))
+    elif verb == "few":
+        few(a[0], a[1], int(a[2]))
     elif verb == "patchfile":
         patchfile(*a)
     elif verb == "dense":

@@ -41,7 +41,7 @@ static void every_kernel_equals_double (const wm_net_t *net, const wm_spec_t *sp
         const double d =
             largest_difference (want, result.scores, (size_t) result.n * result.n_output);
         worst[which] = fmax (worst[which], d);
-        if (!(d <= tolerance (kernel)))
+        if (!(d <= kernel->off))
             fail_msg ("%s/%s: %g from double", kernel->isa, kernel->precision, d);
         result_free (&result);
         wm_sparse_destroy (&engine);
@@ -258,7 +258,7 @@ static void integers_never_overflow (void **state)
             wm_sparse_t *engine = engine_new (&net, &spec, 1, kernel);
             result_t result = score_with (engine, &batch);
             double d = worst_of (&net, &spec, &batch, result.scores);
-            if (!(d <= tolerance (kernel)))
+            if (!(d <= kernel->off))
                 fail_msg ("%s/%s: %g from double", kernel->isa, kernel->precision, d);
             result_free (&result);
             wm_sparse_destroy (&engine);
