@@ -176,17 +176,37 @@ static void why_campaign (const json_t *status, const char *campaign)
             (long long) wm_ask_int (status, "counters.alarm"));
 }
 
+/* Whether a line names this, and not something longer: it ends there, or a space or ": " follows.  */
+static int names (const char *text, const char *what)
+{
+    const size_t length = strlen (what);
+    for (const char *at = text; *what && (at = strstr (at, what)); at++) {
+        const char *end = at + length;
+        end += *end == ':';
+        if ((at == text || at[-1] == ' ') && (!*end || *end == ' '))
+            return 1;
+    }
+    return 0;
+}
+
+/* Whether it names a batch of this input: "batch 12.3.4".  */
+static int names_batch (const char *text, int64_t input)
+{
+    char batch[32];
+    snprintf (batch, sizeof batch, "batch %lld.", (long long) input);
+    return strstr (text, batch) != NULL;
+}
+
 /* What was logged last; of one input, where it or a batch of it is named.  */
 static void why_said (const json_t *status, const char *path, int64_t input)
 {
-    char batch[32], ago[32];
+    char ago[32];
     const json_t *one;
     size_t i;
-    snprintf (batch, sizeof batch, "batch %lld.", (long long) input);
     json_array_foreach (json_object_get (status, "said"), i, one)
     {
         const char *text = wm_ask_text (one, "text");
-        if (!path || strstr (text, path) || strstr (text, batch))
+        if (!path || names (text, path) || names_batch (text, input))
             printf ("%s ago: %s\n", wm_show_time (wm_ask_real (one, "ago_s"), ago), text);
     }
 }
@@ -243,7 +263,10 @@ static void why_input (const json_t *status, const char *name, const char *campa
                 wm_command_sender (campaign));
     else
         found = why_open (status, name, campaign);
-    why_said (status, found ? wm_ask_text (found, "path") : name, wm_ask_int (found, "input"));
+    if (found)
+        why_said (status, wm_ask_text (found, "path"), wm_ask_int (found, "input"));
+    else
+        why_said (status, name, name[strspn (name, "0123456789")] ? 0 : strtoll (name, NULL, 10));
 }
 
 int why_main (const wm_args_t *args)

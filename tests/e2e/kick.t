@@ -76,6 +76,14 @@ ok "an input that nobody knows is refused by name" unknown
 cp "$made/two.h5" "$work/two.h5"
 kicked () { keep "${kick[@]}" "$work/two.h5" && says "kicked" && "${look[@]}" | grep -q '"open": 1,'; }
 ok "kick opens an input that is written" kicked
+whose () # what was said of it, and of nothing that is a part of its name
+{
+    keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says 'ago: kicked by' || return 1
+    for part in "$work/two.h" two.h 5 ''; do # 5: as in .h5
+        keep "$bin/wiremill" why --campaign "$out" "$part" && ! grep 'kicked by' "$work/said" || return 1
+    done
+}
+ok "why tells what was said of it, and of no other" whose
 kill -9 $broker && wait $broker 2>/dev/null
 kept () { "${look[@]}" | grep -q '"open": 1,'; }
 ok "also for the broker after one that was killed" kept

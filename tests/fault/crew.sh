@@ -13,8 +13,8 @@ crew_inputs=(crew-1 crew-2)
 crew_model () # synth options...
 {
     make_model 1 || bail "no model"
-    for i in 1 2; do make_events crew-$i --seed $i --tpcs 1 "$@" || bail "no events"; done
-    "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-[12].h5" --batch-hits 64 \
+    for i in 0 1; do make_events ${crew_inputs[i]} --seed $((i + 1)) --tpcs 1 "$@" || bail "no events"; done
+    "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/${crew_inputs[0]%-1}-[12].h5" --batch-hits 64 \
         --output "$work/whole" >"$work/whole.words" 2>&1 || bail "wiremill run does not work: $(cat "$work/whole.words")"
 }
 retry_held= # or --retry-held: of the next producers
