@@ -4,11 +4,16 @@
 # usage: gpu_check.sh [PROGRAM]    (PROGRAM: gpu_check, else beside this script)
 # Prints Markdown as it goes, complete enough to decide by it alone, and keeps it as RESULTS.md beside
 # this script (WM_REPORT=file: there); a run that is cut short leaves what it had. Ends within 8 minutes
-# (WM_SECONDS=480): what finds no time any more says so. Parts do not depend on each other. Exits 1 if
+# (WM_SECONDS=465): what finds no time any more says so, and where even a kill does not help, as with a
+# driver that keeps a process for ever, the rest is left undone soon after. Parts do not depend on each other. Exits 1 if
 # one failed; without a GPU that is so, too. cuDNN 9 and cuBLAS come from the machine: WM_CUDA_LIBS, the
 # loader's path, /usr/local/cuda, the `nvidia` packages of a Python. PYTHON picks the Python that may
 # have torch. The pipeline's programs are in WM_BIN, else in bin/ beside this script.
 set -o pipefail
+export WM_SECONDS=${WM_SECONDS:-465}
+if [ -z "$WM_BOUNDED" ]; then
+    WM_BOUNDED=1 exec timeout --foreground -k 2 $((WM_SECONDS * 41 / 40 + 1)) "$BASH" "$0" "$@"
+fi
 here=$(cd "$(dirname "$0")" && pwd)
 program=${1:-$here/gpu_check}
 bin=${WM_BIN:-$here/bin}
@@ -21,7 +26,7 @@ export WM_REQUIRE_GPU=1
 section () { printf '\n## %s\n\n' "$*"; }
 indent () { sed -u 's/^/    /'; }
 smi () { timeout 20 nvidia-smi "$@"; } # a sick GPU may keep it for ever
-left () { echo $((${WM_SECONDS:-480} - SECONDS)); }
+left () { echo $((WM_SECONDS - SECONDS)); }
 
 # Runs a command for so many seconds at most, fewer where fewer are left; says when it was cut off.
 within () # seconds, command...
@@ -37,7 +42,7 @@ within () # seconds, command...
 }
 
 # A Python's own folders of NVIDIA's libraries, behind what was told.
-python_libraries=$("$python" -c '
+python_libraries=$(timeout 20 "$python" -c '
 import glob, sys
 print(":".join(d for p in sys.path for d in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null)
 export WM_CUDA_LIBS=${WM_CUDA_LIBS:+$WM_CUDA_LIBS:}$python_libraries
@@ -151,7 +156,10 @@ campaign () # workers
     kill -0 "${pids[0]}" 2>/dev/null && code=1
     kill "${pids[0]}" 2>/dev/null
     kill -KILL "${pids[@]:1}" 2>/dev/null # nobody wants what they hold
-    wait "${pids[@]}" 2>/dev/null
+    for ((w = 0; w < 50; w++)); do # no `wait`: a sick driver may keep one of them for ever
+        [ -n "$(jobs -rp)" ] || break
+        sleep 0.1
+    done
     echo "- $1 workers on the GPU: $(cat "$home/rate" "$home/why")"
     ((code == 0)) || { echo; tail -8 "$home/words" | indent; echo; }
     cat "$home/rate" >>"$folder/pipeline"
@@ -186,7 +194,7 @@ pipeline ()
 torch ()
 {
     local seconds
-    if ! "$python" -c 'import torch, numpy' 2>"$folder/words"; then
+    if ! within 60 "$python" -c 'import torch, numpy' 2>"$folder/words"; then
         echo "$python has no torch with numpy: $(tail -1 "$folder/words")"
         return
     fi
@@ -209,7 +217,7 @@ sanitize ()
     local sanitizer ours=kernel-name code only
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
     # Only our kernels, but for initcheck, which has to see what the libraries' kernels write.
-    [ -z "$sanitizer" ] || "$sanitizer" --help 2>/dev/null | grep -q -e "--$ours" || ours=kernel-regex
+    [ -z "$sanitizer" ] || within 10 "$sanitizer" --help 2>/dev/null | grep -q -e "--$ours" || ours=kernel-regex
     for tool in memcheck racecheck synccheck initcheck; do
         [ -n "$sanitizer" ] || { echo "Not on this machine."; break; }
         only=("--$ours" kns=wm_gpu)
@@ -226,5 +234,10 @@ sanitize ()
     done
 }
 
-report 2>&1 | tee "${WM_REPORT:-$here/RESULTS.md}"
-exit "${PIPESTATUS[0]}"
+exec 3> >(exec tee "${WM_REPORT:-$here/RESULTS.md}") # not a pipe: what ends this process ends the report
+tee=$!
+report >&3 2>&1
+code=$?
+exec 3>&-
+wait $tee
+exit $code
