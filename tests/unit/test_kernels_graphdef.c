@@ -620,7 +620,7 @@ static void a_general_graph (void **state)
     save_graph (&g);
     assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_EHOST);
     assert_non_null (strstr (error.text, "'conv/Relu' (Softsign)"));
-    assert_non_null (strstr (error.text, "`make` builds it"));
+    assert_non_null (strstr (error.text, "`make` fetches and builds it"));
     unsetenv ("WM_OPENVINO_SO");
     if (wm_import (model_path, NULL, wmm_path, why, &error))
         fail_msg ("%s", error.text);
