@@ -19,7 +19,7 @@ static const char usage[] =
     "usage: wiremill-worker --broker ENDPOINT [options]\n"
     "       wiremill-worker --replay FILE [--cache DIR]\n"
     "       wiremill-worker --verify --cache DIR [--tolerance X] <SAMPLE\n"
-    "       wiremill-worker --bench --cache DIR [--seconds S] [--workers N] <BATCHES\n"
+    "       wiremill-worker --bench --cache DIR [--seconds S] [--workers N] [--judged N] <BATCHES\n"
     "Pulls batches from brokers, scores them and returns the results.\n"
     "\n"
     "  --broker ENDPOINT   tcp://host:port or ipc:///path, as the broker prints it; several are\n"
@@ -30,6 +30,7 @@ static const char usage[] =
     "promises)\n"
     "  --bench             measure the engine on the batches of wiremill-producer batches\n"
     "  --seconds S         ... for so long (2), after as long, 3 at most, to warm up\n"
+    "  --judged N          ... and so many hits against the reference in double (1000)\n"
     "  --workers N         ... so many engines side by side (1), each of --threads\n"
     "\n"
     "engine\n"
@@ -130,7 +131,7 @@ static int choose_device (wm_worker_config_t *config, const char *device)
 typedef struct {
     wm_worker_config_t config;
     const char *device, *replay;
-    int parent, verify, bench, workers;
+    int parent, verify, bench, workers, judged;
     double tolerance, seconds;
 } options_t;
 
@@ -142,6 +143,7 @@ static int check (options_t *self, int words_left)
         : (self->verify || self->bench) && !config->cache ? "--cache DIR is missing"
         : !config->n_broker && !self->replay && !self->verify && !self->bench
             ? "--broker ENDPOINT is missing"
+        : self->judged < 0 || self->judged > 1000000                ? "--judged takes 0 to 1000000"
         : self->workers < 1 || self->workers > WM_BENCH_WORKERS_MAX ? "--workers takes 1 to 64"
         : config->threads < 1 || config->threads > 1024             ? "--threads takes 1 to 1024"
                                                                     : NULL;
@@ -167,6 +169,7 @@ enum {
     BENCH,
     SECONDS,
     WORKERS,
+    JUDGED,
     HELP
 };
 
@@ -210,6 +213,9 @@ static int take (options_t *self, int option, char *value)
     case WORKERS:
         self->workers = atoi (value);
         return 1;
+    case JUDGED:
+        self->judged = atoi (value);
+        return 1;
     case IDLE:
     case WALL:
     case GIVE_UP:
@@ -227,15 +233,25 @@ static int take (options_t *self, int option, char *value)
 static int parse (int argc, char **argv, options_t *self, int *code)
 {
     static const struct option options[] = {
-        { "broker", 1, 0, BROKER },       { "engine", 1, 0, ENGINE },
-        { "device", 1, 0, DEVICE },       { "pin", 0, 0, PIN },
-        { "threads", 1, 0, THREADS },     { "cache", 1, 0, CACHE },
-        { "replay", 1, 0, REPLAY },       { "verify", 0, 0, VERIFY },
-        { "tolerance", 1, 0, TOLERANCE }, { "bench", 0, 0, BENCH },
-        { "seconds", 1, 0, SECONDS },     { "workers", 1, 0, WORKERS },
-        { "idle-timeout", 1, 0, IDLE },   { "wall-time", 1, 0, WALL },
-        { "parent", 0, 0, PARENT },       { "give-up", 1, 0, GIVE_UP },
-        { "help", 0, 0, HELP },           { 0 },
+        { "broker", 1, 0, BROKER },
+        { "engine", 1, 0, ENGINE },
+        { "device", 1, 0, DEVICE },
+        { "pin", 0, 0, PIN },
+        { "threads", 1, 0, THREADS },
+        { "cache", 1, 0, CACHE },
+        { "replay", 1, 0, REPLAY },
+        { "verify", 0, 0, VERIFY },
+        { "tolerance", 1, 0, TOLERANCE },
+        { "bench", 0, 0, BENCH },
+        { "seconds", 1, 0, SECONDS },
+        { "workers", 1, 0, WORKERS },
+        { "idle-timeout", 1, 0, IDLE },
+        { "wall-time", 1, 0, WALL },
+        { "parent", 0, 0, PARENT },
+        { "give-up", 1, 0, GIVE_UP },
+        { "judged", 1, 0, JUDGED },
+        { "help", 0, 0, HELP },
+        { 0 },
     };
     int option;
     *code = WM_EXIT_USAGE;
@@ -262,6 +278,7 @@ int main (int argc, char **argv)
     options_t options = { .config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 },
                           .device = "auto",
                           .workers = 1,
+                          .judged = 1000,
                           .seconds = 2 };
     int code;
     pid_t parent_pid = getppid ();
@@ -282,6 +299,8 @@ int main (int argc, char **argv)
             .pin = options.config.pin,
             .workers = options.workers,
             .seconds = options.seconds,
+            .judged = options.judged,
+            .cpus = cpus (),
         });
     if (options.verify)
         return wm_verify_run (options.config.engine, options.config.threads, options.config.cache,

@@ -2,7 +2,7 @@
 
    Devices take the next batch each, round and round in one shuffled order, so that a part of a
    round is like the whole. A first round warms memory up, and counts the multiply-adds of what it
-   came to. A few hits of some batches are compared with the reference in double.  */
+   came to. Some hits, from as many batches as there are, are compared with the reference in double.  */
 #include "gpuworker/wm_bench.h"
 #include "gpuworker/wm_stream.h"
 #include "kernels/wm_device.h"
@@ -17,8 +17,6 @@
 #include <time.h>
 
 #define WARM_S_MAX 3.0
-#define COMPARED_BATCHES 16u
-#define COMPARED_HITS 4u /* of each; the reference takes some milliseconds a hit */
 
 typedef struct bench_t bench_t;
 
@@ -52,6 +50,8 @@ struct bench_t {
     size_t rounds_max;
     double cpu_s;    /* that the last run took */
     double executed; /* multiply-adds a hit; 0: not known */
+    double largest;  /* difference from double, of so many hits: */
+    uint32_t judged;
 };
 
 /* ---- what is scored -------------------------------------------------------------------------- */
@@ -217,25 +217,29 @@ static wm_fault_t warm_up (bench_t *self, wm_error_t *error)
 
 /* ---- how far from double --------------------------------------------------------------------- */
 
-static wm_fault_t compare (bench_t *self, double *largest, wm_error_t *error)
+/* Takes the first hits of each batch, as few of each as make up the number.  */
+static wm_fault_t compare (bench_t *self, wm_error_t *error)
 {
-    const wm_device_config_t config = { "reference", "fp32", self->config->threads, 0, NULL };
-    const uint32_t n_output = wm_model_n_output (self->model);
-    float *want = malloc (COMPARED_HITS * n_output * sizeof *want);
+    const wm_device_config_t config = { "reference", "fp32", self->config->cpus, 0, NULL };
+    const uint32_t n_output = wm_model_n_output (self->model),
+                   most = (uint32_t) self->config->judged,
+                   each = (uint32_t) ((most + self->n_batch - 1) / self->n_batch);
+    float *want = malloc ((size_t) each * n_output * sizeof *want);
     wm_device_t *reference = want ? wm_device_new (self->model, &self->spec, &config, error) : NULL;
     wm_fault_t fault = reference ? WM_OK
                        : want    ? error->fault
                                  : wm_fault (error, WM_EHOST, "no memory");
     const worker_t *worker = &self->worker[0];
-    for (size_t b = 0; b < COMPARED_BATCHES && b < self->n_batch && !fault; b++) {
+    for (size_t b = 0; b < self->n_batch && self->judged < most && !fault; b++) {
         wm_batch_t part = self->batch[b];
-        part.n_hit = part.n_hit < COMPARED_HITS ? part.n_hit : COMPARED_HITS;
+        part.n_hit = part.n_hit < each ? part.n_hit : each;
+        self->judged += part.n_hit;
         fault = wm_device_score (reference, &part, worker->status, want, error);
         if (!fault)
             fault = wm_device_score (worker->device, &part, worker->status, worker->scores, error);
         for (uint32_t i = 0; i < part.n_hit * n_output && !fault; i++) {
             const double d = fabs ((double) worker->scores[i] - (double) want[i]);
-            *largest = d <= *largest ? *largest : d;
+            self->largest = d <= self->largest ? self->largest : d;
         }
     }
     wm_device_destroy (&reference);
@@ -263,7 +267,7 @@ static double best_round (const bench_t *self)
     return best;
 }
 
-static wm_fault_t report (bench_t *self, int64_t took, double largest, wm_error_t *error)
+static wm_fault_t report (bench_t *self, int64_t took, wm_error_t *error)
 {
     size_t n = 0;
     uint64_t hits = 0;
@@ -298,8 +302,9 @@ static wm_fault_t report (bench_t *self, int64_t took, double largest, wm_error_
             1e-9 * (double) self->pack_ns / self->n_event);
     printf ("\"executed_madds\": %.1f, \"dense_madds\": %llu", self->executed,
             (unsigned long long) wm_model_madds (self->model));
-    if (wm_model_madds (self->model))
-        printf (", \"error\": %.3g", isfinite (largest) ? largest : 9.9e99);
+    if (self->judged)
+        printf (", \"judged\": %u, \"error\": %.3g", self->judged,
+                isfinite (self->largest) ? self->largest : 9.9e99);
     printf ("}\n");
     free (ms);
     return WM_OK;
@@ -348,7 +353,6 @@ int wm_bench_run (const wm_bench_config_t *config)
     static bench_t self;
     wm_error_t error = { 0 };
     int64_t took = 0;
-    double largest = 0;
     self.config = config;
     wm_fault_t fault = wm_stream_head ("batches", &self.pins, &self.spec, &error), engine = WM_OK;
     if (!fault && !(self.model = wm_stream_model (&self.pins, config->cache, &error)))
@@ -362,10 +366,10 @@ int wm_bench_run (const wm_bench_config_t *config)
         fault = warm_up (&self, &error);
     if (!fault)
         fault = run (&self, config->seconds, SIZE_MAX / (self.n_batch + 1), &took, &error);
-    if (!fault && wm_model_kind (self.model) == WM_MODEL_FAMILY)
-        fault = compare (&self, &largest, &error);
+    if (!fault && config->judged && wm_model_kind (self.model) == WM_MODEL_FAMILY)
+        fault = compare (&self, &error);
     if (!fault)
-        fault = report (&self, took, largest, &error);
+        fault = report (&self, took, &error);
     if (fault)
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
     clear (&self);

@@ -11,6 +11,7 @@ typedef struct {
     const char *engine, *cache; /* cache: the folder of the model */
     int threads, pin, workers;  /* workers: devices side by side, of so many threads each */
     double seconds;             /* to measure, after as many (3 at most) to warm up */
+    int judged, cpus;           /* hits compared with the reference, by so many threads */
 } wm_bench_config_t;
 
 /* The exit code: 0 measured, 5 the stream or the model is bad, 6 the engine cannot run here, 1

@@ -81,6 +81,10 @@ double wm_device_limit (const wm_model_t *model, const char *signature);
    Infinity if only one of them is a number.  */
 double wm_device_off (double score, double right);
 
+/* The i-th instruction set and precision of the sparse engine that this CPU cannot run, so that nothing
+   here tests it ("amx", "bf16"); NULL: there are no more.  */
+const char *wm_device_missing (uint32_t i, const char **precision);
+
 /* Known-answer test: scores the model's known answers and compares (wm_device_limit). A general model
    in OpenVINO's fast, whose error nobody can promise, and a model without known answers: seeded
    patches, alone and side by side, must give the same finite bits. WM_EHOST with the largest

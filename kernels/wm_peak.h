@@ -8,10 +8,10 @@
 typedef enum {
     WM_PEAK_FP32,  /* the widest fused multiply-adds of AVX-512 or AVX2 */
     WM_PEAK_16BIT, /* dot products of AVX512_BF16 or AVX512_VNNI, whichever are faster */
+    WM_PEAK_AMX,   /* products of tiles in bf16 */
 } wm_peak_t;
 
-/* GFLOP/s of one thread; 0: not measured here (no such instructions; AMX's are not, so that a CPU
-   with AMX has no peak in 16 bits).  */
+/* GFLOP/s of one thread; 0: no such instructions here.  */
 double wm_peak_gflops (wm_peak_t what);
 
 #endif

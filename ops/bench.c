@@ -60,6 +60,8 @@ const wm_option_t bench_options[] = {
     {.name = "batch", .letter = 'b', .value = "N,N",
      .help = "most hits a batch (default: 64,512,4096; of the pipeline 4096, of a broker 1,1024)"},
     {.name = "task", .value = "N,N", .fallback = "102400", .help = "bytes of a broker's task"},
+    {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
+     .help = "hits of an engine compared with the reference in double, which takes milliseconds each"},
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
 
     {.name = "seconds", .value = "S", .fallback = "2", .task = "how",
@@ -98,6 +100,7 @@ static const struct {
     unsigned benches;
 } scopes[] = {
     { "hits", "engine", 1 << ENGINE },
+    { "judged", "engine", 1 << ENGINE },
     { "task", "broker", 1 << BROKER },
     { "seconds", "engine and broker", 1 << ENGINE | 1 << BROKER },
     { "model", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
@@ -413,6 +416,8 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
                                   self->threads.text[t],
                                   "--seconds",
                                   wm_args_text (self->args, "seconds"),
+                                  "--judged",
+                                  wm_args_text (self->args, "judged"),
                                   wm_args_given (self->args, "pin") ? "--pin" : NULL,
                                   NULL };
     int code = ask_program (batches, bench, &said);

@@ -1,5 +1,6 @@
 /* wm_points.c - see wm_points.h.  */
 #include "ops/wm_points.h"
+#include "kernels/wm_device.h"
 #include "kernels/wm_peak.h"
 #include "ops/wm_show.h"
 #include "schema/wm_limits.h"
@@ -66,14 +67,16 @@ static const struct {
     {"memory_run_mb", NULL, COUNT, 0, "... of wiremill run"},
     {"executed_madds", NULL, COUNT, 0, "multiply-adds executed a hit"},
     {"dense_madds", NULL, COUNT, 0, "... of the model's dense form"},
-    {"gflops", "GFLOP/s", FIXED1, ENGINE, "executed in the fastest round, zeros skipped"},
+    {"gflops", "GFLOP/s", FIXED1, ENGINE,
+     "executed in the fastest round, zeros skipped; of bf16x3 its three products in bf16"},
     {"peak_gflops", NULL, FIXED1, ENGINE, "measured peak of as many threads, in this precision"},
     {"peak_share", "of peak", SHARE, ENGINE, "gflops by peak_gflops"},
     {"cpu_peak_share", "by CPU", SHARE, ENGINE,
      "the same by CPU time: what others on the machine took does not count"},
     {"dense_gflops", "as dense", FIXED1, ENGINE | PIPELINE,
      "what the dense form would have needed"},
-    {"error", "error", SMALL, ENGINE, "largest difference of a score from double"},
+    {"judged", NULL, COUNT, 0, "hits whose scores were compared with double's"},
+    {"error", "error", SMALL, ENGINE, "largest difference of their scores"},
     {"failed", "failed", TEXT, ALL, "why it was not measured"},
 };
 /* clang-format on */
@@ -109,6 +112,13 @@ void wm_machine_look (wm_machine_t *self)
         strcpy (self->isa, "no AVX2");
     self->peak_fp32 = wm_peak_gflops (WM_PEAK_FP32);
     self->peak_16bit = wm_peak_gflops (WM_PEAK_16BIT);
+    self->peak_amx = wm_peak_gflops (WM_PEAK_AMX);
+    const char *isa, *precision;
+    for (uint32_t i = 0; (isa = wm_device_missing (i, &precision)) != NULL; i++) {
+        const size_t n = strlen (self->missing);
+        snprintf (self->missing + n, sizeof self->missing - n, "%s%s/%s", n ? " " : "", isa,
+                  precision);
+    }
 }
 
 /* ---- one point ------------------------------------------------------------------------------- */
@@ -133,11 +143,15 @@ void wm_point_complete (json_t *point, const wm_machine_t *machine)
     set (point, "dense_gflops", 2e-9 * number (point, "dense_madds") * rate);
     if (!kind || best <= 0 || strncmp (signature, "cud", 3) == 0)
         return;
+    const int on_amx = strncmp (kind, "/amx/", 5) == 0;
     kind = strchr (kind + 1, '/') ? strchr (kind + 1, '/') + 1 : kind + 1;
     const int is_fp32 = strncmp (kind, "fp32", 4) == 0 || strncmp (kind, "v1", 2) == 0;
-    const double peak = is_fp32 ? machine->peak_fp32 : machine->peak_16bit;
+    const int three = strncmp (kind, "bf16x3/", 7) == 0; /* products in bf16 for one of fp32 */
+    const double peak = is_fp32  ? machine->peak_fp32
+                        : on_amx ? machine->peak_amx
+                                 : machine->peak_16bit;
     const double threads = number (point, "workers") * number (point, "threads");
-    const double executed = 2e-9 * number (point, "executed_madds");
+    const double executed = 2e-9 * number (point, "executed_madds") * (three ? 3 : 1);
     set (point, "gflops", executed * best);
     set (point, "peak_gflops", peak * threads);
     if (peak <= 0)
@@ -228,9 +242,15 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
     const json_t *point;
     char text[256];
     int width[COLUMNS], found = 0;
+    int64_t judged = 0; /* the least of all points */
     while (strcmp (benches[table], bench) != 0)
         table++;
-    json_array_foreach (points, i, point) found += is_of (point, bench);
+    json_array_foreach (points, i, point)
+    {
+        const int64_t here = (int64_t) number (point, "judged");
+        found += is_of (point, bench);
+        judged = here > 0 && (judged == 0 || here < judged) ? here : judged;
+    }
     if (!found)
         return;
     fprintf (out, "\n%s, on %s (%d CPUs: %s", titles[table], machine->cpu, machine->cpus,
@@ -239,6 +259,10 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
         fprintf (out, "; peak a thread %.0f GFLOP/s fp32", machine->peak_fp32);
     if (machine->peak_16bit > 0)
         fprintf (out, ", %.0f 16 bit", machine->peak_16bit);
+    if (machine->peak_amx > 0)
+        fprintf (out, ", %.0f AMX bf16", machine->peak_amx);
+    if (judged > 0)
+        fprintf (out, "; error: largest of %s hits, from double", wm_show_count (judged, text));
     fprintf (out, ")\n ");
     for (size_t c = 0; c < COLUMNS; c++) {
         const int shown = columns[c].title && columns[c].tables & (1 << table);
@@ -261,7 +285,9 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
     if (n_uncounted)
         fprintf (out, "  -: not known. Multiply-adds are counted for networks of the EmTrkMichelId "
                       "family on a CPU; OpenVINO\n     does not tell its layers' shapes, a GPU not "
-                      "what it skips, and the peak of AMX is not measured\n");
+                      "what it skips\n");
+    if (table == 0 && machine->missing[0])
+        fprintf (out, "  not tested here, this CPU cannot run them: %s\n", machine->missing);
 }
 
 static void put_quoted (FILE *out, const char *text)
@@ -301,10 +327,11 @@ void wm_points_json (FILE *out, json_t *points, const wm_machine_t *machine, jso
     for (size_t c = 0; c < COLUMNS; c++)
         json_object_set_new (meaning, columns[c].key, json_string (columns[c].what));
     json_t *root = json_pack (
-        "{s:s, s:s, s:{s:s, s:i, s:s, s:f, s:f}, s:O, s:o, s:O}", "schema", "wiremill-bench-1",
-        "version", WM_VERSION, "machine", "cpu", machine->cpu, "cpus", machine->cpus, "isa",
-        machine->isa, "peak_fp32_gflops", machine->peak_fp32, "peak_16bit_gflops",
-        machine->peak_16bit, "about", about, "meaning", meaning, "points", points);
+        "{s:s, s:s, s:{s:s, s:i, s:s, s:s, s:f, s:f, s:f}, s:O, s:o, s:O}", "schema",
+        "wiremill-bench-1", "version", WM_VERSION, "machine", "cpu", machine->cpu, "cpus",
+        machine->cpus, "isa", machine->isa, "not_tested", machine->missing, "peak_fp32_gflops",
+        machine->peak_fp32, "peak_16bit_gflops", machine->peak_16bit, "peak_amx_gflops",
+        machine->peak_amx, "about", about, "meaning", meaning, "points", points);
     json_dumpf (root, out, JSON_INDENT (2) | JSON_REAL_PRECISION (9));
     fputc ('\n', out);
     json_decref (root);

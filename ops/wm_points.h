@@ -11,7 +11,9 @@
 typedef struct {
     char cpu[96], isa[96];        /* the instruction sets that matter to engines */
     int cpus;                     /* that this process may use */
+    char missing[128];            /* instruction sets and precisions that cannot be tried here */
     double peak_fp32, peak_16bit; /* GFLOP/s of a thread, measured; 0: not */
+    double peak_amx;
 } wm_machine_t;
 
 /* Looks at /proc/cpuinfo and measures.  */

@@ -57,7 +57,8 @@ static bool can_run (const wm_sparse_kernel_t *kernel)
     return kernel == &wm_sparse_kernel_c || kernel->twin;
 }
 
-const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i)
+/* The i-th of those that can be run here, or of those that cannot.  */
+static const wm_sparse_kernel_t *find_kernel (uint32_t i, bool here)
 {
     static const wm_sparse_kernel_t *const all[] = {
 #if defined __x86_64__
@@ -75,9 +76,21 @@ const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i)
         &wm_sparse_kernel_amx_twin_bf16x3,
     };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (can_run (all[k]) && i-- == 0)
+        if (can_run (all[k]) == here && i-- == 0)
             return all[k];
     return NULL;
+}
+
+const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i)
+{
+    return find_kernel (i, true);
+}
+
+const char *wm_device_missing (uint32_t i, const char **precision)
+{
+    const wm_sparse_kernel_t *kernel = find_kernel (i, false);
+    *precision = kernel ? kernel->precision : NULL;
+    return kernel ? kernel->isa : NULL;
 }
 
 /* ---- trial ----------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@ make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail
 mkdir "$work/tmp" && export TMPDIR=$work/tmp
 bench () { keep "$bin/wiremill" bench "$@"; }
 inputs=(--model "$made/model-1.wmm" --input "$made/two.h5")
-given=("${inputs[@]}" --hits 600 --seconds 0.2)
+given=("${inputs[@]}" --hits 600 --judged 60 --seconds 0.2)
 empty () { [ -z "$(ls "$TMPDIR")" ]; }
 
 # Points of a JSON file, as p; the whole as d.
@@ -43,6 +43,12 @@ ok "... the reference executes the dense form, the sparse engine less, within 1e
 ok "... GFLOP/s follow from what was executed" look "$work/e.json" \
     'all (abs (x["gflops"] / (2e-9 * x["executed_madds"] * x["best_hits_s"]) - 1) < 1e-6 and abs (x["peak_share"] * x["peak_gflops"] / x["gflops"] - 1) < 1e-6 for x in p)'
 ok "... batches are cut as asked" look "$work/e.json" 'all (x["input_hits"] >= 600 and x["hits_s"] <= 1.05 * x["batches_s"] * x["batch"] for x in p)'
+judges () # hits of each point, said above the table; what this CPU cannot run, below it
+{
+    look "$work/e.json" 'all (60 <= x["judged"] < 80 for x in p)' && grep -q '; error: largest of 6[0-9] hits, from double)$' "$work/e.table" &&
+        $python -c 'import json, sys; n = json.load (open (sys.argv[1]))["machine"]["not_tested"]; t = open (sys.argv[2]).read (); assert not n or t.endswith (f"cannot run them: {n}\n"), (n, t)' "$work/e.json" "$work/e.table"
+}
+ok "... hits that were compared with double, and what could not be tried, are said" judges
 ok "... and its progress is on stderr" grep -q '8\. engine, reference fp32, 1 worker x 2 threads, batches of 300: ' "$work/e.words"
 
 pipelines () { "$bin/wiremill" bench pipeline "${inputs[@]}" --batch 100,4096 --csv "$work/p.csv" --json "$work/p.json" >"$work/p.table" 2>"$work/p.words"; }

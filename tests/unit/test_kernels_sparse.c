@@ -6,24 +6,10 @@
 /* Says which kernels this machine cannot run, so that a green test is not taken for more.  */
 static int name_the_untested (void **state)
 {
-    const wm_sparse_kernel_t *const known[] = { &wm_sparse_kernel_c,
-                                                &wm_sparse_kernel_avx2,
-                                                &wm_sparse_kernel_avx512,
-                                                &wm_sparse_kernel_avx512_bf16,
-                                                &wm_sparse_kernel_amx_bf16,
-                                                &wm_sparse_kernel_amx_bf16x3,
-                                                &wm_sparse_kernel_avx2_int16,
-                                                &wm_sparse_kernel_avx_vnni_int16,
-                                                &wm_sparse_kernel_avx512_vnni_int16 };
+    const char *isa, *precision;
     (void) state;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const wm_sparse_kernel_t *kernel = NULL;
-        for (uint32_t k = 0; (kernel = wm_sparse_kernel (k)) != NULL && kernel != known[i]; k++)
-            ;
-        if (!kernel)
-            print_message ("NOT TESTED, this machine cannot run it: %s/%s\n", known[i]->isa,
-                           known[i]->precision);
-    }
+    for (uint32_t i = 0; (isa = wm_device_missing (i, &precision)) != NULL; i++)
+        print_message ("NOT TESTED, this machine cannot run it: %s/%s\n", isa, precision);
     return 0;
 }
 
