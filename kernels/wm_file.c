@@ -24,7 +24,7 @@ static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **bytes, size_t *size,
                         wm_error_t *error)
 {
-    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would wait for a writer */
     if (fd < 0)
         return cannot (error, "open", path);
     struct stat stat;

@@ -181,9 +181,13 @@ static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
     unknown = unknown ? unknown + strlen (NO_RULE) : NULL;
     for (size_t i = 0; i < onnx->n_node && !node; i++)
         node = is_meant (onnx->node[i], unknown, words) ? onnx->node[i] : NULL;
-    if (!node)
-        return error->fault;
     const wm_error_t theirs = *error;
+    if (!node)
+        return wm_fault (error, theirs.fault, "%s: %.300s%s", onnx->path, theirs.text,
+                         strncmp (theirs.text, "OpenVINO", 8)
+                             ? ""
+                             : "; if it runs elsewhere (onnxruntime), export it with another "
+                               "operator set");
     const int own = node->domain && *node->domain && !onnx->tensorflow;
     return wm_fault (
         error, theirs.fault, "%s: node '%.60s' (%.60s%s%.60s) %s. %.180s", onnx->path,
@@ -226,8 +230,8 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
     if (snprintf (draft, sizeof draft, "%s.%ld.draft", path, (long) getpid ()) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
     fault = wm_model_write (draft, parts, error);
-    if (!fault)
-        fault = answer (draft, parts, arena, error);
+    if (!fault && answer (draft, parts, arena, error))
+        fault = explain (onnx, error);
     unlink (draft);
     return fault ? fault : wm_model_write (path, parts, error);
 }

@@ -84,6 +84,7 @@ static const maths_t *maths_of (const char *op)
         { "Clip", .with = between },
         { "Div", .two = over },
         { "Erf", .one = erf },
+        { "Erfc", .one = erfc }, /* of frozen graphs */
         { "Exp", .one = exp },
         { "HardSigmoid", .with = hard_sigmoid },
         { "Log", .one = log },

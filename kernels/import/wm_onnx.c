@@ -307,7 +307,7 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error)
     fault = wm_wire_check (
         path, self->bytes, self->size,
         self->tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
-        self->tensorflow ? "a TensorFlow graph" : "an ONNX file",
+        self->tensorflow ? "a TensorFlow graph" : "an ONNX file or TensorFlow's frozen graph",
         protobuf_c_message_descriptor_get_field_by_name (&onnx__tensor_proto__descriptor,
                                                          "external_data"),
         &elsewhere, error);

@@ -1,7 +1,8 @@
 /* wm_onnx_refuse.c - nodes that would give wrong scores without a word.
 
    A score must not depend on chance or on the hits that it was grouped with. And OpenVINO 2026.4 reads
-   the fused operators of graphs that ONNX Runtime optimised (FusedConv), but computes them wrongly.  */
+   the fused operators of graphs that ONNX Runtime optimised (FusedConv), but computes them wrongly; it
+   takes a group of 0 or less for something, and crashes where a Conv has no weights.  */
 #include "kernels/import/wm_onnx.h"
 #include "kernels/import/wm_tensor.h"
 
@@ -49,8 +50,72 @@ static int trains (wm_onnx_t *self, const Onnx__NodeProto *node)
            (self->opset > 0 && self->opset < 7 && !wm_onnx_int (node, "is_test", 0));
 }
 
+/* Inputs that an operator cannot do without.  */
+static size_t needs (const char *op)
+{
+    static const struct {
+        const char *op;
+        size_t inputs;
+    } least[] = { { "Add", 2 },
+                  { "BatchNormalization", 5 },
+                  { "Constant", 0 },
+                  { "Conv", 2 },
+                  { "ConvTranspose", 2 },
+                  { "Div", 2 },
+                  { "Gather", 2 },
+                  { "Gemm", 2 },
+                  { "GRU", 3 },
+                  { "LSTM", 3 },
+                  { "MatMul", 2 },
+                  { "Mul", 2 },
+                  { "OptionalHasElement", 0 },
+                  { "Pow", 2 },
+                  { "PRelu", 2 },
+                  { "RNN", 3 },
+                  { "SequenceEmpty", 0 },
+                  { "Sub", 2 },
+                  { "Where", 3 } };
+    for (size_t k = 0; k < sizeof least / sizeof *least; k++)
+        if (!strcmp (op, least[k].op))
+            return least[k].inputs;
+    return 1;
+}
+
+/* A damaged graph, or one that a person wrote.  */
+static wm_fault_t refuse_damaged (const wm_onnx_t *self, wm_error_t *error)
+{
+    for (size_t i = 0; i < self->graph->n_initializer; i++)
+        if (!wm_tensor_fits (self->graph->initializer[i]))
+            return wm_fault (error, WM_EBATCH,
+                             "%s: tensor '%.100s' has other data than its shape and type say: a "
+                             "damaged model",
+                             self->path, self->graph->initializer[i]->name);
+    for (size_t i = 0; i < self->n_output; i++)
+        if (wm_onnx_find (self, self->output[i]->name) < 0)
+            return wm_fault (error, WM_EBATCH,
+                             "%s: no node makes its output '%.100s': a damaged model", self->path,
+                             self->output[i]->name);
+    for (size_t i = 0; i < self->n_node; i++) {
+        const Onnx__NodeProto *node = self->node[i];
+        const char *name = wm_onnx_node_name (node), *op = wm_onnx_op (node);
+        const int own = node->domain && *node->domain && strcmp (node->domain, "ai.onnx") != 0;
+        if (!own && node->n_input < needs (op))
+            return wm_fault (error, WM_EBATCH,
+                             "%s: node '%.100s' (%.60s) has %zu inputs and needs %zu: a damaged "
+                             "model",
+                             self->path, name, op, node->n_input, needs (op));
+        if (!own && !strncmp (op, "Conv", 4) && wm_onnx_int (node, "group", 1) < 1)
+            return wm_fault (error, WM_EBATCH,
+                             "%s: node '%.100s' (%.60s) has a group of %lld: a damaged model",
+                             self->path, name, op, (long long) wm_onnx_int (node, "group", 1));
+    }
+    return WM_OK;
+}
+
 wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error)
 {
+    if (!self->tensorflow && refuse_damaged (self, error))
+        return error->fault;
     for (size_t i = 0; i < self->n_node; i++) {
         const Onnx__NodeProto *node = self->node[i];
         const char *name = wm_onnx_node_name (node), *op = wm_onnx_op (node);

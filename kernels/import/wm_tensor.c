@@ -94,6 +94,16 @@ static int set_shape (wm_tensor_t *out, const int64_t *dim, size_t n_dim)
     return 1;
 }
 
+int wm_tensor_fits (const Onnx__TensorProto *p)
+{
+    size_t n_typed, size = element (p, &n_typed), n = 1;
+    for (size_t d = 0; d < p->n_dims; d++)
+        if (p->dims[d] < 0 || __builtin_mul_overflow (n, (size_t) p->dims[d], &n) ||
+            n > WM_MODEL_BYTES_MAX)
+            return 0;
+    return !size || (p->has_raw_data ? p->raw_data.len == n * size : n_typed == n);
+}
+
 int wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *p, wm_tensor_t *out)
 {
     *out = (wm_tensor_t){ 0 };

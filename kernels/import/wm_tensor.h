@@ -26,6 +26,9 @@ typedef struct {
    0 where its type is another, it is empty, or its data do not fill its shape.  */
 int wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *proto, wm_tensor_t *out);
 
+/* Whether a tensor's data fill its shape; types that are not read are not looked into.  */
+int wm_tensor_fits (const Onnx__TensorProto *proto);
+
 /* A list of integers that a node has as attribute `name` or, in newer operator sets, as input `k`
    (in, n_in: its inputs; NULL where left out). NULL where it has neither.  */
 const int64_t *wm_tensor_list (const Onnx__NodeProto *node, const char *name,

@@ -37,6 +37,8 @@ wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *
     for (char *c = error ? error->text : NULL; c && *c; c++) /* its words run over many lines */
         if (*c == '\n')
             *c = ' ';
+    for (size_t n = error ? strlen (error->text) : 0; n && error->text[n - 1] == ' '; n--)
+        error->text[n - 1] = 0;
     return fault;
 }
 

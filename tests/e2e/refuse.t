@@ -19,7 +19,9 @@ ok "a verb that is not built yet" refused 2 "not built yet" "$bin/wiremill" repo
 ok "no such input" refused 5 "no file matches" "${run[@]}" --input "$work/none-*.h5"
 ok "no such model" refused 5 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
     --output "$work/o" --input "$made/one.h5"
-ok "... to import" refused 5 "no.onnx cannot be read" "$bin/wiremill" import "$work/no.onnx" -o "$work/no.wmm"
+ok "no such model to import" refused 5 "no.onnx cannot be read" "$bin/wiremill" import "$work/no.onnx" -o "$work/no.wmm"
+mkfifo "$work/pipe.onnx"
+ok "... nor a pipe" refused 5 "not a regular file" timeout 20 "$bin/wiremill" import "$work/pipe.onnx" -o "$work/no.wmm"
 head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
 ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
     --output "$work/o" --input "$made/one.h5"

@@ -253,6 +253,20 @@ def pooled(opset):
     return g.tail(F * (R // 2) * (C // 2))
 
 
+def one_dimension(opset):                   # waveforms: padded, dilated, in groups, pooled
+    g = Graph(opset, (3, 40))
+    g.put("Conv", g.const(rng.normal(0, .3, (8, 3, 5))), g.const(rng.normal(0, .2, 8)), kernel_shape=[5], pads=[2, 2])
+    g.put("Relu").put("MaxPool", kernel_shape=[2], strides=[2])
+    g.put("Conv", g.const(rng.normal(0, .3, (6, 4, 3))), kernel_shape=[3], group=2, dilations=[2], strides=[2])
+    return g.batchnorm(6).put("LeakyRelu", alpha=.1).put("Flatten").tail(6 * 8)
+
+
+def one_dimension_family(opset):            # the family's form, but for its dimension
+    g = Graph(opset, (1, 60))
+    g.put("Conv", g.const(rng.normal(0, .5, (F, 1, 7))), g.const(rng.normal(0, .2, F))).put("Relu").put("Flatten")
+    return g.tail(F * 54)
+
+
 def softmax_rank3(opset):                   # up to operator set 12 it runs over all that is behind the axis
     g = nchw(opset).conv().put("Relu").put("Flatten")
     g.at = g.dense(F * R * C, 4)
@@ -308,6 +322,8 @@ FORMS = [(f"opset {o}", SPARSE, lambda o=o: plain(o)) for o in (9, 13, 25)] + [
     ("Pad, 9", GENERAL, lambda: padded(9, "Pad")), ("Pad, 13", GENERAL, lambda: padded(13, "Pad")),
     ("64 columns", SPARSE, lambda: wide(64)), ("65 columns", GENERAL, lambda: wide(65)),
     ("auto_pad", GENERAL, lambda: padded(13, "SAME_UPPER")), ("MaxPool", GENERAL, lambda: pooled(12)),
+    ("one dimension, 9", GENERAL, lambda: one_dimension(9)), ("one dimension, 20", GENERAL, lambda: one_dimension(20)),
+    ("one dimension, 13", GENERAL, lambda: one_dimension_family(13)),
     ("Softmax of rank 3, 11", GENERAL, lambda: softmax_rank3(11)),
     ("Softmax of rank 3, 13", GENERAL, lambda: softmax_rank3(13)),
 ]

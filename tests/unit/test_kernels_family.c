@@ -252,6 +252,42 @@ static void nodes_refused (void **state)
     check_refused ("'conv' (Conv) is an operator of ONNX Runtime's own");
 }
 
+/* What OpenVINO crashes at, takes for something, or tells without saying whose and where.  */
+static void damaged_graphs (void **state)
+{
+    (void) state;
+    graph_t g = family (NCHW);
+    find (&g, "Conv")->n_input = 1;
+    save_graph (&g);
+    check_refused ("node 'conv' (Conv) has 1 inputs and needs 2: a damaged model");
+    for (int group = -1; group < 1; group++) {
+        g = family (NCHW);
+        set_int (&g, find (&g, "Conv"), "group", group);
+        save_graph (&g);
+        check_refused (group ? "'conv' (Conv) has a group of -1"
+                             : "'conv' (Conv) has a group of 0");
+    }
+    for (int how = 0; how < 4; how++) {
+        g = family (NCHW);
+        Onnx__TensorProto *t = g.tensor[0];
+        int64_t *dim = t->dims;
+        if (how == 0)
+            dim[0] = -dim[0], dim[1] = -dim[1];
+        else if (how == 1)
+            dim[0] = dim[1] = (int64_t) 1 << 40;
+        else if (how == 2)
+            dim[0]++;
+        else
+            t->raw_data.len--;
+        save_graph (&g);
+        check_refused ("has other data than its shape and type say: a damaged model");
+    }
+    g = family (NCHW);
+    g.out[0]->name = copy (&g, "ghost");
+    save_graph (&g);
+    check_refused ("no node makes its output 'ghost'");
+}
+
 static void reshapes_that_lose_the_batch (void **state)
 {
     (void) state;
@@ -361,6 +397,7 @@ int main (void)
         cmocka_unit_test (curves_that_bend_far_out),
         cmocka_unit_test (constants_that_cost_precision),
         cmocka_unit_test (nodes_refused),
+        cmocka_unit_test (damaged_graphs),
         cmocka_unit_test (reshapes_that_lose_the_batch),
         cmocka_unit_test (a_convolution_beside_the_tree),
         cmocka_unit_test (graphs_that_are_no_tree),

@@ -546,6 +546,9 @@ static void activations_of_several_nodes (void **state)
         { WM_ACT_GELU,
           { "RealDiv small x root", "Erf erf small", "AddV2 share one erf", "Mul half_x half x",
             "Mul conv/Relu half_x share" } },
+        { WM_ACT_GELU, /* Keras 3 */
+          { "Neg minus x", "RealDiv small minus root", "Erfc share small", "Mul half_x half x",
+            "Mul conv/Relu half_x share" } },
         { WM_ACT_GELU_TANH,
           { "Square square x", "Mul cube square x", "Mul part cubic cube", "AddV2 inner x part",
             "Mul scaled factor inner", "Tanh tanh scaled", "AddV2 share one tanh",
