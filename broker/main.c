@@ -123,7 +123,6 @@ static int parse (int argc, char **argv, options_t *options)
                                     { "help", no_argument, NULL, 'h' },
                                     { 0 } };
     *options = (options_t){ .budget_bytes = WM_BUDGET_BYTES };
-    char *end;
     int option;
     opterr = 0;
     while ((option = getopt_long (argc, argv, "", table, NULL)) != -1)
@@ -150,8 +149,9 @@ static int parse (int argc, char **argv, options_t *options)
             break;
         case 'b':
             errno = 0;
-            options->budget_bytes = strtoull (optarg, &end, 10);
-            if (errno || *end || end == optarg || options->budget_bytes < 4 * WM_FRAME_BYTES_MAX)
+            options->budget_bytes = strtoull (optarg, NULL, 10);
+            if (errno || optarg[strspn (optarg, "0123456789")] ||
+                options->budget_bytes < 4 * WM_FRAME_BYTES_MAX)
                 return usage ("--budget takes a number of bytes, at least 17039360");
             break;
         case 'o':

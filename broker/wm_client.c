@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sodium.h>
@@ -179,7 +180,13 @@ static int resolve (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *e
     if (strncmp (self->endpoint, "ipc://", 6) == 0 && strlen (self->endpoint) > 6 &&
         strlen (self->endpoint) < ADDRESS_BYTES - 3) {
         snprintf (list[0], ADDRESS_BYTES, "%s.%c", self->endpoint, "?wpo"[self->role]);
-        return 1;
+        if (!faccessat (AT_FDCWD, list[0] + 6, W_OK, AT_EACCESS) || errno != EACCES)
+            return 1;
+        wm_fault (error, WM_EPEER,
+                  "this user may not connect to %s: let its socket be written, or be who runs the "
+                  "broker",
+                  self->endpoint);
+        return 0;
     }
     wm_fault (error, WM_EPEER, "endpoint %s: expected tcp://host:port or ipc:///path",
               self->endpoint);

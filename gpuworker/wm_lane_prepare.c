@@ -10,11 +10,13 @@ enum { TICK_MS = 50 };
 static int reach_broker (wm_lane_t *self, wm_client_t *client)
 {
     wm_error_t error = { 0 };
+    int said = 0;
     const int64_t end = wm_now_ms () + (int64_t) (self->config->give_up_s * 1000);
     for (;;) {
         const char *why;
         const int64_t time = lane_time_left (self, !self->turn, &why);
-        const int64_t patience = end - wm_now_ms ();
+        const int64_t all = end - wm_now_ms (), some = wm_times ()->reconnect_ms;
+        const int64_t patience = said || all < some ? all : some;
         if (time <= 0) {
             lane_say ("leaves %s, where no broker is: %s", self->endpoint, why);
             return WM_EXIT_OK;
@@ -23,8 +25,12 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
             wm_client_open_patiently (client, NULL, 0, time < patience ? time : patience, &error);
         if (!fault)
             return -1;
-        if (fault == WM_EAGAIN && !zsys_interrupted && wm_now_ms () < end)
+        const int64_t left = end - wm_now_ms ();
+        if (fault == WM_EAGAIN && !zsys_interrupted && left > 0) {
+            if (!said++)
+                lane_say ("%s; goes on trying for %lld s", error.text, (long long) left / 1000);
             continue;
+        }
         lane_say ("%s", error.text);
         return fault != WM_EAGAIN ? WM_EXIT_FAILURE
                : zsys_interrupted ? WM_EXIT_AGAIN

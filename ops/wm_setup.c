@@ -45,6 +45,8 @@ static wm_fault_t make_folder (char out[PATH_MAX], const char *path, wm_error_t 
 {
     char wanted[PATH_MAX];
     wm_fault_t fault = absolute (wanted, path, error);
+    if (!fault && strchr (wanted, '\n')) /* pins are lines */
+        fault = wm_fault (error, WM_EBATCH, "a folder's name holds a line break: %.200s", wanted);
     if (!fault)
         fault = wm_folder_make (wanted, 0777, error);
     if (!fault && !realpath (wanted, out))

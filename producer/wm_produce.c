@@ -549,8 +549,14 @@ static wm_fault_t pins_take (produce_t *self)
 /* Opens a session, the first or the next.  */
 static void session_open (produce_t *self)
 {
-    wm_fault_t fault =
-        wm_client_open_patiently (self->client, NULL, 0, self->options->give_up_ms, &self->error);
+    const int64_t all_ms = self->options->give_up_ms, some_ms = wm_times ()->reconnect_ms;
+    wm_fault_t fault = wm_client_open_patiently (self->client, NULL, 0,
+                                                 all_ms < some_ms ? all_ms : some_ms, &self->error);
+    if (fault == WM_EAGAIN && !zsys_interrupted && all_ms > some_ms) {
+        produce_warn (self, "%s; goes on trying for %lld s", self->error.text,
+                      (long long) (all_ms - some_ms) / 1000);
+        fault = wm_client_open_patiently (self->client, NULL, 0, all_ms - some_ms, &self->error);
+    }
     if (zsys_interrupted) {
         self->exit_code = WM_EXIT_AGAIN;
         return;

@@ -8,6 +8,9 @@
 #include "broker/wm_client.h"
 #include "fake_broker.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 static char folder[] = "/tmp/wm-client-XXXXXX";
 
 /* Plays HELLO -> WELCOME; argument: the hostile thing it says next, if any.  */
@@ -180,6 +183,27 @@ static void no_broker (void **state)
         assert_in_range (wm_now_ms () - start, 300, 5000);
         wm_client_destroy (&client);
     }
+}
+
+/* A socket of another user's.  */
+static void no_right (void **state)
+{
+    (void) state;
+    char path[200], endpoint[200];
+    snprintf (endpoint, sizeof endpoint, "ipc://%s/shut", folder);
+    snprintf (path, sizeof path, "%s/shut.w", folder);
+    fclose (fopen (path, "w"));
+    assert_int_equal (chmod (path, 0444), 0);
+    assert_int_equal (chmod (folder, 0755), 0);
+    const int is_root = geteuid () == 0;
+    assert_false (is_root && seteuid (65534));
+    wm_error_t error = { 0 };
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_WORKER, "test:1", NULL, NULL);
+    assert_int_equal (wm_client_open_patiently (client, NULL, 0, 20000, &error), WM_EPEER);
+    assert_non_null (strstr (error.text, "may not connect to ipc://"));
+    wm_client_destroy (&client);
+    assert_false (is_root && seteuid (0));
+    unlink (path);
 }
 
 static void refusals (void **state)
@@ -394,6 +418,7 @@ int main (void)
         cmocka_unit_test (opens_and_exchanges),
         cmocka_unit_test (refuses_endpoints),
         cmocka_unit_test (no_broker),
+        cmocka_unit_test (no_right),
         cmocka_unit_test (refusals),
         cmocka_unit_test (broker_ends_it),
         cmocka_unit_test (broker_dies),
