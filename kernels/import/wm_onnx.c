@@ -345,7 +345,7 @@ wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_e
     if (self->graphdef)
         return wm_graphdef_pack (self, bytes, size, error);
     Onnx__GraphProto *g = self->graph, whole = *g;
-    wm_fault_t fault = wm_onnx_spell_softmax (self, error);
+    wm_fault_t fault = wm_onnx_spell (self, error);
     if (fault || (!self->gathered && self->output == g->output && g->node == whole.node))
         return fault;
     g->output = self->output;

@@ -61,9 +61,9 @@ wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error);
 wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error);
 
 /* In operator sets 11 and 12 Softmax runs over all dimensions from its axis on, which OpenVINO 2026.4
-   gets wrong (not in 9 and 10): puts other nodes that say the same into self->graph, in the arena.
-   WM_EHOST: no memory.  */
-wm_fault_t wm_onnx_spell_softmax (wm_onnx_t *self, wm_error_t *error);
+   gets wrong (not in 9 and 10), and Erfc and Expm1 it does not know: puts other nodes that say the
+   same into self->graph, in the arena. WM_EHOST: no memory.  */
+wm_fault_t wm_onnx_spell (wm_onnx_t *self, wm_error_t *error);
 
 /* Brings the data that self->model keeps in other files into it, and into the digest. WM_EBATCH
    names the tensor and the file.  */
