@@ -3,10 +3,11 @@
    Bits: one shape a launch, pinned algorithms, kernels that no grid decides.
 
    Half is measured, not proved: nothing bounds the values of any CNN. When an engine in half is made,
-   test patches go through an engine in tf32 first, and what comes within HEADROOM of the end of half's
-   range there, or nowhere up to where half begins to lose bits (TINY), stays float32
-   (wm_any_place.h), as does what weights make that half cannot hold. When patches are scored, everything that
-   becomes half is looked at, and a patch with a value beyond the range is held: its scores are NaN.  */
+   test patches go through an engine in tf32 first, and what comes within HEADROOM of the end of
+   half's range there, or nowhere up to where half begins to lose bits (TINY), stays float32
+   (wm_any_place.h), as does what weights make that half cannot hold. When patches are scored,
+   everything that becomes half is looked at, and a patch with a value beyond the range is held: its
+   scores are NaN.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_any_place.h"
 #include "kernels/cuda/wm_cuda_chunks.h"
@@ -170,8 +171,8 @@ static wm_gpu_words_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
     }
 }
 
-/* Marks whether a step's values, or at n_step the patches', are large, and whether they are more than
-   tiny, anywhere.  */
+/* Marks whether a step's values, or at n_step the patches', are large, and whether they are more
+   than tiny, anywhere.  */
 static wm_gpu_words_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_t buffer)
 {
     static const float limit[2] = { (float) (WM_HALF_MAX / HEADROOM), (float) TINY };
@@ -188,8 +189,8 @@ static wm_gpu_words_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_
     return words;
 }
 
-/* Whether a step leaves a buffer of the net as it will be read: of those that fill one together (Concat)
-   and follow each other, the last does.  */
+/* Whether a step leaves a buffer of the net as it will be read: of those that fill one together
+   (Concat) and follow each other, the last does.  */
 static bool leaves (const wm_any_net_t *net, uint32_t index)
 {
     const wm_any_step_t *step = &net->step[index];
@@ -241,13 +242,18 @@ static wm_gpu_words_t start (void *engine, uint32_t s)
     return NULL;
 }
 
-static void fill (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first, uint32_t count)
+static wm_fault_t fill (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first,
+                        uint32_t count, uint32_t at, wm_error_t *error)
 {
     wm_any_t *self = engine;
-    const size_t n = self->chunks.n_value;
-    wm_chunks_cut (&self->chunks, s, batch, first, count);
-    memset (self->chunks.slot[s].h_source + count * n, 0,
-            (self->chunks.rows - count) * n * sizeof (float));
+    const size_t n = self->chunks.n_value, end = at + count;
+    wm_fault_t fault = first == 0 ? wm_chunks_load (&self->chunks, batch, error) : WM_OK;
+    if (fault)
+        return fault;
+    wm_chunks_cut (&self->chunks, s, batch, first, count, at);
+    memset (self->chunks.slot[s].h_source + end * n, 0,
+            (self->chunks.rows - end) * n * sizeof (float));
+    return WM_OK;
 }
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
@@ -449,7 +455,7 @@ static void draw_patches (wm_any_t *self, const wm_spec_t *spec)
     }
 }
 
-/* What half does with a step's values, or at n_step with the patches, in words; NULL: it holds them.  */
+/* Why half does not hold a step's values and weights, or at n_step the patches; NULL: it does.  */
 static const char *why_not (const wm_any_t *self, uint32_t index)
 {
     const wm_any_net_t *net = self->net;
@@ -579,20 +585,30 @@ const char *wm_any_choice (const wm_any_t *self)
     return self->choice;
 }
 
-wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
-                         _Atomic uint64_t *progress, wm_error_t *error)
+uint32_t wm_any_hits (const wm_any_t *self)
 {
-    wm_fault_t fault = wm_chunks_load (&self->chunks, batch, error);
-    if (fault)
-        return fault;
+    return WM_CHUNK_SLOTS * self->chunks.rows;
+}
+
+wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *const *batch,
+                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
     wm_gpu_words_t words =
-        *self->death ? self->death : wm_chunks_score (&self->chunks, batch, scores, progress);
+        *self->death ? self->death
+                     : wm_chunks_score (&self->chunks, n, batch, scores, progress, &fault, error);
     if (!words)
-        return WM_OK;
+        return fault;
     if (!*self->death)
         snprintf (self->death, sizeof self->death, "%s", words);
     return wm_fault (error, WM_EHOST,
                      "the GPU failed, %s; scores of this batch are dropped, and this process must "
                      "end",
                      self->death);
+}
+
+wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
+                         _Atomic uint64_t *progress, wm_error_t *error)
+{
+    return wm_any_score_many (self, 1, &batch, &scores, progress, error);
 }

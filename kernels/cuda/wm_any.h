@@ -26,6 +26,12 @@ void wm_any_destroy (wm_any_t **self_p);
 wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error);
 
+/* The same of n batches, which share launches: a few patches in each do not fill the GPU, so many
+   together do (wm_any_hits). A batch that is refused (WM_EBATCH) spoils the call, not the engine.  */
+wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *const *batch,
+                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
+uint32_t wm_any_hits (const wm_any_t *self);
+
 /* "cuda/H200/sm_90/fp16/any64+3/9.19.0-13.1.0": 64 patches a launch; of the convolutions 3 are in tf32
    that could be in half if their values were smaller, and wm_any_choice says so in words (else "").  */
 const char *wm_any_signature (const wm_any_t *self);

@@ -7,8 +7,8 @@
    until something (Flatten, an output) needs ONNX's order: then a COPY is a step of its own.
 
    Known: Conv (1-D, 2-D; groups, dilations, auto_pad), BatchNormalization, Relu, Sigmoid, Tanh,
-   LeakyRelu, PRelu of a slope, or one a channel, Elu, Celu, Selu, Clip, HardSigmoid, HardSwish, Softplus, Gelu,
-   Mish, MaxPool, AveragePool,
+   LeakyRelu, PRelu of one slope or one a channel, Elu, Celu, Selu, Clip, HardSigmoid, HardSwish,
+   Softplus, Gelu, Mish, MaxPool, AveragePool,
    GlobalMaxPool, GlobalAveragePool, Add, Sum, Concat, Gemm, MatMul, Flatten, Reshape, Squeeze,
    Unsqueeze, Transpose, Softmax, Identity, Dropout, and all that folds. Anything else is
    refused by node and operator; OpenVINO runs it.
@@ -32,7 +32,7 @@ typedef struct {
     char name[48];       /* of the node, for messages */
     uint32_t from, to;   /* buffers; a spread works in place */
     uint32_t second;     /* of a join; WM_ANY_NONE: none */
-    size_t weight, bias; /* of a convolution: offsets in the constants, in floats; a join's slopes */
+    size_t weight, bias; /* offsets in the constants, in floats; a join's slopes are its weight */
     union {              /* without pointers, rows and precision */
         wm_gpu_anyconv_t conv;
         wm_gpu_pool_t pool;

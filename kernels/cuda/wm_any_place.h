@@ -24,8 +24,8 @@ typedef struct {
     size_t scratch_bytes;                /* a patch: what is converted */
 } wm_any_place_t;
 
-/* Why half cannot hold the weights and biases of a convolution, in words that follow its name; NULL where it
-   can. A filter that is small as a whole loses its bits: half has none below 2^-24.  */
+/* Why half cannot hold the weights and biases of a convolution, in words that follow its name; NULL
+   where it can. A filter that is small as a whole loses its bits: half has none below 2^-24.  */
 const char *wm_any_place_refuse (const wm_any_net_t *net, const wm_any_step_t *conv);
 
 /* beyond (n_buffer), NULL: none is. False without memory, or with more than WM_ANY_SLOTS_MAX buffers

@@ -76,18 +76,26 @@ wm_fault_t wm_chunks_load (wm_chunks_t *self, const wm_batch_t *batch, wm_error_
 }
 
 void wm_chunks_cut (wm_chunks_t *self, uint32_t s, const wm_batch_t *batch, uint32_t first,
-                    uint32_t count)
+                    uint32_t count, uint32_t at)
 {
-    float *to = self->slot[s].h_source;
+    float *to = self->slot[s].h_source + at * self->n_value;
     if (batch->kind == WM_BATCH_PATCHES)
         memcpy (to, batch->patch + first * self->n_value, count * self->n_value * sizeof *to);
     else
         wm_plane_cut (self->plane, first, count, to);
 }
 
+typedef struct {
+    uint32_t n;
+    const wm_batch_t *const *batch;
+    float *const *scores;
+    _Atomic uint64_t *progress;
+    uint32_t next,
+        hit; /* the first batch that is not in a chunk whole, and its first hit that is in none */
+} work_t;
+
 /* Waits for a slot and takes its scores.  */
-static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, float *scores,
-                               _Atomic uint64_t *progress)
+static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, const work_t *work)
 {
     wm_chunk_t *slot = &self->slot[s];
     if (!slot->busy)
@@ -98,36 +106,62 @@ static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, float *scores,
     wm_gpu_words_t words = self->after ? self->after (self->engine, s) : NULL;
     if (words)
         return words;
-    memcpy (scores + slot->first * self->n_output, slot->h_scores,
-            slot->count * self->n_output * sizeof *scores);
-    if (progress)
-        atomic_fetch_add (progress, slot->count);
+    for (uint32_t row = 0, b = slot->batch, hit = slot->first, n; row < slot->count;
+         row += n, b++, hit = 0) {
+        n = work->batch[b]->n_hit - hit;
+        n = n < slot->count - row ? n : slot->count - row;
+        memcpy (work->scores[b] + hit * self->n_output, slot->h_scores + row * self->n_output,
+                n * self->n_output * sizeof (float));
+    }
+    if (work->progress)
+        atomic_fetch_add (work->progress, slot->count);
     return NULL;
 }
 
-wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, const wm_batch_t *batch, float *scores,
-                                _Atomic uint64_t *progress)
+/* The next hits to slot s, of as many batches as it takes.  */
+static wm_fault_t fill_slot (wm_chunks_t *self, uint32_t s, work_t *work, wm_error_t *error)
 {
+    wm_chunk_t *slot = &self->slot[s];
+    wm_fault_t fault = WM_OK;
+    slot->batch = work->next, slot->first = work->hit, slot->count = 0;
+    while (work->next < work->n && slot->count < self->rows && !fault) {
+        const wm_batch_t *batch = work->batch[work->next];
+        const uint32_t left = batch->n_hit - work->hit, room = self->rows - slot->count,
+                       count = left < room ? left : room;
+        if (count > 0)
+            fault = self->fill (self->engine, s, batch, work->hit, count, slot->count, error);
+        slot->count += count, work->hit += count;
+        if (work->hit == batch->n_hit)
+            work->next++, work->hit = 0;
+    }
+    return fault;
+}
+
+wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                float *const *scores, _Atomic uint64_t *progress, wm_fault_t *fault,
+                                wm_error_t *error)
+{
+    work_t work = { n, batch, scores, progress, 0, 0 };
     uint32_t turn = 0;
     wm_gpu_words_t words = NULL;
-    for (uint32_t hit = 0; hit < batch->n_hit; turn++) {
-        const uint32_t s = self->alone ? 0 : turn % WM_CHUNK_SLOTS, left = batch->n_hit - hit,
-                       count = left < self->rows ? left : self->rows;
-        wm_chunk_t *slot = &self->slot[s];
+    *fault = WM_OK;
+    for (; work.next < n && !*fault; turn++) {
+        const uint32_t s = self->alone ? 0 : turn % WM_CHUNK_SLOTS;
+        wm_chunk_t *slot = &self->slot[s], before = *slot;
         if (WM_PLANT (WM_PLANT_REUSE))
-            self->fill (self->engine, s, batch, hit, count);
-        if ((words = collect (self, s, scores, progress)))
+            fill_slot (self, s, &(work_t){ n, batch, scores, progress, work.next, work.hit },
+                       error);
+        *slot = before;
+        if ((words = collect (self, s, &work)))
             return words;
-        if (!WM_PLANT (WM_PLANT_REUSE))
-            self->fill (self->engine, s, batch, hit, count);
-        slot->first = hit, slot->count = count;
+        if ((*fault = fill_slot (self, s, &work, error)) || slot->count == 0)
+            continue;
         if ((words = self->start (self->engine, s)))
             return words;
         CALL (event_record, slot->done, slot->stream);
         slot->busy = true;
-        hit += count;
     }
     for (uint32_t s = 0; !words && s < WM_CHUNK_SLOTS; s++, turn++)
-        words = collect (self, turn % WM_CHUNK_SLOTS, scores, progress);
+        words = collect (self, turn % WM_CHUNK_SLOTS, &work);
     return words;
 }

@@ -1,9 +1,9 @@
 /* wm_cuda_chunks.h - patches through a GPU, a fixed number at a time, over two slots.
 
    What version 1 and the engine for any CNN have in common: the GPU, the cutting on the host, memory
-   for patches and scores, and the order of work: while one slot computes, the other's copies run. The
-   last chunk of a batch is filled up, so that every launch has one shape and no bit depends on
-   grouping. What is done with a chunk is its engine's.
+   for patches and scores, and the order of work: while one slot computes, the other's copies run.
+   Batches that are given together share chunks; the last chunk is filled up, so that every launch has one
+   shape and no bit depends on grouping. What is done with a chunk is its engine's.
 
    Invariants: between two calls every stream is idle. A slot's pinned memory is written only after
    its event was waited for. Nothing is allocated after the engine is made.
@@ -18,10 +18,10 @@
 
 typedef struct {
     void *stream, *done;
-    float *h_source, *d_source; /* (rows, n_value): patches */
-    float *h_scores, *d_scores; /* (rows, n_output) */
-    void *d_workspace;          /* of the libraries */
-    uint32_t first, count;      /* hits it holds */
+    float *h_source, *d_source;   /* (rows, n_value): patches */
+    float *h_scores, *d_scores;   /* (rows, n_output) */
+    void *d_workspace;            /* of the libraries */
+    uint32_t batch, first, count; /* hits it holds: from this one of this batch on */
     bool busy;
 } wm_chunk_t;
 
@@ -36,12 +36,13 @@ typedef struct {
     wm_spec_t spec;
     wm_plane_t *plane; /* cuts on the host; NULL: dense patches only */
 
-    /* The engine's. fill: sets what the host knows of `count` hits from `first` on, in slot s. start:
+    /* The engine's. fill: sets what the host knows of `count` hits from `first` on, in slot s from
+       row `at` on, and makes the rows behind them none; WM_EBATCH: the batch is refused. start:
        queues the slot's work, ending with the copy of its scores. after: once it was waited for, or
        NULL.  */
     void *engine;
-    void (*fill) (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first,
-                  uint32_t count);
+    wm_fault_t (*fill) (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first,
+                        uint32_t count, uint32_t at, wm_error_t *error);
     wm_gpu_words_t (*start) (void *engine, uint32_t s);
     wm_gpu_words_t (*after) (void *engine, uint32_t s);
     bool alone; /* one slot: two would wait for each other's kernels where stages are timed */
@@ -63,12 +64,14 @@ wm_gpu_words_t wm_chunks_workspace (wm_chunks_t *self, size_t bytes);
 /* Loads a batch's plane into the cutter; nothing for dense patches. WM_EBATCH: it cannot be cut.  */
 wm_fault_t wm_chunks_load (wm_chunks_t *self, const wm_batch_t *batch, wm_error_t *error);
 
-/* Patches of a loaded batch to h_source.  */
+/* Patches of a loaded batch to h_source, from row `at` on.  */
 void wm_chunks_cut (wm_chunks_t *self, uint32_t s, const wm_batch_t *batch, uint32_t first,
-                    uint32_t count);
+                    uint32_t count, uint32_t at);
 
-/* All hits of a batch; scores (n_hit, n_output).  */
-wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, const wm_batch_t *batch, float *scores,
-                                _Atomic uint64_t *progress);
+/* All hits of n batches; scores[b] (n_hit, n_output). *fault: what `fill` said; what is scored by then does
+   not count.  */
+wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                float *const *scores, _Atomic uint64_t *progress, wm_fault_t *fault,
+                                wm_error_t *error);
 
 #endif

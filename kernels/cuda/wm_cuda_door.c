@@ -104,7 +104,7 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
 static uint32_t engine_fill (const void *engine)
 {
     const engine_t *self = engine;
-    return self->family ? wm_cuda_fill (self->family) : 0;
+    return self->family ? wm_cuda_fill (self->family) : wm_any_hits (self->any);
 }
 
 /* Only where engine_fill says that it gains.  */
@@ -112,7 +112,9 @@ static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t 
                                      float *const *scores, _Atomic uint64_t *progress,
                                      wm_error_t *error)
 {
-    return wm_cuda_score_many (((engine_t *) engine)->family, n, batch, scores, progress, error);
+    engine_t *self = engine;
+    return self->any ? wm_any_score_many (self->any, n, batch, scores, progress, error)
+                     : wm_cuda_score_many (self->family, n, batch, scores, progress, error);
 }
 
 static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, wm_error_t *error)

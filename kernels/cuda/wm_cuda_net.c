@@ -34,7 +34,7 @@ static wm_fault_t plan_convs (wm_cuda_net_t *self, uint32_t rows, wm_error_t *er
 {
     const wm_net_t *net = self->net;
     uint32_t h = net->height, w = net->width;
-    /* Tf32 is for the first dense layers, where nearly all products are. In a convolution the rounding of
+    /* Tf32 is for the first dense layers, where most products are. In a convolution the rounding of
        a weight is the same at every place and adds up: it stays strict float32.  */
     const wm_gpu_precision_t precision =
         self->precision == WM_GPU_TF32 ? WM_GPU_F32 : self->precision;

@@ -267,16 +267,19 @@ static wm_gpu_words_t add_times (void *engine, uint32_t s)
 }
 
 /* Sets the slot's patches: places in the image, or the patches themselves.  */
-static void fill (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first, uint32_t count)
+static wm_fault_t fill (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first,
+                        uint32_t count, uint32_t at, wm_error_t *error)
 {
     wm_cuda_v1_t *self = engine;
     const uint32_t *offset = self->cut ? NULL : wm_cuda_plane_offset (self->image);
+    (void) at, (void) error; /* one batch at a time, which is loaded already */
     for (uint32_t r = 0; r < self->chunks.rows; r++)
         self->extra[s].h_offset[r] = r >= count  ? WM_GPU_NO_PATCH
                                      : self->cut ? (uint32_t) (r * self->chunks.n_value)
                                                  : offset[first + r];
     if (self->cut)
-        wm_chunks_cut (&self->chunks, s, batch, first, count);
+        wm_chunks_cut (&self->chunks, s, batch, first, count, 0);
+    return WM_OK;
 }
 
 /* ---- pinning algorithms ---------------------------------------------------------------------- */
@@ -484,12 +487,10 @@ wm_fault_t wm_cuda_v1_score (wm_cuda_v1_t *self, const wm_batch_t *batch, float 
     if (batch->n_hit == 0)
         return WM_OK; /* else its plane would be under way when the next one comes */
     *dead = load_plane (self, batch);
-    if (!*dead && self->cut) {
-        wm_fault_t fault = wm_chunks_load (&self->chunks, batch, error);
-        if (fault)
-            return fault;
-    }
+    wm_fault_t fault = WM_OK;
+    if (!*dead && self->cut && (fault = wm_chunks_load (&self->chunks, batch, error)))
+        return fault;
     if (!*dead)
-        *dead = wm_chunks_score (&self->chunks, batch, scores, progress);
+        *dead = wm_chunks_score (&self->chunks, 1, &batch, &scores, progress, &fault, error);
     return *dead ? WM_EHOST : WM_OK;
 }

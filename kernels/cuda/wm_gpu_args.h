@@ -110,8 +110,9 @@ typedef struct {
     uint32_t in[2], out[2], kernel[2], stride[2], before[2];
 } wm_gpu_pool_t;
 
-/* to = gain act (scale (from + second) + shift), of one shape; second may be NULL, `to` may be `from`. A clip
-   is from `least` on. With slopes the bend of element i is slope[i / slope_run % n_slope]. Any grid.  */
+/* to = gain act (scale (from + second) + shift), of one shape; second may be NULL, `to` may be
+   `from`. A clip is from `least` on. With slopes the bend of element i of a row is slope[i /
+   slope_run % n_slope]. Any grid.  */
 typedef struct {
     const void *from, *second;
     void *to;

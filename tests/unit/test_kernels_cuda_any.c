@@ -128,6 +128,64 @@ static void planes_and_groups (void **state)
     agree (WM_GPU_F16, 1e-3f);
 }
 
+/* Batches together share launches and have the bits they have alone; one that is refused spoils the
+   call, and nothing after it.  */
+static void batches_share_launches (void **state)
+{
+    (void) state;
+    static float alone[HITS * OUTPUTS], together[HITS * OUTPUTS], patch[5 * 120];
+    wm_spec_t spec = gpu_spec (wm_model_net (model), true, WM_FULL_VIEW);
+    wm_batch_t plane, part[9];
+    const wm_batch_t *batch[9];
+    float *scores[9];
+    uint32_t n = 0, hit = 0;
+    _Atomic uint64_t progress = 0;
+    wm_error_t error = { 0 };
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
+    for (uint32_t i = 0; i < 5 * 120; i++)
+        patch[i] = (float) (i % 13) / 13;
+    for (; hit < HITS; n++) {
+        part[n] = plane;
+        part[n].hit_wire += hit, part[n].hit_col += hit;
+        part[n].n_hit = n == 2   ? 0
+                        : n == 1 ? 13
+                        : n == 4 ? 5
+                                 : 3; /* one has none, one fills chunks */
+        if (n == 4)
+            part[n] = (wm_batch_t){
+                .kind = WM_BATCH_PATCHES, .n_hit = 5, .patch_values = 120, .patch = patch
+            };
+        part[n].n_hit = part[n].n_hit < HITS - hit ? part[n].n_hit : HITS - hit;
+        batch[n] = &part[n], scores[n] = together + hit * OUTPUTS;
+        hit += part[n].n_hit;
+    }
+    wm_any_t *any = engine (&spec, 4);
+    assert_int_equal (wm_any_hits (any), 8);
+    uint32_t before = wm_gpu_fake.calls;
+    for (uint32_t b = 0; b < n; b++)
+        assert_int_equal (wm_any_score (any, batch[b], alone + (scores[b] - together), NULL, NULL),
+                          WM_OK);
+    const uint32_t calls = wm_gpu_fake.calls - before;
+    before = wm_gpu_fake.calls;
+    assert_int_equal (wm_any_score_many (any, n, batch, scores, &progress, NULL), WM_OK);
+    assert_int_equal (progress, HITS);
+    assert_memory_equal (together, alone, sizeof alone);
+    assert_in_range (wm_gpu_fake.calls - before, 1, calls * 8 / 10); /* 8 launches for 11 */
+    wm_any_destroy (&any);
+    any = engine (
+        NULL, 4); /* it cuts no planes: the second batch is refused, in a chunk with the first */
+    batch[0] = batch[2] = &part[4];
+    assert_int_equal (wm_any_score_many (any, 3, batch, scores, NULL, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "no specification"));
+    scores[0] = together;
+    assert_int_equal (wm_any_score_many (any, 1, batch, scores, NULL, NULL), WM_OK);
+    assert_memory_equal (together, alone + (scores[4] - together), 5 * OUTPUTS * sizeof (float));
+    wm_any_destroy (&any);
+    gpu_plane_free (&plane);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
 static void planes_that_cannot_be_cut_are_refused (void **state)
 {
     (void) state;
@@ -206,9 +264,10 @@ static void what_half_cannot_hold (void **state)
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
-/* The network with values that are scale[0] (patches), [1] (convolution), [2] and [3] (dense layers) times as
-   large, and the same scores: all are powers of two. Where weights or values are so small that half
-   loses their bits, `node` (of the convolutions, -1: the patches) is named, and float32 keeps them.  */
+/* The network with values that are scale[0] (patches), [1] (convolution), [2] and [3] (dense
+   layers) times as large, and the same scores: all are powers of two. Where weights or values are so
+   small that half loses their bits, `node` (of the convolutions, -1: the patches) is named, and
+   float32 keeps them.  */
 static void keeps_its_bits (const double scale[4], int node, const char *words)
 {
     float patch[8 * 120], scores[8 * OUTPUTS], want[8 * OUTPUTS];
@@ -270,8 +329,8 @@ static void what_half_would_lose (void **state)
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
-/* A model whose first convolution reads the patch as it came, and in half: without the copy that turns the
-   layout of this one, which has one channel.  */
+/* A model whose first convolution reads the patch as it came, and in half: without the copy that
+   turns the layout of this one, which has one channel.  */
 static void a_first_convolution_reads_the_patch_in_half (void **state)
 {
     (void) state;
@@ -374,6 +433,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (known_answers_are_known),
         cmocka_unit_test (planes_and_groups),
+        cmocka_unit_test (batches_share_launches),
         cmocka_unit_test (planes_that_cannot_be_cut_are_refused),
         cmocka_unit_test (what_half_cannot_hold),
         cmocka_unit_test (what_half_would_lose),
