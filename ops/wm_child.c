@@ -86,6 +86,9 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
             return wm_fault (error, WM_EHOST, "the log %s cannot be opened: %s", self->log,
                              strerror (errno));
         self->shown = (long) st.st_size;
+        if (self->words)
+            fclose (self->words);
+        self->words = fopen (self->log, "re");
     }
     const pid_t parent = getpid ();
     fflush (NULL);
@@ -165,7 +168,7 @@ int wm_child_plan_return (wm_child_t *self)
 
 void wm_child_show (wm_child_t *self, FILE *out, int all)
 {
-    FILE *log = fopen (self->log, "re");
+    FILE *log = self->words;
     if (!log)
         return;
     char line[1024], time[WM_LOG_TIME_BYTES];
@@ -185,5 +188,4 @@ void wm_child_show (wm_child_t *self, FILE *out, int all)
             fprintf (out, "  %s: ... %d more lines in %s\n", self->name, lines - SHOW_LINES_MAX,
                      self->log);
     }
-    fclose (log);
 }

@@ -24,7 +24,8 @@ typedef struct {
     int64_t started_ms;
     int64_t retry_ms; /* start it again at this time; 0: not waiting */
     int failures;     /* in a row, quickly */
-    long shown;       /* how much of the log has been shown */
+    FILE *words;      /* the log, read: it is there when its folder is gone; NULL */
+    long shown;       /* how much of it has been shown */
     int status;       /* of the last exit, as waitpid gave it */
     cpu_set_t cpus;   /* it may use these only; none: all that we may */
 } wm_child_t;

@@ -57,4 +57,10 @@ ok "and prints the command that resumes" grep -q -- "--output $out" "$work/ctrlc
 ok "which makes the same output" resumed
 nothing () { keep "${run[@]}" --output "$out" && says "nothing was left"; }
 ok "and then there is nothing left to do" nothing
+
+start away
+moved () { mv "$out" "$work/put-away" && exits 5 wait $pid && grep "was moved, removed or replaced while its broker ran" "$work/away.words"; }
+ok "its folder is moved away: run ends, and says why" moved
+back () { mv "$work/put-away" "$out" && resumed; }
+ok "put back, the same command goes on" back
 done_testing
