@@ -176,8 +176,11 @@ static wm_fault_t sort_nodes (wm_onnx_t *self, order_t *o, wm_error_t *error)
     for (size_t i = 0; i < g->n_node; i++)
         if (o->waits[i])
             return wm_fault (error, WM_EBATCH,
-                             "%s: the graph has a cycle at or before node '%.100s' (%.60s)",
-                             self->path, wm_onnx_node_name (g->node[i]), wm_onnx_op (g->node[i]));
+                             "%s: the graph has a cycle at or before node '%.100s' (%.60s)%s",
+                             self->path, wm_onnx_node_name (g->node[i]), wm_onnx_op (g->node[i]),
+                             self->tensorflow ? ", which may be a loop (an LSTM's): convert the "
+                                                "model to ONNX by tf2onnx"
+                                              : ": a damaged model");
     return WM_OK;
 }
 
@@ -307,7 +310,9 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error)
     fault = wm_wire_check (
         path, self->bytes, self->size,
         self->tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
-        self->tensorflow ? "a TensorFlow graph" : "an ONNX file or TensorFlow's frozen graph",
+        self->tensorflow
+            ? "a TensorFlow graph"
+            : "an ONNX file or TensorFlow's frozen graph (other forms are exported to ONNX first)",
         protobuf_c_message_descriptor_get_field_by_name (&onnx__tensor_proto__descriptor,
                                                          "external_data"),
         &elsewhere, error);
@@ -327,7 +332,10 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
     if (fault)
         return fault;
     if (!self->graph || !self->graph->n_node)
-        return wm_fault (error, WM_EBATCH, "%s: not a model: it has no graph", self->path);
+        return wm_fault (
+            error, WM_EBATCH,
+            "%s: not a model: it has no graph (a SavedModel? tf2onnx makes ONNX of it)",
+            self->path);
     fault = collect_values (self, error);
     if (!fault)
         fault = order_nodes (self, error);

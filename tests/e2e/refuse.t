@@ -22,6 +22,9 @@ ok "no such model" refused 5 "cannot be read" "$bin/wiremill" run --model "$work
 ok "no such model to import" refused 5 "no.onnx cannot be read" "$bin/wiremill" import "$work/no.onnx" -o "$work/no.wmm"
 mkfifo "$work/pipe.onnx"
 ok "... nor a pipe" refused 5 "not a regular file" timeout 20 "$bin/wiremill" import "$work/pipe.onnx" -o "$work/no.wmm"
+printf '\010\001\022\000' >"$work/saved_model.pb"
+ok "a SavedModel is no frozen graph, and what to do is said" refused 5 "SavedModel.* tf2onnx" "$bin/wiremill" import \
+    "$work/saved_model.pb" -o "$work/no.wmm"
 head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
 ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
     --output "$work/o" --input "$made/one.h5"
