@@ -143,7 +143,7 @@ static wm_fault_t make_slot (engine_t *self, slot_t *slot, wm_error_t *error)
 /* Gives every stream work until all are known, and pins them.  */
 static wm_fault_t pin (engine_t *self, wm_error_t *error)
 {
-    static wm_openvino_task_t before[WM_OPENVINO_TASKS_MAX];
+    wm_openvino_task_t before[WM_OPENVINO_TASKS_MAX];
     const uint32_t n_before = wm_openvino_tasks (before);
     char *streams = NULL;
     if (ov_compiled_model_get_property (self->compiled, ov_property_key_num_streams, &streams) !=

@@ -65,7 +65,7 @@ static void stay (int thread, const cpu_set_t *cpus, uint32_t i)
 
 bool wm_openvino_pin (const wm_openvino_task_t *before, uint32_t n_before, uint32_t n)
 {
-    static wm_openvino_task_t now[WM_OPENVINO_TASKS_MAX];
+    wm_openvino_task_t now[WM_OPENVINO_TASKS_MAX];
     const uint32_t n_now = wm_openvino_tasks (now);
     cpu_set_t cpus;
     for (uint32_t i = 0; i < n_now; i++)
