@@ -55,14 +55,14 @@ make python3 'case "$1" in -c) exit 0 ;; -V) ;; *) echo "RuntimeError: no kernel
 torch () { report 0 && says "PyTorch's side failed \(1\)" && says 'no kernel image' && says 'No ratio'; }
 ok "a PyTorch that fails" torch
 make python3 'case "$1" in -c) exit 0 ;; -V) ;; *) exec sleep 60 ;; esac'
-late () { export WM_SECONDS=62; report 0 && says 'No time was left for this|Cut off after' && says 'All passed'; unset WM_SECONDS; }
+late () { local -x WM_SECONDS=62; report 0 && says 'No time was left for this|Cut off after' && says 'All passed'; }
 ok "time is up" late
 
 # What no time limit ends: the report has what there was before.
 make python3 'exit 1'
 make gpu_check "case \$1 in ceilings) for ((i = 0; i < 20; i++)); do sleep 1; done ;; esac; $good"
 make timeout 'case "$*" in *ceilings*) for a; do shift; case $a in */gpu_check) exec "$a" "$@" ;; esac; done ;; *) exec /usr/bin/timeout "$@" ;; esac'
-endless () { export WM_SECONDS=4; report 137 && says '1 passed, 0 failed' && says '## Ceilings'; unset WM_SECONDS; }
+endless () { local -x WM_SECONDS=4; report 124 && says '1 passed, 0 failed' && says '## Ceilings'; }
 ok "a part that cannot be ended" endless
 rm "$machine/timeout"
 
