@@ -321,6 +321,7 @@ static void file_written_send (produce_t *self, wm_input_t *input)
     char text[480];
     if (wm_input_changed (input)) {
         snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
+        unlink (input->output); /* of a file that is no more: nobody is to take it for this one's */
         produce_hold (self, input, text);
         return;
     }

@@ -114,4 +114,17 @@ live () { exits 0 "$bin/wiremill" kick --campaign "$work/live" "$made/big.h5" "$
 ok "inputs that are being worked on are kicked, and the run goes on with them" live
 again () { same_scores big "$work/live" "$work/whole" && same_scores one "$work/live" "$work/whole"; }
 ok "with the scores of an undisturbed one" again
+
+# A file that changes while it is worked on.
+cp "$made/big.h5" "$work/changes.h5"
+changes=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/changes.h5" --batch-hits 256 --output "$work/changes")
+"${changes[@]}" >"$work/said" 2>&1 &
+pid=$!
+half () { "$bin/wiremill" status --campaign "$work/changes" --json | grep -Eq '"returned": [1-9][0-9]'; }
+until_true 60 half
+touch "$work/changes.h5"
+changed () { exits 5 wait $pid && says "held: .*changes.scores.h5" ]; }
+ok "an input that changes while it is worked on is held, and has no output" changed
+anew () { exits 0 "${changes[@]}" --retry-held && [ -s "$work/changes/changes.scores.h5" ]; }
+ok "retried: written" anew
 done_testing
