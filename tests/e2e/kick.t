@@ -123,7 +123,7 @@ pid=$!
 half () { "$bin/wiremill" status --campaign "$work/changes" --json | grep -Eq '"returned": [1-9][0-9]'; }
 until_true 60 half
 touch "$work/changes.h5"
-changed () { exits 5 wait $pid && says "held: .*changes.scores.h5" ]; }
+changed () { exits 5 wait $pid && says "held: .*changes.h5 changed while it was worked on" && [ ! -e "$work/changes/changes.scores.h5" ]; }
 ok "an input that changes while it is worked on is held, and has no output" changed
 anew () { exits 0 "${changes[@]}" --retry-held && [ -s "$work/changes/changes.scores.h5" ]; }
 ok "retried: written" anew
