@@ -227,10 +227,10 @@ $(B)/tests/wm_cuda_standin.so: kernels/cuda/wm_cuda_door.c $(addprefix kernels/c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) -Dwm_gpu_real=wm_gpu_stand_in $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -fvisibility=hidden -shared $(filter %.c,$^) -o $@ -Wl,-z,defs,--exclude-libs,ALL $(call links,kernels)
 
-# cuDNN's plans for GPUs that are not here.
-$(B)/tests/test_kernels_cudnn: tests/unit/test_kernels_cudnn.c $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(B)/obj/kernels/cuda/wm_gpu_library.o
+# cuDNN's plans for GPUs that are not here, by the real table.
+$(B)/tests/test_kernels_cudnn: tests/unit/test_kernels_cudnn.c $(addprefix $(B)/obj/kernels/cuda/,wm_gpu_real.o wm_gpu_cudnn.o wm_gpu_cublas.o wm_gpu_library.o wm_gpu_kernels.o)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ -lcmocka -ldl -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ $(CUDA_LINK) -lcmocka -o $@
 
 # ---- tests -------------------------------------------------------------------------------------
 # tests/unit/test_<room>_<what>.c is linked with that room and those below it.

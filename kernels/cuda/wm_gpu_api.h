@@ -83,6 +83,7 @@ typedef enum {
     WM_GPU_ACTIVE,
     WM_GPU_DENSE,
     WM_GPU_DENSE_TF32,
+    WM_GPU_KERNELS
 } wm_gpu_kernel_t;
 
 typedef struct {

@@ -72,26 +72,35 @@ WM_GPU_THREADS (wm_gpu_active)
 WM_GPU_DENSE_KERNEL (wm_gpu_dense, false)
 WM_GPU_DENSE_KERNEL (wm_gpu_densetf, true)
 
+static const void *const kernels[] = {
+    (const void *) wm_gpu_fill_kernel,   (const void *) wm_gpu_scatter_kernel,
+    (const void *) wm_gpu_gather_kernel, (const void *) wm_gpu_tail_kernel,
+    (const void *) wm_gpu_phases_kernel, (const void *) wm_gpu_cut_kernel,
+    (const void *) wm_gpu_copy_kernel,   (const void *) wm_gpu_spread_kernel,
+    (const void *) wm_gpu_pool_kernel,   (const void *) wm_gpu_join_kernel,
+    (const void *) wm_gpu_scan_kernel,   (const void *) wm_gpu_strip_kernel,
+    (const void *) wm_gpu_active_kernel, (const void *) wm_gpu_dense_kernel,
+    (const void *) wm_gpu_densetf_kernel
+};
+static_assert (sizeof kernels / sizeof *kernels == WM_GPU_KERNELS, "one for each name");
+
+extern "C" cudaError_t wm_gpu_load (size_t shared_bytes, wm_gpu_kernel_t *kernel)
+{
+    cudaError_t error = cudaSuccess;
+    for (int k = 0; k < WM_GPU_KERNELS && !error; k++) {
+        cudaFuncAttributes attributes;
+        *kernel = (wm_gpu_kernel_t) k;
+        error = cudaFuncGetAttributes (&attributes, kernels[k]);
+        if (!error && k >= WM_GPU_DENSE)
+            error = cudaFuncSetAttribute (kernels[k], cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          (int) shared_bytes);
+    }
+    return error;
+}
+
 extern "C" cudaError_t wm_gpu_launch (const wm_gpu_launch_t *launch, cudaStream_t stream)
 {
-    static const void *const kernel[] = {
-        (const void *) wm_gpu_fill_kernel,   (const void *) wm_gpu_scatter_kernel,
-        (const void *) wm_gpu_gather_kernel, (const void *) wm_gpu_tail_kernel,
-        (const void *) wm_gpu_phases_kernel, (const void *) wm_gpu_cut_kernel,
-        (const void *) wm_gpu_copy_kernel,   (const void *) wm_gpu_spread_kernel,
-        (const void *) wm_gpu_pool_kernel,   (const void *) wm_gpu_join_kernel,
-        (const void *) wm_gpu_scan_kernel,   (const void *) wm_gpu_strip_kernel,
-        (const void *) wm_gpu_active_kernel, (const void *) wm_gpu_dense_kernel,
-        (const void *) wm_gpu_densetf_kernel
-    };
     void *args[] = { (void *) launch->args };
-    if (launch->shared_bytes > 48 << 10) { /* more is given only to who asks */
-        cudaError_t error = cudaFuncSetAttribute (kernel[launch->kernel],
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  (int) launch->shared_bytes);
-        if (error)
-            return error;
-    }
-    return cudaLaunchKernel (kernel[launch->kernel], dim3 (launch->blocks), dim3 (launch->threads),
+    return cudaLaunchKernel (kernels[launch->kernel], dim3 (launch->blocks), dim3 (launch->threads),
                              args, launch->shared_bytes, stream);
 }

@@ -15,7 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THINGS_MAX 128
+#define THINGS_MAX 256
+
+static const char *const kernel_names[WM_GPU_KERNELS] = {
+    [WM_GPU_FILL] = "fill",     [WM_GPU_SCATTER] = "scatter", [WM_GPU_GATHER] = "gather",
+    [WM_GPU_TAIL] = "tail",     [WM_GPU_PHASES] = "phases",   [WM_GPU_CUT] = "cut",
+    [WM_GPU_COPY] = "copy",     [WM_GPU_SPREAD] = "spread",   [WM_GPU_POOL] = "pool",
+    [WM_GPU_JOIN] = "join",     [WM_GPU_SCAN] = "scan",       [WM_GPU_STRIP] = "strip",
+    [WM_GPU_ACTIVE] = "active", [WM_GPU_DENSE] = "dense",     [WM_GPU_DENSE_TF32] = "dense in tf32",
+};
 
 typedef enum { DEVICE, PINNED, LENT, STREAM, EVENT, GRAPH } kind_t;
 
@@ -33,6 +41,13 @@ static wm_gpu_words_t failed (const char *call, cudaError_t error)
 {
     return error ? wm_gpu_words ("%s: %s (%s)", call, cudaGetErrorName (error),
                                  cudaGetErrorString (error))
+                 : NULL;
+}
+
+static wm_gpu_words_t kernel_failed (const char *what, wm_gpu_kernel_t kernel, cudaError_t error)
+{
+    return error ? wm_gpu_words ("%s of kernel %s: %s (%s)", what, kernel_names[kernel],
+                                 cudaGetErrorName (error), cudaGetErrorString (error))
                  : NULL;
 }
 
@@ -77,6 +92,7 @@ static void real_destroy (void *gpu)
 static wm_gpu_words_t find_device (wm_gpu_info_t *info)
 {
     struct cudaDeviceProp properties;
+    wm_gpu_kernel_t kernel = WM_GPU_FILL;
     size_t total;
     int n = 0;
     cudaError_t error = cudaGetDeviceCount (&n);
@@ -97,7 +113,8 @@ static wm_gpu_words_t find_device (wm_gpu_info_t *info)
     info->major = properties.major, info->minor = properties.minor;
     info->n_sm = properties.multiProcessorCount;
     info->shared_bytes = properties.sharedMemPerBlockOptin;
-    return NULL;
+    error = wm_gpu_load (info->shared_bytes, &kernel);
+    return kernel_failed ("loading", kernel, error);
 }
 
 static wm_gpu_words_t real_open (void *gpu, wm_gpu_info_t *info)
@@ -214,14 +231,8 @@ static wm_gpu_words_t real_copy_out (void *gpu, void *h_to, const void *d_from, 
 
 static wm_gpu_words_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
 {
-    static const char *const name[] = { "fill",  "scatter", "gather", "tail",         "phases",
-                                        "cut",   "copy",    "spread", "pool",         "join",
-                                        "strip", "active",  "dense",  "dense in tf32" };
     (void) gpu;
-    cudaError_t error = wm_gpu_launch (launch, stream);
-    return error ? wm_gpu_words ("launch of %s: %s (%s)", name[launch->kernel],
-                                 cudaGetErrorName (error), cudaGetErrorString (error))
-                 : NULL;
+    return kernel_failed ("launch", launch->kernel, wm_gpu_launch (launch, stream));
 }
 
 /* Other threads of the process may call what they like meanwhile.  */

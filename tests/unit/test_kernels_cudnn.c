@@ -3,6 +3,8 @@
    cuDNN makes execution plans for a device of which it knows only the properties, so that any
    machine with cuDNN can show that the engine's convolutions have a plan on an H200, an A100 and a
    T4 (tests/gpu/gpu_property.h), with how much workspace and whether on tensor cores.
+   And whatever machine it is, a launch that fails says of which kernel.
+
    Without libcudnn.so.9, or with one that does not know the descriptor (before 9.8), the tests are
    skipped and say why.  */
 #include "kernels/cuda/wm_gpu_cudnn.h"
@@ -160,6 +162,25 @@ static void without_a_library_it_says_so (void **state)
     assert_true (strstr (words, "libcudnn") || strstr (words, "CUDNN_STATUS_"));
 }
 
+/* Of no blocks: refused with a GPU and without one. */
+static void a_launch_that_fails_names_its_kernel (void **state)
+{
+    (void) state;
+    static const char args[4096];
+    char words[WM_GPU_KERNELS][120];
+    void *gpu = wm_gpu_real.make ();
+    for (int k = 0; k < WM_GPU_KERNELS; k++) {
+        const wm_gpu_launch_t launch = { (wm_gpu_kernel_t) k, 0, 256, 0, args };
+        snprintf (words[k], sizeof words[k], "%s", wm_gpu_real.launch (gpu, &launch, NULL));
+        assert_non_null (strstr (words[k], "launch of kernel "));
+        for (int i = 0; i < k; i++)
+            assert_string_not_equal (words[i], words[k]);
+    }
+    assert_non_null (strstr (words[WM_GPU_SCAN], "kernel scan: cudaError"));
+    assert_non_null (strstr (words[WM_GPU_DENSE_TF32], "kernel dense in tf32: cudaError"));
+    wm_gpu_real.destroy (gpu);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +190,7 @@ int main (void)
         cmocka_unit_test (candidates_end),
         cmocka_unit_test (wrong_shapes_and_properties_are_errors),
         cmocka_unit_test (without_a_library_it_says_so),
+        cmocka_unit_test (a_launch_that_fails_names_its_kernel),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
