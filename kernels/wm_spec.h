@@ -49,8 +49,10 @@ wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const
                           wm_error_t *error);
 
 /* Labels from a model's own output names: the name of an output of one value, name_0, name_1, ... of
-   one of several; what no label may hold becomes '_'. None (n_label 0) where they are too many, too
-   long, alike, or named like another column of an output file: then the columns are out_0, ...  */
+   one of several; what no label may hold becomes '_'. Where two would be alike (Keras freezes
+   "Identity" of three values beside "Identity_1" of one), or one like another column of an output
+   file, all are numbered: Identity_1_0. None (n_label 0) where that does not help, or they are too
+   many or too long: then the columns are out_0, ...  */
 struct wm_model_t;
 void wm_spec_label (wm_spec_t *self, const struct wm_model_t *model);
 

@@ -2,6 +2,7 @@
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,11 +11,11 @@ static const char *const taken[] = { "run",   "subrun", "event",       "cryostat
                                      "plane", "hit_id", "in_fiducial", "status",   "engine" };
 
 /* What no label may hold becomes '_'; 0 where nothing usable is left.  */
-static int make_label (char label[32], const char *name, uint32_t n_value, uint32_t k)
+static int make_label (char label[32], const char *name, bool numbered, uint32_t k)
 {
     char text[160];
-    int n = n_value > 1 ? snprintf (text, sizeof text, "%s_%u", name, k)
-                        : snprintf (text, sizeof text, "%s", name);
+    int n = numbered ? snprintf (text, sizeof text, "%s_%u", name, k)
+                     : snprintf (text, sizeof text, "%s", name);
     if (n < 1 || n >= 32)
         return 0;
     for (int i = 0; i < n; i++)
@@ -28,22 +29,29 @@ static int make_label (char label[32], const char *name, uint32_t n_value, uint3
     return 1;
 }
 
-void wm_spec_label (wm_spec_t *self, const wm_model_t *model)
+static int make_labels (wm_spec_t *self, const wm_model_t *model, bool all_numbered)
 {
     uint32_t n = 0;
-    self->n_label = 0;
     memset (self->label, 0, sizeof self->label);
-    if (wm_model_n_output (model) > WM_SPEC_LABELS_MAX)
-        return;
     for (uint32_t i = 0; i < wm_model_n_output_port (model); i++) {
         const wm_port_t *port = wm_model_output (model, i);
         for (uint32_t k = 0; k < port->n_value; k++, n++) {
-            if (!make_label (self->label[n], port->name, port->n_value, k))
-                return;
+            if (!make_label (self->label[n], port->name, all_numbered || port->n_value > 1, k))
+                return 0;
             for (uint32_t other = 0; other < n; other++)
                 if (!strcmp (self->label[n], self->label[other]))
-                    return;
+                    return 0;
         }
     }
     self->n_label = n;
+    return 1;
+}
+
+void wm_spec_label (wm_spec_t *self, const wm_model_t *model)
+{
+    self->n_label = 0;
+    if (wm_model_n_output (model) <= WM_SPEC_LABELS_MAX &&
+        (make_labels (self, model, false) || make_labels (self, model, true)))
+        return;
+    memset (self->label, 0, sizeof self->label);
 }

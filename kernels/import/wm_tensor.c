@@ -188,8 +188,19 @@ static int fold_same (const fold_t *self, wm_tensor_t *out)
     return 1;
 }
 
-/* Between the integer types and between the floating types only: all that shapes and weights need.
- */
+/* Integers that a float32 holds: Keras writes the -1 of a Rescaling layer so. Not the batch.  */
+static int cast_to_floats (const fold_t *self, wm_tensor_t *out)
+{
+    float *f = out->n <= INTS_MAX ? wm_arena_take (self->arena, out->n, sizeof *f) : NULL;
+    for (size_t k = 0; f && k < out->n; k++) {
+        if (out->i[k] < -(1 << 24) || out->i[k] > 1 << 24)
+            return 0;
+        f[k] = (float) out->i[k];
+    }
+    out->f = f, out->i = NULL;
+    return f != NULL;
+}
+
 static int fold_cast (const fold_t *self, wm_tensor_t *out)
 {
     int64_t to = wm_onnx_int (self->node, "to", 0);
@@ -197,6 +208,8 @@ static int fold_cast (const fold_t *self, wm_tensor_t *out)
         to == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 || to == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
     int to_float = to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     *out = *input (self, 0);
+    if (out->i && to_float)
+        return cast_to_floats (self, out);
     return out->i ? to_int : to_float;
 }
 

@@ -180,12 +180,13 @@ static void labels_from_names (void **state)
 {
     (void) state;
     static const struct {
-        const char *name, *first, *third;
-    } given[] = { { "sum of b", "sum_of_b", "twice_1" }, /* ... of one value, of several */
-                  { "nu-e/score:0", "nu-e_score_0", "twice_1" },
-                  { "plane", "", "" }, /* another column's */
-                  { "twice_0", "", "" },
-                  { "a_name_that_is_longer_than_a_column_may_be", "", "" } };
+        const char *name, *first, *third, *last;
+    } given[] = { { "sum of b", "sum_of_b", "twice_1", "top" }, /* ... of one value, of several */
+                  { "nu-e/score:0", "nu-e_score_0", "twice_1", "top" },
+                  { "plane", "plane_0", "twice_1", "top_0" },     /* another column's */
+                  { "twice_0", "twice_0_0", "twice_1", "top_0" }, /* another output's */
+                  { "top:0", "top_0", "twice_1", "top" },
+                  { "a_name_that_is_longer_than_a_column_may_be", "", "", "" } };
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         graph_t g = several (-1);
         g.node[4]->output[0] = g.out[0]->name = copy (&g, given[i].name);
@@ -198,7 +199,7 @@ static void labels_from_names (void **state)
         if (spec.n_label) {
             assert_string_equal (spec.label[0], given[i].first);
             assert_string_equal (spec.label[2], given[i].third);
-            assert_string_equal (spec.label[7], "top");
+            assert_string_equal (spec.label[7], given[i].last);
         }
         wm_model_destroy (&model);
     }

@@ -37,7 +37,8 @@ enum {
     X (LEFTOVER)   /* a placeholder nobody reads, a NoOp, an Assert, waits */                      \
     X (REVERSED)   /* nodes in reverse order */                                                    \
     X (FLAT_INPUT) /* input (N, h w), reshaped */                                                  \
-    X (RANK3)      /* input (N, h, w), ExpandDims */
+    X (RANK3)      /* input (N, h, w), ExpandDims */                                               \
+    X (RESCALED)   /* (x - 3) + 3 first, by integers that are cast, as Keras 3 */
 
 enum {
 #define BIT(name) BIT_##name,
@@ -249,6 +250,19 @@ static void placeholder (tf_t *g, size_t n_dim, const int64_t *dim)
     attr (g, n, "shape")->shape = shape (g, n_dim, dim);
 }
 
+static const char *rescale (tf_t *g, const char *image)
+{
+    char in[100];
+    if (!(g->ways & RESCALED))
+        return image;
+    integers (g, "minus/x", 0, INTS (-3));
+    set_type (g, node (g, "Cast", "minus", "minus/x"), "DstT", DT_FLOAT);
+    snprintf (in, sizeof in, "%s minus", image);
+    node (g, "AddV2", "below", in);
+    node (g, "Sub", "rescaled", "below minus");
+    return "rescaled";
+}
+
 static const char *add_input (tf_t *g)
 {
     if (g->ways & FLAT_INPUT) {
@@ -404,8 +418,8 @@ static tf_t family (unsigned ways)
     }
     for (unsigned o = 0; o < 3; o++)
         cls_b[o] = (float) weight (5, o);
-    add_dense (&g, add_flatten (&g, add_dropout (&g, add_conv (&g, add_input (&g)))), "fc", FLAT, D,
-               w, b);
+    add_dense (&g, add_flatten (&g, add_dropout (&g, add_conv (&g, rescale (&g, add_input (&g))))),
+               "fc", FLAT, D, w, b);
     node (&g, "Tanh", "fc/Tanh", "fc");
     add_dense (&g, "fc/Tanh", "cls", D, 3, cls, cls_b);
     node (&g, "Softmax", "em_trk_none", "cls");
