@@ -100,8 +100,10 @@ static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, const work_t *work
     wm_chunk_t *slot = &self->slot[s];
     if (!slot->busy)
         return NULL;
+    self->api->range_begin (self->gpu, "wait for a chunk");
     if (!WM_PLANT (WM_PLANT_WAIT))
         CALL (event_sync, slot->done);
+    self->api->range_end (self->gpu);
     slot->busy = false;
     wm_gpu_words_t words = self->after ? self->after (self->engine, s) : NULL;
     if (words)
@@ -124,6 +126,7 @@ static wm_fault_t fill_slot (wm_chunks_t *self, uint32_t s, work_t *work, wm_err
     wm_chunk_t *slot = &self->slot[s];
     wm_fault_t fault = WM_OK;
     slot->batch = work->next, slot->first = work->hit, slot->count = 0;
+    self->api->range_begin (self->gpu, "fill a chunk");
     while (work->next < work->n && slot->count < self->rows && !fault) {
         const wm_batch_t *batch = work->batch[work->next];
         const uint32_t left = batch->n_hit - work->hit, room = self->rows - slot->count,
@@ -134,6 +137,7 @@ static wm_fault_t fill_slot (wm_chunks_t *self, uint32_t s, work_t *work, wm_err
         if (work->hit == batch->n_hit)
             work->next++, work->hit = 0;
     }
+    self->api->range_end (self->gpu);
     return fault;
 }
 
@@ -156,9 +160,11 @@ wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, uint32_t n, const wm_batch_t 
             return words;
         if ((*fault = fill_slot (self, s, &work, error)) || slot->count == 0)
             continue;
+        self->api->range_begin (self->gpu, "start a chunk");
         if ((words = self->start (self->engine, s)))
             return words;
         CALL (event_record, slot->done, slot->stream);
+        self->api->range_end (self->gpu);
         slot->busy = true;
     }
     for (uint32_t s = 0; !words && s < WM_CHUNK_SLOTS; s++, turn++)

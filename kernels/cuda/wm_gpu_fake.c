@@ -408,6 +408,11 @@ static void fake_destroy (void *gpu)
     free (self);
 }
 
+static size_t shared_max (void)
+{
+    return wm_gpu_fake.shared_bytes ? wm_gpu_fake.shared_bytes : 227 << 10;
+}
+
 static wm_gpu_words_t fake_open (void *gpu, wm_gpu_info_t *info)
 {
     BEGIN ("open");
@@ -419,8 +424,7 @@ static wm_gpu_words_t fake_open (void *gpu, wm_gpu_info_t *info)
                          .minor = wm_gpu_fake.turing ? 5 : 0,
                          .n_sm = 1,
                          .free_bytes = wm_gpu_fake.free_bytes ? wm_gpu_fake.free_bytes : SIZE_MAX,
-                         .shared_bytes =
-                             wm_gpu_fake.shared_bytes ? wm_gpu_fake.shared_bytes : 227 << 10,
+                         .shared_bytes = shared_max (),
                          .libraries = "0.0.0-0.0.0" };
     return NULL;
 }
@@ -529,7 +533,8 @@ static wm_gpu_words_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, voi
 {
     BEGIN ("launch");
     if (launch->blocks == 0 || launch->threads == 0 || launch->threads > 1024 ||
-        (launch->threads & (launch->threads - 1)) || launch->shared_bytes > 227 << 10)
+        (launch->threads & (launch->threads - 1)) ||
+        launch->shared_bytes > (launch->kernel < WM_GPU_DENSE ? 48 << 10 : shared_max ()))
         return "launch: cudaErrorInvalidConfiguration";
     operation_t *op = queue (self, stream, LAUNCH);
     op->launch = *launch;
@@ -585,7 +590,7 @@ static wm_gpu_words_t fake_graph_run (void *gpu, void *graph, void *stream)
 static void fake_range_begin (void *gpu, const char *name)
 {
     (void) gpu, (void) name;
-    wm_gpu_fake.ranges++;
+    wm_gpu_fake.ranges++, wm_gpu_fake.ranges_begun++;
 }
 
 static void fake_range_end (void *gpu)
@@ -626,13 +631,27 @@ static wm_gpu_words_t fake_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv,
     return NULL;
 }
 
+/* What both libraries are told of all that they read and write, and that they may not be kept.  */
+static const char *refuse_library (const fake_t *self, const void *const pointer[4],
+                                   const void *d_workspace)
+{
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t) pointer[i] % 16)
+            return "memory that is not aligned to 16 bytes";
+    return self->keeping                               ? "within a graph"
+           : is_inside (self, d_workspace, 1000, true) ? NULL
+                                                       : "no workspace";
+}
+
 static wm_gpu_words_t fake_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
                                      const void *d_weight, const void *d_bias, void *d_y,
                                      void *d_workspace, void *stream)
 {
     BEGIN ("conv_run");
-    if (!is_inside (self, d_workspace, 1000, true))
-        return "conv_run: no workspace";
+    const char *why =
+        refuse_library (self, (const void *[]){ d_x, d_weight, d_bias, d_y }, d_workspace);
+    if (why)
+        return wm_gpu_words ("conv_run: %s", why);
     operation_t *op = queue (self, stream, CONV);
     op->plan = plan;
     op->from[0] = d_x, op->from[1] = d_weight, op->from[2] = d_bias, op->to = d_y;
@@ -660,8 +679,9 @@ static wm_gpu_words_t fake_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void
                                      const void *d_b, void *d_c, void *d_workspace, void *stream)
 {
     BEGIN ("gemm_run");
-    if (!is_inside (self, d_workspace, 1000, true))
-        return "gemm_run: no workspace";
+    const char *why = refuse_library (self, (const void *[]){ d_a, d_b, d_c, d_c }, d_workspace);
+    if (why)
+        return wm_gpu_words ("gemm_run: %s", why);
     operation_t *op = queue (self, stream, GEMM);
     op->plan = plan;
     op->from[0] = d_a, op->from[1] = d_b, op->to = d_c;

@@ -36,6 +36,7 @@ typedef struct {
     uint64_t mmas, bank_conflicts; /* tensor core instructions; reads of shared memory that wait */
     uint64_t copied_bytes;         /* by threads, asynchronously: through the L2 cache */
     int32_t ranges;                /* begun and not ended */
+    uint32_t ranges_begun;
 } wm_gpu_fake_t;
 
 extern wm_gpu_fake_t wm_gpu_fake;

@@ -104,6 +104,8 @@ static void agree_on_plane (const gpu_shape_t *shape, wm_view_t view, wm_gpu_pre
     gpu_net_destroy (&net);
     free (scores);
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
+    assert_int_equal (wm_gpu_fake.ranges, 0);
+    assert_true (wm_gpu_fake.ranges_begun > 0);
 }
 
 static void agree_on (const gpu_shape_t *shape, wm_view_t view, wm_gpu_precision_t precision,
