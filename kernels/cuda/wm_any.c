@@ -335,6 +335,20 @@ static wm_gpu_words_t try_rows (wm_any_t *self, bool *alike)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* Rounds the weights of convolutions in tf32, which cuDNN may cut off instead, always towards 0.  */
+static void round_weights (const wm_any_t *self, float *constant)
+{
+    for (uint32_t s = 0; s < self->net->n_step; s++) {
+        const wm_any_step_t *step = &self->net->step[s];
+        const wm_gpu_anyconv_t *c = &step->conv;
+        if (step->kind != WM_ANY_CONV || self->place.conv[s] || self->precision == WM_GPU_F32)
+            continue;
+        const size_t n = (size_t) c->c_out * c->kernel[0] * c->kernel[1] * (c->c_in / c->groups);
+        for (size_t i = 0; i < n; i++)
+            constant[step->weight + i] = wm_tf32 (constant[step->weight + i]);
+    }
+}
+
 static wm_gpu_words_t make_constants (wm_any_t *self)
 {
     const size_t n = self->net->n_constant;
@@ -350,6 +364,7 @@ static wm_gpu_words_t make_constants (wm_any_t *self)
     memcpy (h, self->net->constant, n * sizeof *h);
     for (size_t i = 0; i < n; i++)
         h_half[i] = wm_half (h[i]);
+    round_weights (self, h);
     CALL (copy_in, self->d_constant, h, n * sizeof *h, self->chunks.slot[0].stream);
     CALL (copy_in, self->d_half, h_half, n * sizeof *h_half, self->chunks.slot[0].stream);
     CALL (stream_sync, self->chunks.slot[0].stream);

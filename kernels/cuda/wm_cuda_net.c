@@ -139,6 +139,7 @@ static void fill_conv (const wm_cuda_net_t *self, uint32_t index, void *block)
 
 void wm_cuda_net_fill (const wm_cuda_net_t *self, void *block)
 {
+    const bool tf32 = self->precision == WM_GPU_TF32; /* which a library may cut off, not round */
     memset (block, 0, self->bytes);
     for (uint32_t i = 0; i < self->net->n_conv; i++)
         fill_conv (self, i, block);
@@ -154,6 +155,6 @@ void wm_cuda_net_fill (const wm_cuda_net_t *self, void *block)
         for (size_t i = 0; i < d->n_in && self->library; i++)
             for (size_t o = 0; o < d->n_out; o++)
                 put (self, block, self->gemm_weight, i * self->gemm.n + layer->from + o,
-                     d->weight[i * d->n_out + o]);
+                     tf32 ? wm_tf32 (d->weight[i * d->n_out + o]) : d->weight[i * d->n_out + o]);
     }
 }

@@ -159,12 +159,14 @@ static wm_gpu_words_t launch_tail (wm_cuda_v1_t *self, uint32_t s)
     return NULL;
 }
 
-/* What cuDNN does not apply itself, in place.  */
+/* What cuDNN does not apply itself, in place; and in tf32 the rounding of what is multiplied next, as
+   a library may cut off instead, always towards 0.  */
 static wm_gpu_words_t activate (wm_cuda_v1_t *self, uint32_t s, uint32_t conv, void *d_y)
 {
     const wm_conv_t *c = &self->net.net->conv[conv];
     const wm_gpu_conv_t *op = &self->net.conv[conv];
     const uint32_t half = self->net.precision == WM_GPU_F16;
+    const bool rounds = self->net.precision == WM_GPU_TF32 && conv + 1 == self->net.net->n_conv;
     const wm_gpu_join_t args = {
         .from = d_y,
         .to = d_y,
@@ -172,12 +174,13 @@ static wm_gpu_words_t activate (wm_cuda_v1_t *self, uint32_t s, uint32_t conv, v
         .n = (op->h - op->kh + 1) * (op->w - op->kw + 1) * op->c_out,
         .half_from = half,
         .half_to = half,
+        .tf32 = rounds,
         .act = c->act,
         .bend = c->bend,
         WM_GPU_JOIN_PLAIN,
     };
     const wm_gpu_launch_t launch = { WM_GPU_JOIN, BLOCKS, THREADS, 0, &args };
-    if (c->act != WM_ACT_RELU && c->act != WM_ACT_NONE)
+    if (rounds || (c->act != WM_ACT_RELU && c->act != WM_ACT_NONE))
         CALL (launch, &launch, self->chunks.slot[s].stream);
     return NULL;
 }

@@ -138,7 +138,8 @@ WM_GPU_CODE void wm_gpu_join (const wm_gpu_join_t *args, float *shared, wm_gpu_a
             value = value > bend ? bend : value;
         } else
             value = wm_gpu_activate (args->act, bend, value);
-        wm_gpu_store (args->to, i, args->half_to, args->gain * value);
+        value *= args->gain;
+        wm_gpu_store (args->to, i, args->half_to, args->tf32 ? wm_tf32 (value) : value);
     }
 }
 

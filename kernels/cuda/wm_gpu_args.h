@@ -112,12 +112,12 @@ typedef struct {
 
 /* to = gain act (scale (from + second) + shift), of one shape; second may be NULL, `to` may be
    `from`. A clip is from `least` on. With slopes the bend of element i of a row is slope[i /
-   slope_run % n_slope]. Any grid.  */
+   slope_run % n_slope]. tf32: rounded to it. Any grid.  */
 typedef struct {
     const void *from, *second;
     void *to;
     uint32_t rows, n; /* of a row */
-    uint32_t half_from, half_second, half_to;
+    uint32_t half_from, half_second, half_to, tf32;
     wm_act_t act;
     float bend, least, scale, shift, gain;
     const float *slope; /* (n_slope), or NULL */

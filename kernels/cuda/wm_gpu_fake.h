@@ -6,7 +6,8 @@
      it than what was waited for. The target of a copy to the host is NaN until then.
    - A kernel's blocks and threads run in another order every time, shared memory begins as NaN;
      what the threads of a block do together is told in wm_gpu_fake_block.c.
-   - Convolution and product round as the libraries do: half or 10-bit factors, sums in float32.
+   - Convolution and product take factors as tensor cores do: halves, or float32 cut off to 10 bits of
+     mantissa (tf32); sums in float32.
    - Any call can be made to fail, also the run of a graph by a file that holds its number (WM_STANDIN_FAIL). Errors are
      sticky.
 
