@@ -19,6 +19,8 @@
 
 #include <stdbool.h>
 
+#define WM_SHAPES_MAX 512u /* that the importer asks for at once */
+
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
@@ -107,9 +109,11 @@ typedef struct {
     uint64_t (*madds) (void *engine, bool count);
     /* wm_device_lend; NULL: it makes no difference.  */
     wm_fault_t (*lend) (void *engine, const void *memory, size_t bytes, wm_error_t *error);
-    /* The general engine's only: fills the shapes of a model's outputs, whose names are given. */
+    /* The general engine's only: fills the shapes of a model's outputs, whose names are given, at most
+       WM_SHAPES_MAX. inner: they are tensors inside it, whose first dimension counts, for one patch. */
     wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
-                         uint32_t n_input, wm_port_t *output, uint32_t n_output, wm_error_t *error);
+                         uint32_t n_input, wm_port_t *output, uint32_t n_output, int inner,
+                         wm_error_t *error);
 } wm_engine_t;
 
 extern const wm_engine_t wm_engine_reference;

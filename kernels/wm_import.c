@@ -8,6 +8,7 @@
 #include "kernels/wm_import.h"
 #include "kernels/wm_known.h"
 #include "kernels/import/wm_family.h"
+#include "kernels/import/wm_madds.h"
 #include "kernels/wm_range.h"
 #include "kernels/wm_reference.h"
 #include "kernels/wm_seed.h"
@@ -201,18 +202,33 @@ static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
         theirs.text);
 }
 
+/* Counts a model's multiply-adds, and says how many, or why that is not known.  */
+static void say_madds (wm_onnx_t *onnx, const wm_engine_t *engine, wm_model_parts_t *parts,
+                       char why[480])
+{
+    char broken[160];
+    const size_t n = strlen (why);
+    parts->madds = wm_madds_count (onnx, engine, parts->input, parts->n_input, broken);
+    if (*broken)
+        snprintf (why + n, 480 - n, "; " WM_IMPORT_UNCOUNTED "%s", broken);
+    else
+        snprintf (why + n, 480 - n, "; %llu multiply-adds a patch",
+                  (unsigned long long) parts->madds);
+}
+
 static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const char *path,
                                  wm_model_parts_t *parts, wm_port_t *output, wm_arena_t *arena,
                                  char why[480], wm_error_t *error)
 {
     wm_error_t lack;
     const wm_engine_t *engine = wm_device_general (&lack);
-    wm_fault_t fault = wm_onnx_pack (onnx, &parts->original, &parts->original_bytes, error);
+    wm_fault_t fault =
+        wm_onnx_pack (onnx, NULL, 0, &parts->original, &parts->original_bytes, error);
     if (!fault)
         fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
     if (!fault && engine)
         fault = engine->shape (parts->original, parts->original_bytes, parts->input, parts->n_input,
-                               output, parts->n_output, error)
+                               output, parts->n_output, 0, error)
                     ? explain (onnx, error)
                     : WM_OK;
     else if (!fault && onnx->graphdef)
@@ -226,6 +242,7 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
         snprintf (why + n, 480 - n, "; no known answers: that engine was not there");
         return fault ? fault : wm_model_write (path, parts, error);
     }
+    say_madds (onnx, engine, parts, why);
     char draft[PATH_MAX];
     if (snprintf (draft, sizeof draft, "%s.%ld.draft", path, (long) getpid ()) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);

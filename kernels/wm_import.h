@@ -20,6 +20,9 @@ typedef struct {
     int general; /* for the general engine, of the family or not */
 } wm_import_choices_t;
 
+/* Follows "; " at the end of `why` where a general model's multiply-adds are not known, before why.  */
+#define WM_IMPORT_UNCOUNTED "multiply-adds not counted: "
+
 /* Reads the model at `path`, writes `wmm_path` (temporary name, fsync, rename). `why` says which
    engine the model gets and why, by node and operator. A general model gets its outputs' shapes and
    its known answers from the general engine; where that is not here, shapes must be in the file, and

@@ -53,7 +53,8 @@ typedef struct {
     uint32_t n_input, n_output, n_known;
     uint32_t height, width, channel, n_conv, n_dense;
     uint64_t known_inputs, known_scores, original, original_bytes;
-    uint8_t zero[56];
+    uint64_t madds; /* of a general model; 0 in those that are older than this field */
+    uint8_t zero[48];
     char why[480];
     wm_port_t input[WM_MODEL_PORTS_MAX], output[WM_MODEL_PORTS_MAX];
     conv_t conv[WM_MODEL_CONVS_MAX];
@@ -361,7 +362,7 @@ uint64_t wm_model_madds (const wm_model_t *self)
 {
     const wm_net_t *net = wm_model_net (self);
     if (!net)
-        return 0;
+        return self->header->madds;
     uint64_t count = 0, rows = net->height, cols = net->width;
     for (uint32_t i = 0; i < net->n_conv; i++) {
         const wm_conv_t *conv = &net->conv[i];
@@ -461,7 +462,8 @@ wm_fault_t wm_model_write (const char *path, const wm_model_parts_t *parts, wm_e
     header_t h = { .version = VERSION,
                    .kind = parts->kind,
                    .n_input = parts->n_input,
-                   .n_output = parts->n_output };
+                   .n_output = parts->n_output,
+                   .madds = parts->madds };
     memcpy (h.magic, magic, sizeof magic);
     memcpy (h.sha256, parts->sha256, sizeof h.sha256);
     snprintf (h.why, sizeof h.why, "%s", parts->why);

@@ -95,7 +95,8 @@ uint32_t wm_model_n_value (const wm_model_t *self);    /* input values a patch, 
 uint32_t wm_model_n_output (const wm_model_t *self);   /* scores a patch, all outputs in order */
 const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */
 
-/* Multiply-adds of one patch where nothing is skipped or shared; 0 of a general model: not known.  */
+/* Multiply-adds of one patch where nothing is skipped or shared; 0 of a general model: not known, and
+   wm_model_why says why behind WM_IMPORT_UNCOUNTED (nothing: it was imported without that engine).  */
 uint64_t wm_model_madds (const wm_model_t *self);
 
 /* How the names of files begin that are made from this model and shared by the processes of this
@@ -121,6 +122,7 @@ typedef struct {
     const wm_net_t *net;
     const void *original;
     size_t original_bytes;
+    uint64_t madds; /* of a general model; 0: not known */
     uint32_t n_known;
     const float *known_inputs, *known_scores;
 } wm_model_parts_t;

@@ -381,6 +381,18 @@ static void each_point (bench_t *self,
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
+/* Says why nobody knows what the engine executed.  */
+static void say_uncounted (json_t *point, const char *why)
+{
+    const char *because = strstr (why, WM_IMPORT_UNCOUNTED);
+    if (strncmp (wm_ask_text (point, "signature"), "cud", 3) == 0)
+        because = "a GPU does not tell what it executes";
+    else if (!because)
+        because = "the model was imported by an earlier wiremill, or without OpenVINO";
+    if (json_object_set_new (point, "uncounted", json_string (because))) /* not UTF-8 */
+        json_object_set_new (point, "uncounted", json_string ("wiremill import says why"));
+}
+
 static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
 {
     static wm_setup_t setup;
@@ -424,6 +436,8 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
     if (json_object_update (point, said) && !code)
         code = WM_EXIT_FAILURE; /* it said nothing that could be read */
     json_decref (said);
+    if (!code && wm_ask_real (point, "executed_madds") <= 0)
+        say_uncounted (point, setup.why);
     close (setup.pins_fd);
     keep (self, point, code);
 }

@@ -75,6 +75,7 @@ static const struct {
      "the same by CPU time: what others on the machine took does not count"},
     {"dense_gflops", "as dense", FIXED1, ENGINE | PIPELINE,
      "what the dense form would have needed"},
+    {"uncounted", NULL, TEXT, 0, "why multiply-adds are not known"},
     {"judged", NULL, COUNT, 0, "hits whose scores were compared with double's"},
     {"error", "error", SMALL, ENGINE, "largest difference of their scores"},
     {"failed", "failed", TEXT, ALL, "why it was not measured"},
@@ -168,18 +169,28 @@ static int is_of (const json_t *point, const char *bench)
     return strcmp (json_string_value (json_object_get (point, "bench")), bench) == 0;
 }
 
-/* Whether this is of an engine's work, which nobody counted.  */
-static int uncounted (const json_t *point, size_t c)
+/* Whether this is of an engine's work, and not known.  */
+static int unknown (const json_t *point, size_t c)
 {
     return (strstr (columns[c].key, "gflops") || strstr (columns[c].key, "peak_share")) &&
            is_of (point, "engine") && !json_object_get (point, "failed") &&
            !json_object_get (point, columns[c].key);
 }
 
+/* What the dashes of a point mean, unless those of the point before meant that.  */
+static void put_unknown (FILE *out, const json_t *point, const char **said)
+{
+    const char *why = json_string_value (json_object_get (point, "uncounted"));
+    for (size_t c = 0; c < COLUMNS && !why; c++)
+        why = unknown (point, c) ? "this CPU has no measured peak of its precision" : NULL;
+    if (why && (!*said || strcmp (why, *said) != 0))
+        fprintf (out, "  -: not known: %s\n", *said = why);
+}
+
 static const char *cell (const json_t *point, size_t c, char text[256])
 {
     const json_t *value = json_object_get (point, columns[c].key);
-    if (uncounted (point, c))
+    if (unknown (point, c))
         return "-";
     if (!value && strcmp (columns[c].key, "signature") == 0)
         value = json_object_get (point, "engine"); /* it did not run */
@@ -270,22 +281,21 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
         put_cell (out, columns[c].title, c, width[c]);
     }
     fprintf (out, "\n");
-    int n_uncounted = 0;
+    const char *said = NULL;
     json_array_foreach (points, i, point)
     {
         if (!is_of (point, bench))
             continue;
         fprintf (out, " ");
-        for (size_t c = 0; c < COLUMNS; c++) {
+        for (size_t c = 0; c < COLUMNS; c++)
             put_cell (out, cell (point, c, text), c, width[c]);
-            n_uncounted += uncounted (point, c);
-        }
         fprintf (out, "\n");
     }
-    if (n_uncounted)
-        fprintf (out, "  -: not known. Multiply-adds are counted for networks of the EmTrkMichelId "
-                      "family on a CPU; OpenVINO\n     does not tell its layers' shapes, a GPU not "
-                      "what it skips\n");
+    json_array_foreach (points, i, point)
+    {
+        if (is_of (point, bench))
+            put_unknown (out, point, &said);
+    }
     if (table == 0 && machine->missing[0])
         fprintf (out, "  not tested here, this CPU cannot run them: %s\n", machine->missing);
 }

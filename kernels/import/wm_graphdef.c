@@ -216,23 +216,8 @@ wm_fault_t wm_graphdef_read (wm_onnx_t *self, wm_error_t *error)
 
 void wm_graphdef_prune (wm_onnx_t *self)
 {
-    uint8_t *fed = wm_arena_take (&self->arena, self->n_value + 1, 1);
+    const uint8_t *fed = wm_onnx_fed (self);
     size_t n = 0;
-    for (size_t v = 0; fed && v < self->n_value; v++)
-        fed[v] = !self->value[v].node && !self->value[v].initializer;
-    for (size_t i = 0; fed && i < self->graph->n_node; i++) {
-        const Onnx__NodeProto *node = self->node[i];
-        int any = 0;
-        for (size_t k = 0; k < node->n_input; k++) {
-            int64_t v = wm_onnx_find (self, node->input[k]);
-            any |= v >= 0 && fed[v];
-        }
-        for (size_t k = 0; any && k < node->n_output; k++) {
-            int64_t v = wm_onnx_find (self, node->output[k]);
-            if (v >= 0)
-                fed[v] = 1;
-        }
-    }
     for (size_t k = 0; fed && k < self->graph->n_output; k++) {
         int64_t v = wm_onnx_find (self, self->graph->output[k]->name);
         if (v >= 0 && fed[v])
@@ -243,16 +228,16 @@ void wm_graphdef_prune (wm_onnx_t *self)
 
 /* ---- what is left for the general engine ------------------------------------------------------ */
 
-static size_t mark_needed (wm_rewriter_t *self, wm_named_t **waiting)
+static void mark_needed (wm_rewriter_t *self, wm_named_t **waiting)
 {
-    size_t n_waiting = 0, n_needed = 0;
+    size_t n_waiting = 0;
     uint32_t output;
     for (size_t i = 0; i < self->onnx->n_output; i++) {
         wm_named_t *found = wm_graphdef_find (self, self->onnx->output[i]->name, &output);
         if (found && !found->needed)
             found->needed = 1, waiting[n_waiting++] = found;
     }
-    for (; n_waiting; n_needed++) {
+    while (n_waiting) {
         const Graphdef__Node *node = waiting[--n_waiting]->node;
         for (size_t k = 0; k < node->n_input; k++) {
             wm_named_t *found = wm_graphdef_find (self, node->input[k], &output);
@@ -260,28 +245,50 @@ static size_t mark_needed (wm_rewriter_t *self, wm_named_t **waiting)
                 found->needed = 1, waiting[n_waiting++] = found;
         }
     }
-    return n_needed;
 }
 
-wm_fault_t wm_graphdef_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error)
+/* Nodes that hand the inner values out. 0: no memory.  */
+static int add_inner (wm_onnx_t *self, Graphdef__Graph *left, const char *const *inner, size_t n)
+{
+    Graphdef__Node *node = wm_arena_take (&self->arena, n, sizeof *node);
+    char **input = wm_arena_take (&self->arena, n, sizeof *input),
+         (*name)[32] = wm_arena_take (&self->arena, n, sizeof *name);
+    for (size_t k = 0; node && input && name && k < n; k++) {
+        snprintf (name[k], sizeof name[k], WM_ONNX_INNER, k);
+        input[k] = (char *) (uintptr_t) inner[k];
+        graphdef__node__init (left->node[left->n_node++] = &node[k]);
+        node[k].name = name[k];
+        node[k].op = (char *) (uintptr_t) "Identity";
+        node[k].input = &input[k];
+        node[k].n_input = 1;
+    }
+    return node && input && name;
+}
+
+wm_fault_t wm_graphdef_pack (wm_onnx_t *self, const char *const *inner, size_t n,
+                             const void **bytes, size_t *size, wm_error_t *error)
 {
     wm_rewriter_t *rewriter = self->rewriter;
     Graphdef__Graph left = *self->graphdef;
-    left.node = wm_arena_take (&self->arena, left.n_node, sizeof *left.node);
+    left.node = wm_arena_take (&self->arena, left.n_node + n, sizeof *left.node);
     wm_named_t **waiting = wm_arena_take (&self->arena, left.n_node, sizeof *waiting);
     size_t n_all = left.n_node;
     left.n_node = 0;
-    if (left.node && waiting && mark_needed (rewriter, waiting) == n_all)
-        return WM_OK;
-    for (size_t i = 0; left.node && waiting && i < n_all; i++) {
+    if (!left.node || !waiting)
+        return wm_fault (error, WM_EHOST, "%s: no memory to write it", self->path);
+    mark_needed (rewriter, waiting);
+    for (size_t i = 0; i < n_all; i++) {
         uint32_t output;
         Graphdef__Node *node = self->graphdef->node[i];
         if (wm_graphdef_find (rewriter, text (node->name), &output)->needed)
             left.node[left.n_node++] = node;
     }
+    if (left.n_node == n_all && !n)
+        return WM_OK;
+    const int fine = add_inner (self, &left, inner, n);
     *size = graphdef__graph__get_packed_size (&left);
-    uint8_t *packed = wm_arena_take (&self->arena, *size, 1);
-    if (!left.node || !waiting || !packed)
+    uint8_t *packed = fine ? wm_arena_take (&self->arena, *size, 1) : NULL;
+    if (!packed)
         return wm_fault (error, WM_EHOST, "%s: no memory to write it", self->path);
     graphdef__graph__pack (&left, packed);
     *bytes = packed;

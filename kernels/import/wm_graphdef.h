@@ -22,8 +22,9 @@ wm_fault_t wm_graphdef_read (wm_onnx_t *self, wm_error_t *error);
 void wm_graphdef_prune (wm_onnx_t *self);
 
 /* The file with only the nodes that the wanted outputs need: the general engine would ask for
-   placeholders that nobody reads any more. *bytes and *size stay where all are needed; else they
-   are the arena's. WM_EHOST: no memory.  */
-wm_fault_t wm_graphdef_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error);
+   placeholders that nobody reads any more. *bytes and *size stay where all are needed and nothing
+   inner is wanted (wm_onnx_pack); else they are the arena's. WM_EHOST: no memory.  */
+wm_fault_t wm_graphdef_pack (wm_onnx_t *self, const char *const *inner, size_t n,
+                             const void **bytes, size_t *size, wm_error_t *error);
 
 #endif

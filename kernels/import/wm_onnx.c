@@ -267,6 +267,7 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
     wm_fault_t fault = check_reads (self, &n_edge, error);
     if (fault)
         return fault;
+    self->n_node = n;
     order_t o = { .waits = calloc (n + 1, 4),
                   .first = calloc (n + 1, 4),
                   .reader = calloc (n_edge + 1, 4),
@@ -346,20 +347,76 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
     return fault ? fault : drop_unneeded (self, error);
 }
 
-wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error)
+uint8_t *wm_onnx_fed (wm_onnx_t *self)
+{
+    uint8_t *fed = wm_arena_take (&self->arena, self->n_value + 1, 1);
+    for (size_t v = 0; fed && v < self->n_value; v++)
+        fed[v] = !self->value[v].node && !self->value[v].initializer;
+    for (size_t i = 0; fed && i < self->n_node; i++) {
+        const Onnx__NodeProto *node = self->node[i];
+        int any = 0;
+        for (size_t k = 0; k < node->n_input; k++) {
+            int64_t v = wm_onnx_find (self, node->input[k]);
+            any |= v >= 0 && fed[v];
+        }
+        for (size_t k = 0; any && k < node->n_output; k++) {
+            int64_t v = wm_onnx_find (self, node->output[k]);
+            if (v >= 0)
+                fed[v] = 1;
+        }
+    }
+    return fed;
+}
+
+/* Adds to the graph's nodes and outputs those that hand the inner values out. 0: no memory.  */
+static int add_inner (wm_onnx_t *self, const char *const *inner, size_t n)
+{
+    Onnx__GraphProto *g = self->graph;
+    Onnx__NodeProto **nodes = wm_arena_take (&self->arena, g->n_node + n, sizeof *nodes),
+                    *node = wm_arena_take (&self->arena, n, sizeof *node);
+    Onnx__ValueInfoProto **outputs = wm_arena_take (&self->arena, g->n_output + n, sizeof *outputs),
+                         *output = wm_arena_take (&self->arena, n, sizeof *output);
+    char **names = wm_arena_take (&self->arena, 2 * n, sizeof *names);
+    if (!nodes || !node || !outputs || !output || !names)
+        return 0;
+    memcpy (nodes, g->node, g->n_node * sizeof *nodes);
+    memcpy (outputs, g->output, g->n_output * sizeof *outputs);
+    for (size_t k = 0; k < n; k++) {
+        char *name = wm_arena_take (&self->arena, 32, 1);
+        if (!name)
+            return 0;
+        snprintf (name, 32, WM_ONNX_INNER, k);
+        names[2 * k] = (char *) (uintptr_t) inner[k];
+        names[2 * k + 1] = name;
+        onnx__node_proto__init (nodes[g->n_node + k] = &node[k]);
+        onnx__value_info_proto__init (outputs[g->n_output + k] = &output[k]);
+        node[k].op_type = (char *) (uintptr_t) "Identity";
+        node[k].input = &names[2 * k];
+        node[k].output = &names[2 * k + 1];
+        node[k].n_input = node[k].n_output = 1;
+        output[k].name = name;
+    }
+    g->node = nodes, g->output = outputs;
+    g->n_node += n, g->n_output += n;
+    return 1;
+}
+
+wm_fault_t wm_onnx_pack (wm_onnx_t *self, const char *const *inner, size_t n, const void **bytes,
+                         size_t *size, wm_error_t *error)
 {
     *bytes = self->bytes;
     *size = self->size;
     if (self->graphdef)
-        return wm_graphdef_pack (self, bytes, size, error);
+        return wm_graphdef_pack (self, inner, n, bytes, size, error);
     Onnx__GraphProto *g = self->graph, whole = *g;
     wm_fault_t fault = wm_onnx_spell (self, error);
-    if (fault || (!self->gathered && self->output == g->output && g->node == whole.node))
+    if (fault || (!n && !self->gathered && self->output == g->output && g->node == whole.node))
         return fault;
     g->output = self->output;
     g->n_output = self->n_output;
+    const int fine = !n || add_inner (self, inner, n);
     *size = onnx__model_proto__get_packed_size (self->model);
-    uint8_t *packed = wm_arena_take (&self->arena, *size, 1);
+    uint8_t *packed = fine ? wm_arena_take (&self->arena, *size, 1) : NULL;
     if (packed)
         onnx__model_proto__pack (self->model, packed);
     g->output = whole.output; /* what the message owns is freed with it */

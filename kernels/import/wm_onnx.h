@@ -57,8 +57,15 @@ void wm_onnx_clear (wm_onnx_t *self);
 wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error);
 
 /* The file for the general engine: its own bytes where nothing was gathered or chosen, else one that
-   holds what was gathered and gives what was chosen, in the arena. WM_EHOST: no memory.  */
-wm_fault_t wm_onnx_pack (wm_onnx_t *self, const void **bytes, size_t *size, wm_error_t *error);
+   holds what was gathered and gives what was chosen, in the arena. The n values inside it that `inner`
+   names become outputs WM_ONNX_INNER 0, 1, ... behind the others. WM_EHOST: no memory.  */
+wm_fault_t wm_onnx_pack (wm_onnx_t *self, const char *const *inner, size_t n, const void **bytes,
+                         size_t *size, wm_error_t *error);
+#define WM_ONNX_INNER "wm|%zu" /* no name of TensorFlow's can be that */
+
+/* Which values (n_value) follow from the graph's inputs, in the arena; the others are constants.
+   NULL: no memory.  */
+uint8_t *wm_onnx_fed (wm_onnx_t *self);
 
 /* In operator sets 11 and 12 Softmax runs over all dimensions from its axis on, which OpenVINO 2026.4
    gets wrong (not in 9 and 10), and Erfc and Expm1 it does not know: puts other nodes that say the

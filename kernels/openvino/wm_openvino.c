@@ -339,7 +339,7 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
 /* ---- for the importer ------------------------------------------------------------------------ */
 
 static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_port_t *input,
-                                uint32_t n_input, wm_port_t *output, uint32_t n_output,
+                                uint32_t n_input, wm_port_t *output, uint32_t n_output, int inner,
                                 wm_error_t *error)
 {
     wm_openvino_graph_t graph = {
@@ -352,6 +352,7 @@ static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_por
     else if (!(fault = wm_openvino_graph_read (&graph, core, original, bytes, error)) &&
              !wm_openvino_graph_reshape (&graph, 1))
         fault = wm_openvino_failed (error, WM_EBATCH, "give this model one patch");
+    graph.whole |= inner;
     for (uint32_t i = 0; i < n_output && !fault; i++) {
         wm_port_t port;
         if (!wm_openvino_graph_shape (&graph, i, 1, &port))

@@ -3,7 +3,7 @@
 #ifndef WM_OPENVINO_GRAPH_H
 #define WM_OPENVINO_GRAPH_H
 
-#include "kernels/wm_model.h"
+#include "kernels/wm_device.h"
 
 #include <openvino/c/openvino.h>
 
@@ -14,7 +14,7 @@ typedef struct {
     ov_model_t *graph;
     const wm_port_t *input, *output; /* lent */
     uint32_t n_input, n_output;
-    char input_name[WM_MODEL_PORTS_MAX][132], output_name[WM_MODEL_PORTS_MAX][132]; /* OpenVINO's */
+    char input_name[WM_MODEL_PORTS_MAX][132], output_name[WM_SHAPES_MAX][132]; /* OpenVINO's */
     int whole; /* the inputs have no batch dimension: one patch at a time */
 } wm_openvino_graph_t;
 

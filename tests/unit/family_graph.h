@@ -103,6 +103,8 @@ static void constant (graph_t *g, const char *name, size_t n_dim, const int64_t 
     }
     if (g->ways & CONSTANTS) {
         Onnx__AttributeProto *a = attribute (g, node (g, "Constant", "", name), "value");
+        a->has_type = 1;
+        a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
         a->t = t;
         return;
     }

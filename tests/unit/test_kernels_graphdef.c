@@ -617,6 +617,8 @@ static void the_general_engine_reads_the_same (void **state)
         assert_null (wm_model_net (model));
         assert_int_equal (wm_model_output (model, 0)->n_value, 3);
         check_known (model, 1e-6, why);
+        if (wm_model_madds (model) != R * C * F * K * K + FLAT * D + D * 4)
+            fail_msg ("%zu: %s", i, why);
         assert_int_equal (wm_import_sha256 (model_path, &choices, known, &error), WM_OK);
         assert_string_equal (known, wm_model_sha256 (model));
         assert_int_equal (wm_import_sha256 (model_path, NULL, known, &error), WM_OK);
@@ -658,6 +660,47 @@ static void a_general_graph (void **state)
     assert_non_null (strstr (error.text, "node 'conv/Relu' (NoSuchOperator) is not known to the "));
     assert_non_null (strstr (error.text, "OpenVINO cannot"));
     setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+}
+
+/* Layers that only the general engine has, whose multiply-adds were counted by hand.  */
+static void other_layers (void **state)
+{
+    (void) state;
+    static const float zero[100];
+    char why[480];
+    wm_error_t error = { 0 };
+    tf_t g = { .ways = 0 };
+    placeholder (&g, INTS (-1, 8, 10, 1));
+    weights (&g, "depth_w", INTS (3, 3, 1, 2), zero);
+    Graphdef__Node *n = node (&g, "DepthwiseConv2dNative", "depth", "main_input depth_w");
+    set_text (&g, n, "padding", "VALID"); /* (N, 6, 8, 2): 96 * 9 */
+    set_list (&g, n, "strides", INTS (1, 1, 1, 1));
+    weights (&g, "up_w", INTS (2, 2, 3, 2), zero);
+    integers (&g, "up_sizes", 1, INTS (1, 12, 16, 3));
+    n = node (&g, "Conv2DBackpropInput", "up", "up_sizes up_w depth");
+    set_text (&g, n, "padding", "VALID"); /* (N, 12, 16, 3): 96 * 12 */
+    set_list (&g, n, "strides", INTS (1, 2, 2, 1));
+    integers (&g, "last", 0, INTS (-1));
+    node (&g, "ExpandDims", "volume", "up last");
+    weights (&g, "conv_w", INTS (3, 3, 3, 1, 2), zero);
+    n = node (&g, "Conv3D", "conv", "volume conv_w");
+    set_text (&g, n, "padding", "VALID"); /* (N, 10, 14, 1, 2): 280 * 27 */
+    set_list (&g, n, "strides", INTS (1, 1, 1, 1, 1));
+    integers (&g, "rows", 1, INTS (-1, 10, 28));
+    node (&g, "Reshape", "matrix", "conv rows");
+    weights (&g, "product_w", INTS (3, 28), zero);
+    set_true (&g, node (&g, "BatchMatMulV2", "product", "matrix product_w"), "adj_y"); /* 30 * 28 */
+    integers (&g, "flat", 1, INTS (-1, 30));
+    node (&g, "Reshape", "scores", "product flat");
+    save_graph (&g);
+    unsetenv ("WM_OPENVINO_SO");
+    if (wm_import (model_path, NULL, wmm_path, why, &error))
+        fail_msg ("%s", error.text);
+    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    wm_model_t *model = wm_model_open (wmm_path, &error);
+    assert_non_null (model);
+    assert_int_equal (wm_model_madds (model), 96 * 9 + 96 * 12 + 280 * 27 + 30 * 28);
+    wm_model_destroy (&model);
 }
 
 static void graphs_refused (void **state)
@@ -749,6 +792,7 @@ int main (void)
         cmocka_unit_test (activations_of_several_nodes),
         cmocka_unit_test (the_general_engine_reads_the_same),
         cmocka_unit_test (a_general_graph),
+        cmocka_unit_test (other_layers),
         cmocka_unit_test (graphs_refused),
         cmocka_unit_test (constants_that_lie),
         cmocka_unit_test (truncated_and_changed_files),

@@ -4,6 +4,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -41,8 +43,40 @@ static void each_engine_has_its_own_peak (void **state)
     }
 }
 
+/* Each reason of a dash is said once below the table.  */
+static void what_is_not_known_is_said (void **state)
+{
+    const wm_machine_t machine = { .cpu = "one", .isa = "avx2", .cpus = 2, .peak_fp32 = 100 };
+    static const char *const uncounted[] = { "nobody counts", "nobody counts", NULL };
+    json_t *points = json_array ();
+    char *said = NULL;
+    size_t size;
+    (void) state;
+    for (int i = 0; i < 3; i++) { /* the third was counted, but its precision has no peak here */
+        json_t *point =
+            json_pack ("{s:s, s:s, s:f, s:f, s:i, s:i, s:f, s:f, s:s*}", "bench", "engine",
+                       "signature", "openvino-2026.4.1/avx2/fast/v1", "best_hits_s", 1e4, "cpu_s",
+                       2.0, "workers", 1, "threads", 2, "executed_madds", i < 2 ? 0. : 5e6,
+                       "dense_madds", i < 2 ? 0. : 5e6, "uncounted", uncounted[i]);
+        wm_point_complete (point, &machine);
+        json_array_append_new (points, point);
+    }
+    FILE *out = open_memstream (&said, &size);
+    wm_points_table (out, points, "engine", &machine);
+    fclose (out);
+    assert_non_null (strstr (said, "GFLOP/s"));
+    char *first = strstr (said, "-: not known: nobody counts\n");
+    assert_non_null (first);
+    assert_null (strstr (strchr (first, '\n'), "nobody counts"));
+    assert_non_null (
+        strstr (first, "-: not known: this CPU has no measured peak of its precision"));
+    free (said);
+    json_decref (points);
+}
+
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (each_engine_has_its_own_peak) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test (each_engine_has_its_own_peak),
+                                        cmocka_unit_test (what_is_not_known_is_said) };
     return cmocka_run_group_tests_name ("ops/points", tests, NULL, NULL);
 }

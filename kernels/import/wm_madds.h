@@ -1,0 +1,15 @@
+/* wm_madds.h - counts the multiply-adds of a model for the general engine. Private to kernels/.
+   Thread: one at a time.  */
+#ifndef WM_MADDS_H
+#define WM_MADDS_H
+
+#include "kernels/import/wm_onnx.h"
+#include "kernels/wm_device.h"
+
+/* Those of one patch: of convolutions, products of matrices and recurrent layers, as of the family.
+   `engine` is the general one, whom it asks for shapes. 0 where it cannot be known, or it has
+   none: `broken` says why.  */
+uint64_t wm_madds_count (wm_onnx_t *onnx, const wm_engine_t *engine, const wm_port_t *input,
+                         uint32_t n_input, char broken[160]);
+
+#endif
