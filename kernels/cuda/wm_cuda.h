@@ -22,7 +22,7 @@
 #define WM_CUDA_HITS 16384u      /* hits a launch of versions 2 and 3, at most */
 #define WM_CUDA_CELLS (1u << 24) /* of a plane's image on the device: 64 MiB */
 #define WM_CUDA_STARTS 512u      /* columns of a strip that patches may begin at */
-#define WM_CUDA_BAND 256u        /* rows of a strip that one convolution makes */
+#define WM_CUDA_BAND 1024u       /* rows of a strip that one convolution makes: 43 calls an event */
 #define WM_CUDA_HEIGHT 8192u     /* rows of strips in a slot, at most */
 
 typedef struct {

@@ -7,6 +7,7 @@
 
    Without libcudnn.so.9, or with one that does not know the descriptor (before 9.8), the tests are
    skipped and say why.  */
+#include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
 #include "tests/gpu/gpu_property.h"
 
@@ -107,7 +108,8 @@ static void planes_have_plans_on_every_gpu (void **state)
                 (precision == WM_GPU_F16 || (precision == WM_GPU_TF32 && gpus[g].version >= 800)));
             assert_in_range (choice.workspace_bytes, 0, precision == WM_GPU_F16 ? 0 : 64 << 20);
         }
-        const wm_gpu_conv_t band = { WM_GPU_F16, true, 1, 260, 560, 1, 5, 5, 48 }; /* of a strip */
+        const wm_gpu_conv_t band = { WM_GPU_F16, true, 1, WM_CUDA_BAND + 4, WM_CUDA_STARTS + 48, 1,
+                                     5,          5,    48 };
         const wm_gpu_choice_t choice = first_plan (cudnn, &gpus[g], &band);
         assert_true (choice.tensor_core && choice.workspace_bytes == 0);
         wm_cudnn_destroy (&cudnn);
