@@ -99,6 +99,22 @@ static int add_broker (wm_worker_config_t *config, char *text)
     return 1;
 }
 
+/* Leaves only GPU `number` of those that CUDA_VISIBLE_DEVICES leaves to see, which a batch system may
+   have set: the engine, and its health, see no other. 0: it leaves fewer.  */
+static int choose_gpu (const char *number)
+{
+    const char *visible = getenv ("CUDA_VISIBLE_DEVICES");
+    char name[96];
+    if (!visible || !*visible)
+        return !setenv ("CUDA_VISIBLE_DEVICES", number, 1);
+    for (unsigned long n = strtoul (number, NULL, 10); n > 0 && *visible; n--) {
+        visible += strcspn (visible, ",");
+        visible += *visible == ',';
+    }
+    snprintf (name, sizeof name, "%.*s", (int) strcspn (visible, ","), visible);
+    return *name && !setenv ("CUDA_VISIBLE_DEVICES", name, 1);
+}
+
 /* "auto", "cpu", "cuda", "cuda:N" as an engine and the device it may see. 0: it is none of them, or
    not of the engine that was named.  */
 static int choose_device (wm_worker_config_t *config, const char *device)
@@ -111,8 +127,13 @@ static int choose_device (wm_worker_config_t *config, const char *device)
             fprintf (stderr, "wiremill-worker: --device %s: a GPU is cuda:N, N a number\n", device);
             return 0;
         }
-        setenv ("CUDA_VISIBLE_DEVICES", number, 1); /* the engine, and its health, see no other */
+        if (!choose_gpu (number)) {
+            fprintf (stderr, "wiremill-worker: --device %s: CUDA_VISIBLE_DEVICES leaves only %s\n",
+                     device, getenv ("CUDA_VISIBLE_DEVICES"));
+            return 0;
+        }
     }
+    setenv ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* numbers mean what they mean to NVML */
     if (!cuda && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0) {
         fprintf (stderr, "wiremill-worker: --device %s: there are auto, cpu, cuda and cuda:N\n",
                  device);

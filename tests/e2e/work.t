@@ -50,6 +50,10 @@ drained () { wait $work_pid; [ $? = 75 ] && [ "$(grep -c 'draining: stopped by a
 ok "SIGTERM drains all, exit code 75" drained
 [ -z "$WM_QUICK" ] || done_testing
 
+second () { keep env CUDA_VISIBLE_DEVICES=GPU-7,5,3 WM_KILLER_NOTES="$work/second" WM_CUDA_SO="$lib/wm_killer.so" "$bin/wiremill" work --device cuda:1 --idle-timeout 1 --broker "ipc://$work/b1" --cache "$work/cache" && [ "$(cat "$work/second")" = 5 ]; }
+ok "--device cuda:1 is the second GPU that CUDA_VISIBLE_DEVICES leaves" second
+few () { exits 2 keep env CUDA_VISIBLE_DEVICES=4 "$bin/wiremill" work --device cuda:1 && says 'leaves only 4'; }
+ok "one that it does not leave is refused" few
 bad () { exits 6 keep timeout 120 env WM_CUDA_SO=/nowhere LD_LIBRARY_PATH="$work" "$bin/wiremill" work --gpus all --broker "ipc://$work/b1" --cache "$work/cache" && says 'cannot run here'; }
 ok "an engine that cannot start ends all of them" bad
 idle () { keep "$bin/wiremill" work --workers 2 --idle-timeout 1 --broker "ipc://$work/b1" --cache "$work/cache" && says 'no work for its idle time'; }

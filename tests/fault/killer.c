@@ -27,13 +27,14 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
     const char *name = getenv ("WM_KILLER"), *notes = getenv ("WM_KILLER_NOTES");
-    const char *gpu = getenv ("CUDA_VISIBLE_DEVICES");
+    const char *gpu = getenv ("CUDA_VISIBLE_DEVICES"), *order = getenv ("CUDA_DEVICE_ORDER");
     slow_ms = getenv ("WM_KILLER_SLOW_MS") ? atoi (getenv ("WM_KILLER_SLOW_MS")) : 0;
     always = getenv ("WM_KILLER_ALWAYS");
     refuses = getenv ("WM_KILLER_REFUSES") ? atoi (getenv ("WM_KILLER_REFUSES")) : 0;
     FILE *note = notes ? fopen (notes, "ae") : NULL;
     if (note) {
-        fprintf (note, "%s\n", gpu ? gpu : "none");
+        fprintf (note, "%s%s\n", gpu ? gpu : "none",
+                 order && strcmp (order, "PCI_BUS_ID") == 0 ? "" : " in CUDA's order");
         fclose (note);
     }
     FILE *file = name ? fopen (name, "re") : NULL;
