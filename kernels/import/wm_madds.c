@@ -192,7 +192,7 @@ static uint64_t madds_of (counter_t *self, const Onnx__NodeProto *node)
         !shape_of (self, reads ? node->input[from] : node->output[0], &x) ||
         !shape_of (self, node->input[1], &w) ||
         (rule == RECURRENT && !shape_of (self, node->input[2], &r)) || !w.n_dim ||
-        (!x.n_dim && w.n_dim > 1) || (rule == TF_DEPTH && w.n_dim != 4))
+        (!x.n_dim && (w.n_dim > 1 || rule == RECURRENT)) || (rule == TF_DEPTH && w.n_dim != 4))
         return unknown (self, "the inputs of node '%.60s' (%.40s)", wm_onnx_node_name (node),
                         wm_onnx_op (node));
     uint64_t each = w.n_value, count;

@@ -145,6 +145,17 @@ static void why_it_is_not_known (void **state)
     assert_int_equal (counted (NULL, why), 0);
     assert_non_null (strstr (why, "; multiply-adds not counted: those of node 'both' (Einsum)"));
 
+    g = (graph_t){ .ways = 0 }; /* more dimensions than shapes have here */
+    input (&g, "x", INTS (-1, 2, 3));
+    zeros (&g, "w", INTS (1, 1, 1, 1, 1, 3, 4));
+    node (&g, "MatMul", "x w", "product");
+    integers (&g, "flat", 1, INTS (-1, 8));
+    node (&g, "Reshape", "product flat", "y");
+    output (&g, "y", INTS (-1, 8));
+    save_graph (&g);
+    assert_int_equal (counted (NULL, why), 0);
+    assert_non_null (strstr (why, "; multiply-adds not counted: the inputs of node 'product'"));
+
     g = (graph_t){ .ways = 0 }; /* as many columns as x has values above zero */
     input (&g, "x", INTS (4));
     node (&g, "NonZero", "x", "places");
