@@ -93,7 +93,7 @@ extern "C" cudaError_t wm_gpu_load (size_t shared_bytes, wm_gpu_kernel_t *kernel
         error = cudaFuncGetAttributes (&attributes, kernels[k]);
         if (!error && k >= WM_GPU_DENSE)
             error = cudaFuncSetAttribute (kernels[k], cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                          (int) shared_bytes);
+                                          (int) (shared_bytes - attributes.sharedSizeBytes));
     }
     return error;
 }
