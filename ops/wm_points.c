@@ -245,6 +245,11 @@ static void put_cell (FILE *out, const char *text, size_t c, int width)
 
 static const char *const titles[] = { "engine alone", "pipeline", "broker alone" };
 static const char *const benches[] = { "engine", "pipeline", "broker" };
+static const char *const units[] = {
+    "ms of a batch: p50 to compute; GFLOP/s of the fastest round, also as dense; hits/s: mean",
+    "ms of a batch: p50 to commit; hits/s: also whole cmd; s without scores: first, last",
+    "ms: p50 to commit",
+};
 
 void wm_points_table (FILE *out, const json_t *points, const char *bench,
                       const wm_machine_t *machine)
@@ -291,6 +296,7 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
             put_cell (out, cell (point, c, text), c, width[c]);
         fprintf (out, "\n");
     }
+    fprintf (out, "  %s\n", units[table]);
     json_array_foreach (points, i, point)
     {
         if (is_of (point, bench))

@@ -69,6 +69,9 @@ brokers () { "$bin/wiremill" bench broker --workers 1,2 --batch 1,64 --task 100 
 ok "broker: workers that do no work" brokers
 ok "... table, CSV and JSON say the same" agree broker "$work/b.table" "$work/b.csv" "$work/b.json"
 ok "... nothing is left of what was made" empty
+units () { grep -q '^  ms of a batch: p50 to compute; GFLOP/s' "$work/e.table" && grep -q '^  ms of a batch: p50 to commit; .* first, last$' "$work/p.table" &&
+    grep -q '^  ms: p50 to commit$' "$work/b.table"; }
+ok "each table says the units of columns that do not" units
 
 stdout_json () { "$bin/wiremill" bench "${given[@]}" -q --batch 300 --threads 1 --precision fp32 --json - >"$work/o.json" && look "$work/o.json" 'len (p) == 1'; }
 ok "JSON on stdout, in the table's place" stdout_json
