@@ -7,6 +7,7 @@
 #include "kernels/sparse/wm_sparse.h"
 #include "schema/wm_failpoint.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -175,6 +176,7 @@ static void run_block (void *arg, uint32_t task, uint32_t thread)
         .order = self->order + self->block_first[task],
         .n = self->block_first[task + 1] - self->block_first[task],
     };
+    assert (block.n <= self->cells_max); /* a thread's memory holds no more */
     run_positions (&block);
     uint64_t hits = 0;
     for (uint32_t h = 0; h < block.n; h++) {

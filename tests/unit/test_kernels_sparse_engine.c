@@ -39,6 +39,42 @@ static void many_hits_are_scored_at_once (void **state)
     net_free (&net);
 }
 
+/* Half of the plane is full and half empty: blocks of equal work would be of more cells than a thread
+   has room for, which ends some of them before.  */
+static void a_block_is_never_larger_than_its_memory (void **state)
+{
+    (void) state;
+    enum { HITS = 12000, WIRES = 120, COLS = 100, LOOKS = 100 };
+    wm_net_t net = net_new (&shapes[4]);
+    wm_spec_t spec = spec_of (&shapes[4], WM_FULL_VIEW, WM_MEAN);
+    wm_batch_t batch = plane_new (&spec, WIRES, COLS, HITS, NOISE);
+    batch.n_run /= 2, batch.n_value /= 2; /* one run a wire */
+    const wm_sparse_kernel_t *kernel;
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+        if (kernel->twin)
+            continue;
+        wm_sparse_t *engine = engine_new (&net, &spec, 2, kernel);
+        result_t all = score_with (engine, &batch);
+        const wm_sparse_stats_t stats = wm_sparse_stats (engine);
+        assert_true (stats.cells >
+                     4 * engine->cells_max);          /* blocks that are cut by work alone ... */
+        assert_true (stats.pairs > 16 * stats.cells); /* ... have thrice as many as fit */
+        for (uint32_t look = 0; look < LOOKS; look++) {
+            wm_batch_t one = batch;
+            const uint32_t hit = random_below (HITS);
+            one.hit_wire += hit, one.hit_col += hit, one.n_hit = 1;
+            result_t some = score_with (engine, &one);
+            assert_memory_equal (some.scores, all.scores + (size_t) hit * all.n_output,
+                                 all.n_output * sizeof (float));
+            result_free (&some);
+        }
+        result_free (&all);
+        wm_sparse_destroy (&engine);
+    }
+    plane_free (&batch);
+    net_free (&net);
+}
+
 static void channels_are_taken_dense (void **state)
 {
     (void) state;
@@ -405,6 +441,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (many_hits_are_scored_at_once),
+        cmocka_unit_test (a_block_is_never_larger_than_its_memory),
         cmocka_unit_test (channels_are_taken_dense),
         cmocka_unit_test (nonfinite_is_never_a_number),
         cmocka_unit_test (nothing_is_allocated_after_warm_up),
