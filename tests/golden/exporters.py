@@ -55,10 +55,11 @@ class Graph:
             return self.node(op, value, axes=axes)
         return self.node(op, value, self.const(np.array(axes)))
 
-    def conv(self, filters=F, channels=1, kernel=K, bias=True, **attributes):
-        w = rng.normal(0, 1.5 / kernel / channels ** .5, (filters, channels, kernel, kernel))
+    def conv(self, filters=F, channels=1, kernel=K, bias=True, columns=None, **attributes):
+        shape = [kernel, columns or kernel]
+        w = rng.normal(0, 1.5 / kernel / channels ** .5, (filters, channels, *shape))
         more = [self.const(rng.normal(0, .2, filters))] if bias else []
-        return self.put("Conv", self.const(w), *more, kernel_shape=[kernel, kernel], **attributes)
+        return self.put("Conv", self.const(w), *more, kernel_shape=shape, **attributes)
 
     def dense(self, n_in, n_out, product=False, source=None, **attributes):
         w, b = rng.normal(0, 1.5 / n_in ** .5, (n_in, n_out)), self.const(rng.normal(0, .2, n_out))
@@ -144,6 +145,12 @@ def scaled(opset):                          # a Rescaling layer, and (x - a) / b
     g = nchw(opset)
     g.put("Mul", g.const(0.25)).put("Add", g.const([[[-0.3]]])).put("Sub", g.const(1.5)).put("Div", g.const(4.))
     return g.conv().put("Relu").put("Flatten").tail()
+
+
+def turned(opset):                          # a constant less the input, and a kernel of 2 x 6
+    g = nchw(opset)
+    g.at = g.node("Sub", g.const(0.5), g.at)
+    return g.conv(kernel=2, columns=6).put("Relu").put("Flatten").tail(F * (H - 1) * (W - 5))
 
 
 def norms(opset):                           # before and behind activations, of convolutions and dense layers
@@ -350,6 +357,7 @@ FORMS = [(f"opset {o}", SPARSE, lambda o=o: plain(o)) for o in (9, 13, 25)] + [
     ("one dimension, 13", GENERAL, lambda: one_dimension_family(13)),
     ("Softmax of rank 3, 11", GENERAL, lambda: softmax_rank3(11)),
     ("Softmax of rank 3, 13", GENERAL, lambda: softmax_rank3(13)),
+    ("0.5 - input, 2 x 6", SPARSE, lambda: turned(13)),
 ]
 
 

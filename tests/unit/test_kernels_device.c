@@ -221,6 +221,28 @@ static void engines_agree_and_keep_their_bits (void **state)
     }
 }
 
+/* Nothing but its speed would say that OpenVINO computes fast in 32 bits.  */
+static void openvino_takes_16_bits_for_fast (void **state)
+{
+    (void) state;
+    static float scores[2][HITS * OUTPUTS];
+    wm_batch_t plane;
+    if (!__builtin_cpu_supports ("avx512bf16"))
+        skip ();
+    make_plane (&plane, &full);
+    for (int fast = 0; fast < 2; fast++) {
+        const wm_device_config_t config = { "openvino", fast ? "fast" : "fp32", 1, 0, NULL };
+        wm_device_t *device = open_device (model, &full, &config);
+        score (device, &plane, scores[fast]);
+        wm_device_destroy (&device);
+    }
+    float most = 0;
+    for (uint32_t i = 0; i < HITS * OUTPUTS; i++)
+        most = fmaxf (most, fabsf (scores[1][i] - scores[0][i]));
+    assert_true (most > 1e-5f && most < 2e-2f);
+    wm_batch_clear (&plane);
+}
+
 static void patches_score_like_the_plane_they_are_cut_from (void **state)
 {
     (void) state;
@@ -620,6 +642,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (openvino_computes_where_it_is_told), /* first: see its words */
         cmocka_unit_test (engines_agree_and_keep_their_bits),
+        cmocka_unit_test (openvino_takes_16_bits_for_fast),
         cmocka_unit_test (patches_score_like_the_plane_they_are_cut_from),
         cmocka_unit_test (any_grouping_keeps_the_bits),
         cmocka_unit_test (scores_that_are_no_numbers_hold_their_hit_only),
