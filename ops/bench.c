@@ -167,8 +167,7 @@ static int sweeps (bench_t *self, int bench)
     char threads[48], workers[16];
     snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);
     snprintf (workers, sizeof workers, "%d", team < 16 ? team : 16);
-    int code = wm_sweep_words (&self->engine, args, "engine", NULL,
-                               "auto|sparse|openvino|cuda|cudnn|reference");
+    int code = wm_sweep_words (&self->engine, args, "engine", NULL, ENGINE_WORDS);
     if (!code)
         code = wm_sweep_words (&self->precision, args, "precision",
                                is_engine ? "fp32,fast" : "fp32", "fp32|fast");

@@ -31,6 +31,9 @@ int bench_main (const wm_args_t *args);
 /* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut. */
 int pass_to_producer (int argc, char **argv);
 
+/* The engines by name (kernels/wm_device.h).  */
+#define ENGINE_WORDS "auto|sparse|openvino|cuda|cudnn|reference"
+
 /* The options that pin a campaign, shared by run and broker.  */
 /* clang-format off */
 #define CAMPAIGN_OPTIONS \

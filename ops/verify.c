@@ -29,8 +29,9 @@ const wm_option_t verify_options[] = {
      .help = "so many hits; each is as likely as any other"},
     {.name = "seed", .value = "N", .least = 0, .most = 1L << 62,
      .help = "the same seed chooses the same hits (default: others each time)"},
-    {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto", .task = "how",
-     .help = "who scores again, in fp32: auto (reference, or openvino where it cannot), sparse, ..."},
+    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = 1,
+     .fallback = "auto", .task = "how",
+     .help = "who scores again, in fp32; auto: reference, or openvino where it cannot"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads to compute with (default: the CPUs it may use)"},
     {.name = "tolerance", .value = "X", .help = "by so much scores may differ "

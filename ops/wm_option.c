@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define NAME_MAX_CHARS 32 /* longer names are near to nothing */
+#define LEFT_WIDTH 28     /* of an option in --help; its words stand to the right, or below */
 
 typedef struct {
     const wm_option_t *option; /* NULL: an argument that is no option */
@@ -108,7 +109,10 @@ void wm_verb_help (const wm_verb_t *verb)
         snprintf (left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
                   o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
                   o->value ? " " : "", o->value ? o->value : "");
-        printf ("  %-28s %s", left, o->help);
+        if (strlen (left) > LEFT_WIDTH)
+            printf ("  %s\n  %-*s %s", left, LEFT_WIDTH, "", o->help);
+        else
+            printf ("  %-*s %s", LEFT_WIDTH, left, o->help);
         if (o->fallback)
             printf (" (default: %s)", o->fallback);
         printf ("\n");

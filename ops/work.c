@@ -28,8 +28,9 @@ const wm_option_t work_options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "for whom", .help = "the broker's base address; several are served in turn, ENDPOINT=3 "
                                  "three times as often"},
-    {.name = "engine", .letter = 'e', .value = "NAME", .fallback = "auto", .task = "how",
-     .help = "auto, sparse, openvino, cuda, cudnn or reference"},
+    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = 1,
+     .fallback = "auto", .task = "how",
+     .help = "auto: sparse where the model is of its family, else openvino"},
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
      .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
     {.name = "gpus", .letter = 'g', .value = "LIST",

@@ -15,6 +15,7 @@ refused () # code, pattern, command...
 ok "an unknown verb names the nearest" refused 2 "did you mean status" "$bin/wiremill" statsu
 ok "an unknown option names the nearest" refused 2 "did you mean --model" "${run[@]}" --modle x
 ok "a number out of range" refused 2 "whole number from 1" "${run[@]}" --workers 0
+ok "an engine that nobody knows" refused 2 "engine takes auto.sparse.*not 'sprase'" "${run[@]}" --engine sprase --input "$made/one.h5"
 ok "a verb that is not built yet" refused 2 "not built yet" "$bin/wiremill" report
 ok "no such input" refused 5 "no file matches" "${run[@]}" --input "$work/none-*.h5"
 ok "no such model" refused 5 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
