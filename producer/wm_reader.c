@@ -19,7 +19,8 @@ static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_valu
         return true;
     wm_fault (error, WM_EBATCH,
               "%s: the specification cuts patches of %u x %u, the model takes %u values: set "
-              "`patch` in --spec to the model's size",
+              "`patch` in --spec to the model's size, or give it ready-made inputs (a .npy of "
+              "(N, values), or a dataset)",
               path, spec->patch_wire, spec->patch_bin, n_value);
     return false;
 }
