@@ -366,9 +366,13 @@ static void an_error_of_memory_drains (void **state)
     assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_FAILURE);
     assert_int_equal (play.bye_code, WM_REASON_FAILED);
     assert_true (play.n_got < N_BATCH);
-    for (int b = 1; b <= play.sent; b++)
+    int had = play.sent; /* but for those that were on their way when it left */
+    while (had > 0 && !play.got[had] && !play.nacked[had])
+        had--;
+    assert_true (had >= 3);
+    for (int b = 1; b <= had; b++)
         assert_int_equal (play.got[b] + play.nacked[b], 1);
-    assert_int_equal (nacks (&play, WM_EAGAIN), play.sent - play.n_got);
+    assert_int_equal (nacks (&play, WM_EAGAIN), had - play.n_got);
     assert_int_equal (told->n_open, 1);
     unsetenv ("WM_NVML_SO");
     unsetenv ("WM_FAKE_NVML_ECC");
