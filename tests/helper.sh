@@ -73,21 +73,26 @@ until_true () # seconds, command...: true as soon as the command is
 
 # A model and events, made once a build and kept: they are the same bytes each time.
 made=$PWD/${WM_BUILD:-build/release}/made
-make_model () # seed: $made/model-seed.wmm
+# What several tests score is made once, under its name, whichever of those that run comes first.
+made_once () # file, command...
 {
-    [ -e "$made/model-$1.wmm" ] && return
-    mkdir -p "$made" &&
-        "$bin/wiremill" model new emtrkmichel --seed "$1" -o "$made/model-$1.onnx" >&2 &&
+    local file=$1
+    shift
+    mkdir -p "$made" && { flock 8 && { [ -e "$file" ] || "$@"; }; } 8>"$made/lock"
+}
+new_model () # seed
+{
+    "$bin/wiremill" model new emtrkmichel --seed "$1" -o "$made/model-$1.onnx" >&2 &&
         "$bin/wiremill" import "$made/model-$1.onnx" -o "$made/model-$1.wmm" >&2
 }
-make_events () # name, synth options...: $made/name.h5
+make_model () { made_once "$made/model-$1.wmm" new_model "$1"; } # seed: $made/model-seed.wmm
+new_events () # name, synth options...
 {
     local name=$1
     shift
-    [ -e "$made/$name.h5" ] && return
-    mkdir -p "$made" && "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 &&
-        mv "$made/$name.part" "$made/$name.h5"
+    "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 && mv "$made/$name.part" "$made/$name.h5"
 }
+make_events () { made_once "$made/$1.h5" new_events "$@"; } # name, synth options...: $made/name.h5
 # A file of scores, with the one thing in it that is a campaign's own, its id, blotted out.
 scores () # file, campaign folder
 {
