@@ -291,9 +291,17 @@ static uint32_t regroup (const wm_model_t *m, const wm_spec_t *spec, const char 
     const size_t n = wm_model_n_output (m);
     assert_true (n <= OUTPUTS);
     wm_device_t *device[4];
-    for (int t = 0; t < 4; t++) {
+    /* Which kernel of 16 bits is taken is measured. A sanitizer slows one more than another, and a
+       loaded machine takes now this one, now that: bits are those of a signature.  */
+    for (int t = 0, tries = 0; t < 4; t++) {
         const wm_device_config_t config = { engine, precision, t + 1, 0, NULL };
         device[t] = open_device (m, spec, &config);
+        if (strcmp (wm_device_signature (device[t]), wm_device_signature (device[0])) == 0)
+            continue;
+        print_message ("%s, now %s\n", wm_device_signature (device[0]),
+                       wm_device_signature (device[t]));
+        wm_device_destroy (&device[t--]);
+        assert_true (++tries < 100);
     }
     score (device[0], all, scores);
     for (uint32_t round = 0; round < rounds; round++) {
