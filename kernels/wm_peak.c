@@ -1,12 +1,10 @@
 /* wm_peak.c - chains of multiply-adds, as many as hide the latency of any core so far.  */
 #include "kernels/wm_peak.h"
+#include "kernels/sparse/wm_sparse_tiles.h"
 
-#include <cpuid.h>
 #include <immintrin.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define CHAINS 12
 #define ROUNDS 1000000L
@@ -46,28 +44,20 @@ PEAK (peak_avx2, "avx2,fma", 32, 8, FMA)
 PEAK (peak_bf16, "avx512f,avx512bf16", 64, 32, DOT_BF16)
 PEAK (peak_vnni, "avx512f,avx512vnni", 64, 32, DOT_INT16)
 
-#define ARCH_REQ_XCOMP_PERM 0x1023
-#define XFEATURE_TILES 18
 #define TILE_MADDS (16 * 16 * 32)
 
 /* Four tiles of sums, as the engine has them. Of ones, not of zeros, which are faster by a fifth.  */
 static double peak_amx (void)
 {
     static uint16_t one[16 * 32];
-    struct {
-        uint8_t palette, start, zero[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } config = { .palette = 1 };
-    for (int t = 0; t < 8; t++)
-        config.row_bytes[t] = 64, config.rows[t] = 16;
     for (int i = 0; i < 16 * 32; i++)
         one[i] = 0x3f80;
-    __asm__ volatile("ldtilecfg %0\n\ttilezero %%tmm0\n\ttilezero %%tmm1\n\t"
+    tiles_begin ();
+    __asm__ volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\t"
                      "tilezero %%tmm2\n\ttilezero %%tmm3\n\t"
-                     "tileloadd (%1,%2,1), %%tmm4\n\ttileloadd (%1,%2,1), %%tmm5\n\t"
-                     "tileloadd (%1,%2,1), %%tmm6\n\ttileloadd (%1,%2,1), %%tmm7" ::"m"(config),
-                     "r"(one), "r"((size_t) 64)
+                     "tileloadd (%0,%1,1), %%tmm4\n\ttileloadd (%0,%1,1), %%tmm5\n\t"
+                     "tileloadd (%0,%1,1), %%tmm6\n\ttileloadd (%0,%1,1), %%tmm7" ::"r"(one),
+                     "r"((size_t) 64)
                      : "memory");
     const double start = cpu_seconds ();
     for (long r = 0; r < ROUNDS; r++)
@@ -75,16 +65,8 @@ static double peak_amx (void)
                          "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3" ::
                              : "memory");
     const double took = cpu_seconds () - start;
-    __asm__ volatile("tilerelease" ::: "memory");
+    tiles_end ();
     return 2e-9 * 4 * TILE_MADDS * (double) ROUNDS / took;
-}
-
-/* Linux gives tiles to a process that asks; before, using them is a fault.  */
-static int has_amx (void)
-{
-    unsigned a, b, c, d = 0;
-    return __get_cpuid_count (7, 0, &a, &b, &c, &d) && d >> 22 & 1 /* AMX-BF16 */
-           && syscall (SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILES) == 0;
 }
 
 static double best_of (double (*measure) (void))
@@ -104,7 +86,7 @@ double wm_peak_gflops (wm_peak_t what)
                : __builtin_cpu_supports ("fma")   ? best_of (peak_avx2)
                                                   : 0;
     if (what == WM_PEAK_AMX)
-        return has_amx () ? best_of (peak_amx) : 0;
+        return tiles_allowed () ? best_of (peak_amx) : 0;
     const double bf16 = __builtin_cpu_supports ("avx512bf16") ? best_of (peak_bf16) : 0;
     const double vnni = __builtin_cpu_supports ("avx512vnni") ? best_of (peak_vnni) : 0;
     return bf16 > vnni ? bf16 : vnni;

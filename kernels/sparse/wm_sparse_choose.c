@@ -1,37 +1,24 @@
 /* wm_sparse_choose.c - which kernel runs: what the CPU has, what WM_ISA asks for, what is faster.
 
    The best of each precision that a campaign allows is tried on a small piece of work: it must
-   compute rightly, and of those that are about as fast as the fastest the most precise comes first; the engine
-   takes the first that is precise enough on its model (wm_sparse_door.c).
+   compute rightly, and of those that are about as fast as the fastest the most precise comes first;
+   the engine takes the first that is precise enough on its model (wm_sparse_door.c).
    Flags alone do not tell: vdpbf16ps is twice as fast as fp32 on one make of CPU and half as fast
    on another, and both announce it. "About" keeps the choice, and with it the bits, the same at
    every start: int16 and bf16 lie within a few percent of each other, fp32 far from both.  */
 #include "kernels/sparse/wm_sparse.h"
+#include "kernels/sparse/wm_sparse_tiles.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define FP32_OFF 1e-5 /* what a campaign in fp32 allows */
 #define NEAR 1.25     /* Zen 4: int16 1.0, bf16 1.0, fp32 1.8 */
 
 /* The piece of work: some positions of the usual net, cells whose values are half zeros.  */
 enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, ROUNDS = 40, CHECKED = 8 };
-
-#if defined __x86_64__
-#define ARCH_REQ_XCOMP_PERM 0x1023
-#define XFEATURE_TILES 18
-
-/* Linux gives tiles to a process that asks; before, using them is a fault.  */
-static bool may_use_tiles (void)
-{
-    return __builtin_cpu_supports ("amx-tile") && __builtin_cpu_supports ("amx-bf16") &&
-           syscall (SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILES) == 0;
-}
-#endif
 
 static bool can_run (const wm_sparse_kernel_t *kernel)
 {
@@ -42,7 +29,7 @@ static bool can_run (const wm_sparse_kernel_t *kernel)
                   __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq") &&
                   __builtin_cpu_supports ("avx512vl");
     if (kernel == &wm_sparse_kernel_amx_bf16 || kernel == &wm_sparse_kernel_amx_bf16x3)
-        return avx512 && may_use_tiles ();
+        return avx512 && tiles_allowed ();
     if (kernel == &wm_sparse_kernel_avx512_bf16)
         return avx512 && __builtin_cpu_supports ("avx512bf16");
     if (kernel == &wm_sparse_kernel_avx512_vnni_int16)
