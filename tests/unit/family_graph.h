@@ -39,22 +39,7 @@ static void save_graph (graph_t *g)
     X (FLAT_INPUT) /* input (N, h w), reshaped */                                                  \
     X (RANK3)      /* input (N, h, w), unsqueezed */
 
-enum {
-#define BIT(name) BIT_##name,
-    WAYS (BIT)
-#undef BIT
-        N_WAY
-};
-enum {
-#define WAY(name) name = 1 << BIT_##name,
-    WAYS (WAY)
-#undef WAY
-};
-static const char *const way_name[] = {
-#define NAME(name) #name,
-    WAYS (NAME)
-#undef NAME
-};
+#include "tests/unit/ways.h"
 
 static uint16_t to_half (float f)
 {
