@@ -252,26 +252,12 @@ static void add_dense (graph_t *g, const char *in, const char *out, unsigned n_i
 
 static void add_denses (graph_t *g, const char *flat)
 {
-    float w[FLAT * D], b[D], cls[D * 3], cls_b[3], mic[D], mic_b[1] = { (float) weight (7, 0) };
-    for (unsigned r = 0; r < R; r++)
-        for (unsigned c = 0; c < C; c++)
-            for (unsigned f = 0; f < F; f++)
-                for (unsigned o = 0; o < D; o++)
-                    w[(g->ways & CHW ? (f * R + r) * C + c : (r * C + c) * F + f) * D + o] =
-                        (float) dense_weight ((r * C + c) * F + f, o);
-    for (unsigned k = 0; k < D; k++) {
-        b[k] = (float) weight (3, k);
-        mic[k] = (float) weight (6, k);
-        for (unsigned o = 0; o < 3; o++)
-            cls[k * 3 + o] = (float) weight (4, k * 3 + o);
-    }
-    for (unsigned o = 0; o < 3; o++)
-        cls_b[o] = (float) weight (5, o);
-    add_dense (g, flat, "fc", FLAT, D, w, b);
+    const denses_t d = denses (g->ways & CHW);
+    add_dense (g, flat, "fc", FLAT, D, d.fc, d.fc_bias);
     node (g, "Tanh", "fc", "fc_act");
     const char *value = noop (g, "Cast", "fc_act", "fc_cast");
-    add_dense (g, value, "cls", D, 3, cls, cls_b);
-    add_dense (g, value, "mic", D, 1, mic, mic_b);
+    add_dense (g, value, "cls", D, 3, d.cls, d.cls_bias);
+    add_dense (g, value, "mic", D, 1, d.mic, d.mic_bias);
 }
 
 static void reverse (graph_t *g)

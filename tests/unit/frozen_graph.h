@@ -394,24 +394,13 @@ static void add_dense (tf_t *g, const char *in, const char *out, unsigned n_in, 
 static tf_t family (unsigned ways)
 {
     tf_t g = { .ways = ways };
-    float w[FLAT * D], b[D], cls[D * 3], cls_b[3], mic[D], mic_b[1] = { (float) weight (7, 0) };
-    for (unsigned o = 0; o < D; o++)
-        for (unsigned k = 0; k < FLAT; k++)
-            w[k * D + o] = (float) dense_weight (k, o);
-    for (unsigned k = 0; k < D; k++) {
-        b[k] = (float) weight (3, k);
-        mic[k] = (float) weight (6, k);
-        for (unsigned o = 0; o < 3; o++)
-            cls[k * 3 + o] = (float) weight (4, k * 3 + o);
-    }
-    for (unsigned o = 0; o < 3; o++)
-        cls_b[o] = (float) weight (5, o);
+    const denses_t d = denses (0);
     add_dense (&g, add_flatten (&g, add_dropout (&g, add_conv (&g, rescale (&g, add_input (&g))))),
-               "fc", FLAT, D, w, b);
+               "fc", FLAT, D, d.fc, d.fc_bias);
     node (&g, "Tanh", "fc/Tanh", "fc");
-    add_dense (&g, "fc/Tanh", "cls", D, 3, cls, cls_b);
+    add_dense (&g, "fc/Tanh", "cls", D, 3, d.cls, d.cls_bias);
     node (&g, "Softmax", "em_trk_none", "cls");
-    add_dense (&g, "fc/Tanh", "mic", D, 1, mic, mic_b);
+    add_dense (&g, "fc/Tanh", "mic", D, 1, d.mic, d.mic_bias);
     node (&g, "Sigmoid", "michel", "mic");
     if (ways & LEFTOVER) {
         Graphdef__Node *n = node (&g, "Placeholder", "learning_phase", "");

@@ -43,6 +43,31 @@ static double dense_weight (unsigned k, unsigned o)
     return weight (2, k * D + o) / 4;
 }
 
+/* The dense layers as files have them, (in, out); `filters_first`: the first reads the flattened
+   convolution in (filter, row, column) order.  */
+typedef struct {
+    float fc[FLAT * D], fc_bias[D], cls[D * 3], cls_bias[3], mic[D], mic_bias[1];
+} denses_t;
+
+static inline denses_t denses (int filters_first)
+{
+    denses_t d = { .mic_bias = { (float) weight (7, 0) } };
+    for (unsigned k = 0; k < FLAT; k++) {
+        const unsigned f = k % F, place = k / F;
+        for (unsigned o = 0; o < D; o++)
+            d.fc[(filters_first ? f * R * C + place : k) * D + o] = (float) dense_weight (k, o);
+    }
+    for (unsigned k = 0; k < D; k++) {
+        d.fc_bias[k] = (float) weight (3, k);
+        d.mic[k] = (float) weight (6, k);
+        for (unsigned o = 0; o < 3; o++)
+            d.cls[k * 3 + o] = (float) weight (4, k * 3 + o);
+    }
+    for (unsigned o = 0; o < 3; o++)
+        d.cls_bias[o] = (float) weight (5, o);
+    return d;
+}
+
 static inline void expected (const float *patch, double score[4])
 {
     double conv[FLAT], dense[D];
