@@ -6,7 +6,7 @@
 #include "broker/wm_campaign.h"
 #include "broker/wm_doors.h"
 #include "broker/wm_core.h"
-#include "broker/wm_pause.h"
+#include "broker/wm_note.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_rebuild.h"
 #include "broker/wm_restore.h"
@@ -45,6 +45,8 @@ static const char help[] =
     "  --budget BYTES     payloads held in memory at most (default 1073741824)\n"
     "  --command FILE     kept as DIR/command: how people go on with the campaign\n"
     "  --insecure         listen on other addresses than loopback and ipc, unprotected\n"
+    "  --mixed            admit workers that score by another engine than the campaign has for\n"
+    "                     their class of machines; outputs say which engine made which row\n"
     "  --parent           end when the parent process ends\n"
     "  --status           print the status of a campaign that has no broker now, as JSON\n"
     "  --outputs          print what such a campaign has written, as JSON\n"
@@ -62,7 +64,7 @@ static const char help[] =
 typedef struct {
     const char *campaign, *listen, *pins, *wmm, *shape, *command, *output;
     uint64_t budget_bytes;
-    int insecure, parent, status, outputs, rebuild, dry_run;
+    int insecure, mixed, parent, status, outputs, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -115,6 +117,7 @@ static int parse (int argc, char **argv, options_t *options)
                                     { "output", required_argument, NULL, 'o' },
                                     { "budget", required_argument, NULL, 'b' },
                                     { "insecure", no_argument, &options->insecure, 1 },
+                                    { "mixed", no_argument, &options->mixed, 1 },
                                     { "parent", no_argument, &options->parent, 1 },
                                     { "status", no_argument, &options->status, 1 },
                                     { "outputs", no_argument, &options->outputs, 1 },
@@ -230,7 +233,8 @@ static void ignore_log (void *context, const char *text)
 /* The lock is let go of before anything is looked at: a file system that hangs holds up nobody else.  */
 static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
 {
-    char why[256];
+    char *paused = wm_note_read (campaign->dir, "paused", 4096, NULL);
+    char *arithmetic = wm_note_read (campaign->dir, "arithmetic", 1u << 16, NULL);
     const wm_status_about_t about = { .dir = campaign->dir,
                                       .campaign = campaign->id,
                                       .pins = &campaign->pins,
@@ -238,12 +242,14 @@ static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
                                       .journal_bytes = wm_journal_bytes (campaign->journal),
                                       .ledger_bytes = wm_ledger_bytes (campaign->ledger) };
     wm_core_config_t config = { .pins = "",
-                                .paused =
-                                    wm_pause_read (campaign->dir, why, sizeof why) ? why : NULL,
+                                .paused = paused,
+                                .arithmetic = arithmetic,
                                 .epoch = wm_journal_epoch (campaign->journal),
                                 .times = *wm_times () };
     wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
     wm_core_t *core = wm_core_new (&config, &sink);
+    free (paused);
+    free (arithmetic);
     wm_summary_t *summary = malloc (sizeof *summary);
     char *json = NULL;
     wm_fault_t fault = WM_OK;
@@ -363,6 +369,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .context = campaign,
                                    .endpoint = options->listen,
                                    .insecure = options->insecure,
+                                   .mixed = options->mixed,
                                    .dir = options->campaign,
                                    .wmm = options->wmm,
                                    .shape = options->shape,

@@ -92,6 +92,7 @@ static double cpu_seconds (pid_t pid)
 static wm_client_t *session (wm_role_t role, const char *label, const char *signature)
 {
     wm_client_t *client = wm_client_new (options.endpoint, role, label, signature, NULL);
+    wm_client_class (client, "bench", 0, 0);
     wm_error_t error;
     if (wm_client_open_patiently (client, NULL, 0, 20000, &error))
         die (label, error.text);

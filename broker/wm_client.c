@@ -38,7 +38,7 @@ static_assert (WM_MSG_TYPE_END <= 64, "a set of message types is one word");
 /* What a broker may say to each role in an open session, beside HEARTBEAT, BYE and REJECT.  */
 static const uint64_t heard[] = {
     [WM_ROLE_WORKER] = BIT (WM_MSG_MODEL) | BIT (WM_MSG_TASK) | BIT (WM_MSG_RESULT_ACK) |
-                       BIT (WM_MSG_REVOKE) | BIT (WM_MSG_DRAIN),
+                       BIT (WM_MSG_REVOKE) | BIT (WM_MSG_DRAIN) | BIT (WM_MSG_TRIAL),
     [WM_ROLE_PRODUCER] = BIT (WM_MSG_INPUT_ACK) | BIT (WM_MSG_SUBMIT_ACK) | BIT (WM_MSG_NEED) |
                          BIT (WM_MSG_EVENT_DONE) | BIT (WM_MSG_RESULTS) | BIT (WM_MSG_ACK) |
                          BIT (WM_MSG_DRAIN),
@@ -49,6 +49,9 @@ static const uint64_t heard_always =
 
 struct wm_client_t {
     char *endpoint, *label, *signature;
+    char class[WM_CLASS_BYTES_MAX + 1]; /* a worker's, of machines; with it: */
+    double measured;
+    uint32_t n_hit;
     wm_role_t role;
     int extra; /* a descriptor of the owner's, -1 for none */
     uint8_t instance[16];
@@ -68,6 +71,7 @@ struct wm_client_t {
     zmq_msg_t header, payload;
     int has_payload;
 
+    int wants_sample;
     uint64_t epoch;
     uint8_t campaign[16], pins_digest[16];
     wm_pins_t pins;
@@ -116,6 +120,18 @@ static wm_fault_t session_end (wm_client_t *self, wm_fault_t fault, const char *
     va_end (args);
     sockets_close (self, fault == WM_EPEER ? LINGER_MS : 0);
     return wm_fault (&self->error, fault, "%s", text);
+}
+
+void wm_client_class (wm_client_t *self, const char *class, double error, uint32_t n_hit)
+{
+    snprintf (self->class, sizeof self->class, "%s", class);
+    self->measured = error;
+    self->n_hit = n_hit;
+}
+
+int wm_client_wants_sample (const wm_client_t *self)
+{
+    return self->wants_sample;
 }
 
 void wm_client_destroy (wm_client_t **self_p)
@@ -500,6 +516,9 @@ static wm_fault_t send_hello (wm_client_t *self, const void *hello, size_t hello
     memcpy (msg.instance, self->instance, sizeof msg.instance);
     snprintf (msg.name, sizeof msg.name, "%s", self->label);
     snprintf (msg.text, sizeof msg.text, "%s", self->signature);
+    memcpy (msg.class, self->class, sizeof msg.class);
+    msg.error = self->measured;
+    msg.n_hit = self->n_hit;
     return wm_client_send (self, &msg, hello, hello_bytes);
 }
 
@@ -522,6 +541,7 @@ static wm_fault_t take_welcome (wm_client_t *self)
                             "the broker at %s sent pins that do not match their digest",
                             self->endpoint);
     self->epoch = msg->epoch;
+    self->wants_sample = msg->code != 0;
     memcpy (self->shape, msg->text, sizeof self->shape);
     memcpy (self->campaign, msg->instance, sizeof self->campaign);
     self->state = OPEN;

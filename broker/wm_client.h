@@ -32,6 +32,11 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
                             const char *signature, const int *extra);
 void wm_client_destroy (wm_client_t **self_p);
 
+/* Sets the class of machines that a worker's later HELLOs name (wm_device_class), and the largest error
+   that it measured on n_hit hits (0, 0: it measured nothing); until then the class is "", and the broker
+   gives it no work.  */
+void wm_client_class (wm_client_t *self, const char *class, double error, uint32_t n_hit);
+
 /* One attempt to open a session, at most timeout_ms long: resolves the host, connects, sends HELLO
    with `hello` (hello_bytes, may be 0) as payload, waits for WELCOME. WM_OK: open, pins and epoch
    are known. WM_EAGAIN: not reachable now. WM_EPEER: refused, the text says why and trying again is
@@ -50,6 +55,7 @@ const wm_pins_t *wm_client_pins (const wm_client_t *self);      /* lent; valid w
 const char *wm_client_shape (const wm_client_t *self);          /* of a ready-made patch; "": any */
 const uint8_t *wm_client_pins_digest (const wm_client_t *self); /* (16) */
 const uint8_t *wm_client_campaign (const wm_client_t *self);    /* (16) the campaign's id */
+int wm_client_wants_sample (const wm_client_t *self); /* a producer is to send SAMPLE first */
 const wm_error_t *wm_client_error (const wm_client_t *self);    /* why the session ended */
 
 /* The reason in the BYE or REJECT of the broker that ended the last session; 0: it ended otherwise.

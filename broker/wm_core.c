@@ -298,6 +298,8 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                      payload->bytes);
         return;
     }
+    if (session->role == WM_ROLE_WORKER && arithmetic_admit (self, session, msg))
+        return;
     session_t *old;
     memcpy (session->instance, msg->instance, 16);
     if (instance_enter (self, session, &old)) {
@@ -314,12 +316,14 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     memcpy (welcome.digest, self->config.pins_digest, 16);
     snprintf (welcome.text, sizeof welcome.text, "%s",
               self->config.shape ? self->config.shape : "");
+    welcome.code =
+        session->role == WM_ROLE_PRODUCER && self->config.measures && !self->has_sample;
     wm_payload_t pins = { NULL, self->pins, self->config.pins_bytes };
     core_send (self, session, &welcome, &pins);
 
     if (session->role == WM_ROLE_WORKER) {
         self->n_worker++;
-        session->signature = core_signature (self, msg->text);
+        session->signature = session->has_class ? core_signature (self, msg->text) : 0;
         worker_on_hello (self, session, old, payload->data, (uint32_t) (payload->bytes / line));
     } else if (session->role == WM_ROLE_PRODUCER)
         self->n_producer++;
@@ -415,7 +419,8 @@ static int may_send (wm_role_t role, wm_msg_type_t type)
         [WM_MSG_DRAIN] = 0x2,        [WM_MSG_INPUT] = 0x4,     [WM_MSG_SUBMIT] = 0x4,
         [WM_MSG_BATCH] = 0x4,        [WM_MSG_INPUT_END] = 0x4, [WM_MSG_FETCH] = 0x4,
         [WM_MSG_FILE_WRITTEN] = 0x4, [WM_MSG_FILE_LOST] = 0x4, [WM_MSG_INPUT_HELD] = 0x4,
-        [WM_MSG_STATUS] = 0x8,       [WM_MSG_CONTROL] = 0x8,
+        [WM_MSG_STATUS] = 0x8,       [WM_MSG_CONTROL] = 0x8,   [WM_MSG_SAMPLE] = 0x4,
+        [WM_MSG_TRIAL_GET] = 0x2,
     };
     return turns[type] >> role & 1;
 }
@@ -472,6 +477,12 @@ static void dispatch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
         return;
     case WM_MSG_INPUT_HELD:
         input_on_held (self, session, msg);
+        return;
+    case WM_MSG_SAMPLE:
+        arithmetic_on_sample (self, session, msg, payload);
+        return;
+    case WM_MSG_TRIAL_GET:
+        arithmetic_on_trial_get (self, session);
         return;
     case WM_MSG_STATUS:
         session->sent_ms = self->now_ms;
@@ -686,6 +697,8 @@ wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *si
     memcpy (self->pins, config->pins, config->pins_bytes);
     self->pins[config->pins_bytes] = 0;
     self->config.pins = self->pins;
+    self->has_sample = config->has_sample != 0;
+    arithmetic_restore (self, config->arithmetic);
     return self;
 }
 

@@ -57,6 +57,10 @@ typedef struct {
     /* Notes that an operator paused the campaign, and why, or resumed it (NULL), so that the next
        broker of it knows. 0: it is on disk; -1: it cannot be noted now.  */
     int (*pause) (void *context, const char *why);
+    /* Keeps a file of this name in the campaign's folder, synced; 0: it is on disk, -1: not now.  */
+    int (*keep) (void *context, const char *name, const wm_payload_t *body);
+    /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept.  */
+    void (*sample) (void *context, uint32_t session, const wm_msg_t *trial, const char *table);
     /* Sends STATUS_REPLY; may read the core (wm_core_summary).  */
     void (*status) (void *context, uint32_t session);
     /* The session is over: forget its id, ignore its connection from now on.  */
@@ -78,6 +82,10 @@ typedef struct {
     uint32_t peers_max;
     const char *shape;  /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
     const char *paused; /* why an operator paused it before; NULL: it is not; copied */
+    const char *arithmetic; /* the file "arithmetic" that was kept; NULL: none; read at once */
+    int measures;           /* split or fast: workers measure on a sample what they take */
+    int has_sample;         /* the file "sample" is there */
+    int mixed;              /* workers of a class may bring different signatures */
     wm_times_t times;
     int64_t now_ms;
 } wm_core_config_t;
@@ -144,6 +152,9 @@ void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t n
 /* Name of the i-th counter that outlives the broker, and its value; NULL past the last.  */
 const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value);
 
+/* The largest error that was measured of a signature on the sample; 0: nothing was, or it is strict. */
+double wm_core_error (const wm_core_t *self, const char *signature);
+
 /* BYE to all; every session is over.  */
 void wm_core_stop (wm_core_t *self, const char *text);
 
@@ -196,6 +207,18 @@ typedef struct {
     char text[WM_SUMMARY_SAID_BYTES];
 } wm_summary_said_t;
 
+/* What the campaign has for a class of machines, and rows that a signature committed; lent.  */
+typedef struct {
+    const char *class, *signature;
+    double error;
+    uint32_t n_hit;
+} wm_summary_arithmetic_t;
+typedef struct {
+    const char *signature;
+    uint64_t n;
+} wm_summary_rows_t;
+#define WM_SUMMARY_ROWS_MAX 16
+
 typedef struct {
     const char *state;       /* "running", "paused", "draining", "idle"; without a broker
                                 "stopped", "finished", "idle" */
@@ -212,6 +235,10 @@ typedef struct {
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_said;
+    wm_summary_arithmetic_t arithmetic[WM_CLASSES_MAX];
+    wm_summary_rows_t rows[WM_SUMMARY_ROWS_MAX];
+    uint32_t n_arithmetic, n_rows;
+    uint64_t n_again; /* batches scored again by strict fp32 */
     uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];

@@ -183,6 +183,7 @@ struct session_t {
     uint64_t progress;
     int64_t progress_ms;
     uint16_t signature;
+    uint8_t has_class; /* it may work */
     uint64_t n_batch_done, n_hit_done;
     uint64_t hits_lent, hits_back; /* of all leases it ever had; of those that ended */
     speed_t speed;
@@ -212,6 +213,21 @@ typedef struct {
 #define LOOK_BATCHES 16 /* how far one message may look past what does not fit */
 #define REASONS_MAX 64
 #define DURATIONS 128
+
+/* What the campaign has for a class of machines.  */
+typedef struct {
+    char class[WM_CLASS_BYTES_MAX + 1], signature[64];
+    double error; /* largest on n_hit hits of the sample */
+    uint32_t n_hit;
+} arithmetic_t;
+
+/* Rows committed by a signature: by its hash, which is all that a counter of the ledger can name.  */
+#define ROW_COUNTS_MAX WM_SUMMARY_ROWS_MAX
+typedef struct {
+    uint32_t hash;
+    uint64_t n;
+    char name[16];
+} row_count_t;
 
 struct wm_core_t {
     wm_core_config_t config;
@@ -245,6 +261,11 @@ struct wm_core_t {
 
     char *signature[SIGNATURES_MAX];
     uint32_t n_signature;
+    arithmetic_t arithmetic[WM_CLASSES_MAX];
+    uint32_t n_arithmetic, n_rows;
+    row_count_t rows[ROW_COUNTS_MAX];
+    uint8_t has_sample;
+    uint64_t n_again; /* batches that strict fp32 scored again */
 
     uint32_t duration_ms[DURATIONS];
     uint32_t n_duration;
@@ -384,6 +405,19 @@ void lease_new (wm_core_t *self, batch_t *batch, session_t *worker);
 void lease_end (wm_core_t *self, lease_t *lease);
 lease_t *lease_of (const batch_t *batch, const session_t *worker);
 void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except);
+
+/* ---- wm_core_arithmetic.c ---------------------------------------------------------------------
+ */
+/* Whether a worker's HELLO may bring its arithmetic; -1: it was refused.  */
+int arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
+void arithmetic_on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
+                           const wm_payload_t *payload);
+void arithmetic_on_trial_get (wm_core_t *self, session_t *worker);
+/* Takes the table that was kept; lines that make no sense are left out.  */
+void arithmetic_restore (wm_core_t *self, const char *text);
+void arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row);
+void arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value);
+void arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
 
 /* ---- wm_core_dispatch.c -----------------------------------------------------------------------
  */

@@ -211,6 +211,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->n_late = self->n_late;
     summary->n_alarm = self->n_alarm;
     summary->n_copy = self->n_copy;
+    arithmetic_summary (self, summary);
     for (const session_t *session = self->first; session; session = session->next) {
         if (session->state == SESSION_NEW)
             continue;
@@ -244,19 +245,26 @@ static const struct {
     { "duplicate", offsetof (wm_core_t, n_duplicate) },
     { "late", offsetof (wm_core_t, n_late) },
     { "alarm", offsetof (wm_core_t, n_alarm) },
+    { "again", offsetof (wm_core_t, n_again) },
 };
+#define COUNTERS (sizeof counters / sizeof *counters)
 
 const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value)
 {
-    if (i == sizeof counters / sizeof *counters)
+    if (i >= COUNTERS + self->n_rows)
         return NULL;
+    if (i >= COUNTERS) {
+        *value = self->rows[i - COUNTERS].n;
+        return self->rows[i - COUNTERS].name;
+    }
     memcpy (value, (const char *) self + counters[i].offset, sizeof *value);
     return counters[i].name;
 }
 
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value)
 {
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+    for (size_t i = 0; i < COUNTERS; i++)
         if (strcmp (counters[i].name, name) == 0)
             memcpy ((char *) self + counters[i].offset, &value, sizeof value);
+    arithmetic_restore_rows (self, name, value);
 }

@@ -298,6 +298,10 @@ void worker_adopt (wm_core_t *self, event_t *event)
  */
 void worker_on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
+    if (!worker->has_class && msg->count) {
+        core_refuse (self, worker, WM_REASON_PROTOCOL, "CREDIT of a worker that said no class");
+        return;
+    }
     worker->credit = msg->count;
     worker->draining = worker->dismissed;
     worker_update (self, worker);
@@ -414,10 +418,11 @@ static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
 
 /* Two results of one batch by one kind of engine must be the same bytes.  */
 static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
-                             uint64_t hash)
+                             const wm_msg_t *msg, uint64_t hash)
 {
+    const uint16_t by = *msg->text ? core_signature (self, msg->text) : worker->signature;
     if (!batch->result_hash || !hash || batch->result_hash == hash || !batch->signature ||
-        batch->signature != worker->signature || batch->flags & BATCH_ALARM)
+        batch->signature != by || batch->flags & BATCH_ALARM)
         return;
     char text[200];
     snprintf (text, sizeof text,
@@ -479,8 +484,15 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     record.n_hit = msg->n_hit;
     record.n_held = batch->n_held;
     record.attempt = msg->attempt;
-    if (worker->signature)
-        wm_record_text (&record, self->signature[worker->signature - 1]);
+    if (batch->signature) {
+        wm_record_text (&record, self->signature[batch->signature - 1]);
+        arithmetic_count (self, self->signature[batch->signature - 1], msg->n_hit);
+    }
+    if (*msg->text) {
+        self->n_again++;
+        core_log (self, "%s scored batch %u.%u.%u again, by %s: %s", worker->label, msg->key.input,
+                  msg->key.ordinal, msg->key.batch, msg->text, msg->name);
+    }
     core_append (self, &record, payload, worker, 0);
 }
 
@@ -512,7 +524,8 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
 {
     if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
         msg->key.batch >= msg->n_batch || payload->bytes > WM_RAW_BYTES_MAX ||
-        payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output)) {
+        payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output) ||
+        strnlen (msg->text, 64) == 64 || !worker->has_class) {
         core_refuse (self, worker, WM_REASON_PROTOCOL,
                      "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
                      msg->key.batch, msg->n_batch, payload->bytes);
@@ -550,7 +563,7 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED) {
         self->n_duplicate++;
         int returned = batch->state == BATCH_RETURNED;
-        compare_results (self, batch, worker, hash);
+        compare_results (self, batch, worker, msg, hash);
         if (returned)
             worker_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
         else
@@ -559,7 +572,7 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     }
     self->n_late += late != 0;
     batch->result_hash = hash;
-    batch->signature = worker->signature;
+    batch->signature = *msg->text ? core_signature (self, msg->text) : worker->signature;
     result_append (self, batch, worker, msg, payload);
 }
 

@@ -7,7 +7,7 @@
 #include "broker/wm_reactor.h"
 #include "broker/wm_core.h"
 #include "broker/wm_doors.h"
-#include "broker/wm_pause.h"
+#include "broker/wm_note.h"
 #include "broker/wm_recorder.h"
 #include "broker/wm_restore.h"
 #include "broker/wm_status.h"
@@ -184,17 +184,48 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
     wm_msg_t msg = *results;
     snprintf (msg.text, sizeof msg.text, "%.*s", (int) record.text_bytes,
               record.text ? record.text : "");
+    msg.error = wm_core_error (self->core, msg.text);
     send_bytes (self, peer, &msg, record.payload, record.payload_bytes);
+}
+
+static int keep_note (const wm_reactor_t *self, const char *name, const void *data, size_t bytes)
+{
+    int failed = wm_note_write (self->config->dir, name, data, bytes);
+    if (failed)
+        fprintf (stderr, "wiremill-broker: cannot write %s/%s: %s\n", self->config->dir, name,
+                 strerror (errno));
+    return failed;
 }
 
 static int on_pause (void *context, const char *why)
 {
-    const wm_reactor_t *self = context;
-    int failed = wm_pause_note (self->config->dir, why);
-    if (failed)
-        fprintf (stderr, "wiremill-broker: cannot note in %s/paused: %s\n", self->config->dir,
+    return keep_note (context, "paused", why, why ? strlen (why) : 0);
+}
+
+static int on_keep (void *context, const char *name, const wm_payload_t *body)
+{
+    return keep_note (context, name, body->data, body->bytes);
+}
+
+/* A sample that went missing is a worker's to wait for: the next producer is asked for it.  */
+static void on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    size_t bytes, head = strlen (table) + 1;
+    char *sample = wm_note_read (self->config->dir, "sample", WM_RAW_BYTES_MAX, &bytes);
+    char *both = sample ? malloc (head + bytes) : NULL;
+    if (peer && both) {
+        memcpy (both, table, head);
+        memcpy (both + head, sample, bytes);
+        send_bytes (self, peer, trial, both, head + bytes);
+    } else if (peer) {
+        fprintf (stderr, "wiremill-broker: cannot read %s/sample: %s\n", self->config->dir,
                  strerror (errno));
-    return failed;
+        wm_doors_hang_up (peer);
+    }
+    free (both);
+    free (sample);
 }
 
 static void on_status (void *context, uint32_t session)
@@ -411,8 +442,10 @@ static wm_fault_t open_model (wm_reactor_t *self, wm_error_t *error)
 static wm_core_t *make_core (wm_reactor_t *self)
 {
     const wm_reactor_config_t *config = self->config;
-    char text[WM_PINS_BYTES_MAX], why[256];
-    int paused = wm_pause_read (config->dir, why, sizeof why);
+    char text[WM_PINS_BYTES_MAX], path[4200];
+    char *paused = wm_note_read (config->dir, "paused", 4096, NULL);
+    char *arithmetic = wm_note_read (config->dir, "arithmetic", 1u << 16, NULL);
+    snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
                               .n_output = config->pins->n_output,
@@ -420,7 +453,11 @@ static wm_core_t *make_core (wm_reactor_t *self)
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
                               .peers_max = WM_PEERS_MAX,
-                              .paused = paused ? why : NULL,
+                              .paused = paused,
+                              .arithmetic = arithmetic,
+                              .measures = strcmp (config->pins->precision, "fp32") != 0,
+                              .has_sample = access (path, R_OK) == 0,
+                              .mixed = config->mixed,
                               .times = *wm_times (),
                               .now_ms = wm_now_ms () };
     memcpy (core.campaign, config->campaign, 16);
@@ -431,12 +468,17 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .fetch = on_fetch,
                                   .model = on_model,
                                   .pause = on_pause,
+                                  .keep = on_keep,
+                                  .sample = on_sample,
                                   .status = on_status,
                                   .drop = on_drop,
                                   .hold = frame_hold,
                                   .release = frame_release,
                                   .log = on_log };
-    return wm_core_new (&core, &sink);
+    wm_core_t *self_core = wm_core_new (&core, &sink);
+    free (paused);
+    free (arithmetic);
+    return self_core;
 }
 
 wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *error)

@@ -21,6 +21,7 @@
 typedef struct {
     const char *endpoint; /* "tcp://127.0.0.1:5555" (port 0: any three free ones), "ipc:///path" */
     int insecure;         /* other addresses than loopback and ipc are allowed */
+    int mixed;            /* workers may bring other signatures than their class has */
     const char *dir;      /* the campaign's: for the status, and the note of a pause */
     const char *wmm;      /* the model's file */
     const char *shape;    /* of a ready-made patch of it, "3x32x32"; NULL: any */

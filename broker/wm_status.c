@@ -37,9 +37,11 @@ static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *ab
     char id[33];
     for (int i = 0; i < 16; i++)
         snprintf (id + 2 * i, 3, "%02x", about->campaign[i]);
-    return json_pack ("{s:s, s:s, s:o, s:o, s:I, s:o}", "id", id, "state", s->state, "precision",
-                      text (about->pins->precision), "model", text (about->pins->model),
-                      "submitted", (json_int_t) about->submitted_s, "output",
+    const double most = wm_pins_max_error (about->pins);
+    return json_pack ("{s:s, s:s, s:o, s:o, s:o, s:I, s:o}", "id", id, "state", s->state,
+                      "precision", text (about->pins->precision), "max_error",
+                      most > 0 ? json_real (most) : json_null (), "model",
+                      text (about->pins->model), "submitted", (json_int_t) about->submitted_s, "output",
                       text (about->pins->output));
 }
 
@@ -75,12 +77,28 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                          json_pack ("{s:f, s:f}", "hits_s", s->hits_s, "events_s", s->events_s));
     json_object_set_new (root, "eta_s", number_or_null (s->eta_s));
     json_object_set_new (root, "counters",
-                         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "n_fail",
+                         json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "n_fail",
                                     integer (s->n_fail), "n_lost", integer (s->n_lost), "n_preempt",
                                     integer (s->n_preempt), "duplicate", integer (s->n_duplicate),
                                     "late", integer (s->n_late), "alarm", integer (s->n_alarm),
-                                    "copies", integer (s->n_copy)));
+                                    "copies", integer (s->n_copy), "again",
+                                    integer (s->n_again)));
     return root;
+}
+
+/* Which signature each class of machines has, and how many rows each signature committed.  */
+static void arithmetic_json (const wm_summary_t *s, json_t *root)
+{
+    json_t *classes = json_array (), *rows = json_object ();
+    for (uint32_t i = 0; i < s->n_arithmetic; i++)
+        json_array_append_new (
+            classes, json_pack ("{s:o, s:o, s:f, s:o}", "class", text (s->arithmetic[i].class),
+                                "signature", text (s->arithmetic[i].signature), "error",
+                                s->arithmetic[i].error, "hits", integer (s->arithmetic[i].n_hit)));
+    for (uint32_t i = 0; i < s->n_rows; i++)
+        json_object_set_new (rows, s->rows[i].signature, integer (s->rows[i].n));
+    json_object_set_new (root, "arithmetic", classes);
+    json_object_set_new (root, "rows", rows);
 }
 
 /* What a worker says of its GPU, if it is a JSON object; else null.  */
@@ -166,6 +184,7 @@ char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *abou
         if (!root)
             return NULL;
         counts_json (summary, root, about);
+        arithmetic_json (summary, root);
         lists_json (summary, root, rows_max);
         char *printed = json_dumps (root, JSON_COMPACT | JSON_REAL_PRECISION (9));
         json_decref (root);

@@ -36,6 +36,8 @@ static const char usage[] =
     "engine\n"
     "  --engine NAME       auto, sparse, openvino, cuda, cudnn or reference (auto)\n"
     "  --device NAME       auto, cpu, cuda or cuda:N: the same by what it computes on (auto)\n"
+    "  --isa NAME          instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni,\n"
+    "                      avx2, c or sse2, also as amx/bf16 (default: by rule, see wiremill doctor)\n"
     "  --threads N         threads it computes with (default: the CPUs it may use)\n"
     "  --pin               keep each thread on a CPU of its own\n"
     "  --cache DIR         where models are kept (default: $XDG_CACHE_HOME/wiremill)\n"
@@ -191,6 +193,7 @@ enum {
     SECONDS,
     WORKERS,
     JUDGED,
+    ISA,
     HELP
 };
 
@@ -223,6 +226,8 @@ static int take (options_t *self, int option, char *value)
         if (self->tolerance <= 0)
             fprintf (stderr, "wiremill-worker: --tolerance %s is no number above 0\n", value);
         return self->tolerance > 0;
+    case ISA:
+        return setenv ("WM_ISA", value, 1) == 0; /* the engine process reads it, too */
     case BENCH:
         self->bench = 1;
         return 1;
@@ -271,6 +276,7 @@ static int parse (int argc, char **argv, options_t *self, int *code)
         { "parent", 0, 0, PARENT },
         { "give-up", 1, 0, GIVE_UP },
         { "judged", 1, 0, JUDGED },
+        { "isa", 1, 0, ISA },
         { "help", 0, 0, HELP },
         { 0 },
     };

@@ -220,7 +220,9 @@ static wm_fault_t warm_up (bench_t *self, wm_error_t *error)
 /* Takes the first hits of each batch, as few of each as make up the number.  */
 static wm_fault_t compare (bench_t *self, wm_error_t *error)
 {
-    const wm_device_config_t config = { "reference", "fp32", self->config->cpus, 0, NULL };
+    const wm_device_config_t config = { .engine = "reference",
+                                        .precision = "fp32",
+                                        .threads = self->config->cpus };
     const uint32_t n_output = wm_model_n_output (self->model),
                    most = (uint32_t) self->config->judged,
                    each = (uint32_t) ((most + self->n_batch - 1) / self->n_batch);
@@ -315,8 +317,10 @@ static wm_fault_t report (bench_t *self, int64_t took, wm_error_t *error)
 static wm_fault_t open_devices (bench_t *self, wm_error_t *error)
 {
     const wm_bench_config_t *config = self->config;
-    const wm_device_config_t device = { config->engine, self->pins.precision, config->threads,
-                                        config->pin, NULL };
+    const wm_device_config_t device = { .engine = config->engine,
+                                        .precision = self->pins.precision,
+                                        .threads = config->threads,
+                                        .pin = config->pin };
     for (int i = 0; i < config->workers; i++) {
         worker_t *worker = &self->worker[i];
         worker->bench = self;

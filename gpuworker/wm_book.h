@@ -28,6 +28,7 @@ typedef struct {
     size_t payload_bytes, payload_bytes_max;
     uint8_t *status; /* (n_hit), then the scores: one result frame of result_bytes */
     float *scores;   /* (n_hit, n_output) */
+    char again[240]; /* why strict fp32 scored it again; "": it did not */
     size_t result_bytes;
     uint8_t *result_memory;
     size_t result_bytes_max;

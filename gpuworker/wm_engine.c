@@ -1,9 +1,11 @@
 /* wm_engine.c - see wm_engine.h.  */
 #include "gpuworker/wm_engine.h"
 #include "gpuworker/wm_slots.h"
-#include "kernels/wm_device.h"
+#include "gpuworker/wm_taken.h"
+#include "kernels/wm_watch.h"
 #include "schema/wm_failpoint.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,6 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+static_assert (sizeof (wm_watch_counts_t) == sizeof ((wm_control_t *) 0)->watch,
+               "the watch's counts are copied");
+
 enum {
     WAIT_MS = 2
 }; /* for batches to go together with: a launch that is full takes about as long */
@@ -24,7 +29,8 @@ typedef struct {
     int line;
     int hopeful; /* the last wait for more batches was not in vain */
     wm_model_t *model;
-    wm_device_t *device;
+    wm_device_t *device, *judge;
+    wm_watch_t *watch; /* NULL: strict fp32 is not watched */
 } engine_t;
 
 /* The first fault it meets ends it; the worker reads it here.  */
@@ -68,16 +74,16 @@ static int open_device (engine_t *self)
     if (has_spec &&
         wm_spec_parse (&spec, control->spec, strlen (control->spec), "the broker's pins", &error))
         return ends (self, WM_EXIT_INPUT, &error);
-    const wm_device_config_t config = { .engine = control->engine,
-                                        .precision = control->precision,
-                                        .threads = control->threads,
-                                        .pin = control->pin,
-                                        .progress = &control->progress };
-    self->device = wm_device_new (self->model, has_spec ? &spec : NULL, &config, &error);
-    if (!self->device)
+    if (wm_taken_open (control, self->model, has_spec ? &spec : NULL, &self->device, &self->judge,
+                       &error))
         return ends (self, error.fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_ENGINE, &error);
-    snprintf (control->signature, sizeof control->signature, "%s",
-              wm_device_signature (self->device));
+    if (self->judge) {
+        self->watch = wm_watch_new (self->model, self->judge, control->max_error);
+        if (!self->watch) {
+            wm_fault (&error, WM_EHOST, "no memory to watch the engine");
+            return ends (self, WM_EXIT_ENGINE, &error);
+        }
+    }
     const double start = now_s ();
     WM_FAILPOINT ("engine-self-test");
     if (wm_device_self_test (self->device, &error))
@@ -158,6 +164,23 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
     return n;
 }
 
+/* Strict fp32 looks at hits of some whole batches (a part of one is scored where an engine died of it). */
+static wm_fault_t look (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch, wm_error_t *error)
+{
+    const unsigned i = (unsigned) (slot - self->slots.control->slot);
+    bool again = false;
+    wm_fault_t fault = WM_OK;
+    if (self->watch && slot->count == slot->n_hit)
+        fault = wm_watch_check (self->watch, slot->draw, batch, wm_slots_status (&self->slots, i),
+                                wm_slots_scores (&self->slots, i), &again, error);
+    slot->again = again;
+    if (self->watch) {
+        const wm_watch_counts_t counts = wm_watch_counts (self->watch);
+        memcpy (&self->slots.control->watch, &counts, sizeof counts);
+    }
+    return fault;
+}
+
 static int score (engine_t *self, wm_slot_t *slot)
 {
     const unsigned i = (unsigned) (slot - self->slots.control->slot);
@@ -166,10 +189,13 @@ static int score (engine_t *self, wm_slot_t *slot)
     WM_FAILPOINT ("engine-slot-taken");
     wm_slots_part (&self->slots, i, &batch);
     const double start = now_s ();
-    const wm_fault_t fault = wm_device_score (
+    error.text[0] = '\0';
+    wm_fault_t fault = wm_device_score (
         self->device, &batch, wm_slots_status (&self->slots, i) + slot->first,
         wm_slots_scores (&self->slots, i) + (size_t) slot->first * self->slots.control->n_output,
         &error);
+    if (!fault)
+        fault = look (self, slot, &batch, &error);
     slot->seconds = now_s () - start;
     slot->error = error;
     slot->error.fault = fault;
@@ -213,6 +239,9 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
         }
         slot[k]->seconds = seconds * slot[k]->count / (double) hits;
         slot[k]->error = (wm_error_t){ 0 };
+        const wm_fault_t bad = look (self, slot[k], &batch[k], &slot[k]->error);
+        if (bad)
+            return ends (self, WM_EXIT_FAILURE, &slot[k]->error);
         atomic_store (&slot[k]->state, WM_SLOT_DONE);
     }
     return code;
@@ -267,7 +296,9 @@ int wm_engine_main (const char *files)
     int code = WM_EXIT_AGAIN;
     if (!prctl (PR_SET_PDEATHSIG, SIGKILL) && getppid () == self.slots.control->worker)
         code = serve (&self);
+    wm_watch_destroy (&self.watch);
     wm_device_destroy (&self.device);
+    wm_device_destroy (&self.judge);
     wm_model_destroy (&self.model);
     wm_slots_clear (&self.slots);
     return code;

@@ -316,6 +316,10 @@ static int serve (wm_lane_t *self)
     self->book = wm_book_new (self->pins.n_output);
     self->client = wm_client_new (self->endpoint, WM_ROLE_WORKER, self->label,
                                   wm_scorer_signature (self->scorer), &fd);
+    uint32_t n_hit;
+    const char *refused;
+    const double measured = wm_scorer_measured (self->scorer, &n_hit, &refused);
+    wm_client_class (self->client, wm_scorer_class (self->scorer), measured, n_hit);
     self->lost_ms = self->retry_ms = *self->busy_ms = wm_now_ms ();
     self->delay_ms = wm_times ()->backoff_ms;
     while (!self->done)
@@ -329,6 +333,11 @@ static int serve (wm_lane_t *self)
               self->endpoint, seconds, (unsigned long long) self->n_batch,
               (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s,
               (unsigned long long) wm_scorer_calls (self->scorer));
+    char watched[200];
+    wm_scorer_watched (self->scorer, watched);
+    if (*watched)
+        lane_say ("%s: %.2f %% of the engine's time", watched,
+                  self->engine_s > 0 ? 100 * wm_scorer_watch_s (self->scorer) / self->engine_s : 0);
     return self->code;
 }
 

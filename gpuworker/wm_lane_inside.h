@@ -35,7 +35,7 @@ struct wm_lane_t {
     wm_pins_t pins; /* what the first broker said; another one is refused */
     uint8_t pins_digest[16], campaign[16];
     int knows_pins;
-    char cache[4096];
+    char cache[4096], trial[4096]; /* trial: a file in it, while the first engine starts */
 
     wm_scorer_t *scorer;
     wm_client_t *client;

@@ -2,9 +2,17 @@
 #include "gpuworker/wm_cache.h"
 #include "gpuworker/wm_lane_inside.h"
 
-#include <poll.h>
+#include "kernels/wm_file.h"
 
-enum { TICK_MS = 50 };
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+enum {
+    TICK_MS = 50,
+    TRIAL_MS = 200 /* between questions whether there is something to measure on */
+};
 
 /* The first session. An exit code, -1: it is open.  */
 static int reach_broker (wm_lane_t *self, wm_client_t *client)
@@ -38,6 +46,50 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
     }
 }
 
+/* Asks until the broker has what split and fast measure on, and keeps it beside the model. WM_EAGAIN:
+   the session ended, or the worker is to stop.  */
+static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t *error)
+{
+    const char *why;
+    int said = 0;
+    wm_msg_t get;
+    wm_msg_init (&get, WM_MSG_TRIAL_GET);
+    for (;;) {
+        wm_client_send (client, &get, NULL, 0); /* a failure shows in wait */
+        wm_client_event_t event = WM_CLIENT_TIMEOUT;
+        for (int64_t end = wm_now_ms () + wm_times ()->silence_ms;
+             event == WM_CLIENT_TIMEOUT && !zsys_interrupted && wm_now_ms () < end;)
+            event = wm_client_wait (client, TICK_MS);
+        if (event == WM_CLIENT_CLOSED)
+            return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
+        if (event == WM_CLIENT_TIMEOUT)
+            return wm_fault (error, WM_EAGAIN, "the broker does not say what to measure on");
+        if (wm_client_msg (client)->type != WM_MSG_TRIAL)
+            continue;
+        if (wm_client_msg (client)->code == WM_TRIAL_READY)
+            break;
+        if (!said++)
+            lane_say ("waits for a producer: precision %s measures on the campaign's first hits",
+                      self->pins.precision);
+        if (zsys_interrupted || lane_time_left (self, 0, &why) <= 0)
+            return wm_fault (error, WM_EAGAIN, "no producer has sent hits to measure on");
+        if (wm_client_wait (client, TRIAL_MS) == WM_CLIENT_CLOSED)
+            return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
+    }
+    size_t bytes;
+    const uint8_t *payload = wm_client_payload (client, &bytes);
+    snprintf (self->trial, sizeof self->trial, "%.4000s/trial-%d-%p", self->cache, (int) getpid (),
+              (void *) self);
+    const int fd = open (self->trial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const int failed = fd < 0 || wm_file_append (fd, payload, bytes);
+    if (failed)
+        wm_fault (error, WM_EHOST, "cannot write %.300s: %s; give --cache DIR", self->trial,
+                  strerror (errno));
+    if (fd >= 0)
+        close (fd);
+    return failed ? WM_EHOST : WM_OK;
+}
+
 /* One session to learn the pins and fetch the model. An exit code, -1: go on, -2: try again.  */
 static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_PATH_MAX])
 {
@@ -47,13 +99,18 @@ static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_
         return code;
     if (!lane_same_campaign (self, client))
         return WM_EXIT_FAILURE;
-    const wm_fault_t fault = wm_cache_model (self->cache, self->pins.wmm, client, path, &error);
+    wm_fault_t fault = wm_cache_model (self->cache, self->pins.wmm, client, path, &error);
+    if (!fault && strcmp (self->pins.precision, "fp32") != 0)
+        fault = fetch_trial (self, client, &error);
     if (!fault)
         return -1;
     lane_say ("%s", error.text);
     if (zsys_interrupted)
         return WM_EXIT_AGAIN;
     if (wm_client_reason (client) == WM_REASON_DONE)
+        return WM_EXIT_OK;
+    const char *why;
+    if (lane_time_left (self, 0, &why) <= 0)
         return WM_EXIT_OK;
     if (fault != WM_EAGAIN)
         return WM_EXIT_FAILURE;
@@ -80,6 +137,19 @@ static int fetch_model (wm_lane_t *self, char path[WM_CACHE_PATH_MAX])
     return code;
 }
 
+static void tell_engine (const wm_lane_t *self)
+{
+    uint32_t n_hit;
+    const char *refused;
+    const double measured = wm_scorer_measured (self->scorer, &n_hit, &refused);
+    lane_say ("engine %s, %d threads, model %.12s: the self-test is passed",
+              wm_scorer_signature (self->scorer), self->config->threads, self->pins.model);
+    if (n_hit)
+        lane_say ("precision %s: largest error %.1e on %u of the campaign's hits, %s allowed%s%s",
+                  self->pins.precision, measured, n_hit, self->pins.max_error,
+                  *refused ? "; not precise enough: " : "", refused);
+}
+
 /* Waits until the first engine process has proved itself.  */
 static int wait_for_engine (wm_lane_t *self)
 {
@@ -95,8 +165,7 @@ static int wait_for_engine (wm_lane_t *self)
         poll (&item, 1, TICK_MS);
         switch (wm_scorer_look (self->scorer, &slot, &error)) {
         case WM_SCORER_READY:
-            lane_say ("engine %s, %d threads, model %.12s: the self-test is passed",
-                      wm_scorer_signature (self->scorer), self->config->threads, self->pins.model);
+            tell_engine (self);
             return -1;
         case WM_SCORER_HOPELESS:
             lane_say ("the engine %s cannot run here: %s", self->config->engine, error.text);
@@ -123,11 +192,15 @@ int lane_prepare (wm_lane_t *self)
                                         .threads = self->config->threads,
                                         .pin = self->config->pin,
                                         .pins = &self->pins,
-                                        .model_path = path };
+                                        .model_path = path,
+                                        .trial = *self->trial ? self->trial : NULL };
     self->scorer = wm_scorer_new (&config, &error);
     if (!self->scorer) {
         lane_say ("%s", error.text);
         return WM_EXIT_FAILURE;
     }
-    return wait_for_engine (self);
+    const int waited = wait_for_engine (self);
+    if (*self->trial) /* what was taken stands in the control block now */
+        unlink (self->trial);
+    return waited;
 }

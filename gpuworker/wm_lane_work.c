@@ -9,6 +9,7 @@
    batches together, each of them goes again alone: one that kills it explains the death; if none
    does, it was an accident of the machine.  */
 #include "gpuworker/wm_lane_inside.h"
+#include "kernels/wm_device.h"
 #include "schema/wm_failpoint.h"
 #include "schema/wm_trace.h"
 
@@ -42,6 +43,10 @@ void lane_send_result (wm_task_t *task, void *argument)
     msg.n_batch = task->n_batch;
     msg.n_hit = task->n_hit;
     msg.attempt = task->attempt;
+    if (*task->again) {
+        snprintf (msg.text, sizeof msg.text, "%s", WM_SIGNATURE_FP32);
+        memcpy (msg.name, task->again, sizeof task->again);
+    }
     WM_FAILPOINT ("worker-result-send");
     wm_client_send (self->client, &msg, task->status, task->result_bytes);
     WM_FAILPOINT ("worker-result-sent");
@@ -263,9 +268,15 @@ static void scored (wm_lane_t *self, unsigned i)
     wm_task_t *task = slot->task;
     wm_error_t error = { 0 };
     double seconds;
+    int again;
     const int alone = slot->alone;
     const wm_fault_t fault =
-        wm_scorer_answer (self->scorer, i, task->status, task->scores, &seconds, &error);
+        wm_scorer_answer (self->scorer, i, task->status, task->scores, &seconds, &again, &error);
+    if (again) {
+        snprintf (task->again, sizeof task->again, "%.239s", error.text);
+        lane_say ("batch %u:%u:%u scored again by strict fp32: %s", task->key.input,
+                  task->key.ordinal, task->key.batch, error.text);
+    }
     slot->submitted = slot->alone = 0;
     slot->seconds += seconds;
     turn_over (self);
@@ -413,6 +424,9 @@ static void submit (wm_lane_t *self)
         self->turn_hits += count;
         WM_FAILPOINT ("worker-execute");
         slot->submitted = 1;
+        uint64_t draw;
+        memcpy (&draw, slot->task->digest, sizeof draw);
+        wm_scorer_draw (self->scorer, due, draw);
         wm_scorer_submit (self->scorer, due, first, count, slot->poison || slot->alone);
     }
 }

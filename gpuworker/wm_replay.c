@@ -151,8 +151,9 @@ static void print_scores (const replay_t *self, wm_scorer_t *scorer, unsigned sl
     wm_error_t error = { 0 };
     uint8_t status = 0;
     double seconds;
+    int again;
     float scores[WM_OUTPUTS_MAX];
-    if (wm_scorer_answer (scorer, slot, &status, scores, &seconds, &error)) {
+    if (wm_scorer_answer (scorer, slot, &status, scores, &seconds, &again, &error)) {
         printf ("hit %s: the engine refuses it: %s\n", self->hit, error.text);
         return;
     }

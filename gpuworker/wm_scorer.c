@@ -34,7 +34,9 @@ struct wm_scorer_t {
         uint32_t first, count; /* submitted; what the shared memory says is not believed */
     } part[WM_SLOTS];
     uint32_t n_output;
-    char signature[64];
+    char signature[64], class[64], refused[160];
+    double measured;
+    uint32_t n_measured;
     int poll, line; /* line -1: the process is gone, or going */
     pid_t pid;      /* 0: none */
     int is_ready;   /* this process has proved itself, and that was said */
@@ -185,6 +187,10 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     control->threads = config->threads;
     control->pin = config->pin;
     memcpy (control->precision, pins->precision, sizeof control->precision);
+    control->max_error = wm_pins_max_error (pins);
+    if (config->trial && strlen (config->trial) >= sizeof control->trial)
+        return wm_fault (error, WM_EBATCH, "the name of the folder of models is too long");
+    strcpy (control->trial, config->trial ? config->trial : "");
     control->n_output = self->n_output = pins->n_output;
     control->n_value = pins->n_value;
     memcpy (control->model, pins->model, sizeof control->model);
@@ -353,9 +359,15 @@ static wm_scorer_event_t proved (wm_scorer_t *self, wm_error_t *error)
     char signature[sizeof self->signature];
     memcpy (signature, self->slots.control->signature, sizeof signature);
     signature[sizeof signature - 1] = '\0';
-    if (!self->has_run)
+    if (!self->has_run) {
+        const wm_control_t *control = self->slots.control;
         strcpy (self->signature, signature);
-    else if (strcmp (self->signature, signature) != 0) {
+        snprintf (self->class, sizeof self->class, "%.63s", control->class);
+        snprintf (self->refused, sizeof self->refused, "%.159s", control->refused);
+        const double measured = control->measured;
+        self->measured = measured >= 0 && measured < 1e30 ? measured : 0;
+        self->n_measured = control->n_measured;
+    } else if (strcmp (self->signature, signature) != 0) {
         wm_fault (error, WM_EHOST, "it was %s and came back as %s: start the worker anew",
                   self->signature, signature);
         return WM_SCORER_HOPELESS;
@@ -442,17 +454,23 @@ int wm_scorer_is_ready (const wm_scorer_t *self)
     return self->is_ready;
 }
 
+void wm_scorer_draw (wm_scorer_t *self, unsigned slot, uint64_t draw)
+{
+    self->slots.control->slot[slot].draw = draw;
+}
+
 wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, float *scores,
-                             double *seconds, wm_error_t *error)
+                             double *seconds, int *again, wm_error_t *error)
 {
     wm_slot_t *at = &self->slots.control->slot[slot];
     const size_t first = self->part[slot].first, count = self->part[slot].count;
     const size_t n = self->n_output;
     const wm_fault_t fault = at->error.fault ? WM_EBATCH : WM_OK;
     *seconds = at->seconds;
-    if (fault)
+    *again = !fault && at->again == 1;
+    if (fault || *again)
         wm_fault (error, fault, "%.*s", (int) sizeof at->error.text - 1, at->error.text);
-    else {
+    if (!fault) {
         memcpy (status + first, wm_slots_status (&self->slots, slot) + first, count);
         memcpy (scores + first * n, wm_slots_scores (&self->slots, slot) + first * n,
                 count * n * sizeof *scores);
@@ -474,4 +492,35 @@ uint64_t wm_scorer_calls (const wm_scorer_t *self)
 const char *wm_scorer_signature (const wm_scorer_t *self)
 {
     return self->signature;
+}
+
+const char *wm_scorer_class (const wm_scorer_t *self)
+{
+    return self->class;
+}
+
+double wm_scorer_measured (const wm_scorer_t *self, uint32_t *n_hit, const char **refused)
+{
+    *n_hit = self->n_measured;
+    *refused = self->refused;
+    return self->measured;
+}
+
+double wm_scorer_watch_s (const wm_scorer_t *self)
+{
+    const double seconds = self->slots.control->watch.seconds;
+    return seconds >= 0 && seconds < 1e9 ? seconds : 0;
+}
+
+void wm_scorer_watched (const wm_scorer_t *self, char text[200])
+{
+    const wm_control_t *control = self->slots.control;
+    *text = '\0';
+    if (control->watch.n_hit > 0)
+        snprintf (text, 200,
+                  "strict fp32 looked at %llu hits of %llu batches in %.2f s: largest error %.1e, "
+                  "%llu batches scored again",
+                  (unsigned long long) control->watch.n_hit,
+                  (unsigned long long) control->watch.n_batch, control->watch.seconds,
+                  control->watch.worst, (unsigned long long) control->watch.n_violated);
 }

@@ -18,6 +18,7 @@ typedef struct {
     int threads, pin;
     const wm_pins_t *pins;
     const char *model_path;
+    const char *trial; /* file of a TRIAL's payload, read while it starts; NULL: fp32, or no campaign */
 } wm_scorer_config_t;
 
 typedef enum {
@@ -57,6 +58,9 @@ uint32_t wm_scorer_fill (const wm_scorer_t *self);
 /* Gives `count` hits from `first` of the slot's batch to the process; alone: not with others.  */
 void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, int alone);
 
+/* Before it is submitted: a hash of the batch's key, which draws what strict fp32 looks at.  */
+void wm_scorer_draw (wm_scorer_t *self, unsigned slot, uint64_t draw);
+
 /* 1: the process has not begun it, and never will.  */
 int wm_scorer_take_back (wm_scorer_t *self, unsigned slot);
 
@@ -65,12 +69,23 @@ int wm_scorer_is_ready (const wm_scorer_t *self);
 
 /* Of a slot that is SCORED: WM_OK, or WM_EBATCH with the words in *error. Status and scores of the
    hits that were submitted are copied to their places in `status` and `scores`, those of the whole
-   batch.  */
+   batch. *again: strict fp32 scored it, and *error says why.  */
 wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, float *scores,
-                             double *seconds, wm_error_t *error);
+                             double *seconds, int *again, wm_error_t *error);
 
 uint64_t wm_scorer_progress (const wm_scorer_t *self); /* hits finished by all its processes */
 uint64_t wm_scorer_calls (const wm_scorer_t *self);    /* of the device, batches together in one */
 const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is READY */
+const char *wm_scorer_class (const wm_scorer_t *self);     /* of machines; likewise */
+
+/* The largest error that it measured on *n_hit hits of a sample, and the kernels that were not precise
+   enough (lent; ""). *n_hit 0: it measured nothing.  */
+double wm_scorer_measured (const wm_scorer_t *self, uint32_t *n_hit, const char **refused);
+
+/* Seconds that strict fp32 took to look.  */
+double wm_scorer_watch_s (const wm_scorer_t *self);
+
+/* One line on what strict fp32 looked at; "" where nothing is watched.  */
+void wm_scorer_watched (const wm_scorer_t *self, char text[200]);
 
 #endif

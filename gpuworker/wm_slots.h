@@ -35,17 +35,21 @@ typedef struct {
     uint32_t first, count; /* the hits to score: all, or a part while a bad one is looked for */
     uint64_t serial;       /* the lowest is scored first */
     uint32_t alone;        /* not together with others */
+    uint64_t draw;         /* of the batch's key: whether strict fp32 looks at hits of it */
     /* the batch that lies in this slot */
     uint32_t kind, n_hit, plane, n_wire, n_col, n_run, n_value, patch_values;
     /* the answer */
-    wm_error_t error;
+    wm_error_t error; /* its fault WM_OK with a text: why strict fp32 scored it again */
     double seconds;
+    uint32_t again; /* it was */
 } wm_slot_t;
 
 typedef struct {
     /* the worker's words, before the process starts */
     pid_t worker;
     char engine[16], precision[8];
+    double max_error; /* of split and fast */
+    char trial[PATH_MAX]; /* a TRIAL's payload (wire.abnf); "": of fp32 */
     int32_t threads, pin;
     uint32_t n_output, n_value;
     char model[65]; /* SHA-256 that the model must say it has */
@@ -55,7 +59,15 @@ typedef struct {
     _Atomic uint64_t progress; /* hits finished */
     _Atomic uint64_t calls;    /* of the device, each with a batch or several */
     _Atomic uint32_t is_ready; /* it has proved itself */
-    char signature[64];
+    char signature[64], class[64];
+    char taken_precision[8], taken_isa[32]; /* by the first process, and so by all after it; "" */
+    double measured;                        /* largest error of n_measured hits; 0: nothing was */
+    uint32_t n_measured;
+    char refused[160]; /* kernels that were not precise enough */
+    struct {
+        uint64_t n_hit, n_batch, n_violated;
+        double worst, seconds;
+    } watch;
     double test_s;    /* the known-answer test took it */
     uint32_t fill;    /* hits that fill its device; 0: it gains nothing by batches together */
     wm_error_t error; /* why it ends, where it knows */

@@ -28,6 +28,7 @@ struct wm_device_t {
     const wm_model_t *model;
     wm_spec_t spec;
     bool has_spec, fast;
+    double max_error;
     const wm_engine_t *engine;
     void *state;
     wm_canary_t *canary; /* of a GPU; NULL: a CPU's scores are believed */
@@ -128,21 +129,96 @@ static bool spec_fits (const wm_model_t *model, const wm_spec_t *spec)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+/* The n-th part of a signature, ENGINE/ISA/ARITHMETIC/VERSION.  */
+static void part_of (const char *signature, int n, char *part, size_t size)
+{
+    while (n-- > 0 && signature) {
+        signature = strchr (signature, '/');
+        signature = signature ? signature + 1 : NULL;
+    }
+    snprintf (part, size, "%.*s", signature ? (int) strcspn (signature, "/") : 0,
+              signature ? signature : "");
+}
+
+static bool is_rounded (const char *signature)
+{
+    static const char *const words[] = { "/int16/", "/bf16/", "/fp16/", "/tf32/", "/fast/" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr (signature, words[i]))
+            return true;
+    return false;
+}
+
 double wm_device_limit (const wm_model_t *model, const char *signature)
 {
-    static const struct {
-        const char *word;
-        double limit;
-    } rounded[] = { { "/int16/", 5e-4 },
-                    { "/bf16/", 3e-3 },
-                    { "/fp16/", 3e-3 },
-                    { "/tf32/", 3e-3 },
-                    { "/fast/", 2e-2 } }; /* OpenVINO's */
     const bool family = wm_model_kind (model) == WM_MODEL_FAMILY;
-    for (size_t i = 0; i < sizeof rounded / sizeof *rounded; i++)
-        if (strstr (signature, rounded[i].word))
-            return family ? rounded[i].limit : 2e-2;
-    return family ? 1e-5 : 1e-4;
+    if (!is_rounded (signature))
+        return family ? 1e-5 : 1e-4;
+    return family && !strstr (signature, "/fast/") ? 5e-3 : 2e-2;
+}
+
+double wm_device_max_error (const char *precision)
+{
+    return strcmp (precision, "fast") == 0 ? 5e-3 : 1e-5;
+}
+
+bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
+                          wm_candidate_t *candidate, wm_error_t *error)
+{
+    const wm_engine_t *engine = choose_engine (config->engine, model, error);
+    const bool fast = strcmp (config->precision, "fast") == 0;
+    bool there = engine != NULL;
+    *candidate = (wm_candidate_t){ .isa = "" };
+    snprintf (candidate->isa, sizeof candidate->isa, "%s", config->isa ? config->isa : "");
+    if (engine && engine->candidate) {
+        char isa[32];
+        there = engine->candidate (model, config, i, isa, error);
+        if (there && *isa)
+            memcpy (candidate->isa, isa, sizeof isa);
+        snprintf (candidate->precision, sizeof candidate->precision, "%s",
+                  there && *isa ? config->precision : "fp32");
+    } else {
+        there = there && i <= fast && engine != &wm_engine_reference;
+        snprintf (candidate->precision, sizeof candidate->precision, "%s",
+                  i == 0 && fast ? "fast" : "fp32");
+        there |= i == 0 && engine == &wm_engine_reference;
+    }
+    return there;
+}
+
+void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate)
+{
+    char isa[20], arithmetic[12];
+    part_of (signature, 1, isa, sizeof isa);
+    part_of (signature, 2, arithmetic, sizeof arithmetic);
+    *candidate = (wm_candidate_t){ .isa = "" };
+    const bool strict = strcmp (arithmetic, "fp32") == 0;
+    snprintf (candidate->precision, sizeof candidate->precision, "%s",
+              strict ? "fp32" : precision);
+    if (!strict && strncmp (signature, "sparse/", 7) == 0)
+        snprintf (candidate->isa, sizeof candidate->isa, "%s/%s", isa, arithmetic);
+}
+
+void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
+                      const char *signature, char name[64])
+{
+    const bool strict = strcmp (config->precision, "fp32") == 0,
+               family = wm_model_kind (model) == WM_MODEL_FAMILY,
+               gpu = strncmp (signature, "cud", 3) == 0;
+    char isa[32];
+    wm_error_t error;
+    size_t n = 0;
+    if (gpu || !family)
+        part_of (signature, 1, name, 64);
+    else
+        name[0] = 0;
+    for (uint32_t i = 0; family && !gpu && !strict && n < 64; i++) {
+        if (!wm_engine_sparse.candidate (model, config, i, isa, &error) || !*isa)
+            break;
+        n += (size_t) snprintf (name + n, 64 - n, "%s%s", n ? "," : "", isa);
+    }
+    if (!*name)
+        snprintf (name, 64, "x86-64");
 }
 
 double wm_device_off (double score, double right)
@@ -173,9 +249,10 @@ static bool keep_canaries (wm_device_t *self, wm_error_t *error)
 wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error)
 {
-    bool fast = strcmp (config->precision, "fast") == 0;
-    if (!fast && strcmp (config->precision, "fp32") != 0) {
-        wm_fault (error, WM_EBATCH, "no precision is called '%.64s': there are fp32 and fast",
+    const bool fast = strcmp (config->precision, "fast") == 0;
+    if (!fast && strcmp (config->precision, "fp32") != 0 &&
+        strcmp (config->precision, "split") != 0) {
+        wm_fault (error, WM_EBATCH, "no precision is called '%.64s': there are fp32, split and fast",
                   config->precision);
         return NULL;
     }
@@ -191,6 +268,8 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     }
     self->model = model;
     self->fast = fast;
+    self->max_error =
+        config->max_error > 0 ? config->max_error : wm_device_max_error (config->precision);
     self->engine = engine;
     self->progress = config->progress ? config->progress : &self->own_progress;
     if (spec) {
@@ -354,7 +433,10 @@ static wm_fault_t score_patches (wm_device_t *self, const float *inputs, uint32_
 static wm_fault_t test_known (wm_device_t *self, const float *inputs, const float *want,
                               uint32_t count, float *scores, wm_error_t *error)
 {
-    const double tolerance = wm_device_limit (self->model, self->signature);
+    const double limit = wm_device_limit (self->model, self->signature),
+                 tolerance = is_rounded (self->signature) || self->max_error > limit
+                                 ? fmax (0.05, 10 * self->max_error)
+                                 : limit;
     const bool shared = self->fast && wm_model_kind (self->model) != WM_MODEL_FAMILY;
     double worst = 0, unit = 1;
     uint32_t n_output = wm_model_n_output (self->model), where = 0;

@@ -25,7 +25,10 @@ typedef struct wm_device_t wm_device_t;
 
 typedef struct {
     const char *engine;         /* "auto", "reference", "sparse", "openvino", "cuda", "cudnn" */
-    const char *precision;      /* "fp32", "fast" */
+    const char *precision;      /* "fp32", "split", "fast" */
+    const char *isa;            /* instruction set of the sparse engine, "avx2", or one and an
+                                   arithmetic, "amx/bf16"; NULL or "": by rule (wm_device_rule) */
+    double max_error;           /* of split and fast: what a score may be off; 0: the default */
     int threads;                /* >= 1: threads it computes with */
     int pin;                    /* keep each thread on a CPU of its own */
     _Atomic uint64_t *progress; /* counts hits finished, for another process to see; NULL: inside */
@@ -38,9 +41,43 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error);
 void wm_device_destroy (wm_device_t **self_p);
 
-/* "sparse/avx512/fp32/v1" and the like: engine, instruction set, precision, version. Results of one
-   signature are equal bit for bit. Threads are not in it: they never change bits.  */
+/* "sparse/amx/bf16/v1" and the like: engine, instruction set, arithmetic, version. Results of one
+   signature are equal bit for bit. Threads are not in it: they never change bits. Strict fp32 of the
+   family is one arithmetic on every x86-64, so that its signature names no instruction set.  */
 const char *wm_device_signature (const wm_device_t *self);
+#define WM_SIGNATURE_FP32 "sparse/fma/fp32/v1"
+
+/* What a score may be off in a campaign of this precision, relative above 1, unless it says
+   otherwise: split 1e-5, fast 5e-3; fp32 1e-5, which is not measured but kept by its arithmetic.  */
+double wm_device_max_error (const char *precision);
+
+/* The i-th way to compute that config's precision may take on this machine, the fastest first; the
+   last is strict fp32. false: there are no more (or *error: there is none). A device of `precision`
+   and `isa` computes so.  */
+typedef struct {
+    char precision[8], isa[32];
+} wm_candidate_t;
+bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
+                          wm_candidate_t *candidate, wm_error_t *error);
+
+/* The candidate that a signature names, so that an engine comes back as what it was.  */
+void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate);
+
+/* The class of machines that this one is of, as far as scores can differ: a campaign pins one
+   signature to each. "x86-64" for strict fp32 of the family; the instruction sets that split and fast
+   may take; of general models OpenVINO's; the GPU's name. Which engine was asked for plays no part, but
+   for a GPU. signature: of a device of config's engine that is open, or for a CPU of any that scores the
+   model.  */
+void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
+                      const char *signature, char name[64]);
+
+/* Row i of the sparse engine's table: which precisions may take it, and whether this CPU can. false:
+   there are no more.  */
+typedef struct {
+    const char *isa, *arithmetic;
+    bool here, fp32, split, fast;
+} wm_rule_t;
+bool wm_device_rule (uint32_t i, wm_rule_t *rule);
 
 /* Scores a batch: status (n_hit), scores (n_hit, n_output). WM_EBATCH: this batch can never be
    scored (wrong patch size); WM_EAGAIN: no memory for it now (fewer of its hits may need less);
@@ -74,9 +111,9 @@ uint64_t wm_device_progress (const wm_device_t *self);
    computes every patch in full, wm_model_madds of it.  */
 uint64_t wm_device_madds (wm_device_t *self, bool count);
 
-/* How far a score may be from the right one, by the signature of the engine that made it: of the
-   family 1e-5; by rounded weights 5e-4 (int16) or 3e-3 (bf16; a GPU's 16 bits) and of another's 16
-   bits 2e-2 (OpenVINO's bf16 is off by 7e-3 on a real event). General models 1e-4, and 2e-2.  */
+/* How far a score may be from the right one, by the signature of the engine that made it, where no
+   campaign says so: of the family 1e-5, by 16 bits 5e-3 (of another's 2e-2); general models 1e-4, and
+   2e-2. What 16 bits do to a score depends on the model: a campaign measures it (wm_trial.h).  */
 double wm_device_limit (const wm_model_t *model, const char *signature);
 
 /* How far a score is from the right one: relative above 1, because not all scores are probabilities.
@@ -87,8 +124,9 @@ double wm_device_off (double score, double right);
    here tests it ("amx", "bf16"); NULL: there are no more.  */
 const char *wm_device_missing (uint32_t i, const char **precision);
 
-/* Known-answer test: scores the model's known answers and compares (wm_device_limit). A general model
-   in OpenVINO's fast, whose error nobody can promise, and a model without known answers: seeded
+/* Known-answer test: scores the model's known answers and compares (wm_device_limit; of rounded weights
+   so widely that only a machine that computes wrongly fails: how precise they are is not its business).
+   A general model in OpenVINO's fast, whose error nobody can promise, and a model without known answers: seeded
    patches, alone and side by side, must give the same finite bits. WM_EHOST with the largest
    difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
@@ -105,6 +143,10 @@ typedef struct {
     uint32_t (*fill) (const void *engine);
     wm_fault_t (*score_many) (void *engine, uint32_t n, const wm_batch_t *const *batch,
                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
+    /* isa of wm_device_candidate, "" for the strict one, which is last. NULL: it has one of 16 bits
+       and one of fp32.  */
+    bool (*candidate) (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
+                       char isa[32], wm_error_t *error);
     /* As of wm_device_madds; NULL: 0.  */
     uint64_t (*madds) (void *engine, bool count);
     /* wm_device_lend; NULL: it makes no difference.  */

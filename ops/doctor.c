@@ -93,6 +93,25 @@ static void check_cpu (void)
          amx ? " AMX" : "", avx2 ? "" : " no AVX2: it runs, slowly");
 }
 
+/* Which kernel each precision takes here: the first of the sparse engine's table that the CPU can run. */
+static void check_kernels (void)
+{
+    char taken[3][64] = { "", "", "" }, more[3][160] = { "", "", "" };
+    wm_rule_t rule;
+    for (uint32_t i = 0; wm_device_rule (i, &rule); i++) {
+        const int allowed[3] = { rule.fp32, rule.split, rule.fast };
+        for (int p = 0; p < 3; p++) {
+            if (!rule.here || !allowed[p] || strstr (taken[p], "fp32") || strstr (more[p], "fp32"))
+                continue;
+            char *to = *taken[p] ? more[p] + strlen (more[p]) : taken[p];
+            snprintf (to, 48, "%s%s/%s", to == taken[p] ? "" : ", ", rule.isa, rule.arithmetic);
+        }
+    }
+    say (GOOD, "fp32", "%s: the same bits on every x86-64", taken[0]);
+    say (GOOD, "split", "%s%s: the first that is exact enough", taken[1], more[1]);
+    say (GOOD, "fast", "%s%s: likewise", taken[2], more[2]);
+}
+
 static void check_memory (void)
 {
     char total_text[32], free_text[32];
@@ -258,6 +277,7 @@ int doctor_main (const wm_args_t *args)
         folder = wm_args_rest (args, 0);
     zsys_handler_set (NULL);
     check_cpu ();
+    check_kernels ();
     check_memory ();
     check_clock ();
     check_folder (folder ? folder : ".");

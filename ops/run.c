@@ -5,6 +5,7 @@
    goes on. With --broker it starts a producer only and a farm does the work.  */
 
 #include "ops/verbs.h"
+#include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
 #include "ops/wm_crew.h"
@@ -38,6 +39,7 @@ const wm_option_t run_options[] = {
      .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
      .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
+    ISA_OPTION,
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
      .help = "send to a farm's broker instead; model, spec and output are its own"},
@@ -138,12 +140,17 @@ static void first_line (const run_t *self)
                  wm_show_count ((int64_t) self->inputs.n_file, n), self->crew.endpoint);
         return;
     }
+    char promise[80];
+    wm_arithmetic_promise (self->setup->pins.precision, self->setup->pins.max_error, promise);
     fprintf (stderr, "wiremill %s: %s file%s, spec %s, %s, %d worker%s x %s thread%s\n", WM_VERSION,
              wm_show_count ((int64_t) self->inputs.n_file, n), self->inputs.n_file == 1 ? "" : "s",
-             self->setup->spec_name, self->setup->pins.precision, self->crew.n_worker,
+             self->setup->spec_name, promise, self->crew.n_worker,
              self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
     fprintf (stderr, "model %.12s: %s\n", self->setup->pins.model, self->setup->why);
+    if (self->setup->family && strcmp (self->crew.engine, "auto") == 0 &&
+        strncmp (self->crew.device, "cuda", 4) != 0 && !getenv ("WM_ISA"))
+        wm_arithmetic_advise (stderr, self->setup->pins.precision);
     if (self->inputs.n_left_out)
         fprintf (stderr, "%s left out: outputs (*.scores.h5), or no regular files\n",
                  wm_show_count ((int64_t) self->inputs.n_left_out, n));
@@ -251,6 +258,7 @@ static void print_table (const run_t *self, double seconds)
                 wm_show_bytes (each > 0 ? each : (double) self->sent_bytes, a));
     } else
         printf ("  nothing was left to do\n");
+    wm_arithmetic_rows (stdout, s, "  scored by        ");
     printf ("  time             %s\n", wm_show_time (seconds, a));
     printf ("  output           %s\n", output_folder (self));
     print_reading (self);
@@ -373,6 +381,7 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");
     self->crew.device = wm_args_text (self->args, "device");
+    self->crew.mixed = wm_args_given (self->args, "mixed") != 0;
     self->crew.pin = wm_args_given (self->args, "pin") != 0;
     self->crew.retry_held = wm_args_given (self->args, "retry-held") != 0;
 }
@@ -391,6 +400,7 @@ int run_main (const wm_args_t *args)
     static run_t run;
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
+    take_isa (args);
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
     wm_fault_t fault = wm_setup_inputs (&run.inputs, args, 0, &error);
     const wm_choices_t choices = wm_setup_choices (args);

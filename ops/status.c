@@ -5,6 +5,7 @@
    is.  */
 
 #include "ops/verbs.h"
+#include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
@@ -210,6 +211,7 @@ static void show_status (const json_t *s, const char *campaign)
         printf ("waiting for: %s\n", waiting);
     if (*paused)
         printf ("paused: %s; wiremill resume goes on\n", paused);
+    wm_arithmetic_classes (stdout, s);
     show_workers (s);
     show_producers (s);
     show_held (s);

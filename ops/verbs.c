@@ -16,6 +16,12 @@
 
 #define WORDS_MAX 32
 
+void take_isa (const wm_args_t *args)
+{
+    if (wm_args_text (args, "isa"))
+        setenv ("WM_ISA", wm_args_text (args, "isa"), 1);
+}
+
 /* ---- broker ---------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -63,6 +69,8 @@ int broker_main (const wm_args_t *args)
     }
     if (wm_args_given (args, "insecure"))
         argv[n++] = "--insecure";
+    if (wm_args_given (args, "mixed"))
+        argv[n++] = "--mixed";
     fprintf (stderr, "wiremill %s: campaign %s, spec %s, model %.12s (%s)\n", WM_VERSION,
              setup.campaign, setup.spec_name, setup.pins.model, setup.why);
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);

@@ -31,6 +31,9 @@ int bench_main (const wm_args_t *args);
 /* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut. */
 int pass_to_producer (int argc, char **argv);
 
+/* Hands --isa on to the programs that are started from here.  */
+void take_isa (const wm_args_t *args);
+
 /* The engines by name (kernels/wm_device.h).  */
 #define ENGINE_WORDS "auto|sparse|openvino|cuda|cudnn|reference"
 
@@ -41,14 +44,24 @@ int pass_to_producer (int argc, char **argv);
      .help = "ONNX file, or .wmm of wiremill import"}, \
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021", \
      .help = "patch specification"}, \
-    {.name = "precision", .value = "fp32|fast", .one_of = 1, .fallback = "fp32", \
-     .help = "fast: 16-bit arithmetic where the machine has it"}, \
+    {.name = "precision", .value = "fp32|split|fast", .one_of = 1, .fallback = "fp32", \
+     .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix units; " \
+             "fast: 16 bits. split and fast are measured on the first hits before they are taken"}, \
+    {.name = "max-error", .value = "X", \
+     .help = "what a score may be off in split (1e-5) or fast (5e-3), relative above 1"}, \
+    {.name = "mixed", \
+     .help = "admit workers that score by another engine than others of their kind of machine"}, \
     {.name = "batch-hits", .value = "N", .fallback = "4096", .least = 1, .most = 1 << 20, \
      .help = "most hits a batch"}, \
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \
      .help = "folder of the campaign, on a local disk (default: OUTPUT/.wiremill)"}
+
+#define ISA_OPTION \
+    {.name = "isa", .value = "NAME", \
+     .help = "instruction set of the sparse engine, as wiremill doctor names them, also amx/bf16 " \
+             "(default: by rule)"}
 
 #define RETRY_OPTION \
     {.name = "retry-held", .help = "score anew what is held, or changed since it was scored"}

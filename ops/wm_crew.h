@@ -27,7 +27,7 @@ typedef struct {
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
     const wm_inputs_t *inputs;
     const char *engine, *device, *threads;
-    int pin;
+    int pin, mixed;
     int n_worker;
     int retry_held; /* for the producer's first life: it kicks before it reads anything */
     char endpoint[256];

@@ -1,6 +1,7 @@
 /* wm_setup.c - see wm_setup.h. */
 
 #include "ops/wm_setup.h"
+#include "kernels/wm_device.h"
 #include "kernels/wm_file.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
@@ -204,6 +205,7 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
     self->pins.n_output = wm_model_n_output (model);
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
+    self->family = wm_model_kind (model) == WM_MODEL_FAMILY;
     const wm_port_t *input = wm_model_input (model, 0);
     for (uint32_t d = 0, n = 0; wm_model_n_input (model) == 1 && d < input->n_dim; d++)
         n += (uint32_t) snprintf (self->shape + n, sizeof self->shape - n, d ? "x%u" : "%u",
@@ -305,9 +307,32 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .output = wm_args_text (args, "output"),
                            .precision = wm_args_text (args, "precision"),
                            .campaign = wm_args_text (args, "campaign"),
+                           .max_error = wm_args_text (args, "max-error"),
                            .spec =
                                wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
                            .batch_hits = (uint32_t) wm_args_number (args, "batch-hits") };
+}
+
+/* What a score may be off, as it is pinned: three digits, so that 0.005 and 5e-3 are the same.  */
+static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
+{
+    const int measured = strcmp (choices->precision, "fp32") != 0;
+    char *end;
+    double most = measured ? wm_device_max_error (choices->precision) : 0;
+    if (choices->max_error && !measured)
+        return wm_fault (error, WM_EBATCH,
+                         "--max-error goes with --precision split or fast: fp32 is not measured, it "
+                         "computes strictly");
+    if (choices->max_error) {
+        most = strtod (choices->max_error, &end);
+        if (end == choices->max_error || *end || !(most >= 1e-9 && most <= 1))
+            return wm_fault (error, WM_EBATCH,
+                             "--max-error %.40s: it is a number from 1e-9 to 1, such as 1e-5",
+                             choices->max_error);
+    }
+    if (measured)
+        snprintf (self->pins.max_error, sizeof self->pins.max_error, "%.3g", most);
+    return WM_OK;
 }
 
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
@@ -316,7 +341,9 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
     self->pins.batch_hits = choices->batch_hits;
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
-    wm_fault_t fault = make_folders (self, choices, error);
+    wm_fault_t fault = take_max_error (self, choices, error);
+    if (!fault)
+        fault = make_folders (self, choices, error);
     if (!fault)
         fault = import_model (self, choices->model, error);
     if (!fault)

@@ -359,6 +359,7 @@ static void write_step (produce_t *self, wm_input_t *input)
                                       &input->scratch,
                                       input->reader,
                                       (const char *const *) self->engine,
+                                      self->engine_error,
                                       self->n_engine,
                                       input->n_same_cell,
                                       input->n_empty,
@@ -580,6 +581,8 @@ static void session_open (produce_t *self)
     self->n_asked = 0;
     self->n_open = self->n_fetch = 0;
     self->fetching = false;
+    if (self->exit_code < 0 && wm_client_wants_sample (self->client))
+        produce_sample (self);
 }
 
 static void run (produce_t *self)
@@ -696,6 +699,7 @@ int wm_produce (const wm_produce_options_t *options)
     for (uint32_t i = 0; i < self->n_engine; i++)
         free (self->engine[i]);
     free (self->engine);
+    free (self->engine_error);
     free (self->input);
     wm_pack_destroy (&self->rebuilt);
     wm_repeats_destroy (&self->repeats);

@@ -152,18 +152,22 @@ void produce_fetch (produce_t *self)
 }
 
 /* Number of a signature, from 1; 0: too many, or no memory.  */
-static uint16_t engine_number (produce_t *self, const char *signature)
+static uint16_t engine_number (produce_t *self, const char *signature, double error)
 {
     for (uint32_t i = 0; i < self->n_engine; i++)
         if (!strcmp (self->engine[i], signature))
             return (uint16_t) (i + 1);
     if (self->n_engine == ENGINES_MAX ||
         wm_event_reserve (&self->engine, &self->engine_max, self->n_engine + 1ull,
-                          sizeof *self->engine, &self->error))
+                          sizeof *self->engine, &self->error) ||
+        wm_event_reserve (&self->engine_error, &self->engine_error_max, self->n_engine + 1ull,
+                          sizeof *self->engine_error, &self->error))
         return 0;
     char *copy = strdup (signature);
-    if (copy)
+    if (copy) {
+        self->engine_error[self->n_engine] = error;
         self->engine[self->n_engine++] = copy;
+    }
     return copy ? (uint16_t) self->n_engine : 0;
 }
 
@@ -196,7 +200,7 @@ void produce_on_results (produce_t *self, const wm_msg_t *msg)
                       input->path, (long long) pack->run, (long long) pack->subrun,
                       (long long) pack->event, b, msg->text);
     } else {
-        uint16_t engine = engine_number (self, msg->text);
+        uint16_t engine = engine_number (self, msg->text, msg->error);
         if (!engine) {
             produce_fatal (self, WM_EXIT_FAILURE, "too many engine signatures, or out of memory");
             return;

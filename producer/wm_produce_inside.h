@@ -1,6 +1,7 @@
 /* wm_produce_inside.h - what the files of wm_produce share: its state, and how it ends things.
 
    wm_produce.c        sessions, inputs, outputs, the loop
+   wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results  */
 #ifndef WM_PRODUCE_INSIDE_H
 #define WM_PRODUCE_INSIDE_H
@@ -39,8 +40,9 @@ typedef struct {
     wm_pack_t *rebuilt;
 
     char **engine; /* signatures, numbered from 1 */
+    double *engine_error; /* what the campaign measured of each; 0: nothing, or it is strict */
     uint32_t n_engine;
-    size_t engine_max;
+    size_t engine_max, engine_error_max;
 
     wm_repeats_t *repeats;
     uint64_t n_repeat; /* events that carry another one's (run, subrun, event) */
@@ -73,6 +75,11 @@ void produce_hold (produce_t *self, wm_input_t *input, const char *text);
 
 /* What a fault (self->error) while working on an input means.  */
 void produce_blame (produce_t *self, wm_input_t *input, wm_fault_t fault);
+
+/* ---- wm_produce_sample.c ----------------------------------------------------------------------*/
+
+/* Sends SAMPLE, of a session whose broker wants it.  */
+void produce_sample (produce_t *self);
 
 /* ---- wm_produce_event.c -----------------------------------------------------------------------*/
 

@@ -243,6 +243,8 @@ static bool attributes_write (const wm_writer_t *self)
     return text_write (self->file, "layout", "wiremill-scores-1") &&
            text_write (self->file, "model_sha256", job->pins->model) &&
            text_write (self->file, "precision", job->pins->precision) &&
+           (!*job->pins->max_error ||
+            text_write (self->file, "max_error", job->pins->max_error)) &&
            text_write (self->file, "specification", job->pins->spec) &&
            text_write (self->file, "wiremill_version", WM_VERSION) &&
            text_write (self->file, "campaign", campaign) &&
@@ -289,6 +291,16 @@ static bool engines_write (wm_writer_t *self)
     bool fine = dataset >= 0 && rows_write (dataset, type, 0, n, text);
     if (dataset >= 0)
         fine = H5Dclose (dataset) >= 0 && fine;
+    if (fine && *job->pins->max_error) {
+        double *error = calloc (n + 1ul, sizeof *error);
+        assert (error);
+        for (uint32_t i = 0; i < n; i++)
+            error[i] = job->engine_error ? job->engine_error[order[i] - job->engine] : 0;
+        dataset = dataset_make (group, "error", H5T_IEEE_F64LE, n);
+        fine = dataset >= 0 && rows_write (dataset, H5T_NATIVE_DOUBLE, 0, n, error);
+        fine = (dataset < 0 || H5Dclose (dataset) >= 0) && fine;
+        free (error);
+    }
     if (group >= 0)
         H5Gclose (group);
     H5Tclose (type);

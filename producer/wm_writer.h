@@ -5,9 +5,10 @@
                 cryostat, tpc, plane, hit_id, the labels (float32, NaN where held), in_fiducial,
                 status (0: scored), engine (index into engine/signature; 65535: none)
      held/      row, hit_id, status, reason
-     engine/    signature
+     engine/    signature; in split and fast error, the largest that was measured of each on hits of the
+                campaign before it was taken (0: strict fp32)
      attributes of the root: layout, model_sha256, precision, specification, wiremill_version,
-                campaign; hits, hits_held, hits_same_cell, hits_bad_channel
+                campaign; in split and fast max_error, what a score may be off; hits, hits_held, hits_same_cell, hits_bad_channel
    Nothing in it depends on when, where or by whom it was scored: equal content is equal bytes.
 
    Written under "<name>.part", fsynced, renamed, the folder fsynced. In steps, so that the session
@@ -32,6 +33,7 @@ typedef struct {
     const wm_scratch_t *scratch;
     wm_reader_t *reader;
     const char *const *engine; /* signatures; the scratch counts them from 1 */
+    const double *engine_error;
     uint32_t n_engine;
     uint64_t n_same_cell, n_empty, n_bad_channel;
 } wm_writer_job_t;

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define WM_PROTOCOL 4u /* raised with every incompatible change of wire.abnf */
+#define WM_PROTOCOL 5u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
 
 #define WM_HEADER_BYTES_MAX 4096u   /* first frame of a message */
@@ -18,6 +18,7 @@
 #define WM_FRAMES_MAX 4u
 #define WM_PATH_BYTES_MAX 2048u /* an input's name must fit a 4 KiB header */
 #define WM_TEXT_BYTES_MAX 480u
+#define WM_CLASS_BYTES_MAX 63u
 #define WM_PINS_BYTES_MAX 8192u
 #define WM_PEERS_MAX 1024u
 #define WM_OPEN_EVENTS_MAX 256u      /* announced and not done, a producer */
@@ -28,6 +29,7 @@
 #define WM_ATTEMPTS_MAX 5u
 #define WM_FAILURES_MAX 3u /* on at least 2 workers */
 #define WM_MODEL_BYTES_MAX (1ull << 30)
+#define WM_CLASSES_MAX 32u /* classes of machines in a campaign, with their arithmetics */
 
 /* All times of the protocol, in milliseconds.  */
 typedef struct {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-typedef enum { U32, U64, I64, BIN16, STRING } kind_t;
+typedef enum { U32, U64, I64, F64, BIN16, STRING } kind_t;
 
 typedef struct {
     kind_t kind;
@@ -45,6 +45,8 @@ enum {
     F_TEXT,
     F_NAME,
     F_PATH,
+    F_ERROR,
+    F_CLASS,
     F_COUNT_OF
 };
 
@@ -62,7 +64,8 @@ static const field_t fields[F_COUNT_OF] = {
     [F_MTIME] = { I64, AT (mtime_ns) },    [F_RUN] = { I64, AT (run) },
     [F_SUBRUN] = { I64, AT (subrun) },     [F_EVENT] = { I64, AT (event) },
     [F_TEXT] = { STRING, AT (text) },      [F_NAME] = { STRING, AT (name) },
-    [F_PATH] = { STRING, AT (path) },
+    [F_PATH] = { STRING, AT (path) },      [F_ERROR] = { F64, AT (error) },
+    [F_CLASS] = { STRING, AT (class) },
 };
 
 #define KEY F_INPUT, F_ORDINAL, F_BATCH, F_GENERATION
@@ -73,8 +76,8 @@ static const struct {
     uint8_t field[FIELDS_MAX]; /* ends with F_END */
 } types[WM_MSG_TYPE_END] = {
     /* clang-format off */
-    [WM_MSG_HELLO]        = { "HELLO", 1, { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT } },
-    [WM_MSG_WELCOME]      = { "WELCOME", 1, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_TEXT } },
+    [WM_MSG_HELLO]        = { "HELLO", 1, { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT, F_CLASS, F_ERROR, F_N_HIT } },
+    [WM_MSG_WELCOME]      = { "WELCOME", 1, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_CODE, F_TEXT } },
     [WM_MSG_REJECT]       = { "REJECT", 0, { F_CODE, F_TEXT } },
     [WM_MSG_BYE]          = { "BYE", 0, { F_CODE, F_TEXT } },
     [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", 0, { KEY, F_COUNT, F_RECEIVED, F_TEXT } },
@@ -88,7 +91,7 @@ static const struct {
     [WM_MSG_EVENT_DONE]   = { "EVENT_DONE", 0, { KEY, F_N_HELD } },
     [WM_MSG_INPUT_END]    = { "INPUT_END", 0, { KEY, F_COUNT } },
     [WM_MSG_FETCH]        = { "FETCH", 0, { KEY } },
-    [WM_MSG_RESULTS]      = { "RESULTS", 1, { KEY, F_DIGEST, F_N_HIT, F_CODE, F_TEXT } },
+    [WM_MSG_RESULTS]      = { "RESULTS", 1, { KEY, F_DIGEST, F_N_HIT, F_CODE, F_ERROR, F_TEXT } },
     [WM_MSG_FILE_WRITTEN] = { "FILE_WRITTEN", 0, { KEY, F_SIZE, F_MTIME, F_DIGEST } },
     [WM_MSG_FILE_LOST]    = { "FILE_LOST", 0, { KEY, F_TEXT } },
     [WM_MSG_INPUT_HELD]   = { "INPUT_HELD", 0, { KEY, F_CODE, F_TEXT } },
@@ -96,7 +99,7 @@ static const struct {
     [WM_MSG_MODEL]        = { "MODEL", 1, { F_OFFSET, F_SIZE } },
     [WM_MSG_CREDIT]       = { "CREDIT", 0, { F_COUNT } },
     [WM_MSG_TASK]         = { "TASK", 1, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT } },
-    [WM_MSG_RESULT]       = { "RESULT", 1, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT } },
+    [WM_MSG_RESULT]       = { "RESULT", 1, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT, F_TEXT, F_NAME } },
     [WM_MSG_RESULT_ACK]   = { "RESULT_ACK", 0, { KEY } },
     [WM_MSG_NACK]         = { "NACK", 0, { KEY, F_ATTEMPT, F_CODE, F_TEXT } },
     [WM_MSG_REVOKE]       = { "REVOKE", 0, { KEY } },
@@ -104,6 +107,9 @@ static const struct {
     [WM_MSG_STATUS]       = { "STATUS", 0, { F_END } },
     [WM_MSG_STATUS_REPLY] = { "STATUS_REPLY", 1, { F_END } },
     [WM_MSG_CONTROL]      = { "CONTROL", 0, { F_NAME, F_TEXT } },
+    [WM_MSG_SAMPLE]       = { "SAMPLE", 1, { F_N_HIT } },
+    [WM_MSG_TRIAL_GET]    = { "TRIAL_GET", 0, { F_END } },
+    [WM_MSG_TRIAL]        = { "TRIAL", 1, { F_CODE } },
     /* clang-format on */
 };
 
@@ -169,6 +175,12 @@ static void field_pack (msgpack_packer *packer, const field_t *field, const uint
         memcpy (&i64, at, 8);
         msgpack_pack_int64 (packer, i64);
         return;
+    case F64: {
+        double f64;
+        memcpy (&f64, at, 8);
+        msgpack_pack_double (packer, f64);
+        return;
+    }
     case BIN16:
         msgpack_pack_bin (packer, 16);
         msgpack_pack_bin_body (packer, at, 16);
@@ -305,6 +317,11 @@ static int field_read (walk_t *walk, const field_t *field, uint8_t *to)
         return 0;
     case I64:
         if (walk_integer (walk, &value, &negative) || (!negative && value > INT64_MAX))
+            return -1;
+        memcpy (to, &value, 8);
+        return 0;
+    case F64:
+        if (walk_bytes (walk, 1, &value) || value != 0xcb || walk_bytes (walk, 8, &value))
             return -1;
         memcpy (to, &value, 8);
         return 0;

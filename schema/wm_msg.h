@@ -47,6 +47,10 @@ typedef enum {
     WM_MSG_STATUS,
     WM_MSG_STATUS_REPLY,
     WM_MSG_CONTROL,
+    /* which arithmetic a campaign in split or fast takes */
+    WM_MSG_SAMPLE,
+    WM_MSG_TRIAL_GET,
+    WM_MSG_TRIAL,
     WM_MSG_TYPE_END, /* one past the last */
 } wm_msg_type_t;
 
@@ -60,6 +64,12 @@ typedef enum {
     WM_INPUT_WRITTEN = 4, /* done; size and mtime_ns are those of the output file */
     WM_INPUT_HELD = 5,    /* held as a whole; text says why */
 } wm_input_state_t;
+
+/* TRIAL.code */
+typedef enum {
+    WM_TRIAL_WAIT = 0,  /* no producer has sent the sample yet: ask again */
+    WM_TRIAL_READY = 1, /* payload: what is taken already, and the sample */
+} wm_trial_code_t;
 
 /* SUBMIT_ACK payload: one of these per batch */
 typedef enum { WM_WANT = 0, WM_HAVE = 1, WM_HELD = 2 } wm_have_t;
@@ -87,9 +97,11 @@ typedef struct {
     uint32_t n_batch, n_hit, n_held, attempt;
     uint64_t epoch, count, received, offset, size;
     int64_t mtime_ns, run, subrun, event;
+    double error; /* of a score, largest on the sample; finite, not negative */
     char text[WM_TEXT_BYTES_MAX + 1];
     char name[256];
     char path[WM_PATH_BYTES_MAX + 1];
+    char class[WM_CLASS_BYTES_MAX + 1]; /* of machines, as far as scores can differ */
 } wm_msg_t;
 
 /* One line of a SUBMIT payload: the batches first, then the held hits.  */

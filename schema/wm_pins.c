@@ -10,10 +10,11 @@
 typedef struct {
     const char *key;
     size_t offset, size; /* size 0: a uint32_t, else a string with its NUL */
+    int optional;        /* there is no line where it is empty */
 } pin_t;
 
-#define TEXT(member) offsetof (wm_pins_t, member), sizeof (((wm_pins_t *) 0)->member)
-#define NUMBER(member) offsetof (wm_pins_t, member), 0
+#define TEXT(member) offsetof (wm_pins_t, member), sizeof (((wm_pins_t *) 0)->member), 0
+#define NUMBER(member) offsetof (wm_pins_t, member), 0, 0
 static const pin_t pins[] = {
     { "model", TEXT (model) },
     { "wmm", TEXT (wmm) },
@@ -22,9 +23,11 @@ static const pin_t pins[] = {
     { "n_value", NUMBER (n_value) },
     { "batch_hits", NUMBER (batch_hits) },
     { "batch_bytes", NUMBER (batch_bytes) },
-    { "output", TEXT (output) }, /* last: not in the digest */
+    { "output", TEXT (output) }, /* from here on: not in the digest */
+    { "max_error", offsetof (wm_pins_t, max_error), sizeof (((wm_pins_t *) 0)->max_error), 1 },
 };
 #define PINS (sizeof pins / sizeof *pins)
+#define PINS_DIGEST (PINS - 2)
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {
@@ -43,6 +46,8 @@ static size_t print (const wm_pins_t *self, size_t pin_count, char text[WM_PINS_
     for (size_t i = 0; i < pin_count; i++) {
         char value[1100];
         value_print (self, &pins[i], value);
+        if (pins[i].optional && !*value)
+            continue;
         length += (size_t) snprintf (text + length, WM_PINS_BYTES_MAX - length, "%s: %s\n",
                                      pins[i].key, value);
     }
@@ -58,7 +63,7 @@ size_t wm_pins_print (const wm_pins_t *self, char text[WM_PINS_BYTES_MAX])
 void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16])
 {
     char text[WM_PINS_BYTES_MAX];
-    size_t length = print (self, PINS - 1, text);
+    size_t length = print (self, PINS_DIGEST, text);
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash (&canonical, XXH3_128bits (text, length));
     memcpy (digest, canonical.digest, 16);
@@ -70,6 +75,9 @@ static int pin_parse (wm_pins_t *self, const pin_t *pin, const char **text, cons
     size_t key = strlen (pin->key);
     const char *at = *text;
     const char *newline = memchr (at, '\n', (size_t) (end - at));
+    if (pin->optional && ((size_t) (end - at) < key + 2 || memcmp (at, pin->key, key) ||
+                          memcmp (at + key, ": ", 2)))
+        return 0;
     if (!newline || (size_t) (newline - at) < key + 2 || memcmp (at, pin->key, key) ||
         memcmp (at + key, ": ", 2))
         return -1;
@@ -120,6 +128,14 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
     return WM_OK;
 }
 
+double wm_pins_max_error (const wm_pins_t *self)
+{
+    return *self->max_error                        ? strtod (self->max_error, NULL)
+           : strcmp (self->precision, "fast") == 0 ? 5e-3 /* begun before it could be said */
+           : strcmp (self->precision, "split") == 0 ? 1e-5
+                                                    : 0;
+}
+
 /* Length of the line at `text`, without its end.  */
 static int line_length (const char *text)
 {
@@ -132,7 +148,7 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
         char a[1100], b[1100];
         value_print (pinned, &pins[i], a);
         value_print (given, &pins[i], b);
-        if (strcmp (a, b))
+        if (strcmp (a, b) && !(pins[i].optional && !*a))
             return wm_fault (error, WM_EBATCH,
                              "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
                              b);

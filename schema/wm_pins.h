@@ -14,12 +14,14 @@
 typedef struct {
     char model[65];       /* SHA-256 of the model file given, hex: the model's identity */
     char wmm[65];         /* SHA-256 of the imported .wmm that workers fetch */
-    char precision[8];    /* "fp32" or "fast" */
+    char precision[8];    /* "fp32", "split" or "fast" */
     uint32_t n_output;    /* scores a hit */
     uint32_t n_value;     /* input values a patch (all the model's inputs together) */
     uint32_t batch_hits;  /* most hits a batch */
     uint32_t batch_bytes; /* most raw bytes a batch */
     char output[1025];    /* absolute folder the output files go to */
+    char max_error[16];   /* of split and fast: what a score may be off, "5e-03"; "": of fp32, and
+                             of campaigns begun before there was one */
     char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
@@ -29,7 +31,10 @@ size_t wm_pins_print (const wm_pins_t *self, char text[WM_PINS_BYTES_MAX]);
 /* Parses what wm_pins_print wrote; anything else is WM_EPEER with the line named.  */
 wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_error_t *error);
 
-/* XXH3-128 of the canonical text without `output`: goes into every batch digest.  */
+/* What a score may be off in this campaign, relative above 1; 0: fp32.  */
+double wm_pins_max_error (const wm_pins_t *self);
+
+/* XXH3-128 of the canonical text without `output` and `max_error`: goes into every batch digest.  */
 void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
 
 /* WM_OK if equal, else WM_EBATCH naming the first pin that differs, with both values.  */

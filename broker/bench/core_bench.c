@@ -178,6 +178,7 @@ static uint32_t hello (mill_t *mill, wm_role_t role)
     memcpy (msg.instance, &n, sizeof n);
     snprintf (msg.name, sizeof msg.name, "host:%llu", (unsigned long long) n);
     snprintf (msg.text, sizeof msg.text, "%s", role == WM_ROLE_WORKER ? "engine/fp32" : "");
+    snprintf (msg.class, sizeof msg.class, "%s", role == WM_ROLE_WORKER ? "x86-64" : "");
     tell (mill, session, &msg, "", 0);
     return session;
 }

@@ -180,7 +180,7 @@ static void sign (const wm_device_config_t *config, char signature[64])
     if (ov_get_openvino_version (&version) == OK && version.buildNumber)
         number = version.buildNumber;
     snprintf (signature, 64, "openvino-%.*s/%s/%.8s/v1", (int) strcspn (number, "-"), number,
-              instruction_set (), config->precision);
+              instruction_set (), strcmp (config->precision, "fast") == 0 ? "fast" : "fp32");
     ov_version_free (&version);
 }
 

@@ -17,9 +17,10 @@
    thread carries through all positions together; a ROOT is a dense layer on the convolution. A
    PANEL is the positions, side by side, that a kernel takes together: 1, 2 or 4.
 
-   Kernels: fp32 in AVX-512, AVX2 and C; bf16 and 16-bit integers where AVX-512 has them, integers
-   also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX. 16 bits means that the roots' values and
-   weights are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
+   Kernels: strict fp32 in AVX-512, AVX2 and C, with the same bits; bf16 and 16-bit integers where
+   AVX-512 has them, integers also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX; sse2 is fp32 for CPUs
+   without fused multiply-adds, with bits of its own. 16 bits means that the roots' values and weights
+   are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
 
    Bits: per cell and row of positions one partial sum in fp32, positions and filters ascending,
    then the rows added in order (AMX: a sum per panel, added in order). Nothing in that order knows
@@ -209,29 +210,33 @@ typedef struct {
                   float *rounded, uint32_t *panel);
 } wm_sparse_kernel_t;
 
-extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_avx2, wm_sparse_kernel_avx512,
-    wm_sparse_kernel_avx512_bf16, wm_sparse_kernel_amx_bf16, wm_sparse_kernel_amx_bf16x3,
-    wm_sparse_kernel_amx_twin_bf16, wm_sparse_kernel_amx_twin_bf16x3, wm_sparse_kernel_avx2_int16,
-    wm_sparse_kernel_avx_vnni_int16, wm_sparse_kernel_avx512_vnni_int16;
+extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_sse2, wm_sparse_kernel_avx2,
+    wm_sparse_kernel_avx512, wm_sparse_kernel_avx512_bf16, wm_sparse_kernel_amx_bf16,
+    wm_sparse_kernel_amx_bf16x3, wm_sparse_kernel_amx_twin_bf16, wm_sparse_kernel_amx_twin_bf16x3,
+    wm_sparse_kernel_avx2_int16, wm_sparse_kernel_avx_vnni_int16,
+    wm_sparse_kernel_avx512_vnni_int16;
 
-/* The i-th kernel this machine can run, in order of preference, twins last; NULL if there is none.
- */
+/* The i-th kernel this machine can run, the fastest first, twins last; NULL: there are no more.  */
 const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
 
-/* Whether WM_ISA's value, an instruction set or one and a precision ("avx512/bf16"), means it.  */
+/* Whether it is one of the three that compute strict fp32, with the same bits: AVX-512, AVX2, C.  */
+bool wm_sparse_kernel_is_strict (const wm_sparse_kernel_t *kernel);
+
+/* Whether the name of an instruction set, or of one and a precision ("avx512/bf16"), means it.  */
 bool wm_sparse_kernel_named (const wm_sparse_kernel_t *kernel, const char *name);
 
-/* Tries a kernel on a small piece of work: seconds a position and cell, at best; INFINITY if it
-   computes wrongly or there is no memory.  */
+/* Whether it computes a small piece of work rightly; false also without memory.  */
+bool wm_sparse_kernel_works (const wm_sparse_kernel_t *kernel);
+
+/* For benches: seconds a position and cell of that work, at best; INFINITY if it does not work.  */
 double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel);
 
 #define WM_SPARSE_RANKS 4 /* fp32, bf16x3, int16, bf16 */
 
-/* The kernels for a precision ("fp32"; "fast" allows 16 bits), the best first, one of each of their
-   own precisions: those that compute rightly and that the environment's WM_ISA allows; best is the
-   most precise of those that are about as fast as the fastest. How many; 0: WM_EHOST says what there
-   is.  */
-uint32_t wm_sparse_kernel_rank (const char *precision,
+/* The kernels for a precision ("fp32", "split", "fast"), in the order of the table in
+   wm_sparse_choose.c; the last computes strict fp32. isa: only those it names, and what judges them;
+   NULL: the environment's WM_ISA, or all. How many; 0: WM_EHOST says what there is.  */
+uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
                                 const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error);
 
 /* ---- the engine ------------------------------------------------------------------------------ */

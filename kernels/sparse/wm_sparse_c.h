@@ -1,4 +1,14 @@
-/* wm_sparse_c.h - what the exact-sparse loops need of portable C: vectors of four.  */
+/* wm_sparse_c.h - what the exact-sparse loops need of portable C: vectors of four.
+
+   V_FMA rounds once, as the instruction of AVX2 and AVX-512 does, so that fp32 has the same bits on
+   every CPU. The product of two floats is exact in double; the sum is not, and rounding it twice, to
+   double and then to float, may end one unit off. So the sum in double is rounded to odd: where it is
+   inexact (its error is known exactly, by Knuth's two-sum) the neighbour with the odd last bit is
+   taken, which the second rounding cannot mistake for a half (Boldo and Melquiond, "Emulation of FMA
+   and correctly rounded sums: proved algorithms using rounding to odd", 2008). A library's fmaf is
+   right, too, at a call a number.
+
+   A file that wants rounding twice, fast, defines PLAIN first.  */
 #include <stdint.h>
 
 typedef float vec __attribute__ ((vector_size (16), may_alias));
@@ -10,7 +20,11 @@ typedef float vec __attribute__ ((vector_size (16), may_alias));
 #define V_SET1(p) ((vec){ *(p), *(p), *(p), *(p) })
 #define V_ADD(a, b) ((a) + (b))
 #define V_SUB(a, b) ((a) - (b))
+#ifdef PLAIN
 #define V_FMA(a, b, c) ((a) * (b) + (c))
+#else
+#define V_FMA(a, b, c) fused (a, b, c)
+#endif
 #define V_RELU(x) relu (x)
 #define V_KEEP(x) (void) (x)
 #define V_NONZERO(x) nonzero (x)
@@ -29,3 +43,35 @@ static inline uint32_t nonzero (vec x)
         bits |= (uint32_t) (x[l] != 0) << l;
     return bits;
 }
+
+#ifndef PLAIN
+typedef double wide_vec __attribute__ ((vector_size (16)));
+typedef int64_t long_vec __attribute__ ((vector_size (16)));
+typedef float half_vec __attribute__ ((vector_size (8)));
+
+/* Two sums p + c of an exact product, rounded to odd.  */
+static inline __attribute__ ((always_inline)) half_vec fused_half (half_vec a, half_vec b,
+                                                                   half_vec c)
+{
+    const wide_vec p = __builtin_convertvector (a, wide_vec) * __builtin_convertvector (b, wide_vec);
+    const wide_vec z = __builtin_convertvector (c, wide_vec), zero = { 0, 0 };
+    const wide_vec s = p + z, t = s - p, off = (p - (s - t)) + (z - t);
+    const long_vec above = off > zero, below = off < zero; /* neither: exact, or not finite */
+    const long_vec even = ((long_vec) s & 1) - 1;          /* all bits where it is */
+    const long_vec away = ~(above ^ (s > zero));           /* all bits: towards a larger one */
+    const long_vec step = (away & 2) - 1;
+    return __builtin_convertvector ((wide_vec) ((long_vec) s + (step & even & (above | below))),
+                                    half_vec);
+}
+
+static inline __attribute__ ((always_inline)) vec fused (vec a, vec b, vec c)
+{
+    const half_vec low = fused_half (__builtin_shufflevector (a, a, 0, 1),
+                                     __builtin_shufflevector (b, b, 0, 1),
+                                     __builtin_shufflevector (c, c, 0, 1));
+    const half_vec high = fused_half (__builtin_shufflevector (a, a, 2, 3),
+                                      __builtin_shufflevector (b, b, 2, 3),
+                                      __builtin_shufflevector (c, c, 2, 3));
+    return (vec){ low[0], low[1], high[0], high[1] };
+}
+#endif

@@ -1,11 +1,13 @@
-/* wm_sparse_choose.c - which kernel runs: what the CPU has, what WM_ISA asks for, what is faster.
+/* wm_sparse_choose.c - which kernel runs: one table, read from the top; nothing is timed.
 
-   The best of each precision that a campaign allows is tried on a small piece of work: it must
-   compute rightly, and of those that are about as fast as the fastest the most precise comes first;
-   the engine takes the first that is precise enough on its model (wm_sparse_door.c).
-   Flags alone do not tell: vdpbf16ps is twice as fast as fp32 on one make of CPU and half as fast
-   on another, and both announce it. "About" keeps the choice, and with it the bits, the same at
-   every start: int16 and bf16 lie within a few percent of each other, fp32 far from both.  */
+   The first row that the CPU can run, and that the precision asked for allows, is taken; a row of
+   rounded weights only where its error, measured on the campaign's own hits, is small enough
+   (kernels/wm_trial.h), else the next. So a machine takes the same kernel at every start, whatever else
+   it is doing, and machines of one kind take the same. The order was measured with `wiremill bench`,
+   which says where a machine disagrees with it. fp32 is one arithmetic on every x86-64 (STRICT), the
+   rows differ in speed only.
+
+   A kernel computes a small piece of work before it is used: it must compute rightly.  */
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/sparse/wm_sparse_tiles.h"
 
@@ -14,57 +16,101 @@
 #include <string.h>
 #include <time.h>
 
-#define FP32_OFF 1e-5 /* what a campaign in fp32 allows */
-#define NEAR 1.25     /* Zen 4: int16 1.0, bf16 1.0, fp32 1.8 */
-
 /* The piece of work: some positions of the usual net, cells whose values are half zeros.  */
 enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, ROUNDS = 40, CHECKED = 8 };
 
-static bool can_run (const wm_sparse_kernel_t *kernel)
+/* ---- the table ------------------------------------------------------------------------------- */
+
+enum { FP32 = 1, SPLIT = 2, FAST = 4 };
+
+typedef struct {
+    const wm_sparse_kernel_t *kernel, *strict; /* strict: who judges it, and is taken in its place */
+    bool (*can_run) (void);
+    unsigned allowed; /* by which precisions: 0, only by its name */
+} row_t;
+
+static bool has_portable (void)
+{
+    return true;
+}
+
+#if defined __x86_64__
+static bool has_avx2 (void)
+{
+    return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma");
+}
+
+static bool has_avx512 (void)
+{
+    return has_avx2 () && __builtin_cpu_supports ("avx512f") &&
+           __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq") &&
+           __builtin_cpu_supports ("avx512vl");
+}
+
+static bool has_amx (void)
+{
+    return has_avx512 () && tiles_allowed ();
+}
+
+static bool has_avx512_vnni (void)
+{
+    return has_avx512 () && __builtin_cpu_supports ("avx512vnni");
+}
+
+static bool has_avx512_bf16 (void)
+{
+    return has_avx512 () && __builtin_cpu_supports ("avx512bf16");
+}
+
+static bool has_avx_vnni (void)
+{
+    return has_avx2 () && __builtin_cpu_supports ("avxvnni");
+}
+#endif
+
+/* The fastest first; behind each precision's strict row nothing is looked at.  */
+/* clang-format off */
+static const row_t table[] = {
+#if defined __x86_64__
+    { &wm_sparse_kernel_amx_bf16,          &wm_sparse_kernel_avx512, has_amx,         FAST },
+    { &wm_sparse_kernel_amx_bf16x3,        &wm_sparse_kernel_avx512, has_amx,         FAST | SPLIT },
+    { &wm_sparse_kernel_avx512_vnni_int16, &wm_sparse_kernel_avx512, has_avx512_vnni, FAST },
+    { &wm_sparse_kernel_avx512_bf16,       &wm_sparse_kernel_avx512, has_avx512_bf16, FAST },
+    { &wm_sparse_kernel_avx512,            &wm_sparse_kernel_avx512, has_avx512,      FAST | SPLIT | FP32 },
+    { &wm_sparse_kernel_avx_vnni_int16,    &wm_sparse_kernel_avx2,   has_avx_vnni,    FAST },
+    { &wm_sparse_kernel_avx2_int16,        &wm_sparse_kernel_avx2,   has_avx2,        FAST },
+    { &wm_sparse_kernel_avx2,              &wm_sparse_kernel_avx2,   has_avx2,        FAST | SPLIT | FP32 },
+#endif
+    { &wm_sparse_kernel_c,                 &wm_sparse_kernel_c,      has_portable,    FAST | SPLIT | FP32 },
+    { &wm_sparse_kernel_sse2,              &wm_sparse_kernel_c,      has_portable,    0 },
+    { &wm_sparse_kernel_amx_twin_bf16,     &wm_sparse_kernel_c,      has_portable,    0 },
+    { &wm_sparse_kernel_amx_twin_bf16x3,   &wm_sparse_kernel_c,      has_portable,    0 },
+};
+/* clang-format on */
+#define ROWS (sizeof table / sizeof *table)
+
+static bool can_run (const row_t *row)
 {
 #if defined __x86_64__
     __builtin_cpu_init ();
-    bool avx2 = __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma");
-    bool avx512 = avx2 && __builtin_cpu_supports ("avx512f") &&
-                  __builtin_cpu_supports ("avx512bw") && __builtin_cpu_supports ("avx512dq") &&
-                  __builtin_cpu_supports ("avx512vl");
-    if (kernel == &wm_sparse_kernel_amx_bf16 || kernel == &wm_sparse_kernel_amx_bf16x3)
-        return avx512 && tiles_allowed ();
-    if (kernel == &wm_sparse_kernel_avx512_bf16)
-        return avx512 && __builtin_cpu_supports ("avx512bf16");
-    if (kernel == &wm_sparse_kernel_avx512_vnni_int16)
-        return avx512 && __builtin_cpu_supports ("avx512vnni");
-    if (kernel == &wm_sparse_kernel_avx_vnni_int16)
-        return avx2 && __builtin_cpu_supports ("avxvnni");
-    if (kernel == &wm_sparse_kernel_avx512)
-        return avx512;
-    if (kernel == &wm_sparse_kernel_avx2 || kernel == &wm_sparse_kernel_avx2_int16)
-        return avx2;
 #endif
-    return kernel == &wm_sparse_kernel_c || kernel->twin;
+    return row->can_run ();
+}
+
+bool wm_sparse_kernel_is_strict (const wm_sparse_kernel_t *kernel)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (table[i].strict == kernel)
+            return true;
+    return false;
 }
 
 /* The i-th of those that can be run here, or of those that cannot.  */
 static const wm_sparse_kernel_t *find_kernel (uint32_t i, bool here)
 {
-    static const wm_sparse_kernel_t *const all[] = {
-#if defined __x86_64__
-        &wm_sparse_kernel_amx_bf16,
-        &wm_sparse_kernel_amx_bf16x3,
-        &wm_sparse_kernel_avx512_vnni_int16,
-        &wm_sparse_kernel_avx512_bf16,
-        &wm_sparse_kernel_avx512,
-        &wm_sparse_kernel_avx_vnni_int16,
-        &wm_sparse_kernel_avx2_int16,
-        &wm_sparse_kernel_avx2,
-#endif
-        &wm_sparse_kernel_c,
-        &wm_sparse_kernel_amx_twin_bf16,
-        &wm_sparse_kernel_amx_twin_bf16x3,
-    };
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        if (can_run (all[k]) == here && i-- == 0)
-            return all[k];
+    for (size_t k = 0; k < ROWS; k++)
+        if (can_run (&table[k]) == here && i-- == 0)
+            return table[k].kernel;
     return NULL;
 }
 
@@ -206,6 +252,21 @@ static bool trial_sound (const trial_t *trial)
     return true;
 }
 
+bool wm_sparse_kernel_works (const wm_sparse_kernel_t *kernel)
+{
+    trial_t trial;
+    if (!trial_new (&trial, kernel))
+        return false;
+    if (kernel->begin)
+        kernel->begin ();
+    trial_run (&trial);
+    const bool sound = trial_sound (&trial);
+    if (kernel->end)
+        kernel->end ();
+    trial_clear (&trial);
+    return sound;
+}
+
 double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel)
 {
     trial_t trial;
@@ -239,54 +300,80 @@ bool wm_sparse_kernel_named (const wm_sparse_kernel_t *kernel, const char *name)
            (name[n] == 0 || (name[n] == '/' && strcmp (name + n + 1, kernel->precision) == 0));
 }
 
-static bool allows (const char *isa, double off, const wm_sparse_kernel_t *kernel)
+static unsigned precision_of (const char *precision)
 {
-    return (isa && *isa ? wm_sparse_kernel_named (kernel, isa) : !kernel->twin) &&
-           kernel->off <= off;
+    return strcmp (precision, "fast") == 0 ? FAST : strcmp (precision, "split") == 0 ? SPLIT : FP32;
 }
 
-/* Takes the best out of n tried ones.  */
-static const wm_sparse_kernel_t *take_best (const wm_sparse_kernel_t **tried, double *time,
-                                            uint32_t n)
+/* Whether a precision allows a row that was named. Rows that only tests and people name stand for the
+   precision that they say.  */
+static bool allows (const row_t *row, unsigned asked)
 {
-    double least = INFINITY;
-    uint32_t best = n;
-    for (uint32_t t = 0; t < n; t++)
-        least = fmin (least, time[t]);
-    for (uint32_t t = 0; t < n; t++)
-        if (time[t] <= least * NEAR && (best == n || tried[t]->off < tried[best]->off))
-            best = t;
-    const wm_sparse_kernel_t *kernel = tried[best];
-    tried[best] = tried[n - 1], time[best] = time[n - 1];
-    return kernel;
+    if (row->allowed)
+        return row->allowed & asked;
+    const char *its = row->kernel->precision;
+    return strcmp (its, "fp32") == 0 || asked == FAST ||
+           (asked == SPLIT && strcmp (its, "bf16x3") == 0);
 }
 
-uint32_t wm_sparse_kernel_rank (const char *precision,
+/* The strict kernel of the instruction set that isa begins with; NULL isa: of this CPU.  */
+static const wm_sparse_kernel_t *strict_of (const char *isa)
+{
+    const size_t n = isa ? strcspn (isa, "/") : 0;
+    for (size_t i = 0; i < ROWS; i++)
+        if (can_run (&table[i]) &&
+            (isa ? strlen (table[i].kernel->isa) == n && !memcmp (table[i].kernel->isa, isa, n)
+                 : table[i].allowed & FP32))
+            return table[i].strict;
+    return NULL;
+}
+
+/* The rows that are tried, then the strict one. Without a name those of this CPU's best instruction
+   sets; with one those that it names (WM_ISA=amx computes fp32 by AVX-512).  */
+static uint32_t list_rows (unsigned asked, const char *isa, const wm_sparse_kernel_t **rank)
+{
+    const wm_sparse_kernel_t *strict = strict_of (isa);
+    uint32_t n = 0;
+    for (size_t i = 0; i < ROWS && strict; i++) {
+        const row_t *row = &table[i];
+        bool again = row->kernel == strict;
+        for (uint32_t r = 0; r < n; r++)
+            again |= strcmp (rank[r]->precision, row->kernel->precision) == 0;
+        if (!again && can_run (row) && row->strict == strict &&
+            (isa ? wm_sparse_kernel_named (row->kernel, isa) && allows (row, asked)
+                 : row->allowed & asked))
+            rank[n++] = row->kernel;
+    }
+    if (strict && (n > 0 || !isa || !strchr (isa, '/') || wm_sparse_kernel_named (strict, isa)))
+        rank[n++] = strict;
+    return n;
+}
+
+uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
                                 const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error)
 {
-    const char *isa = getenv ("WM_ISA");
-    const double off = strcmp (precision, "fast") == 0 ? 1 : FP32_OFF;
-    const wm_sparse_kernel_t *kernel, *tried[WM_SPARSE_RANKS];
-    double time[WM_SPARSE_RANKS];
-    uint32_t n = 0;
-    for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++) {
-        bool again = false;
-        for (uint32_t t = 0; t < n; t++)
-            again |= strcmp (tried[t]->precision, kernel->precision) == 0;
-        if (again || !allows (isa, off, kernel))
-            continue;
-        time[n] = wm_sparse_kernel_try (kernel);
-        if (isinf (time[n]))
-            continue; /* the next of this precision, then */
-        tried[n++] = kernel;
-    }
-    for (uint32_t r = 0; r < n; r++)
-        rank[r] = take_best (tried, time, n - r);
+    const char *told = getenv ("WM_ISA");
+    isa = isa && *isa ? isa : told && *told ? told : NULL;
+    const uint32_t n = list_rows (precision_of (precision), isa, rank);
     if (n == 0)
         wm_fault (error, WM_EHOST,
-                  "WM_ISA=%s: not what this machine can run in %s; amx, avx512-vnni, avx512, "
-                  "avx-vnni, avx2, c and amx-twin are known, also as avx512/bf16 with bf16, "
-                  "bf16x3, int16 or fp32; unset WM_ISA for the best",
+                  "instruction set '%.64s': not what this CPU can run in %s; amx, avx512-vnni, "
+                  "avx512, avx-vnni, avx2, c, sse2 and amx-twin are known, also as avx512/bf16 "
+                  "with bf16, bf16x3, int16 or fp32; leave out --isa (and WM_ISA) for the best",
                   isa ? isa : "", precision);
     return n;
+}
+
+bool wm_device_rule (uint32_t i, wm_rule_t *rule)
+{
+    if (i >= ROWS || !table[i].allowed)
+        return false;
+    const row_t *row = &table[i];
+    *rule = (wm_rule_t){ .isa = row->kernel->isa,
+                         .arithmetic = row->kernel->precision,
+                         .here = can_run (row),
+                         .fp32 = row->allowed & FP32,
+                         .split = row->allowed & SPLIT,
+                         .fast = row->allowed & FAST };
+    return true;
 }

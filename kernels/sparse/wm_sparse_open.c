@@ -26,7 +26,7 @@ static void find_alike (const wm_conv_t *conv, float *smooth, float *alike)
         for (uint32_t b = 0; b < taps; b++) {
             double dy = (double) (a / conv->kw) - b / conv->kw;
             double dx = (double) (a % conv->kw) - b % conv->kw;
-            float weight = (float) exp (-(dy * dy + dx * dx) / 2);
+            float weight = (float) wm_sparse_exp (-(dy * dy + dx * dx) / 2);
             for (uint32_t i = 0; i < conv->c_in * n; i++)
                 smooth[(size_t) a * conv->c_in * n + i] +=
                     weight * conv->weight[(size_t) b * conv->c_in * n + i];

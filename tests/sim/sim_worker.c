@@ -63,6 +63,7 @@ static void hello (peer_t *peer, const void *held, size_t held_bytes)
     memcpy (msg.instance, peer->instance, 16);
     snprintf (msg.name, sizeof msg.name, "%s", peer->label);
     snprintf (msg.text, sizeof msg.text, "engine-%u", peer->signature);
+    snprintf (msg.class, sizeof msg.class, "class-%u", peer->signature);
     peer_send (peer, &msg, held, held_bytes, held_bytes);
 }
 

@@ -271,6 +271,7 @@ static inline uint32_t hello (bench_t *t, wm_role_t role, uint8_t instance, cons
     msg.instance[0] = instance;
     snprintf (msg.name, sizeof msg.name, "host:%u", instance);
     strcpy (msg.text, role == WM_ROLE_WORKER ? "engine/fp32" : WM_VERSION);
+    strcpy (msg.class, role == WM_ROLE_WORKER ? "x86-64" : "");
     say (t, session, &msg, held ? held : "", bytes);
     sent_t *welcome = must (t, session, WM_MSG_WELCOME);
     assert_memory_equal (welcome->payload, "pins", 4);

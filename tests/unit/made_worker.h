@@ -141,6 +141,40 @@ const char *wm_device_signature (const wm_device_t *self)
     return "made-up/1";
 }
 
+/* What only split and fast need: campaigns here are fp32.  */
+bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
+                          wm_candidate_t *candidate, wm_error_t *error)
+{
+    (void) model, (void) config, (void) i, (void) candidate, (void) error;
+    abort ();
+}
+
+void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate)
+{
+    (void) signature, (void) precision, (void) candidate;
+    abort ();
+}
+
+double wm_device_max_error (const char *precision)
+{
+    (void) precision;
+    abort ();
+}
+
+double wm_device_off (double score, double right)
+{
+    (void) score, (void) right;
+    abort ();
+}
+
+void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
+                      const char *signature, char name[64])
+{
+    (void) model;
+    CHECK (!strcmp (config->precision, "fp32") && !strcmp (signature, "made-up/1"));
+    strcpy (name, "made");
+}
+
 uint64_t wm_device_progress (const wm_device_t *self)
 {
     return *self->progress;

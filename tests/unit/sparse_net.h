@@ -367,18 +367,20 @@ static inline void result_free (result_t *result)
     free (result->scores);
 }
 
-static inline const wm_sparse_kernel_t *best_of (const char *precision, wm_error_t *error)
+static inline const wm_sparse_kernel_t *strict_here (void)
 {
     const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS];
-    return wm_sparse_kernel_rank (precision, rank, error) ? rank[0] : NULL;
+    wm_error_t error;
+    assert_int_equal (wm_sparse_kernel_rank ("fp32", NULL, rank, &error), 1);
+    return rank[0];
 }
 
-/* kernel NULL: the best for fp32.  */
+/* kernel NULL: this CPU's strict fp32.  */
 static inline wm_sparse_t *engine_new (const wm_net_t *net, const wm_spec_t *spec, uint32_t threads,
                                        const wm_sparse_kernel_t *kernel)
 {
     wm_error_t error = { 0 };
-    const wm_sparse_config_t config = { .kernel = kernel ? kernel : best_of ("fp32", &error),
+    const wm_sparse_config_t config = { .kernel = kernel ? kernel : strict_here (),
                                         .threads = threads };
     wm_sparse_t *engine = wm_sparse_new (net, spec, &config, &error);
     if (!engine)

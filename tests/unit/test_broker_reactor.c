@@ -156,6 +156,7 @@ static wm_client_t *peer (const broker_t *b, wm_role_t role, const char *label)
 {
     wm_error_t error;
     wm_client_t *client = wm_client_new (b->endpoint, role, label, "engine/fp32", NULL);
+    wm_client_class (client, "x86-64", 0, 0);
     if (wm_client_open (client, NULL, 0, 3000, &error))
         fail_msg ("%s: %s", label, error.text);
     return client;

@@ -120,7 +120,10 @@ static wm_device_t *open_device (const wm_model_t *m, const wm_spec_t *spec,
 static wm_device_t *device_of (const wm_model_t *m, const wm_spec_t *spec, const char *engine,
                                int threads)
 {
-    const wm_device_config_t config = { engine, "fp32", threads, 0, NULL };
+    const wm_device_config_t config = { .engine = engine,
+        .precision = "fp32",
+        .threads = threads,
+        .pin = 0 };
     return open_device (m, spec, &config);
 }
 
@@ -231,7 +234,10 @@ static void openvino_takes_16_bits_for_fast (void **state)
         skip ();
     make_plane (&plane, &full);
     for (int fast = 0; fast < 2; fast++) {
-        const wm_device_config_t config = { "openvino", fast ? "fast" : "fp32", 1, 0, NULL };
+        const wm_device_config_t config = { .engine = "openvino",
+        .precision = fast ? "fast" : "fp32",
+        .threads = 1,
+        .pin = 0 };
         wm_device_t *device = open_device (model, &full, &config);
         score (device, &plane, scores[fast]);
         wm_device_destroy (&device);
@@ -294,7 +300,10 @@ static uint32_t regroup (const wm_model_t *m, const wm_spec_t *spec, const char 
     /* Which kernel of 16 bits is taken is measured. A sanitizer slows one more than another, and a
        loaded machine takes now this one, now that: bits are those of a signature.  */
     for (int t = 0, tries = 0; t < 4; t++) {
-        const wm_device_config_t config = { engine, precision, t + 1, 0, NULL };
+        const wm_device_config_t config = { .engine = engine,
+        .precision = precision,
+        .threads = t + 1,
+        .pin = 0 };
         device[t] = open_device (m, spec, &config);
         if (strcmp (wm_device_signature (device[t]), wm_device_signature (device[0])) == 0)
             continue;
@@ -401,7 +410,10 @@ static void computes_on (const wm_spec_t *spec, const wm_batch_t *plane, int thr
     enum { MAX = 256 };
     static thread_t before[MAX], after[MAX];
     static float scores[HITS * OUTPUTS];
-    const wm_device_config_t config = { "openvino", "fp32", threads, pin, NULL };
+    const wm_device_config_t config = { .engine = "openvino",
+        .precision = "fp32",
+        .threads = threads,
+        .pin = pin };
     wm_device_t *device = open_device (general, spec, &config);
     const size_t n_before = look_at_threads (before, MAX);
     size_t n_after, computed = 0;
@@ -593,7 +605,7 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
 {
     (void) state;
     no_device (model, &full, "fpga", "fp32", WM_EBATCH, "there are auto, sparse, openvino");
-    no_device (model, &full, "auto", "int8", WM_EBATCH, "fp32 and fast");
+    no_device (model, &full, "auto", "int8", WM_EBATCH, "fp32, split and fast");
     no_device (general, &full, "sparse", "fp32", WM_EBATCH, "general for this test");
     no_device (general, &full, "reference", "fp32", WM_EBATCH, "use openvino");
     setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);

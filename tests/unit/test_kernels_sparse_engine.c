@@ -264,6 +264,7 @@ static void what_computes_wrongly_is_not_chosen (void **state)
     wm_sparse_kernel_t wrong = wm_sparse_kernel_c;
     wrong.dense = wrong_dense;
     assert_true (isinf (wm_sparse_kernel_try (&wrong)));
+    assert_false (wm_sparse_kernel_works (&wrong));
     const wm_sparse_kernel_t *kernel;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++)
         assert_true (wm_sparse_kernel_try (kernel) < 1);
@@ -323,118 +324,7 @@ static void what_it_cannot_run_is_refused (void **state)
     assert_int_equal (wm_sparse_score (engine, &batch, scores, NULL, &error), WM_OK);
     wm_sparse_destroy (&engine);
 
-    setenv ("WM_ISA", "c", 1);
-    assert_string_equal (best_of ("fp32", &error)->isa, "c");
-    assert_string_equal (best_of ("fast", &error)->precision, "fp32");
-    setenv ("WM_ISA", "amx-twin", 1);
-    assert_string_equal (best_of ("fp32", &error)->precision, "bf16x3");
-    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
-        char name[64];
-        snprintf (name, sizeof name, "%s/%s", kernel->isa, kernel->precision);
-        setenv ("WM_ISA", name, 1);
-        assert_ptr_equal (best_of ("fast", &error), kernel);
-        assert_ptr_equal (best_of ("fp32", &error), kernel->off <= 1e-5 ? kernel : NULL);
-    }
-    setenv ("WM_ISA", "c/int16", 1);
-    assert_null (best_of ("fast", &error));
-    assert_non_null (strstr (error.text, "c/int16"));
-    setenv ("WM_ISA", "pentium", 1);
-    assert_null (best_of ("fp32", &error));
-    assert_int_equal (error.fault, WM_EHOST);
-    assert_non_null (strstr (error.text, "pentium"));
-    unsetenv ("WM_ISA");
-    assert_false (best_of ("fp32", &error)->twin);
-    assert_true (best_of ("fp32", &error)->off <= 1e-5);
-    assert_non_null (best_of ("fast", &error)); /* by timing */
     net_free (&net);
-}
-
-/* ---- which kernel a network gets ------------------------------------------------------------- */
-
-/* A model of the net, as it is imported.  */
-static wm_model_t *model_of (const wm_net_t *net)
-{
-    static const wm_port_t output[] = { { "kind", 1, { 3 }, 3 }, { "one", 1, { 1 }, 1 } };
-    const wm_port_t input = {
-        "patch", 3, { net->height, net->width, 1 }, net->height * net->width
-    };
-    const wm_model_parts_t parts = { .kind = WM_MODEL_FAMILY,
-                                     .why = "for a test",
-                                     .n_input = 1,
-                                     .input = &input,
-                                     .n_output = 2,
-                                     .output = output,
-                                     .net = net };
-    char path[] = "/tmp/wm_sparse_XXXXXX";
-    wm_error_t error = { 0 };
-    close (mkstemp (path));
-    if (wm_model_write (path, &parts, &error))
-        fail_msg ("%s", error.text);
-    wm_model_t *model = wm_model_open (path, &error);
-    unlink (path);
-    assert_non_null (model);
-    return model;
-}
-
-/* How a kernel (NULL: whichever is best) does on the model: -1 if it is refused as too coarse; else
-   its scores keep what its signature promises, and 1 if that is a 16-bit one.  */
-static int allowed (const wm_model_t *model, const wm_spec_t *spec, const wm_batch_t *batch,
-                    const char *isa, const char *precision)
-{
-    const wm_device_config_t config = { .engine = "sparse", .precision = precision, .threads = 1 };
-    wm_error_t error = { 0 };
-    static float scores[400 * 4];
-    uint8_t status[400];
-    setenv ("WM_ISA", isa, 1);
-    wm_device_t *device = wm_device_new (model, spec, &config, &error);
-    unsetenv ("WM_ISA");
-    if (!device) {
-        assert_true (*isa && error.fault == WM_EHOST);
-        assert_non_null (strstr (error.text, "precise enough"));
-        assert_non_null (strstr (error.text, isa));
-        return -1;
-    }
-    const char *by = wm_device_signature (device);
-    if (wm_device_score (device, batch, status, scores, &error))
-        fail_msg ("%s", error.text);
-    const double off = worst_of (wm_model_net (model), spec, batch, scores);
-    if (!(off <= wm_device_limit (model, by)))
-        fail_msg ("%s is off by %.2g, promised %.2g", by, off, wm_device_limit (model, by));
-    const int rounded = !strstr (by, "/fp32/");
-    wm_device_destroy (&device);
-    return rounded;
-}
-
-/* Networks whose outputs are ever steeper: the coarser a kernel, the sooner it is dropped; what is
-   taken keeps its promise, and plain fp32 is always left.  */
-static void a_kernel_is_taken_where_it_is_precise_enough (void **state)
-{
-    (void) state;
-    static const char *const fine[] = { "amx-twin/bf16", "amx-twin/bf16x3" };
-    shape_t shape = shapes[1];
-    shape.zero = 0.7f;
-    uint32_t refused[3] = { 0 }, taken[3] = { 0 };
-    for (int step = 0; step < 7; step++) {
-        seed = 3;
-        wm_net_t net = net_new (&shape);
-        const wm_spec_t spec = spec_of (&shape, WM_FULL_VIEW, WM_MEAN);
-        float *w = (void *) (uintptr_t) net.dense[0].weight;
-        for (uint32_t i = 0; i < net.dense[0].n_in * net.dense[0].n_out; i++)
-            w[i] *= ldexpf (0.002f, step * 2);
-        wm_batch_t batch = plane_new (&spec, 40, 60, 400, TRACKS);
-        wm_model_t *model = model_of (&net);
-        for (int k = 0; k < 3; k++) {
-            const int got = k < 2 ? allowed (model, &spec, &batch, fine[k], k ? "fp32" : "fast")
-                                  : allowed (model, &spec, &batch, "", "fast");
-            refused[k] += got < 1, taken[k] += got == 1;
-        }
-        wm_model_destroy (&model);
-        plane_free (&batch);
-        net_free (&net);
-    }
-    for (int k = 0; k < 2; k++)
-        assert_true (refused[k] > 0 && taken[k] > 0);
-    assert_true (refused[2] > 0);
 }
 
 int main (void)
@@ -449,7 +339,6 @@ int main (void)
         cmocka_unit_test (threads_are_pinned),
         cmocka_unit_test (what_computes_wrongly_is_not_chosen),
         cmocka_unit_test (what_it_cannot_run_is_refused),
-        cmocka_unit_test (a_kernel_is_taken_where_it_is_precise_enough),
     };
     return cmocka_run_group_tests_name ("kernels/sparse_engine", tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static const char *const turned[] = { "openvino", "sparse/avx512", "unused" };
 static wm_writer_job_t job_of (source_t *source, const char *path, const char *const *engine)
 {
     return (wm_writer_job_t){
-        path, &spec, &pins, campaign, &source->scratch, source->reader, engine, 3, 5, 7, 6
+        path, &spec, &pins, campaign, &source->scratch, source->reader, engine, NULL, 3, 5, 7, 6
     };
 }
 

@@ -1,0 +1,139 @@
+/* wm_taken.c - see wm_taken.h.  */
+#include "gpuworker/wm_taken.h"
+#include "kernels/wm_trial.h"
+#include "schema/wm_sample.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRIAL_BYTES_MAX (WM_RAW_BYTES_MAX + WM_CLASSES_MAX * 256 + 1)
+
+static bool is_strict (const char *precision)
+{
+    return strcmp (precision, "fp32") == 0;
+}
+
+/* The signature that a line of the table has for this class; false: none.  */
+static bool find_class (const char *table, const char *class, char signature[64])
+{
+    char name[64];
+    for (const char *line = table; *line; line += strcspn (line, "\n"), line += *line == '\n')
+        if (sscanf (line, "%63[^\t]\t%63[^\t]", name, signature) == 2 && strcmp (name, class) == 0)
+            return true;
+    return false;
+}
+
+/* Measures on the sample. NULL with *error.  */
+static wm_device_t *measure (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
+                             const wm_device_config_t *config, wm_device_t *judge,
+                             const char *sample, size_t bytes, wm_error_t *error)
+{
+    wm_batch_t *batch = calloc (WM_SAMPLE_BATCHES_MAX, sizeof *batch);
+    wm_coder_t *coder = wm_coder_new ();
+    wm_device_t *device = NULL;
+    wm_trial_t trial;
+    uint32_t n = 0;
+    if (!batch)
+        wm_fault (error, WM_EHOST, "no memory for a sample");
+    else if (!wm_sample_decode ((const uint8_t *) sample, bytes, coder, batch, &n, error))
+        device = wm_trial_open (model, spec, config, judge, batch, n, &trial, error);
+    for (uint32_t i = 0; batch && i < WM_SAMPLE_BATCHES_MAX; i++)
+        wm_batch_clear (&batch[i]);
+    free (batch);
+    wm_coder_destroy (&coder);
+    if (device) {
+        memcpy (control->taken_precision, trial.candidate.precision,
+                sizeof control->taken_precision);
+        memcpy (control->taken_isa, trial.candidate.isa, sizeof control->taken_isa);
+        memcpy (control->refused, trial.refused, sizeof control->refused);
+        control->measured = trial.error;
+        control->n_measured = trial.n_hit;
+    }
+    return device;
+}
+
+/* The whole of a TRIAL's payload: the table, a NUL, the sample. NULL with *error.  */
+static char *read_trial (const char *path, size_t *bytes, wm_error_t *error)
+{
+    FILE *file = fopen (path, "re");
+    char *text = file ? malloc (TRIAL_BYTES_MAX + 1) : NULL;
+    *bytes = text ? fread (text, 1, TRIAL_BYTES_MAX, file) : 0;
+    const bool whole = text && memchr (text, 0, *bytes);
+    if (!whole)
+        wm_fault (error, WM_EHOST, "what the broker sent to measure on cannot be read from %s: %s",
+                  path, text ? "it is cut off" : strerror (errno));
+    if (file)
+        fclose (file);
+    if (!whole) {
+        free (text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Takes what its class has, or measures.  */
+static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
+                            wm_device_config_t *config, wm_device_t *judge, wm_error_t *error)
+{
+    size_t bytes;
+    char signature[64], *trial = read_trial (control->trial, &bytes, error);
+    wm_device_t *device = NULL;
+    const char *open = wm_device_signature (judge);
+    if (!trial)
+        return NULL;
+    if (wm_device_gathers (config->engine)) { /* a GPU's class is known once it is open */
+        device = wm_device_new (model, spec, config, error);
+        open = device ? wm_device_signature (device) : open;
+    }
+    wm_device_class (model, config, open, control->class);
+    wm_device_destroy (&device);
+    if (find_class (trial, control->class, signature)) {
+        wm_candidate_t candidate;
+        wm_device_recall (signature, config->precision, &candidate);
+        memcpy (control->taken_precision, candidate.precision, sizeof control->taken_precision);
+        memcpy (control->taken_isa, candidate.isa, sizeof control->taken_isa);
+        config->precision = control->taken_precision, config->isa = control->taken_isa;
+        device = wm_device_new (model, spec, config, error);
+    } else {
+        const size_t table = strlen (trial) + 1;
+        device = measure (control, model, spec, config, judge, trial + table, bytes - table, error);
+    }
+    free (trial);
+    return device;
+}
+
+wm_fault_t wm_taken_open (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
+                          wm_device_t **device, wm_device_t **judge, wm_error_t *error)
+{
+    wm_device_config_t config = { .engine = control->engine,
+                                  .precision = control->precision,
+                                  .max_error = control->max_error,
+                                  .threads = control->threads,
+                                  .pin = control->pin,
+                                  .progress = &control->progress };
+    *device = *judge = NULL;
+    if (!is_strict (control->precision))
+        *judge = wm_trial_judge (model, spec, &config, error);
+    if (!is_strict (control->precision) && !*judge)
+        return error->fault;
+    if (*judge && !*control->taken_precision && *control->trial)
+        *device = choose (control, model, spec, &config, *judge, error);
+    else {
+        if (*control->taken_precision)
+            config.precision = control->taken_precision, config.isa = control->taken_isa;
+        *device = wm_device_new (model, spec, &config, error);
+    }
+    if (*device && !*control->class) {
+        config.precision = control->precision, config.isa = NULL;
+        wm_device_class (model, &config, wm_device_signature (*device), control->class);
+    }
+    if (*device)
+        snprintf (control->signature, sizeof control->signature, "%s",
+                  wm_device_signature (*device));
+    if (*device && is_strict (*control->taken_precision ? control->taken_precision
+                                                        : control->precision))
+        wm_device_destroy (judge); /* it would watch itself */
+    return *device ? WM_OK : error->fault;
+}

@@ -1,0 +1,102 @@
+/* wm_trial.c - see wm_trial.h.  */
+#include "kernels/wm_trial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
+                             const wm_device_config_t *config, wm_error_t *error)
+{
+    wm_device_config_t strict = *config;
+    strict.precision = "fp32";
+    strict.progress = NULL; /* what it scores is nobody's progress */
+    if (wm_device_gathers (config->engine))
+        strict.engine = "auto";
+    return wm_device_new (model, spec, &strict, error);
+}
+
+/* Scores of all batches one after another, (hits, n_output). NULL with *error.  */
+static float *score_all (wm_device_t *device, const wm_batch_t *batch, uint32_t n, size_t n_hit,
+                         uint32_t n_output, wm_error_t *error)
+{
+    float *scores = calloc (n_hit * n_output + 1, sizeof *scores), *to = scores;
+    uint8_t *status = calloc (n_hit + 1, 1);
+    wm_fault_t fault = scores && status ? WM_OK : wm_fault (error, WM_EHOST, "no memory for a trial");
+    for (uint32_t i = 0; i < n && !fault; i++) {
+        fault = wm_device_score (device, &batch[i], status, to, error);
+        to += (size_t) batch[i].n_hit * n_output;
+    }
+    free (status);
+    if (fault) {
+        free (scores);
+        scores = NULL;
+    }
+    return scores;
+}
+
+/* The largest error of finite scores; what strict fp32 finds not finite is nobody's error.  */
+static double largest_error (const float *scores, const float *right, size_t n)
+{
+    double most = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite (right[i]))
+            most = fmax (most, wm_device_off ((double) scores[i], (double) right[i]));
+    return most;
+}
+
+static void note_refused (wm_trial_t *trial, const wm_candidate_t *candidate, const char *engine,
+                          double error)
+{
+    const size_t n = strlen (trial->refused);
+    snprintf (trial->refused + n, sizeof trial->refused - n, "%s%s %.1e", n ? ", " : "",
+              *candidate->isa ? candidate->isa : engine, error);
+}
+
+wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
+                            const wm_device_config_t *config, wm_device_t *judge,
+                            const wm_batch_t *batch, uint32_t n, wm_trial_t *trial,
+                            wm_error_t *error)
+{
+    const uint32_t n_output = wm_model_n_output (model);
+    const double max_error =
+        config->max_error > 0 ? config->max_error : wm_device_max_error (config->precision);
+    size_t n_hit = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_hit += batch[i].n_hit;
+    *trial = (wm_trial_t){ .n_hit = (uint32_t) n_hit };
+    float *right = n_hit ? score_all (judge, batch, n, n_hit, n_output, error) : NULL;
+    if (n_hit && !right)
+        return NULL;
+    wm_device_t *device = NULL;
+    wm_candidate_t candidate;
+    error->fault = WM_OK;
+    for (uint32_t i = 0; !device && wm_device_candidate (model, config, i, &candidate, error);
+         i++) {
+        const bool strict = strcmp (candidate.precision, "fp32") == 0;
+        wm_device_config_t one = *config;
+        one.precision = candidate.precision, one.isa = candidate.isa;
+        if (!strict && !n_hit)
+            continue; /* nothing to measure it on */
+        device = wm_device_new (model, spec, &one, error);
+        if (!device && !strict)
+            continue; /* a GPU's 16 bits that cannot hold this model */
+        trial->candidate = candidate, trial->error = 0;
+        if (!device || strict)
+            break;
+        float *scores = score_all (device, batch, n, n_hit, n_output, error);
+        if (scores)
+            trial->error = largest_error (scores, right, n_hit * n_output);
+        if (!scores || !(trial->error * WM_TRIAL_MARGIN <= max_error)) {
+            note_refused (trial, &candidate, config->engine, scores ? trial->error : NAN);
+            wm_device_destroy (&device);
+        }
+        free (scores);
+    }
+    free (right);
+    if (!device && !error->fault)
+        wm_fault (error, WM_EHOST, "no arithmetic of precision %s can be opened here",
+                  config->precision);
+    return device;
+}

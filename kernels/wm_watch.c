@@ -1,0 +1,115 @@
+/* wm_watch.c - see wm_watch.h.  */
+#include "kernels/wm_watch.h"
+#include "kernels/wm_seed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct wm_watch_t {
+    wm_device_t *judge;
+    uint32_t n_output;
+    double max_error;
+    wm_watch_counts_t counts;
+    uint8_t status[WM_WATCH_HITS];
+    float *scores; /* (WM_WATCH_HITS, n_output) */
+};
+
+static double now_s (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_MONOTONIC, &now);
+    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
+wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double max_error)
+{
+    wm_watch_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->judge = judge;
+    self->max_error = max_error;
+    self->n_output = wm_model_n_output (model);
+    self->scores = calloc ((size_t) WM_WATCH_HITS * self->n_output, sizeof *self->scores);
+    if (!self->scores)
+        wm_watch_destroy (&self);
+    return self;
+}
+
+void wm_watch_destroy (wm_watch_t **self_p)
+{
+    wm_watch_t *self = *self_p;
+    if (self) {
+        free (self->scores);
+        free (self);
+        *self_p = NULL;
+    }
+}
+
+/* Hits [*first, *first + returned) of the batch are looked at; 0: none. A batch of n hits is drawn with
+   probability n / (WM_WATCH_SHARE times the hits that are then looked at).  */
+static uint32_t draw_hits (uint64_t draw, uint32_t n, uint32_t *first)
+{
+    const uint32_t count = n < WM_WATCH_HITS ? n : WM_WATCH_HITS;
+    const double one = (double) (wm_seed_next (&draw) >> 11) * 0x1p-53;
+    if (!n || one * WM_WATCH_SHARE * count >= n)
+        return 0;
+    *first = (uint32_t) (wm_seed_next (&draw) % (n - count + 1));
+    return count;
+}
+
+/* A view of some hits of a batch.  */
+static wm_batch_t part_of (const wm_batch_t *batch, uint32_t first, uint32_t count)
+{
+    wm_batch_t part = *batch;
+    part.n_hit = count;
+    if (batch->kind == WM_BATCH_PATCHES)
+        part.patch += (size_t) first * batch->patch_values;
+    else
+        part.hit_wire += first, part.hit_col += first;
+    return part;
+}
+
+wm_fault_t wm_watch_check (wm_watch_t *self, uint64_t draw, const wm_batch_t *batch,
+                           uint8_t *status, float *scores, bool *again, wm_error_t *error)
+{
+    const double start_s = now_s ();
+    const size_t n = self->n_output;
+    uint32_t first = 0, count = draw_hits (draw, batch->n_hit, &first);
+    double worst = 0;
+    size_t where = 0;
+    *again = false;
+    if (!count)
+        return WM_OK;
+    const wm_batch_t part = part_of (batch, first, count);
+    wm_error_t its;
+    if (wm_device_score (self->judge, &part, self->status, self->scores, &its))
+        return WM_OK;
+    for (size_t i = 0; i < count * n; i++) {
+        const double right = (double) self->scores[i];
+        const double off = wm_device_off ((double) scores[first * n + i], right);
+        if (isfinite (right) && off > worst)
+            worst = off, where = i;
+    }
+    self->counts.n_batch++;
+    self->counts.n_hit += count;
+    self->counts.worst = fmax (self->counts.worst, worst);
+    self->counts.seconds += now_s () - start_s;
+    if (worst <= self->max_error)
+        return WM_OK;
+    self->counts.n_violated++;
+    wm_fault (error, WM_OK,
+              "hit %zu, output %zu is %.6f, strict fp32 says %.6f: off by %.1e, the campaign "
+              "allows %.1e",
+              first + where / n, where % n, (double) scores[first * n + where],
+              (double) self->scores[where], worst, self->max_error);
+    *again = true;
+    return wm_device_score (self->judge, batch, status, scores, &its)
+               ? wm_fault (error, its.fault, "%.400s", its.text)
+               : WM_OK;
+}
+
+wm_watch_counts_t wm_watch_counts (const wm_watch_t *self)
+{
+    return self->counts;
+}

@@ -1,0 +1,92 @@
+/* wm_produce_sample.c - the hits on which a campaign in split or fast measures its arithmetic.
+
+   Up to WM_SAMPLE_HITS hits of the first events in the order of the inputs: all of small events, of one
+   that has more an even share over all its planes. They are cut as any others are. An input that cannot
+   be read is left out here; the producer meets it again when it works on it, and holds it then.  */
+#include "producer/wm_produce_inside.h"
+#include "schema/wm_sample.h"
+
+#include <string.h>
+
+typedef struct {
+    produce_t *self;
+    wm_cut_t *cut;
+    wm_coder_t *coder;
+    wm_batch_t batch;
+    uint8_t *payload;
+    size_t bytes;
+    uint32_t n_hit;
+    bool full;
+} sample_t;
+
+/* Leaves at most `most` hits in the event, every k-th.  */
+static void thin_out (wm_event_t *event, uint32_t most)
+{
+    const size_t values = event->patch_values;
+    const uint32_t n = event->n_hit < most ? event->n_hit : most;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t from = (uint32_t) ((uint64_t) i * event->n_hit / n);
+        event->hit[i] = event->hit[from];
+        if (values)
+            memmove (event->patch + i * values, event->patch + from * values,
+                     values * sizeof *event->patch);
+    }
+    event->n_hit = n;
+}
+
+static void add_event (sample_t *sample, const char *path)
+{
+    produce_t *self = sample->self;
+    const uint32_t *hit;
+    thin_out (&self->content, WM_SAMPLE_HITS - sample->n_hit);
+    if (wm_cut_start (sample->cut, &self->content, path, &self->error))
+        return;
+    while (!sample->full && !wm_cut_next (sample->cut, &sample->batch, &hit, &self->error) &&
+           sample->batch.n_hit) {
+        const size_t bytes =
+            wm_sample_add (sample->payload, sample->bytes, &sample->batch, sample->coder);
+        sample->full = bytes == 0;
+        if (sample->full)
+            return;
+        sample->bytes = bytes;
+        sample->n_hit += sample->batch.n_hit;
+    }
+    sample->full |= sample->n_hit >= WM_SAMPLE_HITS;
+}
+
+static void add_input (sample_t *sample, const wm_input_t *input)
+{
+    produce_t *self = sample->self;
+    wm_error_t error;
+    produce_reading (input->path);
+    wm_reader_t *reader = wm_reader_open (input->path, &self->spec, self->pins.n_value, &error);
+    const bool fits = reader && !wm_reader_fits (reader, input->path,
+                                                 wm_client_shape (self->client), &error);
+    for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++)
+        if (!wm_reader_event (reader, e, &self->content, &error) && self->content.n_hit)
+            add_event (sample, input->path);
+    wm_reader_destroy (&reader);
+    produce_reading ("");
+}
+
+void produce_sample (produce_t *self)
+{
+    const wm_pins_t *pins = &self->pins;
+    sample_t sample = { .self = self,
+                        .cut = wm_cut_new (&self->spec, pins->n_output, pins->batch_hits,
+                                           pins->batch_bytes),
+                        .coder = wm_coder_new (),
+                        .payload = malloc (WM_RAW_BYTES_MAX) };
+    assert (sample.payload);
+    sample.bytes = wm_sample_begin (sample.payload);
+    for (uint32_t i = 0; i < self->n_input && !sample.full; i++)
+        add_input (&sample, &self->input[i]);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SAMPLE);
+    msg.n_hit = sample.n_hit;
+    produce_send (self, &msg, sample.payload, sample.bytes);
+    free (sample.payload);
+    wm_batch_clear (&sample.batch);
+    wm_coder_destroy (&sample.coder);
+    wm_cut_destroy (&sample.cut);
+}
