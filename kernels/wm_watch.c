@@ -8,7 +8,7 @@
 
 struct wm_watch_t {
     wm_device_t *judge;
-    uint32_t n_output;
+    uint32_t n_output, share; /* share: one hit in so many */
     double max_error;
     wm_watch_counts_t counts;
     uint8_t status[WM_WATCH_HITS];
@@ -28,6 +28,8 @@ wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double ma
     if (!self)
         return NULL;
     self->judge = judge;
+    const char *told = getenv ("WM_WATCH_SHARE"); /* of a test: 1, every hit */
+    self->share = told && atoi (told) > 0 ? (uint32_t) atoi (told) : WM_WATCH_SHARE;
     self->max_error = max_error;
     self->n_output = wm_model_n_output (model);
     self->scores = calloc ((size_t) WM_WATCH_HITS * self->n_output, sizeof *self->scores);
@@ -47,12 +49,12 @@ void wm_watch_destroy (wm_watch_t **self_p)
 }
 
 /* Hits [*first, *first + returned) of the batch are looked at; 0: none. A batch of n hits is drawn with
-   probability n / (WM_WATCH_SHARE times the hits that are then looked at).  */
-static uint32_t draw_hits (uint64_t draw, uint32_t n, uint32_t *first)
+   probability n / (share times the hits that are then looked at).  */
+static uint32_t draw_hits (uint64_t draw, uint32_t share, uint32_t n, uint32_t *first)
 {
     const uint32_t count = n < WM_WATCH_HITS ? n : WM_WATCH_HITS;
     const double one = (double) (wm_seed_next (&draw) >> 11) * 0x1p-53;
-    if (!n || one * WM_WATCH_SHARE * count >= n)
+    if (!n || one * share * count >= n)
         return 0;
     *first = (uint32_t) (wm_seed_next (&draw) % (n - count + 1));
     return count;
@@ -75,7 +77,7 @@ wm_fault_t wm_watch_check (wm_watch_t *self, uint64_t draw, const wm_batch_t *ba
 {
     const double start_s = now_s ();
     const size_t n = self->n_output;
-    uint32_t first = 0, count = draw_hits (draw, batch->n_hit, &first);
+    uint32_t first = 0, count = draw_hits (draw, self->share, batch->n_hit, &first);
     double worst = 0;
     size_t where = 0;
     *again = false;

@@ -10,6 +10,7 @@
    sweep where the model or an input is bad, since they would only say the same again. What was measured
    is printed also after a Ctrl-C.  */
 #include "kernels/wm_import.h"
+#include "kernels/wm_device.h"
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_points.h"
@@ -32,6 +33,7 @@
 #include <unistd.h>
 
 #define BROKER_HITS_MAX 200000 /* whose result fits a message */
+#define OUT_OF_ORDER 1.1       /* of a kernel that is tried later: less is noise */
 #define REMOVE_TRIES 50        /* processes of a crew that was ended are still dying */
 
 /* clang-format off */
@@ -52,7 +54,8 @@ const wm_option_t bench_options[] = {
      .task = "sweeps, with commas between: every combination",
      .help = "auto, sparse, openvino, cuda, cudnn, reference"},
     {.name = "precision", .value = "A,B",
-     .help = "fp32, fast (default: fp32,fast; of the pipeline fp32)"},
+     .help = "fp32, split, fast (default: all; of the pipeline fp32)"},
+    {.name = "isa", .value = "NAME", .help = "instruction set of the sparse engine, also amx/bf16"},
     {.name = "workers", .letter = 'w', .value = "N,N",
      .help = "side by side (default: 1 engine; as many workers as wiremill run starts)"},
     {.name = "threads", .letter = 't', .value = "N,N",
@@ -63,6 +66,8 @@ const wm_option_t bench_options[] = {
     {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
      .help = "hits of an engine compared with the reference in double, which takes milliseconds each"},
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
+    {.name = "kernels", .help = "each kernel that fast may take here, and whether the table tries the "
+                                "fastest first"},
 
     {.name = "seconds", .value = "S", .fallback = "2", .task = "how",
      .help = "to measure a point of an engine (after as long, 3 at most, to warm up) or broker"},
@@ -101,6 +106,7 @@ static const struct {
 } scopes[] = {
     { "hits", "engine", 1 << ENGINE },
     { "judged", "engine", 1 << ENGINE },
+    { "kernels", "engine", 1 << ENGINE },
     { "task", "broker", 1 << BROKER },
     { "seconds", "engine and broker", 1 << ENGINE | 1 << BROKER },
     { "model", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
@@ -110,6 +116,7 @@ static const struct {
     { "spec", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
     { "engine", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
     { "precision", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "isa", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
     { "threads", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
     { "pin", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
 };
@@ -170,7 +177,7 @@ static int sweeps (bench_t *self, int bench)
     int code = wm_sweep_words (&self->engine, args, "engine", NULL, ENGINE_WORDS);
     if (!code)
         code = wm_sweep_words (&self->precision, args, "precision",
-                               is_engine ? "fp32,fast" : "fp32", "fp32|fast");
+                               is_engine ? "fp32,split,fast" : "fp32", "fp32|split|fast");
     if (!code)
         code = wm_sweep_numbers (&self->workers, args, "workers",
                                  is_broker   ? "2"
@@ -441,6 +448,37 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
     keep (self, point, code);
 }
 
+/* Each kernel that fast may take here, in the table's order, with all CPUs and the largest batches; and
+   whether it is the order of their speed.  */
+static void measure_kernels (bench_t *self)
+{
+    wm_rule_t rule;
+    char isa[64], before[64] = "";
+    double rate = 0;
+    int strict = 0, holds = 1;
+    for (uint32_t i = 0; wm_device_rule (i, &rule) && !stops && !strict; i++) {
+        if (!rule.here || !rule.fast)
+            continue;
+        snprintf (isa, sizeof isa, "%s/%s", rule.isa, rule.arithmetic);
+        setenv ("WM_ISA", isa, 1);
+        measure_engine (self, 0, self->precision.n - 1, 0, self->threads.n - 1, self->batch.n - 1);
+        strict = rule.fp32;
+        const size_t n = json_array_size (self->points);
+        const double now = n ? wm_ask_real (json_array_get (self->points, n - 1), "best_hits_s") : 0;
+        if (*before && now > OUT_OF_ORDER * rate) {
+            holds = 0;
+            fprintf (stderr,
+                     "the table tries %s before %s, which is %.2f times as fast on this machine\n",
+                     before, isa, now / rate);
+        }
+        snprintf (before, sizeof before, "%s", isa);
+        rate = now;
+    }
+    unsetenv ("WM_ISA");
+    if (holds && !stops && !self->code)
+        fprintf (stderr, "the table's order is that of speed on this machine\n");
+}
+
 /* ---- pipeline -------------------------------------------------------------------------------- */
 
 /* What `wiremill run --json` says of itself, in a point's words.  */
@@ -605,6 +643,8 @@ static int measure (bench_t *self, unsigned wanted)
         sweeps (self, k);
         if (k == BROKER)
             bench_broker (self);
+        else if (k == ENGINE && wm_args_given (self->args, "kernels"))
+            measure_kernels (self);
         else
             each_point (self, k == ENGINE ? measure_engine : measure_pipeline);
     }
@@ -620,6 +660,7 @@ int bench_main (const wm_args_t *args)
     for (int k = 0; k < BENCHES; k++)
         wanted |= strcmp (word, benches[k]) == 0 ? 1u << k : 0;
     self = (bench_t){ .args = args, .points = json_array (), .about = json_object () };
+    take_isa (args);
     if (!wanted) {
         fprintf (stderr, "wiremill bench: there are engine, pipeline, broker and all, not '%s'\n",
                  word);

@@ -27,7 +27,7 @@ static const struct {
     {"engine", NULL, TEXT, 0, "as it was asked for"},
     {"signature", "engine", TEXT, ENGINE | PIPELINE,
      "what ran: engine, instruction set, precision, version"},
-    {"precision", "precision", TEXT, ENGINE | PIPELINE, "fp32 or fast"},
+    {"precision", "precision", TEXT, ENGINE | PIPELINE, "fp32, split or fast"},
     {"workers", "work", COUNT, ALL, "workers side by side"},
     {"threads", "thr", COUNT, ENGINE | PIPELINE, "threads of each"},
     {"batch", "batch", COUNT, ALL, "most hits a batch"},

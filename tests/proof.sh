@@ -37,6 +37,7 @@ P17 one master per ledger
 P18 upgrades are safe
 P19 hostile peers: bounded memory and CPU
 P20 nothing retries for ever
+P22 fp32 has the same bits at every start
 bugs planted in the simulator are caught'
 
 failed=

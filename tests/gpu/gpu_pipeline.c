@@ -8,6 +8,7 @@
    The clock starts when the first event is done. Prints one line; exits 1 where the session ends,
    or nothing is done within two minutes.  */
 #include "broker/wm_client.h"
+#include "schema/wm_sample.h"
 #include "tests/gpu/gpu_event.h"
 
 #include <assert.h>
@@ -32,6 +33,23 @@ static void die (const char *what, const char *why)
 {
     fprintf (stderr, "gpu_pipeline: %s: %s\n", what, why);
     exit (1);
+}
+
+/* What a campaign in split or fast measures on: batches of the first event.  */
+static void send_sample (wm_client_t *client, wm_coder_t *coder, const gpu_event_t *event)
+{
+    uint8_t *payload = malloc (WM_RAW_BYTES_MAX);
+    assert (payload);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SAMPLE);
+    size_t bytes = wm_sample_begin (payload), more = bytes;
+    for (uint32_t b = 0; b < event->n_batch && more && msg.n_hit < WM_SAMPLE_HITS; b++) {
+        more = wm_sample_add (payload, bytes, &event->batch[b], coder);
+        bytes = more ? more : bytes;
+        msg.n_hit += more ? event->batch[b].n_hit : 0;
+    }
+    wm_client_send (client, &msg, payload, bytes);
+    free (payload);
 }
 
 /* Event `number` encoded as the campaign's producers would send it. Returns its bytes.  */
@@ -63,6 +81,8 @@ static size_t encode (replay_t *self, wm_client_t *client, double hits, uint64_t
         self->manifest[b].raw_bytes = (uint32_t) wm_batch_raw_bytes (batch);
         all += self->bytes[b];
     }
+    if (number == 1 && wm_client_wants_sample (client))
+        send_sample (client, coder, &event);
     gpu_event_free (&event);
     wm_coder_destroy (&coder);
     return all;

@@ -1,0 +1,166 @@
+#!/bin/bash
+# precision.t - one arithmetic for a campaign: fp32 has the same bytes by every instruction set, in a mixed
+# farm, at every start; split and fast are measured on the campaign's own hits, pinned, and watched.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+make_model 1 && make_events small --events 1 --seed 31 --hits 600 --tpcs 1 &&
+    make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+small=(--model "$made/model-1.wmm" --input "$made/small.h5" --quiet)
+two=(--model "$made/model-1.wmm" --input "$made/two.h5" --quiet --batch-hits 500)
+run () { keep "$bin/wiremill" run "$@"; }
+look () { $python tests/e2e/make.py precision "$@"; }
+
+# ---- fp32 --------------------------------------------------------------------------------------------------
+ok "fp32 by this machine's own instruction set" run "${small[@]}" --output "$work/here"
+ok "... one signature, whatever the CPU" look "$work/here/small.scores.h5" sparse/fma/fp32/v1 strict
+for isa in avx512 avx2 c; do
+    if WM_ISA=$isa "$bin/wiremill" bench "${small[@]}" --hits 60 --judged 0 --seconds 0.05 --threads 1 --batch 64 --precision fp32 >"$work/said" 2>&1; then
+        other () { run "${small[@]}" --isa $isa --output "$work/$isa" && same_scores small "$work/here" "$work/$isa"; }
+        ok "fp32 by $isa: the same bytes" other
+    else
+        skip "this CPU has no $isa"
+    fi
+done
+n=$(size 5 50 200) same=0
+for ((i = 0; i < n; i++)); do # beside something that keeps the CPUs busy
+    timeout 60 bash -c 'while :; do :; done' &
+    busy=$!
+    rm -rf "$work/again"
+    "$bin/wiremill" run "${small[@]}" --threads $((i % 3 + 1)) --output "$work/again" >"$work/said" 2>&1 &&
+        same_scores small "$work/here" "$work/again" && same=$((same + 1))
+    kill $busy
+done
+starts () { echo "$same of $n"; [ $same = "$n" ]; }
+ok "$n starts under load: one signature, one output" starts
+proved P22 "$n" $same
+
+# Workers of other instruction sets in one campaign.
+mixed () # folder, how many workers of each of: words of `wiremill work`...
+{
+    local to=$1 listen=ipc://$work/$1.b pids=() words
+    shift
+    "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 500 --output "$work/$to" --listen "$listen" "${campaign[@]}" >"$work/$to.log" 2>&1 &
+    local broker=$!
+    until_true 60 test -e "$work/$to/.wiremill/endpoint.json" || return 1
+    for words in "$@"; do
+        # shellcheck disable=SC2086 # words
+        "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" $words >>"$work/$to.work" 2>&1 &
+        pids+=($!)
+    done
+    "$bin/wiremill" produce --broker "$listen" --input "$made/two.h5" >"$work/said" 2>&1
+    local code=$?
+    "$bin/wiremill" status "$work/$to" --json >"$work/$to.json"
+    kill "${pids[@]}" "$broker" 2>/dev/null
+    wait "${pids[@]}" "$broker" 2>/dev/null
+    return $code
+}
+campaign=()
+farm () { mixed farm "" "--isa c" "" && run "${two[@]}" --output "$work/alone" && same_scores two "$work/farm" "$work/alone"; }
+ok "a farm of mixed instruction sets gives the output of one machine" farm
+
+# ---- split and fast ----------------------------------------------------------------------------------------
+# 16-bit integers by AVX2, which nearly every CPU has; else the twin of AMX, slowly.
+isa=avx2 kernel=avx2/int16
+grep -qw avx2 /proc/cpuinfo || isa=amx-twin kernel=amx-twin/bf16
+class=$([ $isa = avx2 ] && echo avx2/int16 || echo amx-twin/bf16,amx-twin/bf16x3)
+by=(--isa $isa)
+fast () { run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast"; }
+ok "fast is measured on the campaign's own hits" fast
+ok "... its summary says by what, and how exact" says "scored by +sparse/$kernel/v1: [0-9,]+ hits; largest error [0-9.e-]+ on"
+ok "... so do the outputs" look "$work/fast/small.scores.h5" "sparse/$kernel/v1" 0.005
+status () { keep "$bin/wiremill" status "$work/fast" && says "$class +sparse/$kernel/v1 +[0-9.]+e-0[0-9] on"; }
+ok "... and status, also without a broker" status
+split () { run --model "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/split" && look "$work/split/few.scores.h5" sparse/amx-twin/bf16x3/v1 1e-05; }
+$python tests/e2e/make.py faint "$work/few.npy" 40 1 || bail "no patches"
+ok "split likewise, on the twin of AMX" split
+none () { run "${small[@]}" --isa c --precision split --output "$work/none" && look "$work/none/small.scores.h5" sparse/fma/fp32/v1 1e-05; }
+ok "split on a CPU without matrix units is strict fp32" none
+coarse () { run "${small[@]}" "${by[@]}" --precision fast --max-error 1e-6 --output "$work/coarse" && look "$work/coarse/small.scores.h5" sparse/fma/fp32/v1 1e-06 &&
+    grep -q "not precise enough: $kernel " "$work/coarse/.wiremill/log/worker-1"*; }
+ok "--max-error 1e-6: 16 bits are not precise enough, strict fp32 is taken" coarse
+steep () # heads times 8
+{
+    $python tests/e2e/make.py steep "$made/model-1.onnx" "$work/steep.onnx" 8 &&
+        run --model "$work/steep.onnx" --input "$made/small.h5" --quiet "${by[@]}" --precision fast --output "$work/steep" &&
+        look "$work/steep/small.scores.h5" any 0.005 &&
+        run --model "$work/steep.onnx" --input "$made/small.h5" --quiet --output "$work/steep32" &&
+        $python tests/e2e/make.py near "$work/steep/small.scores.h5" "$work/steep32/small.scores.h5" 0.005
+}
+ok "a network of steep heads: what is taken keeps the promise" steep
+ok "... which another --max-error would break: refused by name" exits 5 keep "$bin/wiremill" run "${small[@]}" "${by[@]}" --precision fast --max-error 0.1 --output "$work/fast"
+ok "... and said" says "pinned to max_error '0.005', not '0.1'"
+for bad in 0 2 x -1e-5; do
+    ok "--max-error $bad is refused" exits 5 run "${small[@]}" --precision fast --max-error=$bad --output "$work/bad"
+done
+ok "--max-error in fp32 is refused" exits 5 run "${small[@]}" --max-error 1e-5 --output "$work/bad"
+ok "an instruction set that is none is refused" exits 6 run "${small[@]}" --isa pentium --output "$work/bad"
+ok "... with those that there are" says 'avx512-vnni'
+
+# Each class of machines has its own signature, which later workers take and restarts keep.
+campaign=(--precision fast)
+classes ()
+{
+    mixed classes "--isa $isa" "--isa c" || return 1
+    $python - "$work/classes.json" "$class" "sparse/$kernel/v1" <<'PY'
+import json, sys
+s = json.load (open (sys.argv[1]))
+by = {a["class"]: a["signature"] for a in s["arithmetic"]}
+assert by == {sys.argv[2]: sys.argv[3], "x86-64": "sparse/fma/fp32/v1"}, by
+assert sum (s["rows"].values ()) == s["hits"]["done"] and set (s["rows"]) <= set (by.values ()), s["rows"]
+PY
+}
+ok "two classes of machines in one campaign: each its own, rows are counted by signature" classes
+killed () # the engine process comes back as what it was
+{
+    rm -rf "$work/killed"
+    WM_FAILPOINT=engine-scored:2 "$bin/wiremill" run "${two[@]}" "${by[@]}" --precision fast --output "$work/killed" >"$work/said" 2>&1
+    look "$work/killed/two.scores.h5" "sparse/$kernel/v1" 0.005 && run "${two[@]}" "${by[@]}" --precision fast --output "$work/whole" &&
+        same_scores two "$work/killed" "$work/whole"
+}
+ok "an engine that is killed comes back with the same arithmetic" killed
+forgotten () # what was measured is lost: it is only measured again
+{
+    rm "$work/fast/.wiremill/arithmetic" "$work/fast/.wiremill/sample" "$work/fast/small.scores.h5"
+    run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast" && look "$work/fast/small.scores.h5" "sparse/$kernel/v1" 0.005 &&
+        cmp "$work/fast/.wiremill/arithmetic" "$work/kept"
+}
+cp "$work/fast/.wiremill/arithmetic" "$work/kept"
+ok "a table and sample that are lost are made again, the same" forgotten
+
+# ---- an arithmetic that is not the campaign's --------------------------------------------------------------
+campaign=()
+foreign () # options of the broker...
+{
+    local listen=ipc://$work/f.b
+    rm -rf "$work/foreign"
+    "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 500 --output "$work/foreign" --listen "$listen" "$@" >"$work/f.log" 2>&1 &
+    local broker=$! first
+    until_true 60 test -e "$work/foreign/.wiremill/endpoint.json" || return 1
+    "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" >"$work/f.work" 2>&1 &
+    first=$!
+    until_true 60 grep -q 'session with' "$work/f.work"
+    timeout 60 "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" --engine reference --idle-timeout 1 >"$work/said" 2>&1
+    local code=$?
+    kill $first $broker
+    wait $first $broker
+    return $code
+}
+ok "a worker that would bring another arithmetic leaves" exits 1 foreign
+ok "... and names the option that admits it" says 'sparse/fma/fp32/v1 .*reference/double/v1.*--mixed'
+ok "with --mixed it is admitted" exits 0 foreign --mixed
+
+# ---- the watch ---------------------------------------------------------------------------------------------
+# The sample is taken from patches that are nearly empty; the events that follow are not.
+watched ()
+{
+    $python tests/e2e/make.py faint "$work/a-faint.npy" 2100 1e-3 && rm -rf "$work/watched" &&
+        WM_WATCH_SHARE=1 keep "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/a-faint.npy" --input "$made/two.h5" --quiet --batch-hits 500 \
+            "${by[@]}" --precision fast --max-error 2e-5 --output "$work/watched" && says 'batches held a hit beyond the allowed error: strict fp32 scored them'
+}
+ok "hits that are further off than the sample's are found" watched
+again () { run "${two[@]}" --output "$work/strictly" && $python tests/e2e/make.py near "$work/watched/two.scores.h5" "$work/strictly/two.scores.h5" 2e-5; }
+ok "... and their batches scored again: all rows keep the promise" again
+ok "... under strict fp32's signature" look "$work/watched/two.scores.h5" sparse/fma/fp32/v1 2e-05
+done_testing
