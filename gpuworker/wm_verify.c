@@ -74,10 +74,18 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* So much may the campaign's scores differ.  */
-static double allowed (const verify_t *self)
+/* So much may the campaign's scores differ, and where that is from. What outputs state was measured
+   against strict fp32, so that no less can be asked of them than what strict fp32 itself holds.  */
+static double allowed (const verify_t *self, const char **from)
 {
-    return self->tolerance > 0 ? self->tolerance : self->bound > 0 ? self->bound : self->promised;
+    const double strict = wm_device_limit (self->model, "");
+    *from = self->tolerance > 0     ? "asked"
+            : !(self->bound > 0)    ? "engines"
+            : self->bound >= strict ? "files"
+                                    : "fp32";
+    return self->tolerance > 0 ? self->tolerance
+           : self->bound > 0   ? fmax (self->bound, strict)
+                               : self->promised;
 }
 
 /* A hit's scores: the output that differs most.  */
@@ -97,6 +105,8 @@ static double compare (const verify_t *self, const float *stored, const float *a
 static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, const char *from,
                                 wm_error_t *error)
 {
+    const char *of;
+    const double most = allowed (self, &of);
     size_t n_output = self->pins.n_output;
     if (bytes > WM_FRAME_BYTES_MAX || n_hit * n_output > WM_RAW_BYTES_MAX / 4 ||
         !wm_stream_bytes (self->row, n_hit * sizeof *self->row) ||
@@ -114,7 +124,7 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
         const float *stored = self->stored + i * n_output, *again = self->again + i * n_output;
         double difference = compare (self, stored, again, &k);
         self->largest = fmax (self->largest, difference);
-        if (difference > allowed (self) && self->n_bad++ < WM_VERIFY_BAD_MAX)
+        if (difference > most && self->n_bad++ < WM_VERIFY_BAD_MAX)
             printf ("bad %s %llu %u %.9g %.9g %s\n", from, (unsigned long long) self->row[i], k,
                     (double) stored[k], (double) again[k],
                     self->by[i] < self->n_same + self->n_other ? self->signature[self->by[i]]
@@ -177,6 +187,14 @@ static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
     return fault;
 }
 
+static void print_end (const verify_t *self)
+{
+    const char *from;
+    const double most = allowed (self, &from);
+    printf ("tolerance %g %s\nby %u %u\ndone %llu %llu %.9g %llu %u\n", most, from, self->n_same,
+            self->n_other, self->n_hit, self->n_bad, self->largest, self->n_scored, self->n_file);
+}
+
 int wm_verify_run (const char *engine, int threads, const char *cache, double tolerance)
 {
     static verify_t self;
@@ -188,12 +206,7 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
     if (!fault)
         fault = verify_all (&self, &error);
     if (!fault)
-        printf ("tolerance %g %s\nby %u %u\ndone %llu %llu %.9g %llu %u\n", allowed (&self),
-                self.tolerance > 0 ? "asked"
-                : self.bound > 0   ? "files"
-                                   : "engines",
-                self.n_same, self.n_other, self.n_hit, self.n_bad, self.largest, self.n_scored,
-                self.n_file);
+        print_end (&self);
     else
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
     wm_device_destroy (&self.device);

@@ -5,9 +5,10 @@
      bad FILE RUN SUBRUN EVENT ROW OUTPUT STORED AGAIN BY
                                     at most WM_VERIFY_BAD_MAX of them; BY: the signature of
                                     the engine that scored the row, or ?
-     tolerance NUMBER asked|files|engines
-                                    and where it is from: --tolerance, the bound that the outputs
-                                    state, or what their engines promise
+     tolerance NUMBER asked|files|fp32|engines
+                                    and where it is from: --tolerance; the bound that the outputs
+                                    state, or strict fp32 where that holds less; or what their
+                                    engines promise
      by SAME OTHER                  how many engines scored them, of this one's name and of others'
      done HITS BAD LARGEST SCORED FILES                    BAD: hits beyond the tolerance  */
 #ifndef WM_VERIFY_H

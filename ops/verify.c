@@ -46,7 +46,7 @@ const wm_option_t verify_options[] = {
      .help = "threads to compute with (default: the CPUs it may use)"},
     {.name = "tolerance", .value = "X", .help = "by so much scores may differ, relative above 1 "
      "(default: the bound that all outputs state as max_error, or else as promised of the engines that scored: "
-     "1e-5 in fp32, int16 5e-4, bf16 3e-3, general models 1e-4; OpenVINO's 16 bits 0.02)"},
+     "1e-5 in fp32, 16 bits 5e-3; general models 1e-4 and 0.02)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-verify-1"},
     {.name = NULL},
 };
@@ -308,9 +308,12 @@ static void show_bad (const verify_t *self)
 
 static void show_sample (const verify_t *self)
 {
-    static const char *const words[] = { "asked",   "as --tolerance says",
-                                         "files",   "as the outputs state (max_error)",
-                                         "engines", "as the engines that scored promise" };
+    static const char *const words[] = {
+        "asked",   "as --tolerance says",
+        "files",   "as the outputs state (max_error)",
+        "fp32",    "as strict fp32 holds; the outputs state less (max_error)",
+        "engines", "as the engines that scored promise"
+    };
     char hits[32], all[32];
     const char *from = "";
     for (size_t i = 0; i < sizeof words / sizeof *words; i += 2)

@@ -95,10 +95,14 @@ stated () # wanted, text of two, text of three, options of the worker...
         keep "$bin/wiremill-worker" --verify --engine sparse --cache "$work/out/.wiremill/models" "$@" <"$work/sample" && says "^tolerance $wanted$"
 }
 ok "the bound that all outputs state" stated "0.005 files" 5e-03 5e-03
+ok "... or what strict fp32 holds, by which it was measured" stated "1e-05 fp32" 1e-09 1e-09
 ok "... the larger of two" stated "0.003 files" 3e-03 1e-05
 ok "... not where one states none" stated "1e-05 engines" 5e-03 none
 ok "... or no number" stated "1e-05 engines" 5e-03 unknown
 ok "... nor where another is asked for" stated "0.25 asked" 5e-03 5e-03 --tolerance 0.25
+ok "a campaign that states one" "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/fast" --input "$work/three.h5" --quiet --precision fast --max-error 4e-3
+fast () { verify "$work/fast" --sample 200 && says ', allowed 0.004, as the outputs state \(max_error\)$'; }
+ok "... is held to it" fast
 named ()
 {
     $python tests/e2e/make.py engines "$work/out/three.scores.h5" "$work/copy/three.scores.h5" && sample_of "$score" "$work/copy/three.scores.h5" >"$work/sample" &&
