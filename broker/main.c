@@ -49,7 +49,10 @@ static const char help[] =
     "                     their class of machines; outputs say which engine made which row\n"
     "  --parent           end when the parent process ends\n"
     "  --status           print the status of a campaign that has no broker now, as JSON\n"
-    "  --outputs          print what such a campaign has written, as JSON\n"
+    "  --outputs          read all that such a campaign has written, print as JSON whether every\n"
+    "                     byte is as it was written; before it, where that takes long, now and "
+    "then\n"
+    "                     a line of the bytes that were read\n"
     "  --rebuild          look at journal, ledger and every output, and make them whole again\n"
     "  --output DIR       with --rebuild: where the outputs are now\n"
     "  --dry-run          with --rebuild: only say what is wrong\n"
@@ -275,9 +278,17 @@ static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
     return fault;
 }
 
+/* For `wiremill verify`, which draws it.  */
+static void print_progress (uint64_t n_read, uint64_t n_all)
+{
+    printf ("{\"read\": %llu, \"of\": %llu}\n", (unsigned long long) n_read,
+            (unsigned long long) n_all);
+    fflush (stdout);
+}
+
 static wm_fault_t print_outputs (wm_campaign_t *campaign, wm_error_t *error)
 {
-    char *json = wm_outputs_json (campaign, error);
+    char *json = wm_outputs_json (campaign, print_progress, error);
     if (json)
         puts (json);
     free (json);

@@ -5,6 +5,7 @@
    lost records, the ledger is: it had seen them.  */
 #include "broker/wm_rebuild.h"
 #include "broker/wm_campaign.h"
+#include "broker/wm_outputs.h"
 #include "schema/wm_path.h"
 
 #include <dirent.h>
@@ -16,19 +17,16 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #define PATH_BYTES 4300
 #define NAMED_MAX 20 /* files named of each kind; the others are counted */
 #define READ_BYTES (1u << 20)
 
-typedef enum { OUTPUT_FINE, OUTPUT_TOUCHED, OUTPUT_DAMAGED, OUTPUT_MISSING } output_state_t;
-
 /* An input as the ledger has it; its strings are copies.  */
 typedef struct {
     wm_ledger_input_t row;
     int is_in_journal; /* the journal alone says the same */
-    output_state_t output;
+    wm_output_state_t output;
 } entry_t;
 
 typedef struct {
@@ -40,7 +38,7 @@ typedef struct {
     entry_t *entry;
     size_t n_entry, entry_max;
     uint64_t n_unlike, n_result, n_unreadable;
-    uint64_t n_output[OUTPUT_MISSING + 1];
+    uint64_t n_output[WM_OUTPUT_STATES];
     uint64_t n_wrong; /* of all that was looked at: what repair mends */
     uint64_t n_left;  /* and what is left to whoever asked, or to the next run */
     uint8_t *buffer;  /* (READ_BYTES) */
@@ -197,54 +195,22 @@ static void look_at_result (void *argument, const wm_ledger_batch_t *batch)
         record.type != WM_RECORD_RESULT || memcmp (&record.key, &batch->key, sizeof record.key);
 }
 
-static int digest_file (rebuild_t *self, const char *path, uint8_t digest[16])
-{
-    const int fd = open (path, O_RDONLY | O_CLOEXEC);
-    XXH3_state_t *state = fd < 0 ? NULL : XXH3_createState ();
-    ssize_t got = -1;
-    if (state) {
-        XXH128_canonical_t canonical;
-        XXH3_128bits_reset (state);
-        while ((got = read (fd, self->buffer, READ_BYTES)) > 0 || (got < 0 && errno == EINTR))
-            if (got > 0)
-                XXH3_128bits_update (state, self->buffer, (size_t) got);
-        XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (state));
-        memcpy (digest, canonical.digest, 16);
-        XXH3_freeState (state);
-    }
-    if (fd >= 0)
-        close (fd);
-    return got == 0 ? 0 : -1;
-}
-
 static void output_path (const rebuild_t *self, const entry_t *entry, char path[PATH_BYTES])
 {
     snprintf (path, PATH_BYTES, "%s/%s", self->campaign.pins.output, entry->row.name);
 }
 
-static int64_t mtime_ns (const struct stat *status)
-{
-    return (int64_t) status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
-}
-
 static void look_at_output (rebuild_t *self, entry_t *entry)
 {
     static const char *const words[] = {
-        [OUTPUT_DAMAGED] = "is not as it was written", [OUTPUT_MISSING] = "is gone"
+        [WM_OUTPUT_DAMAGED] = "is not as it was written", [WM_OUTPUT_MISSING] = "is gone"
     };
     char path[PATH_BYTES];
-    uint8_t digest[16];
-    struct stat status;
     output_path (self, entry, path);
-    if (stat (path, &status))
-        entry->output = OUTPUT_MISSING;
-    else if (status.st_size != entry->row.out_size || digest_file (self, path, digest) ||
-             memcmp (digest, entry->row.out_digest, 16) != 0)
-        entry->output = OUTPUT_DAMAGED;
-    else if (mtime_ns (&status) != entry->row.out_mtime_ns) {
-        entry->output = OUTPUT_TOUCHED;
-        entry->row.out_mtime_ns = mtime_ns (&status);
-    }
+    const wm_output_now_t now = wm_output_compare (path, &entry->row, NULL, NULL);
+    entry->output = now.state;
+    if (now.state == WM_OUTPUT_TOUCHED)
+        entry->row.out_mtime_ns = now.mtime_ns;
     if (words[entry->output] && self->n_output[entry->output] < NAMED_MAX)
         say ("output", "%s %s: its input is open again", path, words[entry->output]);
     self->n_output[entry->output]++;
@@ -281,10 +247,10 @@ static wm_fault_t look_at_outputs (rebuild_t *self, wm_error_t *error)
     say ("outputs",
          "%llu written: %llu with every byte as it was written, %llu not, %llu gone; in %s",
          (unsigned long long) n,
-         (unsigned long long) (self->n_output[OUTPUT_FINE] + self->n_output[OUTPUT_TOUCHED]),
-         (unsigned long long) self->n_output[OUTPUT_DAMAGED],
-         (unsigned long long) self->n_output[OUTPUT_MISSING], pins->output);
-    self->n_wrong += self->n_output[OUTPUT_DAMAGED] + self->n_output[OUTPUT_MISSING];
+         (unsigned long long) (self->n_output[WM_OUTPUT_FINE] + self->n_output[WM_OUTPUT_TOUCHED]),
+         (unsigned long long) self->n_output[WM_OUTPUT_DAMAGED],
+         (unsigned long long) self->n_output[WM_OUTPUT_MISSING], pins->output);
+    self->n_wrong += self->n_output[WM_OUTPUT_DAMAGED] + self->n_output[WM_OUTPUT_MISSING];
     say_if_elsewhere (self);
     return WM_OK;
 }
@@ -294,7 +260,7 @@ static void look_at_inputs (rebuild_t *self)
     uint64_t n_gone = 0, n_changed = 0, n_open = 0;
     for (size_t i = 0; i < self->n_entry; i++) {
         const wm_ledger_input_t *row = &self->entry[i].row;
-        const int open = row->state == WM_LEDGER_OPEN || self->entry[i].output >= OUTPUT_DAMAGED;
+        const int open = row->state == WM_LEDGER_OPEN || self->entry[i].output >= WM_OUTPUT_DAMAGED;
         uint64_t size;
         int64_t time_ns;
         n_open += (uint64_t) open;
@@ -393,7 +359,7 @@ static wm_fault_t record_lost (rebuild_t *self, const entry_t *entry, wm_error_t
     char path[PATH_BYTES], aside[PATH_BYTES + 24];
     struct stat status;
     output_path (self, entry, path);
-    for (unsigned n = 1; entry->output == OUTPUT_DAMAGED; n++) {
+    for (unsigned n = 1; entry->output == WM_OUTPUT_DAMAGED; n++) {
         snprintf (aside, sizeof aside, "%s.damaged-%u", path, n);
         if (lstat (aside, &status) == 0)
             continue;
@@ -404,7 +370,7 @@ static wm_fault_t record_lost (rebuild_t *self, const entry_t *entry, wm_error_t
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_FILE_LOST);
     record.key = (wm_key_t){ entry->row.id, 0, 0, entry->row.generation };
-    wm_record_text (&record, entry->output == OUTPUT_DAMAGED ? "damaged" : "missing");
+    wm_record_text (&record, entry->output == WM_OUTPUT_DAMAGED ? "damaged" : "missing");
     return wm_campaign_record (&self->campaign, &record, error);
 }
 
@@ -418,9 +384,9 @@ static wm_fault_t repair (rebuild_t *self, wm_error_t *error)
         if (!entry->is_in_journal)
             fault = record_input (self, &entry->row, error);
         if (fault == WM_OK && is_written &&
-            (!entry->is_in_journal || entry->output == OUTPUT_TOUCHED))
+            (!entry->is_in_journal || entry->output == WM_OUTPUT_TOUCHED))
             fault = record_written (self, &entry->row, error);
-        if (fault == WM_OK && is_written && entry->output >= OUTPUT_DAMAGED)
+        if (fault == WM_OK && is_written && entry->output >= WM_OUTPUT_DAMAGED)
             fault = record_lost (self, entry, error);
     }
     if (fault == WM_OK)

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SIGNATURE_BYTES 257
+
 typedef struct {
     wm_pins_t pins;
     wm_spec_t spec;
@@ -19,11 +21,14 @@ typedef struct {
     wm_batch_t batch;
     uint8_t *frame; /* (WM_FRAME_BYTES_MAX) */
     uint64_t *row;  /* (hits of a batch) */
+    uint32_t *by;   /* (hits of a batch) who scored them: index into signature */
     float *stored, *again;
     uint8_t *status;
     unsigned long long n_scored, n_hit, n_bad;
     unsigned n_file, n_same, n_other; /* engines that scored them: of this one's name or others' */
-    double tolerance, promised, largest; /* tolerance: asked for, or 0 */
+    char (*signature)[SIGNATURE_BYTES]; /* (n_same + n_other) */
+    double tolerance, bound;            /* asked for, or 0; stated by the files, or 0 */
+    double promised, largest;
 } verify_t;
 
 /* ---- what to compare with -------------------------------------------------------------------- */
@@ -56,10 +61,11 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
     self->coder = wm_coder_new ();
     self->frame = malloc (WM_FRAME_BYTES_MAX);
     self->row = malloc (WM_RAW_BYTES_MAX * sizeof *self->row / 4);
+    self->by = malloc (WM_RAW_BYTES_MAX * sizeof *self->by / 4);
     self->status = malloc (WM_RAW_BYTES_MAX / 4);
     self->stored = malloc (WM_RAW_BYTES_MAX + n_output * sizeof (float));
     self->again = malloc (WM_RAW_BYTES_MAX + n_output * sizeof (float));
-    if (!self->frame || !self->row || !self->status || !self->stored || !self->again)
+    if (!self->frame || !self->row || !self->by || !self->status || !self->stored || !self->again)
         return wm_fault (error, WM_EHOST, "no memory to compare");
     self->promised = wm_device_limit (self->model, "");
     printf ("engine %s\n", wm_device_signature (self->device));
@@ -68,10 +74,18 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* So much may the campaign's scores differ.  */
-static double allowed (const verify_t *self)
+/* So much may the campaign's scores differ, and where that is from. What outputs state was measured
+   against strict fp32, so that no less can be asked of them than what strict fp32 itself holds.  */
+static double allowed (const verify_t *self, const char **from)
 {
-    return self->tolerance > 0 ? self->tolerance : self->promised;
+    const double strict = wm_device_limit (self->model, "");
+    *from = self->tolerance > 0     ? "asked"
+            : !(self->bound > 0)    ? "engines"
+            : self->bound >= strict ? "files"
+                                    : "fp32";
+    return self->tolerance > 0 ? self->tolerance
+           : self->bound > 0   ? fmax (self->bound, strict)
+                               : self->promised;
 }
 
 /* A hit's scores: the output that differs most.  */
@@ -91,9 +105,12 @@ static double compare (const verify_t *self, const float *stored, const float *a
 static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, const char *from,
                                 wm_error_t *error)
 {
+    const char *of;
+    const double most = allowed (self, &of);
     size_t n_output = self->pins.n_output;
     if (bytes > WM_FRAME_BYTES_MAX || n_hit * n_output > WM_RAW_BYTES_MAX / 4 ||
         !wm_stream_bytes (self->row, n_hit * sizeof *self->row) ||
+        !wm_stream_bytes (self->by, n_hit * sizeof *self->by) ||
         !wm_stream_bytes (self->stored, n_hit * n_output * sizeof *self->stored) ||
         !wm_stream_bytes (self->frame, bytes))
         return wm_stream_cut_short (error);
@@ -107,9 +124,11 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
         const float *stored = self->stored + i * n_output, *again = self->again + i * n_output;
         double difference = compare (self, stored, again, &k);
         self->largest = fmax (self->largest, difference);
-        if (difference > allowed (self) && self->n_bad++ < WM_VERIFY_BAD_MAX)
-            printf ("bad %s %llu %u %.9g %.9g\n", from, (unsigned long long) self->row[i], k,
-                    (double) stored[k], (double) again[k]);
+        if (difference > most && self->n_bad++ < WM_VERIFY_BAD_MAX)
+            printf ("bad %s %llu %u %.9g %.9g %s\n", from, (unsigned long long) self->row[i], k,
+                    (double) stored[k], (double) again[k],
+                    self->by[i] < self->n_same + self->n_other ? self->signature[self->by[i]]
+                                                               : "?");
     }
     self->n_hit += n_hit;
     return fault;
@@ -117,16 +136,24 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
 
 /* An engine that scored them: "openvino-2026.4.0/..." is openvino. The least precise of them says
    what is promised.  */
-static void take_engine (verify_t *self)
+static wm_fault_t take_engine (verify_t *self, wm_error_t *error)
 {
-    char by[257] = "";
+    const unsigned n_by = self->n_same + self->n_other;
+    void *grown = realloc (self->signature, (n_by + 1ul) * sizeof *self->signature);
+    if (!grown)
+        return wm_fault (error, WM_EHOST, "no memory to compare");
+    self->signature = grown;
+    char *by = self->signature[n_by];
     const char *mine = wm_device_signature (self->device);
     const size_t n = strcspn (mine, "/-");
-    if (scanf (" %256[^\n]", by) == 1 && strcspn (by, "/-") == n && !strncmp (by, mine, n))
+    if (scanf (" %256[^\n]", by) != 1)
+        return wm_stream_cut_short (error);
+    if (strcspn (by, "/-") == n && !strncmp (by, mine, n))
         self->n_same++;
     else
         self->n_other++;
     self->promised = fmax (self->promised, wm_device_limit (self->model, by));
+    return WM_OK;
 }
 
 static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
@@ -142,7 +169,12 @@ static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
         if (strcmp (word, "end") == 0)
             break;
         if (strcmp (word, "by") == 0) {
-            take_engine (self);
+            fault = take_engine (self, error);
+            continue;
+        }
+        if (strcmp (word, "bound") == 0) {
+            if (scanf ("%lf", &self->bound) != 1)
+                return wm_stream_cut_short (error);
             continue;
         }
         if (strcmp (word, "batch") != 0 ||
@@ -153,6 +185,14 @@ static wm_fault_t verify_all (verify_t *self, wm_error_t *error)
         fault = verify_batch (self, n_hit, bytes, from, error);
     }
     return fault;
+}
+
+static void print_end (const verify_t *self)
+{
+    const char *from;
+    const double most = allowed (self, &from);
+    printf ("tolerance %g %s\nby %u %u\ndone %llu %llu %.9g %llu %u\n", most, from, self->n_same,
+            self->n_other, self->n_hit, self->n_bad, self->largest, self->n_scored, self->n_file);
 }
 
 int wm_verify_run (const char *engine, int threads, const char *cache, double tolerance)
@@ -166,9 +206,7 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
     if (!fault)
         fault = verify_all (&self, &error);
     if (!fault)
-        printf ("tolerance %g\nby %u %u\ndone %llu %llu %.9g %llu %u\n", allowed (&self),
-                self.n_same, self.n_other, self.n_hit, self.n_bad, self.largest, self.n_scored,
-                self.n_file);
+        print_end (&self);
     else
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
     wm_device_destroy (&self.device);
@@ -177,6 +215,8 @@ int wm_verify_run (const char *engine, int threads, const char *cache, double to
     wm_batch_clear (&self.batch);
     free (self.frame);
     free (self.row);
+    free (self.by);
+    free (self.signature);
     free (self.status);
     free (self.stored);
     free (self.again);

@@ -53,10 +53,14 @@ static const char rebuild_text[] =
     "wrong.\n";
 
 static const char verify_text[] =
-    "  wiremill verify out/ --sample 2000\n\n"
-    "Cuts the hits again from the inputs and compares with what the outputs hold, as long as no "
-    "broker\n"
-    "runs. Exit 1 names the hits that differ by more than the precision promises.\n";
+    "  wiremill verify out/ --confidence 0.999\n\n"
+    "First reads every output and compares its digest with that of when it was written. Then cuts "
+    "random\n"
+    "hits again from the inputs, scores them, and compares with what the outputs hold, as long as "
+    "no\n"
+    "broker runs. Exit 1 names the files that changed, and the hits that differ by more than the "
+    "campaign\n"
+    "promises; another machine tells which of the two computations is wrong.\n";
 
 static const char bench_text[] =
     "  wiremill bench engine --batch 1,16,64,256,1024,4096 --threads 1,2 --precision fp32,fast\n"
@@ -94,7 +98,7 @@ static const wm_verb_t verbs[] = {
     {.name = "why", .rest = "[DIR] [INPUT]", .summary = "what holds a campaign or an input back",
      .options = why_options, .run = why_main},
     {.name = "verify", .rest = "[DIR]",
-     .summary = "score random hits again, by another engine, and compare",
+     .summary = "compare digests of the outputs; score random hits again, and compare",
      .text = verify_text, .options = verify_options, .run = verify_main},
     {.name = "bench", .rest = "[engine|pipeline|broker|all] [FILES]",
      .summary = "measure engines, the pipeline or brokers on this machine",

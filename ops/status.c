@@ -205,13 +205,13 @@ static void show_status (const json_t *s, const char *campaign)
     printf ("  ledger %s  journal %s\n", wm_show_bytes (wm_ask_real (s, "bytes.ledger"), ledger),
             wm_show_bytes (wm_ask_real (s, "bytes.journal"), journal));
     show_campaign (s);
+    wm_arithmetic_classes (stdout, s);
     if (!*endpoint)
         show_stopped (s, campaign);
     else if (*waiting)
         printf ("waiting for: %s\n", waiting);
     if (*paused)
         printf ("paused: %s; wiremill resume goes on\n", paused);
-    wm_arithmetic_classes (stdout, s);
     show_workers (s);
     show_producers (s);
     show_held (s);

@@ -1,7 +1,12 @@
-/* verify.c - `wiremill verify`: random hits of a finished campaign scored again, and compared.
+/* verify.c - `wiremill verify`: every byte of a campaign's outputs, then random hits of them scored again.
 
-   wiremill-broker says what the campaign is pinned to and what it wrote, wiremill-producer cuts the
-   sample's hits again, wiremill-worker scores and compares them; here they are put together.  */
+   wiremill-broker says what the campaign is pinned to and compares the outputs with the digests of when
+   they were written, which finds whatever changed since. What was wrong before it was written only
+   another computation finds: wiremill-producer cuts hits again from the inputs, wiremill-worker scores
+   and compares them. So many that a share of wrong hits is found with the confidence asked for: each hit
+   of the sample misses the share S of wrong ones with the chance 1 - S, all n of them with (1 - S)^n.
+
+   A difference says that two computations disagree, not which is right: no machine is blamed.  */
 
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
@@ -20,13 +25,18 @@
 #include <unistd.h>
 
 #define BAD_SHOWN_MAX 10
+#define CHANGED_SHOWN_MAX 20
 
 /* clang-format off */
 const wm_option_t verify_options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what",
      .help = "folder of the campaign or of its output (default: here)"},
-    {.name = "sample", .value = "N", .fallback = "1000", .least = 1, .most = 1L << 40,
-     .help = "so many hits; each is as likely as any other"},
+    {.name = "share", .value = "S", .fallback = "0.001", .task = "how many hits; each is as likely as any other",
+     .help = "the smallest share of wrong hits that must be found (0.1% is 0.001)"},
+    {.name = "confidence", .value = "P", .fallback = "0.99",
+     .help = "... with this confidence (99% is 0.99)"},
+    {.name = "sample", .value = "N", .least = 1, .most = 1L << 40,
+     .help = "so many instead; all, if there are fewer"},
     {.name = "seed", .value = "N", .least = 0, .most = 1L << 62,
      .help = "the same seed chooses the same hits (default: others each time)"},
     {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = 1,
@@ -34,69 +44,138 @@ const wm_option_t verify_options[] = {
      .help = "who scores again, in fp32; auto: reference, or openvino where it cannot"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads to compute with (default: the CPUs it may use)"},
-    {.name = "tolerance", .value = "X", .help = "by so much scores may differ "
-     "(default: as promised of the engines that scored: 1e-5 in fp32, int16 5e-4, bf16 3e-3, "
-     "general models 1e-4; OpenVINO's 16 bits 0.02)"},
+    {.name = "tolerance", .value = "X", .help = "by so much scores may differ, relative above 1 "
+     "(default: the bound that all outputs state as max_error, or else as promised of the engines that scored: "
+     "1e-5 in fp32, 16 bits 5e-3; general models 1e-4 and 0.02)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-verify-1"},
     {.name = NULL},
 };
 /* clang-format on */
 
 typedef struct {
-    const json_t *written;
-    char pins[32], list[32], models[PATH_MAX], seed[24];
+    char folder[PATH_MAX];   /* what people type for the campaign */
+    const json_t *written;   /* all outputs */
+    json_t *sound, *changed; /* those that are as they were written, and the others */
+    long long n_left_out, n_bytes;
+    double share, confidence; /* what the sample finds, and how surely; 1: it is all hits */
+    char sample[24], seed[24];
+    char pins[32], list[32], models[PATH_MAX];
+
+    /* what the worker says */
     json_t *bad; /* at most WM_VERIFY_BAD_MAX */
-    char engine[80];
+    char engine[80], bound[16];
     double tolerance, largest;
     long long n_hit, n_bad, n_scored;
     unsigned n_same, n_other; /* engines that scored them: the same as now, and others */
     int done;
 } verify_t;
 
+/* ---- how many hits --------------------------------------------------------------------------- */
+
+/* "0.99" or "99%". 0 or -1 (printed).  */
+static int take_share (const wm_args_t *args, const char *name, double *share)
+{
+    const char *text = wm_args_text (args, name);
+    char *end;
+    *share = strtod (text, &end);
+    if (end != text && *end == '%') {
+        *share /= 100;
+        end++;
+    }
+    if (end != text && !*end && *share > 0 && *share < 1)
+        return 0;
+    fprintf (stderr,
+             "wiremill verify: --%s takes a number above 0 and below 1, as 0.01 or 1%%, not '%s'\n",
+             name, text);
+    return -1;
+}
+
+/* Options that no table checks: before anything is read, which may take long. 0 or -1 (printed).  */
+static int take_options (verify_t *self, const wm_args_t *args)
+{
+    const char *tolerance = wm_args_text (args, "tolerance"),
+               *sample = wm_args_text (args, "sample");
+    char *end;
+    if (take_share (args, "share", &self->share) ||
+        take_share (args, "confidence", &self->confidence))
+        return -1;
+    const double allowed = tolerance ? strtod (tolerance, &end) : 1;
+    if (tolerance && (end == tolerance || *end || !isfinite (allowed) || allowed <= 0)) {
+        fprintf (stderr, "wiremill verify: --tolerance takes a number above 0, not '%s'\n",
+                 tolerance);
+        return -1;
+    }
+    const double wanted = ceil (log1p (-self->confidence) / log1p (-self->share));
+    snprintf (self->sample, sizeof self->sample, "%.0f", fmin (wanted, 1e15)); /* all, by far */
+    if (sample) {
+        snprintf (self->sample, sizeof self->sample, "%s", sample);
+        self->confidence = -expm1 (strtod (sample, NULL) * log1p (-self->share));
+    }
+    snprintf (self->seed, sizeof self->seed, "%lld", (long long) time (NULL));
+    if (wm_args_text (args, "seed"))
+        snprintf (self->seed, sizeof self->seed, "%s", wm_args_text (args, "seed"));
+    return 0;
+}
+
+/* "if one hit in 1,000 were wrong, this would find it with 99 % confidence".  */
+static void print_worth (const verify_t *self)
+{
+    char count[32];
+    const double one_in = 1 / self->share, percent = 100 * self->confidence;
+    if (self->n_hit == self->n_scored) {
+        printf ("that is all of them, so any wrong one is found\n");
+        return;
+    }
+    if (one_in < 1e15 && fabs (one_in - round (one_in)) < 1e-6 * one_in)
+        printf ("if one hit in %s were wrong, ", wm_show_count (llround (one_in), count));
+    else
+        printf ("if %.4g %% of the hits were wrong, ", 100 * self->share);
+    if (percent > 99.99)
+        printf ("this would find it with more than 99.99 %% confidence\n");
+    else
+        printf ("this would find it with %.4g %% confidence\n", percent);
+}
+
 /* ---- the two programs ------------------------------------------------------------------------ */
 
 /* Takes what the worker says.  */
 static void listen_to (verify_t *self, FILE *worker)
 {
-    char line[256];
+    char line[512], by[257];
     while (fgets (line, sizeof line, worker)) {
         unsigned file, output;
         unsigned long long row;
         long long run, subrun, event;
         double stored, again;
         sscanf (line, "engine %79s", self->engine);
-        sscanf (line, "tolerance %lf", &self->tolerance);
+        sscanf (line, "tolerance %lf %15s", &self->tolerance, self->bound);
         sscanf (line, "by %u %u", &self->n_same, &self->n_other);
         self->done |= sscanf (line, "done %lld %lld %lf %lld", &self->n_hit, &self->n_bad,
                               &self->largest, &self->n_scored) == 4;
-        if (sscanf (line, "bad %u %lld %lld %lld %llu %u %lf %lf", &file, &run, &subrun, &event,
-                    &row, &output, &stored, &again) != 8)
+        if (sscanf (line, "bad %u %lld %lld %lld %llu %u %lf %lf %256[^\n]", &file, &run, &subrun,
+                    &event, &row, &output, &stored, &again, by) != 9)
             continue;
-        const json_t *from = json_array_get (self->written, file);
+        const json_t *from = json_array_get (self->sound, file);
         json_array_append_new (
             self->bad,
-            json_pack ("{s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o}", "input",
-                       wm_ask_text (from, "input"), "output", wm_ask_text (from, "output"), "run",
-                       (json_int_t) run, "subrun", (json_int_t) subrun, "event", (json_int_t) event,
-                       "row", (json_int_t) row, "score", (int) output, "stored",
+            json_pack ("{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:s}", "input",
+                       wm_ask_text (from, "input"), "output", wm_ask_text (from, "output"),
+                       "input_changed", json_is_true (json_object_get (from, "input_changed")),
+                       "run", (json_int_t) run, "subrun", (json_int_t) subrun, "event",
+                       (json_int_t) event, "row", (json_int_t) row, "score", (int) output, "stored",
                        isfinite (stored) ? json_real (stored) : json_null (), "again",
-                       isfinite (again) ? json_real (again) : json_null ()));
+                       isfinite (again) ? json_real (again) : json_null (), "stored_by", by));
     }
+    if (self->done && self->n_hit == self->n_scored)
+        self->confidence = 1;
 }
 
 static int run (verify_t *self, const wm_args_t *args)
 {
-    const char *const sample[] = { "wiremill-producer",
-                                   "sample",
-                                   "--pins",
-                                   self->pins,
-                                   "--list",
-                                   self->list,
-                                   "--seed",
-                                   self->seed,
-                                   "--sample",
-                                   wm_args_text (args, "sample"),
-                                   NULL };
+    const char *const sample[] = {
+        "wiremill-producer", "sample",   "--pins",     self->pins, "--list", self->list, "--seed",
+        self->seed,          "--sample", self->sample, NULL
+    };
     const char *again[16] = { "wiremill-worker", "--verify", "--cache",
                               self->models,      "--engine", wm_args_text (args, "engine") };
     int n = 6, hits[2], said[2];
@@ -128,45 +207,150 @@ static int run (verify_t *self, const wm_args_t *args)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static void show (const verify_t *self)
+/* A command about the campaign, for people to type.  */
+static void print_hint (const verify_t *self, const char *verb)
 {
-    char hits[32], all[32];
+    printf ("`wiremill %s ", verb);
+    wm_command_word (stdout, self->folder);
+    putchar ('`');
+}
+
+static int has_damaged (const verify_t *self)
+{
     size_t i;
     json_t *one;
-    printf ("%s of %s hits scored again by %s: largest difference %.2g, tolerance %g\n",
-            wm_show_count (self->n_hit, hits), wm_show_count (self->n_scored, all), self->engine,
-            self->largest, self->tolerance);
+    int found = 0;
+    json_array_foreach (self->changed, i, one)
+    {
+        found |= strcmp (wm_ask_text (one, "state"), "damaged") == 0;
+    }
+    return found;
+}
+
+/* Before anything is scored: that may take long.  */
+static void show_outputs (const verify_t *self)
+{
+    char bytes[32];
+    size_t i;
+    json_t *one;
+    const size_t n = json_array_size (self->written), n_changed = json_array_size (self->changed);
+    printf ("%zu output%s, %s: ", n, n == 1 ? "" : "s",
+            wm_show_bytes ((double) self->n_bytes, bytes));
+    if (n_changed)
+        printf ("%zu %s written\n", n_changed,
+                n_changed == 1 ? "is not as it was" : "are not as they were");
+    else
+        printf ("every digest is as it was written\n");
+    json_array_foreach (self->changed, i, one)
+    {
+        if (i == CHANGED_SHOWN_MAX)
+            break;
+        printf ("  %s %s\n", wm_ask_text (one, "output"), wm_ask_text (one, "why"));
+    }
+    if (n_changed > CHANGED_SHOWN_MAX)
+        printf ("  and %zu more: --json names them\n", n_changed - CHANGED_SHOWN_MAX);
+    if (has_damaged (self)) {
+        printf ("a file that changed says nothing of the machines that scored it: ");
+        print_hint (self, "rebuild");
+        printf (" puts it aside, and the next run makes it again\n");
+    }
+    if (self->n_left_out) {
+        printf ("not compared: %lld with a name that is no UTF-8; ", self->n_left_out);
+        print_hint (self, "rebuild --dry-run");
+        printf (" reads them too\n");
+    }
+    fflush (stdout);
+}
+
+static double number_or_nan (const json_t *one, const char *name)
+{
+    const json_t *number = json_object_get (one, name);
+    return json_is_real (number) ? json_real_value (number) : (double) NAN;
+}
+
+/* Each row that differs, and what tells which of the two is wrong.  */
+static void show_bad (const verify_t *self)
+{
+    size_t i;
+    json_t *one;
+    int input_changed = 0;
+    json_array_foreach (self->bad, i, one)
+    {
+        input_changed |= json_is_true (json_object_get (one, "input_changed"));
+        if (i >= BAD_SHOWN_MAX)
+            continue;
+        printf ("  row %lld of %s (event %lld:%lld:%lld, score %lld): stored %.9g by %s, computed "
+                "again %.9g by %s, allowed %g\n",
+                (long long) wm_ask_int (one, "row"), wm_ask_text (one, "output"),
+                (long long) wm_ask_int (one, "run"), (long long) wm_ask_int (one, "subrun"),
+                (long long) wm_ask_int (one, "event"), (long long) wm_ask_int (one, "score"),
+                number_or_nan (one, "stored"), wm_ask_text (one, "stored_by"),
+                number_or_nan (one, "again"), self->engine, self->tolerance);
+    }
+    if (self->n_bad > BAD_SHOWN_MAX)
+        printf ("  and %lld more: --json names up to 1,000\n", self->n_bad - BAD_SHOWN_MAX);
+    printf ("%lld hit%s by more: one of the two computations is wrong. On another machine, "
+            "`wiremill verify --seed %s --sample %s ",
+            self->n_bad, self->n_bad == 1 ? " differs" : "s differ", self->seed, self->sample);
+    wm_command_word (stdout, self->folder);
+    printf ("` scores the same hits:\n"
+            "  if that machine agrees with this one, the stored rows were computed wrongly, by the "
+            "engine that is named with them; while a broker runs, `wiremill kick -c ");
+    wm_command_word (stdout, self->folder);
+    putchar (' ');
+    wm_command_word (stdout, wm_ask_text (json_array_get (self->bad, 0), "input"));
+    printf ("` scores this input again\n"
+            "  if it agrees with the outputs, the scores were computed wrongly here\n");
+    if (input_changed)
+        printf ("an input of these changed since it was scored, which explains differences: put it "
+                "back, or run with --retry-held\n");
+}
+
+static void show_sample (const verify_t *self)
+{
+    static const char *const words[] = {
+        "asked",   "as --tolerance says",
+        "files",   "as the outputs state (max_error)",
+        "fp32",    "as strict fp32 holds; the outputs state less (max_error)",
+        "engines", "as the engines that scored promise"
+    };
+    char hits[32], all[32];
+    const char *from = "";
+    for (size_t i = 0; i < sizeof words / sizeof *words; i += 2)
+        from = strcmp (self->bound, words[i]) ? from : words[i + 1];
+    printf ("%s of %s hits scored again by %s: ", wm_show_count (self->n_hit, hits),
+            wm_show_count (self->n_scored, all), self->engine);
+    print_worth (self);
+    printf ("largest difference %.2g, allowed %g, %s\n", self->largest, self->tolerance, from);
     if (self->n_same)
         printf ("%s scored by the same engine before: of these it finds damage, and machines that "
                 "compute differently, but no error of the engine itself\n",
                 self->n_other ? "some were" : "they were");
-    json_array_foreach (self->bad, i, one)
-    {
-        if (i == BAD_SHOWN_MAX)
-            break;
-        const json_t *stored = json_object_get (one, "stored");
-        printf ("  %s: event %lld:%lld:%lld row %lld, score %lld is %.9g, again %.9g\n",
-                wm_ask_text (one, "output"), (long long) wm_ask_int (one, "run"),
-                (long long) wm_ask_int (one, "subrun"), (long long) wm_ask_int (one, "event"),
-                (long long) wm_ask_int (one, "row"), (long long) wm_ask_int (one, "score"),
-                json_is_real (stored) ? json_real_value (stored) : (double) NAN,
-                wm_ask_real (one, "again"));
-    }
     if (self->n_bad)
-        printf ("%lld hits differ by more; the machine that scored them, or this one, computes "
-                "wrongly: see engine/signature of their output, `wiremill kick` scores an input "
-                "anew (--seed %s chooses the same hits)\n",
-                self->n_bad, self->seed);
+        show_bad (self);
 }
 
 static void print_json (const verify_t *self)
 {
+    json_t *changed = json_array (), *one;
+    size_t i;
+    json_array_foreach (self->changed, i, one) json_array_append_new (
+        changed, json_pack ("{s:s, s:s, s:s, s:s}", "input", wm_ask_text (one, "input"), "output",
+                            wm_ask_text (one, "output"), "state", wm_ask_text (one, "state"), "why",
+                            wm_ask_text (one, "why")));
     json_t *root = json_pack (
-        "{s:s, s:s, s:b, s:s, s:I, s:I, s:I, s:f, s:o, s:O}", "schema", "wiremill-verify-1",
-        "engine", self->engine, "same_engine", self->n_same > 0, "seed", self->seed, "hits",
-        (json_int_t) self->n_hit, "scored", (json_int_t) self->n_scored, "differ",
-        (json_int_t) self->n_bad, "tolerance", self->tolerance, "largest",
+        "{s:s, s:I, s:I, s:I, s:o, s:b, s:s, s:b, s:s, s:f, s:f}", "schema", "wiremill-verify-1",
+        "outputs", (json_int_t) json_array_size (self->written), "bytes",
+        (json_int_t) self->n_bytes, "left_out", (json_int_t) self->n_left_out, "changed", changed,
+        "sampled", self->done, "engine", self->engine, "same_engine", self->n_same > 0, "seed",
+        self->seed, "share", self->share, "confidence", self->done ? self->confidence : 0.0);
+    json_t *scored = json_pack (
+        "{s:I, s:I, s:I, s:f, s:s, s:o, s:O}", "hits", (json_int_t) self->n_hit, "scored",
+        (json_int_t) self->n_scored, "differ", (json_int_t) self->n_bad, "tolerance",
+        self->tolerance, "tolerance_from", self->bound, "largest",
         isfinite (self->largest) ? json_real (self->largest) : json_null (), "bad", self->bad);
+    json_object_update (root, scored);
+    json_decref (scored);
     json_dumpf (root, stdout, JSON_INDENT (2));
     putchar ('\n');
     json_decref (root);
@@ -174,7 +358,7 @@ static void print_json (const verify_t *self)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-/* Two lines for each written input, as a file that the producer inherits.  */
+/* Two lines for each input whose output is as it was written, as a file that the producer inherits.  */
 static wm_fault_t make_list (verify_t *self, wm_error_t *error)
 {
     char *text = NULL;
@@ -185,7 +369,7 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
     FILE *memory = open_memstream (&text, &bytes);
     if (!memory)
         return wm_fault (error, WM_EHOST, "no memory for a list of outputs");
-    json_array_foreach (self->written, i, one)
+    json_array_foreach (self->sound, i, one)
     {
         const char *output = wm_ask_text (one, "output"), *input = wm_ask_text (one, "input");
         if (strchr (output, '\n') || strchr (input, '\n'))
@@ -199,62 +383,97 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
     return fault;
 }
 
-/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again, or brings
-   its folder back.  */
-static int is_gone (const verify_t *self, const char *campaign)
+/* Where the folder of the outputs cannot be read nothing changed: a file system is not mounted, or the
+   outputs were moved. Says what brings it back.  */
+static int is_folder_gone (const verify_t *self)
+{
+    const json_t *one = json_array_get (self->changed, 0);
+    if (!one || !strcmp (wm_ask_text (one, "state"), "damaged"))
+        return 0;
+    const char *output = wm_ask_text (one, "output");
+    char folder[PATH_MAX];
+    snprintf (folder, sizeof folder, "%.*s", (int) (strrchr (output, '/') - output), output);
+    if (access (folder, R_OK | X_OK) == 0)
+        return 0;
+    fprintf (stderr,
+             "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or say "
+             "where it is now with wiremill rebuild --output DIR\n",
+             folder, strerror (errno));
+    return 1;
+}
+
+/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again; last,
+   so that the command is the last line.  */
+static void say_gone (const verify_t *self, const char *campaign)
 {
     size_t i;
     json_t *one;
+    json_array_foreach (self->changed, i, one)
+    {
+        if (strcmp (wm_ask_text (one, "state"), "missing"))
+            continue;
+        fflush (stdout);
+        fprintf (stderr, "wiremill verify: the output %s %s; ", wm_ask_text (one, "output"),
+                 wm_ask_text (one, "why"));
+        wm_command_say (stderr, campaign, "makes it again");
+        return;
+    }
+}
+
+static void sort_outputs (verify_t *self, const json_t *outputs)
+{
+    size_t i;
+    json_t *one;
+    self->written = json_object_get (outputs, "written");
+    self->n_left_out = wm_ask_int (outputs, "left_out");
+    self->sound = json_array ();
+    self->changed = json_array ();
+    self->bad = json_array ();
     json_array_foreach (self->written, i, one)
     {
-        const char *output = wm_ask_text (one, "output");
-        if (access (output, F_OK) == 0 || errno != ENOENT)
-            continue;
-        char folder[PATH_MAX];
-        snprintf (folder, sizeof folder, "%.*s", (int) (strrchr (output, '/') - output), output);
-        if (access (folder, R_OK | X_OK)) {
-            fprintf (stderr,
-                     "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount "
-                     "it, or say where it is now with wiremill rebuild --output DIR\n",
-                     folder, strerror (errno));
-            return 1;
-        }
-        fprintf (stderr, "wiremill verify: the output %s is gone; ", output);
-        wm_command_say (stderr, campaign, "makes it again");
-        return 1;
+        const char *state = wm_ask_text (one, "state");
+        self->n_bytes += wm_ask_int (one, "bytes");
+        json_array_append (!strcmp (state, "fine") || !strcmp (state, "touched") ? self->sound
+                                                                                 : self->changed,
+                           one);
     }
-    return 0;
+}
+
+/* The exit code of the sample alone.  */
+static int sample (verify_t *self, const wm_args_t *args, const char *pins)
+{
+    wm_error_t error;
+    int fd;
+    if (json_array_size (self->sound) == 0)
+        return WM_EXIT_OK; /* no output is left to draw hits from */
+    if (wm_setup_memory ("pins", pins, strlen (pins), &fd, self->pins, &error) ||
+        make_list (self, &error))
+        return wm_setup_complain ("verify", &error);
+    const int code = run (self, args);
+    return code ? code : self->n_bad ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
 
 static int verify (verify_t *self, const wm_args_t *args, const char *campaign,
                    const json_t *outputs)
 {
-    wm_error_t error;
-    const char *pins = wm_ask_text (outputs, "pins");
-    int fd;
-    self->written = json_object_get (outputs, "written");
-    self->bad = json_array ();
-    if (json_array_size (self->written) == 0) {
+    const int json = wm_args_given (args, "json");
+    sort_outputs (self, outputs);
+    if (json_array_size (self->written) == 0 && !self->n_left_out) {
         fprintf (stderr, "wiremill verify: the campaign has no output yet\n");
         return WM_EXIT_FAILURE;
     }
-    if (is_gone (self, campaign))
+    if (is_folder_gone (self))
         return WM_EXIT_FAILURE;
-    if (wm_setup_memory ("pins", pins, strlen (pins), &fd, self->pins, &error) ||
-        make_list (self, &error))
-        return wm_setup_complain ("verify", &error);
-    if (wm_args_text (args, "seed"))
-        snprintf (self->seed, sizeof self->seed, "%s", wm_args_text (args, "seed"));
-    else
-        snprintf (self->seed, sizeof self->seed, "%lld", (long long) time (NULL));
-    const int code = run (self, args);
-    if (code)
-        return code;
-    if (wm_args_given (args, "json"))
+    if (!json)
+        show_outputs (self);
+    const int code = sample (self, args, wm_ask_text (outputs, "pins"));
+    const size_t n_changed = json_array_size (self->changed);
+    if (json && (self->done || n_changed))
         print_json (self);
-    else
-        show (self);
-    return self->n_bad ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    else if (self->done)
+        show_sample (self);
+    say_gone (self, campaign);
+    return n_changed || self->n_left_out ? WM_EXIT_FAILURE : code;
 }
 
 int verify_main (const wm_args_t *args)
@@ -263,6 +482,8 @@ int verify_main (const wm_args_t *args)
     char endpoint[256], campaign[PATH_MAX];
     wm_error_t error;
     int code;
+    if (take_options (&self, args))
+        return WM_EXIT_USAGE;
     if (wm_ask_at (NULL,
                    wm_args_text (args, "campaign") ? wm_args_text (args, "campaign")
                                                    : wm_args_rest (args, 0),
@@ -271,10 +492,16 @@ int verify_main (const wm_args_t *args)
     json_t *outputs = wm_ask_ledger ("verify", "--outputs", campaign, &code);
     if (!outputs)
         return code ? code : WM_EXIT_FAILURE;
+    const size_t n = strlen (campaign), hidden = strlen ("/.wiremill");
+    snprintf (self.folder, sizeof self.folder, "%.*s",
+              (int) (n > hidden && !strcmp (campaign + n - hidden, "/.wiremill") ? n - hidden : n),
+              campaign);
     if (snprintf (self.models, sizeof self.models, "%s/models", campaign) <
         (int) sizeof self.models)
         code = verify (&self, args, campaign, outputs);
     json_decref (self.bad);
+    json_decref (self.sound);
+    json_decref (self.changed);
     json_decref (outputs);
     return code;
 }

@@ -3,6 +3,7 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
+#include "ops/wm_show.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -266,6 +267,35 @@ static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_
     return status;
 }
 
+/* The answer, and before it how far the program is: {"read": BYTES, "of": BYTES}, now and then. NULL: no
+   answer came, or only a part of one.  */
+static json_t *read_answer (int fd)
+{
+    wm_progress_t progress;
+    json_t *answer = NULL, *next;
+    FILE *from = fdopen (fd, "r");
+    wm_progress_init (&progress, 0);
+    progress.quiet = !progress.terminal; /* nobody waits before a log */
+    while (from && (next = json_loadf (from, JSON_DISABLE_EOF_CHECK, NULL))) {
+        char line[128], n_read[32], n_all[32];
+        if (!json_object_get (next, "read")) {
+            answer = next;
+            break;
+        }
+        snprintf (line, sizeof line, "reading the outputs: %s of %s",
+                  wm_show_bytes (wm_ask_real (next, "read"), n_read),
+                  wm_show_bytes (wm_ask_real (next, "of"), n_all));
+        wm_progress_show (&progress, line, wm_now_ms ());
+        json_decref (next);
+    }
+    wm_progress_clear (&progress);
+    if (from)
+        fclose (from);
+    else
+        close (fd);
+    return answer;
+}
+
 json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code)
 {
     char path[PATH_MAX];
@@ -289,11 +319,11 @@ json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign,
     }
     close (ends[1]);
     if (pid > 0) {
-        reply = json_loadfd (ends[0], 0, NULL);
+        reply = read_answer (ends[0]);
         if (waitpid (pid, &status, 0) == pid && WIFEXITED (status))
             *code = WEXITSTATUS (status);
-    }
-    close (ends[0]);
+    } else
+        close (ends[0]);
     return reply;
 }
 

@@ -51,7 +51,8 @@ json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed);
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code);
 
 /* What wiremill-broker prints of a campaign that no broker serves, by its mode "--status" or
-   "--outputs". NULL: said on stderr, by it or as `verb`'s; *code is the exit code.  */
+   "--outputs", whose reading is shown on a terminal. NULL: said on stderr, by it or as `verb`'s; *code is
+   the exit code.  */
 json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code);
 
 /* A value by its path ("hits.done"); 0, 0.0 or "" if it is not there.  */

@@ -2,9 +2,11 @@
    with the scores that the outputs hold. `wiremill verify` sends them to `wiremill-worker --verify`.
 
    What it prints:  "wiremill-sample 1\n", "pins BYTES\n" and the pins' text, "total HITS FILES\n", a
-   line "by SIGNATURE\n" for each engine that scored some; for each batch "batch N BYTES FILE RUN
-   SUBRUN EVENT\n", the hits' rows (N x uint64), their scores (N x n_output float32) and the encoded
-   frame; "end\n". Every scored hit of the campaign is as likely as any other.  */
+   line "by SIGNATURE\n" for each engine that scored some, "bound X\n" where every output states the
+   error that its campaign promises (the largest of them, if they differ); for each batch "batch N
+   BYTES FILE RUN SUBRUN EVENT\n", the hits' rows (N x uint64), who scored each (N x uint32: 0 is the
+   first of "by", UINT32_MAX nobody knows), their scores (N x n_output float32) and the encoded frame;
+   "end\n". Every scored hit of the outputs is as likely as any other.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_cut.h"
@@ -14,6 +16,7 @@
 #include "schema/wm_pins.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +46,17 @@ typedef struct {
     uint64_t n_scored, n_sample, seed;
     char **engine; /* (n_engine) signatures */
     uint32_t n_engine;
+    double bound;          /* the largest error that an output's campaign promises */
+    int lacks_bound;       /* not every output states one */
     uint64_t left, wanted; /* scored hits not looked at yet, and how many to choose of them */
 
     /* the file being sampled */
     wm_span_t *row; /* (n_row) chosen, ascending */
     uint32_t n_row, row_max, n_found;
-    float *score; /* (n_row, n_output) */
+    float *score;   /* (n_row, n_output) */
+    uint32_t *by;   /* (n_row) who scored it: index into engine, or UINT32_MAX */
+    uint32_t *here; /* (n_here) the file's own engines, as indices into engine */
+    uint32_t n_here;
     wm_event_t event;
     wm_batch_t batch;
     wm_coder_t *coder;
@@ -78,16 +86,42 @@ static void choose_row (job_t *self, uint64_t row)
     self->row[self->n_row++] = (wm_span_t){ (uint32_t) row, 1 };
 }
 
-static void take_engine (void *arg, const char *signature)
+/* Place of a signature among those of all outputs; a new one is added.  */
+static uint32_t engine_place (job_t *self, const char *signature)
 {
-    job_t *self = arg;
     for (uint32_t i = 0; i < self->n_engine; i++)
         if (!strcmp (self->engine[i], signature))
-            return;
+            return i;
     self->engine = realloc (self->engine, (self->n_engine + 1ul) * sizeof *self->engine);
     assert (self->engine);
     self->engine[self->n_engine] = strdup (signature);
-    assert (self->engine[self->n_engine++]);
+    assert (self->engine[self->n_engine]);
+    return self->n_engine++;
+}
+
+static void take_engine (void *arg, const char *signature)
+{
+    job_t *self = arg;
+    self->here = realloc (self->here, (self->n_here + 1ul) * sizeof *self->here);
+    assert (self->here);
+    self->here[self->n_here++] = engine_place (self, signature);
+}
+
+static void take_engines (job_t *self, wm_h5_t *h5)
+{
+    self->n_here = 0;
+    wm_h5_texts (h5, "engine/signature", take_engine, self);
+}
+
+/* Outputs of before the attribute lack it, and one that is no number promises nothing.  */
+static void take_bound (job_t *self, wm_h5_t *h5)
+{
+    char text[64], *end = text;
+    const double bound = wm_h5_text (h5, "max_error", text, sizeof text) ? strtod (text, &end) : 0;
+    if (end == text || *end || !isfinite (bound) || bound <= 0)
+        self->lacks_bound = 1;
+    else
+        self->bound = fmax (self->bound, bound);
 }
 
 /* Looks at every row's status: counts the scored ones, or chooses among them.  */
@@ -143,6 +177,28 @@ static wm_fault_t read_scores (job_t *self, wm_h5_t *h5, wm_error_t *error)
     return fault;
 }
 
+/* Who scored the chosen rows.  */
+static wm_fault_t read_engines (job_t *self, wm_h5_t *h5, wm_error_t *error)
+{
+    char name[96];
+    wm_column_t column;
+    int32_t *one = malloc ((self->n_row + 1ul) * sizeof *one);
+    self->by = realloc (self->by, (self->n_row + 1ul) * sizeof *self->by);
+    assert (one && self->by);
+    take_engines (self, h5);
+    snprintf (name, sizeof name, "%s/engine", self->spec.table);
+    wm_fault_t fault = wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error);
+    if (!fault) {
+        fault = wm_h5_read_spans (&column, self->row, self->n_row, WM_H5_I32, one, error);
+        wm_h5_column_close (&column);
+    }
+    for (uint32_t i = 0; i < self->n_row && !fault; i++)
+        self->by[i] =
+            one[i] >= 0 && (uint32_t) one[i] < self->n_here ? self->here[one[i]] : UINT32_MAX;
+    free (one);
+    return fault;
+}
+
 /* ---- their batches --------------------------------------------------------------------------- */
 
 /* Place of a row among the chosen, or -1.  */
@@ -171,8 +227,9 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
     wm_batch_t *batch = &self->batch;
     uint32_t n = 0, n_output = self->pins.n_output;
     uint64_t *row = malloc (batch->n_hit * sizeof *row);
+    uint32_t *by = malloc (batch->n_hit * sizeof *by);
     float *score = malloc ((size_t) batch->n_hit * n_output * sizeof *score);
-    assert (row && score);
+    assert (row && by && score);
     for (uint32_t i = 0; i < batch->n_hit; i++) {
         int64_t at = find (self, self->event.hit[hit[i]].row);
         if (at < 0)
@@ -186,6 +243,7 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
             batch->hit_col[n] = batch->hit_col[i];
         }
         row[n] = self->row[at].first;
+        by[n] = self->by[at];
         memcpy (score + (size_t) n++ * n_output, self->score + (size_t) at * n_output,
                 n_output * sizeof *score);
     }
@@ -199,11 +257,13 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
         printf ("batch %u %zu %u %lld %lld %lld\n", n, bytes, file, (long long) self->event.run,
                 (long long) self->event.subrun, (long long) self->event.event);
         put (row, n * sizeof *row);
+        put (by, n * sizeof *by);
         put (score, (size_t) n * n_output * sizeof *score);
         put (self->frame, bytes);
         self->n_found += n;
     }
     free (row);
+    free (by);
     free (score);
     return fault;
 }
@@ -269,6 +329,8 @@ static wm_fault_t sample_file (job_t *self, uint32_t index, wm_error_t *error)
     wm_fault_t fault = look (self, h5, &self->file[index], 1, error);
     if (!fault && self->n_row)
         fault = read_scores (self, h5, error);
+    if (!fault && self->n_row)
+        fault = read_engines (self, h5, error);
     wm_h5_close (&h5);
     return fault || !self->n_row ? fault : cut_file (self, index, error);
 }
@@ -322,8 +384,10 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     for (uint32_t i = 0; i < self->n_file && !fault; i++) {
         wm_h5_t *h5 = wm_h5_open (self->file[i].output, error);
         fault = h5 ? look (self, h5, &self->file[i], 0, error) : error->fault;
-        if (!fault)
-            wm_h5_texts (h5, "engine/signature", take_engine, self);
+        if (!fault) {
+            take_engines (self, h5);
+            take_bound (self, h5);
+        }
         wm_h5_close (&h5);
     }
     if (fault)
@@ -339,6 +403,8 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     printf ("total %llu %u\n", (unsigned long long) self->n_scored, self->n_file);
     for (uint32_t i = 0; i < self->n_engine; i++)
         printf ("by %s\n", self->engine[i]);
+    if (!self->lacks_bound && self->bound > 0)
+        printf ("bound %.9g\n", self->bound);
     for (uint32_t i = 0; i < self->n_file && self->wanted && !fault; i++)
         fault = sample_file (self, i, error);
     if (!fault)
@@ -386,6 +452,8 @@ int sample_main (int argc, char **argv)
     free (job.frame);
     free (job.row);
     free (job.score);
+    free (job.by);
+    free (job.here);
     for (uint32_t i = 0; i < job.n_engine; i++)
         free (job.engine[i]);
     free (job.engine);

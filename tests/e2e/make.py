@@ -17,8 +17,14 @@ usage: make.py bad EVENTS.h5 OUT.h5        a NaN pixel under hit 0, hit 1 on wir
        make.py steep MODEL.onnx OUT.onnx F   the weights of the layers that end in outputs times F
        make.py near A.h5 B.h5 LIMIT        two outputs differ by no more, relative above 1
        make.py faint PATCHES.npy N S       N patches of 48 x 48 with a line in them, S high
+       make.py spoil SCORES.h5 ROW         one score of this row is off by 0.01
+       make.py nudge PATCHES.npy ROW       one patch is another, with the file's time as it was
+       make.py bound SCORES.h5 OUT.h5 TEXT the same scores, with this error promised (none: without)
+       make.py engines SCORES.h5 OUT.h5    the same scores, every second row by another engine
+       make.py scored_by SAID              the second output's rows that differ are by these
        make.py agrees MODEL.onnx PATCHES.npy SCORES.h5 LIMIT   with ONNX Runtime
 """
+import os
 import shutil
 import sys
 
@@ -286,10 +292,47 @@ def faint(target, count, size):
 
 
 def spoil(scores, row):
-    """One score of one hit becomes another, as a bad disk or a bad machine would have it."""
+    """One score of one hit is off by 0.01, as a bad disk would have it."""
     with h5py.File(scores, "r+") as f:
         column = f["emtrkmichel/em"]
-        column[int(row)] = 1 - column[int(row)]
+        column[int(row)] += np.float32(0.01)
 
 
-{"spoil": spoil, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "alike": alike, "constant": constant, "agrees": agrees, "precision": precision, "steep": steep, "near": near, "faint": faint, "promised": promised}[sys.argv[1]](*sys.argv[2:])
+def nudge(patches, row):
+    """One patch becomes another, and nobody sees it by size and time: its stored scores are wrong now."""
+    when = os.stat(patches)
+    p = np.load(patches)
+    p[int(row)] = p[int(row)][::-1]
+    np.save(patches, p)
+    os.utime(patches, ns=(when.st_atime_ns, when.st_mtime_ns))
+
+
+def bound(source, target, error):
+    """The output with that text as the error that its campaign promises; "none": without."""
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as f:
+        f.attrs.pop("max_error", None)
+        if error != "none":
+            f.attrs["max_error"] = error
+
+
+def engines(source, target):
+    """The same scores, every second row by another engine, which comes first."""
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as f:
+        names = [b"other/fp32/v1"] + list(f["engine/signature"][:])
+        del f["engine/signature"]
+        f["engine/signature"] = np.array(names, "S64")
+        by = f["emtrkmichel/engine"]
+        by[:] = np.where(np.arange(len(by)) % 2, 0, by[:] + 1)
+
+
+def scored_by(said):
+    """Of what the worker says: the rows that differ are each by the engine that `engines` gave them."""
+    bad = [line.split() for line in open(said) if line.startswith("bad ")]
+    assert {int(b[5]) % 2 for b in bad if b[1] == "1"} == {0, 1} == {int(b[1]) for b in bad}, bad
+    for b in bad:
+        assert b[9] == "other/fp32/v1" if b[1] == "1" and int(b[5]) % 2 else b[9].startswith("sparse/"), b
+
+
+{"spoil": spoil, "nudge": nudge, "bound": bound, "engines": engines, "scored_by": scored_by, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "alike": alike, "constant": constant, "agrees": agrees, "precision": precision, "steep": steep, "near": near, "faint": faint, "promised": promised}[sys.argv[1]](*sys.argv[2:])
