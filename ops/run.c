@@ -144,6 +144,7 @@ static void first_line (const run_t *self)
              self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
     fprintf (stderr, "model %.12s: %s\n", self->setup->pins.model, self->setup->why);
+    fprintf (stderr, "%s\n", self->setup->columns);
     if (self->inputs.n_left_out)
         fprintf (stderr, "%s left out: outputs (*.scores.h5), or no regular files\n",
                  wm_show_count ((int64_t) self->inputs.n_left_out, n));

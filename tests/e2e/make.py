@@ -224,8 +224,8 @@ def agrees(model, patches, scores, limit):
     wanted = np.concatenate([session.run(None, {"x": part})[0] for part in shaped(session, np.load(patches))])
     with h5py.File(scores) as f:
         tables = [f[name] for name in f if isinstance(f[name], h5py.Group)]
-        table = next(t for t in tables if "y_0" in t or "em" in t)
-        names = [f"y_{i}" for i in range(wanted.shape[1])] if "y_0" in table else ["track", "em", "michel", "none"]
+        table = next(t for t in tables if "y_0" in t)
+        names = [f"y_{i}" for i in range(wanted.shape[1])]
         given = np.stack([table[name][:].ravel() for name in names], axis=1)
     difference = float(np.abs(given - wanted).max())
     print(f"{len(given)} patches, largest difference {difference:.3g}, limit {limit}")
