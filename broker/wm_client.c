@@ -1,9 +1,10 @@
 /* wm_client.c - a session with a broker: connect, HELLO, WELCOME, messages, the end.
 
-   The library cannot say in its own calls that a connection is gone, so a monitor socket stands
-   beside every session's DEALER: with RECONNECT_IVL = -1 its DISCONNECTED or CLOSED is the end of
-   the session. What is still readable is handed out first; but libzmq 4.3.4 may drop unread
-   messages when it handles the close of such a connection, so a last BYE may be lost.
+   The library does not report in its own calls that a connection is gone: the DEALER's pipe outlives
+   the connection, keeps what has arrived readable, and accepts messages that nobody will send. So a
+   monitor socket stands beside every session's DEALER, and its DISCONNECTED or CLOSED is the end of
+   the session: wm_client_send reads the monitor first, and wm_client_wait hands out what has arrived
+   before it reports the end.
 
    States:  CLOSED --wm_client_open--> OPENING --WELCOME--> OPEN
             any end (session_end) goes back to CLOSED and leaves its reason in `error`.
@@ -28,6 +29,12 @@ enum {
     SEND_HWM = 4096, /* above anything a broker's budget asks of one peer: reaching it means it is
                         stuck, and the session ends */
     LINGER_MS = 500, /* enough for a BYE; results are kept by their owner until acknowledged */
+    /* No reconnection: a session that lost its connection is closed long before 11 days have passed.
+       The library adds up to as much at random; both together stay below 2^31. Not -1, the
+       library's own "never": then libzmq 4.3.4 ends the DEALER's pipe as soon as it handles the
+       close. Unread messages are lost, and if take_frames is between two frames of a message, the
+       library aborts the process ("Assertion failed: !_more (src/fq.cpp:112)").  */
+    RECONNECT_MS = 1000000000,
 };
 
 typedef enum { CLOSED, OPENING, OPEN } state_t;
@@ -97,12 +104,13 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
     return self;
 }
 
-/* Closes the sockets; what was sent has linger_ms to leave.  */
+/* Closes the sockets; what was sent has linger_ms to leave. Over a connection that is gone nothing
+   leaves: lingering would only delay the end of the process.  */
 static void sockets_close (wm_client_t *self, int linger_ms)
 {
     if (self->socket) {
         zmq_socket_monitor (zsock_resolve (self->socket), NULL, 0);
-        zsock_set_linger (self->socket, linger_ms);
+        zsock_set_linger (self->socket, self->hung_up ? 0 : linger_ms);
     }
     zsock_destroy (&self->monitor);
     zsock_destroy (&self->socket);
@@ -151,8 +159,9 @@ void wm_client_destroy (wm_client_t **self_p)
 
 /* ---- addresses --------------------------------------------------------------------------------*/
 
-/* libzmq is given numeric addresses only: with a name a dead pipe would go on taking messages that
-   vanish (measured with RECONNECT_IVL = -1). Names are looked up before each connect.  */
+/* libzmq is given numeric addresses only. It would look a name up in its I/O thread, where nobody
+   learns that the name is unknown; here each attempt looks it up again, says so, and tries each of
+   its addresses.  */
 static int resolve_tcp (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *error)
 {
     const char *host = self->endpoint + strlen ("tcp://");
@@ -221,7 +230,7 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
         return session_end (self, WM_EAGAIN, "no socket for %s: %s", self->endpoint,
                             strerror (errno));
     zsock_set_linger (self->socket, LINGER_MS);
-    zsock_set_reconnect_ivl (self->socket, -1);
+    zsock_set_reconnect_ivl (self->socket, RECONNECT_MS);
     zsock_set_ipv6 (self->socket, 1);
     zsock_set_sndhwm (self->socket, SEND_HWM);
     zsock_set_maxmsgsize (self->socket, self->role == WM_ROLE_OPERATOR ? (int) WM_CONTROL_BYTES_MAX
@@ -384,6 +393,12 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
     assert (has_payload || !payload_bytes);
     if (self->state == CLOSED || self->hung_up)
         return WM_EAGAIN;
+    const int64_t now = wm_now_ms ();
+    if (now != self->sent_ms) /* a stream of messages looks at the monitor once a millisecond */
+        read_monitor (self);
+    if (self->hung_up)
+        return wm_fault (&self->error, WM_EAGAIN, "the connection to the broker at %s closed",
+                         self->endpoint);
     uint8_t header[WM_HEADER_BYTES_MAX];
     if (has_payload && !payload)
         payload = "";
@@ -396,7 +411,7 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
                          self->endpoint,
                          errno == EAGAIN ? "it takes nothing, or is gone" : strerror (errno));
     }
-    self->sent_ms = wm_now_ms ();
+    self->sent_ms = now;
     WM_TRACE (wm_msg_name (msg->type), &msg->key, (int64_t) payload_bytes);
     return WM_OK;
 }
@@ -499,6 +514,8 @@ wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
         timers (self, now, first || now < deadline);
         if (self->state == CLOSED)
             break;
+        if (self->hung_up) /* the heartbeat found out: read what is left, and end */
+            continue;
         if (now >= deadline || sleep_on_sockets (self, now, deadline))
             return WM_CLIENT_TIMEOUT;
     }

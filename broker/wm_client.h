@@ -1,6 +1,6 @@
 /* wm_client.h - a session with a broker: the one way producers, workers and operators talk to it.
 
-   One session is one TCP or ipc connection (RECONNECT_IVL = -1, no routing id, numeric address): it
+   One session is one TCP or ipc connection (never reconnected, no routing id, numeric address): it
    begins with HELLO and WELCOME and ends when the connection closes, the broker is silent for 30 s,
    a send would block, or BYE/REJECT comes. Then everything the session had (credit, claims) is
    gone; the owner opens a new one. Nothing is resent inside a session.
@@ -73,10 +73,10 @@ void wm_client_say (wm_client_t *self, const char *text);
 /* Waits for the next event, at most timeout_ms. Heartbeats of the broker are swallowed; if nothing
    was sent for heartbeat_ms a HEARTBEAT is sent by itself (workers send richer ones); so an
    owner calls it at least every few seconds. A signal ends the wait early with TIMEOUT.
-   What came before a close is handed out before CLOSED where libzmq still has it (with
-   RECONNECT_IVL = -1 it may drop what is unread when it handles the close: nothing may depend on
-   the last words of a broker). Only messages that the broker may send to this role arrive; any
-   other ends the session with WM_EPEER.  */
+   What arrived before a close is handed out before CLOSED, up to the library's limit of 1,000 unread
+   messages (nothing may depend on the last message of a broker: it may not have arrived at all).
+   Only messages that the broker may send to this role arrive; any other ends the session with
+   WM_EPEER.  */
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
 
 /* The message of the last WM_CLIENT_MESSAGE; lent until the next wait.  */

@@ -378,10 +378,11 @@ static wm_fault_t read_value (yaml_parser_t *parser, value_t *value, bool *end, 
     }
 }
 
-static wm_fault_t read_mapping (yaml_parser_t *parser, wm_spec_t *spec, place_t *place)
+/* seen: a bit for each of `keys` that is there.  */
+static wm_fault_t read_mapping (yaml_parser_t *parser, wm_spec_t *spec, uint32_t *seen,
+                                place_t *place)
 {
-    uint32_t seen = 0;
-    for (;;) {
+    for (*seen = 0;;) {
         value_t value;
         const spec_key_t *key;
         bool end;
@@ -390,7 +391,7 @@ static wm_fault_t read_mapping (yaml_parser_t *parser, wm_spec_t *spec, place_t 
             return fault;
         if (value.list)
             return refuse (place, "a list where a key should be");
-        if ((fault = find_key (value.item[0], &seen, &key, place)) ||
+        if ((fault = find_key (value.item[0], seen, &key, place)) ||
             (fault = read_value (parser, &value, &end, place)) ||
             (fault = set_value (spec, key, &value, place)))
             return fault;
@@ -399,6 +400,13 @@ static wm_fault_t read_mapping (yaml_parser_t *parser, wm_spec_t *spec, place_t 
 
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error)
+{
+    int ignored;
+    return wm_spec_parse_user (self, text, bytes, where, &ignored, error);
+}
+
+wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, const char *where,
+                               int *labelled, wm_error_t *error)
 {
     if (bytes > TEXT_BYTES_MAX)
         return wm_fault (error, WM_EBATCH, "%.100s: %zu bytes are no specification (at most %u)",
@@ -411,17 +419,23 @@ wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const
         return wm_fault (error, WM_EHOST, "%.100s: no memory to read it", where);
     yaml_parser_set_input_string (&parser, (const unsigned char *) text, bytes);
     wm_fault_t fault;
+    uint32_t seen = 0;
     if (!(fault = expect (&parser, YAML_STREAM_START_EVENT, &place)) &&
         !(fault = expect (&parser, YAML_DOCUMENT_START_EVENT, &place)) &&
         !(fault = expect (&parser, YAML_MAPPING_START_EVENT, &place)) &&
-        !(fault = read_mapping (&parser, &spec, &place)) &&
+        !(fault = read_mapping (&parser, &spec, &seen, &place)) &&
         !(fault = expect (&parser, YAML_DOCUMENT_END_EVENT, &place)) &&
         !(fault = expect (&parser, YAML_STREAM_END_EVENT, &place)))
         fault = check_whole (&spec, where, error);
     yaml_parser_delete (&parser);
-    if (!fault)
-        *self = spec;
-    return fault;
+    if (fault)
+        return fault;
+    *self = spec;
+    *labelled = 0;
+    for (uint32_t i = 0; i < KEYS; i++)
+        if (keys[i].kind == NAMES)
+            *labelled = seen >> i & 1;
+    return WM_OK;
 }
 
 /* ---- canonical text -------------------------------------------------------------------------- */

@@ -48,6 +48,11 @@ wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error)
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error);
 
+/* The same of a user's file. *labelled: whether it has the key `labels`; without it the labels are
+   the preset's, which the model's outputs need not fit (ops/wm_columns.h).  */
+wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, const char *where,
+                               int *labelled, wm_error_t *error);
+
 /* Labels from a model's own output names: the name of an output of one value, name_0, name_1, ... of
    one of several; what no label may hold becomes '_'. Where two would be alike (Keras freezes
    "Identity" of three values beside "Identity_1" of one), or one like another column of an output

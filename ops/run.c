@@ -148,6 +148,7 @@ static void first_line (const run_t *self)
              self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
     fprintf (stderr, "model %.12s: %s\n", self->setup->pins.model, self->setup->why);
+    fprintf (stderr, "%s\n", self->setup->columns);
     if (self->setup->family && strcmp (self->crew.engine, "auto") == 0 &&
         strncmp (self->crew.device, "cuda", 4) != 0 && !getenv ("WM_ISA"))
         wm_arithmetic_advise (stderr, self->setup->pins.precision);

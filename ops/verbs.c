@@ -73,6 +73,7 @@ int broker_main (const wm_args_t *args)
         argv[n++] = "--mixed";
     fprintf (stderr, "wiremill %s: campaign %s, spec %s, model %.12s (%s)\n", WM_VERSION,
              setup.campaign, setup.spec_name, setup.pins.model, setup.why);
+    fprintf (stderr, "wiremill broker: %s\n", setup.columns);
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 

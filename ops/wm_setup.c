@@ -223,7 +223,8 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
 
 /* ---- the specification ----------------------------------------------------------------------- */
 
-static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, wm_error_t *error)
+static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, int *labelled,
+                                  wm_error_t *error)
 {
     char text[WM_CONTROL_BYTES_MAX + 1];
     FILE *file = fopen (path, "r");
@@ -234,7 +235,7 @@ static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, wm_error_t 
     fclose (file);
     if (n == sizeof text)
         return wm_fault (error, WM_EBATCH, "the specification %s is larger than 64 KiB", path);
-    return wm_spec_parse (spec, text, n, path, error);
+    return wm_spec_parse_user (spec, text, n, path, labelled, error);
 }
 
 /* --spec is a preset's name or a file; a name without '/' and '.' is a preset unless such a file
@@ -244,33 +245,29 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *err
     wm_spec_t spec;
     wm_fault_t fault;
     const char *wanted = name ? name : DEFAULT_SPEC;
-    if (name && (strpbrk (name, "./") || access (name, R_OK) == 0))
-        fault = read_spec_file (&spec, name, error);
-    else
+    wm_columns_from_t from = { .preset = wanted, .chosen = name != NULL };
+    if (name && (strpbrk (name, "./") || access (name, R_OK) == 0)) {
+        from.file = name;
+        from.preset = DEFAULT_SPEC; /* what a key left out has the value of */
+        fault = read_spec_file (&spec, name, &from.labelled, error);
+    } else
         fault = wm_spec_preset (&spec, wanted, error);
     if (fault)
         return fault;
     snprintf (self->spec_name, sizeof self->spec_name, "%s", wanted);
-    if (name && spec.n_label && spec.n_label != self->pins.n_output)
-        return wm_fault (error, WM_EBATCH,
-                         "%s names %u labels, the model gives %u scores a hit; change its labels",
-                         wanted, spec.n_label, self->pins.n_output);
+    wm_model_t *model = wm_model_open (self->wmm, error);
+    if (!model)
+        return error->fault;
+    fault = wm_columns_choose (&spec, &from, model, self->columns, error);
+    wm_model_destroy (&model);
+    if (fault)
+        return fault;
     const uint32_t cells = spec.patch_wire * spec.patch_bin;
-    if (!spec.n_label ||
-        (!name && (spec.n_label != self->pins.n_output || cells != self->pins.n_value))) {
-        wm_model_t *model =
-            wm_model_open (self->wmm, error); /* the preset speaks of another network */
-        if (!model)
-            return error->fault;
-        wm_spec_label (&spec, model);
-        wm_model_destroy (&model);
-    }
     if (name && cells != self->pins.n_value)
         return wm_fault (error, WM_EBATCH,
                          "%s cuts patches of %u x %u = %u values, the model takes %u; change its "
                          "`patch`, or leave --spec out where the inputs are ready-made patches",
-                         wanted, spec.patch_wire, spec.patch_bin, spec.patch_wire * spec.patch_bin,
-                         self->pins.n_value);
+                         wanted, spec.patch_wire, spec.patch_bin, cells, self->pins.n_value);
     wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
     return WM_OK;
 }

@@ -8,6 +8,7 @@
 #ifndef WM_SETUP_H
 #define WM_SETUP_H
 
+#include "ops/wm_columns.h"
 #include "ops/wm_option.h"
 #include "schema/wm_fault.h"
 #include "schema/wm_pins.h"
@@ -22,6 +23,7 @@ typedef struct {
     char why[480];            /* which engine the model gets, and why */
     char shape[80];           /* of its only input, "3x32x32"; "" where there are several */
     char spec_name[PATH_MAX]; /* as people call it */
+    char columns[WM_COLUMNS_BYTES_MAX]; /* names of the scores, and where from, one line */
     wm_pins_t pins;
     int pins_fd;        /* holds the pins' text; inherited */
     char pins_path[32]; /* its name for a program that inherited it */

@@ -3,21 +3,20 @@
    event_table {event_id (n, 3), n_tick, [tick_us], [trigger_offset], [tau_us], [lifetime (n, m)]}
    plane_table {event_id, cryostat, tpc, plane, n_wire}
    wire_table  {channel, cryostat, tpc, plane, wire}: the map, once per file; a wrapped channel has
-               several rows, and its samples fill every one of its wires
+               several rows, and its samples fill every one of its wires; a wire has one row, so
+               that it is never filled by two channels (rows with a negative plane or wire are
+               of channels that have none)
    roi_table   {event_id, channel, tick, n} with roi_value/adc: the samples, in roi_table's order
    bad_channel {event_id, channel} (may be missing): such wires stay at 0 ADC
    hit_table   {event_id, cryostat, tpc, plane, wire, time (ticks), key}
    Columns in brackets may be missing; the specification or a refusal takes their place.
    Samples of channels that have no wire in an event's planes are left aside.  */
 #include "producer/wm_layout.h"
+#include "producer/wm_wires.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct {
-    int32_t channel, cryostat, tpc, plane, wire;
-} wire_t;
 
 typedef struct {
     wm_reader_t reader;
@@ -29,7 +28,7 @@ typedef struct {
     wm_column_t plane_event_id, plane_cryostat, plane_tpc, plane_plane, plane_n_wire;
     wm_column_t roi_event_id, roi_channel, roi_tick, roi_n, roi_value;
     wm_column_t bad_event_id, bad_channel;
-    wire_t *wire; /* (n_wire), by channel */
+    wm_wire_t *wire; /* (n_wire), by channel */
     uint32_t n_wire;
     int32_t *cell; /* columns of the rows being read */
     size_t cell_max;
@@ -126,7 +125,7 @@ static wm_fault_t planes_read (exchange_t *self, uint32_t ordinal, wm_event_t *e
 }
 
 /* The rows of the map with this channel.  */
-static const wire_t *wires_of (const exchange_t *self, int32_t channel, uint32_t *count)
+static const wm_wire_t *wires_of (const exchange_t *self, int32_t channel, uint32_t *count)
 {
     uint32_t low = 0, high = self->n_wire;
     while (low < high) {
@@ -168,7 +167,7 @@ static wm_fault_t bad_read (exchange_t *self, uint32_t ordinal, const wm_event_t
     wm_fault_t fault = cells_read (self, list, 1, &self->bad, ordinal, &n, error);
     for (uint64_t i = 0; i < n && !fault; i++) {
         uint32_t n_wire;
-        const wire_t *wire = wires_of (self, self->cell[i], &n_wire);
+        const wm_wire_t *wire = wires_of (self, self->cell[i], &n_wire);
         fault = wm_event_reserve (&self->bad_wire, &self->bad_wire_max,
                                   (uint64_t) self->n_bad_wire + n_wire, 8, error);
         for (uint32_t k = 0; k < n_wire && !fault; k++) {
@@ -225,7 +224,7 @@ static wm_fault_t rois_read (exchange_t *self, uint32_t ordinal, wm_event_t *eve
     const int32_t *channel = self->cell, *tick = channel + n, *length = tick + n;
     if ((fault = samples_read (self, ordinal, length, event, error)))
         return fault;
-    const wire_t *wire = NULL;
+    const wm_wire_t *wire = NULL;
     uint32_t n_wire = 0;
     for (uint64_t i = 0; i < n && !fault; sample += (uint64_t) length[i++]) {
         if (tick[i] < 0)
@@ -309,8 +308,10 @@ static wm_fault_t table_open (exchange_t *self, const wanted_t *wanted, uint32_t
 
 static int wire_compare (const void *a_v, const void *b_v)
 {
-    const wire_t *a = a_v, *b = b_v;
-    return a->channel < b->channel ? -1 : a->channel > b->channel;
+    const wm_wire_t *a = a_v, *b = b_v;
+    if (a->channel != b->channel)
+        return a->channel < b->channel ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
 }
 
 static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
@@ -335,6 +336,13 @@ static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
         for (uint64_t i = 0; i < n && !fault; i++)
             memcpy ((char *) &self->wire[i] + 4 * c, &cell[i], 4);
     }
+    for (uint32_t i = 0; i < n && !fault; i++)
+        self->wire[i].row = i;
+    if (!fault)
+        fault = wm_wires_check (self->wire, n, wm_h5_path (self->file),
+                                "which samples are the wire's cannot be told; write one row for "
+                                "each wire (a channel may have several wires, a wire one channel)",
+                                error);
     if (!fault && n) {
         self->n_wire = (uint32_t) n;
         qsort (self->wire, n, sizeof *self->wire, wire_compare);

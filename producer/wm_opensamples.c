@@ -3,9 +3,10 @@
    event_table/event_id (n, 3); wire_table/{event_id, local_plane, local_wire, tpc, adc (n,
    n_tick)}; hit_table/{event_id, hit_id, local_plane, local_wire, local_time, tpc}. There is no
    cryostat. A plane exists where an event has wires of it, and is as large as its largest
-   local_wire + 1 unless the specification says n_wire. Waveforms are read in pieces of a few wires
-   and kept as the stretches that are not 0.  */
+   local_wire + 1 unless the specification says n_wire. An event has each wire once. Waveforms are
+   read in pieces of a few wires and kept as the stretches that are not 0.  */
 #include "producer/wm_layout.h"
+#include "producer/wm_wires.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ typedef struct {
     wm_column_t event_id, wire_event_id, plane, wire, tpc, adc;
     int32_t *cell; /* plane, wire and tpc of an event's wires, then their plane's index */
     size_t cell_max;
+    wm_wire_t *row; /* of an event's wires */
+    size_t row_max;
     float *piece;
 } opensamples_t;
 
@@ -37,6 +40,7 @@ static void opensamples_destroy (wm_reader_t *reader)
     wm_index_clear (&self->index);
     wm_h5_close (&self->file);
     free (self->cell);
+    free (self->row);
     free (self->piece);
     free (self);
 }
@@ -67,6 +71,24 @@ static wm_fault_t planes_find (opensamples_t *self, wm_event_t *event, uint64_t 
     for (uint32_t p = 0; p < event->n_plane && self->reader.spec->n_wire; p++)
         event->plane[p].n_wire = self->reader.spec->n_wire;
     return wm_event_sort_planes (event, where, error);
+}
+
+/* Refuses an event that has a wire twice.  */
+static wm_fault_t wires_check (opensamples_t *self, const wm_span_t *span, uint64_t n_span,
+                               uint64_t n_wire, const char *where, wm_error_t *error)
+{
+    const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
+    wm_fault_t fault =
+        wm_event_reserve (&self->row, &self->row_max, n_wire + 1, sizeof *self->row, error);
+    uint64_t at = 0;
+    for (uint64_t s = 0; s < n_span && !fault; s++)
+        for (uint32_t k = 0; k < span[s].count; k++, at++)
+            self->row[at] = (wm_wire_t){ 0, 0, tpc[at], plane[at], wire[at], span[s].first + k };
+    return fault ? fault
+                 : wm_wires_check (self->row, n_wire, where,
+                                   "which waveform is the wire's cannot be told; write one row for "
+                                   "each wire of an event",
+                                   error);
 }
 
 /* Keeps what is not 0 of one waveform.  */
@@ -134,6 +156,7 @@ static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_e
         (fault = wm_h5_read_spans (&self->tpc, span, n_span, WM_H5_I32, self->cell + 2 * n_wire,
                                    error)) ||
         (fault = planes_find (self, event, n_wire, where, error)) ||
+        (fault = wires_check (self, span, n_span, n_wire, where, error)) ||
         (fault = waves_read (self, event, span, n_span, n_wire, error)) ||
         (fault = wm_event_arrange (event, where, error)))
         return fault;

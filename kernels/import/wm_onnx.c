@@ -298,6 +298,32 @@ static wm_fault_t unpack (wm_onnx_t *self, wm_error_t *error)
     return WM_OK;
 }
 
+/* Bounds self->bytes; *elsewhere: data lies in other files.  */
+static wm_fault_t bound (wm_onnx_t *self, int *elsewhere, wm_error_t *error)
+{
+    self->tensorflow = wm_wire_is_graphdef (self->bytes, self->size);
+    return wm_wire_check (
+        self->path, self->bytes, self->size,
+        self->tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
+        self->tensorflow
+            ? "a TensorFlow graph"
+            : "an ONNX file or TensorFlow's frozen graph (other forms are exported to ONNX first)",
+        protobuf_c_message_descriptor_get_field_by_name (&onnx__tensor_proto__descriptor,
+                                                         "external_data"),
+        elsewhere, error);
+}
+
+wm_fault_t wm_onnx_lend (wm_onnx_t *self, const char *name, const void *bytes, size_t size,
+                         wm_error_t *error)
+{
+    int elsewhere;
+    *self = (wm_onnx_t){ .path = name, .bytes = bytes, .size = size, .lent = 1 };
+    wm_fault_t fault = bound (self, &elsewhere, error);
+    return fault || !elsewhere
+               ? fault
+               : wm_fault (error, WM_EBATCH, "%s: some of its data lies in another file", name);
+}
+
 wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error)
 {
     *self = (wm_onnx_t){ .path = path };
@@ -306,17 +332,8 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error)
         return fault;
     wm_digest_t *digest = wm_digest_new ();
     wm_digest_add (digest, self->bytes, self->size);
-    self->tensorflow = wm_wire_is_graphdef (self->bytes, self->size);
     int elsewhere;
-    fault = wm_wire_check (
-        path, self->bytes, self->size,
-        self->tensorflow ? &graphdef__graph__descriptor : &onnx__model_proto__descriptor,
-        self->tensorflow
-            ? "a TensorFlow graph"
-            : "an ONNX file or TensorFlow's frozen graph (other forms are exported to ONNX first)",
-        protobuf_c_message_descriptor_get_field_by_name (&onnx__tensor_proto__descriptor,
-                                                         "external_data"),
-        &elsewhere, error);
+    fault = bound (self, &elsewhere, error);
     if (!fault && elsewhere)
         fault = unpack (self, error);
     if (!fault && elsewhere)
@@ -435,7 +452,7 @@ void wm_onnx_clear (wm_onnx_t *self)
     if (self->graphdef)
         graphdef__graph__free_unpacked (self->graphdef, NULL);
     wm_arena_clear (&self->arena);
-    if (self->bytes)
+    if (self->bytes && !self->lent)
         munmap ((void *) self->bytes, self->size);
     free (self->node);
     free (self->value);

@@ -28,6 +28,7 @@ typedef struct {
     Graphdef__Graph *graphdef;      /* NULL for ONNX */
     struct wm_rewriter_t *rewriter; /* of graphdef */
     int tensorflow;                 /* a frozen graph */
+    int lent;                       /* bytes are the caller's */
     int gathered;                   /* model holds data that lay in files beside it */
     wm_arena_t arena;               /* what was rewritten lives in it */
     Onnx__GraphProto *graph;
@@ -45,6 +46,11 @@ typedef struct {
    caller still calls wm_onnx_clear. WM_EBATCH: damaged, too deep, data in a file outside its folder;
    WM_EHOST: the file cannot be read, no memory.  */
 wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error);
+
+/* The same of bytes in memory, which stay the caller's and outlive it: the original that a .wmm holds.
+   `name` stands for the path; sha256 stays empty. WM_EBATCH also: data in another file.  */
+wm_fault_t wm_onnx_lend (wm_onnx_t *self, const char *name, const void *bytes, size_t size,
+                         wm_error_t *error);
 
 /* Reads the graph of an opened file. outputs: the names of those wanted, in this order, with commas
    between; NULL for the graph's own. WM_EBATCH: damaged, a cycle, a name that nothing or two nodes

@@ -15,6 +15,16 @@ ok "their rows are held with their reasons, the others scored" $python tests/e2e
 counted () { keep "$bin/wiremill" status "$work/out" && says '100.0% +0 +0 +49 '; }
 ok "status counts them" counted
 
+$python tests/e2e/make.py fed "$made/two.h5" "$work/fed.h5" && cp "$made/two.h5" "$work/good.h5" || bail "no map"
+fed () { exits 3 keep "${run[@]}" --input "$work/fed.h5" --input "$work/good.h5" && says 'fed.h5: wire_table: rows 17 and 30 both are wire 17 of cryostat 0, tpc 0, plane 0: '; }
+ok "a wire that two channels feed: its file is held by name" fed
+ok "... and the others are written" $python tests/e2e/make.py held "$work/out/good.scores.h5" 0
+printf 'lifetime: none\n' >"$work/none.yaml"
+$python tests/e2e/make.py opensamples "$work/once.h5" 5 && $python tests/e2e/make.py opensamples "$work/twice.h5" 4 || bail "no OpenSamples"
+open () { exits 3 keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/open" --quiet --spec "$work/none.yaml" --input "$work/once.h5" --input "$work/twice.h5" && says 'twice.h5: event 1:0:2: wire_table: rows 4 and 5 both are wire 4'; }
+ok "a wire twice in an event of OpenSamples: its file is held by name" open
+ok "... and the others are written" $python tests/e2e/make.py held "$work/open/once.scores.h5" 0
+
 $python tests/e2e/make.py empty "$made/two.h5" "$work/empty.h5" || bail "no events without hits"
 ok "an event without hits" "${run[@]}" --input "$work/empty.h5"
 ok "holds nothing up" $python tests/e2e/make.py held "$work/out/empty.scores.h5" 0

@@ -10,6 +10,8 @@ usage: make.py bad EVENTS.h5 OUT.h5        a NaN pixel under hit 0, hit 1 on wir
        make.py second MODEL.onnx           the family for another detector: 44 x 48, two convolutions 3 x 3 x 32
        make.py crowd EVENTS.h5 OUT.h5 N    one event of N hits: the first event's, again and again
        make.py blank EVENTS.h5 OUT.h5      its hits, but nothing on its planes
+       make.py fed EVENTS.h5 OUT.h5        the map has two channels for wire 17 of the first plane: rows 17 and 30
+       make.py opensamples OUT.h5 N        OpenSamples: two events of three wires, the last of all is wire N
        make.py alike SCORES.h5             rows of one hit_id are the same bits
        make.py constant SCORES.h5          all rows are the same bits
        make.py promised SCORES.h5          how far from double the engine that scored may be
@@ -198,6 +200,28 @@ def blank(source, target):
                 new[f"{name}/{column}"] = old[name][column][:0]
 
 
+def fed(source, target):
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as f:
+        f["wire_table/wire"][30] = f["wire_table/wire"][17]
+
+
+def opensamples(target, wire):
+    event, n = [[1, 0, 1], [1, 0, 2]], 3
+    adc = np.zeros((2 * n, 600), np.float32)
+    adc[::n, 100:120] = 20
+    with h5py.File(target, "w") as f:
+        f["event_table/event_id"] = event
+        f["wire_table/event_id"] = np.repeat(event, n, axis=0)
+        f["wire_table/local_plane"] = f["wire_table/tpc"] = np.zeros(2 * n, int)
+        f["wire_table/local_wire"] = [3, 4, 5, 3, 4, int(wire)]
+        f["wire_table/adc"] = adc
+        f["hit_table/event_id"] = event
+        f["hit_table/hit_id"], f["hit_table/local_time"] = [0, 1], np.float32([110, 111])
+        f["hit_table/local_plane"] = f["hit_table/tpc"] = [0, 0]
+        f["hit_table/local_wire"] = [3, 4]
+
+
 def alike(scores):
     with h5py.File(scores) as f:
         table = f["emtrkmichel"]
@@ -234,8 +258,8 @@ def agrees(model, patches, scores, limit):
     wanted = np.concatenate([session.run(None, {"x": part})[0] for part in shaped(session, np.load(patches))])
     with h5py.File(scores) as f:
         tables = [f[name] for name in f if isinstance(f[name], h5py.Group)]
-        table = next(t for t in tables if "y_0" in t or "em" in t)
-        names = [f"y_{i}" for i in range(wanted.shape[1])] if "y_0" in table else ["track", "em", "michel", "none"]
+        table = next(t for t in tables if "y_0" in t)
+        names = [f"y_{i}" for i in range(wanted.shape[1])]
         given = np.stack([table[name][:].ravel() for name in names], axis=1)
     difference = float(np.abs(given - wanted).max())
     print(f"{len(given)} patches, largest difference {difference:.3g}, limit {limit}")
@@ -335,4 +359,4 @@ def scored_by(said):
         assert b[9] == "other/fp32/v1" if b[1] == "1" and int(b[5]) % 2 else b[9].startswith("sparse/"), b
 
 
-{"spoil": spoil, "nudge": nudge, "bound": bound, "engines": engines, "scored_by": scored_by, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "alike": alike, "constant": constant, "agrees": agrees, "precision": precision, "steep": steep, "near": near, "faint": faint, "promised": promised}[sys.argv[1]](*sys.argv[2:])
+{"spoil": spoil, "nudge": nudge, "bound": bound, "engines": engines, "scored_by": scored_by, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "fed": fed, "opensamples": opensamples, "alike": alike, "constant": constant, "agrees": agrees, "precision": precision, "steep": steep, "near": near, "faint": faint, "promised": promised}[sys.argv[1]](*sys.argv[2:])

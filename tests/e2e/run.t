@@ -14,6 +14,8 @@ again () { keep "${run[@]}" --input "$made/two.h5" && says 'nothing was left to 
 ok "the same command again has nothing to do" again
 ok "and leaves the output as it is" cmp "$work/out/two.scores.h5" "$work/first.h5"
 
+columns () { keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --input "$made/two.h5" && says '^columns track em none michel: labels of the preset protodune-2021$'; }
+ok "a line says which columns are written, and where their names are from" columns
 finished () { keep "$bin/wiremill" status "$work/out" && says 'broker not running' && says '100.0%'; }
 ok "status without a broker" finished
 json () { keep "$bin/wiremill" status --campaign "$work/out/.wiremill" --json && says '"schema": "wiremill-status-1"'; }

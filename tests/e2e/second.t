@@ -19,6 +19,14 @@ ok "a campaign with it" second out --workers 2 --threads 1
 "$bin/wiremill" cut --spec dunefd-44x48 --input "$made/one.h5" --patches "$work/one.npy" || bail "no patches"
 ok "scores as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/second.onnx" "$work/one.npy" \
     "$work/out/one.scores.h5" 1e-5
+columns () { keep "${@:2}" && says "^columns $1" && ! says '^columns.*track'; }
+again=("$bin/wiremill" run --model "$work/second.onnx" --input "$made/one.h5")
+ok "its columns have the names of its outputs, and a line says why not a preset's" columns 'y_0 y_1 y_2 y_3: names of the model.s outputs \(the preset.s labels are for a softmax of three' \
+    "${again[@]}" --spec dunefd-44x48 --output "$work/out"
+printf 'patch: [44, 48]\nlabels: [p, mu, e, gamma]\n' >"$work/labels.yaml"
+ok "... unless a specification names others" columns 'p mu e gamma: labels of .*/labels.yaml$' "${again[@]}" --spec "$work/labels.yaml" --output "$work/named"
+named () { $python -c 'import h5py, sys; print (len (h5py.File (sys.argv[1])["emtrkmichel/gamma"]) > 0)' "$work/named/one.scores.h5" | grep True; }
+ok "... which are those of the file" named
 threads () { second three --workers 1 --threads 3 --pin && same_scores one "$work/out" "$work/three"; }
 ok "and gives the same bytes from three pinned threads" threads
 

@@ -1,5 +1,6 @@
 /* test_kernels_graphdef.c - TensorFlow frozen graphs: the small network in every way that TensorFlow
    and Keras freeze it, what is kept for the general engine, and what is refused.  */
+#include "kernels/wm_head.h"
 #include "tests/unit/frozen_graph.h"
 
 /* ---- recognised ------------------------------------------------------------------------------ */
@@ -178,6 +179,8 @@ static void the_general_engine_reads_the_same (void **state)
         assert_null (wm_model_net (model));
         assert_int_equal (wm_model_output (model, 0)->n_value, 3);
         check_known (model, 1e-6, why);
+        if (!wm_head_is (model, 0, 3, WM_ACT_SOFTMAX) || !wm_head_is (model, 3, 1, WM_ACT_SIGMOID))
+            fail_msg ("%zu: its heads are not known", i);
         if (wm_model_madds (model) != R * C * F * K * K + FLAT * D + D * 4)
             fail_msg ("%zu: %s", i, why);
         assert_int_equal (wm_import_sha256 (model_path, &choices, known, &error), WM_OK);

@@ -166,7 +166,79 @@ static void opensamples_is_read (void **state)
     adc[2][3] = 1;
     replace (file, "wire_table/adc", H5T_NATIVE_FLOAT, WIRES, TICKS, adc);
     H5Fclose (file);
-    refused (path, 0, "two samples at tick 3");
+    refused (path, 0,
+             "open.h5: event 7:1:3: wire_table: rows 0 and 2 both are wire 4 of cryostat 0, "
+             "tpc 2, plane 1: which waveform");
+    file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT); /* the same wire in two events, or two TPCs */
+    static const int two_tpcs[] = { 2, 2, 1 };
+    replace (file, "wire_table/tpc", H5T_NATIVE_INT, WIRES, 1, two_tpcs);
+    static const int two_events[] = { 4, 4, 4 }, one_plane[] = { 1, 1, 1 };
+    replace (file, "wire_table/local_wire", H5T_NATIVE_INT, WIRES, 1, two_events);
+    replace (file, "wire_table/local_plane", H5T_NATIVE_INT, WIRES, 1, one_plane);
+    H5Fclose (file);
+    reader = opened (path, 0, "OpenSamples");
+    assert_int_equal (wm_reader_event (reader, 1, &event, NULL), WM_OK);
+    assert_int_equal (event.n_plane, 2);
+    assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+    wm_reader_destroy (&reader);
+}
+
+/* ---- a wire that is there twice ---------------------------------------------------------------*/
+
+/* A map of a detector's size, rows in any order; `twice`: one of them comes again, from another
+   channel. Two in a hundred rows are of channels without a wire, which may be many.  */
+static void map_write (hid_t file, int n, int twice)
+{
+    const char *const name[] = { "channel", "cryostat", "tpc", "plane", "wire" };
+    int *cell[5];
+    for (int c = 0; c < 5; c++)
+        cell[c] = calloc ((size_t) n + 1, sizeof **cell);
+    for (int i = 0; i < n; i++) {
+        const int k = (int) ((i * 70001ll + 5) % n); /* a permutation of 0 to n - 1 */
+        const int of[] = { k % (n / 2), k / 50000, k / 1000 % 50, 0, k % 1000 };
+        for (int c = 0; c < 5; c++)
+            cell[c][i] = of[c];
+        cell[3][i] = k % 50 ? 0 : -1;
+        cell[4][i] = k % 50 ? of[4] : -1;
+    }
+    for (int c = 0; c < 5; c++) {
+        cell[c][n] = cell[c][1];
+        cell[c][n] += c == 0;
+        char path[40];
+        snprintf (path, sizeof path, "wire_table/%s", name[c]);
+        replace (file, path, H5T_NATIVE_INT, (hsize_t) (n + twice), 0, cell[c]);
+        free (cell[c]);
+    }
+}
+
+static void a_wire_has_one_row (void **state)
+{
+    (void) state;
+    static const int channel[] = { 0, 1, 2, 3, 4, 5, 6, 3, 10, 11, 12, 13, 14, 5 };
+    static const int plane[] = { 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 0 };
+    static const int wire[] = { 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 2 };
+    const char *path = test_path ("map.h5");
+    hid_t file = exchange_make (path); /* channel 5 is wrapped onto wire 2, which channel 2 has */
+    replace (file, "wire_table/channel", H5T_NATIVE_INT, 14, 0, channel);
+    replace (file, "wire_table/plane", H5T_NATIVE_INT, 14, 0, plane);
+    replace (file, "wire_table/wire", H5T_NATIVE_INT, 14, 0, wire);
+    H5Fclose (file);
+    refused (path, 0,
+             "map.h5: wire_table: rows 2 and 13 both are wire 2 of cryostat 0, tpc 0, "
+             "plane 0: which samples are the wire's cannot be told");
+    enum { WIRES = 100000 };
+    for (int twice = 0; twice < 2; twice++) {
+        file = exchange_make (path);
+        map_write (file, WIRES, twice);
+        H5Fclose (file);
+        if (twice)
+            refused (path, 0,
+                     "wire_table: rows 1 and 100000 both are wire 6 of cryostat 1, tpc 20");
+        else {
+            wm_reader_t *reader = opened (path, 0, "wiremill exchange");
+            wm_reader_destroy (&reader);
+        }
+    }
 }
 
 /* ---- patches ----------------------------------------------------------------------------------*/
@@ -485,6 +557,7 @@ int main (void)
         cmocka_unit_test (exchange_is_read),
         cmocka_unit_test (specification_overrides_wires),
         cmocka_unit_test (opensamples_is_read),
+        cmocka_unit_test (a_wire_has_one_row),
         cmocka_unit_test (npy_is_read),
         cmocka_unit_test (npy_refusals),
         cmocka_unit_test (patches_with_event_ids),
