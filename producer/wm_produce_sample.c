@@ -69,12 +69,21 @@ static void add_input (sample_t *sample, const wm_input_t *input)
     produce_reading ("");
 }
 
+/* Raw bytes of a batch: small, so that a few that cannot be compressed still fit the sample, but room for
+   one patch.  */
+static uint32_t batch_bytes (const wm_pins_t *pins)
+{
+    const uint64_t one = 4ull * pins->n_value + (64u << 10), some = WM_RAW_BYTES_MAX / 8;
+    const uint64_t bytes = one > some ? one : some;
+    return bytes < pins->batch_bytes ? (uint32_t) bytes : pins->batch_bytes;
+}
+
 void produce_sample (produce_t *self)
 {
     const wm_pins_t *pins = &self->pins;
     sample_t sample = { .self = self,
                         .cut = wm_cut_new (&self->spec, pins->n_output, pins->batch_hits,
-                                           pins->batch_bytes),
+                                           batch_bytes (pins)),
                         .coder = wm_coder_new (),
                         .payload = malloc (WM_RAW_BYTES_MAX) };
     assert (sample.payload);

@@ -1,6 +1,7 @@
 /* wm_sample.c - see wm_sample.h.  */
 #include "schema/wm_sample.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LENGTH sizeof (uint32_t)
@@ -26,16 +27,19 @@ size_t wm_sample_begin (uint8_t *payload)
 size_t wm_sample_add (uint8_t *payload, size_t bytes, const wm_batch_t *batch, wm_coder_t *coder)
 {
     const uint32_t n = number_at (payload);
-    size_t frame = 0;
+    const size_t bound = wm_batch_encode_bound (batch);
+    uint8_t *frame = n < WM_SAMPLE_BATCHES_MAX ? malloc (bound) : NULL;
+    size_t length = 0;
     wm_error_t error;
-    if (n == WM_SAMPLE_BATCHES_MAX || WM_RAW_BYTES_MAX - bytes < LENGTH ||
-        WM_RAW_BYTES_MAX - bytes - LENGTH < wm_batch_encode_bound (batch) ||
-        wm_batch_encode (batch, coder, payload + bytes + LENGTH,
-                         WM_RAW_BYTES_MAX - bytes - LENGTH, &frame, &error))
-        return 0;
-    number_put (payload + bytes, (uint32_t) frame);
-    number_put (payload, n + 1);
-    return bytes + LENGTH + frame;
+    const int fits = frame && !wm_batch_encode (batch, coder, frame, bound, &length, &error) &&
+                     length + LENGTH <= WM_RAW_BYTES_MAX - bytes;
+    if (fits) {
+        number_put (payload + bytes, (uint32_t) length);
+        memcpy (payload + bytes + LENGTH, frame, length);
+        number_put (payload, n + 1);
+    }
+    free (frame);
+    return fits ? bytes + LENGTH + length : 0;
 }
 
 wm_fault_t wm_sample_decode (const uint8_t *payload, size_t bytes, wm_coder_t *coder,
