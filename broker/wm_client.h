@@ -56,7 +56,7 @@ const char *wm_client_shape (const wm_client_t *self);          /* of a ready-ma
 const uint8_t *wm_client_pins_digest (const wm_client_t *self); /* (16) */
 const uint8_t *wm_client_campaign (const wm_client_t *self);    /* (16) the campaign's id */
 int wm_client_wants_sample (const wm_client_t *self); /* a producer is to send SAMPLE first */
-const wm_error_t *wm_client_error (const wm_client_t *self);    /* why the session ended */
+const wm_error_t *wm_client_error (const wm_client_t *self); /* why the session ended */
 
 /* The reason in the BYE or REJECT of the broker that ended the last session; 0: it ended otherwise.
  */

@@ -316,14 +316,13 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     memcpy (welcome.digest, self->config.pins_digest, 16);
     snprintf (welcome.text, sizeof welcome.text, "%s",
               self->config.shape ? self->config.shape : "");
-    welcome.code =
-        session->role == WM_ROLE_PRODUCER && self->config.measures && !self->has_sample;
+    welcome.code = session->role == WM_ROLE_PRODUCER && self->config.measures && !self->has_sample;
     wm_payload_t pins = { NULL, self->pins, self->config.pins_bytes };
     core_send (self, session, &welcome, &pins);
 
     if (session->role == WM_ROLE_WORKER) {
         self->n_worker++;
-        session->signature = session->has_class ? core_signature (self, msg->text) : 0;
+        session->signature = *session->arithmetic.class ? core_signature (self, msg->text) : 0;
         worker_on_hello (self, session, old, payload->data, (uint32_t) (payload->bytes / line));
     } else if (session->role == WM_ROLE_PRODUCER)
         self->n_producer++;

@@ -80,8 +80,8 @@ typedef struct {
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
     uint32_t peers_max;
-    const char *shape;  /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
-    const char *paused; /* why an operator paused it before; NULL: it is not; copied */
+    const char *shape;      /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
+    const char *paused;     /* why an operator paused it before; NULL: it is not; copied */
     const char *arithmetic; /* the file "arithmetic" that was kept; NULL: none; read at once */
     int measures;           /* split or fast: workers measure on a sample what they take */
     int has_sample;         /* the file "sample" is there */
@@ -238,7 +238,7 @@ typedef struct {
     wm_summary_arithmetic_t arithmetic[WM_CLASSES_MAX];
     wm_summary_rows_t rows[WM_SUMMARY_ROWS_MAX];
     uint32_t n_arithmetic, n_rows;
-    uint64_t n_again; /* batches scored again by strict fp32 */
+    uint64_t n_again;                    /* batches scored again by strict fp32 */
     uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];

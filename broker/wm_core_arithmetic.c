@@ -1,6 +1,7 @@
 /* wm_core_arithmetic.c - the arithmetics of a campaign: one signature for each class of machines.
 
-   The first worker of a class brings it. In split and fast (config.measures) it has measured before
+   The worker whose result is the first of its class brings it (a HELLO alone binds nobody: any peer can say
+   one). In split and fast (config.measures) it has measured before
    which kernel is precise enough, on a sample of the campaign's first hits that the first producer
    sent; workers of that class then take the same. What it measures is a function of the model, the
    sample and its class, so that the table may be lost: it is only measured again. It lies in two files of
@@ -60,14 +61,16 @@ static int keep_table (wm_core_t *self, const arithmetic_t *more)
 }
 
 /* 0, or -1: there is no room for it, or it cannot be kept.  */
-static int add_class (wm_core_t *self, const wm_msg_t *msg, const char *signature)
+static int add_class (wm_core_t *self, const arithmetic_t *one)
 {
-    arithmetic_t one = { .error = msg->error, .n_hit = msg->n_hit };
-    snprintf (one.class, sizeof one.class, "%.63s", msg->class);
-    snprintf (one.signature, sizeof one.signature, "%.63s", signature);
-    if (self->n_arithmetic == WM_CLASSES_MAX || keep_table (self, &one))
+    if (self->n_arithmetic == WM_CLASSES_MAX || keep_table (self, one))
         return -1;
-    self->arithmetic[self->n_arithmetic++] = one;
+    self->arithmetic[self->n_arithmetic++] = *one;
+    if (one->error > 0)
+        core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
+                  one->class, one->signature, one->error, one->n_hit);
+    else
+        core_log (self, "machines of class %s score with %s", one->class, one->signature);
     return 0;
 }
 
@@ -89,44 +92,57 @@ void arithmetic_restore (wm_core_t *self, const char *text)
 
 /* ---- who may work ---------------------------------------------------------------------------- */
 
+static int refuse_foreign (wm_core_t *self, session_t *worker, const arithmetic_t *known,
+                           const char *signature)
+{
+    core_refuse (
+        self, worker, WM_REASON_PINS,
+        "this campaign scores with %s on machines of class %s, this worker would bring %s: "
+        "start it without --engine and --isa, or, where rows of both may stand in the "
+        "outputs, start the broker (or run) with --mixed",
+        known->signature, known->class, signature);
+    return -1;
+}
+
 int arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
-    const arithmetic_t *known = find_class (self, msg->class);
+    arithmetic_t *its = &worker->arithmetic;
     if (!*msg->class)
-        return 0; /* it fetches a model, or judges */
-    worker->has_class = 1;
-    if (!is_plain (msg->class, sizeof msg->class) || !is_plain (msg->text, 64) ||
+        return 0; /* it fetches a model, or what to measure on */
+    if (!is_plain (msg->class, sizeof msg->class) || !is_plain (msg->text, sizeof its->signature) ||
         !isfinite (msg->error) || msg->error < 0) {
         core_refuse (self, worker, WM_REASON_PROTOCOL,
                      "HELLO with a class, signature or error that makes no sense");
         return -1;
     }
+    *its = (arithmetic_t){ .error = msg->error, .n_hit = msg->n_hit };
+    snprintf (its->class, sizeof its->class, "%.63s", msg->class);
+    snprintf (its->signature, sizeof its->signature, "%.63s", msg->text);
+    const arithmetic_t *known = find_class (self, its->class);
     if (!known && self->config.measures && !self->has_sample) {
         core_refuse (self, worker, WM_REASON_STALE,
                      "no producer has sent hits to measure on yet: start the worker again");
         return -1;
     }
-    if (known && (strcmp (known->signature, msg->text) == 0 || self->config.mixed))
+    return known && strcmp (known->signature, its->signature) != 0 && !self->config.mixed
+               ? refuse_foreign (self, worker, known, its->signature)
+               : 0;
+}
+
+int arithmetic_bring (wm_core_t *self, session_t *worker)
+{
+    const arithmetic_t *its = &worker->arithmetic, *known = find_class (self, its->class);
+    if (!known && !add_class (self, its))
         return 0;
-    if (known) {
-        core_refuse (self, worker, WM_REASON_PINS,
-                     "this campaign scores with %s on machines of class %s, this worker would bring "
-                     "%s: start it without --engine and --isa, or, where rows of both may stand in the "
-                     "outputs, start the broker (or run) with --mixed",
-                     known->signature, known->class, msg->text);
+    if (!known) {
+        core_refuse (
+            self, worker, WM_REASON_BUSY,
+            "the signature of its class cannot be noted on the campaign's disk: try later");
         return -1;
     }
-    if (add_class (self, msg, msg->text)) {
-        core_refuse (self, worker, WM_REASON_BUSY,
-                     "the signature of its class cannot be noted on the campaign's disk now: try later");
-        return -1;
-    }
-    if (msg->error > 0)
-        core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
-                  msg->class, msg->text, msg->error, msg->n_hit);
-    else
-        core_log (self, "machines of class %s score with %s", msg->class, msg->text);
-    return 0;
+    return strcmp (known->signature, its->signature) != 0 && !self->config.mixed
+               ? refuse_foreign (self, worker, known, its->signature)
+               : 0;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -217,10 +233,9 @@ void arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value)
 void arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     for (uint32_t i = 0; i < self->n_arithmetic; i++)
-        summary->arithmetic[i] = (wm_summary_arithmetic_t){ self->arithmetic[i].class,
-                                                            self->arithmetic[i].signature,
-                                                            self->arithmetic[i].error,
-                                                            self->arithmetic[i].n_hit };
+        summary->arithmetic[i] =
+            (wm_summary_arithmetic_t){ self->arithmetic[i].class, self->arithmetic[i].signature,
+                                       self->arithmetic[i].error, self->arithmetic[i].n_hit };
     summary->n_arithmetic = self->n_arithmetic;
     const char *all[WM_CLASSES_MAX + WM_SUMMARY_ROWS_MAX];
     uint32_t n = 0;
@@ -231,8 +246,7 @@ void arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
     for (uint32_t r = 0; r < self->n_rows && summary->n_rows < WM_SUMMARY_ROWS_MAX; r++)
         for (uint32_t i = 0; i < n; i++)
             if (hash_of (all[i]) == self->rows[r].hash) {
-                summary->rows[summary->n_rows++] =
-                    (wm_summary_rows_t){ all[i], self->rows[r].n };
+                summary->rows[summary->n_rows++] = (wm_summary_rows_t){ all[i], self->rows[r].n };
                 break;
             }
     summary->n_again = self->n_again;

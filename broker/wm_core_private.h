@@ -152,6 +152,13 @@ typedef enum {
     SESSION_LOST, /* a worker's connection is closed; its leases wait for its instance */
 } session_state_t;
 
+/* What the campaign has for a class of machines.  */
+typedef struct {
+    char class[WM_CLASS_BYTES_MAX + 1], signature[64];
+    double error; /* largest on n_hit hits of the sample */
+    uint32_t n_hit;
+} arithmetic_t;
+
 struct session_t {
     uint32_t id;
     session_t *prev, *next; /* all of them, in the order they came */
@@ -183,7 +190,7 @@ struct session_t {
     uint64_t progress;
     int64_t progress_ms;
     uint16_t signature;
-    uint8_t has_class; /* it may work */
+    arithmetic_t arithmetic; /* class "": it may not work */
     uint64_t n_batch_done, n_hit_done;
     uint64_t hits_lent, hits_back; /* of all leases it ever had; of those that ended */
     speed_t speed;
@@ -213,13 +220,6 @@ typedef struct {
 #define LOOK_BATCHES 16 /* how far one message may look past what does not fit */
 #define REASONS_MAX 64
 #define DURATIONS 128
-
-/* What the campaign has for a class of machines.  */
-typedef struct {
-    char class[WM_CLASS_BYTES_MAX + 1], signature[64];
-    double error; /* largest on n_hit hits of the sample */
-    uint32_t n_hit;
-} arithmetic_t;
 
 /* Rows committed by a signature: by its hash, which is all that a counter of the ledger can name.  */
 #define ROW_COUNTS_MAX WM_SUMMARY_ROWS_MAX
@@ -410,6 +410,8 @@ void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except);
  */
 /* Whether a worker's HELLO may bring its arithmetic; -1: it was refused.  */
 int arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
+/* Before a result of it is committed: the first of its class is the campaign's. -1: it was refused.  */
+int arithmetic_bring (wm_core_t *self, session_t *worker);
 void arithmetic_on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
                            const wm_payload_t *payload);
 void arithmetic_on_trial_get (wm_core_t *self, session_t *worker);

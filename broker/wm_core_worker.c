@@ -298,7 +298,7 @@ void worker_adopt (wm_core_t *self, event_t *event)
  */
 void worker_on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
-    if (!worker->has_class && msg->count) {
+    if (!*worker->arithmetic.class && msg->count) {
         core_refuse (self, worker, WM_REASON_PROTOCOL, "CREDIT of a worker that said no class");
         return;
     }
@@ -525,7 +525,7 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
         msg->key.batch >= msg->n_batch || payload->bytes > WM_RAW_BYTES_MAX ||
         payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output) ||
-        strnlen (msg->text, 64) == 64 || !worker->has_class) {
+        strnlen (msg->text, 64) == 64 || !*worker->arithmetic.class) {
         core_refuse (self, worker, WM_REASON_PROTOCOL,
                      "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
                      msg->key.batch, msg->n_batch, payload->bytes);
@@ -568,6 +568,10 @@ void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
             worker_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
         else
             core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+        return;
+    }
+    if (arithmetic_bring (self, worker)) {
+        batch_back (self, batch);
         return;
     }
     self->n_late += late != 0;

@@ -41,8 +41,8 @@ static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *ab
     return json_pack ("{s:s, s:s, s:o, s:o, s:o, s:I, s:o}", "id", id, "state", s->state,
                       "precision", text (about->pins->precision), "max_error",
                       most > 0 ? json_real (most) : json_null (), "model",
-                      text (about->pins->model), "submitted", (json_int_t) about->submitted_s, "output",
-                      text (about->pins->output));
+                      text (about->pins->model), "submitted", (json_int_t) about->submitted_s,
+                      "output", text (about->pins->output));
 }
 
 static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status_about_t *about)
@@ -81,8 +81,7 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                                     integer (s->n_fail), "n_lost", integer (s->n_lost), "n_preempt",
                                     integer (s->n_preempt), "duplicate", integer (s->n_duplicate),
                                     "late", integer (s->n_late), "alarm", integer (s->n_alarm),
-                                    "copies", integer (s->n_copy), "again",
-                                    integer (s->n_again)));
+                                    "copies", integer (s->n_copy), "again", integer (s->n_again)));
     return root;
 }
 

@@ -37,8 +37,10 @@ static const char usage[] =
     "engine\n"
     "  --engine NAME       auto, sparse, openvino, cuda, cudnn or reference (auto)\n"
     "  --device NAME       auto, cpu, cuda or cuda:N: the same by what it computes on (auto)\n"
-    "  --isa NAME          instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni,\n"
-    "                      avx2, c or sse2, also as amx/bf16 (default: by rule, see wiremill doctor)\n"
+    "  --isa NAME          instruction set of the sparse engine: amx, avx512-vnni, avx512, "
+    "avx-vnni,\n"
+    "                      avx2, c or sse2, also as amx/bf16 (default: by rule, see wiremill "
+    "doctor)\n"
     "  --threads N         threads it computes with (default: the CPUs it may use)\n"
     "  --pin               keep each thread on a CPU of its own\n"
     "  --cache DIR         where models are kept (default: $XDG_CACHE_HOME/wiremill)\n"
@@ -260,26 +262,16 @@ static int take (options_t *self, int option, char *value)
 static int parse (int argc, char **argv, options_t *self, int *code)
 {
     static const struct option options[] = {
-        { "broker", 1, 0, BROKER },
-        { "engine", 1, 0, ENGINE },
-        { "device", 1, 0, DEVICE },
-        { "pin", 0, 0, PIN },
-        { "threads", 1, 0, THREADS },
-        { "cache", 1, 0, CACHE },
-        { "replay", 1, 0, REPLAY },
-        { "verify", 0, 0, VERIFY },
-        { "tolerance", 1, 0, TOLERANCE },
-        { "bench", 0, 0, BENCH },
-        { "seconds", 1, 0, SECONDS },
-        { "workers", 1, 0, WORKERS },
-        { "idle-timeout", 1, 0, IDLE },
-        { "wall-time", 1, 0, WALL },
-        { "parent", 0, 0, PARENT },
-        { "give-up", 1, 0, GIVE_UP },
-        { "judged", 1, 0, JUDGED },
-        { "isa", 1, 0, ISA },
-        { "help", 0, 0, HELP },
-        { 0 },
+        { "broker", 1, 0, BROKER },       { "engine", 1, 0, ENGINE },
+        { "device", 1, 0, DEVICE },       { "pin", 0, 0, PIN },
+        { "threads", 1, 0, THREADS },     { "cache", 1, 0, CACHE },
+        { "replay", 1, 0, REPLAY },       { "verify", 0, 0, VERIFY },
+        { "tolerance", 1, 0, TOLERANCE }, { "bench", 0, 0, BENCH },
+        { "seconds", 1, 0, SECONDS },     { "workers", 1, 0, WORKERS },
+        { "idle-timeout", 1, 0, IDLE },   { "wall-time", 1, 0, WALL },
+        { "parent", 0, 0, PARENT },       { "give-up", 1, 0, GIVE_UP },
+        { "judged", 1, 0, JUDGED },       { "isa", 1, 0, ISA },
+        { "help", 0, 0, HELP },           { 0 },
     };
     int option;
     *code = WM_EXIT_USAGE;

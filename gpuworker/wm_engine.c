@@ -76,7 +76,11 @@ static int open_device (engine_t *self)
         return ends (self, WM_EXIT_INPUT, &error);
     if (wm_taken_open (control, self->model, has_spec ? &spec : NULL, &self->device, &self->judge,
                        &error))
-        return ends (self, error.fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_ENGINE, &error);
+        return ends (self,
+                     error.fault == WM_EBATCH   ? WM_EXIT_INPUT
+                     : error.fault == WM_EAGAIN ? WM_EXIT_FAILURE
+                                                : WM_EXIT_ENGINE,
+                     &error);
     if (self->judge) {
         self->watch = wm_watch_new (self->model, self->judge, control->max_error);
         if (!self->watch) {

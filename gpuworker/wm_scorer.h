@@ -18,7 +18,8 @@ typedef struct {
     int threads, pin;
     const wm_pins_t *pins;
     const char *model_path;
-    const char *trial; /* file of a TRIAL's payload, read while it starts; NULL: fp32, or no campaign */
+    const char
+        *trial; /* file of a TRIAL's payload, read while it starts; NULL: fp32, or no campaign */
 } wm_scorer_config_t;
 
 typedef enum {

@@ -48,7 +48,7 @@ typedef struct {
     /* the worker's words, before the process starts */
     pid_t worker;
     char engine[16], precision[8];
-    double max_error; /* of split and fast */
+    double max_error;     /* of split and fast */
     char trial[PATH_MAX]; /* a TRIAL's payload (wire.abnf); "": of fp32 */
     int32_t threads, pin;
     uint32_t n_output, n_value;

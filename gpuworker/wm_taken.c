@@ -132,8 +132,8 @@ wm_fault_t wm_taken_open (wm_control_t *control, const wm_model_t *model, const 
     if (*device)
         snprintf (control->signature, sizeof control->signature, "%s",
                   wm_device_signature (*device));
-    if (*device && is_strict (*control->taken_precision ? control->taken_precision
-                                                        : control->precision))
+    if (*device &&
+        is_strict (*control->taken_precision ? control->taken_precision : control->precision))
         wm_device_destroy (judge); /* it would watch itself */
     return *device ? WM_OK : error->fault;
 }

@@ -12,7 +12,7 @@
 #include "kernels/wm_device.h"
 
 /* Opens *device, and *judge, which is strict fp32, or NULL where the device is. WM_EBATCH: the model or
-   the trial is refused; WM_EHOST: this machine.  */
+   the trial is refused; WM_EAGAIN: a device failed while it was measured; WM_EHOST: this machine.  */
 wm_fault_t wm_taken_open (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
                           wm_device_t **device, wm_device_t **judge, wm_error_t *error);
 

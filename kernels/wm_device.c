@@ -193,8 +193,7 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
     part_of (signature, 2, arithmetic, sizeof arithmetic);
     *candidate = (wm_candidate_t){ .isa = "" };
     const bool strict = strcmp (arithmetic, "fp32") == 0;
-    snprintf (candidate->precision, sizeof candidate->precision, "%s",
-              strict ? "fp32" : precision);
+    snprintf (candidate->precision, sizeof candidate->precision, "%s", strict ? "fp32" : precision);
     if (!strict && strncmp (signature, "sparse/", 7) == 0)
         snprintf (candidate->isa, sizeof candidate->isa, "%s/%s", isa, arithmetic);
 }
@@ -252,7 +251,8 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     const bool fast = strcmp (config->precision, "fast") == 0;
     if (!fast && strcmp (config->precision, "fp32") != 0 &&
         strcmp (config->precision, "split") != 0) {
-        wm_fault (error, WM_EBATCH, "no precision is called '%.64s': there are fp32, split and fast",
+        wm_fault (error, WM_EBATCH,
+                  "no precision is called '%.64s': there are fp32, split and fast",
                   config->precision);
         return NULL;
     }

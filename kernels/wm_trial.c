@@ -23,7 +23,8 @@ static float *score_all (wm_device_t *device, const wm_batch_t *batch, uint32_t 
 {
     float *scores = calloc (n_hit * n_output + 1, sizeof *scores), *to = scores;
     uint8_t *status = calloc (n_hit + 1, 1);
-    wm_fault_t fault = scores && status ? WM_OK : wm_fault (error, WM_EHOST, "no memory for a trial");
+    wm_fault_t fault =
+        scores && status ? WM_OK : wm_fault (error, WM_EHOST, "no memory for a trial");
     for (uint32_t i = 0; i < n && !fault; i++) {
         fault = wm_device_score (device, &batch[i], status, to, error);
         to += (size_t) batch[i].n_hit * n_output;
@@ -80,19 +81,24 @@ wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
         if (!strict && !n_hit)
             continue; /* nothing to measure it on */
         device = wm_device_new (model, spec, &one, error);
-        if (!device && !strict)
-            continue; /* a GPU's 16 bits that cannot hold this model */
+        if (!device && !strict && error->fault == WM_EBATCH)
+            continue; /* 16 bits that cannot hold this model */
         trial->candidate = candidate, trial->error = 0;
         if (!device || strict)
             break;
         float *scores = score_all (device, batch, n, n_hit, n_output, error);
-        if (scores)
-            trial->error = largest_error (scores, right, n_hit * n_output);
-        if (!scores || !(trial->error * WM_TRIAL_MARGIN <= max_error)) {
-            note_refused (trial, &candidate, config->engine, scores ? trial->error : NAN);
+        const wm_fault_t failed = scores ? WM_OK : error->fault;
+        trial->error = scores ? largest_error (scores, right, n_hit * n_output) : INFINITY;
+        free (scores);
+        if (!(trial->error * WM_TRIAL_MARGIN <= max_error)) {
+            note_refused (trial, &candidate, config->engine, trial->error);
             wm_device_destroy (&device);
         }
-        free (scores);
+        if (failed && failed != WM_EBATCH) { /* which says nothing of the arithmetic */
+            error->fault = WM_EAGAIN;
+            break;
+        }
+        error->fault = WM_OK;
     }
     free (right);
     if (!device && !error->fault)

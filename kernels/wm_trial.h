@@ -30,7 +30,8 @@ wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
                              const wm_device_config_t *config, wm_error_t *error);
 
 /* Opens the candidate that is taken. n batches of the sample; with none, strict fp32. NULL with
-   *error: no candidate could be opened or scored (its fault says whose that is). Blocks.  */
+   *error: WM_EAGAIN, this machine failed while a candidate scored (the process must end, the next one
+   tries again); else no candidate could be opened, and its fault says whose that is. Blocks.  */
 wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_device_t *judge,
                             const wm_batch_t *batch, uint32_t n, wm_trial_t *trial,

@@ -464,7 +464,8 @@ static void measure_kernels (bench_t *self)
         measure_engine (self, 0, self->precision.n - 1, 0, self->threads.n - 1, self->batch.n - 1);
         strict = rule.fp32;
         const size_t n = json_array_size (self->points);
-        const double now = n ? wm_ask_real (json_array_get (self->points, n - 1), "best_hits_s") : 0;
+        const double now =
+            n ? wm_ask_real (json_array_get (self->points, n - 1), "best_hits_s") : 0;
         if (*before && now > OUT_OF_ORDER * rate) {
             holds = 0;
             fprintf (stderr,

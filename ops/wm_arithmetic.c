@@ -36,8 +36,8 @@ void wm_arithmetic_rows (FILE *out, const json_t *status, const char *head)
         head = "                   ";
     }
     int64_t all = 0;
-    json_object_foreach (json_object_get (status, "rows"), signature, count)
-        all += json_integer_value (count);
+    json_object_foreach (json_object_get (status, "rows"), signature, count) all +=
+        json_integer_value (count);
     if (all > wm_ask_int (status, "hits.done"))
         fprintf (out, "%swith what was scored more than once\n", head);
     const int64_t again = wm_ask_int (status, "counters.again");

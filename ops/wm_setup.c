@@ -317,9 +317,10 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
     char *end;
     double most = measured ? wm_device_max_error (choices->precision) : 0;
     if (choices->max_error && !measured)
-        return wm_fault (error, WM_EBATCH,
-                         "--max-error goes with --precision split or fast: fp32 is not measured, it "
-                         "computes strictly");
+        return wm_fault (
+            error, WM_EBATCH,
+            "--max-error goes with --precision split or fast: fp32 is not measured, it "
+            "computes strictly");
     if (choices->max_error) {
         most = strtod (choices->max_error, &end);
         if (end == choices->max_error || *end || !(most >= 1e-9 && most <= 1))

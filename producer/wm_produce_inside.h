@@ -39,7 +39,7 @@ typedef struct {
     place_t rebuilt_for; /* the last event whose frames had to be made again */
     wm_pack_t *rebuilt;
 
-    char **engine; /* signatures, numbered from 1 */
+    char **engine;        /* signatures, numbered from 1 */
     double *engine_error; /* what the campaign measured of each; 0: nothing, or it is strict */
     uint32_t n_engine;
     size_t engine_max, engine_error_max;

@@ -60,8 +60,8 @@ static void add_input (sample_t *sample, const wm_input_t *input)
     wm_error_t error;
     produce_reading (input->path);
     wm_reader_t *reader = wm_reader_open (input->path, &self->spec, self->pins.n_value, &error);
-    const bool fits = reader && !wm_reader_fits (reader, input->path,
-                                                 wm_client_shape (self->client), &error);
+    const bool fits =
+        reader && !wm_reader_fits (reader, input->path, wm_client_shape (self->client), &error);
     for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++)
         if (!wm_reader_event (reader, e, &self->content, &error) && self->content.n_hit)
             add_event (sample, input->path);

@@ -243,8 +243,7 @@ static bool attributes_write (const wm_writer_t *self)
     return text_write (self->file, "layout", "wiremill-scores-1") &&
            text_write (self->file, "model_sha256", job->pins->model) &&
            text_write (self->file, "precision", job->pins->precision) &&
-           (!*job->pins->max_error ||
-            text_write (self->file, "max_error", job->pins->max_error)) &&
+           (!*job->pins->max_error || text_write (self->file, "max_error", job->pins->max_error)) &&
            text_write (self->file, "specification", job->pins->spec) &&
            text_write (self->file, "wiremill_version", WM_VERSION) &&
            text_write (self->file, "campaign", campaign) &&

@@ -8,7 +8,8 @@
      engine/    signature; in split and fast error, the largest that was measured of each on hits of the
                 campaign before it was taken (0: strict fp32)
      attributes of the root: layout, model_sha256, precision, specification, wiremill_version,
-                campaign; in split and fast max_error, what a score may be off; hits, hits_held, hits_same_cell, hits_bad_channel
+                campaign; in split and fast max_error, what a score may be off; hits, hits_held,
+                hits_same_cell, hits_bad_channel
    Nothing in it depends on when, where or by whom it was scored: equal content is equal bytes.
 
    Written under "<name>.part", fsynced, renamed, the folder fsynced. In steps, so that the session

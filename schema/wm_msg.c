@@ -76,7 +76,8 @@ static const struct {
     uint8_t field[FIELDS_MAX]; /* ends with F_END */
 } types[WM_MSG_TYPE_END] = {
     /* clang-format off */
-    [WM_MSG_HELLO]        = { "HELLO", 1, { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT, F_CLASS, F_ERROR, F_N_HIT } },
+    [WM_MSG_HELLO]        = { "HELLO", 1,
+                              { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT, F_CLASS, F_ERROR, F_N_HIT } },
     [WM_MSG_WELCOME]      = { "WELCOME", 1, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_CODE, F_TEXT } },
     [WM_MSG_REJECT]       = { "REJECT", 0, { F_CODE, F_TEXT } },
     [WM_MSG_BYE]          = { "BYE", 0, { F_CODE, F_TEXT } },

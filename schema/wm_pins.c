@@ -75,8 +75,8 @@ static int pin_parse (wm_pins_t *self, const pin_t *pin, const char **text, cons
     size_t key = strlen (pin->key);
     const char *at = *text;
     const char *newline = memchr (at, '\n', (size_t) (end - at));
-    if (pin->optional && ((size_t) (end - at) < key + 2 || memcmp (at, pin->key, key) ||
-                          memcmp (at + key, ": ", 2)))
+    if (pin->optional &&
+        ((size_t) (end - at) < key + 2 || memcmp (at, pin->key, key) || memcmp (at + key, ": ", 2)))
         return 0;
     if (!newline || (size_t) (newline - at) < key + 2 || memcmp (at, pin->key, key) ||
         memcmp (at + key, ": ", 2))
@@ -130,8 +130,8 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
 
 double wm_pins_max_error (const wm_pins_t *self)
 {
-    return *self->max_error                        ? strtod (self->max_error, NULL)
-           : strcmp (self->precision, "fast") == 0 ? 5e-3 /* begun before it could be said */
+    return *self->max_error                         ? strtod (self->max_error, NULL)
+           : strcmp (self->precision, "fast") == 0  ? 5e-3 /* begun before it could be said */
            : strcmp (self->precision, "split") == 0 ? 1e-5
                                                     : 0;
 }

@@ -93,7 +93,7 @@ kill $broker && wait $broker
 ok "and the campaign goes on afterwards" exits 0 "${run[@]}" --input "$made/one.h5"
 ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/wiremill" broker \
     --model "$made/model-1.wmm" --output "$work/open" --listen tcp://0.0.0.0:5999
-ok "a precision that is none is a question of usage" refused 2 "fp32.fast, not 'half'" "${run[@]}" --precision half --input "$made/one.h5"
+ok "a precision that is none is a question of usage" refused 2 "fp32.split.fast, not 'half'" "${run[@]}" --precision half --input "$made/one.h5"
 ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
     --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
 

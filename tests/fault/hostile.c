@@ -113,7 +113,7 @@ static void flood (wm_role_t role, wm_msg_t *msg, int with_payload)
     wm_error_t error;
     while (goes_on ()) {
         wm_client_t *client = wm_client_new (endpoint, role, "hostile", "hostile/v1", NULL);
-        wm_client_class (client, "x86-64", 0, 0);
+        wm_client_class (client, "hostile", 0, 0);
         uint8_t *result = NULL;
         size_t bytes = 0;
         if (wm_client_open (client, NULL, 0, 1000, &error) == WM_OK) {

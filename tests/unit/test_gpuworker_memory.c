@@ -215,8 +215,8 @@ static void measure (const char *engine, const char *precision, int kind, double
         wm_scorer_submit (scorer, slot, 0, HITS, 1);
         wait_for (scorer, WM_SCORER_SCORED, &slot);
         int again;
-        assert_int_equal (
-            wm_scorer_answer (scorer, slot, status, scores, &seconds, &again, &error), WM_OK);
+        assert_int_equal (wm_scorer_answer (scorer, slot, status, scores, &seconds, &again, &error),
+                          WM_OK);
     }
     *worker = (double) (atomic_load (counter) - own) / ROUNDS;
     *process = (double) (atomic_load (engine_count) - theirs) / ROUNDS;

@@ -120,10 +120,9 @@ static wm_device_t *open_device (const wm_model_t *m, const wm_spec_t *spec,
 static wm_device_t *device_of (const wm_model_t *m, const wm_spec_t *spec, const char *engine,
                                int threads)
 {
-    const wm_device_config_t config = { .engine = engine,
-        .precision = "fp32",
-        .threads = threads,
-        .pin = 0 };
+    const wm_device_config_t config = {
+        .engine = engine, .precision = "fp32", .threads = threads, .pin = 0
+    };
     return open_device (m, spec, &config);
 }
 
@@ -234,10 +233,9 @@ static void openvino_takes_16_bits_for_fast (void **state)
         skip ();
     make_plane (&plane, &full);
     for (int fast = 0; fast < 2; fast++) {
-        const wm_device_config_t config = { .engine = "openvino",
-        .precision = fast ? "fast" : "fp32",
-        .threads = 1,
-        .pin = 0 };
+        const wm_device_config_t config = {
+            .engine = "openvino", .precision = fast ? "fast" : "fp32", .threads = 1, .pin = 0
+        };
         wm_device_t *device = open_device (model, &full, &config);
         score (device, &plane, scores[fast]);
         wm_device_destroy (&device);
@@ -300,10 +298,9 @@ static uint32_t regroup (const wm_model_t *m, const wm_spec_t *spec, const char 
     /* Which kernel of 16 bits is taken is measured. A sanitizer slows one more than another, and a
        loaded machine takes now this one, now that: bits are those of a signature.  */
     for (int t = 0, tries = 0; t < 4; t++) {
-        const wm_device_config_t config = { .engine = engine,
-        .precision = precision,
-        .threads = t + 1,
-        .pin = 0 };
+        const wm_device_config_t config = {
+            .engine = engine, .precision = precision, .threads = t + 1, .pin = 0
+        };
         device[t] = open_device (m, spec, &config);
         if (strcmp (wm_device_signature (device[t]), wm_device_signature (device[0])) == 0)
             continue;
@@ -410,10 +407,9 @@ static void computes_on (const wm_spec_t *spec, const wm_batch_t *plane, int thr
     enum { MAX = 256 };
     static thread_t before[MAX], after[MAX];
     static float scores[HITS * OUTPUTS];
-    const wm_device_config_t config = { .engine = "openvino",
-        .precision = "fp32",
-        .threads = threads,
-        .pin = pin };
+    const wm_device_config_t config = {
+        .engine = "openvino", .precision = "fp32", .threads = threads, .pin = pin
+    };
     wm_device_t *device = open_device (general, spec, &config);
     const size_t n_before = look_at_threads (before, MAX);
     size_t n_after, computed = 0;

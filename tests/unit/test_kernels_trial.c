@@ -42,8 +42,8 @@ static void portable_sums_are_fused (void **state)
         for (int l = 0; l < 4; l++) {
             const float want = fmaf (a[l], b[l], c[l]), is = got[l];
             if (memcmp (&want, &is, sizeof is) && !(isnan (want) && isnan (is)))
-                fail_msg ("%a * %a + %a is %a, not %a", (double) a[l], (double) b[l],
-                          (double) c[l], (double) want, (double) is);
+                fail_msg ("%a * %a + %a is %a, not %a", (double) a[l], (double) b[l], (double) c[l],
+                          (double) want, (double) is);
         }
     }
 }
@@ -206,11 +206,9 @@ static wm_device_t *taken_of (campaign_t *c, wm_device_t *judge, const char *isa
                               const char *precision, double max_error, uint32_t n_batch,
                               wm_trial_t *trial)
 {
-    const wm_device_config_t config = { .engine = "sparse",
-                                        .precision = precision,
-                                        .isa = isa,
-                                        .max_error = max_error,
-                                        .threads = 1 };
+    const wm_device_config_t config = {
+        .engine = "sparse", .precision = precision, .isa = isa, .max_error = max_error, .threads = 1
+    };
     wm_error_t error = { 0 };
     wm_device_t *device =
         wm_trial_open (c->model, &c->spec, &config, judge, &c->batch, n_batch, trial, &error);
@@ -346,9 +344,9 @@ static void one_hit_in_two_thousand_is_looked_at (void **state)
     memcpy (scores, right, sizeof scores);
     enum { DRAWS = 60000 };
     for (uint64_t draw = 0; draw < DRAWS; draw++) {
-        assert_int_equal (
-            wm_watch_check (watch, draw * 0x9e3779b97f4a7c15, &c.batch, status, scores, &again, &error),
-            WM_OK);
+        assert_int_equal (wm_watch_check (watch, draw * 0x9e3779b97f4a7c15, &c.batch, status,
+                                          scores, &again, &error),
+                          WM_OK);
         assert_false (again);
     }
     const wm_watch_counts_t counts = wm_watch_counts (watch);
@@ -376,7 +374,8 @@ static void what_is_off_is_scored_again (void **state)
         for (size_t i = 0; i < HITS * 4; i++) /* less than allowed but for hit 200 */
             scores[i] = right[i] + (i == 200 * 4 + 1 ? 2e-3f : 5e-4f);
         memset (status, 9, sizeof status);
-        assert_int_equal (wm_watch_check (watch, draw, &c.batch, status, scores, &again, &error), WM_OK);
+        assert_int_equal (wm_watch_check (watch, draw, &c.batch, status, scores, &again, &error),
+                          WM_OK);
         if (!again)
             continue;
         caught++;
