@@ -101,7 +101,11 @@ static void check_kernels (void)
     for (uint32_t i = 0; wm_device_rule (i, &rule); i++) {
         const int allowed[3] = { rule.fp32, rule.split, rule.fast };
         for (int p = 0; p < 3; p++) {
-            if (!rule.here || !allowed[p] || strstr (taken[p], "fp32") || strstr (more[p], "fp32"))
+            char word[32];
+            snprintf (word, sizeof word, "/%s,", rule.arithmetic);
+            if (!rule.here || !allowed[p] || strstr (taken[p], "fp32") || strstr (more[p], "fp32") ||
+                strstr (more[p], word) || (*more[p] && strncmp (strchr (taken[p], '/') + 1,
+                                                                rule.arithmetic, 8) == 0))
                 continue;
             char *to = *taken[p] ? more[p] + strlen (more[p]) : taken[p];
             snprintf (to, 48, "%s%s/%s", to == taken[p] ? "" : ", ", rule.isa, rule.arithmetic);
@@ -110,6 +114,14 @@ static void check_kernels (void)
     say (GOOD, "fp32", "%s: the same bits on every x86-64", taken[0]);
     say (GOOD, "split", "%s%s: the first that is exact enough", taken[1], more[1]);
     say (GOOD, "fast", "%s%s: likewise", taken[2], more[2]);
+    char missing[256] = "";
+    const char *isa, *precision;
+    for (uint32_t i = 0; (isa = wm_device_missing (i, &precision)) != NULL; i++) {
+        const size_t n = strlen (missing);
+        snprintf (missing + n, sizeof missing - n, "%s%s/%s", n ? ", " : "", isa, precision);
+    }
+    if (*missing)
+        say (GOOD, "kernels", "this CPU cannot run %s", missing);
 }
 
 static void check_memory (void)

@@ -2,7 +2,7 @@
 # proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
 #
 # usage: [JOBS=N] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
-#   NAME: unit, e2e, golden, sim, cuts, bugs or fault; without any, those of the size.
+#   NAME: unit, e2e, golden, sim, cuts, bugs, fault or isa; without any, those of the size.
 #   JOBS: so many files of e2e and of fault at a time; what they say is printed when they end.
 #
 # How much each test does is its own business: it asks WM_SIZE (`size` in helper.sh, proof_size in
@@ -64,13 +64,30 @@ files () # folder
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
 case $WM_SIZE in
 test) names=(unit sim cuts bugs e2e golden fault) ;;
-proof | soak) names=(unit sim cuts bugs e2e fault) ;;
+proof | soak) names=(unit sim cuts bugs e2e fault isa) ;;
 *) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
 esac
 strict=$([ $# != 0 ] || size '' 1 1)
 [ $# = 0 ] || names=("$@")
 
 export WM_BUILD=$B
+# What runs on this machine's hardware; AMX also runs as its twin, on tiles in memory, everywhere.
+machine () { "$B/bin/wiremill" doctor | sed -n 's/^ok *\(cpu\|fp32\|split\|fast\|kernels\) /  \1 /p'; }
+machine
+# Whole campaigns, resumed and poisoned, by each instruction set that can be had here.
+matrix ()
+{
+    local isa failed=0
+    for isa in amx avx512-vnni avx512 avx-vnni avx2 c; do
+        WM_ISA=$isa "$B/bin/wiremill" bench --events 1 --hits 64 --judged 0 --seconds 0.05 --threads 1 --batch 64 --precision fp32 -q >/dev/null 2>&1 || {
+            echo "# this CPU has no $isa"
+            continue
+        }
+        echo "# WM_ISA=$isa"
+        WM_ISA=$isa prove --timer tests/e2e/run.t tests/e2e/resume.t tests/e2e/kick.t tests/fault/poison.t || failed=1
+    done
+    return $failed
+}
 jobs=${JOBS:-$(size 1 $(($(nproc) + 1)) $(($(nproc) + 1)))}
 run unit make --no-print-directory B="$B" unit
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 500 5000 1000000)"
@@ -79,6 +96,7 @@ run bugs make --no-print-directory B="$B" sim-proof
 run e2e files tests/e2e
 run golden files tests/golden
 run fault files tests/fault
+run isa matrix
 
 table ()
 {
@@ -119,5 +137,6 @@ table ()
             exit broken > 0
         }' "$log"
 }
+machine
 table || failed+=' promises'
 [ -z "$failed" ] || { echo "failed:$failed (all that was said: $log)"; exit 1; }

@@ -194,6 +194,7 @@ def noise():
     things = []
     for precision in ("fp32", "fast"):
         _, isa, kind, *_ = chosen(precision).split("/")
+        isa = strict_isa() if kind == "fp32" else isa
         things += [ours(f"noise_{precision}", kind, isa), ours(f"noise_{precision}_dense", kind, isa, "full"),
                    peer(f"noise_openvino_{precision}", "openvino", f"{WORK}/noise.npy", precision)]
     in_turn(LONG_ROUNDS, *things)
@@ -215,8 +216,18 @@ def chosen(precision):
 
 
 def in_full(precision):
-    """With what fast takes here."""
-    return precision if precision == "fp32" else f"fast ({report['fast_took']})"
+    """With what it takes here."""
+    return precision if precision == "fp32" else f"{precision} ({chosen(precision).split('/')[2]})"
+
+
+def strict_isa():
+    """The instruction set that computes fp32 here: its signature names none."""
+    return "avx512" if "avx512f" in report["instruction_sets"] else "avx2" if "avx2" in report["instruction_sets"] else "c"
+
+
+def precisions():
+    """split where it is something else than fp32 here."""
+    return ("fp32", "split", "fast") if chosen("split").split("/")[2] != "fp32" else ("fp32", "fast")
 
 
 def other_16bit():
@@ -278,14 +289,16 @@ def synthetic(with_peers):
     """20 events: engine, whole command, and the peers, on the same hits."""
     print(f"\n== {EVENTS} synthetic events: the engine alone, the whole command, others", flush=True)
     events, things = f"{WORK}/events.h5", []
-    for precision, each in (("fp32", 1.7), ("fast", 1.3)):
-        long = f"{min(40, each * EVENTS):.1f}"     # here it sees all of them once
+    for precision in precisions():
+        long = f"{min(40, (1.3 if precision == 'fast' else 1.7) * EVENTS):.1f}"     # here it sees all of them once
         things += [engine(f"synth_{precision}", events, "protodune-2021", precision, seconds=long),
                    pipeline(f"pipeline_{precision}", events, "protodune-2021", precision)]
-        if with_peers:
+        if with_peers and precision != "split":
             things.append(peer(f"openvino_synth_{precision}", "openvino", f"{WORK}/synth.npy", precision))
     in_turn(LONG_ROUNDS, *things)
-    for precision, fast in (("fp32", ""), ("fast", "fast_")):
+    for precision in precisions():
+        fast = "" if precision == "fp32" else precision + "_"
+        other = "openvino_synth_fast" if precision == "fast" else "openvino_synth_fp32"
         engine_row(f"synthetic, {in_full(precision)}, engine alone", f"synth_{precision}")
         if known(f"pipeline_{precision}"):
             p = typical(f"pipeline_{precision}")
@@ -293,7 +306,7 @@ def synthetic(with_peers):
                      f"{p['seconds']:.1f} s for {p['hits']:,.0f} hits, {p['hits_s']:,.0f} hits/s while there was work")
         rate_row(f"synthetic, {precision}, OpenVINO", f"openvino_synth_{precision}")
         ratio(f"{fast}pipeline_over_engine", f"pipeline_{precision}", f"synth_{precision}")
-        ratio(f"{precision}_over_openvino_synth", f"synth_{precision}", f"openvino_synth_{precision}")
+        ratio(f"{precision}_over_openvino_synth", f"synth_{precision}", other)
         if known(f"pipeline_{precision}", f"synth_{precision}"):
             profile(precision, typical(f"pipeline_{precision}"), typical(f"synth_{precision}"))
 
@@ -329,7 +342,7 @@ def real():
         own.write(re.sub(r"(?m)^view:.*", "view: own", f.read()))
     run(f"{BIN}/wiremill", "cut", "--spec", spec, "--input", REAL, "--patches", f"{WORK}/real.npy")
     more = []
-    if chosen("fp32").split("/")[1] != "avx2" and "avx2" in report["instruction_sets"]:
+    if strict_isa() == "avx512":
         more += [engine("real_fp32_avx2", REAL, spec, "fp32", env={"WM_ISA": "avx2"}),
                  peer("openvino_real_fp32_avx2", "openvino", f"{WORK}/real.npy", env={"ONEDNN_MAX_CPU_ISA": "AVX2"})]
     if isa:
@@ -341,6 +354,7 @@ def real():
             peer("openvino_real_fp32", "openvino", f"{WORK}/real.npy"),
             peer("onnxruntime_real", "onnxruntime", f"{WORK}/real.npy"),
             engine("real_fp32_one_thread", REAL, spec, "fp32", threads=1),
+            *([engine("real_split", REAL, spec, "split")] if "split" in precisions() else []),
             engine("real_fast", REAL, spec, "fast"),
             peer("openvino_real_fast", "openvino", f"{WORK}/real.npy", "fast"),
             engine("own_fp32", REAL, f"{WORK}/own.yaml", "fp32"),
@@ -348,6 +362,7 @@ def real():
             pipeline("whole_own", REAL, f"{WORK}/own.yaml", "fp32"))
     engine_row("real event, fp32, engine alone", "real_fp32")
     engine_row("real event, fp32, one thread", "real_fp32_one_thread")
+    engine_row(f"real event, {in_full('split')}, engine alone", "real_split")
     engine_row(f"real event, {in_full('fast')}, engine alone", "real_fast")
     engine_row(f"real event, {str(isa).split('/')[-1]} instead, engine alone", "real_other_16bit")
     engine_row("real event, fp32, held to AVX2", "real_fp32_avx2")
@@ -362,6 +377,7 @@ def real():
             row(f"real event, fp32, {what}", f"{middle([p['seconds'] for p in points[name]], 2)} s, "
                 f"{typical(name)['bytes_per_event'] / 1e6:.2f} MB to workers")
     for key, over, under in (("fp32_over_openvino_real", "real_fp32", "openvino_real_fp32"),
+                             ("split_over_openvino_fp32_real", "real_split", "openvino_real_fp32"),
                              ("fast_over_openvino_real", "real_fast", "openvino_real_fast"),
                              ("other_16bit_over_openvino_real", "real_other_16bit", "openvino_real_fast"),
                              ("avx2_fp32_over_openvino_real", "real_fp32_avx2", "openvino_real_fp32_avx2"),
@@ -379,7 +395,8 @@ def precision():
     sys.dont_write_bytecode = True
     sys.path.insert(0, "tests/golden")
     from golden import table as scores
-    for name, precision, isa in (("fp32", "fp32", None), ("fast", "fast", None), ("other_16bit", "fast", other_16bit())):
+    ways = [(p, p, None) for p in precisions()] + [("other_16bit", "fast", other_16bit())]
+    for name, precision, isa in ways:
         if isa or name != "other_16bit":
             run(f"{BIN}/wiremill", "run", "--quiet", "--precision", precision, "--model", f"{WORK}/golden.onnx", "--input",
                 REAL, "--spec", f"{GOLDEN}/spec.yaml", "--output", f"{WORK}/out-{name}", env={"WM_ISA": isa} if isa else None)
@@ -410,11 +427,11 @@ def prepare():
         run(f"{BIN}/wiremill", "synth", "--events", events, "--seed", 1, "--output", f"{WORK}/{name}.h5")
     run(f"{BIN}/wiremill", "cut", "--spec", "protodune-2021", "--input", f"{WORK}/one.h5", "--patches", f"{WORK}/synth.npy")
     report["fast_took"] = chosen("fast").split("/")[2]
-    report["isa"] = chosen("fp32").split("/")[1]
+    report["isa"] = strict_isa()
 
 
 def finish(part):
-    for precision in ("fp32", "fast"):
+    for precision in precisions():
         for name in (f"synth_{precision}", f"real_{precision}"):
             if known(name) and name in points and "cpu_peak_share" in points[name][0]:
                 report[f"{name}_share_of_peak"] = round(typical(name)["cpu_peak_share"], 3)
@@ -423,7 +440,8 @@ def finish(part):
     with open(path, "w") as f:
         json.dump(report, f, indent=1)
         f.write("\n")
-    print(f"\n== {report['machine']}; fp32 is {report['fp32_engine']}, fast {report['fast_engine']};\n"
+    print(f"\n== {report['machine']}; fp32 is {report['fp32_engine']} by {report['isa']}, split {report['split_engine']}, "
+          f"fast {report['fast_engine']};\n"
           f"   commit {report['commit']}, {report['date']}; medians, in brackets the least and the most; also in {path}")
     width = max(len(what) for what, _ in table) if table else 0
     for what, measured in table:

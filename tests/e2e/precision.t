@@ -93,6 +93,8 @@ steep () # heads times 8
         $python tests/e2e/make.py near "$work/steep/small.scores.h5" "$work/steep32/small.scores.h5" 0.005
 }
 ok "a network of steep heads: what is taken keeps the promise" steep
+double () { keep "$bin/wiremill" verify "$work/steep32" --sample 200 --tolerance 1e-5; }
+ok "... and fp32 of it is within 1e-5 of double" double
 ok "... which another --max-error would break: refused by name" exits 5 keep "$bin/wiremill" run "${small[@]}" "${by[@]}" --precision fast --max-error 0.1 --output "$work/fast"
 ok "... and said" says "pinned to max_error '0.005', not '0.1'"
 for bad in 0 2 x -1e-5; do

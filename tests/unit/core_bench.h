@@ -48,7 +48,9 @@ typedef struct {
     wm_place_t fetched_place;
     char log[1024];
     char noted[256]; /* why it is paused */
-    int cannot_note;
+    int cannot_note, cannot_keep;
+    int measures, has_sample, mixed;
+    char arithmetic[4096], kept[64]; /* the file as kept last; the name of what was kept last */
 } bench_t;
 
 static inline void sink_send (void *context, uint32_t session, const wm_msg_t *msg,
@@ -117,6 +119,25 @@ static inline int sink_pause (void *context, const char *why)
     return t->cannot_note ? -1 : 0;
 }
 
+static inline int sink_keep (void *context, const char *name, const wm_payload_t *body)
+{
+    bench_t *t = context;
+    if (t->cannot_keep)
+        return -1;
+    snprintf (t->kept, sizeof t->kept, "%s", name);
+    if (strcmp (name, "arithmetic") == 0)
+        snprintf (t->arithmetic, sizeof t->arithmetic, "%.*s", (int) body->bytes,
+                  (const char *) body->data);
+    return 0;
+}
+
+static inline void sink_sample (void *context, uint32_t session, const wm_msg_t *trial,
+                                const char *table)
+{
+    const wm_payload_t payload = { NULL, table, strlen (table) + 1 };
+    sink_send (context, session, trial, &payload);
+}
+
 static inline void sink_hold (void *context, void *handle)
 {
     (void) handle;
@@ -153,12 +174,18 @@ static inline wm_core_t *core_make (bench_t *t, uint64_t epoch, uint64_t budget)
                                  .gap_ms = 2000,
                                  .group_commit_ms = 10 };
     config.paused = *t->noted ? t->noted : NULL;
+    config.arithmetic = *t->arithmetic ? t->arithmetic : NULL;
+    config.measures = t->measures;
+    config.has_sample = t->has_sample;
+    config.mixed = t->mixed;
     wm_core_sink_t sink = { .context = t,
                             .send = sink_send,
                             .append = sink_append,
                             .fetch = sink_fetch,
                             .model = sink_model,
                             .pause = sink_pause,
+                            .keep = sink_keep,
+                            .sample = sink_sample,
                             .status = sink_status,
                             .drop = sink_drop,
                             .hold = sink_hold,

@@ -50,6 +50,29 @@ static void the_output_folder_is_not_in_the_digest (void **state)
     assert_memory_not_equal (a, b, 16);
 }
 
+static void max_error_is_a_pin_of_its_own (void **state)
+{
+    (void) state;
+    wm_pins_t pins = good (), other = good (), back;
+    char text[WM_PINS_BYTES_MAX];
+    uint8_t a[16], b[16];
+    wm_error_t error;
+    assert_true (wm_pins_max_error (&pins) == 0);
+    strcpy (pins.precision, "split"), strcpy (other.precision, "split");
+    assert_true (wm_pins_max_error (&pins) == 1e-5); /* begun before it could be said */
+    strcpy (pins.max_error, "2e-06");
+    assert_true (wm_pins_max_error (&pins) == 2e-6);
+    const size_t bytes = wm_pins_print (&pins, text);
+    assert_int_equal (wm_pins_parse (&back, text, bytes, NULL), WM_OK);
+    assert_memory_equal (&pins, &back, sizeof pins);
+    wm_pins_digest (&pins, a), wm_pins_digest (&other, b);
+    assert_memory_equal (a, b, 16);
+    assert_int_equal (wm_pins_compare (&other, &pins, NULL), WM_OK); /* an old campaign goes on */
+    strcpy (other.max_error, "1e-05");
+    assert_int_equal (wm_pins_compare (&pins, &other, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "max_error '2e-06', not '1e-05'"));
+}
+
 static void differences_are_named (void **state)
 {
     (void) state;
@@ -93,6 +116,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (pins_survive),
         cmocka_unit_test (the_output_folder_is_not_in_the_digest),
+        cmocka_unit_test (max_error_is_a_pin_of_its_own),
         cmocka_unit_test (differences_are_named),
         cmocka_unit_test (broken_pins_are_refused),
     };

@@ -1,0 +1,260 @@
+/* test_broker_arithmetic.c - one signature for each class of machines: who binds it, who is refused, the
+   sample, the table, rows by signature.  */
+#include "tests/unit/core_bench.h"
+
+#include <math.h>
+
+static wm_msg_t hello_of (uint8_t instance, const char *class, const char *signature)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HELLO);
+    msg.protocol = WM_PROTOCOL;
+    msg.role = WM_ROLE_WORKER;
+    msg.instance[0] = instance;
+    snprintf (msg.name, sizeof msg.name, "host:%u", instance);
+    snprintf (msg.text, sizeof msg.text, "%s", signature);
+    snprintf (msg.class, sizeof msg.class, "%s", class);
+    return msg;
+}
+
+static uint32_t says_hello (bench_t *t, const wm_msg_t *msg)
+{
+    const uint32_t session = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms);
+    say (t, session, msg, "", 0);
+    return session;
+}
+
+static uint32_t comes (bench_t *t, uint8_t instance, const char *class, const char *signature)
+{
+    const wm_msg_t msg = hello_of (instance, class, signature);
+    const uint32_t session = says_hello (t, &msg);
+    must (t, session, WM_MSG_WELCOME);
+    return session;
+}
+
+static uint64_t credits[256]; /* granted, by session */
+static uint32_t feeder; /* the producer's session */
+
+/* An input with an event of n batches.  */
+static void with_work (bench_t *t, uint32_t n_batch)
+{
+    feeder = producer (t, 100);
+    submit (t, feeder, claim (t, feeder), 1, n_batch);
+}
+
+static wm_msg_t takes_one (bench_t *t, uint32_t worker_)
+{
+    credit (t, worker_, ++credits[worker_]);
+    answer_needs (t, feeder);
+    return must (t, worker_, WM_MSG_TASK)->msg;
+}
+
+static void returns_one (bench_t *t, uint32_t worker_, uint8_t score)
+{
+    const wm_msg_t task = takes_one (t, worker_);
+    result_of (t, worker_, &task, score);
+}
+
+static void the_first_result_binds_a_class (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    with_work (t, 4);
+    const uint32_t loud = comes (t, 1, "x86-64", "strange/v1"); /* a HELLO alone binds nobody */
+    const uint32_t first = comes (t, 2, "x86-64", "sparse/v1");
+    returns_one (t, first, 1);
+    assert_string_equal (t->kept, "arithmetic");
+    assert_non_null (strstr (t->arithmetic, "x86-64\tsparse/v1\t0\t0\n"));
+    const wm_msg_t task = takes_one (t, loud);
+    result_of (t, loud, &task, 1); /* and now it is too late */
+    const sent_t *reject = must (t, loud, WM_MSG_REJECT);
+    assert_int_equal (reject->msg.code, WM_REASON_PINS);
+    assert_non_null (strstr (reject->msg.text, "--mixed"));
+    const wm_msg_t other = hello_of (3, "x86-64", "other/v1");
+    refused (t, says_hello (t, &other), WM_REASON_PINS);
+    const uint32_t gpu = comes (t, 4, "H200", "cuda/v1"); /* another class has its own */
+    returns_one (t, gpu, 1); /* the batch that was taken back among them */
+    const uint32_t same = comes (t, 5, "x86-64", "sparse/v1");
+    returns_one (t, same, 1);
+    const wm_summary_t summary = look (t);
+    assert_int_equal (summary.n_arithmetic, 2);
+    assert_string_equal (summary.arithmetic[1].class, "H200");
+    assert_int_equal (summary.n_rows, 2);
+    assert_true (summary.rows[0].n == 2 * summary.rows[1].n && summary.rows[1].n > 0);
+    assert_string_equal (summary.rows[0].signature, "sparse/v1");
+
+    uint64_t value; /* another broker of the campaign knows */
+    wm_core_t *old = t->core, *next = core_make (t, 2, 64 * MIB);
+    const char *name;
+    for (size_t i = 0; (name = wm_core_counter (old, i, &value)) != NULL; i++)
+        wm_core_restore_counter (next, name, value);
+    t->core = next;
+    refused (t, says_hello (t, &other), WM_REASON_PINS);
+    assert_int_equal (look (t).n_arithmetic, 2);
+    assert_true (look (t).rows[0].n == summary.rows[0].n);
+    wm_core_destroy (&t->core);
+    t->core = old;
+    memset (credits, 0, sizeof credits);
+    bench_end (t);
+}
+
+static void mixed_admits_what_differs (void **state)
+{
+    (void) state;
+    bench_t *t = calloc (1, sizeof *t);
+    t->now_ms = 1000000, t->mixed = 1;
+    t->core = core_make (t, 1, 64 * MIB);
+    with_work (t, 2);
+    returns_one (t, comes (t, 1, "x86-64", "sparse/v1"), 1);
+    returns_one (t, comes (t, 2, "x86-64", "other/v1"), 1);
+    assert_int_equal (look (t).n_arithmetic, 1);
+    assert_int_equal (look (t).n_rows, 2);
+    memset (credits, 0, sizeof credits);
+    bench_end (t);
+}
+
+static void what_is_no_class_is_refused (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    const uint32_t fetching = comes (t, 1, "", "fetching");
+    credit (t, fetching, 1);
+    refused (t, fetching, WM_REASON_PROTOCOL);
+    wm_msg_t bad[5];
+    bad[0] = hello_of (2, "a\tb", "sparse/v1");
+    bad[1] = hello_of (2, "x86-64", "");
+    bad[2] = hello_of (2, "x86-64", "sparse\n/v1");
+    bad[3] = hello_of (2, "x86-64", "sparse/v1"), bad[3].error = NAN;
+    bad[4] = hello_of (2, "x86-64", "sparse/v1"), bad[4].error = -1;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refused (t, says_hello (t, &bad[i]), WM_REASON_PROTOCOL);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SAMPLE);
+    const uint32_t p = producer (t, 3);
+    say (t, p, &msg, "x", 1); /* fp32 measures nothing */
+    refused (t, p, WM_REASON_PROTOCOL);
+    memset (credits, 0, sizeof credits);
+    bench_end (t);
+}
+
+/* Without room on the disk, or in the table, nothing is committed that nobody will know of.  */
+static void a_class_that_cannot_be_noted (void **state)
+{
+    (void) state;
+    bench_t *t = bench_new (64 * MIB);
+    with_work (t, WM_CLASSES_MAX + 1);
+    t->cannot_keep = 1;
+    uint32_t w = comes (t, 1, "x86-64", "sparse/v1");
+    returns_one (t, w, 1);
+    refused (t, w, WM_REASON_BUSY);
+    t->cannot_keep = 0;
+    for (uint8_t i = 0; i < WM_CLASSES_MAX; i++) {
+        char class[16];
+        snprintf (class, sizeof class, "class-%u", i);
+        returns_one (t, comes (t, (uint8_t) (i + 2), class, "sparse/v1"), 1);
+    }
+    w = comes (t, 90, "one too many", "sparse/v1");
+    returns_one (t, w, 1);
+    refused (t, w, WM_REASON_BUSY);
+    memset (credits, 0, sizeof credits);
+    bench_end (t);
+}
+
+static void split_and_fast_wait_for_a_sample (void **state)
+{
+    (void) state;
+    bench_t *t = calloc (1, sizeof *t);
+    t->now_ms = 1000000, t->measures = 1;
+    t->core = core_make (t, 1, 64 * MIB);
+    wm_msg_t msg;
+    const uint32_t w = comes (t, 1, "", "fetching");
+    wm_msg_init (&msg, WM_MSG_TRIAL_GET);
+    say (t, w, &msg, NULL, 0);
+    assert_int_equal (must (t, w, WM_MSG_TRIAL)->msg.code, WM_TRIAL_WAIT);
+    const wm_msg_t early = hello_of (2, "amx", "sparse/amx/v1");
+    refused (t, says_hello (t, &early), WM_REASON_STALE);
+
+    const uint32_t p = wm_core_open (t->core, WM_ROLE_PRODUCER, t->now_ms);
+    wm_msg_t first = hello_of (3, "", WM_VERSION);
+    first.role = WM_ROLE_PRODUCER;
+    say (t, p, &first, "", 0);
+    assert_int_equal (must (t, p, WM_MSG_WELCOME)->msg.code, 1); /* it is to send one */
+    wm_msg_init (&msg, WM_MSG_SAMPLE);
+    t->cannot_keep = 1;
+    say (t, p, &msg, "hits", 4);
+    refused (t, p, WM_REASON_BUSY);
+    t->cannot_keep = 0;
+    uint32_t again = producer (t, 4);
+    say (t, again, &msg, "hits", 4);
+    assert_int_equal (must (t, again, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
+    assert_string_equal (t->kept, "sample");
+    *t->kept = 0;
+    say (t, again, &msg, "more", 4); /* the first one stays */
+    assert_int_equal (must (t, again, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
+    assert_string_equal (t->kept, "");
+
+    feeder = again;
+    submit (t, again, claim (t, again), 1, 2);
+    wm_msg_t measured = hello_of (5, "amx", "sparse/amx/v1");
+    measured.error = 1.5e-3, measured.n_hit = 2000;
+    const uint32_t good = says_hello (t, &measured);
+    must (t, good, WM_MSG_WELCOME);
+    returns_one (t, good, 1);
+    assert_true (wm_core_error (t->core, "sparse/amx/v1") == 1.5e-3);
+    assert_true (wm_core_error (t->core, "sparse/v1") == 0);
+    wm_msg_init (&msg, WM_MSG_TRIAL_GET);
+    say (t, w, &msg, NULL, 0);
+    const sent_t *trial = must (t, w, WM_MSG_TRIAL);
+    assert_int_equal (trial->msg.code, WM_TRIAL_READY);
+    assert_string_equal (trial->payload, "amx\tsparse/amx/v1\t0.0015\t2000\n");
+
+    wm_msg_t task = takes_one (t, good); /* scored again by strict fp32: its signature */
+    uint8_t result[1024] = { 0 };
+    task.type = WM_MSG_RESULT;
+    strcpy (task.text, "sparse/strict/v1");
+    strcpy (task.name, "hit 3 is off by 0.1");
+    say (t, good, &task, result, wm_result_bytes (task.n_hit, N_OUTPUT));
+    const wm_summary_t summary = look (t);
+    assert_int_equal (summary.n_again, 1);
+    assert_string_equal (t->appended[t->n_appended - 1].text, "sparse/strict/v1");
+    assert_non_null (strstr (summary.said[0].text, "hit 3 is off by 0.1"));
+    memset (credits, 0, sizeof credits);
+    bench_end (t);
+}
+
+/* What cannot be read of the table is left out; no line makes another.  */
+static void a_damaged_table_is_measured_again (void **state)
+{
+    (void) state;
+    static const char *const lines[] = {
+        "", "no table", "wiremill-arithmetic-1\n", "wiremill-arithmetic-1\nx\n",
+        "wiremill-arithmetic-1\na\tb\t-1\t3\n", "wiremill-arithmetic-1\na\tb\tnan\t3\n",
+    };
+    bench_t *t = calloc (1, sizeof *t);
+    t->now_ms = 1000000;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        strcpy (t->arithmetic, lines[i]);
+        t->core = core_make (t, 1, 64 * MIB);
+        assert_int_equal (look (t).n_arithmetic, 0);
+        wm_core_destroy (&t->core);
+    }
+    strcpy (t->arithmetic, "wiremill-arithmetic-1\na\tb\t0.5\t3\na\tc\t0\t0\nd\te\t0\t0\n");
+    t->core = core_make (t, 1, 64 * MIB);
+    assert_int_equal (look (t).n_arithmetic, 2); /* a class has one */
+    assert_string_equal (look (t).arithmetic[0].signature, "b");
+    memset (credits, 0, sizeof credits);
+    bench_end (t);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (the_first_result_binds_a_class),
+        cmocka_unit_test (mixed_admits_what_differs),
+        cmocka_unit_test (what_is_no_class_is_refused),
+        cmocka_unit_test (a_class_that_cannot_be_noted),
+        cmocka_unit_test (split_and_fast_wait_for_a_sample),
+        cmocka_unit_test (a_damaged_table_is_measured_again),
+    };
+    return cmocka_run_group_tests_name ("broker/arithmetic", tests, NULL, NULL);
+}
