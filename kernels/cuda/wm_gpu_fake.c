@@ -373,7 +373,8 @@ static operation_t *queue (fake_t *self, void *stream, kind_t kind)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* A worker's engine process is told by a file, which is gone then: the next one is well.  */
+/* A worker's engine process is told by a file, which may come while it works, to fail the n-th run of a
+   graph from then on; the file is gone then: the next process is well.  */
 static void take_orders (void)
 {
     const char *path = getenv ("WM_STANDIN_FAIL");
@@ -382,6 +383,7 @@ static void take_orders (void)
         return;
     if (fscanf (file, "%u", &wm_gpu_fake.fail_run) != 1)
         wm_gpu_fake.fail_run = 0;
+    wm_gpu_fake.fail_run += wm_gpu_fake.fail_run ? wm_gpu_fake.graph_runs : 0;
     fclose (file);
     unlink (path);
 }
@@ -582,6 +584,8 @@ static wm_gpu_words_t fake_graph_run (void *gpu, void *graph, void *stream)
         if (op->kind == COPY_OUT)
             memset (op->to, 0xff, op->bytes);
     }
+    if (!wm_gpu_fake.fail_run)
+        take_orders ();
     if (++wm_gpu_fake.graph_runs == wm_gpu_fake.fail_run)
         self->sticky = "cudaErrorLaunchFailure (planned by a test)";
     return self->sticky ? wm_gpu_words ("graph_run: %s", self->sticky) : NULL;

@@ -110,7 +110,7 @@ ok "a model that is none" exits 5 bench --model "$work/bad.h5" --input "$made/tw
 refused () { exits 2 bench "${@:2}" && says "$1"; }
 ok "no such bench" refused "there are engine, pipeline, broker and all, not 'speed'" speed
 ok "no such engine" refused '.--engine. *|--engine takes a list of auto' --engine sparse,magic
-ok "no such precision" refused "--precision takes a list of fp32\|fast, with commas between, not 'fp64'" --precision fp64
+ok "no such precision" refused "--precision takes a list of fp32\|split\|fast, with commas between, not 'fp64'" --precision fp64
 ok "a batch of no hits" refused '--batch takes a list of whole numbers from 1 to ' --batch 16,0
 ok "a result larger than a message" refused 'whole numbers from 1 to 200000' broker --batch 246725
 ok "no number" refused '--threads takes' --threads 1,,2
