@@ -162,6 +162,12 @@ double wm_device_max_error (const char *precision)
     return strcmp (precision, "fast") == 0 ? 5e-3 : 1e-5;
 }
 
+void wm_device_strict_isa (const char *isa, char strict[32])
+{
+    const char *told = isa && *isa ? isa : getenv ("WM_ISA");
+    snprintf (strict, 32, "%.*s", told ? (int) strcspn (told, "/") : 0, told ? told : "");
+}
+
 bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
                           wm_candidate_t *candidate, wm_error_t *error)
 {
@@ -175,6 +181,8 @@ bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *con
         there = engine->candidate (model, config, i, isa, error);
         if (there && *isa)
             memcpy (candidate->isa, isa, sizeof isa);
+        else
+            wm_device_strict_isa (config->isa, candidate->isa);
         snprintf (candidate->precision, sizeof candidate->precision, "%s",
                   there && *isa ? config->precision : "fp32");
     } else {
@@ -194,7 +202,9 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
     *candidate = (wm_candidate_t){ .isa = "" };
     const bool strict = strcmp (arithmetic, "fp32") == 0;
     snprintf (candidate->precision, sizeof candidate->precision, "%s", strict ? "fp32" : precision);
-    if (!strict && strncmp (signature, "sparse/", 7) == 0)
+    if (strict)
+        wm_device_strict_isa (NULL, candidate->isa);
+    else if (strncmp (signature, "sparse/", 7) == 0)
         snprintf (candidate->isa, sizeof candidate->isa, "%s/%s", isa, arithmetic);
 }
 

@@ -60,6 +60,10 @@ typedef struct {
 bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
                           wm_candidate_t *candidate, wm_error_t *error);
 
+/* The instruction set that computes strict fp32 where isa ("": WM_ISA) names one, or a rounded kernel of
+   it; "": by rule.  */
+void wm_device_strict_isa (const char *isa, char strict[32]);
+
 /* The candidate that a signature names, so that an engine comes back as what it was.  */
 void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate);
 

@@ -10,7 +10,9 @@ wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
                              const wm_device_config_t *config, wm_error_t *error)
 {
     wm_device_config_t strict = *config;
-    strict.precision = "fp32";
+    char isa[32];
+    wm_device_strict_isa (config->isa, isa);
+    strict.precision = "fp32", strict.isa = isa;
     strict.progress = NULL; /* what it scores is nobody's progress */
     if (wm_device_gathers (config->engine))
         strict.engine = "auto";

@@ -15,7 +15,7 @@ check () # description, command...
     tests=$((tests + 1))
     if "$@" >"$work/log" 2>&1; then
         echo "ok $tests - $what"
-    elif grep -q 'not what this machine can run' "$work/log"; then
+    elif grep -q 'not what this CPU can run' "$work/log"; then
         echo "ok $tests # SKIP NOT TESTED, this machine cannot run it: $what"
         return
     else

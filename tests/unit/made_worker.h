@@ -149,6 +149,12 @@ bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *con
     abort ();
 }
 
+void wm_device_strict_isa (const char *isa, char strict[32])
+{
+    (void) isa, (void) strict;
+    abort ();
+}
+
 void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate)
 {
     (void) signature, (void) precision, (void) candidate;
