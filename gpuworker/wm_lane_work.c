@@ -9,7 +9,6 @@
    batches together, each of them goes again alone: one that kills it explains the death; if none
    does, it was an accident of the machine.  */
 #include "gpuworker/wm_lane_inside.h"
-#include "kernels/wm_device.h"
 #include "schema/wm_failpoint.h"
 #include "schema/wm_trace.h"
 
@@ -44,7 +43,7 @@ void lane_send_result (wm_task_t *task, void *argument)
     msg.n_hit = task->n_hit;
     msg.attempt = task->attempt;
     if (*task->again) {
-        snprintf (msg.text, sizeof msg.text, "%s", WM_SIGNATURE_FP32);
+        snprintf (msg.text, sizeof msg.text, "%s", wm_scorer_strict (self->scorer));
         memcpy (msg.name, task->again, sizeof task->again);
     }
     WM_FAILPOINT ("worker-result-send");

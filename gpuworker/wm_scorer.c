@@ -34,7 +34,7 @@ struct wm_scorer_t {
         uint32_t first, count; /* submitted; what the shared memory says is not believed */
     } part[WM_SLOTS];
     uint32_t n_output;
-    char signature[64], class[64], refused[160];
+    char signature[64], class[64], strict[64], refused[160];
     double measured;
     uint32_t n_measured;
     int poll, line; /* line -1: the process is gone, or going */
@@ -363,6 +363,7 @@ static wm_scorer_event_t proved (wm_scorer_t *self, wm_error_t *error)
         const wm_control_t *control = self->slots.control;
         strcpy (self->signature, signature);
         snprintf (self->class, sizeof self->class, "%.63s", control->class);
+        snprintf (self->strict, sizeof self->strict, "%.63s", control->strict);
         snprintf (self->refused, sizeof self->refused, "%.159s", control->refused);
         const double measured = control->measured;
         self->measured = measured >= 0 && measured < 1e30 ? measured : 0;
@@ -497,6 +498,11 @@ const char *wm_scorer_signature (const wm_scorer_t *self)
 const char *wm_scorer_class (const wm_scorer_t *self)
 {
     return self->class;
+}
+
+const char *wm_scorer_strict (const wm_scorer_t *self)
+{
+    return self->strict;
 }
 
 double wm_scorer_measured (const wm_scorer_t *self, uint32_t *n_hit, const char **refused)

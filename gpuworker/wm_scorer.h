@@ -78,6 +78,7 @@ uint64_t wm_scorer_progress (const wm_scorer_t *self); /* hits finished by all i
 uint64_t wm_scorer_calls (const wm_scorer_t *self);    /* of the device, batches together in one */
 const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is READY */
 const char *wm_scorer_class (const wm_scorer_t *self);     /* of machines; likewise */
+const char *wm_scorer_strict (const wm_scorer_t *self);    /* of what scores again; likewise */
 
 /* The largest error that it measured on *n_hit hits of a sample, and the kernels that were not precise
    enough (lent; ""). *n_hit 0: it measured nothing.  */

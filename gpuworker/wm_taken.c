@@ -132,6 +132,8 @@ wm_fault_t wm_taken_open (wm_control_t *control, const wm_model_t *model, const 
     if (*device)
         snprintf (control->signature, sizeof control->signature, "%s",
                   wm_device_signature (*device));
+    if (*device && *judge)
+        snprintf (control->strict, sizeof control->strict, "%s", wm_device_signature (*judge));
     if (*device &&
         is_strict (*control->taken_precision ? control->taken_precision : control->precision))
         wm_device_destroy (judge); /* it would watch itself */

@@ -6,14 +6,14 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_CUDA_SO=$PWD/${WM_BUILD:-build/release}/tests/wm_cuda_standin.so
 echo 'patch: [12, 10]' >"$work/spec.yaml"
-make_events gpurun --events 2 --seed 3 --hits 150 --tpcs 1 || bail "no events"
+make_events gpurun --events 2 --seed 3 --hits 80 --tpcs 1 || bail "no events"
 "$bin/wiremill" model new emtrkmichel --seed 1 --wire 12 --bin 10 -o "$work/m.onnx" >&2 || bail "no model"
 campaign () # folder, options...
 {
     local out=$work/$1
     shift
     keep "$bin/wiremill" run --quiet --model "$work/m.onnx" --spec "$work/spec.yaml" --precision fast --engine cuda \
-        --batch-hits 20 --workers 1 --input "$made/gpurun.h5" --output "$out" "$@"
+        --batch-hits 8 --workers 1 --input "$made/gpurun.h5" --output "$out" "$@"
 }
 logs () { cat "$work/$1"/.wiremill/log/worker-*.log >"$work/said" && says "$2"; }
 

@@ -13,6 +13,12 @@ static int name_the_untested (void **state)
     return 0;
 }
 
+/* Twins, and sums that are fused by hand: fewer of what they are tried on.  */
+static bool is_slow (const wm_sparse_kernel_t *kernel)
+{
+    return kernel->twin || kernel == &wm_sparse_kernel_c;
+}
+
 /* Every kernel on one plane, which is judged once.  */
 static void every_kernel_equals_double (const wm_net_t *net, const wm_spec_t *spec,
                                         const wm_batch_t *batch, uint32_t threads, double *worst)
@@ -21,7 +27,7 @@ static void every_kernel_equals_double (const wm_net_t *net, const wm_spec_t *sp
     const wm_sparse_kernel_t *kernel;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
         wm_batch_t part = *batch;
-        part.n_hit = kernel->twin && batch->n_hit > 40 ? 40 : batch->n_hit; /* twins are slow */
+        part.n_hit = is_slow (kernel) && batch->n_hit > 40 ? 40 : batch->n_hit; /* twins are slow */
         wm_sparse_t *engine = engine_new (net, spec, threads, kernel);
         result_t result = score_with (engine, &part);
         const double d =
@@ -82,13 +88,13 @@ static void grouping_never_changes_bits (void **state)
     const wm_sparse_kernel_t *kernel;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++)
         for (uint32_t s = 0; s < SHAPES; s++) {
-            if (kernel->twin && s % proof_size (3, 1, 1)) /* twins are slow */
+            if (is_slow (kernel) && s % proof_size (3, 1, 1)) /* twins are slow */
                 continue;
             wm_net_t net = net_new (&shapes[s]);
             wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
             wm_sparse_t *one = engine_new (&net, &spec, 1, kernel);
             wm_sparse_t *many = engine_new (&net, &spec, 2 + s % 2, kernel);
-            wm_batch_t batch = plane_new (&spec, 40, 90, kernel->twin ? 90 : 500, TRACKS);
+            wm_batch_t batch = plane_new (&spec, 40, 90, is_slow (kernel) ? 90 : 500, TRACKS);
             wm_batch_t dense = cut_patches (&spec, &batch);
             result_t whole = score_with (one, &batch), again = score_with (many, &batch);
             result_t patches = score_with (many, &dense);
@@ -124,7 +130,7 @@ static void any_grouping_gives_the_same_bits (void **state)
     uint32_t groupings = 0;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++)
         for (uint32_t s = 0; s < SHAPES; s++) {
-            if (kernel->twin && s % proof_size (3, 1, 1)) /* twins are slow */
+            if (is_slow (kernel) && s % proof_size (3, 1, 1)) /* twins are slow */
                 continue;
             wm_net_t net = net_new (&shapes[s]);
             wm_spec_t spec = spec_of (&shapes[s], WM_FULL_VIEW, WM_MEAN);
@@ -136,7 +142,7 @@ static void any_grouping_gives_the_same_bits (void **state)
             const size_t each = whole.n_output * sizeof (float);
             uint32_t wire[64], from[64];
             int32_t col[64];
-            for (uint32_t round = 0; round < (kernel->twin ? 4 : 100); round++, groupings++) {
+            for (uint32_t round = 0; round < (is_slow (kernel) ? 4 : 100); round++, groupings++) {
                 wm_batch_t part = batch;
                 part.n_hit = 1 + random_below (round % 4 ? 6 : 64);
                 part.hit_wire = wire, part.hit_col = col;

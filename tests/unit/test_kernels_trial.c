@@ -9,7 +9,7 @@
 /* wm_sparse_c.h is included for its fused multiply-add.  */
 #include "kernels/sparse/wm_sparse_c.h"
 
-enum { HITS = 300 };
+enum { HITS = 210 };
 
 /* ---- strict fp32 ----------------------------------------------------------------------------- */
 
