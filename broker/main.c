@@ -237,6 +237,8 @@ static void ignore_log (void *context, const char *text)
 static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
 {
     char *paused = wm_note_read (campaign->dir, "paused", 4096, NULL);
+    if (paused)
+        paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (campaign->dir, "arithmetic", 1u << 16, NULL);
     const wm_status_about_t about = { .dir = campaign->dir,
                                       .campaign = campaign->id,

@@ -59,8 +59,8 @@ typedef struct {
     int (*pause) (void *context, const char *why);
     /* Keeps a file of this name in the campaign's folder, synced; 0: it is on disk, -1: not now.  */
     int (*keep) (void *context, const char *name, const wm_payload_t *body);
-    /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept.  */
-    void (*sample) (void *context, uint32_t session, const wm_msg_t *trial, const char *table);
+    /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept. -1: it is not there.  */
+    int (*sample) (void *context, uint32_t session, const wm_msg_t *trial, const char *table);
     /* Sends STATUS_REPLY; may read the core (wm_core_summary).  */
     void (*status) (void *context, uint32_t session);
     /* The session is over: forget its id, ignore its connection from now on.  */

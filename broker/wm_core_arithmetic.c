@@ -8,8 +8,8 @@
    the campaign's folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is class,
    signature, error, hits, with tabs between.  */
 #include "broker/wm_core_private.h"
+#include "schema/wm_sample.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -134,6 +134,12 @@ int arithmetic_bring (wm_core_t *self, session_t *worker)
     const arithmetic_t *its = &worker->arithmetic, *known = find_class (self, its->class);
     if (!known && !add_class (self, its))
         return 0;
+    if (!known && self->n_arithmetic == WM_CLASSES_MAX) {
+        core_refuse (self, worker, WM_REASON_PINS,
+                     "this campaign has %u classes of machines already, class %s is one too many",
+                     WM_CLASSES_MAX, its->class);
+        return -1;
+    }
     if (!known) {
         core_refuse (
             self, worker, WM_REASON_BUSY,
@@ -150,7 +156,8 @@ int arithmetic_bring (wm_core_t *self, session_t *worker)
 void arithmetic_on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
                            const wm_payload_t *payload)
 {
-    if (!self->config.measures || payload->bytes > WM_RAW_BYTES_MAX) {
+    if (!self->config.measures || payload->bytes > WM_RAW_BYTES_MAX ||
+        msg->n_hit > WM_SAMPLE_HITS) {
         core_refuse (self, producer, WM_REASON_PROTOCOL, "SAMPLE of %zu bytes %s", payload->bytes,
                      self->config.measures ? "" : "in a campaign that measures nothing");
         return;
@@ -162,7 +169,8 @@ void arithmetic_on_sample (wm_core_t *self, session_t *producer, const wm_msg_t 
             return;
         }
         self->has_sample = 1;
-        core_log (self, "%s sent %u hits to measure on", producer->label, msg->n_hit);
+        core_log (self, "%s sent %u hits to measure on%s", producer->label, msg->n_hit,
+                  msg->n_hit ? "" : ": they do not fit a message, strict fp32 is taken");
     }
     wm_msg_t ack;
     wm_msg_init (&ack, WM_MSG_ACK);
@@ -183,8 +191,10 @@ void arithmetic_on_trial_get (wm_core_t *self, session_t *worker)
             n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
         }
         trial.code = WM_TRIAL_READY;
-        self->sink.sample (self->sink.context, worker->id, &trial, text);
-        return;
+        if (!self->sink.sample (self->sink.context, worker->id, &trial, text))
+            return;
+        self->has_sample = 0; /* the next producer is asked for one */
+        core_log (self, "the sample cannot be read: start a producer again, it sends another");
     }
     const wm_payload_t none = { NULL, "", 0 };
     trial.code = WM_TRIAL_WAIT;

@@ -207,8 +207,7 @@ static int on_keep (void *context, const char *name, const wm_payload_t *body)
     return keep_note (context, name, body->data, body->bytes);
 }
 
-/* A sample that went missing is a worker's to wait for: the next producer is asked for it.  */
-static void on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table)
+static int on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table)
 {
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
@@ -219,13 +218,14 @@ static void on_sample (void *context, uint32_t session, const wm_msg_t *trial, c
         memcpy (both, table, head);
         memcpy (both + head, sample, bytes);
         send_bytes (self, peer, trial, both, head + bytes);
-    } else if (peer) {
+    }
+    const int failed = both ? 0 : -1;
+    if (failed)
         fprintf (stderr, "wiremill-broker: cannot read %s/sample: %s\n", self->config->dir,
                  strerror (errno));
-        wm_doors_hang_up (peer);
-    }
     free (both);
     free (sample);
+    return failed;
 }
 
 static void on_status (void *context, uint32_t session)
@@ -444,6 +444,8 @@ static wm_core_t *make_core (wm_reactor_t *self)
     const wm_reactor_config_t *config = self->config;
     char text[WM_PINS_BYTES_MAX], path[4200];
     char *paused = wm_note_read (config->dir, "paused", 4096, NULL);
+    if (paused)
+        paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (config->dir, "arithmetic", 1u << 16, NULL);
     snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,

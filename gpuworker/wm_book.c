@@ -77,6 +77,7 @@ wm_fault_t wm_book_add (wm_book_t *self, const wm_msg_t *task, const uint8_t *pa
     line->n_batch = task->n_batch;
     line->n_hit = task->n_hit;
     line->attempt = task->attempt;
+    line->again[0] = 0;
     line->serial = self->serial++;
     line->state = WM_TASK_QUEUED;
     return WM_OK;

@@ -168,15 +168,19 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
     return n;
 }
 
-/* Strict fp32 looks at hits of some whole batches (a part of one is scored where an engine died of it). */
+/* Strict fp32 looks at hits of some batches, or of the parts in which one is scored that an engine died
+   of.  */
 static wm_fault_t look (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch, wm_error_t *error)
 {
     const unsigned i = (unsigned) (slot - self->slots.control->slot);
     bool again = false;
     wm_fault_t fault = WM_OK;
-    if (self->watch && slot->count == slot->n_hit)
-        fault = wm_watch_check (self->watch, slot->draw, batch, wm_slots_status (&self->slots, i),
-                                wm_slots_scores (&self->slots, i), &again, error);
+    if (self->watch)
+        fault = wm_watch_check (
+            self->watch, slot->draw, batch, wm_slots_status (&self->slots, i) + slot->first,
+            wm_slots_scores (&self->slots, i) +
+                (size_t) slot->first * self->slots.control->n_output,
+            &again, error);
     slot->again = again;
     if (self->watch) {
         const wm_watch_counts_t counts = wm_watch_counts (self->watch);

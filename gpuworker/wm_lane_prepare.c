@@ -196,6 +196,7 @@ int lane_prepare (wm_lane_t *self)
                                         .trial = *self->trial ? self->trial : NULL };
     self->scorer = wm_scorer_new (&config, &error);
     if (!self->scorer) {
+        unlink (self->trial);
         lane_say ("%s", error.text);
         return WM_EXIT_FAILURE;
     }

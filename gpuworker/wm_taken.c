@@ -84,8 +84,17 @@ static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, cons
     if (!trial)
         return NULL;
     if (wm_device_gathers (config->engine)) { /* a GPU's class is known once it is open */
+        const char *asked = config->precision;
         device = wm_device_new (model, spec, config, error);
-        open = device ? wm_device_signature (device) : open;
+        config->precision = "fp32";
+        if (!device) /* its 16 bits cannot hold this model */
+            device = wm_device_new (model, spec, config, error);
+        config->precision = asked;
+        if (!device) {
+            free (trial);
+            return NULL;
+        }
+        open = wm_device_signature (device);
     }
     wm_device_class (model, config, open, control->class);
     wm_device_destroy (&device);
@@ -116,7 +125,8 @@ wm_fault_t wm_taken_open (wm_control_t *control, const wm_model_t *model, const 
     *device = *judge = NULL;
     if (!is_strict (control->precision))
         *judge = wm_trial_judge (model, spec, &config, error);
-    if (!is_strict (control->precision) && !*judge)
+    if (!is_strict (control->precision) &&
+        (!*judge || wm_device_self_test (*judge, error))) /* all trust rests on it */
         return error->fault;
     if (*judge && !*control->taken_precision && *control->trial)
         *device = choose (control, model, spec, &config, *judge, error);

@@ -149,6 +149,11 @@ static bool is_rounded (const char *signature)
     return false;
 }
 
+static bool is_strict (const char *signature)
+{
+    return strstr (signature, "/fp32/") || strstr (signature, "/double/");
+}
+
 double wm_device_limit (const wm_model_t *model, const char *signature)
 {
     const bool family = wm_model_kind (model) == WM_MODEL_FAMILY;
@@ -188,7 +193,7 @@ bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *con
     } else {
         there = there && i <= fast && engine != &wm_engine_reference;
         snprintf (candidate->precision, sizeof candidate->precision, "%s",
-                  i == 0 && fast ? "fast" : "fp32");
+                  i == 0 && fast && engine != &wm_engine_reference ? "fast" : "fp32");
         there |= i == 0 && engine == &wm_engine_reference;
     }
     return there;
@@ -200,7 +205,7 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
     part_of (signature, 1, isa, sizeof isa);
     part_of (signature, 2, arithmetic, sizeof arithmetic);
     *candidate = (wm_candidate_t){ .isa = "" };
-    const bool strict = strcmp (arithmetic, "fp32") == 0;
+    const bool strict = strstr (signature, "/fp32/") != NULL; /* a GPU's comes later in it */
     snprintf (candidate->precision, sizeof candidate->precision, "%s", strict ? "fp32" : precision);
     if (strict)
         wm_device_strict_isa (NULL, candidate->isa);
@@ -444,9 +449,8 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
                               uint32_t count, float *scores, wm_error_t *error)
 {
     const double limit = wm_device_limit (self->model, self->signature),
-                 tolerance = is_rounded (self->signature) || self->max_error > limit
-                                 ? fmax (0.05, 10 * self->max_error)
-                                 : limit;
+                 tolerance = is_strict (self->signature) ? limit
+                                                         : fmax (0.05, 10 * self->max_error);
     const bool shared = self->fast && wm_model_kind (self->model) != WM_MODEL_FAMILY;
     double worst = 0, unit = 1;
     uint32_t n_output = wm_model_n_output (self->model), where = 0;

@@ -13,7 +13,6 @@ wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
     char isa[32];
     wm_device_strict_isa (config->isa, isa);
     strict.precision = "fp32", strict.isa = isa;
-    strict.progress = NULL; /* what it scores is nobody's progress */
     if (wm_device_gathers (config->engine))
         strict.engine = "auto";
     return wm_device_new (model, spec, &strict, error);
@@ -39,6 +38,35 @@ static float *score_all (wm_device_t *device, const wm_batch_t *batch, uint32_t 
     return scores;
 }
 
+/* What strict fp32 says of the sample, up to WM_TRIAL_HITS and a batch. Batches that it refuses (planes
+   that do not fit the model: their campaign holds them) are left out: *batch and *n are those in mine.  */
+static wm_fault_t judge_all (wm_device_t *judge, const wm_batch_t **batch, uint32_t *n,
+                             wm_batch_t mine[WM_TRIAL_BATCHES], uint32_t n_output, float **right,
+                             size_t *n_hit, wm_error_t *error)
+{
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < *n && taken < WM_TRIAL_BATCHES && *n_hit < WM_TRIAL_HITS; i++) {
+        float *scores = score_all (judge, &(*batch)[i], 1, (*batch)[i].n_hit, n_output, error);
+        if (!scores && error->fault == WM_EBATCH)
+            continue;
+        const size_t more = (size_t) (*batch)[i].n_hit * n_output, have = *n_hit * n_output;
+        float *all = scores ? realloc (*right, (have + more + 1) * sizeof *all) : NULL;
+        if (!all) {
+            const wm_fault_t fault =
+                scores ? wm_fault (error, WM_EHOST, "no memory for a trial") : error->fault;
+            free (scores), free (*right);
+            return fault;
+        }
+        memcpy (all + have, scores, more * sizeof *all);
+        free (scores);
+        *right = all;
+        *n_hit += (*batch)[i].n_hit;
+        mine[taken++] = (*batch)[i];
+    }
+    *batch = mine, *n = taken;
+    return WM_OK;
+}
+
 /* The largest error of finite scores; what strict fp32 finds not finite is nobody's error.  */
 static double largest_error (const float *scores, const float *right, size_t n)
 {
@@ -49,12 +77,11 @@ static double largest_error (const float *scores, const float *right, size_t n)
     return most;
 }
 
-static void note_refused (wm_trial_t *trial, const wm_candidate_t *candidate, const char *engine,
-                          double error)
+static void note_refused (wm_trial_t *trial, const wm_candidate_t *candidate, double error)
 {
     const size_t n = strlen (trial->refused);
     snprintf (trial->refused + n, sizeof trial->refused - n, "%s%s %.1e", n ? ", " : "",
-              *candidate->isa ? candidate->isa : engine, error);
+              *candidate->isa ? candidate->isa : candidate->precision, error);
 }
 
 wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
@@ -65,13 +92,13 @@ wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
     const uint32_t n_output = wm_model_n_output (model);
     const double max_error =
         config->max_error > 0 ? config->max_error : wm_device_max_error (config->precision);
+    wm_batch_t mine[WM_TRIAL_BATCHES];
+    float *right = NULL;
     size_t n_hit = 0;
-    for (uint32_t i = 0; i < n; i++)
-        n_hit += batch[i].n_hit;
-    *trial = (wm_trial_t){ .n_hit = (uint32_t) n_hit };
-    float *right = n_hit ? score_all (judge, batch, n, n_hit, n_output, error) : NULL;
-    if (n_hit && !right)
+    *trial = (wm_trial_t){ .n_hit = 0 };
+    if (judge_all (judge, &batch, &n, mine, n_output, &right, &n_hit, error))
         return NULL;
+    trial->n_hit = (uint32_t) n_hit;
     wm_device_t *device = NULL;
     wm_candidate_t candidate;
     error->fault = WM_OK;
@@ -93,7 +120,7 @@ wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
         trial->error = scores ? largest_error (scores, right, n_hit * n_output) : INFINITY;
         free (scores);
         if (!(trial->error * WM_TRIAL_MARGIN <= max_error)) {
-            note_refused (trial, &candidate, config->engine, trial->error);
+            note_refused (trial, &candidate, trial->error);
             wm_device_destroy (&device);
         }
         if (failed && failed != WM_EBATCH) { /* which says nothing of the arithmetic */

@@ -452,7 +452,11 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
     }
     if (!claim || unannounced || self->n_asked || n_ours >= INPUTS_OPEN_MAX)
         return false;
-    input_ask (self, claim, 1);
+    if (!self->sampled) { /* all inputs are known now: those that are held are not read */
+        self->sampled = true;
+        produce_sample (self);
+    } else
+        input_ask (self, claim, 1);
     return true;
 }
 
@@ -581,8 +585,7 @@ static void session_open (produce_t *self)
     self->n_asked = 0;
     self->n_open = self->n_fetch = 0;
     self->fetching = false;
-    if (self->exit_code < 0 && wm_client_wants_sample (self->client))
-        produce_sample (self);
+    self->sampled = !wm_client_wants_sample (self->client);
 }
 
 static void run (produce_t *self)

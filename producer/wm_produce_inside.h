@@ -35,6 +35,7 @@ typedef struct {
     place_t fetch[WM_OPEN_EVENTS_MAX]; /* ring */
     uint32_t fetch_first, n_fetch;
     bool fetching;
+    bool sampled; /* the broker of this session has its sample, or does not want one */
 
     place_t rebuilt_for; /* the last event whose frames had to be made again */
     wm_pack_t *rebuilt;

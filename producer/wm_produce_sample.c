@@ -1,8 +1,9 @@
 /* wm_produce_sample.c - the hits on which a campaign in split or fast measures its arithmetic.
 
    Up to WM_SAMPLE_HITS hits of the first events in the order of the inputs: all of small events, of one
-   that has more an even share over all its planes. They are cut as any others are. An input that cannot
-   be read is left out here; the producer meets it again when it works on it, and holds it then.  */
+   that has more an even share over all its planes. They are cut as any others are. An input that is
+   held is left out, and one that cannot be read: the producer meets it again when it works on it. The
+   session is kept alive between events.  */
 #include "producer/wm_produce_inside.h"
 #include "schema/wm_sample.h"
 
@@ -54,6 +55,17 @@ static void add_event (sample_t *sample, const char *path)
     sample->full |= sample->n_hit >= WM_SAMPLE_HITS;
 }
 
+/* Lets heartbeats out. A DRAIN ends the process as it does elsewhere; nothing else is said to a producer
+   that has claimed nothing.  */
+static bool stays_open (produce_t *self)
+{
+    if (wm_client_is_open (self->client) &&
+        wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE &&
+        wm_client_msg (self->client)->type == WM_MSG_DRAIN)
+        self->exit_code = WM_EXIT_AGAIN;
+    return wm_client_is_open (self->client) && self->exit_code < 0 && !zsys_interrupted;
+}
+
 static void add_input (sample_t *sample, const wm_input_t *input)
 {
     produce_t *self = sample->self;
@@ -62,9 +74,14 @@ static void add_input (sample_t *sample, const wm_input_t *input)
     wm_reader_t *reader = wm_reader_open (input->path, &self->spec, self->pins.n_value, &error);
     const bool fits =
         reader && !wm_reader_fits (reader, input->path, wm_client_shape (self->client), &error);
-    for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++)
+    for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++) {
+        produce_reading (input->path); /* its time begins anew */
         if (!wm_reader_event (reader, e, &self->content, &error) && self->content.n_hit)
             add_event (sample, input->path);
+        produce_reading ("");
+        if (!stays_open (self))
+            break;
+    }
     wm_reader_destroy (&reader);
     produce_reading ("");
 }
@@ -88,12 +105,14 @@ void produce_sample (produce_t *self)
                         .payload = malloc (WM_RAW_BYTES_MAX) };
     assert (sample.payload);
     sample.bytes = wm_sample_begin (sample.payload);
-    for (uint32_t i = 0; i < self->n_input && !sample.full; i++)
-        add_input (&sample, &self->input[i]);
+    for (uint32_t i = 0; i < self->n_input && !sample.full && stays_open (self); i++)
+        if (self->input[i].is != WM_INPUT_IS_HELD)
+            add_input (&sample, &self->input[i]);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_SAMPLE);
     msg.n_hit = sample.n_hit;
-    produce_send (self, &msg, sample.payload, sample.bytes);
+    if (sample.n_hit || sample.full) /* else another producer may have hits */
+        produce_send (self, &msg, sample.payload, sample.bytes);
     free (sample.payload);
     wm_batch_clear (&sample.batch);
     wm_coder_destroy (&sample.coder);

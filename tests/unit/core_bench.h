@@ -131,11 +131,14 @@ static inline int sink_keep (void *context, const char *name, const wm_payload_t
     return 0;
 }
 
-static inline void sink_sample (void *context, uint32_t session, const wm_msg_t *trial,
+static inline int sink_sample (void *context, uint32_t session, const wm_msg_t *trial,
                                 const char *table)
 {
     const wm_payload_t payload = { NULL, table, strlen (table) + 1 };
+    if (((bench_t *) context)->cannot_keep)
+        return -1;
     sink_send (context, session, trial, &payload);
+    return 0;
 }
 
 static inline void sink_hold (void *context, void *handle)

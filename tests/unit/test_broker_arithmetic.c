@@ -155,7 +155,7 @@ static void a_class_that_cannot_be_noted (void **state)
     }
     w = comes (t, 90, "one too many", "sparse/v1");
     returns_one (t, w, 1);
-    refused (t, w, WM_REASON_BUSY);
+    refused (t, w, WM_REASON_PINS);
     memset (credits, 0, sizeof credits);
     bench_end (t);
 }
@@ -207,6 +207,12 @@ static void split_and_fast_wait_for_a_sample (void **state)
     const sent_t *trial = must (t, w, WM_MSG_TRIAL);
     assert_int_equal (trial->msg.code, WM_TRIAL_READY);
     assert_string_equal (trial->payload, "amx\tsparse/amx/v1\t0.0015\t2000\n");
+
+    t->cannot_keep = 1; /* the file is gone */
+    wm_msg_init (&msg, WM_MSG_TRIAL_GET);
+    say (t, w, &msg, NULL, 0);
+    assert_int_equal (must (t, w, WM_MSG_TRIAL)->msg.code, WM_TRIAL_WAIT);
+    t->cannot_keep = 0;
 
     wm_msg_t task = takes_one (t, good); /* scored again by strict fp32: its signature */
     uint8_t result[1024] = { 0 };

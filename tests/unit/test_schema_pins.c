@@ -67,7 +67,10 @@ static void max_error_is_a_pin_of_its_own (void **state)
     assert_memory_equal (&pins, &back, sizeof pins);
     wm_pins_digest (&pins, a), wm_pins_digest (&other, b);
     assert_memory_equal (a, b, 16);
+    assert_int_equal (wm_pins_compare (&other, &pins, NULL), WM_EBATCH);
+    strcpy (pins.max_error, "1e-05");
     assert_int_equal (wm_pins_compare (&other, &pins, NULL), WM_OK); /* an old campaign goes on */
+    strcpy (pins.max_error, "2e-06");
     strcpy (other.max_error, "1e-05");
     assert_int_equal (wm_pins_compare (&pins, &other, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "max_error '2e-06', not '1e-05'"));
