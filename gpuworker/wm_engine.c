@@ -176,11 +176,11 @@ static wm_fault_t look (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch
     bool again = false;
     wm_fault_t fault = WM_OK;
     if (self->watch)
-        fault = wm_watch_check (
-            self->watch, slot->draw, batch, wm_slots_status (&self->slots, i) + slot->first,
-            wm_slots_scores (&self->slots, i) +
-                (size_t) slot->first * self->slots.control->n_output,
-            &again, error);
+        fault = wm_watch_check (self->watch, slot->draw, batch,
+                                wm_slots_status (&self->slots, i) + slot->first,
+                                wm_slots_scores (&self->slots, i) +
+                                    (size_t) slot->first * self->slots.control->n_output,
+                                &again, error);
     slot->again = again;
     if (self->watch) {
         const wm_watch_counts_t counts = wm_watch_counts (self->watch);

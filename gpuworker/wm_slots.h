@@ -60,7 +60,7 @@ typedef struct {
     _Atomic uint64_t calls;    /* of the device, each with a batch or several */
     _Atomic uint32_t is_ready; /* it has proved itself */
     char signature[64], class[64];
-    char strict[64]; /* signature of what watches it and scores again; "" */
+    char strict[64];                        /* signature of what watches it and scores again; "" */
     char taken_precision[8], taken_isa[32]; /* by the first process, and so by all after it; "" */
     double measured;                        /* largest error of n_measured hits; 0: nothing was */
     uint32_t n_measured;

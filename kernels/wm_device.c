@@ -449,8 +449,8 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
                               uint32_t count, float *scores, wm_error_t *error)
 {
     const double limit = wm_device_limit (self->model, self->signature),
-                 tolerance = is_strict (self->signature) ? limit
-                                                         : fmax (0.05, 10 * self->max_error);
+                 tolerance =
+                     is_strict (self->signature) ? limit : fmax (0.05, 10 * self->max_error);
     const bool shared = self->fast && wm_model_kind (self->model) != WM_MODEL_FAMILY;
     double worst = 0, unit = 1;
     uint32_t n_output = wm_model_n_output (self->model), where = 0;

@@ -103,9 +103,9 @@ static void check_kernels (void)
         for (int p = 0; p < 3; p++) {
             char word[32];
             snprintf (word, sizeof word, "/%s,", rule.arithmetic);
-            if (!rule.here || !allowed[p] || strstr (taken[p], "fp32") || strstr (more[p], "fp32") ||
-                strstr (more[p], word) || (*more[p] && strncmp (strchr (taken[p], '/') + 1,
-                                                                rule.arithmetic, 8) == 0))
+            if (!rule.here || !allowed[p] || strstr (taken[p], "fp32") ||
+                strstr (more[p], "fp32") || strstr (more[p], word) ||
+                (*more[p] && strncmp (strchr (taken[p], '/') + 1, rule.arithmetic, 8) == 0))
                 continue;
             char *to = *taken[p] ? more[p] + strlen (more[p]) : taken[p];
             snprintf (to, 48, "%s%s/%s", to == taken[p] ? "" : ", ", rule.isa, rule.arithmetic);

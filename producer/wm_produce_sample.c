@@ -59,8 +59,7 @@ static void add_event (sample_t *sample, const char *path)
    that has claimed nothing.  */
 static bool stays_open (produce_t *self)
 {
-    if (wm_client_is_open (self->client) &&
-        wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE &&
+    if (wm_client_is_open (self->client) && wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE &&
         wm_client_msg (self->client)->type == WM_MSG_DRAIN)
         self->exit_code = WM_EXIT_AGAIN;
     return wm_client_is_open (self->client) && self->exit_code < 0 && !zsys_interrupted;

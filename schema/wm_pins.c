@@ -148,8 +148,8 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
         char a[1100], b[1100];
         value_print (pinned, &pins[i], a);
         value_print (given, &pins[i], b);
-        if (strcmp (a, b) && !(pins[i].optional && !*a &&
-                               wm_pins_max_error (pinned) == wm_pins_max_error (given)))
+        if (strcmp (a, b) &&
+            !(pins[i].optional && !*a && wm_pins_max_error (pinned) == wm_pins_max_error (given)))
             return wm_fault (error, WM_EBATCH,
                              "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
                              b);

@@ -53,7 +53,7 @@ again () # role: it did not die
     [ -n "$point" ] || return
     [ "$n" != 1 ] || missed[$point]=$((${missed[$point]:-0} + 1))
     [ "$n" = 1 ] || cap[$point]=$((n - 1))
-    [ "${missed[$point]:-0}" -ge $((5 + 3 * tries)) ] || queue[${1%-*}]+=" $point"
+    [ "${missed[$point]:-0}" -ge $((20 + 5 * tries)) ] || queue[${1%-*}]+=" $point"
 }
 # What is passed in a certain moment only is tried first in it.
 first () # point

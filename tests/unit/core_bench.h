@@ -132,7 +132,7 @@ static inline int sink_keep (void *context, const char *name, const wm_payload_t
 }
 
 static inline int sink_sample (void *context, uint32_t session, const wm_msg_t *trial,
-                                const char *table)
+                               const char *table)
 {
     const wm_payload_t payload = { NULL, table, strlen (table) + 1 };
     if (((bench_t *) context)->cannot_keep)

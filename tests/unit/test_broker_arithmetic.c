@@ -33,7 +33,7 @@ static uint32_t comes (bench_t *t, uint8_t instance, const char *class, const ch
 }
 
 static uint64_t credits[256]; /* granted, by session */
-static uint32_t feeder; /* the producer's session */
+static uint32_t feeder;       /* the producer's session */
 
 /* An input with an event of n batches.  */
 static void with_work (bench_t *t, uint32_t n_batch)
@@ -233,8 +233,12 @@ static void a_damaged_table_is_measured_again (void **state)
 {
     (void) state;
     static const char *const lines[] = {
-        "", "no table", "wiremill-arithmetic-1\n", "wiremill-arithmetic-1\nx\n",
-        "wiremill-arithmetic-1\na\tb\t-1\t3\n", "wiremill-arithmetic-1\na\tb\tnan\t3\n",
+        "",
+        "no table",
+        "wiremill-arithmetic-1\n",
+        "wiremill-arithmetic-1\nx\n",
+        "wiremill-arithmetic-1\na\tb\t-1\t3\n",
+        "wiremill-arithmetic-1\na\tb\tnan\t3\n",
     };
     bench_t *t = calloc (1, sizeof *t);
     t->now_ms = 1000000;
