@@ -69,9 +69,9 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
 
 /* The class of machines that this one is of, as far as scores can differ: a campaign pins one
    signature to each. "x86-64" for strict fp32 of the family; the instruction sets that split and fast
-   may take (of those that --isa leaves); of general models OpenVINO's; the GPU's name. Which engine was asked for plays no part, but
-   for a GPU. signature: of a device of config's engine that is open, or for a CPU of any that scores the
-   model.  */
+   may take (of those that --isa leaves); of general models OpenVINO's; the GPU's name. Which engine was
+   asked for plays no part, but for a GPU. signature: of a device of config's engine that is open, or
+   for a CPU of any that scores the model.  */
 void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
                       const char *signature, char name[64]);
 
