@@ -1,10 +1,10 @@
 /* wm_client.c - a session with a broker: connect, HELLO, WELCOME, messages, the end.
 
-   The library does not report in its own calls that a connection is gone: the DEALER's pipe outlives
-   the connection, keeps what has arrived readable, and accepts messages that nobody will send. So a
-   monitor socket stands beside every session's DEALER, and its DISCONNECTED or CLOSED is the end of
-   the session: wm_client_send reads the monitor first, and wm_client_wait hands out what has arrived
-   before it reports the end.
+   The library does not report in its own calls that a connection is gone: the DEALER's pipe
+   outlives the connection, keeps what has arrived readable, and accepts messages that nobody will
+   send. So a monitor socket stands beside every session's DEALER, and its DISCONNECTED or CLOSED is
+   the end of the session: wm_client_send reads the monitor first, and wm_client_wait hands out what
+   has arrived before it reports the end.
 
    States:  CLOSED --wm_client_open--> OPENING --WELCOME--> OPEN
             any end (session_end) goes back to CLOSED and leaves its reason in `error`.
@@ -29,8 +29,8 @@ enum {
     SEND_HWM = 4096, /* above anything a broker's budget asks of one peer: reaching it means it is
                         stuck, and the session ends */
     LINGER_MS = 500, /* enough for a BYE; results are kept by their owner until acknowledged */
-    /* No reconnection: a session that lost its connection is closed long before 11 days have passed.
-       The library adds up to as much at random; both together stay below 2^31. Not -1, the
+    /* No reconnection: a session that lost its connection is closed long before 11 days have
+       passed. The library adds up to as much at random; both together stay below 2^31. Not -1, the
        library's own "never": then libzmq 4.3.4 ends the DEALER's pipe as soon as it handles the
        close. Unread messages are lost, and if take_frames is between two frames of a message, the
        library aborts the process ("Assertion failed: !_more (src/fq.cpp:112)").  */

@@ -32,9 +32,9 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
                             const char *signature, const int *extra);
 void wm_client_destroy (wm_client_t **self_p);
 
-/* Sets the class of machines that a worker's later HELLOs name (wm_device_class), and the largest error
-   that it measured on n_hit hits (0, 0: it measured nothing); until then the class is "", and the broker
-   gives it no work.  */
+/* Sets the class of machines that a worker's later HELLOs name (wm_device_class), and the largest
+   error that it measured on n_hit hits (0, 0: it measured nothing); until then the class is "", and
+   the broker gives it no work.  */
 void wm_client_class (wm_client_t *self, const char *class, double error, uint32_t n_hit);
 
 /* One attempt to open a session, at most timeout_ms long: resolves the host, connects, sends HELLO
@@ -58,8 +58,8 @@ const uint8_t *wm_client_campaign (const wm_client_t *self);    /* (16) the camp
 int wm_client_wants_sample (const wm_client_t *self); /* a producer is to send SAMPLE first */
 const wm_error_t *wm_client_error (const wm_client_t *self); /* why the session ended */
 
-/* The reason in the BYE or REJECT of the broker that ended the last session; 0: it ended otherwise.
- */
+/* The reason in the BYE or REJECT of the broker that ended the last session; 0: it ended
+ otherwise.  */
 wm_reason_t wm_client_reason (const wm_client_t *self);
 
 /* Sends header and payload (copied; NULL for none). WM_EAGAIN: the session has ended.  */
@@ -71,11 +71,11 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
 void wm_client_say (wm_client_t *self, const char *text);
 
 /* Waits for the next event, at most timeout_ms. Heartbeats of the broker are swallowed; if nothing
-   was sent for heartbeat_ms a HEARTBEAT is sent by itself (workers send richer ones); so an
-   owner calls it at least every few seconds. A signal ends the wait early with TIMEOUT.
-   What arrived before a close is handed out before CLOSED, up to the library's limit of 1,000 unread
-   messages (nothing may depend on the last message of a broker: it may not have arrived at all).
-   Only messages that the broker may send to this role arrive; any other ends the session with
+   was sent for heartbeat_ms a HEARTBEAT is sent by itself (workers send richer ones); so an owner
+   calls it at least every few seconds. A signal ends the wait early with TIMEOUT. What arrived
+   before a close is handed out before CLOSED, up to the library's limit of 1,000 unread messages
+   (nothing may depend on the last message of a broker: it may not have arrived at all). Only
+   messages that the broker may send to this role arrive; any other ends the session with
    WM_EPEER.  */
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
 

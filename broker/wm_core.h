@@ -59,7 +59,8 @@ typedef struct {
     int (*pause) (void *context, const char *why);
     /* Keeps a file of this name in the campaign's folder, synced; 0: it is on disk, -1: not now.  */
     int (*keep) (void *context, const char *name, const wm_payload_t *body);
-    /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept. -1: it is not there.  */
+    /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept. -1: it is not
+       there.  */
     int (*sample) (void *context, uint32_t session, const wm_msg_t *trial, const char *table);
     /* Sends STATUS_REPLY; may read the core (wm_core_summary).  */
     void (*status) (void *context, uint32_t session);
@@ -94,8 +95,8 @@ typedef struct {
 wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *sink);
 void wm_core_destroy (wm_core_t **self_p);
 
-/* ---- what was there before (wm_ledger_load; before any session) -------------------------------
- */
+/* ---- what was there before (wm_ledger_load; before any session)
+ -------------------------------  */
 
 /* -1 without memory.  */
 int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
@@ -118,8 +119,8 @@ int wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what);
 void wm_core_look_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
 
-/* ---- sessions and time ------------------------------------------------------------------------
- */
+/* ---- sessions and time
+ ------------------------------------------------------------------------  */
 
 /* A peer that was never heard before, on the port of this role. Returns its session's id, or 0: no
    place for more (ignore it).  */
@@ -152,14 +153,15 @@ void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t n
 /* Name of the i-th counter that outlives the broker, and its value; NULL past the last.  */
 const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value);
 
-/* The largest error that was measured of a signature on the sample; 0: nothing was, or it is strict. */
+/* The largest error that was measured of a signature on the sample; 0: nothing was, or it is
+   strict. */
 double wm_core_error (const wm_core_t *self, const char *signature);
 
 /* BYE to all; every session is over.  */
 void wm_core_stop (wm_core_t *self, const char *text);
 
-/* ---- what people see ----------------------------------------------------------------------------
- */
+/* ---- what people see
+ ----------------------------------------------------------------------------  */
 #define WM_SUMMARY_PEERS_MAX 100
 #define WM_SUMMARY_HELD_MAX 100
 #define WM_SUMMARY_OPEN_MAX 16

@@ -12,8 +12,8 @@
 
 #include <assert.h>
 
-/* ---- nouns ------------------------------------------------------------------------------------
- */
+/* ---- nouns
+ ------------------------------------------------------------------------------------  */
 typedef struct session_t session_t;
 typedef struct input_t input_t;
 typedef struct event_t event_t;
@@ -221,7 +221,8 @@ typedef struct {
 #define REASONS_MAX 64
 #define DURATIONS 128
 
-/* Rows committed by a signature: by its hash, which is all that a counter of the ledger can name.  */
+/* Rows committed by a signature: by its hash, which is all that a counter of the ledger can
+   name.  */
 #define ROW_COUNTS_MAX WM_SUMMARY_ROWS_MAX
 typedef struct {
     uint32_t hash;
@@ -297,8 +298,8 @@ struct wm_core_t {
     uint8_t have[WM_EVENT_BATCHES_MAX]; /* a SUBMIT_ACK in the making */
 };
 
-/* ---- wm_core.c --------------------------------------------------------------------------------
- */
+/* ---- wm_core.c
+ --------------------------------------------------------------------------------  */
 void core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_payload_t *payload);
 void core_refuse (wm_core_t *self, session_t *session, wm_reason_t reason, const char *format, ...)
     __attribute__ ((format (printf, 4, 5)));
@@ -324,8 +325,8 @@ void queue_push (queue_t *queue, batch_t *batch);
 void queue_push_front (queue_t *queue, batch_t *batch);
 void queue_remove (queue_t *queue, batch_t *batch);
 
-/* ---- wm_core_input.c --------------------------------------------------------------------------
- */
+/* ---- wm_core_input.c
+ --------------------------------------------------------------------------  */
 input_t *input_find (const wm_core_t *self, uint32_t id);
 void input_on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 void input_on_end (wm_core_t *self, session_t *session, const wm_msg_t *msg);
@@ -344,8 +345,8 @@ int input_claim_is_over (const input_t *input, const wm_msg_t *msg);
 void input_unclaim (wm_core_t *self, input_t *input);
 void input_free (wm_core_t *self, input_t *input);
 
-/* ---- wm_core_event.c --------------------------------------------------------------------------
- */
+/* ---- wm_core_event.c
+ --------------------------------------------------------------------------  */
 uint64_t event_hash (uint32_t input, uint32_t ordinal);
 event_t *event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
 event_t *event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
@@ -374,8 +375,8 @@ void batch_ask (wm_core_t *self);
 void batch_ask_again (wm_core_t *self, batch_t *batch);
 void producer_wants (wm_core_t *self, session_t *producer);
 
-/* ---- wm_core_worker.c -------------------------------------------------------------------------
- */
+/* ---- wm_core_worker.c
+ -------------------------------------------------------------------------  */
 void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
                       const wm_hello_held_t *held, uint32_t n_held);
 void worker_on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
@@ -406,11 +407,12 @@ void lease_end (wm_core_t *self, lease_t *lease);
 lease_t *lease_of (const batch_t *batch, const session_t *worker);
 void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except);
 
-/* ---- wm_core_arithmetic.c ---------------------------------------------------------------------
- */
+/* ---- wm_core_arithmetic.c
+ ---------------------------------------------------------------------  */
 /* Whether a worker's HELLO may bring its arithmetic; -1: it was refused.  */
 int arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
-/* Before a result of it is committed: the first of its class is the campaign's. -1: it was refused.  */
+/* Before a result of it is committed: the first of its class is the campaign's. -1: it was
+   refused.  */
 int arithmetic_bring (wm_core_t *self, session_t *worker);
 void arithmetic_on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
                            const wm_payload_t *payload);
@@ -421,8 +423,8 @@ void arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row);
 void arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value);
 void arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
 
-/* ---- wm_core_dispatch.c -----------------------------------------------------------------------
- */
+/* ---- wm_core_dispatch.c
+ -----------------------------------------------------------------------  */
 void worker_dispatch (wm_core_t *self);
 /* Copies of the slowest, when nothing is ready.  */
 void worker_dispatch_tail (wm_core_t *self);

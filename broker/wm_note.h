@@ -1,21 +1,22 @@
-/* wm_note.h - small files in a campaign's folder that outlive its broker: paused, sample, arithmetic.
+/* wm_note.h - small files in a campaign's folder that outlive its broker: paused, sample,
+   arithmetic.
 
-   A note is there whole or not at all: written under another name, synced, renamed, the folder synced.
-   A copy of the folder has them, too, and no ledger needs them. "paused" is one line, why an operator
-   paused the campaign (the circuit breaker's pauses are not noted: a broker started anew tries again);
-   the others are explained in wm_core_arithmetic.c.
-   Thread: any; one at a time a name.  */
+   A note is there whole or not at all: written under another name, synced, renamed, the folder
+   synced. A copy of the folder has them, too, and no ledger needs them. "paused" is one line, why
+   an operator paused the campaign (the circuit breaker's pauses are not noted: the next broker
+   tries again); wm_core_arithmetic.c explains the others. Thread: any; one at a time for each
+   name.  */
 #ifndef WM_NOTE_H
 #define WM_NOTE_H
 
 #include <stddef.h>
 
-/* Writes DIR/NAME, or with NULL data takes it away. 0: that is on disk; -1: not, errno says why, and
-   what was there before is there.  */
+/* Writes DIR/NAME, or with NULL data takes it away. 0: that is on disk; -1: not, errno says why,
+   and what was there before is there.  */
 int wm_note_write (const char *dir, const char *name, const void *data, size_t bytes);
 
-/* Reads it whole: malloc'ed, with a NUL behind its *bytes bytes (may be NULL). NULL: it is not there,
-   larger than `most`, or there is no memory.  */
+/* Reads it whole: malloc'ed, with a NUL behind its *bytes bytes (may be NULL). NULL: it is not
+   there, larger than `most`, or there is no memory.  */
 char *wm_note_read (const char *dir, const char *name, size_t most, size_t *bytes);
 
 #endif

@@ -17,8 +17,8 @@
 #define READ_BYTES (1u << 20)
 #define PROGRESS_EVERY_MS 250
 
-/* ---- every byte of them ------------------------------------------------------------------------
- */
+/* ---- every byte of them
+ ------------------------------------------------------------------------  */
 /* 0, or errno.  */
 static int digest_file (const char *path, uint8_t digest[16], wm_output_progress_t *progress,
                         void *argument)
@@ -66,8 +66,8 @@ wm_output_now_t wm_output_compare (const char *path, const wm_ledger_input_t *ro
     return now;
 }
 
-/* ---- all that a campaign wrote -----------------------------------------------------------------
- */
+/* ---- all that a campaign wrote
+ -----------------------------------------------------------------  */
 typedef struct {
     wm_ledger_input_t row; /* its path and name are copies, its text is none */
     wm_output_now_t now;
@@ -145,8 +145,8 @@ static size_t compare (list_t *self, const char *folder)
     return n_other;
 }
 
-/* What was found fine before is read once, if the ledger still has the same of it; both are in the order
-   of ids.  */
+/* What was found fine before is read once, if the ledger still has the same of it; both are in the
+   order of ids.  */
 static void take_over (list_t *self, const list_t *before)
 {
     size_t k = 0;
@@ -171,8 +171,8 @@ static wm_fault_t load (list_t *self, const wm_campaign_t *campaign, wm_error_t 
                                : fault;
 }
 
-/* An output that seems to be another may have been written again by a run that came meanwhile: it is
-   compared once more with what the ledger has of it then, under the lock.  */
+/* An output that seems to be another may have been written again by a run that came meanwhile: it
+   is compared once more with what the ledger has of it then, under the lock.  */
 static wm_fault_t compare_again (list_t *self, wm_campaign_t *campaign, wm_error_t *error)
 {
     list_t again = { .progress = self->progress };
@@ -250,8 +250,8 @@ char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress,
     return text;
 }
 
-/* ---- as they seem to be now --------------------------------------------------------------------
- */
+/* ---- as they seem to be now
+ --------------------------------------------------------------------  */
 static void look_at (wm_core_t *core, uint32_t id, const wm_core_known_t *input, const char *folder)
 {
     char path[WM_PATH_BYTES_MAX + 256];

@@ -168,8 +168,8 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
     return n;
 }
 
-/* Strict fp32 looks at hits of some batches, or of the parts in which one is scored that an engine died
-   of.  */
+/* Strict fp32 looks at hits of some batches, or of the parts in which one is scored that an engine
+   died of.  */
 static wm_fault_t look (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch, wm_error_t *error)
 {
     const unsigned i = (unsigned) (slot - self->slots.control->slot);

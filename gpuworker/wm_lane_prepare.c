@@ -46,8 +46,8 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
     }
 }
 
-/* Asks until the broker has what split and fast measure on, and keeps it beside the model. WM_EAGAIN:
-   the session ended, or the worker is to stop.  */
+/* Asks until the broker has what split and fast measure on, and keeps it beside the model.
+   WM_EAGAIN: the session ended, or the worker is to stop.  */
 static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t *error)
 {
     const char *why;

@@ -33,8 +33,8 @@ typedef enum {
 
 typedef struct wm_scorer_t wm_scorer_t;
 
-/* Makes the memory and starts the first process. The config is copied. NULL with *error: WM_EHOST.
- */
+/* Makes the memory and starts the first process. The config is copied. NULL with *error:
+ WM_EHOST.  */
 wm_scorer_t *wm_scorer_new (const wm_scorer_config_t *config, wm_error_t *error);
 
 /* Ends the process for good: at once if it computes, else as soon as it has put its things away.  */
@@ -80,8 +80,8 @@ const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is RE
 const char *wm_scorer_class (const wm_scorer_t *self);     /* of machines; likewise */
 const char *wm_scorer_strict (const wm_scorer_t *self);    /* of what scores again; likewise */
 
-/* The largest error that it measured on *n_hit hits of a sample, and the kernels that were not precise
-   enough (lent; ""). *n_hit 0: it measured nothing.  */
+/* The largest error that it measured on *n_hit hits of a sample, and the kernels that were not
+   precise enough (lent; ""). *n_hit 0: it measured nothing.  */
 double wm_scorer_measured (const wm_scorer_t *self, uint32_t *n_hit, const char **refused);
 
 /* Seconds that strict fp32 took to look.  */

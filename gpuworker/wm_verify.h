@@ -16,10 +16,10 @@
 
 #define WM_VERIFY_BAD_MAX 1000u
 
-/* Compares by `engine` in fp32 ("auto": the reference in double for the family, else OpenVINO); cache:
-   the folder of the model. tolerance 0: what the outputs state, or else what their engines promise. The
-   exit code: 0 all was compared, 5 the sample or the model is bad, 6 the engine cannot run here, 1
-   anything else.  */
+/* Compares by `engine` in fp32 ("auto": the reference in double for the family, else OpenVINO);
+   cache: the folder of the model. tolerance 0: what the outputs state, or else what their engines
+   promise. The exit code: 0 all was compared, 5 the sample or the model is bad, 6 the engine cannot
+   run here, 1 anything else.  */
 int wm_verify_run (const char *engine, int threads, const char *cache, double tolerance);
 
 #endif

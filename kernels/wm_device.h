@@ -42,13 +42,14 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
 void wm_device_destroy (wm_device_t **self_p);
 
 /* "sparse/amx/bf16/v1" and the like: engine, instruction set, arithmetic, version. Results of one
-   signature are equal bit for bit. Threads are not in it: they never change bits. Strict fp32 of the
-   family is one arithmetic on every x86-64, so that its signature names no instruction set.  */
+   signature are equal bit for bit. Threads are not in it: they never change bits. Strict fp32 of
+   the family is one arithmetic on every x86-64, so that its signature names no instruction set.  */
 const char *wm_device_signature (const wm_device_t *self);
 #define WM_SIGNATURE_FP32 "sparse/fma/fp32/v1"
 
 /* What a score may be off in a campaign of this precision, relative above 1, unless it says
-   otherwise: split 1e-5, fast 5e-3; fp32 1e-5, which is not measured but kept by its arithmetic.  */
+   otherwise: split 1e-5, fast 5e-3; fp32 1e-5, which is not measured but kept by its
+   arithmetic.  */
 double wm_device_max_error (const char *precision);
 
 /* The i-th way to compute that config's precision may take on this machine, the fastest first; the
@@ -60,23 +61,23 @@ typedef struct {
 bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
                           wm_candidate_t *candidate, wm_error_t *error);
 
-/* The instruction set that computes strict fp32 where isa ("": WM_ISA) names one, or a rounded kernel of
-   it; "": by rule.  */
+/* The instruction set that computes strict fp32 where isa ("": WM_ISA) names one, or a rounded
+   kernel of it; "": by rule.  */
 void wm_device_strict_isa (const char *isa, char strict[32]);
 
 /* The candidate that a signature names, so that an engine comes back as what it was.  */
 void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate);
 
 /* The class of machines that this one is of, as far as scores can differ: a campaign pins one
-   signature to each. "x86-64" for strict fp32 of the family; the instruction sets that split and fast
-   may take (of those that --isa leaves); of general models OpenVINO's; the GPU's name. Which engine was
-   asked for plays no part, but for a GPU. signature: of a device of config's engine that is open, or
-   for a CPU of any that scores the model.  */
+   signature to each. "x86-64" for strict fp32 of the family; the instruction sets that split and
+   fast may take (of those that --isa leaves); of general models OpenVINO's; the GPU's name. Which
+   engine was asked for plays no part, but for a GPU. signature: of a device of config's engine that
+   is open, or for a CPU of any that scores the model.  */
 void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
                       const char *signature, char name[64]);
 
-/* Row i of the sparse engine's table: which precisions may take it, and whether this CPU can. false:
-   there are no more.  */
+/* Row i of the sparse engine's table: which precisions may take it, and whether this CPU can.
+   false: there are no more.  */
 typedef struct {
     const char *isa, *arithmetic;
     bool here, fp32, split, fast;
@@ -116,8 +117,9 @@ uint64_t wm_device_progress (const wm_device_t *self);
 uint64_t wm_device_madds (wm_device_t *self, bool count);
 
 /* How far a score may be from the right one, by the signature of the engine that made it, where no
-   campaign says so: of the family 1e-5, by 16 bits 5e-3 (of another's 2e-2); general models 1e-4, and
-   2e-2. What 16 bits do to a score depends on the model: a campaign measures it (wm_trial.h).  */
+   campaign says so: of the family 1e-5, by 16 bits 5e-3 (of another's 2e-2); general models 1e-4,
+   and 2e-2. What 16 bits do to a score depends on the model: a campaign measures it
+   (wm_trial.h).  */
 double wm_device_limit (const wm_model_t *model, const char *signature);
 
 /* How far a score is from the right one: relative above 1, because not all scores are probabilities.
@@ -128,11 +130,11 @@ double wm_device_off (double score, double right);
    here tests it ("amx", "bf16"); NULL: there are no more.  */
 const char *wm_device_missing (uint32_t i, const char **precision);
 
-/* Known-answer test: scores the model's known answers and compares (wm_device_limit; of rounded weights
-   so widely that only a machine that computes wrongly fails: how precise they are is not its business).
-   A general model in OpenVINO's fast, whose error nobody can promise, and a model without known answers: seeded
-   patches, alone and side by side, must give the same finite bits. WM_EHOST with the largest
-   difference if it fails.  */
+/* Known-answer test: scores the model's known answers and compares (wm_device_limit; of rounded
+   weights so widely that only a machine that computes wrongly fails: how precise they are is not
+   its business). A general model in OpenVINO's fast, whose error nobody can promise, and a model
+   without known answers: seeded patches, alone and side by side, must give the same finite bits.
+   WM_EHOST with the largest difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 
 /* One engine behind the door; each engine's file defines one. Private to kernels/.  */

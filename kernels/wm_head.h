@@ -9,9 +9,9 @@
 #include "kernels/wm_model.h"
 
 /* Whether the n scores from `column` on are one head: WM_ACT_SOFTMAX over these n and no others, or
-   WM_ACT_SIGMOID. Of the family its network tells; of a general model its own graph, for an output of
-   n values that such a node makes, whatever shape it is given afterwards. 0 also where nothing is
-   known: several heads in one output of a general model, a graph that cannot be read.  */
+   WM_ACT_SIGMOID. Of the family its network tells; of a general model its own graph, for an output
+   of n values that such a node makes, whatever shape it is given afterwards. 0 also where nothing
+   is known: several heads in one output of a general model, a graph that cannot be read.  */
 int wm_head_is (const wm_model_t *model, uint32_t column, uint32_t n, wm_act_t act);
 
 #endif

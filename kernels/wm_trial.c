@@ -38,8 +38,9 @@ static float *score_all (wm_device_t *device, const wm_batch_t *batch, uint32_t 
     return scores;
 }
 
-/* What strict fp32 says of the sample, up to WM_TRIAL_HITS and a batch. Batches that it refuses (planes
-   that do not fit the model: their campaign holds them) are left out: *batch and *n are those in mine.  */
+/* What strict fp32 says of the sample, up to WM_TRIAL_HITS and a batch. Batches that it refuses
+   (planes that do not fit the model: their campaign holds them) are left out: *batch and *n are
+   those in mine.  */
 static wm_fault_t judge_all (wm_device_t *judge, const wm_batch_t **batch, uint32_t *n,
                              wm_batch_t mine[WM_TRIAL_BATCHES], uint32_t n_output, float **right,
                              size_t *n_hit, wm_error_t *error)

@@ -48,8 +48,8 @@ void wm_watch_destroy (wm_watch_t **self_p)
     }
 }
 
-/* Hits [*first, *first + returned) of the batch are looked at; 0: none. A batch of n hits is drawn with
-   probability n / (share times the hits that are then looked at).  */
+/* Hits [*first, *first + returned) of the batch are looked at; 0: none. A batch of n hits is drawn
+   with probability n / (share times the hits that are then looked at).  */
 static uint32_t draw_hits (uint64_t draw, uint32_t share, uint32_t n, uint32_t *first)
 {
     const uint32_t count = n < WM_WATCH_HITS ? n : WM_WATCH_HITS;

@@ -448,8 +448,8 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
     keep (self, point, code);
 }
 
-/* Each kernel that fast may take here, in the table's order, with all CPUs and the largest batches; and
-   whether it is the order of their speed.  */
+/* Each kernel that fast may take here, in the table's order, with all CPUs and the largest batches;
+   and whether it is the order of their speed.  */
 static void measure_kernels (bench_t *self)
 {
     wm_rule_t rule;

@@ -93,7 +93,8 @@ static void check_cpu (void)
          amx ? " AMX" : "", avx2 ? "" : " no AVX2: it runs, slowly");
 }
 
-/* Which kernel each precision takes here: the first of the sparse engine's table that the CPU can run. */
+/* Which kernel each precision takes here: the first of the sparse engine's table that the CPU can
+   run. */
 static void check_kernels (void)
 {
     char taken[3][64] = { "", "", "" }, more[3][160] = { "", "", "" };

@@ -1,10 +1,12 @@
-/* verify.c - `wiremill verify`: every byte of a campaign's outputs, then random hits of them scored again.
+/* verify.c - `wiremill verify`: every byte of a campaign's outputs, then random hits of them scored
+   again.
 
-   wiremill-broker says what the campaign is pinned to and compares the outputs with the digests of when
-   they were written, which finds whatever changed since. What was wrong before it was written only
-   another computation finds: wiremill-producer cuts hits again from the inputs, wiremill-worker scores
-   and compares them. So many that a share of wrong hits is found with the confidence asked for: each hit
-   of the sample misses the share S of wrong ones with the chance 1 - S, all n of them with (1 - S)^n.
+   wiremill-broker says what the campaign is pinned to and compares the outputs with the digests of
+   when they were written, which finds whatever changed since. What was wrong before it was written
+   only another computation finds: wiremill-producer cuts hits again from the inputs,
+   wiremill-worker scores and compares them. So many that a share of wrong hits is found with the
+   confidence asked for: each hit of the sample misses the share S of wrong ones with the chance 1 -
+   S, all n of them with (1 - S)^n.
 
    A difference says that two computations disagree, not which is right: no machine is blamed.  */
 
@@ -90,7 +92,8 @@ static int take_share (const wm_args_t *args, const char *name, double *share)
     return -1;
 }
 
-/* Options that no table checks: before anything is read, which may take long. 0 or -1 (printed).  */
+/* Options that no table checks: before anything is read, which may take long. 0 or -1
+   (printed).  */
 static int take_options (verify_t *self, const wm_args_t *args)
 {
     const char *tolerance = wm_args_text (args, "tolerance"),
@@ -358,7 +361,8 @@ static void print_json (const verify_t *self)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-/* Two lines for each input whose output is as it was written, as a file that the producer inherits.  */
+/* Two lines for each input whose output is as it was written, as a file that the producer
+   inherits.  */
 static wm_fault_t make_list (verify_t *self, wm_error_t *error)
 {
     char *text = NULL;
@@ -383,8 +387,8 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
     return fault;
 }
 
-/* Where the folder of the outputs cannot be read nothing changed: a file system is not mounted, or the
-   outputs were moved. Says what brings it back.  */
+/* Where the folder of the outputs cannot be read nothing changed: a file system is not mounted, or
+   the outputs were moved. Says what brings it back.  */
 static int is_folder_gone (const verify_t *self)
 {
     const json_t *one = json_array_get (self->changed, 0);
@@ -402,8 +406,8 @@ static int is_folder_gone (const verify_t *self)
     return 1;
 }
 
-/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again; last,
-   so that the command is the last line.  */
+/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again;
+   last, so that the command is the last line.  */
 static void say_gone (const verify_t *self, const char *campaign)
 {
     size_t i;

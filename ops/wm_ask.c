@@ -267,8 +267,8 @@ static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_
     return status;
 }
 
-/* The answer, and before it how far the program is: {"read": BYTES, "of": BYTES}, now and then. NULL: no
-   answer came, or only a part of one.  */
+/* The answer, and before it how far the program is: {"read": BYTES, "of": BYTES}, now and then.
+   NULL: no answer came, or only a part of one.  */
 static json_t *read_answer (int fd)
 {
     wm_progress_t progress;

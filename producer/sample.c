@@ -1,12 +1,13 @@
-/* sample.c - `wiremill-producer sample`: random hits of finished outputs, cut again from their inputs,
-   with the scores that the outputs hold. `wiremill verify` sends them to `wiremill-worker --verify`.
+/* sample.c - `wiremill-producer sample`: random hits of finished outputs, cut again from their
+   inputs, with the scores that the outputs hold. `wiremill verify` sends them to `wiremill-worker
+   --verify`.
 
-   What it prints:  "wiremill-sample 1\n", "pins BYTES\n" and the pins' text, "total HITS FILES\n", a
-   line "by SIGNATURE\n" for each engine that scored some, "bound X\n" where every output states the
-   error that its campaign promises (the largest of them, if they differ); for each batch "batch N
-   BYTES FILE RUN SUBRUN EVENT\n", the hits' rows (N x uint64), who scored each (N x uint32: 0 is the
-   first of "by", UINT32_MAX nobody knows), their scores (N x n_output float32) and the encoded frame;
-   "end\n". Every scored hit of the outputs is as likely as any other.  */
+   What it prints:  "wiremill-sample 1\n", "pins BYTES\n" and the pins' text, "total HITS FILES\n",
+   a line "by SIGNATURE\n" for each engine that scored some, "bound X\n" where every output states
+   the error that its campaign promises (the largest of them, if they differ); for each batch "batch
+   N BYTES FILE RUN SUBRUN EVENT\n", the hits' rows (N x uint64), who scored each (N x uint32: 0 is
+   the first of "by", UINT32_MAX nobody knows), their scores (N x n_output float32) and the encoded
+   frame; "end\n". Every scored hit of the outputs is as likely as any other.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_cut.h"

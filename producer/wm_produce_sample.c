@@ -1,9 +1,9 @@
 /* wm_produce_sample.c - the hits on which a campaign in split or fast measures its arithmetic.
 
-   Up to WM_SAMPLE_HITS hits of the first events in the order of the inputs: all of small events, of one
-   that has more an even share over all its planes. They are cut as any others are. An input that is
-   held is left out, and one that cannot be read: the producer meets it again when it works on it. The
-   session is kept alive between events.  */
+   Up to WM_SAMPLE_HITS hits of the first events in the order of the inputs: all of small events, of
+   one that has more an even share over all its planes. They are cut as any others are. An input
+   that is held is left out, and one that cannot be read: the producer meets it again when it works
+   on it. The session is kept alive between events.  */
 #include "producer/wm_produce_inside.h"
 #include "schema/wm_sample.h"
 
@@ -55,8 +55,8 @@ static void add_event (sample_t *sample, const char *path)
     sample->full |= sample->n_hit >= WM_SAMPLE_HITS;
 }
 
-/* Lets heartbeats out. A DRAIN ends the process as it does elsewhere; nothing else is said to a producer
-   that has claimed nothing.  */
+/* Lets heartbeats out. A DRAIN ends the process as it does elsewhere; nothing else is said to a
+   producer that has claimed nothing.  */
 static bool stays_open (produce_t *self)
 {
     if (wm_client_is_open (self->client) && wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE &&
@@ -74,7 +74,7 @@ static void add_input (sample_t *sample, const wm_input_t *input)
     const bool fits =
         reader && !wm_reader_fits (reader, input->path, wm_client_shape (self->client), &error);
     for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++) {
-        produce_reading (input->path); /* its time begins anew */
+        produce_reading (input->path); /* the time limit for one read starts again */
         if (!wm_reader_event (reader, e, &self->content, &error) && self->content.n_hit)
             add_event (sample, input->path);
         produce_reading ("");
@@ -85,8 +85,8 @@ static void add_input (sample_t *sample, const wm_input_t *input)
     produce_reading ("");
 }
 
-/* Raw bytes of a batch: small, so that a few that cannot be compressed still fit the sample, but room for
-   one patch.  */
+/* Raw bytes of a batch: small, so that a few that cannot be compressed still fit the sample, but
+   room for one patch.  */
 static uint32_t batch_bytes (const wm_pins_t *pins)
 {
     const uint64_t one = 4ull * pins->n_value + (64u << 10), some = WM_RAW_BYTES_MAX / 8;

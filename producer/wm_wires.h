@@ -1,7 +1,7 @@
 /* wm_wires.h - a table of wires must have one row for each.
 
-   The samples of two rows would both fill it: where they overlap that is refused (wm_event_arrange),
-   elsewhere scores would change without a word.  */
+   The samples of two rows would both fill it: where they overlap that is refused
+   (wm_event_arrange), elsewhere scores would change without a word.  */
 #ifndef WM_WIRES_H
 #define WM_WIRES_H
 
@@ -14,9 +14,9 @@ typedef struct {
     uint32_t row; /* in the file's wire_table, from 0 */
 } wm_wire_t;
 
-/* Orders the rows by cryostat, TPC, plane, wire. WM_EBATCH: two are of one wire (a negative plane or
-   wire is none); `where` (the file, or the event) comes before the text, `advice` behind it. Linear
-   for rows that are in order.  */
+/* Orders the rows by cryostat, TPC, plane, wire. WM_EBATCH: two are of one wire (a negative plane
+   or wire is none); `where` (the file, or the event) comes before the text, `advice` behind it.
+   Linear for rows that are in order.  */
 wm_fault_t wm_wires_check (wm_wire_t *row, uint64_t n, const char *where, const char *advice,
                            wm_error_t *error);
 

@@ -34,7 +34,8 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
 /* What a score may be off in this campaign, relative above 1; 0: fp32.  */
 double wm_pins_max_error (const wm_pins_t *self);
 
-/* XXH3-128 of the canonical text without `output` and `max_error`: goes into every batch digest.  */
+/* XXH3-128 of the canonical text without `output` and `max_error`: goes into every batch
+   digest.  */
 void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
 
 /* WM_OK if equal, else WM_EBATCH naming the first pin that differs, with both values.  */

@@ -373,8 +373,8 @@ static operation_t *queue (fake_t *self, void *stream, kind_t kind)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* A worker's engine process is told by a file, which may come while it works, to fail the n-th run of a
-   graph from then on; the file is gone then: the next process is well.  */
+/* A test names a file; its number, once the file is there, makes the n-th run of a graph fail from
+   then on. Whoever reads the file removes it, so that the next process does not fail.  */
 static void take_orders (void)
 {
     const char *path = getenv ("WM_STANDIN_FAIL");

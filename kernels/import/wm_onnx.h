@@ -47,8 +47,8 @@ typedef struct {
    WM_EHOST: the file cannot be read, no memory.  */
 wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error);
 
-/* The same of bytes in memory, which stay the caller's and outlive it: the original that a .wmm holds.
-   `name` stands for the path; sha256 stays empty. WM_EBATCH also: data in another file.  */
+/* The same of bytes in memory, which stay the caller's and outlive it: the original that a .wmm
+   holds. `name` stands for the path; sha256 stays empty. WM_EBATCH also: data in another file.  */
 wm_fault_t wm_onnx_lend (wm_onnx_t *self, const char *name, const void *bytes, size_t size,
                          wm_error_t *error);
 

@@ -18,9 +18,9 @@
    PANEL is the positions, side by side, that a kernel takes together: 1, 2 or 4.
 
    Kernels: strict fp32 in AVX-512, AVX2 and C, with the same bits; bf16 and 16-bit integers where
-   AVX-512 has them, integers also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX; sse2 is fp32 for CPUs
-   without fused multiply-adds, with bits of its own. 16 bits means that the roots' values and weights
-   are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
+   AVX-512 has them, integers also in AVX-VNNI and AVX2; bf16 and bf16x3 on AMX; sse2 is fp32 for
+   CPUs without fused multiply-adds, with bits of its own. 16 bits means that the roots' values and
+   weights are stored so; the convolutions, and all behind the roots, are in fp32 everywhere.
 
    Bits: per cell and row of positions one partial sum in fp32, positions and filters ascending,
    then the rows added in order (AMX: a sum per panel, added in order). Nothing in that order knows
@@ -29,8 +29,8 @@
    Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c and wm_sparse_fold.c what a net
    fixes, wm_sparse_map.c which positions are live, wm_sparse_block.c a block of cells,
    wm_sparse_tail.c the layers behind the roots, wm_sparse_pool.c threads, wm_sparse_choose.c and
-   wm_sparse_door.c which kernel runs, wm_sparse_kernel.h the loops, compiled once per instruction set; wm_sparse_amx.h
-   what AMX does otherwise.  */
+   wm_sparse_door.c which kernel runs, wm_sparse_kernel.h the loops, compiled once per instruction
+   set; wm_sparse_amx.h what AMX does otherwise.  */
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H
 
@@ -75,8 +75,8 @@ void wm_sparse_pool_run (wm_sparse_pool_t *self, wm_sparse_task_fn *task_fn, voi
 
 /* ---- live positions -------------------------------------------------------------------------- */
 
-/* A bit per position, row after row; a row has spare bits behind, so that 64 can be read anywhere.
- */
+/* A bit per position, row after row; a row has spare bits behind, so that 64 can be read
+ anywhere.  */
 typedef struct {
     uint32_t n_row, n_col, n_word;
     uint64_t *bit;  /* (n_row, n_word) */
@@ -219,7 +219,8 @@ extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_sse2, wm_sp
 /* The i-th kernel this machine can run, the fastest first, twins last; NULL: there are no more.  */
 const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
 
-/* Whether it is one of the three that compute strict fp32, with the same bits: AVX-512, AVX2, C.  */
+/* Whether it is one of the three that compute strict fp32, with the same bits: AVX-512, AVX2,
+   C.  */
 bool wm_sparse_kernel_is_strict (const wm_sparse_kernel_t *kernel);
 
 /* Whether the name of an instruction set, or of one and a precision ("avx512/bf16"), means it.  */
@@ -234,8 +235,8 @@ double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel);
 #define WM_SPARSE_RANKS 4 /* fp32, bf16x3, int16, bf16 */
 
 /* The kernels for a precision ("fp32", "split", "fast"), in the order of the table in
-   wm_sparse_choose.c; the last computes strict fp32. isa: only those it names, and what judges them;
-   NULL: the environment's WM_ISA, or all. How many; 0: WM_EHOST says what there is.  */
+   wm_sparse_choose.c; the last computes strict fp32. isa: only those it names, and what judges
+   them; NULL: the environment's WM_ISA, or all. How many; 0: WM_EHOST says what there is.  */
 uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
                                 const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error);
 

@@ -1,12 +1,12 @@
 /* wm_sparse_c.h - what the exact-sparse loops need of portable C: vectors of four.
 
    V_FMA rounds once, as the instruction of AVX2 and AVX-512 does, so that fp32 has the same bits on
-   every CPU. The product of two floats is exact in double; the sum is not, and rounding it twice, to
-   double and then to float, may end one unit off. So the sum in double is rounded to odd: where it is
-   inexact (its error is known exactly, by Knuth's two-sum) the neighbour with the odd last bit is
-   taken, which the second rounding cannot mistake for a half (Boldo and Melquiond, "Emulation of FMA
-   and correctly rounded sums: proved algorithms using rounding to odd", 2008). A library's fmaf is
-   right, too, at a call a number.
+   every CPU. The product of two floats is exact in double; the sum is not, and rounding it twice,
+   to double and then to float, may end one unit off. So the sum in double is rounded to odd: where
+   it is inexact (its error is known exactly, by Knuth's two-sum) the neighbour with the odd last
+   bit is taken, which the second rounding cannot mistake for a half (Boldo and Melquiond,
+   "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 2008). A
+   library's fmaf is right, too, at a call a number.
 
    A file that wants rounding twice, fast, defines PLAIN first.  */
 #include <stdint.h>

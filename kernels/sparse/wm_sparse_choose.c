@@ -2,10 +2,10 @@
 
    The first row that the CPU can run, and that the precision asked for allows, is taken; a row of
    rounded weights only where its error, measured on the campaign's own hits, is small enough
-   (kernels/wm_trial.h), else the next. So a machine takes the same kernel at every start, whatever else
-   it is doing, and machines of one kind take the same. The order was measured with `wiremill bench`,
-   which says where a machine disagrees with it. fp32 is one arithmetic on every x86-64 (STRICT), the
-   rows differ in speed only.
+   (kernels/wm_trial.h), else the next. So a machine takes the same kernel at every start, whatever
+   else it is doing, and machines of one kind take the same. The order was measured with `wiremill
+   bench`, which says where a machine disagrees with it. fp32 is one arithmetic on every x86-64
+   (STRICT), the rows differ in speed only.
 
    A kernel computes a small piece of work before it is used: it must compute rightly.  */
 #include "kernels/sparse/wm_sparse.h"
@@ -305,8 +305,8 @@ static unsigned precision_of (const char *precision)
     return strcmp (precision, "fast") == 0 ? FAST : strcmp (precision, "split") == 0 ? SPLIT : FP32;
 }
 
-/* Whether a precision allows a row that was named. Rows that only tests and people name stand for the
-   precision that they say.  */
+/* Whether a precision allows a row that was named. Rows that only tests and people name stand for
+   the precision that they say.  */
 static bool allows (const row_t *row, unsigned asked)
 {
     if (row->allowed)

@@ -14,7 +14,7 @@ clean () { ! grep -E 'assert|Assertion|corrupt' "$work/run.words" "$work"/out/.w
 killed=0 starts=0 finished=0 wrong=0 unclean=0 held=0 code=0
 while :; do
     # An engine that is killed again and again while its worker looks for the hit it died of: on a slow machine
-    # that hit is held, rightly, and scored anew by who asks for it.
+    # that hit is held, as it should be, and --retry-held scores it.
     [ $code = 3 ] && again=--retry-held held=$((held + 1)) || again=
     "${run[@]}" --output "$work/out" $again >>"$work/run.words" 2>&1 &
     pid=$! starts=$((starts + 1))

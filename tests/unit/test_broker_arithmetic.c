@@ -1,5 +1,5 @@
-/* test_broker_arithmetic.c - one signature for each class of machines: who binds it, who is refused, the
-   sample, the table, rows by signature.  */
+/* test_broker_arithmetic.c - one signature for each class of machines: who binds it, who is
+   refused, the sample, the table, rows by signature.  */
 #include "tests/unit/core_bench.h"
 
 #include <math.h>

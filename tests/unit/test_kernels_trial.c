@@ -1,5 +1,5 @@
-/* test_kernels_trial.c - which arithmetic is taken: the table, strict fp32's bits, the trial on a sample,
-   the watch.  */
+/* test_kernels_trial.c - which arithmetic is taken: the table, strict fp32's bits, the trial on a
+   sample, the watch.  */
 #include "kernels/wm_trial.h"
 #include "kernels/wm_watch.h"
 #include "tests/unit/sparse_net.h"
@@ -229,8 +229,8 @@ static double off_of (campaign_t *c, wm_device_t *device)
     return worst_of (&c->net, &c->spec, &c->batch, scores);
 }
 
-/* Ever steeper heads: the coarser a kernel, the sooner it is dropped; what is taken is as exact as the
-   campaign asks, and strict fp32 is always left.  */
+/* Ever steeper heads: the coarser a kernel, the sooner it is dropped; what is taken is as exact as
+   the campaign asks, and strict fp32 is always left.  */
 static void what_is_taken_is_precise_enough (void **state)
 {
     (void) state;

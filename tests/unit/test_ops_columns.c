@@ -1,5 +1,6 @@
-/* test_ops_columns.c - names of the scores' columns: a file's labels, a preset's where the heads are
-   those that it was made for, else the names of the model's outputs; and the line that tells.  */
+/* test_ops_columns.c - names of the scores' columns: a file's labels, a preset's where the heads
+   are those that it was made for, else the names of the model's outputs; and the line that
+   tells.  */
 #include "ops/wm_columns.h"
 #include "kernels/wm_head.h"
 #include "tests/unit/small_net.h"

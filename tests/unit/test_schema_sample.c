@@ -1,4 +1,5 @@
-/* test_schema_sample.c - a sample of batches as one payload: round trip, what does not fit, damage.  */
+/* test_schema_sample.c - a sample of batches as one payload: round trip, what does not fit,
+   damage.  */
 #include "schema/wm_sample.h"
 
 #include <setjmp.h>
