@@ -27,13 +27,14 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 
 # ---- rooms -------------------------------------------------------------------------------------
 ROOMS := schema kernels broker producer gpuworker ops
+PARTS_schema  := base
 PARTS_kernels := import sparse# openvino and cuda are shared objects of their own
 sources = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).a
 
 # What each room's libraries come from (pkg-config names); a room may use what is listed here only.
-PKG_schema    := $(MSGPACK) libzstd libxxhash libsodium
+PKG_schema    := $(MSGPACK) libczmq libzmq libzstd libxxhash libsodium libcrypto
 PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
 PKG_producer  := libczmq libzmq hdf5 libxxhash libsodium yaml-0.1
@@ -41,17 +42,16 @@ PKG_gpuworker := libczmq libzmq libsodium
 PKG_ops       := libczmq libzmq jansson libsodium hdf5
 
 # Libraries a room's program links, in order (the arrows of the architecture, checked by make lint).
-# broker/wm_client is the one way to talk to a broker; it is in the broker's library.
 USES_schema    := schema
 USES_kernels   := kernels schema
 USES_broker    := broker schema
-USES_producer  := producer broker kernels schema
-USES_gpuworker := gpuworker broker kernels schema
-USES_ops       := ops broker kernels schema
+USES_producer  := producer kernels schema
+USES_gpuworker := gpuworker kernels schema
+USES_ops       := ops kernels schema
 
 $(foreach r,$(ROOMS),$(eval FLAGS_$(r) := $(call PKG,--cflags,$(PKG_$(r)))))
 libs = $(foreach r,$(USES_$(1)),$(call library,$(r))) 
-links = -Wl,--start-group $(call libs,$(1)) -Wl,--end-group \
+links = -Wl,--as-needed,--start-group $(call libs,$(1)) -Wl,--end-group \
         $(call PKG,--libs,$(sort $(foreach r,$(USES_$(1)),$(PKG_$(r))))) -lm -ldl
 
 PROGRAM_broker    := wiremill-broker
@@ -153,7 +153,7 @@ CUDA      ?= $(if $(and $(NVCC),$(CUDART),$(CUDNN_H),$(shell $(NVCC) --version |
 CUDA_ARCH ?= 75 80 86 89 90 100 120
 CUDA_LAST := $(lastword $(CUDA_ARCH))
 CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
-CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda wm_cuda_inside wm_cuda_chunks wm_cuda_v1 wm_cuda_windows wm_cuda_windows_open wm_cuda_pack wm_cuda_curve wm_cuda_net wm_cuda_plane
+CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda wm_cuda_base wm_cuda_chunks wm_cuda_v1 wm_cuda_windows wm_cuda_windows_open wm_cuda_pack wm_cuda_curve wm_cuda_net wm_cuda_plane
 CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
 CUDA_ANY   = $(addprefix $(B)/obj/kernels/cuda/,wm_any.o wm_any_place.o wm_any_net.o wm_any_ops.o)
 $(CUDA_ANY): | $(B)/gen/onnx/onnx.pb-c.c
@@ -168,12 +168,12 @@ $(B)/obj/kernels/cuda/%.o: kernels/cuda/%.cu tests/gpu/ptxas.sh
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(CUDA_GEN) -t 2 --Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fno-exceptions,-fno-threadsafe-statics,-fvisibility=hidden \
 	    -MMD -MF $(@:.o=.d) -MT $@ -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
 	$(Q)tests/gpu/ptxas.sh $(@:.o=.ptxas) || { rm -f $@; exit 1; }
-$(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_door.o $(CUDA_OBJ) $(CUDA_ANY) $(call libs,kernels)
+$(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_module.o $(CUDA_OBJ) $(CUDA_ANY) $(call libs,kernels)
 	@mkdir -p $(@D); echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) -shared $(filter %.o,$^) -o $@ -Wl,-z,defs,--as-needed,--exclude-libs,ALL $(call links,kernels) $(CUDA_LINK)
 
 # The engine on the stand-in, with mistakes that can be planted.
-STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_block.c wm_gpu_fake_math.c wm_gpu_fake_any.c wm_cuda.c wm_cuda_inside.c wm_cuda_chunks.c wm_cuda_v1.c wm_cuda_windows.c wm_cuda_windows_open.c wm_cuda_pack.c wm_cuda_curve.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
+STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_block.c wm_gpu_fake_math.c wm_gpu_fake_any.c wm_cuda.c wm_cuda_base.c wm_cuda_chunks.c wm_cuda_v1.c wm_cuda_windows.c wm_cuda_windows_open.c wm_cuda_pack.c wm_cuda_curve.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
 $(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane $(B)/tests/test_kernels_cuda_windows: $(B)/tests/%: tests/unit/%.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
@@ -187,7 +187,7 @@ $(B)/tests/test_kernels_cuda_event: tests/unit/test_kernels_cuda_event.c tests/g
 CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.c gpu_ceiling.c gpu_event.c gpu_floor.c gpu_net.c) \
              $(addprefix producer/,wm_synth_physics.c wm_synth_detector.c wm_event.c wm_runs.c wm_cut.c) $(addprefix kernels/,wm_image.c wm_plane.c \
              wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_any_place.c cuda/wm_gpu_fake.c cuda/wm_gpu_fake_block.c cuda/wm_gpu_fake_math.c \
-             cuda/wm_gpu_fake_any.c) schema/wm_batch_memory.c schema/wm_fault.c
+             cuda/wm_gpu_fake_any.c) schema/wm_batch_memory.c schema/base/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -fdata-sections $(filter %.c %.o,$^) -o $@ -Wl,--gc-sections $(CUDA_LINK)
@@ -217,13 +217,13 @@ $(B)/tests/test_kernels_cuda_any: tests/unit/test_kernels_cuda_any.c $(addprefix
 	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
 
 # Any CNN through the engine's steps, on the stand-in; cuDNN only where plans are asked for.
-$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_block.c %fake_math.c %fake_any.c %library.c %inside.c %chunks.c,$(STANDIN)) \
+$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_block.c %fake_math.c %fake_any.c %library.c %base.c %chunks.c,$(STANDIN)) \
     $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@
 
 # The CUDA engine on the stand-in, as the shared object that a worker opens: whole campaigns without a GPU.
-$(B)/tests/wm_cuda_standin.so: kernels/cuda/wm_cuda_door.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter-out tests/%,$(STANDIN)) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh) $(call libs,kernels)
+$(B)/tests/wm_cuda_standin.so: kernels/cuda/wm_cuda_module.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter-out tests/%,$(STANDIN)) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh) $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) -Dwm_gpu_real=wm_gpu_stand_in $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -fvisibility=hidden -shared $(filter %.c,$^) -o $@ -Wl,-z,defs,--exclude-libs,ALL $(call links,kernels)
 

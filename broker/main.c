@@ -4,7 +4,7 @@
  */
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
-#include "broker/wm_doors.h"
+#include "broker/wm_listener.h"
 #include "broker/wm_core.h"
 #include "broker/wm_note.h"
 #include "broker/wm_reactor.h"
@@ -12,7 +12,7 @@
 #include "broker/wm_restore.h"
 #include "broker/wm_outputs.h"
 #include "broker/wm_status.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -103,7 +103,7 @@ static int check (const options_t *options)
         (!options->listen || !options->pins || !options->wmm))
         return usage ("--listen, --pins and --wmm are needed");
     wm_error_t error;
-    if (options->listen && wm_doors_check (options->listen, options->insecure, &error))
+    if (options->listen && wm_listener_check (options->listen, options->insecure, &error))
         return usage (error.text);
     return -1;
 }

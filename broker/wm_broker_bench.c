@@ -7,7 +7,7 @@
    cores. A fault ends the process where it is met: nothing is measured then.  */
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
-#include "broker/wm_client.h"
+#include "schema/wm_client.h"
 
 #include <assert.h>
 #include <pthread.h>

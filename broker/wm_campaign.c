@@ -1,7 +1,7 @@
 /* wm_campaign.c - takes the lock, refuses folders a ledger cannot live in, opens what is there.  */
 #include "broker/wm_campaign.h"
-#include "schema/wm_folder.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

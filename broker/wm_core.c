@@ -6,7 +6,7 @@
    wm_core_worker.c) decide; and last comes what any message may have made possible: NEEDs, TASKs.
  */
 #include "broker/wm_core_private.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
    replay (wm_journal_replay.c) can put the records in order again and see when one is missing.
    Which RESULT segments may go is kept as one bitmap of inputs a segment: input ids are small and
    dense, an append sets a bit, a FILE_WRITTEN clears one bit everywhere.  */
-#include "broker/wm_journal_inside.h"
+#include "broker/wm_journal_private.h"
 
 #include <errno.h>
 #include <inttypes.h>

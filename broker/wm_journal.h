@@ -27,7 +27,7 @@
 #ifndef WM_JOURNAL_H
 #define WM_JOURNAL_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 #include "schema/wm_record.h"
 
 #include <stddef.h>

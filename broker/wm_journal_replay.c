@@ -13,7 +13,7 @@
    What is known durable comes from the records' `durable`, from the EPOCH record of the next epoch
    (it says how far its predecessor was found complete) and from the ledger's position.
    Holes are judged at the end, when all of this has been read.  */
-#include "broker/wm_journal_inside.h"
+#include "broker/wm_journal_private.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,8 +4,8 @@
    is wrong or rows are missing, the file is set aside and a new one begun: the journal fills it.
    What a WAL lost (one flipped bit silently drops what follows it) only makes the ledger older than
    the journal, which the replay after its (epoch, sequence) repairs.  */
-#include "broker/wm_ledger_inside.h"
-#include "schema/wm_failpoint.h"
+#include "broker/wm_ledger_private.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -15,8 +15,8 @@
    is forgotten before it, and the file is pinned by the next INPUT. Records of an input that the
    ledger does not know are passed over: its INPUT was lost to damage, the loss has been reported,
    and its number may be given again.  */
-#include "broker/wm_ledger_inside.h"
-#include "schema/wm_failpoint.h"
+#include "broker/wm_ledger_private.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>

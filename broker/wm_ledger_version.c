@@ -5,9 +5,9 @@
 
    An older ledger is copied to ledger.db.v<schema> first; then all steps go in one transaction.
    Killed anywhere, the next start finds the old schema or the new one, never a part of it.  */
-#include "broker/wm_ledger_inside.h"
-#include "schema/wm_folder.h"
-#include "schema/wm_failpoint.h"
+#include "broker/wm_ledger_private.h"
+#include "schema/base/wm_folder.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

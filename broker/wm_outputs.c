@@ -2,7 +2,7 @@
 #include "broker/wm_outputs.h"
 
 #include "schema/wm_limits.h"
-#include "schema/wm_path.h"
+#include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <fcntl.h>

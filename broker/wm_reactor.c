@@ -6,13 +6,13 @@
      2. A payload frame is copied nowhere: what a producer sent is what a worker gets.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_core.h"
-#include "broker/wm_doors.h"
+#include "broker/wm_listener.h"
 #include "broker/wm_note.h"
 #include "broker/wm_recorder.h"
 #include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 #include "broker/wm_table.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ typedef struct {
 struct wm_reactor_t {
     const wm_reactor_config_t *config;
     wm_core_t *core;
-    wm_doors_t *doors;
+    wm_listener_t *listener;
     wm_table_t peers; /* of sessions */
     int wmm_fd;
     uint64_t wmm_bytes;
@@ -85,12 +85,12 @@ static void send_bytes (wm_reactor_t *self, wm_peer_t *peer, const wm_msg_t *msg
         fprintf (stderr,
                  "wiremill-broker: no memory for %s of %zu bytes: its peer must come again\n",
                  wm_msg_name (msg->type), bytes);
-        wm_doors_hang_up (peer);
+        wm_listener_hang_up (peer);
         return;
     }
     if (bytes)
         memcpy (zmq_msg_data (&body), data, bytes);
-    wm_doors_send (self->doors, peer, msg, &body, wm_msg_check (zmq_msg_data (&body), bytes));
+    wm_listener_send (self->listener, peer, msg, &body, wm_msg_check (zmq_msg_data (&body), bytes));
 }
 
 static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
@@ -106,11 +106,11 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
         WM_FAILPOINT ("broker-result-ack");
     const frame_t *frame = payload ? payload->handle : NULL;
     if (!payload)
-        wm_doors_send (self->doors, peer, msg, NULL, 0);
+        wm_listener_send (self->listener, peer, msg, NULL, 0);
     else if (frame) {
         zmq_msg_init (&body);
         zmq_msg_copy (&body, (zmq_msg_t *) &frame->msg);
-        wm_doors_send (self->doors, peer, msg, &body, frame->check);
+        wm_listener_send (self->listener, peer, msg, &body, frame->check);
     } else
         send_bytes (self, peer, msg, payload->data, payload->bytes);
 }
@@ -154,14 +154,15 @@ static void on_model (void *context, uint32_t session, uint64_t offset)
         wm_msg_init (&msg, WM_MSG_MODEL);
         msg.offset = offset;
         msg.size = self->wmm_bytes;
-        wm_doors_send (self->doors, peer, &msg, &body, wm_msg_check (zmq_msg_data (&body), bytes));
+        wm_listener_send (self->listener, peer, &msg, &body,
+                          wm_msg_check (zmq_msg_data (&body), bytes));
         return;
     }
     fprintf (stderr, "wiremill-broker: cannot read %s at %llu: %s: the worker must ask again\n",
              self->config->wmm, (unsigned long long) offset,
              errno ? strerror (errno) : "it is shorter than it was");
     zmq_msg_close (&body);
-    wm_doors_hang_up (peer);
+    wm_listener_hang_up (peer);
 }
 
 static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
@@ -238,7 +239,7 @@ static void on_status (void *context, uint32_t session)
     if (json)
         send_bytes (self, peer, &msg, json, strlen (json));
     else if (peer)
-        wm_doors_hang_up (peer); /* no memory */
+        wm_listener_hang_up (peer); /* no memory */
     free (json);
 }
 
@@ -249,7 +250,7 @@ char *wm_reactor_status (wm_reactor_t *self)
         return NULL;
     wm_core_summary (self->core, summary);
     wm_status_about_t about = {
-        .endpoint = wm_doors_endpoint (self->doors),
+        .endpoint = wm_listener_endpoint (self->listener),
         .dir = self->config->dir,
         .campaign = self->config->campaign,
         .pins = self->config->pins,
@@ -298,7 +299,7 @@ static void refuse_stranger (wm_reactor_t *self, wm_peer_t *peer)
     msg.code = WM_REASON_BUSY;
     snprintf (msg.text, sizeof msg.text, "this broker has its %u peers: try again later",
               WM_PEERS_MAX);
-    wm_doors_send (self->doors, peer, &msg, NULL, 0);
+    wm_listener_send (self->listener, peer, &msg, NULL, 0);
 }
 
 static void closed (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
@@ -320,7 +321,7 @@ static void damaged (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
                  "wiremill-broker: a message was damaged on its way (or is none of ours): its "
                  "connection is ended\n");
     self->damaged_ms = now_ms + 1000;
-    wm_doors_hang_up (peer);
+    wm_listener_hang_up (peer);
     closed (self, peer, now_ms);
 }
 
@@ -333,7 +334,7 @@ static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
         return; /* its session is over */
     const int known = peer->known;
     peer->known = 1;
-    const uint8_t *header = wm_doors_header (self->doors, &bytes, &body, &check);
+    const uint8_t *header = wm_listener_header (self->listener, &bytes, &body, &check);
     if (!header) {
         damaged (self, peer, now_ms);
         return;
@@ -370,10 +371,10 @@ static void read_all (wm_reactor_t *self, int64_t until_ms)
     wm_peer_t *peer;
     while (self->n_appended < GROUP_RECORDS && !wm_recorder_fault (self->recorder, NULL)) {
         int64_t now_ms = wm_now_ms ();
-        wm_doors_event_t event = wm_doors_next (self->doors, &peer);
-        if (event == WM_DOORS_NOTHING)
+        wm_listener_event_t event = wm_listener_next (self->listener, &peer);
+        if (event == WM_LISTENER_NOTHING)
             return;
-        if (event == WM_DOORS_MESSAGE)
+        if (event == WM_LISTENER_MESSAGE)
             message (self, peer, now_ms);
         else
             closed (self, peer, now_ms);
@@ -389,14 +390,14 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
     int64_t ticked_ms = 0, looked_ms = 0;
     wm_fault_t fault = WM_OK;
     while (!*stop && !fault && !wm_recorder_fault (self->recorder, NULL)) {
-        wm_doors_wait (self->doors, self->n_appended ? 0 : tick_ms);
+        wm_listener_wait (self->listener, self->n_appended ? 0 : tick_ms);
         int64_t now_ms = wm_now_ms ();
         read_all (self, now_ms + times->group_commit_ms);
         now_ms = wm_now_ms ();
         if (now_ms - ticked_ms >= tick_ms) {
             ticked_ms = now_ms;
             wm_core_tick (self->core, now_ms);
-            wm_doors_tick (self->doors, now_ms);
+            wm_listener_tick (self->listener, now_ms);
         }
         if (self->config->look && now_ms - looked_ms >= times->heartbeat_ms) {
             looked_ms = now_ms;
@@ -500,8 +501,8 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
                                                                .release = frame_release });
     assert (self->recorder);
     if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
-        self->doors = wm_doors_new (config->endpoint, config->insecure, error);
-    if (!self->doors)
+        self->listener = wm_listener_new (config->endpoint, config->insecure, error);
+    if (!self->listener)
         wm_reactor_destroy (&self);
     return self;
 }
@@ -512,7 +513,7 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
     if (!self)
         return;
     wm_core_destroy (&self->core);
-    wm_doors_destroy (&self->doors);
+    wm_listener_destroy (&self->listener);
     wm_recorder_destroy (&self->recorder);
     free (self->peers.slot);
     if (self->wmm_fd >= 0)
@@ -523,5 +524,5 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
 
 const char *wm_reactor_endpoint (const wm_reactor_t *self)
 {
-    return wm_doors_endpoint (self->doors);
+    return wm_listener_endpoint (self->listener);
 }

@@ -6,7 +6,7 @@
 #include "broker/wm_rebuild.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_outputs.h"
-#include "schema/wm_path.h"
+#include "schema/base/wm_path.h"
 
 #include <dirent.h>
 #include <errno.h>

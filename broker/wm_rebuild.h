@@ -14,7 +14,7 @@
 #ifndef WM_REBUILD_H
 #define WM_REBUILD_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 typedef struct {
     const char *dir;

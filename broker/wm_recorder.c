@@ -4,7 +4,7 @@
    that follows its append, in the order of appending.  */
 #include "broker/wm_recorder.h"
 #include "broker/wm_restore.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
 #include <stdio.h>

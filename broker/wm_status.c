@@ -2,7 +2,7 @@
    of meaning is a new schema name; readers ignore fields that they do not know.  */
 #include "broker/wm_status.h"
 
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <jansson.h>
 #include <stdio.h>

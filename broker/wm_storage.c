@@ -1,7 +1,7 @@
 /* wm_storage.c - the journal's file operations as POSIX has them (wm_storage_ops_t).  */
 #include "broker/wm_journal.h"
-#include "schema/wm_folder.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
-#include "schema/wm_fault.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_fault.h"
+#include "schema/base/wm_log.h"
 
 #include <czmq.h>
 #include <getopt.h>

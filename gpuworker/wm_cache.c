@@ -3,10 +3,10 @@
    Nothing is synced: after a power cut a file may be damaged, and then it is fetched again, because
    every use begins with its hash.  */
 #include "gpuworker/wm_cache.h"
-#include "kernels/wm_file.h"
+#include "schema/base/wm_file.h"
 #include "kernels/wm_model.h"
-#include "schema/wm_folder.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

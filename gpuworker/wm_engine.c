@@ -1,9 +1,9 @@
 /* wm_engine.c - see wm_engine.h.  */
 #include "gpuworker/wm_engine.h"
 #include "gpuworker/wm_slots.h"
-#include "gpuworker/wm_taken.h"
+#include "gpuworker/wm_engine_device.h"
 #include "kernels/wm_watch.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -74,8 +74,8 @@ static int open_device (engine_t *self)
     if (has_spec &&
         wm_spec_parse (&spec, control->spec, strlen (control->spec), "the broker's pins", &error))
         return ends (self, WM_EXIT_INPUT, &error);
-    if (wm_taken_open (control, self->model, has_spec ? &spec : NULL, &self->device, &self->judge,
-                       &error))
+    if (wm_engine_device_open (control, self->model, has_spec ? &spec : NULL, &self->device,
+                               &self->judge, &error))
         return ends (self,
                      error.fault == WM_EBATCH   ? WM_EXIT_INPUT
                      : error.fault == WM_EAGAIN ? WM_EXIT_FAILURE

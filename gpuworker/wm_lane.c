@@ -1,6 +1,6 @@
 /* wm_lane.c - see wm_lane.h: sessions, time, drain, and the loop around them.  */
-#include "gpuworker/wm_lane_inside.h"
-#include "schema/wm_failpoint.h"
+#include "gpuworker/wm_lane_private.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -26,7 +26,7 @@ void lane_say (const char *format, ...)
     fprintf (stderr, "wiremill-worker: %s\n", text);
 }
 
-wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_turn_t *turn,
+wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_stride_t *turn,
                         unsigned seat, _Atomic int64_t *busy_ms)
 {
     wm_lane_t *self = calloc (1, sizeof *self);
@@ -51,7 +51,7 @@ void wm_lane_destroy (wm_lane_t **self_p)
     if (!self)
         return;
     if (self->turn)
-        wm_turn_done (self->turn, self->seat, 0);
+        wm_stride_done (self->turn, self->seat, 0);
     wm_client_destroy (&self->client);
     wm_health_destroy (&self->health);
     wm_scorer_destroy (&self->scorer);
@@ -310,7 +310,7 @@ static int serve (wm_lane_t *self)
     int fd = wm_scorer_fd (self->scorer);
     if (self->turn) { /* the engine's descriptor is an epoll set: our turn is one more in it */
         struct epoll_event event = { .events = EPOLLIN };
-        int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_turn_fd (self->turn, self->seat), &event);
+        int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_stride_fd (self->turn, self->seat), &event);
         assert (rc == 0);
     }
     self->book = wm_book_new (self->pins.n_output);

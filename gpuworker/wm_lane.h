@@ -15,7 +15,7 @@
 #ifndef WM_LANE_H
 #define WM_LANE_H
 
-#include "gpuworker/wm_turn.h"
+#include "gpuworker/wm_stride.h"
 #include "gpuworker/wm_worker.h"
 
 #include <stdint.h>
@@ -24,7 +24,7 @@ typedef struct wm_lane_t wm_lane_t;
 
 /* All of it is lent. turn: whose batch is computed now, where several lanes share the machine, with
    this lane's seat; NULL for one alone. busy_ms: when any lane had work last.  */
-wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_turn_t *turn,
+wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_stride_t *turn,
                         unsigned seat, _Atomic int64_t *busy_ms);
 
 /* Works until it may stop; the exit code of wm_worker_run.  */

@@ -1,8 +1,8 @@
 /* wm_lane_prepare.c - what comes before work: pins, model, an engine that has proved itself.  */
 #include "gpuworker/wm_cache.h"
-#include "gpuworker/wm_lane_inside.h"
+#include "gpuworker/wm_lane_private.h"
 
-#include "kernels/wm_file.h"
+#include "schema/base/wm_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,8 +8,8 @@
    are submitted, until the hit is found. The other slots go on meanwhile. Where it dies of several
    batches together, each of them goes again alone: one that kills it explains the death; if none
    does, it was an accident of the machine.  */
-#include "gpuworker/wm_lane_inside.h"
-#include "schema/wm_failpoint.h"
+#include "gpuworker/wm_lane_private.h"
+#include "schema/base/wm_failpoint.h"
 #include "schema/wm_trace.h"
 
 #include <math.h>
@@ -94,7 +94,7 @@ static void turn_end (wm_lane_t *self)
     const int64_t ms = self->turn_ms ? wm_now_ms () - self->turn_ms : 0;
     self->turn_ms = 0;
     self->turn_hits = 0;
-    wm_turn_done (self->turn, self->seat, (double) ms * 1e-3);
+    wm_stride_done (self->turn, self->seat, (double) ms * 1e-3);
 }
 
 /* The turn is over, unless more of it is being computed.  */
@@ -413,7 +413,7 @@ static void submit (wm_lane_t *self)
             turn_end (self); /* others need not wait until it is back */
             return;
         }
-        if (self->turn && !wm_turn_ask (self->turn, self->seat))
+        if (self->turn && !wm_stride_ask (self->turn, self->seat))
             return;
         lane_slot_t *slot = &self->slot[due];
         uint32_t first = 0, count = slot->task->n_hit;

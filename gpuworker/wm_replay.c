@@ -4,8 +4,8 @@
    then "pins BYTES\n" and the pins' text, then "frame BYTES\n" and the encoded batch.  */
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_cache.h"
-#include "gpuworker/wm_lane_inside.h"
-#include "kernels/wm_file.h"
+#include "gpuworker/wm_lane_private.h"
+#include "schema/base/wm_file.h"
 
 #include <poll.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* wm_worker.c - a lane for each broker: the caller's thread for one, a thread each for several.  */
 #include "gpuworker/wm_worker.h"
 #include "gpuworker/wm_lane.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -41,7 +41,7 @@ int wm_worker_run (const wm_worker_config_t *config)
     _Atomic int64_t busy_ms = wm_now_ms ();
     for (unsigned i = 0; i < n; i++)
         weight[i] = config->broker[i].weight;
-    wm_turn_t *turn = n > 1 ? wm_turn_new (n, weight) : NULL;
+    wm_stride_t *turn = n > 1 ? wm_stride_new (n, weight) : NULL;
     for (unsigned i = 0; i < n; i++)
         seat[i].lane = wm_lane_new (config, config->broker[i].endpoint, turn, i, &busy_ms);
     for (unsigned i = 1; i < n; i++) {
@@ -51,6 +51,6 @@ int wm_worker_run (const wm_worker_config_t *config)
     seat_thread (&seat[0]);
     for (unsigned i = 1; i < n; i++)
         pthread_join (seat[i].thread, NULL);
-    wm_turn_destroy (&turn);
+    wm_stride_destroy (&turn);
     return gravest (seat, n);
 }

@@ -10,8 +10,8 @@
 #ifndef WM_MODEL_H
 #define WM_MODEL_H
 
-#include "kernels/wm_file.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_fault.h"
 
 #include <stddef.h>
 #include <stdint.h>

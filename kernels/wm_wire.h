@@ -6,7 +6,7 @@
 #ifndef WM_WIRE_H
 #define WM_WIRE_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include "ops/verbs.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
-#include "schema/wm_folder.h"
+#include "schema/base/wm_folder.h"
 
 #include <czmq.h>
 #include <dlfcn.h>

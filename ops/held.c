@@ -9,7 +9,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
-#include "schema/wm_path.h"
+#include "schema/base/wm_path.h"
 
 #include <limits.h>
 #include <stdio.h>

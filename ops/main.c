@@ -1,7 +1,7 @@
 /* main.c - the `wiremill` command: the table of its verbs. */
 
 #include "ops/verbs.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 #include "schema/wm_limits.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef VERBS_H
 #define VERBS_H
 
-#include "ops/wm_option.h"
+#include "schema/base/wm_option.h"
 
 extern const wm_option_t run_options[], broker_options[], produce_options[], work_options[],
     status_options[], drain_options[], import_options[], model_options[], doctor_options[],

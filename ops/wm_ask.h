@@ -5,8 +5,8 @@
 #ifndef WM_ASK_H
 #define WM_ASK_H
 
-#include "broker/wm_client.h"
-#include "ops/wm_option.h"
+#include "schema/wm_client.h"
+#include "schema/base/wm_option.h"
 
 #include <jansson.h>
 

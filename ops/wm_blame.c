@@ -1,8 +1,8 @@
 /* wm_blame.c - see wm_blame.h. */
 
 #include "ops/wm_blame.h"
-#include "broker/wm_client.h"
-#include "schema/wm_path.h"
+#include "schema/wm_client.h"
+#include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 
 #include "ops/wm_child.h"
 #include "ops/wm_setup.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_failpoint.h"
 #include "schema/wm_limits.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

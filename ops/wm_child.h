@@ -7,7 +7,7 @@
 #ifndef WM_CHILD_H
 #define WM_CHILD_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <limits.h>
 #include <sched.h>

@@ -6,8 +6,8 @@
 #ifndef WM_COMMAND_H
 #define WM_COMMAND_H
 
-#include "ops/wm_option.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_option.h"
+#include "schema/base/wm_fault.h"
 
 #include <stdio.h>
 

@@ -3,10 +3,10 @@
 #include "ops/wm_crew.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_blame.h"
-#include "schema/wm_failpoint.h"
-#include "schema/wm_folder.h"
+#include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
 #include "schema/wm_limits.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <errno.h>
 #include <poll.h>

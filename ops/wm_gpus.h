@@ -4,7 +4,7 @@
 #ifndef WM_GPUS_H
 #define WM_GPUS_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #define WM_GPUS_MAX 64
 #define WM_GPU_BYTES 64

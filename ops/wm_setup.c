@@ -2,12 +2,12 @@
 
 #include "ops/wm_setup.h"
 #include "kernels/wm_device.h"
-#include "kernels/wm_file.h"
+#include "schema/base/wm_file.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
-#include "schema/wm_failpoint.h"
-#include "schema/wm_folder.h"
+#include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 #define WM_SETUP_H
 
 #include "ops/wm_columns.h"
-#include "ops/wm_option.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_option.h"
+#include "schema/base/wm_fault.h"
 #include "schema/wm_pins.h"
 
 #include <limits.h>

@@ -2,7 +2,7 @@
 
 #include "ops/wm_show.h"
 #include "schema/wm_limits.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef WM_STEPS_H
 #define WM_STEPS_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* wm_sweep.c - see wm_sweep.h.  */
 #include "ops/wm_sweep.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <errno.h>
 #include <stdio.h>

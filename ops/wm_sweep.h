@@ -2,7 +2,7 @@
 #ifndef WM_SWEEP_H
 #define WM_SWEEP_H
 
-#include "ops/wm_option.h"
+#include "schema/base/wm_option.h"
 
 #define WM_SWEEP_MAX 32
 

@@ -10,7 +10,7 @@
 #include "ops/wm_crew.h"
 #include "ops/wm_gpus.h"
 #include "ops/wm_setup.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 
 #include "producer/wm_h5.h"
 #include "producer/wm_produce.h"
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <signal.h>
 #include <stdio.h>

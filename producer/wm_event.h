@@ -8,7 +8,7 @@
 #ifndef WM_EVENT_H
 #define WM_EVENT_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stddef.h>
 #include <stdint.h>

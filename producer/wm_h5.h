@@ -11,7 +11,7 @@
 #ifndef WM_H5_H
 #define WM_H5_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #include "producer/wm_input.h"
 
 #include "schema/wm_limits.h"
-#include "schema/wm_path.h"
+#include "schema/base/wm_path.h"
 
 #include <limits.h>
 #include <stdio.h>

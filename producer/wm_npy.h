@@ -5,7 +5,7 @@
 #ifndef WM_NPY_H
 #define WM_NPY_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,9 +5,9 @@
 
    What must end the process (produce_fatal) and what ends only an input (produce_hold) are told
    apart by the fault: WM_EBATCH is the input's.  */
-#include "producer/wm_produce_inside.h"
-#include "schema/wm_failpoint.h"
-#include "schema/wm_path.h"
+#include "producer/wm_produce_private.h"
+#include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -17,7 +17,7 @@
 #ifndef WM_PRODUCE_H
 #define WM_PRODUCE_H
 
-#include "broker/wm_client.h"
+#include "schema/wm_client.h"
 
 typedef struct {
     const char *broker;

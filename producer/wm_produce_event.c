@@ -1,6 +1,6 @@
 /* wm_produce_event.c - events on their way: manifests, payloads on NEED, results.  */
-#include "producer/wm_produce_inside.h"
-#include "schema/wm_failpoint.h"
+#include "producer/wm_produce_private.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <inttypes.h>
 

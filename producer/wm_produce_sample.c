@@ -4,7 +4,7 @@
    one that has more an even share over all its planes. They are cut as any others are. An input
    that is held is left out, and one that cannot be read: the producer meets it again when it works
    on it. The session is kept alive between events.  */
-#include "producer/wm_produce_inside.h"
+#include "producer/wm_produce_private.h"
 #include "schema/wm_sample.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "producer/wm_reader.h"
 
 #include "producer/wm_layout.h"
-#include "schema/wm_path.h"
+#include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 #ifndef WM_SCRATCH_H
 #define WM_SCRATCH_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stddef.h>
 #include <stdint.h>

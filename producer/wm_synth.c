@@ -5,7 +5,7 @@
    The file is written under a temporary name and renamed when complete.  */
 #include "producer/wm_synth.h"
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #ifndef WM_WIRES_H
 #define WM_WIRES_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stdint.h>
 

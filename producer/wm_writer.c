@@ -10,7 +10,7 @@
 #include "producer/wm_writer.h"
 
 #include "producer/wm_h5.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 -- ledger.sql - the ledger: an index of the journal, made again from it whenever it is in doubt.
 --
--- Numbers of a row lie together in `data`, a little-endian struct of broker/wm_ledger_inside.h that
+-- Numbers of a row lie together in `data`, a little-endian struct of broker/wm_ledger_private.h that
 -- ends in a checksum (XXH3) of itself and of the row's texts: SQLite would believe a flipped bit,
 -- and a million rows are read three times faster so than as "one column a number". progress.data
 -- counts the rows of input and batch, so that rows that went missing are missed.

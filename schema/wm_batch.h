@@ -17,7 +17,7 @@
 #ifndef WM_BATCH_H
 #define WM_BATCH_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stddef.h>
 #include <stdint.h>

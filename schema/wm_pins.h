@@ -7,7 +7,7 @@
 #define WM_PINS_H
 
 #include "schema/wm_limits.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stddef.h>
 

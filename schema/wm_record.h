@@ -36,7 +36,7 @@
 #define WM_RECORD_H
 
 #include "schema/wm_batch.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>

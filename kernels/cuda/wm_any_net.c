@@ -1,7 +1,7 @@
 /* wm_any_net.c - lowers an ONNX graph to steps: the walk, values and what moves them about.
 
    The operators are in wm_any_ops.c.  */
-#include "kernels/cuda/wm_any_inside.h"
+#include "kernels/cuda/wm_any_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* wm_any_ops.c - the operators of any CNN: each becomes steps, or changes one before it.  */
-#include "kernels/cuda/wm_any_inside.h"
+#include "kernels/cuda/wm_any_private.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* wm_cuda.c - the CUDA engine's versions behind one door, and its death.  */
 #include "kernels/cuda/wm_cuda.h"
-#include "kernels/cuda/wm_cuda_inside.h"
+#include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_cuda_v1.h"
 #include "kernels/cuda/wm_cuda_windows.h"
 

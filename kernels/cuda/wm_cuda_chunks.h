@@ -11,7 +11,7 @@
 #ifndef WM_CUDA_CHUNKS_H
 #define WM_CUDA_CHUNKS_H
 
-#include "kernels/cuda/wm_cuda_inside.h"
+#include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/wm_image.h"
 
 #define WM_CHUNK_SLOTS 2u

@@ -5,7 +5,7 @@
    columns of the runs and of the odd patches, one after another; of a batch that lies in pinned memory
    the columns are taken from there.  */
 #include "kernels/cuda/wm_cuda_plane.h"
-#include "kernels/cuda/wm_cuda_inside.h"
+#include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_gpu_args.h"
 #include "kernels/cuda/wm_gpu_plant.h"
 #include "schema/wm_limits.h"

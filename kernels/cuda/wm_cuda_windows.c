@@ -22,7 +22,7 @@
    Invariants: between two calls every stream is idle. Nothing is allocated after the engine is made.
    A slot's pinned memory is written only after its event was waited for, the plane's after `copied`
    was.  */
-#include "kernels/cuda/wm_cuda_windows_inside.h"
+#include "kernels/cuda/wm_cuda_windows_private.h"
 #include "kernels/cuda/wm_gpu_dense.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
 

@@ -1,6 +1,6 @@
 /* wm_cuda_windows_open.c - versions 2 and 3: memory, the convolution's algorithm, the checksum's
    tolerance.  */
-#include "kernels/cuda/wm_cuda_windows_inside.h"
+#include "kernels/cuda/wm_cuda_windows_private.h"
 #include "kernels/cuda/wm_gpu_dense.cuh"
 #include "kernels/wm_seed.h"
 #include "schema/wm_limits.h"

@@ -7,7 +7,7 @@
    A bias or an activation changes a layer in place, so each change raises the layer's version and
    every reader remembers the version it read: a layer that grew after somebody had read it is no
    layer of ours, and is refused at the end.  */
-#include "kernels/import/wm_family_inside.h"
+#include "kernels/import/wm_family_private.h"
 #include "schema/wm_limits.h"
 
 #include <math.h>

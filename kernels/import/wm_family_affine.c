@@ -3,7 +3,7 @@
    What is added to a layer without an activation, or multiplied with it, goes into its weights; behind
    an activation it waits in the state for the layers that read it (convolutions are not padded, so
    that this is exact there too). A bounded activation is Clip from 0 on, moved there and back.  */
-#include "kernels/import/wm_family_inside.h"
+#include "kernels/import/wm_family_private.h"
 
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
    values at points that are the same for all. A curve that is that of a known activation at every
    point is that activation. A layer is followed so when several nodes compute on it; what one node
    computes alone is an activation by its name (wm_family_affine.c).  */
-#include "kernels/import/wm_family_inside.h"
+#include "kernels/import/wm_family_private.h"
 #include "kernels/sparse/wm_sparse_act.h"
 
 #include <float.h>

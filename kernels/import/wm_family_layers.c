@@ -1,5 +1,5 @@
 /* wm_family_layers.c - convolutions and dense layers, their weights in our order.  */
-#include "kernels/import/wm_family_inside.h"
+#include "kernels/import/wm_family_private.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* wm_graphdef.c - a TensorFlow frozen graph as an ONNX graph: who reads whom, inputs, outputs.  */
-#include "kernels/import/wm_graphdef_inside.h"
+#include "kernels/import/wm_graphdef_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

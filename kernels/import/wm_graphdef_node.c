@@ -1,5 +1,5 @@
 /* wm_graphdef_node.c - each node of a TensorFlow graph that the family is made of, as ONNX nodes.  */
-#include "kernels/import/wm_graphdef_inside.h"
+#include "kernels/import/wm_graphdef_private.h"
 #include "kernels/import/wm_tensor.h"
 #include "schema/wm_limits.h"
 

@@ -29,7 +29,7 @@
    Files: wm_sparse.c the engine and its jobs, wm_sparse_open.c and wm_sparse_fold.c what a net
    fixes, wm_sparse_map.c which positions are live, wm_sparse_block.c a block of cells,
    wm_sparse_tail.c the layers behind the roots, wm_sparse_pool.c threads, wm_sparse_choose.c and
-   wm_sparse_door.c which kernel runs, wm_sparse_kernel.h the loops, compiled once per instruction
+   wm_sparse_engine.c which kernel runs, wm_sparse_kernel.h the loops, compiled once per instruction
    set; wm_sparse_amx.h what AMX does otherwise.  */
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H

@@ -5,7 +5,7 @@
    positions: per row of positions, per position, the list of cells live there; the weights of one
    position stay in L1 while the list is worked off.  */
 #include "kernels/sparse/wm_sparse.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
    packs all weights once, a panel at a time, and uses the file only if each panel is the same. The
    first to find none writes it; others that open meanwhile wait for it, because two files of the
    same name would be two copies.  */
-#include "kernels/wm_file.h"
+#include "schema/base/wm_file.h"
 #include "kernels/sparse/wm_sparse.h"
 
 #include <fcntl.h>

@@ -4,7 +4,7 @@
    usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds, all ways at once, a process each)
    Each way goes on with a new connection when its own is ended. SIGTERM ends it early. Prints what
    each got through.  */
-#include "broker/wm_client.h"
+#include "schema/wm_client.h"
 
 #include <signal.h>
 #include <stdio.h>

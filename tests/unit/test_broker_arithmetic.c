@@ -1,6 +1,6 @@
 /* test_broker_arithmetic.c - one signature for each class of machines: who binds it, who is
    refused, the sample, the table, rows by signature.  */
-#include "tests/unit/core_bench.h"
+#include "tests/unit/core_harness.h"
 
 #include <math.h>
 
@@ -17,14 +17,14 @@ static wm_msg_t hello_of (uint8_t instance, const char *class, const char *signa
     return msg;
 }
 
-static uint32_t says_hello (bench_t *t, const wm_msg_t *msg)
+static uint32_t says_hello (harness_t *t, const wm_msg_t *msg)
 {
     const uint32_t session = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms);
     say (t, session, msg, "", 0);
     return session;
 }
 
-static uint32_t comes (bench_t *t, uint8_t instance, const char *class, const char *signature)
+static uint32_t comes (harness_t *t, uint8_t instance, const char *class, const char *signature)
 {
     const wm_msg_t msg = hello_of (instance, class, signature);
     const uint32_t session = says_hello (t, &msg);
@@ -36,20 +36,20 @@ static uint64_t credits[256]; /* granted, by session */
 static uint32_t feeder;       /* the producer's session */
 
 /* An input with an event of n batches.  */
-static void with_work (bench_t *t, uint32_t n_batch)
+static void with_work (harness_t *t, uint32_t n_batch)
 {
     feeder = producer (t, 100);
     submit (t, feeder, claim (t, feeder), 1, n_batch);
 }
 
-static wm_msg_t takes_one (bench_t *t, uint32_t worker_)
+static wm_msg_t takes_one (harness_t *t, uint32_t worker_)
 {
     credit (t, worker_, ++credits[worker_]);
     answer_needs (t, feeder);
     return must (t, worker_, WM_MSG_TASK)->msg;
 }
 
-static void returns_one (bench_t *t, uint32_t worker_, uint8_t score)
+static void returns_one (harness_t *t, uint32_t worker_, uint8_t score)
 {
     const wm_msg_t task = takes_one (t, worker_);
     result_of (t, worker_, &task, score);
@@ -58,7 +58,7 @@ static void returns_one (bench_t *t, uint32_t worker_, uint8_t score)
 static void the_first_result_binds_a_class (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     with_work (t, 4);
     const uint32_t loud = comes (t, 1, "x86-64", "strange/v1"); /* a HELLO alone binds nobody */
     const uint32_t first = comes (t, 2, "x86-64", "sparse/v1");
@@ -95,13 +95,13 @@ static void the_first_result_binds_a_class (void **state)
     wm_core_destroy (&t->core);
     t->core = old;
     memset (credits, 0, sizeof credits);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void mixed_admits_what_differs (void **state)
 {
     (void) state;
-    bench_t *t = calloc (1, sizeof *t);
+    harness_t *t = calloc (1, sizeof *t);
     t->now_ms = 1000000, t->mixed = 1;
     t->core = core_make (t, 1, 64 * MIB);
     with_work (t, 2);
@@ -110,13 +110,13 @@ static void mixed_admits_what_differs (void **state)
     assert_int_equal (look (t).n_arithmetic, 1);
     assert_int_equal (look (t).n_rows, 2);
     memset (credits, 0, sizeof credits);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void what_is_no_class_is_refused (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     const uint32_t fetching = comes (t, 1, "", "fetching");
     credit (t, fetching, 1);
     refused (t, fetching, WM_REASON_PROTOCOL);
@@ -134,14 +134,14 @@ static void what_is_no_class_is_refused (void **state)
     say (t, p, &msg, "x", 1); /* fp32 measures nothing */
     refused (t, p, WM_REASON_PROTOCOL);
     memset (credits, 0, sizeof credits);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Without room on the disk, or in the table, nothing is committed that nobody will know of.  */
 static void a_class_that_cannot_be_noted (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     with_work (t, WM_CLASSES_MAX + 1);
     t->cannot_keep = 1;
     uint32_t w = comes (t, 1, "x86-64", "sparse/v1");
@@ -157,13 +157,13 @@ static void a_class_that_cannot_be_noted (void **state)
     returns_one (t, w, 1);
     refused (t, w, WM_REASON_PINS);
     memset (credits, 0, sizeof credits);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void split_and_fast_wait_for_a_sample (void **state)
 {
     (void) state;
-    bench_t *t = calloc (1, sizeof *t);
+    harness_t *t = calloc (1, sizeof *t);
     t->now_ms = 1000000, t->measures = 1;
     t->core = core_make (t, 1, 64 * MIB);
     wm_msg_t msg;
@@ -225,7 +225,7 @@ static void split_and_fast_wait_for_a_sample (void **state)
     assert_string_equal (t->appended[t->n_appended - 1].text, "sparse/strict/v1");
     assert_non_null (strstr (summary.said[0].text, "hit 3 is off by 0.1"));
     memset (credits, 0, sizeof credits);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* What cannot be read of the table is left out; no line makes another.  */
@@ -240,7 +240,7 @@ static void a_damaged_table_is_measured_again (void **state)
         "wiremill-arithmetic-1\na\tb\t-1\t3\n",
         "wiremill-arithmetic-1\na\tb\tnan\t3\n",
     };
-    bench_t *t = calloc (1, sizeof *t);
+    harness_t *t = calloc (1, sizeof *t);
     t->now_ms = 1000000;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         strcpy (t->arithmetic, lines[i]);
@@ -253,7 +253,7 @@ static void a_damaged_table_is_measured_again (void **state)
     assert_int_equal (look (t).n_arithmetic, 2); /* a class has one */
     assert_string_equal (look (t).arithmetic[0].signature, "b");
     memset (credits, 0, sizeof credits);
-    bench_end (t);
+    harness_end (t);
 }
 
 int main (void)

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "broker/wm_client.h"
+#include "schema/wm_client.h"
 #include "fake_broker.h"
 
 #include <sys/stat.h>

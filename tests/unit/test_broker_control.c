@@ -1,7 +1,7 @@
 /* test_broker_control.c - wm_core: pause, resume, drain, and the circuit breaker.  */
-#include "tests/unit/core_bench.h"
+#include "tests/unit/core_harness.h"
 
-static void control (bench_t *t, uint32_t session, const char *name, const char *text)
+static void control (harness_t *t, uint32_t session, const char *name, const char *text)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_CONTROL);
@@ -10,7 +10,7 @@ static void control (bench_t *t, uint32_t session, const char *name, const char 
     say (t, session, &msg, NULL, 0);
 }
 
-static void done (bench_t *t, uint32_t session)
+static void done (harness_t *t, uint32_t session)
 {
     assert_int_equal (must (t, session, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
 }
@@ -20,7 +20,7 @@ static void done (bench_t *t, uint32_t session)
 static void test_pause (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1);
@@ -47,14 +47,14 @@ static void test_pause (void **state)
     assert_int_equal (count (t, w, WM_MSG_TASK), 1);
     control (t, o, "explode", "");
     refused (t, o, WM_REASON_PROTOCOL);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* The next broker of the campaign knows; and a disk that takes no note is told of.  */
 static void test_pause_survives (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     control (t, o, "pause", "");
     done (t, o);
@@ -72,14 +72,14 @@ static void test_pause_survives (void **state)
     control (t, o, "pause", "");
     refused (t, o, WM_REASON_BUSY);
     assert_string_equal (look (t).state, "paused"); /* all the same */
-    bench_end (t);
+    harness_end (t);
 }
 
 /* What a producer waits for is what its last heartbeat said.  */
 static void test_producer_waits (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     claim (t, p);
     wm_msg_t msg;
@@ -91,13 +91,13 @@ static void test_producer_waits (void **state)
     msg.text[0] = 0;
     say (t, p, &msg, NULL, 0);
     assert_string_equal (look (t).producer[0].waits, "");
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_drain (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1);
@@ -117,13 +117,13 @@ static void test_drain (void **state)
     assert_int_equal (count (t, w2, WM_MSG_TASK), 0); /* they are on their way out */
     uint32_t w3 = worker (t, 4, 1);
     assert_int_equal (count (t, w3, WM_MSG_TASK), 1);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_drain_one (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     wm_key_t input = claim (t, p);
     uint32_t w2 = worker (t, 2, 1), w3 = worker (t, 3, 1);
@@ -142,20 +142,20 @@ static void test_drain_one (void **state)
     assert_string_equal (look (t).state, "running");
     control (t, o, "drain", "host:77");
     refused (t, o, WM_REASON_STALE);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* ---- the circuit breaker -----------------------------------------------------------------------
  */
 typedef struct {
-    bench_t *t;
+    harness_t *t;
     uint32_t producer, n_event;
     wm_key_t input;
 } works_t;
 
 static works_t works_new (void)
 {
-    works_t works = { .t = bench_new (64 * MIB) };
+    works_t works = { .t = harness_new (64 * MIB) };
     works.producer = producer (works.t, 1);
     works.input = claim (works.t, works.producer);
     return works;
@@ -164,7 +164,7 @@ static works_t works_new (void)
 /* One batch for this worker, which fails or scores it; 0: it gets none.  */
 static int one (works_t *works, uint32_t w, uint64_t *credit_, int fails)
 {
-    bench_t *t = works->t;
+    harness_t *t = works->t;
     submit (t, works->producer, works->input, works->n_event++, 1);
     answer_needs (t, works->producer);
     credit (t, w, ++*credit_);
@@ -186,7 +186,7 @@ static int one (works_t *works, uint32_t w, uint64_t *credit_, int fails)
 static int failures_until_sent_away (int successes)
 {
     works_t works = works_new ();
-    bench_t *t = works.t;
+    harness_t *t = works.t;
     uint64_t c = 0, c2 = 0;
     uint32_t bad = worker (t, 2, 0), good = worker (t, 3, 0);
     for (int i = 0; i < successes; i++)
@@ -204,7 +204,7 @@ static int failures_until_sent_away (int successes)
     assert_non_null (strstr (must (t, bad, WM_MSG_DRAIN)->msg.text, "failed, the last: why"));
     assert_false (one (&works, bad, &c, 1)); /* it gets nothing more */
     assert_null (look (t).paused);           /* it is the only one that says so */
-    bench_end (t);
+    harness_end (t);
     return n;
 }
 
@@ -228,7 +228,7 @@ static void test_two_agree (void **state)
 {
     (void) state;
     works_t works = works_new ();
-    bench_t *t = works.t;
+    harness_t *t = works.t;
     fail_until_sent_away (&works, worker (t, 2, 0));
     assert_null (look (t).paused);
     fail_until_sent_away (&works, worker (t, 3, 0));
@@ -243,7 +243,7 @@ static void test_two_agree (void **state)
     assert_true (one (&works, w, &c, 0));
     fail_until_sent_away (&works, worker (t, 5, 0)); /* it is counted from the beginning */
     assert_null (look (t).paused);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Two bad machines among many good ones are their own fault.  */
@@ -251,7 +251,7 @@ static void test_two_of_many (void **state)
 {
     (void) state;
     works_t works = works_new ();
-    bench_t *t = works.t;
+    harness_t *t = works.t;
     for (int i = 0; i < 3; i++) {
         uint64_t c = 0;
         assert_true (one (&works, worker (t, (uint8_t) (20 + i), 0), &c, 0));
@@ -261,7 +261,7 @@ static void test_two_of_many (void **state)
         fail_until_sent_away (&works, worker (t, (uint8_t) (2 + i), 0));
     }
     assert_non_null (look (t).paused); /* as many as do well */
-    bench_end (t);
+    harness_end (t);
 }
 
 /* An engine that dies of every hit answers with results; they are failures all the same.  */
@@ -269,7 +269,7 @@ static void test_poison_is_a_failure (void **state)
 {
     (void) state;
     works_t works = works_new ();
-    bench_t *t = works.t;
+    harness_t *t = works.t;
     uint32_t w = worker (t, 2, 20);
     submit (t, works.producer, works.input, 0, 20);
     for (int n = 0; n < 6; n++) {
@@ -283,7 +283,7 @@ static void test_poison_is_a_failure (void **state)
         durable (t);
     }
     must (t, w, WM_MSG_DRAIN);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Two bad machines and nobody else: each batch fails once, and who scores something gets what
@@ -292,7 +292,7 @@ static void test_failed_elsewhere (void **state)
 {
     (void) state;
     works_t works = works_new ();
-    bench_t *t = works.t;
+    harness_t *t = works.t;
     uint64_t c = 0;
     int failed[16] = { 0 };
     submit (t, works.producer, works.input, 0, 16);
@@ -320,7 +320,7 @@ static void test_failed_elsewhere (void **state)
         durable (t);
     }
     must (t, works.producer, WM_MSG_EVENT_DONE);
-    bench_end (t);
+    harness_end (t);
 }
 
 int main (void)

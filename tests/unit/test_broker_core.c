@@ -1,13 +1,13 @@
 /* test_broker_core.c - wm_core: the normal flow, results that come twice or late, workers that go,
    failures, new epochs.  */
-#include "tests/unit/core_bench.h"
+#include "tests/unit/core_harness.h"
 
 /* ---- the normal flow ---------------------------------------------------------------------------
  */
 static void test_flow (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     assert_int_equal (input.input, 1);
@@ -82,13 +82,13 @@ static void test_flow (void **state)
     submit (t, p, input, 0, 3);
     assert_int_equal (must (t, p, WM_MSG_SUBMIT_ACK)->payload[2], WM_WANT);
     assert_int_equal (look (t).hits_done, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_empty_event_is_done_at_once (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     submit (t, p, input, 5, 0);
@@ -98,7 +98,7 @@ static void test_empty_event_is_done_at_once (void **state)
     must (t, p, WM_MSG_SUBMIT_ACK);
     must (t, p, WM_MSG_EVENT_DONE);
     assert_int_equal (look (t).events_done, 1);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* ---- results that come twice, late, differently ------------------------------------------------
@@ -106,7 +106,7 @@ static void test_empty_event_is_done_at_once (void **state)
 static void test_duplicates (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 2);
@@ -151,7 +151,7 @@ static void test_duplicates (void **state)
     assert_int_equal (s.n_alarm, 2);
     assert_int_equal (s.batches_held, 1);
     assert_int_equal (s.hits_done, 10);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Two workers may find other hits that their engine dies of: no alarm.  */
@@ -159,7 +159,7 @@ static void test_poison_is_not_compared (void **state)
 {
     (void) state;
     for (int first = 0; first < 2; first++) {
-        bench_t *t = bench_new (64 * MIB);
+        harness_t *t = harness_new (64 * MIB);
         uint32_t p = producer (t, 1);
         wm_key_t input = claim (t, p);
         uint32_t w = worker (t, 2, 1);
@@ -175,14 +175,14 @@ static void test_poison_is_not_compared (void **state)
         }
         assert_int_equal (look (t).n_duplicate, 1);
         assert_int_equal (look (t).n_alarm, 0);
-        bench_end (t);
+        harness_end (t);
     }
 }
 
 static void test_result_of_nothing_known (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t w = worker (t, 2, 2);
     wm_msg_t task;
     wm_msg_init (&task, WM_MSG_TASK);
@@ -193,7 +193,7 @@ static void test_result_of_nothing_known (void **state)
     must (t, w, WM_MSG_RESULT_ACK);
     assert_int_equal (t->n_appended, 0);
     assert_int_equal (look (t).n_late, 1);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* ---- workers that go ---------------------------------------------------------------------------
@@ -201,7 +201,7 @@ static void test_result_of_nothing_known (void **state)
 static void test_lost_worker (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w1 = worker (t, 2, 2);
@@ -234,13 +234,13 @@ static void test_lost_worker (void **state)
     result_of (t, w2, &second, 1);
     must (t, w2, WM_MSG_RESULT_ACK);
     assert_int_equal (look (t).batches_returned, 2);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_same_instance_comes_back (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 3);
@@ -273,13 +273,13 @@ static void test_same_instance_comes_back (void **state)
     result_of (t, again, &task[0], 1);
     durable (t);
     assert_int_equal (look (t).n_late, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_takeover_of_a_live_session (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t p2 = producer (t, 1); /* the same process: the old session ends, its claim with it */
@@ -287,13 +287,13 @@ static void test_takeover_of_a_live_session (void **state)
     submit (t, p, input, 0, 1); /* the old one is not heard any more */
     assert_int_equal (look (t).events_announced, 0);
     claim (t, p2);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_silent_worker (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1), alive[] = { p, 0 };
@@ -307,13 +307,13 @@ static void test_silent_worker (void **state)
     assert_int_equal (look (t).batches_queued, 1);
     assert_int_equal (look (t).n_lost, 1);
     assert_int_equal (look (t).n_worker, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_hung_worker (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w1 = worker (t, 2, 2);
@@ -341,14 +341,14 @@ static void test_hung_worker (void **state)
     assert_int_equal (look (t).n_late, 1);
     assert_int_equal (look (t).batches_returned, 1);
     assert_int_equal (must (t, w2, WM_MSG_REVOKE)->msg.key.batch, first.key.batch);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* A worker that hung got on, and then vanishes: what it hung on has been blamed, and is not again.  */
 static void test_expired_is_not_blamed_again (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w1 = worker (t, 2, 2);
@@ -372,14 +372,14 @@ static void test_expired_is_not_blamed_again (void **state)
     nack (t, w2, &first, WM_EHOST); /* its second failure: a third would hold it */
     assert_int_equal (t->n_appended, appended);
     assert_int_equal (look (t).batches_queued, 2);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* A batch that failed is sent to another worker, though it is the turn of the one it failed on.  */
 static void test_not_where_it_failed (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w1 = worker (t, 2, 4), w2 = worker (t, 3, 4);
@@ -390,14 +390,14 @@ static void test_not_where_it_failed (void **state)
     nack (t, w1, &failed, WM_EHOST);
     assert_null (take (t, w1, WM_MSG_TASK));
     assert_int_equal (must (t, w2, WM_MSG_TASK)->msg.key.batch, failed.key.batch);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* The worker that was picked for a batch to be sent alone hangs before it is empty.  */
 static void test_alone_is_not_stuck (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w1 = worker (t, 2, 1);
@@ -419,7 +419,7 @@ static void test_alone_is_not_stuck (void **state)
             assert_int_equal (must (t, w3, WM_MSG_TASK)->msg.key.batch, blamed.key.batch);
         }
     }
-    bench_end (t);
+    harness_end (t);
 }
 
 /* The worker kept free for a batch to be sent alone gets work again when that batch's result came
@@ -427,7 +427,7 @@ static void test_alone_is_not_stuck (void **state)
 static void test_alone_is_let_go (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w1 = worker (t, 2, 1);
@@ -450,13 +450,13 @@ static void test_alone_is_let_go (void **state)
     submit (t, p, input, 1, 2);
     answer_needs (t, p);
     assert_int_equal (count (t, w1, WM_MSG_TASK), 2);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_gap_moves_deadlines (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1);
@@ -470,7 +470,7 @@ static void test_gap_moves_deadlines (void **state)
     result_of (t, w, &task, 1);
     durable (t);
     assert_int_equal (look (t).n_late, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* ---- NACKs -------------------------------------------------------------------------------------
@@ -478,7 +478,7 @@ static void test_gap_moves_deadlines (void **state)
 static void test_given_back (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w1 = worker (t, 2, 4);
@@ -496,13 +496,13 @@ static void test_given_back (void **state)
     assert_int_equal (s.n_lost + s.n_fail, 0);
     credit (t, w2, 2);
     assert_int_equal (must (t, w2, WM_MSG_TASK)->msg.key.batch, first.key.batch);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Fails on `workers` workers in turn until it is held; returns how often.  */
 static int failures_until_held (int workers)
 {
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w[2];
     wm_key_t input = claim (t, p);
     for (int i = 0; i < workers; i++)
@@ -532,7 +532,7 @@ static int failures_until_held (int workers)
     wm_summary_t s = look (t);
     assert_int_equal (s.hits_held, 11);
     assert_int_equal (s.n_held, 1);
-    bench_end (t);
+    harness_end (t);
     return failures;
 }
 
@@ -545,7 +545,7 @@ static void test_held_after_failures (void **state)
 
 /* ---- the epoch ---------------------------------------------------------------------------------
  */
-static void restore (bench_t *t, uint64_t epoch)
+static void restore (harness_t *t, uint64_t epoch)
 {
     wm_core_destroy (&t->core);
     t->n_sent = 0;
@@ -573,7 +573,7 @@ static void restore (bench_t *t, uint64_t epoch)
 static void test_restart (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     assert_int_equal (look (t).hits_done, 10);
     /* A worker comes first, with a task, an unacknowledged result, and something in vain. */
@@ -616,13 +616,13 @@ static void test_restart (void **state)
     msg.key = (wm_key_t){ 1, 0, 0, 0 };
     say (t, p, &msg, NULL, 0);
     assert_int_equal (t->fetched_place.offset, 4711);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_digest_conflict (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
@@ -645,13 +645,13 @@ static void test_digest_conflict (void **state)
     assert_int_equal (look (t).inputs_held, 1);
     assert_int_equal (input_ask (t, p, "/data/a.h5", "a.scores.h5", 1000, 1)->msg.code,
                       WM_INPUT_HELD);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_damaged_result (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     uint32_t p = producer (t, 1);
     wm_core_damaged (t->core, (wm_key_t){ 1, 0, 0, 0 }, p, t->now_ms);
@@ -660,7 +660,7 @@ static void test_damaged_result (void **state)
     wm_key_t input = claim (t, p);
     submit (t, p, input, 0, 3);
     assert_int_equal (must (t, p, WM_MSG_SUBMIT_ACK)->payload[0], WM_WANT);
-    bench_end (t);
+    harness_end (t);
 }
 
 int main (void)

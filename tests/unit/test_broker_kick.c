@@ -1,13 +1,13 @@
 /* test_broker_kick.c - wm_core: an input begins anew as its next generation, whatever became of it,
    and what still comes of the old one counts for nothing and hurts nobody.  */
-#include "tests/unit/core_bench.h"
+#include "tests/unit/core_harness.h"
 
-static uint32_t operator_ (bench_t *t)
+static uint32_t operator_ (harness_t *t)
 {
     return hello (t, WM_ROLE_OPERATOR, 90, NULL, 0);
 }
 
-static void kick (bench_t *t, uint32_t session, const char *text)
+static void kick (harness_t *t, uint32_t session, const char *text)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_CONTROL);
@@ -17,7 +17,7 @@ static void kick (bench_t *t, uint32_t session, const char *text)
 }
 
 /* Kicks, and looks at the record, the answer and what the producer hears.  */
-static wm_key_t kicked (bench_t *t, uint32_t o, uint32_t p, const char *text)
+static wm_key_t kicked (harness_t *t, uint32_t o, uint32_t p, const char *text)
 {
     size_t n = t->n_appended;
     kick (t, o, text);
@@ -38,7 +38,7 @@ static wm_key_t kicked (bench_t *t, uint32_t o, uint32_t p, const char *text)
     return heard.key;
 }
 
-static void send_key (bench_t *t, uint32_t session, wm_msg_type_t type, wm_key_t key)
+static void send_key (harness_t *t, uint32_t session, wm_msg_type_t type, wm_key_t key)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, type);
@@ -47,13 +47,13 @@ static void send_key (bench_t *t, uint32_t session, wm_msg_type_t type, wm_key_t
     say (t, session, &msg, NULL, 0);
 }
 
-static sent_t *claim_as (bench_t *t, uint32_t session, uint64_t size, uint32_t code)
+static sent_t *claim_as (harness_t *t, uint32_t session, uint64_t size, uint32_t code)
 {
     return input_ask (t, session, "/data/a.h5", "a.scores.h5", size, code);
 }
 
 /* One event of `n` batches from SUBMIT to its last result.  */
-static void score (bench_t *t, uint32_t p, uint32_t w, wm_key_t input, uint32_t n)
+static void score (harness_t *t, uint32_t p, uint32_t w, wm_key_t input, uint32_t n)
 {
     submit (t, p, input, 0, n);
     sent_t *ack = must (t, p, WM_MSG_SUBMIT_ACK);
@@ -68,7 +68,7 @@ static void score (bench_t *t, uint32_t p, uint32_t w, wm_key_t input, uint32_t 
     must (t, p, WM_MSG_EVENT_DONE);
 }
 
-static void write_out (bench_t *t, uint32_t p, wm_key_t input, uint64_t n_event)
+static void write_out (harness_t *t, uint32_t p, wm_key_t input, uint64_t n_event)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT_END);
@@ -84,7 +84,7 @@ static void write_out (bench_t *t, uint32_t p, wm_key_t input, uint64_t n_event)
 static void test_held (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 9);
     wm_key_t input = claim (t, p);
     send_key (t, p, WM_MSG_INPUT_HELD, input);
@@ -115,14 +115,14 @@ static void test_held (void **state)
     score (t, p, w, key, 2);
     write_out (t, p, key, 1);
     assert_int_equal (look (t).inputs_written, 1);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Everything that a live claim and its worker may still say of the old generation.  */
 static void test_claimed_and_running (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 9);
     wm_key_t old = claim (t, p);
     submit (t, p, old, 0, 4);
@@ -184,13 +184,13 @@ static void test_claimed_and_running (void **state)
     assert_int_equal (s.hits_done, 30);
     assert_int_equal (s.events_written, 1);
     assert_int_equal (s.n_alarm, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_written (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 99);
     wm_key_t input = claim (t, p);
     score (t, p, w, input, 2);
@@ -246,14 +246,14 @@ static void test_written (void **state)
     assert_int_equal (s.events_written, 2);
     assert_int_equal (s.batches_returned, 2);
     assert_int_equal (s.inputs_written, 1);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* A kick behind records that are on their way takes its turn after them.  */
 static void test_behind_other_records (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), o = operator_ (t), w = worker (t, 2, 99);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT);
@@ -304,14 +304,14 @@ static void test_behind_other_records (void **state)
     assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_HELD);
     assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_OPEN);
     assert_int_equal (claim_as (t, p, 1000, 1)->msg.key.generation, 4);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Held batches are retried too, in an open input as in a written one.  */
 static void test_held_batches (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 99);
     wm_key_t input = claim (t, p);
     submit (t, p, input, 0, 1);
@@ -339,13 +339,13 @@ static void test_held_batches (void **state)
     assert_int_equal (claim_as (t, p, 1000, 2)->msg.key.generation, 1);
     s = look (t);
     assert_int_equal (s.held_total + s.batches_held + s.n_held, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_refused (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     claim (t, p);
     static const char *const unknown[] = { "/data/b.h5", "2", "0", "", "1x", "99999999999" };
@@ -356,12 +356,12 @@ static void test_refused (void **state)
     }
     assert_int_equal (t->n_appended, 1);
     assert_non_null (strstr (look (t).said[0].text, "99999999999")); /* what was said last */
-    bench_end (t);
+    harness_end (t);
 }
 
 /* ---- over restarts -----------------------------------------------------------------------------
  */
-static void restart (bench_t *t, wm_ledger_input_t input)
+static void restart (harness_t *t, wm_ledger_input_t input)
 {
     wm_core_destroy (&t->core);
     t->core = core_make (t, 2, 64 * MIB);
@@ -377,7 +377,7 @@ static void restart (bench_t *t, wm_ledger_input_t input)
 static void test_restart (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     restart (t, (wm_ledger_input_t){ .state = WM_LEDGER_HELD, .size = 1000 });
     uint32_t p = producer (t, 1), o = operator_ (t);
     assert_int_equal (claim_as (t, p, 1000, 1)->msg.code, WM_INPUT_HELD);
@@ -417,7 +417,7 @@ static void test_restart (void **state)
     assert_int_equal (claim_as (t, p, 1000, 2)->msg.key.generation, 1);
     wm_summary_t s = look (t);
     assert_int_equal (s.batches_held + s.batches_returned + s.inputs_written + s.hits_done, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 int main (void)

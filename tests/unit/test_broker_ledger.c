@@ -1,5 +1,5 @@
 /* test_broker_ledger.c - the ledger says what the journal says, whatever happened to either.  */
-#include "broker/wm_ledger_inside.h" /* damaged_in_use works beside the cache */
+#include "broker/wm_ledger_private.h" /* damaged_in_use works beside the cache */
 #include "tests/proof.h"
 
 #include <fcntl.h>

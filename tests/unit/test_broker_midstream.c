@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "broker/wm_client.h"
-#include "broker/wm_doors.h"
+#include "schema/wm_client.h"
+#include "broker/wm_listener.h"
 #include "tests/proof.h"
 
 #include <assert.h>
@@ -271,14 +271,14 @@ static void *writer_thread (void *argument)
 
 /* Answers with two frames, so that connections also close in the middle of what is sent to them.
  */
-static void answer (wm_doors_t *doors, wm_peer_t *peer, const wm_msg_t *msg)
+static void answer (wm_listener_t *listener, wm_peer_t *peer, const wm_msg_t *msg)
 {
     wm_msg_t task = *msg;
     zmq_msg_t body;
     task.type = WM_MSG_TASK;
     assert_int_equal (zmq_msg_init_size (&body, 500), 0);
     memset (zmq_msg_data (&body), 1, 500);
-    wm_doors_send (doors, peer, &task, &body, wm_msg_check (zmq_msg_data (&body), 500));
+    wm_listener_send (listener, peer, &task, &body, wm_msg_check (zmq_msg_data (&body), 500));
 }
 
 static void test_router (void **state)
@@ -290,8 +290,8 @@ static void test_router (void **state)
     char endpoint[64];
     wm_error_t error;
     snprintf (endpoint, sizeof endpoint, "ipc://%s/r", folder);
-    wm_doors_t *doors = wm_doors_new (endpoint, 0, &error);
-    assert_non_null (doors);
+    wm_listener_t *listener = wm_listener_new (endpoint, 0, &error);
+    assert_non_null (listener);
     writer_t writer[WRITERS];
     pthread_t thread[WRITERS];
     for (uint32_t i = 0; i < WRITERS; i++) {
@@ -301,20 +301,21 @@ static void test_router (void **state)
     for (int64_t heard_ms = wm_now_ms (); wm_now_ms () - heard_ms < 500;) {
         const int all_closed = n_done == WRITERS * n_each;
         wm_peer_t *peer;
-        wm_doors_wait (doors, 20);
-        for (wm_doors_event_t event; (event = wm_doors_next (doors, &peer)) != WM_DOORS_NOTHING;) {
-            if (event != WM_DOORS_MESSAGE)
+        wm_listener_wait (listener, 20);
+        for (wm_listener_event_t event;
+             (event = wm_listener_next (listener, &peer)) != WM_LISTENER_NOTHING;) {
+            if (event != WM_LISTENER_MESSAGE)
                 continue;
             size_t bytes;
             zmq_msg_t *payload;
             uint64_t check;
             wm_msg_t msg;
-            const uint8_t *header = wm_doors_header (doors, &bytes, &payload, &check);
+            const uint8_t *header = wm_listener_header (listener, &bytes, &payload, &check);
             assert_non_null (header); /* whole, and its two frames belong together */
             assert_int_equal (wm_msg_decode (&msg, header, bytes, &error), WM_OK);
             assert_true (msg.key.input < WRITERS * n_each);
             assert_int_equal (msg.key.batch, got[msg.key.input]++);
-            answer (doors, peer, &msg);
+            answer (listener, peer, &msg);
             heard_ms = wm_now_ms ();
         }
         if (!all_closed)
@@ -325,7 +326,7 @@ static void test_router (void **state)
     for (uint32_t i = 0; i < WRITERS * n_each; i++)
         if (got[i] != sent[i])
             fail_msg ("connection %u: %u of %u messages were read", i, got[i], sent[i]);
-    wm_doors_destroy (&doors);
+    wm_listener_destroy (&listener);
 }
 
 int main (void)

@@ -2,7 +2,7 @@
    HELLO to FILE_WRITTEN and over a restart, closed connections, a full disk, hostile peers,
    addresses.  */
 #include "broker/wm_campaign.h"
-#include "broker/wm_client.h"
+#include "schema/wm_client.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_status.h"
 

@@ -1,14 +1,14 @@
 /* test_broker_refusals.c - wm_core: inputs and claims, budget and credit, control, and what it
  * refuses.  */
 #include "tests/proof.h"
-#include "tests/unit/core_bench.h"
+#include "tests/unit/core_harness.h"
 
 /* ---- inputs ------------------------------------------------------------------------------------
  */
 static void test_inputs (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1), q = producer (t, 2);
     sent_t *a = input_ask (t, p, "/x/a.h5", "a.scores.h5", 10, 0);
     assert_int_equal (a->msg.code, WM_INPUT_OPEN);
@@ -49,13 +49,13 @@ static void test_inputs (void **state)
         say (t, r, &msg, NULL, 0);
         refused (t, r, WM_REASON_PROTOCOL);
     }
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_claim_dies_and_another_goes_on (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1);
@@ -77,7 +77,7 @@ static void test_claim_dies_and_another_goes_on (void **state)
     submit (t, q, input, 0, 3);
     assert_int_equal (must (t, q, WM_MSG_SUBMIT_ACK)->payload[0], WM_WANT);
     assert_int_equal (count (t, q, WM_MSG_NEED), 2);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* ---- budget, credit, control -------------------------------------------------------------------
@@ -85,7 +85,7 @@ static void test_claim_dies_and_another_goes_on (void **state)
 static void test_budget (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (20 * MIB); /* room for four of the largest */
+    harness_t *t = harness_new (20 * MIB); /* room for four of the largest */
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 10), alive[] = { p, w, 0 };
@@ -131,11 +131,11 @@ static void test_budget (void **state)
     assert_int_equal (look (t).batches_returned, 20);
     assert_int_equal (look (t).budget_used_bytes, 0);
     must (t, p, WM_MSG_EVENT_DONE);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Answers NEEDs with payloads of the largest size; returns how many.  */
-static int answer_at_large (bench_t *t, uint32_t p)
+static int answer_at_large (harness_t *t, uint32_t p)
 {
     static uint8_t payload[WM_RAW_BYTES_MAX];
     int n = 0;
@@ -153,7 +153,7 @@ static void test_on_the_way (void **state)
 {
     (void) state;
     for (int beats = 0; beats < 2; beats++) {
-        bench_t *t = bench_new (20 * MIB); /* room for four of the largest */
+        harness_t *t = harness_new (20 * MIB); /* room for four of the largest */
         uint32_t p = producer (t, 1), w = worker (t, 2, 10), good = worker (t, 3, 0);
         wm_key_t input = claim (t, p);
         t->deaf = w;
@@ -183,7 +183,7 @@ static void test_on_the_way (void **state)
         }
         assert_int_equal (look (t).batches_returned, 12);
         assert_int_equal (look (t).budget_used_bytes, 0);
-        bench_end (t);
+        harness_end (t);
     }
 }
 
@@ -191,7 +191,7 @@ static void test_on_the_way (void **state)
 static void test_on_the_way_of_a_copy (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (20 * MIB);
+    harness_t *t = harness_new (20 * MIB);
     uint32_t p = producer (t, 1), w = worker (t, 2, 2);
     wm_key_t input = claim (t, p);
     submit_raw (t, p, input, 0, 1, WM_RAW_BYTES_MAX);
@@ -210,13 +210,13 @@ static void test_on_the_way_of_a_copy (void **state)
     msg.received = 2; /* more than it was sent */
     say (t, w, &msg, NULL, 0);
     refused (t, w, WM_REASON_PROTOCOL);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_asks_only_ahead (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     submit (t, p, input, 0, 60);
@@ -233,13 +233,13 @@ static void test_asks_only_ahead (void **state)
     for (int i = 0; i < 40; i++)
         answer_needs (t, p);
     assert_int_equal (count (t, w, WM_MSG_TASK), 60);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_disk_full (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1);
@@ -256,7 +256,7 @@ static void test_disk_full (void **state)
     durable (t);
     must (t, w, WM_MSG_RESULT_ACK);
     assert_int_equal (count (t, w, WM_MSG_TASK), 2);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* ---- refusals ----------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ static void test_disk_full (void **state)
 static void test_refused_hellos (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HELLO);
     msg.protocol = WM_PROTOCOL + 1;
@@ -299,14 +299,14 @@ static void test_refused_hellos (void **state)
     while (n <= WM_PEERS_MAX && wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms))
         n++;
     assert_int_equal (n, WM_PEERS_MAX);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Sends SUBMIT with these numbers and expects a refusal.  */
 static void bad_submit (uint32_t n_batch, uint32_t n_hit, uint32_t n_held, uint32_t batch_hits,
                         uint32_t raw, size_t bytes, uint32_t row)
 {
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     struct {
@@ -322,7 +322,7 @@ static void bad_submit (uint32_t n_batch, uint32_t n_hit, uint32_t n_held, uint3
     say (t, p, &msg, &lines, bytes);
     refused (t, p, WM_REASON_PROTOCOL);
     assert_int_equal (look (t).events_announced, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_refused_submits (void **state)
@@ -341,7 +341,7 @@ static void test_refused_submits (void **state)
 static void test_refused_in_turn (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     submit (t, p, (wm_key_t){ .input = 1 }, 0, 1); /* of no claim */
     refused (t, p, WM_REASON_STALE);
@@ -403,14 +403,14 @@ static void test_refused_in_turn (void **state)
     w = worker (t, 2, 0);
     submit (t, w, input, 0, 1); /* a worker is no producer */
     refused (t, w, WM_REASON_PROTOCOL);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Results are deleted after FILE_WRITTEN: it is refused while one of them is missing.  */
 static void test_written_too_early (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     submit (t, p, input, 0, 1);
@@ -428,14 +428,14 @@ static void test_written_too_early (void **state)
     refused (t, p, WM_REASON_PROTOCOL);
     assert_int_equal (t->n_appended, appended);
     assert_int_equal (look (t).inputs_written, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* The answer to other bytes than were asked about is no answer: the batch goes back.  */
 static void test_foreign_digest (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1);
@@ -454,13 +454,13 @@ static void test_foreign_digest (void **state)
     assert_int_equal (t->n_appended, appended + 1);
     durable (t);
     assert_int_equal (look (t).batches_returned, 1);
-    bench_end (t);
+    harness_end (t);
 }
 
 static void test_heartbeats_and_stop (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t w = worker (t, 2, 1), alive[] = { w, 0 };
     pass (t, 1500, alive);
     assert_null (take (t, w, WM_MSG_HEARTBEAT));
@@ -469,7 +469,7 @@ static void test_heartbeats_and_stop (void **state)
     wm_core_stop (t->core, "stops");
     assert_int_equal (must (t, w, WM_MSG_BYE)->msg.code, WM_REASON_STOPPING);
     assert_int_equal (look (t).n_worker, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 int main (void)

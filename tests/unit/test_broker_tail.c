@@ -1,7 +1,7 @@
 /* test_broker_tail.c - wm_core at the end of a campaign: a slow or stopped worker holds it back by
    about one batch, measured in virtual time; and what copies may not do.  */
 #include "tests/proof.h"
-#include "tests/unit/core_bench.h"
+#include "tests/unit/core_harness.h"
 
 #define WORKERS 8
 #define WINDOW 4
@@ -18,7 +18,7 @@ typedef struct {
 } man_t;
 
 typedef struct {
-    bench_t *bench;
+    harness_t *bench;
     uint32_t producer;
     man_t man[WORKERS];
     size_t seen; /* of bench->sent */
@@ -46,7 +46,7 @@ static void revoked (man_t *man, const wm_key_t *key)
 /* What the core said since the last time reaches whom it is for.  */
 static void deliver (mill_t *mill)
 {
-    bench_t *t = mill->bench;
+    harness_t *t = mill->bench;
     static uint8_t payload[1000];
     for (; mill->seen < t->n_sent; mill->seen++) {
         const uint32_t session = t->sent[mill->seen].session;
@@ -70,7 +70,7 @@ static void deliver (mill_t *mill)
 
 static void work (mill_t *mill, man_t *man)
 {
-    bench_t *t = mill->bench;
+    harness_t *t = mill->bench;
     if (t->now_ms >= man->stops_ms)
         return;
     if (man->n_task && t->now_ms >= man->finish_ms) {
@@ -92,7 +92,7 @@ static void work (mill_t *mill, man_t *man)
 
 static mill_t mill_new (void)
 {
-    mill_t mill = { .bench = bench_new (64 * MIB) };
+    mill_t mill = { .bench = harness_new (64 * MIB) };
     mill.producer = producer (mill.bench, 1);
     for (int i = 0; i < WORKERS; i++)
         mill.man[i] = (man_t){ .ms = BATCH_MS, .stops_ms = INT64_MAX };
@@ -102,7 +102,7 @@ static mill_t mill_new (void)
 /* Runs a campaign of this many events of 16 batches to its end; returns how long it took.  */
 static double mill_run (mill_t *mill, int n_event)
 {
-    bench_t *t = mill->bench;
+    harness_t *t = mill->bench;
     int64_t start_ms = t->now_ms;
     wm_key_t input = claim (t, mill->producer);
     for (int i = 0; i < WORKERS; i++)
@@ -139,7 +139,7 @@ static void test_stopped_worker (void **state)
         wm_summary_t s = look (mill.bench);
         assert_int_equal (s.batches_returned, 16 * n_event);
         assert_int_equal (s.n_lost + s.n_fail, 0); /* nobody was waited for until its lease ended */
-        bench_end (mill.bench);
+        harness_end (mill.bench);
     }
     printf ("a stopped worker: at most %.2f of the ideal time\n", worst);
     proof_line ("P8", 20, survived, start);
@@ -157,7 +157,7 @@ static void test_slow_worker (void **state)
         printf ("a worker %d times slower: %.2f of the ideal time, %d copies\n", slow, took / ideal,
                 (int) look (mill.bench).n_copy);
         assert_true (took / ideal <= 1.5);
-        bench_end (mill.bench);
+        harness_end (mill.bench);
     }
 }
 
@@ -169,21 +169,21 @@ static void test_no_copies_in_vain (void **state)
     mill_run (&mill, 16);
     assert_true (look (mill.bench).n_copy <= 8);
     assert_int_equal (look (mill.bench).n_duplicate, 0);
-    bench_end (mill.bench);
+    harness_end (mill.bench);
 }
 
 /* Two workers, two batches: the second worker, proven and idle, is sent a copy of what the first
    sits on.  */
 typedef struct {
-    bench_t *t;
+    harness_t *t;
     uint32_t producer, slow, idle;
     wm_msg_t stuck;
 } pair_t;
 
 static pair_t pair_new (void)
 {
-    pair_t pair = { .t = bench_new (64 * MIB) };
-    bench_t *t = pair.t;
+    pair_t pair = { .t = harness_new (64 * MIB) };
+    harness_t *t = pair.t;
     pair.producer = producer (t, 1);
     wm_key_t input = claim (t, pair.producer);
     pair.slow = worker (t, 2, 1);
@@ -202,7 +202,7 @@ static void test_copy_and_revoke (void **state)
 {
     (void) state;
     pair_t pair = pair_new ();
-    bench_t *t = pair.t;
+    harness_t *t = pair.t;
     uint32_t newcomer = worker (t, 4, 1), alive[] = { pair.producer, pair.slow, pair.idle, 0 };
     pass (t, 500, alive);
     assert_null (take (t, newcomer, WM_MSG_TASK));  /* it has proven nothing */
@@ -227,7 +227,7 @@ static void test_copy_and_revoke (void **state)
     wm_summary_t s = look (t);
     assert_int_equal (s.n_duplicate, 1);
     assert_int_equal (s.n_alarm + s.n_lost + s.n_fail, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* Whoever is late, and whether the first is durable by then: both are acknowledged, one counts.  */
@@ -239,7 +239,7 @@ static void test_late_results (void **state)
     const double start = proof_clock ();
     for (unsigned long i = 0; i < n; i++) {
         pair_t pair = pair_new ();
-        bench_t *t = pair.t;
+        harness_t *t = pair.t;
         uint32_t alive[] = { pair.producer, pair.slow, pair.idle, 0 };
         credit (t, pair.idle, 2);
         pass (t, 500 + 100 * (int64_t) i, alive); /* up to beyond its lease */
@@ -256,7 +256,7 @@ static void test_late_results (void **state)
         wm_summary_t s = look (t);
         survived += t->n_appended == appended + 1 && s.batches_returned == 2 && s.hits_done == 20 &&
                     s.n_duplicate == 1 && s.n_alarm == 0;
-        bench_end (t);
+        harness_end (t);
     }
     proof_line ("P8", n, survived, start);
     assert_int_equal (survived, n);
@@ -266,7 +266,7 @@ static void test_late_results (void **state)
 static void test_no_copy_to_its_own_holder (void **state)
 {
     (void) state;
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     uint32_t w = worker (t, 2, 1), alive[] = { p, w, 0 };
@@ -281,7 +281,7 @@ static void test_no_copy_to_its_own_holder (void **state)
     pass (t, 5000, alive);
     assert_null (take (t, w, WM_MSG_TASK));
     assert_int_equal (look (t).n_copy, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 /* The first to answer may be the slow one; and one of the two may fail or go.  */
@@ -290,7 +290,7 @@ static void test_copy_is_not_needed (void **state)
     (void) state;
     for (int way = 0; way < 3; way++) {
         pair_t pair = pair_new ();
-        bench_t *t = pair.t;
+        harness_t *t = pair.t;
         uint32_t alive[] = { pair.producer, pair.slow, pair.idle, 0 };
         pass (t, 500, alive);
         credit (t, pair.idle, 2);
@@ -310,7 +310,7 @@ static void test_copy_is_not_needed (void **state)
             result_of (t, pair.slow, &pair.stuck, 1);
         durable (t);
         must (t, pair.producer, WM_MSG_EVENT_DONE);
-        bench_end (t);
+        harness_end (t);
     }
 }
 
@@ -319,7 +319,7 @@ static void test_copy_without_a_payload (void **state)
 {
     (void) state;
     /* After a restart a lease has no payload here. */
-    bench_t *t = bench_new (64 * MIB);
+    harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     wm_hello_held_t held = { .key = input, .n_hit = 10 };
@@ -337,7 +337,7 @@ static void test_copy_without_a_payload (void **state)
     assert_int_equal (answer_needs (t, p), 1);
     pass (t, 500, all);
     assert_int_equal (must (t, idle, WM_MSG_TASK)->msg.key.batch, 0);
-    bench_end (t);
+    harness_end (t);
 }
 
 int main (void)

@@ -5,7 +5,7 @@
 #include <cmocka.h>
 
 #include "gpuworker/wm_poison.h"
-#include "gpuworker/wm_turn.h"
+#include "gpuworker/wm_stride.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -161,9 +161,9 @@ static void chance_never_blames_many (void **state)
 
 /* ---- turns ------------------------------------------------------------------------------------*/
 
-static int told (const wm_turn_t *turn, unsigned seat)
+static int told (const wm_stride_t *turn, unsigned seat)
 {
-    struct pollfd item = { .fd = wm_turn_fd (turn, seat), .events = POLLIN };
+    struct pollfd item = { .fd = wm_stride_fd (turn, seat), .events = POLLIN };
     return poll (&item, 1, 0) > 0;
 }
 
@@ -172,22 +172,22 @@ static void turns_go_by_weight (void **state)
     (void) state;
     const unsigned weight[] = { 1, 3, 2 };
     unsigned had[3] = { 0 };
-    wm_turn_t *turn = wm_turn_new (3, weight);
+    wm_stride_t *turn = wm_stride_new (3, weight);
     int holder = -1;
     for (unsigned i = 0; i < 3; i++)
-        if (wm_turn_ask (turn, i))
+        if (wm_stride_ask (turn, i))
             holder = (int) i;
     assert_int_equal (holder, 0); /* it came first */
     for (int round = 0; round < 600; round++) {
         had[holder]++;
-        wm_turn_done (turn, (unsigned) holder, 0.01);
-        assert_int_equal (wm_turn_ask (turn, (unsigned) holder), 0); /* the others wait */
+        wm_stride_done (turn, (unsigned) holder, 0.01);
+        assert_int_equal (wm_stride_ask (turn, (unsigned) holder), 0); /* the others wait */
         int next = -1;
         for (unsigned i = 0; i < 3; i++)
             if (told (turn, i)) {
                 assert_int_equal (next, -1); /* one at a time */
                 next = (int) i;
-                assert_int_equal (wm_turn_ask (turn, i), 1);
+                assert_int_equal (wm_stride_ask (turn, i), 1);
                 assert_int_equal (told (turn, i), 0);
             }
         assert_int_not_equal (next, -1);
@@ -195,34 +195,34 @@ static void turns_go_by_weight (void **state)
     }
     for (unsigned i = 0; i < 3; i++)
         assert_in_range (had[i], 100 * weight[i] - 5, 100 * weight[i] + 5);
-    wm_turn_destroy (&turn);
-    wm_turn_destroy (&turn);
+    wm_stride_destroy (&turn);
+    wm_stride_destroy (&turn);
 }
 
 static void who_comes_back_catches_nothing_up (void **state)
 {
     (void) state;
     const unsigned weight[] = { 1, 1 };
-    wm_turn_t *turn = wm_turn_new (2, weight);
+    wm_stride_t *turn = wm_stride_new (2, weight);
     for (int i = 0; i < 100; i++) { /* alone: never refused */
-        assert_int_equal (wm_turn_ask (turn, 0), 1);
-        wm_turn_done (turn, 0, 1);
+        assert_int_equal (wm_stride_ask (turn, 0), 1);
+        wm_stride_done (turn, 0, 1);
     }
-    assert_int_equal (wm_turn_ask (turn, 0), 1);
-    assert_int_equal (wm_turn_ask (turn, 1), 0);
-    wm_turn_done (turn, 0, 1);
-    assert_int_equal (wm_turn_ask (turn, 1), 1);
-    assert_int_equal (wm_turn_ask (turn, 0), 0);
-    wm_turn_done (turn, 1, 1.5);
+    assert_int_equal (wm_stride_ask (turn, 0), 1);
+    assert_int_equal (wm_stride_ask (turn, 1), 0);
+    wm_stride_done (turn, 0, 1);
+    assert_int_equal (wm_stride_ask (turn, 1), 1);
+    assert_int_equal (wm_stride_ask (turn, 0), 0);
+    wm_stride_done (turn, 1, 1.5);
     assert_int_equal (told (turn, 0), 1); /* not a hundred turns for the other first */
-    wm_turn_done (turn, 0, 0);            /* and not wanted any more: it is free */
+    wm_stride_done (turn, 0, 0);          /* and not wanted any more: it is free */
     assert_int_equal (told (turn, 0), 0);
-    assert_int_equal (wm_turn_ask (turn, 1), 1);
-    assert_int_equal (wm_turn_ask (turn, 0), 0);
-    wm_turn_done (turn, 0, 0); /* no longer asked for either */
-    wm_turn_done (turn, 1, 1);
+    assert_int_equal (wm_stride_ask (turn, 1), 1);
+    assert_int_equal (wm_stride_ask (turn, 0), 0);
+    wm_stride_done (turn, 0, 0); /* no longer asked for either */
+    wm_stride_done (turn, 1, 1);
     assert_int_equal (told (turn, 0), 0);
-    wm_turn_destroy (&turn);
+    wm_stride_destroy (&turn);
 }
 
 int main (void)

@@ -3,7 +3,7 @@
    A seeded network of a small patch goes ONNX -> .wmm -> ONNX -> .wmm; then the .wmm is cut,
    flipped, and made to lie with a sound digest.  */
 #include "kernels/wm_device.h"
-#include "kernels/wm_file.h"
+#include "schema/base/wm_file.h"
 #include "kernels/wm_import.h"
 #include "kernels/import/wm_onnx_write.h"
 

@@ -1,7 +1,7 @@
 /* test_ops_option.c - the command line table: values, defaults, ranges, the nearest name. */
 
-#include "ops/wm_option.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_option.h"
+#include "schema/base/wm_fault.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

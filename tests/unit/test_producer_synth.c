@@ -1,6 +1,6 @@
 /* test_producer_synth.c - synthetic events: reproducible, well-formed, plausible.  */
 #include "producer/wm_synth.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <hdf5.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* test_schema_log.c - lines with their time, however they are printed.  */
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <errno.h>
 #include <setjmp.h>

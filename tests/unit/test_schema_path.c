@@ -1,5 +1,5 @@
 /* test_schema_path.c - the file behind an input's name.  */
-#include "schema/wm_path.h"
+#include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 
    Absent on purpose: ZMQ_HEARTBEAT (libzmq 4.3.4 aborts with it when a reader pauses), routing ids
    (two peers with one lose messages), reconnection and resending inside a session.  */
-#include "broker/wm_client.h"
+#include "schema/wm_client.h"
 #include "schema/wm_trace.h"
 
 #include <assert.h>

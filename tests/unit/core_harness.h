@@ -1,9 +1,9 @@
-/* core_bench.h - a wm_core to drive by hand: messages in, everything it says and appends kept.
+/* core_harness.h - a wm_core to drive by hand: messages in, everything it says and appends kept.
 
    say () looks at the summary after each message, so that every test checks the budget all along.
  */
-#ifndef CORE_BENCH_H
-#define CORE_BENCH_H
+#ifndef CORE_HARNESS_H
+#define CORE_HARNESS_H
 
 #include "broker/wm_core.h"
 
@@ -51,12 +51,12 @@ typedef struct {
     int cannot_note, cannot_keep;
     int measures, has_sample, mixed;
     char arithmetic[4096], kept[64]; /* the file as kept last; the name of what was kept last */
-} bench_t;
+} harness_t;
 
 static inline void sink_send (void *context, uint32_t session, const wm_msg_t *msg,
                               const wm_payload_t *payload)
 {
-    bench_t *t = context;
+    harness_t *t = context;
     if (t->n_sent == t->max_sent) {
         t->max_sent = t->max_sent ? t->max_sent * 2 : 64;
         t->sent = realloc (t->sent, t->max_sent * sizeof *t->sent);
@@ -78,7 +78,7 @@ static inline void sink_send (void *context, uint32_t session, const wm_msg_t *m
 
 static inline void sink_append (void *context, const wm_record_t *record, const wm_payload_t *body)
 {
-    bench_t *t = context;
+    harness_t *t = context;
     assert_true (t->n_appended < 512);
     appended_t *appended = &t->appended[t->n_appended++];
     appended->record = *record;
@@ -90,7 +90,7 @@ static inline void sink_append (void *context, const wm_record_t *record, const 
 static inline void sink_fetch (void *context, uint32_t session, const wm_msg_t *results,
                                const wm_place_t *place)
 {
-    bench_t *t = context;
+    harness_t *t = context;
     assert_int_equal (results->type, WM_MSG_RESULTS);
     t->fetched = session;
     t->fetched_place = *place;
@@ -108,20 +108,20 @@ static inline void sink_status (void *context, uint32_t session)
 
 static inline void sink_drop (void *context, uint32_t session)
 {
-    bench_t *t = context;
+    harness_t *t = context;
     t->dropped[t->n_dropped++ % 64] = session;
 }
 
 static inline int sink_pause (void *context, const char *why)
 {
-    bench_t *t = context;
+    harness_t *t = context;
     snprintf (t->noted, sizeof t->noted, "%s", why ? why : "");
     return t->cannot_note ? -1 : 0;
 }
 
 static inline int sink_keep (void *context, const char *name, const wm_payload_t *body)
 {
-    bench_t *t = context;
+    harness_t *t = context;
     if (t->cannot_keep)
         return -1;
     snprintf (t->kept, sizeof t->kept, "%s", name);
@@ -135,7 +135,7 @@ static inline int sink_sample (void *context, uint32_t session, const wm_msg_t *
                                const char *table)
 {
     const wm_payload_t payload = { NULL, table, strlen (table) + 1 };
-    if (((bench_t *) context)->cannot_keep)
+    if (((harness_t *) context)->cannot_keep)
         return -1;
     sink_send (context, session, trial, &payload);
     return 0;
@@ -144,21 +144,21 @@ static inline int sink_sample (void *context, uint32_t session, const wm_msg_t *
 static inline void sink_hold (void *context, void *handle)
 {
     (void) handle;
-    ((bench_t *) context)->handles++;
+    ((harness_t *) context)->handles++;
 }
 
 static inline void sink_release (void *context, void *handle)
 {
     (void) handle;
-    ((bench_t *) context)->handles--;
+    ((harness_t *) context)->handles--;
 }
 
 static inline void sink_log (void *context, const char *text)
 {
-    snprintf (((bench_t *) context)->log, 1024, "%s", text);
+    snprintf (((harness_t *) context)->log, 1024, "%s", text);
 }
 
-static inline wm_core_t *core_make (bench_t *t, uint64_t epoch, uint64_t budget)
+static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budget)
 {
     wm_core_config_t config = { .campaign = { 7 },
                                 .pins_digest = { 9 },
@@ -199,15 +199,15 @@ static inline wm_core_t *core_make (bench_t *t, uint64_t epoch, uint64_t budget)
     return core;
 }
 
-static inline bench_t *bench_new (uint64_t budget)
+static inline harness_t *harness_new (uint64_t budget)
 {
-    bench_t *t = calloc (1, sizeof *t);
+    harness_t *t = calloc (1, sizeof *t);
     t->now_ms = 1000000;
     t->core = core_make (t, 1, budget);
     return t;
 }
 
-static inline void bench_end (bench_t *t)
+static inline void harness_end (harness_t *t)
 {
     wm_core_destroy (&t->core);
     assert_null (t->core);
@@ -217,7 +217,7 @@ static inline void bench_end (bench_t *t)
 }
 
 /* The next message of this type to this session, taken out; NULL: none was sent.  */
-static inline sent_t *take (bench_t *t, uint32_t session, wm_msg_type_t type)
+static inline sent_t *take (harness_t *t, uint32_t session, wm_msg_type_t type)
 {
     for (size_t i = 0; i < t->n_sent; i++)
         if (t->sent[i].session == session && t->sent[i].msg.type == type) {
@@ -227,7 +227,7 @@ static inline sent_t *take (bench_t *t, uint32_t session, wm_msg_type_t type)
     return NULL;
 }
 
-static inline sent_t *must (bench_t *t, uint32_t session, wm_msg_type_t type)
+static inline sent_t *must (harness_t *t, uint32_t session, wm_msg_type_t type)
 {
     sent_t *sent = take (t, session, type);
     if (!sent)
@@ -235,7 +235,7 @@ static inline sent_t *must (bench_t *t, uint32_t session, wm_msg_type_t type)
     return sent;
 }
 
-static inline int count (const bench_t *t, uint32_t session, wm_msg_type_t type)
+static inline int count (const harness_t *t, uint32_t session, wm_msg_type_t type)
 {
     int n = 0;
     for (size_t i = 0; i < t->n_sent; i++)
@@ -243,7 +243,7 @@ static inline int count (const bench_t *t, uint32_t session, wm_msg_type_t type)
     return n;
 }
 
-static inline wm_summary_t look (const bench_t *t)
+static inline wm_summary_t look (const harness_t *t)
 {
     static wm_summary_t summary;
     wm_core_summary (t->core, &summary);
@@ -251,7 +251,7 @@ static inline wm_summary_t look (const bench_t *t)
     return summary;
 }
 
-static inline void say (bench_t *t, uint32_t session, const wm_msg_t *msg, const void *payload,
+static inline void say (harness_t *t, uint32_t session, const wm_msg_t *msg, const void *payload,
                         size_t bytes)
 {
     wm_payload_t body = { t, payload, bytes };
@@ -259,7 +259,7 @@ static inline void say (bench_t *t, uint32_t session, const wm_msg_t *msg, const
     look (t);
 }
 
-static inline void durable (bench_t *t)
+static inline void durable (harness_t *t)
 {
     while (t->n_durable < t->n_appended) {
         wm_place_t place = { 1 << 24, (uint32_t) t->n_durable, 100 };
@@ -268,13 +268,13 @@ static inline void durable (bench_t *t)
     }
 }
 
-static inline uint64_t received (const bench_t *t, uint32_t session)
+static inline uint64_t received (const harness_t *t, uint32_t session)
 {
     return session == t->deaf ? 0 : t->tasks[session % 2048];
 }
 
 /* Time passes in steps below gap_ms, with everybody in `alive` (0-ended) saying a heartbeat.  */
-static inline void pass (bench_t *t, int64_t ms, const uint32_t *alive)
+static inline void pass (harness_t *t, int64_t ms, const uint32_t *alive)
 {
     for (; ms > 0; ms -= 500) {
         t->now_ms += ms < 500 ? ms : 500;
@@ -289,7 +289,7 @@ static inline void pass (bench_t *t, int64_t ms, const uint32_t *alive)
     }
 }
 
-static inline uint32_t hello (bench_t *t, wm_role_t role, uint8_t instance, const void *held,
+static inline uint32_t hello (harness_t *t, wm_role_t role, uint8_t instance, const void *held,
                               size_t bytes)
 {
     uint32_t session = wm_core_open (t->core, role, t->now_ms);
@@ -308,12 +308,12 @@ static inline uint32_t hello (bench_t *t, wm_role_t role, uint8_t instance, cons
     return session;
 }
 
-static inline uint32_t producer (bench_t *t, uint8_t instance)
+static inline uint32_t producer (harness_t *t, uint8_t instance)
 {
     return hello (t, WM_ROLE_PRODUCER, instance, NULL, 0);
 }
 
-static inline void credit (bench_t *t, uint32_t worker, uint64_t count_)
+static inline void credit (harness_t *t, uint32_t worker, uint64_t count_)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_CREDIT);
@@ -321,14 +321,14 @@ static inline void credit (bench_t *t, uint32_t worker, uint64_t count_)
     say (t, worker, &msg, NULL, 0);
 }
 
-static inline uint32_t worker (bench_t *t, uint8_t instance, uint64_t credit_)
+static inline uint32_t worker (harness_t *t, uint8_t instance, uint64_t credit_)
 {
     uint32_t session = hello (t, WM_ROLE_WORKER, instance, NULL, 0);
     credit (t, session, credit_);
     return session;
 }
 
-static inline sent_t *input_ask (bench_t *t, uint32_t session, const char *path, const char *name,
+static inline sent_t *input_ask (harness_t *t, uint32_t session, const char *path, const char *name,
                                  uint64_t size, uint32_t claim)
 {
     wm_msg_t msg;
@@ -343,7 +343,7 @@ static inline sent_t *input_ask (bench_t *t, uint32_t session, const char *path,
     return must (t, session, WM_MSG_INPUT_ACK);
 }
 
-static inline wm_key_t claim (bench_t *t, uint32_t session)
+static inline wm_key_t claim (harness_t *t, uint32_t session)
 {
     sent_t *sent = input_ask (t, session, "/data/a.h5", "a.scores.h5", 1000, 1);
     assert_int_equal (sent->msg.code, WM_INPUT_CLAIMED);
@@ -359,7 +359,7 @@ static inline void digest_of (uint32_t ordinal, uint32_t batch, uint8_t digest[1
 }
 
 /* An event of n batches of 10 hits and `raw` raw bytes, and one bad hit.  */
-static inline void submit_raw (bench_t *t, uint32_t session, wm_key_t input, uint32_t ordinal,
+static inline void submit_raw (harness_t *t, uint32_t session, wm_key_t input, uint32_t ordinal,
                                uint32_t n, uint32_t raw)
 {
     struct {
@@ -386,14 +386,14 @@ static inline void submit_raw (bench_t *t, uint32_t session, wm_key_t input, uin
     say (t, session, &msg, &lines, n * sizeof *lines.batch + sizeof lines.held);
 }
 
-static inline void submit (bench_t *t, uint32_t session, wm_key_t input, uint32_t ordinal,
+static inline void submit (harness_t *t, uint32_t session, wm_key_t input, uint32_t ordinal,
                            uint32_t n)
 {
     submit_raw (t, session, input, ordinal, n, 1000);
 }
 
 /* Answers every NEED of this session; returns how many.  */
-static inline int answer_needs (bench_t *t, uint32_t session)
+static inline int answer_needs (harness_t *t, uint32_t session)
 {
     int n = 0;
     static uint8_t payload[1000];
@@ -405,7 +405,7 @@ static inline int answer_needs (bench_t *t, uint32_t session)
     return n;
 }
 
-static inline void result_of (bench_t *t, uint32_t session, const wm_msg_t *task, uint8_t score)
+static inline void result_of (harness_t *t, uint32_t session, const wm_msg_t *task, uint8_t score)
 {
     uint8_t payload[10 * (1 + 4 * N_OUTPUT)] = { 0 };
     payload[sizeof payload - 1] = score;
@@ -414,7 +414,7 @@ static inline void result_of (bench_t *t, uint32_t session, const wm_msg_t *task
     say (t, session, &msg, payload, sizeof payload);
 }
 
-static inline void nack (bench_t *t, uint32_t session, const wm_msg_t *task, wm_fault_t code)
+static inline void nack (harness_t *t, uint32_t session, const wm_msg_t *task, wm_fault_t code)
 {
     wm_msg_t msg = *task;
     msg.type = WM_MSG_NACK;
@@ -423,7 +423,7 @@ static inline void nack (bench_t *t, uint32_t session, const wm_msg_t *task, wm_
     say (t, session, &msg, NULL, 0);
 }
 
-static inline void heartbeat (bench_t *t, uint32_t session, wm_key_t key, uint64_t count_)
+static inline void heartbeat (harness_t *t, uint32_t session, wm_key_t key, uint64_t count_)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
@@ -433,7 +433,7 @@ static inline void heartbeat (bench_t *t, uint32_t session, wm_key_t key, uint64
     say (t, session, &msg, NULL, 0);
 }
 
-static inline void bye (bench_t *t, uint32_t session, wm_reason_t reason)
+static inline void bye (harness_t *t, uint32_t session, wm_reason_t reason)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_BYE);
@@ -441,7 +441,7 @@ static inline void bye (bench_t *t, uint32_t session, wm_reason_t reason)
     say (t, session, &msg, NULL, 0);
 }
 
-static inline void refused (bench_t *t, uint32_t session, wm_reason_t reason)
+static inline void refused (harness_t *t, uint32_t session, wm_reason_t reason)
 {
     assert_int_equal (must (t, session, WM_MSG_REJECT)->msg.code, reason);
     assert_int_equal (t->dropped[(t->n_dropped - 1) % 64], session);

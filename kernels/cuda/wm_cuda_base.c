@@ -1,5 +1,5 @@
-/* wm_cuda_inside.c - what all CUDA engines begin, call and end with.  */
-#include "kernels/cuda/wm_cuda_inside.h"
+/* wm_cuda_base.c - what all CUDA engines begin, call and end with.  */
+#include "kernels/cuda/wm_cuda_base.h"
 
 #include <stdio.h>
 #include <string.h>

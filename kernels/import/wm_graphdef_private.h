@@ -1,11 +1,11 @@
-/* wm_graphdef_inside.h - what the two halves of the rewriter share: names and memory. Private to
+/* wm_graphdef_private.h - what the two halves of the rewriter share: names and memory. Private to
    wm_graphdef*.c.
 
    A tensor "node:0" is called "node" here, and "node:1" keeps its name; what one TensorFlow node
    becomes in between is called "node|...", which no name of TensorFlow's can be. Where memory ends
    the builders do nothing, and arena.failed is looked at once.  */
-#ifndef WM_GRAPHDEF_INSIDE_H
-#define WM_GRAPHDEF_INSIDE_H
+#ifndef WM_GRAPHDEF_PRIVATE_H
+#define WM_GRAPHDEF_PRIVATE_H
 
 #include "kernels/import/wm_graphdef.h"
 

@@ -1,4 +1,4 @@
-/* wm_sparse_door.c - the engine behind kernels/wm_device.h, and the kernel that a model gets.
+/* wm_sparse_engine.c - the engine behind kernels/wm_device.h, and the kernel that a model gets.
 
    The first kernel of the rank that can hold the model. Whether a rounded kernel is precise enough
    depends on the network and on what it sees, so that nothing can be said here: a campaign measures

@@ -1,7 +1,7 @@
 /* wm_option.c - see wm_option.h. */
 
-#include "ops/wm_option.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_option.h"
+#include "schema/base/wm_fault.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
-/* wm_lane_inside.h - what the files of a lane share: wm_lane.c (sessions, time, drain),
+/* wm_lane_private.h - what the files of a lane share: wm_lane.c (sessions, time, drain),
    wm_lane_prepare.c (model and engine), wm_lane_work.c (batches). Nobody else includes it.  */
-#ifndef WM_LANE_INSIDE_H
-#define WM_LANE_INSIDE_H
+#ifndef WM_LANE_PRIVATE_H
+#define WM_LANE_PRIVATE_H
 
-#include "broker/wm_client.h"
+#include "schema/wm_client.h"
 #include "gpuworker/wm_book.h"
 #include "gpuworker/wm_credit.h"
 #include "gpuworker/wm_health.h"
@@ -24,7 +24,7 @@ typedef struct {
 struct wm_lane_t {
     const wm_worker_config_t *config;
     const char *endpoint;
-    wm_turn_t *turn; /* NULL: alone on this machine */
+    wm_stride_t *turn; /* NULL: alone on this machine */
     unsigned seat;
     _Atomic int64_t *busy_ms; /* last time there was work, in any lane */
     int64_t turn_ms;          /* our turn began; 0: it is not ours */

@@ -1,6 +1,6 @@
-/* wm_any_inside.h - what the two files that lower any CNN share. Private to them.  */
-#ifndef WM_ANY_INSIDE_H
-#define WM_ANY_INSIDE_H
+/* wm_any_private.h - what the two files that lower any CNN share. Private to them.  */
+#ifndef WM_ANY_PRIVATE_H
+#define WM_ANY_PRIVATE_H
 
 #include "kernels/cuda/wm_any_net.h"
 #include "kernels/import/wm_tensor.h"

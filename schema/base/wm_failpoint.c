@@ -1,5 +1,5 @@
 /* wm_failpoint.c - reads WM_FAILPOINT before main and counts the passes.  */
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* wm_cuda_door.c - the CUDA engines behind kernels/wm_device.h: what wm_cuda.so shows.
+/* wm_cuda_module.c - the CUDA engines behind kernels/wm_device.h: what wm_cuda.so shows.
 
    "cuda" takes the version of wm_cuda.h's rule, "cudnn" version 1, whose arithmetic is all NVIDIA's.
 

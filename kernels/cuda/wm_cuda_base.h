@@ -1,9 +1,9 @@
-/* wm_cuda_inside.h - what all CUDA engines begin, call and end with. Private to kernels/cuda/.  */
-#ifndef WM_CUDA_INSIDE_H
-#define WM_CUDA_INSIDE_H
+/* wm_cuda_base.h - what all CUDA engines begin, call and end with. Private to kernels/cuda/.  */
+#ifndef WM_CUDA_BASE_H
+#define WM_CUDA_BASE_H
 
 #include "kernels/cuda/wm_gpu_api.h"
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #define WM_CUDA_WORKSPACE_MAX (512u << 20) /* of a library; what asks for more is passed over */
 

@@ -1,5 +1,5 @@
 /* wm_path.c - finds the file behind an input's name.  */
-#include "schema/wm_path.h"
+#include "schema/base/wm_path.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* wm_family_inside.h - what the parts of the recogniser share. Private to wm_family*.c.
+/* wm_family_private.h - what the parts of the recogniser share. Private to wm_family*.c.
 
    wm_family.c walks the graph and says what was found, wm_family_layers.c makes layers,
    wm_family_affine.c puts constants and activations on them, wm_family_curve.c finds activations that
    are written as several nodes.  */
-#ifndef WM_FAMILY_INSIDE_H
-#define WM_FAMILY_INSIDE_H
+#ifndef WM_FAMILY_PRIVATE_H
+#define WM_FAMILY_PRIVATE_H
 
 #include "kernels/import/wm_family.h"
 #include "kernels/wm_view.h"

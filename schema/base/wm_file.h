@@ -4,7 +4,7 @@
 #ifndef WM_FILE_H
 #define WM_FILE_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
-/* wm_doors.c - binds three ROUTERs, reads them in turn, and joins messages with closed connections.
+/* wm_listener.c - binds three ROUTERs, reads them in turn, and joins messages with closed connections.
 
    Why closed connections come last: the monitor's event may overtake messages that are already in
    the socket. So a peer that is closed waits in a list until its socket has nothing more to read.
    Descriptors are used again at once: the monitor is read before a new peer is entered, and libzmq
    tells of a closed descriptor before it closes it.  */
-#include "broker/wm_doors.h"
+#include "broker/wm_listener.h"
 #include "broker/wm_table.h"
 
 #include <assert.h>
@@ -39,7 +39,7 @@ typedef struct {
     size_t n_closed, closed_capacity;
 } door_t;
 
-struct wm_doors_t {
+struct wm_listener_t {
     void *context;
     char endpoint[512];
     door_t door[DOORS];
@@ -137,7 +137,7 @@ static void set (void *socket, int option, int value)
     (void) rc;
 }
 
-static int door_open (wm_doors_t *self, size_t i)
+static int door_open (wm_listener_t *self, size_t i)
 {
     door_t *door = &self->door[i];
     door->role = (wm_role_t) (WM_ROLE_WORKER + (int) i);
@@ -165,7 +165,7 @@ static int door_open (wm_doors_t *self, size_t i)
 }
 
 /* Binds the three doors to three addresses in a row; all or none.  */
-static int doors_bind (wm_doors_t *self, const address_t *address)
+static int doors_bind (wm_listener_t *self, const address_t *address)
 {
     for (size_t i = 0; i < DOORS; i++) {
         char text[400];
@@ -183,18 +183,18 @@ static int doors_bind (wm_doors_t *self, const address_t *address)
     return 0;
 }
 
-wm_fault_t wm_doors_check (const char *endpoint, int insecure, wm_error_t *error)
+wm_fault_t wm_listener_check (const char *endpoint, int insecure, wm_error_t *error)
 {
     address_t address;
     return address_parse (&address, endpoint, insecure, error);
 }
 
-wm_doors_t *wm_doors_new (const char *endpoint, int insecure, wm_error_t *error)
+wm_listener_t *wm_listener_new (const char *endpoint, int insecure, wm_error_t *error)
 {
     address_t address;
     if (address_parse (&address, endpoint, insecure, error))
         return NULL;
-    wm_doors_t *self = calloc (1, sizeof *self);
+    wm_listener_t *self = calloc (1, sizeof *self);
     assert (self);
     zmq_msg_init (&self->header);
     zmq_msg_init (&self->payload);
@@ -214,7 +214,7 @@ wm_doors_t *wm_doors_new (const char *endpoint, int insecure, wm_error_t *error)
     if (failed) {
         wm_fault (error, WM_EHOST, "cannot listen on %s (and +1, +2): %s", endpoint,
                   zmq_strerror (errno));
-        wm_doors_destroy (&self);
+        wm_listener_destroy (&self);
         return NULL;
     }
     if (address.ipc)
@@ -224,7 +224,7 @@ wm_doors_t *wm_doors_new (const char *endpoint, int insecure, wm_error_t *error)
     return self;
 }
 
-const char *wm_doors_endpoint (const wm_doors_t *self)
+const char *wm_listener_endpoint (const wm_listener_t *self)
 {
     return self->endpoint;
 }
@@ -242,9 +242,9 @@ static void peers_free (door_t *door)
     free (door->peers.slot);
 }
 
-void wm_doors_destroy (wm_doors_t **self_p)
+void wm_listener_destroy (wm_listener_t **self_p)
 {
-    wm_doors_t *self = *self_p;
+    wm_listener_t *self = *self_p;
     if (!self)
         return;
     for (size_t i = 0; i < DOORS; i++) {
@@ -290,7 +290,7 @@ static wm_peer_t *peer_of_fd (const door_t *door, int fd)
 
 /* The descriptor is libzmq's, which may just be closing it: at worst a stranger who was given its
    number is hung up on, and comes again.  */
-void wm_doors_hang_up (wm_peer_t *peer)
+void wm_listener_hang_up (wm_peer_t *peer)
 {
     if (peer->fd >= 0)
         shutdown (peer->fd, SHUT_RDWR);
@@ -309,7 +309,7 @@ static void *grow (void *list, size_t count, size_t *capacity, size_t size)
     return list;
 }
 
-static void accepted (wm_doors_t *self, door_t *door, int fd)
+static void accepted (wm_listener_t *self, door_t *door, int fd)
 {
     size_t n = 0;
     for (size_t i = 0; i < DOORS; i++)
@@ -342,7 +342,7 @@ static void disconnected (door_t *door, int fd)
     peer->fd = -1;
 }
 
-static void monitor_read (wm_doors_t *self, door_t *door)
+static void monitor_read (wm_listener_t *self, door_t *door)
 {
     zmq_msg_t msg;
     zmq_msg_init (&msg);
@@ -361,7 +361,7 @@ static void monitor_read (wm_doors_t *self, door_t *door)
     zmq_msg_close (&msg);
 }
 
-void wm_doors_tick (wm_doors_t *self, int64_t now_ms)
+void wm_listener_tick (wm_listener_t *self, int64_t now_ms)
 {
     for (size_t i = 0; i < DOORS; i++)
         monitor_read (self, &self->door[i]);
@@ -372,13 +372,13 @@ void wm_doors_tick (wm_doors_t *self, int64_t now_ms)
             if (peer && peer->session)
                 peer->since_ms = now_ms;
             else if (peer && now_ms - peer->since_ms > wm_times ()->handshake_ms)
-                wm_doors_hang_up (peer);
+                wm_listener_hang_up (peer);
         }
     }
 }
 
 /* The peer that a message came from; NULL without memory (the message is dropped).  */
-static wm_peer_t *peer_of (wm_doors_t *self, door_t *door, zmq_msg_t *id, int fd)
+static wm_peer_t *peer_of (wm_listener_t *self, door_t *door, zmq_msg_t *id, int fd)
 {
     size_t at;
     if (zmq_msg_size (id) != 5)
@@ -407,7 +407,7 @@ static wm_peer_t *peer_of (wm_doors_t *self, door_t *door, zmq_msg_t *id, int fd
 }
 
 /* Reads one message whole. -1: there is none.  */
-static int message_read (wm_doors_t *self, door_t *door, wm_peer_t **peer)
+static int message_read (wm_listener_t *self, door_t *door, wm_peer_t **peer)
 {
     zmq_msg_t id, more;
     zmq_msg_init (&id);
@@ -432,7 +432,7 @@ static int message_read (wm_doors_t *self, door_t *door, wm_peer_t **peer)
     return 0;
 }
 
-void wm_doors_wait (wm_doors_t *self, int64_t timeout_ms)
+void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms)
 {
     zmq_pollitem_t items[2 * DOORS];
     for (size_t i = 0; i < DOORS; i++) {
@@ -448,7 +448,7 @@ void wm_doors_wait (wm_doors_t *self, int64_t timeout_ms)
 }
 
 /* A peer of this door that is to be reported closed; NULL: none.  */
-static wm_peer_t *closed_next (wm_doors_t *self, door_t *door)
+static wm_peer_t *closed_next (wm_listener_t *self, door_t *door)
 {
     while (door->n_closed) {
         wm_peer_t *peer = door->closed[--door->n_closed];
@@ -461,7 +461,7 @@ static wm_peer_t *closed_next (wm_doors_t *self, door_t *door)
     return NULL;
 }
 
-wm_doors_event_t wm_doors_next (wm_doors_t *self, wm_peer_t **peer)
+wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
 {
     free (self->closing);
     self->closing = NULL;
@@ -472,30 +472,30 @@ wm_doors_event_t wm_doors_next (wm_doors_t *self, wm_peer_t **peer)
                              id_hash ((*peer)->id), *peer);
             self->closing = *peer;
         }
-        return WM_DOORS_CLOSED;
+        return WM_LISTENER_CLOSED;
     }
     for (size_t empty = 0; empty < DOORS;) {
         door_t *door = &self->door[self->turn];
         if (self->turn_left && message_read (self, door, peer) == 0) {
             self->turn_left--;
             if (*peer)
-                return WM_DOORS_MESSAGE;
+                return WM_LISTENER_MESSAGE;
             continue;
         }
         if (self->turn_left) {
             *peer = closed_next (self, door);
             if (*peer)
-                return WM_DOORS_CLOSED;
+                return WM_LISTENER_CLOSED;
             empty++;
         }
         self->turn = (self->turn + 1) % DOORS;
         self->turn_left = TURN;
     }
-    return WM_DOORS_NOTHING;
+    return WM_LISTENER_NOTHING;
 }
 
-const uint8_t *wm_doors_header (wm_doors_t *self, size_t *bytes, zmq_msg_t **payload,
-                                uint64_t *check)
+const uint8_t *wm_listener_header (wm_listener_t *self, size_t *bytes, zmq_msg_t **payload,
+                                   uint64_t *check)
 {
     const uint8_t *header = zmq_msg_data (&self->header);
     *payload = self->n_frames == 2 ? &self->payload : NULL;
@@ -508,8 +508,8 @@ const uint8_t *wm_doors_header (wm_doors_t *self, size_t *bytes, zmq_msg_t **pay
 
 /* ---- sending -----------------------------------------------------------------------------------
  */
-void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_msg_t *payload,
-                    uint64_t check)
+void wm_listener_send (wm_listener_t *self, wm_peer_t *peer, const wm_msg_t *msg,
+                       zmq_msg_t *payload, uint64_t check)
 {
     void *socket = self->door[peer->role - WM_ROLE_WORKER].socket;
     uint8_t header[WM_HEADER_BYTES_MAX];
@@ -523,7 +523,7 @@ void wm_doors_send (wm_doors_t *self, wm_peer_t *peer, const wm_msg_t *msg, zmq_
             return;
     } else if (!peer->failed) {
         if (errno == EAGAIN) /* what it does not read is not kept for it either */
-            wm_doors_hang_up (peer);
+            wm_listener_hang_up (peer);
         peer->failed = 1;
         self->failed =
             grow (self->failed, self->n_failed, &self->failed_capacity, sizeof *self->failed);

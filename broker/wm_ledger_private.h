@@ -1,7 +1,7 @@
-/* wm_ledger_inside.h - the rows of the ledger, and what wm_ledger.c (opens, verifies, loads) and
+/* wm_ledger_private.h - the rows of the ledger, and what wm_ledger.c (opens, verifies, loads) and
    wm_ledger_apply.c (writes) share. Nobody else includes this.  */
-#ifndef WM_LEDGER_INSIDE_H
-#define WM_LEDGER_INSIDE_H
+#ifndef WM_LEDGER_PRIVATE_H
+#define WM_LEDGER_PRIVATE_H
 
 #include "broker/wm_ledger.h"
 

@@ -2,7 +2,7 @@
 
    Lines leave whole, one write each, so that those of processes that share a log do not mix. What a
    crash handler writes to the descriptor itself comes without a time.  */
-#include "schema/wm_log.h"
+#include "schema/base/wm_log.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
-/* wm_cuda_windows_inside.h - the inside of versions 2 and 3: wm_cuda_windows.c lays batches out and
+/* wm_cuda_windows_private.h - the inside of versions 2 and 3: wm_cuda_windows.c lays batches out and
    scores them, wm_cuda_windows_open.c makes the engine and tries it.  */
-#ifndef WM_CUDA_WINDOWS_INSIDE_H
-#define WM_CUDA_WINDOWS_INSIDE_H
+#ifndef WM_CUDA_WINDOWS_PRIVATE_H
+#define WM_CUDA_WINDOWS_PRIVATE_H
 
 #include "kernels/cuda/wm_cuda_curve.h"
-#include "kernels/cuda/wm_cuda_inside.h"
+#include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda_windows.h"

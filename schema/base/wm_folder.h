@@ -5,7 +5,7 @@
 #ifndef WM_FOLDER_H
 #define WM_FOLDER_H
 
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <sys/types.h>
 

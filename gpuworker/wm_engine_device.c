@@ -1,5 +1,5 @@
-/* wm_taken.c - see wm_taken.h.  */
-#include "gpuworker/wm_taken.h"
+/* wm_engine_device.c - see wm_engine_device.h.  */
+#include "gpuworker/wm_engine_device.h"
 #include "kernels/wm_trial.h"
 #include "schema/wm_sample.h"
 
@@ -113,8 +113,9 @@ static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, cons
     return device;
 }
 
-wm_fault_t wm_taken_open (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
-                          wm_device_t **device, wm_device_t **judge, wm_error_t *error)
+wm_fault_t wm_engine_device_open (wm_control_t *control, const wm_model_t *model,
+                                  const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
+                                  wm_error_t *error)
 {
     wm_device_config_t config = { .engine = control->engine,
                                   .precision = control->precision,

@@ -1,10 +1,10 @@
-/* wm_produce_inside.h - what the files of wm_produce share: its state, and how it ends things.
+/* wm_produce_private.h - what the files of wm_produce share: its state, and how it ends things.
 
    wm_produce.c        sessions, inputs, outputs, the loop
    wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results  */
-#ifndef WM_PRODUCE_INSIDE_H
-#define WM_PRODUCE_INSIDE_H
+#ifndef WM_PRODUCE_PRIVATE_H
+#define WM_PRODUCE_PRIVATE_H
 
 #include "producer/wm_input.h"
 #include "producer/wm_produce.h"

@@ -1,5 +1,5 @@
 /* wm_fault.c - writes the words of a fault.  */
-#include "schema/wm_fault.h"
+#include "schema/base/wm_fault.h"
 
 #include <stdarg.h>
 #include <stdio.h>

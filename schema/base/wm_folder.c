@@ -1,5 +1,5 @@
 /* wm_folder.c - makes folders, and knows which do not lie on this machine.  */
-#include "schema/wm_folder.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
-/* wm_journal_inside.h - what wm_journal.c (writes, reads back, deletes) and wm_journal_replay.c
+/* wm_journal_private.h - what wm_journal.c (writes, reads back, deletes) and wm_journal_replay.c
    (finds what was written) share. Nobody else includes this.  */
-#ifndef WM_JOURNAL_INSIDE_H
-#define WM_JOURNAL_INSIDE_H
+#ifndef WM_JOURNAL_PRIVATE_H
+#define WM_JOURNAL_PRIVATE_H
 
 #include "broker/wm_journal.h"
 

@@ -1,5 +1,5 @@
-/* wm_turn.c - stride scheduling over a handful of seats.  */
-#include "gpuworker/wm_turn.h"
+/* wm_stride.c - stride scheduling over a handful of seats.  */
+#include "gpuworker/wm_stride.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@ typedef struct {
     double spent; /* seconds computed, divided by the weight */
 } seat_t;
 
-struct wm_turn_t {
+struct wm_stride_t {
     pthread_mutex_t lock;
     unsigned n_seat;
     int holder;   /* -1: nobody */
@@ -22,9 +22,9 @@ struct wm_turn_t {
     seat_t seat[];
 };
 
-wm_turn_t *wm_turn_new (unsigned n_seat, const unsigned *weight)
+wm_stride_t *wm_stride_new (unsigned n_seat, const unsigned *weight)
 {
-    wm_turn_t *self = calloc (1, sizeof *self + n_seat * sizeof *self->seat);
+    wm_stride_t *self = calloc (1, sizeof *self + n_seat * sizeof *self->seat);
     assert (self);
     pthread_mutex_init (&self->lock, NULL);
     self->n_seat = n_seat;
@@ -38,9 +38,9 @@ wm_turn_t *wm_turn_new (unsigned n_seat, const unsigned *weight)
     return self;
 }
 
-void wm_turn_destroy (wm_turn_t **self_p)
+void wm_stride_destroy (wm_stride_t **self_p)
 {
-    wm_turn_t *self = *self_p;
+    wm_stride_t *self = *self_p;
     if (!self)
         return;
     for (unsigned i = 0; i < self->n_seat; i++)
@@ -50,13 +50,13 @@ void wm_turn_destroy (wm_turn_t **self_p)
     *self_p = NULL;
 }
 
-int wm_turn_fd (const wm_turn_t *self, unsigned seat)
+int wm_stride_fd (const wm_stride_t *self, unsigned seat)
 {
     return self->seat[seat].fd;
 }
 
 /* Gives a free turn to whoever has had least; `asker` knows without being told.  */
-static void pass_on (wm_turn_t *self, int asker)
+static void pass_on (wm_stride_t *self, int asker)
 {
     if (self->holder >= 0)
         return;
@@ -84,7 +84,7 @@ static void heard (const seat_t *at)
         ;
 }
 
-int wm_turn_ask (wm_turn_t *self, unsigned seat)
+int wm_stride_ask (wm_stride_t *self, unsigned seat)
 {
     seat_t *at = &self->seat[seat];
     pthread_mutex_lock (&self->lock);
@@ -100,7 +100,7 @@ int wm_turn_ask (wm_turn_t *self, unsigned seat)
     return mine;
 }
 
-void wm_turn_done (wm_turn_t *self, unsigned seat, double seconds)
+void wm_stride_done (wm_stride_t *self, unsigned seat, double seconds)
 {
     pthread_mutex_lock (&self->lock);
     self->seat[seat].wants = 0;

@@ -1,6 +1,6 @@
 /* wm_file.c - a whole file: mapped, digested, written at once.  */
-#include "kernels/wm_file.h"
-#include "schema/wm_failpoint.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <dirent.h>
 #include <errno.h>
