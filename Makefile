@@ -290,9 +290,7 @@ $(B)/tests/fault/%.so: tests/fault/%.c
 
 .PHONY: unit golden e2e fault check proof soak
 unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
-	@failed=; for t in $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)); do echo "== $$t"; \
-	    WM_BUILD=$(B) $$t || failed+=" $$t"; done; \
-	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+	@printf '%s\n' $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)) | WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}
 golden: all $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run) ## patches and scores against NumPy and ONNX Runtime
 	@WM_BUILD=$(B) prove --timer -v tests/golden
 e2e: all $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so ## whole campaigns, killed and resumed, refused and split by hand

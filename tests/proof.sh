@@ -3,7 +3,7 @@
 #
 # usage: [JOBS=N] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
 #   NAME: unit, e2e, golden, sim, cuts, bugs, fault or isa; without any, those of the size.
-#   JOBS: so many files of e2e and of fault at a time; what they say is printed when they end.
+#   JOBS: so many tests at a time (default: one for each CPU, at most 4); what one prints appears when it ends.
 #
 # How much each test does is its own business: it asks WM_SIZE (`size` in helper.sh, proof_size in
 # proof.h) and says what became of it in one line, of which those of a promise are added up:
@@ -50,14 +50,14 @@ run () # name, command...: runs it if it was asked for, its words also to the lo
     "$@" 2>&1 | tee -a "$log"
     [ "${PIPESTATUS[0]}" = 0 ] || failed+=" $name"
 }
-# The tests of a folder, one after another as prove does it, or $JOBS at a time.
+# The tests of a folder, one after another as prove does it, or $JOBS at a time, the longest files first.
 files () # folder
 {
     if [ "$jobs" = 1 ]; then
         prove --timer -v "$1"
     else
         # shellcheck disable=SC2016 # expanded by the inner shell
-        printf '%s\n' "$1"/*.t | xargs -P "$jobs" -I{} bash -c \
+        ls -S "$1"/*.t | xargs -P "$jobs" -I{} bash -c \
             'said=$(prove --timer -v {} 2>&1); code=$?; flock 9; printf "%s\n" "$said"; exit $code' 9>>"$log"
     fi
 }
@@ -88,7 +88,7 @@ matrix ()
     done
     return $failed
 }
-jobs=${JOBS:-$(size 1 $(($(nproc) + 1)) $(($(nproc) + 1)))}
+jobs=${JOBS:-$(($(nproc) < 4 ? $(nproc) : 4))}
 run unit make --no-print-directory B="$B" unit
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 500 5000 1000000)"
 run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 10000 100000 10000000)"
