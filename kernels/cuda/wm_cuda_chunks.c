@@ -1,6 +1,5 @@
 /* wm_cuda_chunks.c - patches through a GPU, a fixed number at a time, over two slots.  */
 #include "kernels/cuda/wm_cuda_chunks.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -101,8 +100,7 @@ static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, const work_t *work
     if (!slot->busy)
         return NULL;
     self->api->range_begin (self->gpu, "wait for a chunk");
-    if (!WM_PLANT (WM_PLANT_WAIT))
-        CALL (event_sync, slot->done);
+    CALL (event_sync, slot->done);
     self->api->range_end (self->gpu);
     slot->busy = false;
     wm_gpu_words_t words = self->after ? self->after (self->engine, s) : NULL;
@@ -151,11 +149,7 @@ wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, uint32_t n, const wm_batch_t 
     *fault = WM_OK;
     for (; work.next < n && !*fault; turn++) {
         const uint32_t s = self->alone ? 0 : turn % WM_CHUNK_SLOTS;
-        wm_chunk_t *slot = &self->slot[s], before = *slot;
-        if (WM_PLANT (WM_PLANT_REUSE))
-            fill_slot (self, s, &(work_t){ n, batch, scores, progress, work.next, work.hit },
-                       error);
-        *slot = before;
+        wm_chunk_t *slot = &self->slot[s];
         if ((words = collect (self, s, &work)))
             return words;
         if ((*fault = fill_slot (self, s, &work, error)) || slot->count == 0)

@@ -69,9 +69,7 @@ static void sum_row (const wm_cuda_pack_t *self, const float *row, uint32_t n, f
     for (uint32_t o = 0; o < n; o++)
         all += (double) row[o], magnitude += fabs ((double) row[o]);
     sum[0] = rounded (self->net.precision, (float) all);
-    sum[1] = WM_PLANT (WM_PLANT_CHECK)
-                 ? 0
-                 : rounded (self->net.precision, (float) (all - (double) sum[0]));
+    sum[1] = rounded (self->net.precision, (float) (all - (double) sum[0]));
     sum[2] = rounded (self->net.precision, (float) magnitude);
 }
 

@@ -7,7 +7,6 @@
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_gpu_args.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -148,7 +147,7 @@ static uint32_t place_window (const wm_cuda_plane_t *self, const wm_batch_t *bat
 {
     const int64_t n = self->spec.patch_bin, right = (int64_t) self->n_col - n;
     uint32_t image = 0;
-    int64_t col = (int64_t) batch->hit_col[hit] - n / 2 + (WM_PLANT (WM_PLANT_MARGIN) ? 0 : n);
+    int64_t col = (int64_t) batch->hit_col[hit] - n / 2 + n;
     if (self->spec.view == WM_OWN_VIEW) {
         int64_t d0 = first_tick (self, batch, hit);
         image = self->image_of[d0 % self->spec.drift_window];

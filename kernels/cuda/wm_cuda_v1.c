@@ -17,7 +17,6 @@
 #include "kernels/cuda/wm_cuda_chunks.h"
 #include "kernels/cuda/wm_cuda_net.h"
 #include "kernels/cuda/wm_cuda_plane.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,7 +235,7 @@ static wm_gpu_words_t start (void *engine, uint32_t s)
     const wm_net_t *net = self->net.net;
     uint32_t n_row, stride = net->width * net->channel;
     wm_gpu_words_t words;
-    if (!self->cut && !WM_PLANT (WM_PLANT_PLANE))
+    if (!self->cut)
         CALL (stream_wait, slot->stream, self->loaded);
     if ((words = mark (self, s, WM_CUDA_COPY_IN)))
         return words;
@@ -372,8 +371,6 @@ static wm_gpu_words_t pin (wm_cuda_v1_t *self, bool *found)
             words = make_plans (self, conv, gemm, &made);
             if (!words && made)
                 words = try_rows (self, h_sums, found);
-            if (WM_PLANT (WM_PLANT_PIN))
-                *found = made;
         }
     }
     return words;

@@ -183,8 +183,7 @@ static wm_gpu_words_t start (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
         slot->h_hit[i] = WM_GPU_NO_PATCH;
     self->api->range_begin (self->gpu, "start a slot");
     CALL (event_record, slot->laid, self->load);
-    if (!WM_PLANT (WM_PLANT_PLANE))
-        CALL (stream_wait, slot->stream, slot->laid);
+    CALL (stream_wait, slot->stream, slot->laid);
     if ((words = mark (self, slot, 1, slot->stream)) ||
         (words = wm_windows_convolve (self, slot, bands)) ||
         (words = mark (self, slot, 2, slot->stream)) ||
@@ -226,8 +225,7 @@ static wm_gpu_words_t collect (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
     if (!slot->busy)
         return NULL;
     self->api->range_begin (self->gpu, "wait for a slot");
-    if (!WM_PLANT (WM_PLANT_WAIT))
-        CALL (event_sync, slot->done);
+    CALL (event_sync, slot->done);
     self->api->range_end (self->gpu);
     slot->busy = false;
     for (uint32_t i = 0; i < slot->n_hit; i++) {
@@ -241,8 +239,7 @@ static wm_gpu_words_t collect (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
                                  residual, self->pack.tolerance);
     }
     for (uint32_t i = 0; i < slot->n_hit; i++)
-        memcpy (WM_PLANT (WM_PLANT_CURVE) ? slot->to[0] + i * n : slot->to[i],
-                slot->h_scores + i * n, n * sizeof (float));
+        memcpy (slot->to[i], slot->h_scores + i * n, n * sizeof (float));
     if (progress)
         atomic_fetch_add (progress, slot->n_hit);
     return add_times (self, slot);
@@ -298,8 +295,7 @@ static uint32_t add_unit (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
             break;
         low = l, high = h;
     }
-    const uint32_t width = self->pack.conv.w - (WM_PLANT (WM_PLANT_STRIPS) ? 2u : 0u),
-                   cells = n_col - left < width ? n_col - left : width;
+    const uint32_t width = self->pack.conv.w, cells = n_col - left < width ? n_col - left : width;
     for (uint32_t r = low; r < high + patch && count > 0; r++)
         wm_windows_add_row (slot, r * n_col + left, (slot->used + r - low) * self->pack.conv.w,
                             cells);
@@ -386,8 +382,7 @@ static wm_gpu_words_t add_source (wm_cuda_windows_t *self, const wm_batch_t *bat
         n = batch->n_hit - first < self->source_max ? batch->n_hit - first : self->source_max;
         const size_t bytes = (size_t) n * self->n_value * sizeof (float);
         const float *h_from = self->h_source;
-        if (!WM_PLANT (WM_PLANT_REUSE))
-            CALL (event_sync, self->copied);
+        CALL (event_sync, self->copied);
         if (batch->kind != WM_BATCH_PATCHES)
             wm_plane_cut (self->cutter, first, n, self->h_source);
         else if (is_lent (self, batch->patch + (size_t) first * self->n_value, bytes))
@@ -414,8 +409,7 @@ static wm_fault_t add_batch (wm_cuda_windows_t *self, const wm_batch_t *batch,
         return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
     self->api->range_begin (self->gpu, "lay out a batch");
     if (batch->kind != WM_BATCH_PATCHES) {
-        if (!WM_PLANT (WM_PLANT_REUSE))
-            *words = self->api->event_sync (self->gpu, self->copied);
+        *words = self->api->event_sync (self->gpu, self->copied);
         if (!*words)
             *words = wm_cuda_plane_load (self->plane, batch, self->load, &laid);
         if (!*words && laid)

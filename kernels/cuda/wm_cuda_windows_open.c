@@ -230,8 +230,6 @@ static wm_gpu_words_t pin (wm_cuda_windows_t *self, bool *found)
         words = make_plan (self, c, &made);
         if (!words && made)
             words = try_plan (self, h_pattern, h_value, found);
-        if (WM_PLANT (WM_PLANT_PIN))
-            *found = made;
     }
     return words;
 }

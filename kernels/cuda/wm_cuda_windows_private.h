@@ -8,7 +8,6 @@
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda_windows.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 #include "kernels/wm_image.h"
 
 #define WM_WINDOWS_SLOTS 2u

@@ -90,7 +90,7 @@ WM_GPU_CODE void wm_gpu_active (const wm_gpu_active_t *args, float *shared, wm_g
     const uint32_t row = item / used, col = item % used * 32, mine = col + lane;
     bool active = false, bad = false;
     for (uint32_t y = 0; y < args->kh && mine < args->n_col; y++)
-        for (uint32_t x = 0; x < args->kw - (WM_PLANT (WM_PLANT_WINDOW) ? 1 : 0); x++)
+        for (uint32_t x = 0; x < args->kw; x++)
             active |= wm_gpu_active_cell (args, (size_t) (row + y) * args->in_col + mine + x, &bad);
     const uint32_t bits = wm_gpu_ballot (active && !bad), bad_bits = wm_gpu_ballot (bad);
     if (lane == 0) {
@@ -101,7 +101,7 @@ WM_GPU_CODE void wm_gpu_active (const wm_gpu_active_t *args, float *shared, wm_g
         args->active[(size_t) row * args->n_word + used + lane] = 0;
         args->bad[(size_t) row * args->n_word + used + lane] = 0;
     }
-    if (!args->constant || WM_PLANT (WM_PLANT_CONSTANT))
+    if (!args->constant)
         return;
     const uint32_t each = args->half ? 8 : 4, chunks = args->c_out / each;
     for (uint32_t q = lane; q < 32 * chunks; q += 32) {
@@ -171,7 +171,7 @@ WM_GPU_CODE void wm_gpu_dense_begin (const wm_gpu_dense_t *args, wm_gpu_dense_sh
     s.offset[at.thread] = hit == WM_GPU_NO_PATCH ? 0 : hit * (args->position_bytes / 16);
     for (uint32_t r = 0; r < n_row; r++) {
         uint64_t bits = all;
-        const uint32_t row = first + (WM_PLANT (WM_PLANT_STALE) ? 0 : r);
+        const uint32_t row = first + r;
         if (hit == WM_GPU_NO_PATCH)
             bits = 0;
         else if (args->active)
@@ -198,7 +198,7 @@ WM_GPU_CODE void wm_gpu_dense_begin (const wm_gpu_dense_t *args, wm_gpu_dense_sh
 /* Where chunk c of a hit's 6 lies among them.  */
 WM_GPU_CODE uint32_t wm_gpu_swizzle (uint32_t hit, uint32_t c)
 {
-    return WM_PLANT (WM_PLANT_BANKS) ? c : c ^ (hit >> 2 & 1);
+    return c ^ (hit >> 2 & 1);
 }
 
 /* Begins the copies of step t = (row r of the split, segment) to a stage.  */
@@ -221,10 +221,8 @@ WM_GPU_CODE void wm_gpu_dense_copy (const wm_gpu_dense_t *args, wm_gpu_dense_sha
         const uint32_t at_byte = segment * WM_GPU_SEGMENT + 16 * c;
         if (!(groups >> (hit / 8) & 1))
             continue;
-        const bool there = (s.live[r * at.threads + hit] & range) != 0 ||
-                           (WM_PLANT (WM_PLANT_ZERO) && s.offset[hit] != 0);
-        wm_gpu_copy16 (to + WM_GPU_PANEL + hit * WM_GPU_SEGMENT +
-                           16 * (WM_PLANT (WM_PLANT_SWIZZLE) ? c : wm_gpu_swizzle (hit, c)),
+        const bool there = (s.live[r * at.threads + hit] & range) != 0;
+        wm_gpu_copy16 (to + WM_GPU_PANEL + hit * WM_GPU_SEGMENT + 16 * wm_gpu_swizzle (hit, c),
                        row + (size_t) s.offset[hit] * 16 + at_byte, there && at_byte < row_bytes);
     }
 }
@@ -239,7 +237,7 @@ WM_GPU_CODE void wm_gpu_dense_multiply (const char *panel, uint32_t groups, wm_g
                                         bool tf32, wm_gpu_sums_t *sums)
 {
     const uint32_t lane = at.thread % 32, tiles = at.thread / 32 % 2, hits = at.thread / 64;
-    groups = groups >> 8 * (WM_PLANT (WM_PLANT_GROUP) ? hits ^ 1 : hits) & 0xff;
+    groups = groups >> 8 * hits & 0xff;
     if (groups == 0)
         return;
     uint32_t a[WM_GPU_STEPS][4][4], e[WM_GPU_STEPS][4];
@@ -303,7 +301,7 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
     const uint32_t n_row = wm_gpu_dense_rows (args, first);
     wm_gpu_dense_begin (args, s, at, first, n_row);
     const uint32_t bytes = wm_gpu_dense_stage_bytes (at.threads), ahead = args->stages - 1;
-    const uint32_t n = (n_row - WM_PLANT (WM_PLANT_SPLIT)) * args->segments;
+    const uint32_t n = n_row * args->segments;
     wm_gpu_sums_t sums;
     memset (&sums, 0, sizeof sums);
     uint32_t read = 0, write = ahead; /* stages */
@@ -313,16 +311,12 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
         wm_gpu_copy_commit ();
     }
     for (uint32_t t = 0; t < n; t++) {
-        if (!WM_PLANT (WM_PLANT_LAND))
-            wm_gpu_copy_wait (ahead - 1);
-        if (!WM_PLANT (WM_PLANT_MEET))
-            wm_gpu_meet (); /* step t is here, and nobody reads step t - 1 any more */
+        wm_gpu_copy_wait (ahead - 1);
+        wm_gpu_meet (); /* step t is here, and nobody reads step t - 1 any more */
         if (t + ahead < n)
-            wm_gpu_dense_copy (args, s, at, first, t + ahead,
-                               s.stage + (WM_PLANT (WM_PLANT_STAGE) ? read : write) * bytes);
+            wm_gpu_dense_copy (args, s, at, first, t + ahead, s.stage + write * bytes);
         wm_gpu_copy_commit ();
-        if (!WM_PLANT (WM_PLANT_SEGMENT) || (t + 1) % args->segments)
-            wm_gpu_dense_multiply (s.stage + read * bytes, s.groups[t], at, tf32, &sums);
+        wm_gpu_dense_multiply (s.stage + read * bytes, s.groups[t], at, tf32, &sums);
         read = read + 1 == args->stages ? 0 : read + 1;
         write = write + 1 == args->stages ? 0 : write + 1;
     }

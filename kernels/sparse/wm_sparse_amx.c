@@ -20,6 +20,5 @@
     __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory")
 
 #define ISA_TEXT "amx"
-#define TWIN false
 #define TABLE(precision) wm_sparse_kernel_amx_##precision
 #include "kernels/sparse/wm_sparse_amx.h"

@@ -22,7 +22,7 @@
    TILE_DOT (c, a, b)      c += a b: a, b in bf16, c in fp32
                            (t, a, b, c: 0 to 7; every tile has 16 rows of 64 bytes)
    tiles_begin, tiles_end  functions around the lists of a block
-   ISA_TEXT, TWIN, TABLE   of the tables: names, and TABLE (bf16) the variable
+   ISA_TEXT, TABLE         of the tables: names, and TABLE (bf16) the variable
    clang-format on */
 #include <string.h>
 
@@ -321,7 +321,6 @@ INLINE void pack_halves (const float *weight, uint32_t c_out, uint32_t n_pad, ui
         .unit = 3 - halves_,                                                                       \
         .fuse = columns_,                                                                          \
         .cells = 1024,                                                                             \
-        .twin = TWIN,                                                                              \
         .conv = kernel_conv,                                                                       \
         .store = store_##text,                                                                     \
         .masks = kernel_masks,                                                                     \

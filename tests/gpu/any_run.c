@@ -8,7 +8,7 @@
    run, 75 where this machine's cuDNN cannot make plans.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "tests/gpu/gpu_property.h"
 
 #include <stdio.h>

@@ -3,8 +3,7 @@
    The network is one of the family, taken as if it were any: so the reference engine, in double,
    judges. Other operators are compared with ONNX Runtime in tests/golden/anygpu.t.  */
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_gpu_fake.h"
-#include "kernels/cuda/wm_gpu_plant.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_import.h"
 #include "tests/gpu/gpu_net.h"
 #include "tests/proof.h"

@@ -8,8 +8,8 @@
 
    Fibers are switched by ten instructions of x86-64, since a tile of hits takes tens of millions of
    switches. They share the thread's floating-point state and never leave it changed.  */
-#include "kernels/cuda/wm_gpu_fake_block.h"
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake_block.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_warp.cuh"
 #include "kernels/wm_seed.h"
 

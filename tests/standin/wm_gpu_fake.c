@@ -3,12 +3,12 @@
    A stream is a list of operations and how many of them were carried out. Waiting for an event
    carries out the operations of its stream that came before it was recorded; an operation that
    waits for another stream's event carries out that stream's first. Nothing else ever runs.  */
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/cuda/wm_gpu_dense.cuh"
-#include "kernels/cuda/wm_gpu_fake_block.h"
+#include "tests/standin/wm_gpu_fake_block.h"
 #include "kernels/cuda/wm_gpu_own.cuh"
 #include "kernels/wm_seed.h"
 
@@ -25,10 +25,6 @@
 #define ALIGN 256u
 
 wm_gpu_fake_t wm_gpu_fake;
-
-#ifdef WM_PLANTS
-wm_plant_t wm_planted;
-#endif
 
 typedef enum { COPY_IN, COPY_OUT, LAUNCH, CONV, GEMM, WAIT } kind_t;
 
@@ -262,18 +258,13 @@ static void run_block (fake_t *self, const operation_t *op, uint32_t block, floa
         return;
     }
     const uint32_t phases = kernels[launch->kernel].phases (&op->args), n = launch->threads;
-    const bool alone = WM_PLANT (WM_PLANT_MEETING); /* threads that do not meet between phases */
-    for (uint32_t i = 0; i < (alone ? n : phases); i++) {
+    for (uint32_t phase = 0; phase < phases; phase++) {
         uint64_t z = wm_seed_next (&self->seed);
         uint32_t step = (uint32_t) z | 1, from = (uint32_t) (z >> 32); /* n is a power of two */
-        for (uint32_t j = 0; j < (alone ? phases : n); j++) {
-            uint32_t thread = ((alone ? i : j) * (alone ? 1 : step) + from) & (n - 1);
-            if (alone)
-                thread = n - 1 - i;
-            kernels[launch->kernel].run (&op->args, shared,
-                                         (wm_gpu_at_t){ block, launch->blocks, thread, n },
-                                         alone ? j : i);
-        }
+        for (uint32_t i = 0; i < n; i++)
+            kernels[launch->kernel].run (
+                &op->args, shared,
+                (wm_gpu_at_t){ block, launch->blocks, (i * step + from) & (n - 1), n }, phase);
     }
 }
 
