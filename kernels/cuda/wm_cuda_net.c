@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#define ALIGN 256u /* what cudaMalloc gives, and cuBLASLt asks for unless told otherwise */
+#define ALIGN 256u /* what cudaMalloc gives, and cuBLASLt asks for by default */
 
 /* Sets the limit of a patch's values.  */
 static wm_fault_t check_range (wm_cuda_net_t *self, const wm_spec_t *spec, wm_error_t *error)

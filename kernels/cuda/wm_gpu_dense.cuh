@@ -1,21 +1,21 @@
 /* wm_gpu_dense.cuh - versions 2 and 3: what is active, and Dense-1 as a gathered product.
 
    active  one pass over the convolution's output: bits of activity, from the image alone; the
-           constant c of an inactive window is subtracted from what is active, so that nothing is
-           what an inactive position adds (kernels/sparse/wm_sparse.h has the formula).
+           constant c of an inactive window is subtracted from the values of active positions, so
+           that an inactive one adds nothing (kernels/sparse/wm_sparse.h has the formula).
    dense   W^T is the tensor cores' left factor (128 outputs in 8 tiles of 16), and 8 hits their
            right one. A block: 256 hits, 8 warps of 64 outputs by 64 hits each, 128 accumulators a
-           thread; a panel of W (12 kB) and 96 bytes of each hit (24 kB) a stage, up to 5 stages on
-           their way. A stage of 8 hits that are all inactive is neither copied nor multiplied; an
+           thread; a panel of W (12 kB) and 96 bytes of each hit (24 kB) a stage, up to 5 stages in
+           flight. A stage of 8 hits that are all inactive is neither copied nor multiplied; an
            inactive hit beside an active one is filled with zeros, without reading memory.
            Weights lie in the order of the lanes that read them (a load of 16 bytes each). Values
-           lie as they come, 96 bytes a hit, but of hits 4 to 7 of every 8 neighbouring 16 bytes
-           are changed over: so the 8 rows of a matrix lie in 8 different groups of banks.
-           A tile in which all splits follow each other keeps W in the L2 cache (27 MB), and reads
-           its own values from memory about once.
+           lie as they come, 96 bytes a hit, but hits 4 to 7 of every 8 have neighbouring 16 bytes
+           swapped: so the 8 rows of a matrix lie in 8 different groups of banks. Blocks of one tile
+           of hits follow each other over all splits: W stays in the L2 cache (27 MB), and values
+           are read from memory about once.
 
    Bits: a sum's terms come in one order - rows of a split, segments, steps - in one accumulator,
-   whatever the hits beside; terms that are passed over are zeros.  */
+   whatever the hits beside; terms that are skipped are zeros.  */
 #ifndef WM_GPU_DENSE_CUH
 #define WM_GPU_DENSE_CUH
 
@@ -49,7 +49,7 @@ WM_GPU_CODE void wm_gpu_strip (const wm_gpu_strip_t *args, float *shared, wm_gpu
 
 /* ---- active ---------------------------------------------------------------------------------- */
 
-/* Whether a cell is not the zero level; *bad where it is no number.  */
+/* Whether a cell is not the zero level; sets *bad where it is not finite.  */
 WM_GPU_CODE bool wm_gpu_active_cell (const wm_gpu_active_t *args, size_t at, bool *bad)
 {
     const uint32_t bits =
@@ -97,7 +97,7 @@ WM_GPU_CODE void wm_gpu_active (const wm_gpu_active_t *args, float *shared, wm_g
         args->active[(size_t) row * args->n_word + item % used] = bits;
         args->bad[(size_t) row * args->n_word + item % used] = bad_bits;
     }
-    if (lane < args->n_word - used && item % used == 0) { /* words to spare are read, too */
+    if (lane < args->n_word - used && item % used == 0) { /* the spare words are read, too */
         args->active[(size_t) row * args->n_word + used + lane] = 0;
         args->bad[(size_t) row * args->n_word + used + lane] = 0;
     }
@@ -264,7 +264,7 @@ WM_GPU_CODE void wm_gpu_dense_multiply (const char *panel, uint32_t groups, wm_g
             WM_GPU_UNROLL
             for (uint32_t m = 0; m < 4; m++)
                 wm_gpu_mma (tf32, sums->sum[m][j], a[k][m], b + 2 * k);
-            if (tiles == j % 2) /* the two warps of these hits take the checksum in turn */
+            if (tiles == j % 2) /* the two warps of these hits share the checksum's steps */
                 wm_gpu_mma (tf32, sums->check[j / 2], e[k], b + 2 * k);
         }
     }
@@ -312,7 +312,7 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
     }
     for (uint32_t t = 0; t < n; t++) {
         wm_gpu_copy_wait (ahead - 1);
-        wm_gpu_meet (); /* step t is here, and nobody reads step t - 1 any more */
+        wm_gpu_meet (); /* step t has landed, and no thread reads step t - 1 any more */
         if (t + ahead < n)
             wm_gpu_dense_copy (args, s, at, first, t + ahead, s.stage + write * bytes);
         wm_gpu_copy_commit ();

@@ -3,7 +3,7 @@
    v1. A kernel is a number of phases; between two phases all threads of a block meet. A phase is a
    function of one thread, which keeps nothing in registers from one phase to the next: what lasts
    is in shared memory. On the GPU the phases follow each other with __syncthreads between; on the
-   host (wm_gpu_fake.c) a phase is run for every thread, in any order, before the next begins.
+   host (the stand-in) a phase is run for every thread, in any order, before the next begins.
 
    Sums are taken by one thread in one order, whatever the grid, so that no bit depends on where a
    patch lies. Nothing is atomic.  */
@@ -38,7 +38,7 @@ WM_GPU_CODE uint16_t wm_half (float x)
     memcpy (&bits, &x, sizeof bits);
     const uint16_t sign = (uint16_t) (bits >> 16 & 0x8000);
     magnitude = bits & 0x7fffffff;
-    if (magnitude >= 0x47800000) /* 65,536 and more: infinite, or no number */
+    if (magnitude >= 0x47800000) /* 65,536 and more: infinite, or NaN */
         return (uint16_t) (sign | (magnitude > 0x7f800000 ? 0x7e00 : 0x7c00));
     if (magnitude < 0x38800000) { /* below 2^-14: to a multiple of 2^-24, the last bit of 0.5 + x */
         const float sum = 0.5f + fabsf (x);
@@ -198,7 +198,7 @@ WM_GPU_CODE float wm_gpu_gated (wm_act_t act, float bend, float x)
     return x * (product / (product + 2));
 }
 
-/* A number that is none stays none.  */
+/* NaN stays NaN.  */
 WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
 {
     switch (act) {

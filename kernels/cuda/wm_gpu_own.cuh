@@ -3,7 +3,7 @@
    v1. The same numbers as wm_image.c and wm_plane.c make on the host, bit for bit: sums in double,
    in the order of ticks, products and sums rounded one by one (nvcc would fuse them). A bin is one
    thread's; where two runs touch it, both of their warps compute it and write the same value.
-   Ticks are read where the runs lie, no plane of ticks is laid out: a bin looks at W of them.
+   Ticks are read where the runs lie, no plane of ticks is laid out: a bin reads W of them.
 
    Double is slow on some GPUs (1/64 of float32), and does not matter: a plane has about a million
    touched bins in six phases, 20 million operations.  */
@@ -99,7 +99,7 @@ WM_GPU_CODE double wm_gpu_top (wm_gpu_reader_t *reader, uint32_t at, uint32_t wi
     return WM_GPU_ADD (most, zero);
 }
 
-/* The same with its neighbours among n_tick samples; the reader begins anew for each.  */
+/* The same with its neighbours among n_tick samples; the reader starts again for each.  */
 WM_GPU_CODE double wm_gpu_maxmean (const wm_gpu_reader_t *reader, uint32_t at, uint32_t window,
                                    uint32_t n_tick)
 {

@@ -4,10 +4,10 @@
    rounded weights only where its error, measured on the campaign's own hits, is small enough
    (kernels/wm_trial.h), else the next. So a machine takes the same kernel at every start, whatever
    else it is doing, and machines of one kind take the same. The order was measured with `wiremill
-   bench`, which says where a machine disagrees with it. fp32 is one arithmetic on every x86-64
+   bench`, which reports where a machine disagrees with it. fp32 is one arithmetic on every x86-64
    (STRICT), the rows differ in speed only.
 
-   A kernel computes a small piece of work before it is used: it must compute rightly.  */
+   A kernel computes a small test before it is used, and is refused if a result is wrong.  */
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/sparse/wm_sparse_tiles.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The piece of work: some positions of the usual net, cells whose values are half zeros.  */
+/* The test: some positions of the usual net, cells whose values are half zeros.  */
 enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, ROUNDS = 40, CHECKED = 8 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -25,8 +25,7 @@ enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, ROUNDS = 40, CHE
 enum { FP32 = 1, SPLIT = 2, FAST = 4 };
 
 typedef struct {
-    const wm_sparse_kernel_t *kernel,
-        *strict; /* strict: who judges it, and is taken in its place */
+    const wm_sparse_kernel_t *kernel, *strict; /* strict: measures its errors, and replaces it */
     bool (*can_run) (void);
     unsigned allowed; /* by which precisions: 0, only by its name */
 } row_t;
@@ -70,7 +69,7 @@ static bool has_avx_vnni (void)
 }
 #endif
 
-/* The fastest first; behind each precision's strict row nothing is looked at.  */
+/* The fastest first; the search for a precision ends at its strict row.  */
 /* clang-format off */
 static const row_t table[] = {
 #if defined __x86_64__
@@ -321,8 +320,8 @@ static unsigned precision_of (const char *precision)
     return strcmp (precision, "fast") == 0 ? FAST : strcmp (precision, "split") == 0 ? SPLIT : FP32;
 }
 
-/* Whether a precision allows a row that was named. Rows that only tests and people name stand for
-   the precision that they say.  */
+/* Whether a precision allows a row that was named. Rows that are only ever named (allowed 0) stand
+   for their own precision.  */
 static bool allows (const row_t *row, unsigned asked)
 {
     if (row->allowed)
@@ -369,8 +368,8 @@ static uint32_t list_rows (unsigned asked, const char *isa, const wm_sparse_kern
 uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
                                 const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error)
 {
-    const char *told = getenv ("WM_ISA");
-    isa = isa && *isa ? isa : told && *told ? told : NULL;
+    const char *set = getenv ("WM_ISA");
+    isa = isa && *isa ? isa : set && *set ? set : NULL;
     const uint32_t n = list_rows (precision_of (precision), isa, rank);
     if (n == 0)
         wm_fault (error, WM_EHOST,

@@ -155,7 +155,7 @@ static wm_any_net_t *make_net (void)
     return net;
 }
 
-bool gpu_any_agrees (wm_gpu_precision_t precision, char words[400])
+bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400])
 {
     wm_error_t error = { 0 };
     uint64_t seed = 2;
@@ -180,9 +180,9 @@ bool gpu_any_agrees (wm_gpu_precision_t precision, char words[400])
         worst = d <= worst ? worst : d;
     }
     if (fine)
-        snprintf (words, 400, "off by %.1e", worst);
+        snprintf (text, 400, "off by %.1e", worst);
     else
-        snprintf (words, 400, "%.390s", error.text);
+        snprintf (text, 400, "%.390s", error.text);
     free_net (net);
     free (patch);
     free (scores);

@@ -1,6 +1,6 @@
 /* wm_sparse_amx_twin.c - the AMX kernels on tiles in memory: what AMX computes, on any machine.
 
-   The tile operations do what Intel's manual says of the instructions, to the bit: a product of
+   The tile operations do what Intel's manual specifies, to the bit: a product of
    tiles sums the even and the odd filters of 32 apart, by fused multiply-adds from 0 on, adds the
    two and then adds that to the tile; roundings are to the nearest, and denormals are zeros before
    and after every operation. Slow.
@@ -89,7 +89,7 @@ static void tile_dot (tile_t *c, const tile_t *a, const tile_t *b)
 #define TILE_STORE(t, p, stride) tile_store (&tiles[t], (char *) (p), stride)
 #define TILE_DOT(c, a, b) tile_dot (&tiles[c], &tiles[a], &tiles[b])
 
-/* As with AMX, what a thread left in its tiles before is gone.  */
+/* As with AMX, tiles are zeros at the start, whatever the thread computed before.  */
 static void tiles_begin (void)
 {
     memset (tiles, 0, sizeof tiles);

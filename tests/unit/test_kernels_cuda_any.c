@@ -267,7 +267,7 @@ static void what_half_cannot_hold (void **state)
    layers) times as large, and the same scores: all are powers of two. Where weights or values are so
    small that half loses their bits, `node` (of the convolutions, -1: the patches) is named, and
    float32 keeps them.  */
-static void keeps_its_bits (const double scale[4], int node, const char *words)
+static void keeps_its_bits (const double scale[4], int node, const char *text)
 {
     float patch[8 * 120], scores[8 * OUTPUTS], want[8 * OUTPUTS];
     const wm_batch_t batch = {
@@ -309,9 +309,9 @@ static void keeps_its_bits (const double scale[4], int node, const char *words)
     for (uint32_t k = 0; k < 8 * OUTPUTS; k++)
         if (!(fabsf (scores[k] - want[k]) <= 1e-3f))
             fail_msg ("%s: %g for %g", wm_any_choice (any), (double) scores[k], (double) want[k]);
-    if (!!*words != !!strstr (wm_any_signature (any), "/fp16/any8+") ||
-        !strstr (wm_any_choice (any), words) || (*words && !strstr (wm_any_choice (any), name)))
-        fail_msg ("%s: %s, not '%s' %s", wm_any_signature (any), wm_any_choice (any), name, words);
+    if (!!*text != !!strstr (wm_any_signature (any), "/fp16/any8+") ||
+        !strstr (wm_any_choice (any), text) || (*text && !strstr (wm_any_choice (any), name)))
+        fail_msg ("%s: %s, not '%s' %s", wm_any_signature (any), wm_any_choice (any), name, text);
     wm_any_destroy (&any);
     free (scaled.constant);
 }

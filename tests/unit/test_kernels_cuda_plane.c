@@ -77,12 +77,12 @@ typedef struct {
 static void open_device (device_t *self, const wm_spec_t *spec)
 {
     wm_gpu_info_t info;
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     self->gpu = wm_gpu_stand_in.make ();
     assert_null (wm_gpu_stand_in.open (self->gpu, &info));
     assert_null (wm_gpu_stand_in.stream_new (self->gpu, &self->stream));
     assert_null (wm_gpu_stand_in.pinned_new (self->gpu, &self->h_image, CELLS * sizeof (float)));
-    self->plane = wm_cuda_plane_new (&wm_gpu_stand_in, self->gpu, spec, CELLS, &words);
+    self->plane = wm_cuda_plane_new (&wm_gpu_stand_in, self->gpu, spec, CELLS, &text);
     assert_non_null (self->plane);
 }
 
@@ -206,18 +206,18 @@ static void every_failure_is_passed_on (void **state)
     uint32_t k = 1;
     for (bool failed = true; failed; k++) {
         wm_gpu_info_t info;
-        wm_gpu_words_t words = NULL;
+        wm_gpu_text_t text = NULL;
         void *gpu = wm_gpu_stand_in.make (), *stream;
         bool laid;
         wm_gpu_fake = (wm_gpu_fake_t){ 0 };
         assert_null (wm_gpu_stand_in.open (gpu, &info));
         assert_null (wm_gpu_stand_in.stream_new (gpu, &stream));
         wm_gpu_fake.fail_at = 2 + k;
-        wm_cuda_plane_t *self = wm_cuda_plane_new (&wm_gpu_stand_in, gpu, &spec, CELLS, &words);
+        wm_cuda_plane_t *self = wm_cuda_plane_new (&wm_gpu_stand_in, gpu, &spec, CELLS, &text);
         if (self)
-            words = wm_cuda_plane_load (self, &plane.batch, stream, &laid);
-        failed = words != NULL;
-        assert_true (!failed || strstr (words, "cudaErrorLaunchFailure"));
+            text = wm_cuda_plane_load (self, &plane.batch, stream, &laid);
+        failed = text != NULL;
+        assert_true (!failed || strstr (text, "cudaErrorLaunchFailure"));
         wm_cuda_plane_destroy (&self);
         wm_gpu_stand_in.destroy (gpu);
     }

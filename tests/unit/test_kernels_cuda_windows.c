@@ -324,13 +324,13 @@ static void an_engine_that_is_timed_gives_the_same_bits (void **state)
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void refuse (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_precision_t precision,
-                    wm_fault_t fault, const char *words)
+                    wm_fault_t fault, const char *text)
 {
     wm_error_t error = { 0 };
     assert_null (engine_of (net, spec, 3, precision, &error));
     assert_int_equal (error.fault, fault);
-    if (!strstr (error.text, words))
-        fail_msg ("'%s' lacks '%s'", error.text, words);
+    if (!strstr (error.text, text))
+        fail_msg ("'%s' lacks '%s'", error.text, text);
 }
 
 static void what_cannot_be_run_is_refused_by_name (void **state)
