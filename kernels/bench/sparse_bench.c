@@ -323,7 +323,7 @@ int main (int argc, char **argv)
     for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
         for (const char *t = threads ? threads : "1,2"; t; t = strchr (t, ',')) {
             t += *t == ',';
-            if (isa ? wm_sparse_kernel_named (kernel, isa) : !kernel->twin)
+            if (!isa || wm_sparse_kernel_named (kernel, isa))
                 measure (&bench, kernel, (uint32_t) atoi (t));
         }
     return 0;
