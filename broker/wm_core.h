@@ -26,6 +26,7 @@
 #include "schema/wm_msg.h"
 #include "schema/wm_record.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -84,9 +85,9 @@ typedef struct {
     const char *shape;      /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
     const char *paused;     /* why an operator paused it before; NULL: it is not; copied */
     const char *arithmetic; /* the file "arithmetic" that was kept; NULL: none; read at once */
-    int measures;           /* split or fast: workers measure on a sample what they take */
-    int has_sample;         /* the file "sample" is there */
-    int mixed;              /* workers of a class may bring different signatures */
+    bool measures;          /* split or fast: workers measure on a sample what they take */
+    bool has_sample;        /* the file "sample" is there */
+    bool mixed;             /* workers of a class may bring different signatures */
     wm_times_t times;
     int64_t now_ms;
 } wm_core_config_t;
@@ -107,11 +108,11 @@ void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value)
    are no more. Strings are lent.  */
 typedef struct {
     const char *path, *name;
-    int is_written;
+    bool is_written;
     uint64_t out_size;
     int64_t out_mtime_ns;
 } wm_core_known_t;
-int wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
+bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 
 /* And what became of it; nothing of this is recorded. An input's output is
    not there as it was written (`what`, lent, says how it is): to be made again, as FILE_LOST would have
@@ -144,7 +145,7 @@ void wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms);
 void wm_core_tick (wm_core_t *self, int64_t now_ms);
 
 /* The disk is full (nothing more is handed out or asked for), or has room again.  */
-void wm_core_disk_full (wm_core_t *self, int full, int64_t now_ms);
+void wm_core_disk_full (wm_core_t *self, bool full, int64_t now_ms);
 
 /* The result of this batch cannot be read back: it is queued again, and the session that asked for
    it is told to come again.  */
@@ -165,8 +166,8 @@ void wm_core_stop (wm_core_t *self, const char *text);
 #define WM_SUMMARY_PEERS_MAX 100
 #define WM_SUMMARY_HELD_MAX 100
 #define WM_SUMMARY_OPEN_MAX 16
-#define WM_SUMMARY_SAID_MAX 16
-#define WM_SUMMARY_SAID_BYTES 240
+#define WM_SUMMARY_LOGGED_MAX 16
+#define WM_SUMMARY_LOGGED_BYTES 240
 
 typedef struct {
     char label[64], signature[128];
@@ -206,8 +207,8 @@ typedef struct {
 /* A line that was logged.  */
 typedef struct {
     double ago_s;
-    char text[WM_SUMMARY_SAID_BYTES];
-} wm_summary_said_t;
+    char text[WM_SUMMARY_LOGGED_BYTES];
+} wm_summary_logged_t;
 
 /* What the campaign has for a class of machines, and rows that a signature committed; lent.  */
 typedef struct {
@@ -236,7 +237,7 @@ typedef struct {
         hits_expected; /* in all of them, as far as can be told from the announced; < 0: unknown */
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
-    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_said;
+    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_logged;
     wm_summary_arithmetic_t arithmetic[WM_CLASSES_MAX];
     wm_summary_rows_t rows[WM_SUMMARY_ROWS_MAX];
     uint32_t n_arithmetic, n_rows;
@@ -244,9 +245,9 @@ typedef struct {
     uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];
-    wm_summary_held_t held[WM_SUMMARY_HELD_MAX]; /* inputs, then the latest batches */
-    wm_summary_open_t open[WM_SUMMARY_OPEN_MAX]; /* the first of inputs_open */
-    wm_summary_said_t said[WM_SUMMARY_SAID_MAX]; /* the latest first */
+    wm_summary_held_t held[WM_SUMMARY_HELD_MAX];       /* inputs, then the latest batches */
+    wm_summary_open_t open[WM_SUMMARY_OPEN_MAX];       /* the first of inputs_open */
+    wm_summary_logged_t logged[WM_SUMMARY_LOGGED_MAX]; /* the latest first */
 } wm_summary_t;
 
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);
