@@ -152,7 +152,7 @@ void wm_core_input_unclaim (wm_core_t *self, input_t *input)
 
 bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg)
 {
-    return input->state == INPUT_HELD || input->holding || input->kicking ||
+    return input->state == WM_LEDGER_HELD || input->holding || input->kicking ||
            msg->key.generation < input->generation;
 }
 
@@ -190,14 +190,14 @@ void wm_core_input_compare (input_t *input, uint64_t size, int64_t mtime_ns)
 {
     const bool gone = !size && !mtime_ns; /* not needed any more once the output is written */
     input->changed = (input->size != size || input->mtime_ns != mtime_ns) &&
-                     !(gone && input->state == INPUT_WRITTEN);
-    if (!input->changed || input->state == INPUT_HELD)
+                     !(gone && input->state == WM_LEDGER_WRITTEN);
+    if (!input->changed || input->state == WM_LEDGER_HELD)
         return;
     char text[300];
     snprintf (text, sizeof text,
               "changed since %s: %" PRIu64 " bytes then, %" PRIu64
               " now%s; restore the file, or score it again with --retry-held",
-              input->state == INPUT_WRITTEN ? "its output was written" : "it was added",
+              input->state == WM_LEDGER_WRITTEN ? "its output was written" : "it was added",
               input->size, size, input->size == size ? " (modification time differs)" : "");
     wm_core_input_set_text (input, text);
 }
@@ -214,18 +214,18 @@ void wm_core_input_forget_totals (wm_core_t *self, input_t *input)
 
 void wm_core_input_reopen (wm_core_t *self, input_t *input)
 {
-    if (input->state == INPUT_WRITTEN) {
+    if (input->state == WM_LEDGER_WRITTEN) {
         self->n_input_written--;
         self->events_written -= input->n_done;
         self->written_batches -= input->n_batch - input->n_batch_held;
         self->written_batches_held -= input->n_batch_held;
     }
-    if (input->state == INPUT_HELD)
+    if (input->state == WM_LEDGER_HELD)
         self->n_input_held--;
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
     wm_core_input_forget_totals (self, input);
     input->n_batch = input->n_batch_held = 0;
     input->ended = false;
-    input->state = INPUT_OPEN;
+    input->state = WM_LEDGER_OPEN;
 }

@@ -13,7 +13,7 @@
 
 /* ---- answers --------------------------------------------------------------------------------- */
 static void input_ack (wm_core_t *self, session_t *session, const input_t *input,
-                       wm_input_state_t state)
+                       wm_input_answer_t state)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT_ACK);
@@ -44,9 +44,9 @@ static void ack (wm_core_t *self, session_t *session, const input_t *input, wm_m
 
 static void input_answer (wm_core_t *self, session_t *session, input_t *input, bool claim)
 {
-    if (input->state == INPUT_WRITTEN)
+    if (input->state == WM_LEDGER_WRITTEN)
         input_ack (self, session, input, WM_INPUT_WRITTEN);
-    else if (input->state == INPUT_HELD || input->changed)
+    else if (input->state == WM_LEDGER_HELD || input->changed)
         input_ack (self, session, input, WM_INPUT_HELD);
     else if (!claim)
         input_ack (self, session, input, WM_INPUT_OPEN);
@@ -64,7 +64,7 @@ static void input_answer (wm_core_t *self, session_t *session, input_t *input, b
 static bool wants_kick (const input_t *input)
 {
     return !input->unpinned &&
-           (input->state == INPUT_HELD || input->changed || input->n_batch_held);
+           (input->state == WM_LEDGER_HELD || input->changed || input->n_batch_held);
 }
 
 /* A name becomes a file: no folders, not hidden, printable.  */
@@ -81,7 +81,7 @@ static bool name_is_valid (const char *name)
 /* Pins the file's size and time as this INPUT gives them; answers when that is durable.  */
 static void input_pin (wm_core_t *self, session_t *session, input_t *input, const wm_msg_t *msg)
 {
-    input->state = INPUT_ADDING;
+    input->state = WM_LEDGER_ADDING;
     input->unpinned = false;
     input->size = msg->size;
     input->mtime_ns = msg->mtime_ns;
@@ -104,7 +104,7 @@ static void input_again (wm_core_t *self, session_t *session, input_t *input, co
         input_ack (self, session, input, WM_INPUT_BUSY);
         return;
     }
-    if (input->state == INPUT_ADDING || input->closing || input->holding) {
+    if (input->state == WM_LEDGER_ADDING || input->closing || input->holding) {
         wm_core_also (self, WM_RECORD_INPUT, (wm_key_t){ .input = input->id }, session,
                       (uint8_t) msg->code);
         return;
@@ -211,7 +211,7 @@ static void on_file_lost (wm_core_t *self, session_t *session, const wm_msg_t *m
 {
     (void) payload;
     input_t *input = wm_core_input_find (self, msg->key.input);
-    if (!input || (input->state == INPUT_ADDING && input->generation == msg->key.generation)) {
+    if (!input || (input->state == WM_LEDGER_ADDING && input->generation == msg->key.generation)) {
         wm_core_refuse (self, session, WM_REASON_STALE,
                         "FILE_LOST of input %u, which does not exist", msg->key.input);
         return;
@@ -220,7 +220,7 @@ static void on_file_lost (wm_core_t *self, session_t *session, const wm_msg_t *m
     wm_record_init (&record, WM_RECORD_FILE_LOST);
     record.key.input = input->id;
     record.key.generation = input->generation;
-    if (input->state != INPUT_WRITTEN || input->holding || input->kicking ||
+    if (input->state != WM_LEDGER_WRITTEN || input->holding || input->kicking ||
         input->generation != msg->key.generation) {
         wm_core_also (self, WM_RECORD_FILE_LOST, record.key, session, 0);
         return;
@@ -245,7 +245,7 @@ static void on_input_held (wm_core_t *self, session_t *session, const wm_msg_t *
 static void durable_written (wm_core_t *self, input_t *input)
 {
     input->closing = false;
-    input->state = INPUT_WRITTEN;
+    input->state = WM_LEDGER_WRITTEN;
     self->n_input_written++;
     self->events_written += input->n_done;
     self->written_batches += input->n_batch - input->n_batch_held;
@@ -284,7 +284,7 @@ static void durable_held (wm_core_t *self, input_t *input)
 {
     session_t *claim = input->claim;
     input->holding = false;
-    input->state = INPUT_HELD;
+    input->state = WM_LEDGER_HELD;
     self->n_input_held++;
     wm_core_log (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
     wm_core_input_unclaim (self, input);
@@ -305,7 +305,7 @@ void wm_core_input_durable (wm_core_t *self, const pending_t *pending)
     switch (pending->type) {
     case WM_RECORD_INPUT:
         if (pending->is_record)
-            input->state = INPUT_OPEN;
+            input->state = WM_LEDGER_OPEN;
         if (session)
             input_answer (self, session, input, pending->code == 1);
         return;

@@ -169,7 +169,7 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
 static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
 {
     input_t *input = wm_core_input_find (self, msg->key.input);
-    if (!input || input->generation != msg->key.generation || input->state != INPUT_OPEN ||
+    if (!input || input->generation != msg->key.generation || input->state != WM_LEDGER_OPEN ||
         msg->key.ordinal == WM_ALL)
         return NULL;
     event_t *event = wm_core_event_find (self, msg->key.input, msg->key.ordinal);

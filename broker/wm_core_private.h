@@ -142,8 +142,6 @@ struct event_t {
     batch_t batch[];
 };
 
-typedef enum { INPUT_ADDING, INPUT_OPEN, INPUT_WRITTEN, INPUT_HELD } input_state_t;
-
 struct input_t {
     uint32_t id, generation;
     uint64_t size;
@@ -151,7 +149,7 @@ struct input_t {
     char *path, *name;
     char *text;       /* why it is held or changed; NULL */
     const char *lost; /* how its output is, by wm_core_look_output; lent; NULL */
-    input_state_t state;
+    wm_ledger_input_state_t state;
     bool changed, ended;
     bool closing, holding, kicking;   /* that record is not durable yet */
     bool unpinned;                    /* kicked: its next INPUT gives size and time */

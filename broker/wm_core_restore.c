@@ -16,7 +16,7 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
         input_t *hole = wm_core_input_add (self, strdup (path), strdup (path));
         if (!hole)
             return -1;
-        hole->state = INPUT_HELD;
+        hole->state = WM_LEDGER_HELD;
         wm_core_input_set_text (hole, "its record is missing");
         self->n_input_held++;
     }
@@ -27,12 +27,10 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
     input->unpinned = row->size < 0;
     input->size = input->unpinned ? 0 : (uint64_t) row->size;
     input->mtime_ns = row->mtime_ns;
-    input->state = row->state == WM_LEDGER_WRITTEN ? INPUT_WRITTEN
-                   : row->state == WM_LEDGER_HELD  ? INPUT_HELD
-                                                   : INPUT_OPEN;
+    input->state = row->state;
     input->ended = row->n_event >= 0;
     input->end_count = row->n_event >= 0 ? (uint64_t) row->n_event : 0;
-    if (input->state == INPUT_WRITTEN) {
+    if (input->state == WM_LEDGER_WRITTEN) {
         input->out_size = (uint64_t) row->out_size;
         input->out_mtime_ns = row->out_mtime_ns;
         memcpy (input->out_digest, row->out_digest, 16);
@@ -45,7 +43,7 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
         self->n_input_written++;
         self->events_written += input->n_done;
     }
-    if (input->state == INPUT_HELD) {
+    if (input->state == WM_LEDGER_HELD) {
         wm_core_input_set_text (input, row->text);
         self->n_input_held++;
     }
@@ -60,7 +58,7 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const char *signature)
 {
     input_t *input = wm_core_input_find (self, row->key.input);
-    if (!input || input->state != INPUT_OPEN || row->key.batch >= row->n_batch ||
+    if (!input || input->state != WM_LEDGER_OPEN || row->key.batch >= row->n_batch ||
         row->n_batch > WM_EVENT_BATCHES_MAX || row->key.generation != input->generation)
         return 0;
     event_t *event = wm_core_event_find (self, input->id, row->key.ordinal);
@@ -96,7 +94,7 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
 {
     const input_t *input = wm_core_input_find (self, id);
     if (input)
-        *known = (wm_core_known_t){ input->path, input->name, input->state == INPUT_WRITTEN,
+        *known = (wm_core_known_t){ input->path, input->name, input->state == WM_LEDGER_WRITTEN,
                                     input->out_size, input->out_mtime_ns };
     return input != NULL;
 }
@@ -104,7 +102,7 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
 void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what)
 {
     input_t *input = wm_core_input_find (self, id);
-    if (!input || input->state != INPUT_WRITTEN)
+    if (!input || input->state != WM_LEDGER_WRITTEN)
         return;
     wm_core_input_reopen (self, input);
     input->lost = what;

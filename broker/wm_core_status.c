@@ -53,7 +53,7 @@ static double hits_left (const wm_core_t *self)
     double ended_bytes = 0, ended_hits = 0, left = 0, unended_bytes = 0, unended_hits = 0;
     for (uint32_t i = 0; i < self->n_input; i++) {
         const input_t *input = self->input[i];
-        if (input->state == INPUT_HELD)
+        if (input->state == WM_LEDGER_HELD)
             continue;
         const bool ended = input->ended && input->n_event >= input->end_count;
         *(ended ? &ended_bytes : &unended_bytes) += (double) input->size;
@@ -77,7 +77,7 @@ static void add_left (const wm_core_t *self, wm_summary_t *summary)
     summary->eta_s = left <= 0 ? left : summary->hits_s > 0 ? left / summary->hits_s : -1;
     for (uint32_t i = 0; i < self->n_input && summary->n_open < WM_SUMMARY_OPEN_MAX; i++) {
         const input_t *input = self->input[i];
-        if (input->state == INPUT_OPEN)
+        if (input->state == WM_LEDGER_OPEN)
             summary->open[summary->n_open++] =
                 (wm_summary_open_t){ input->id, input->path, input->name, input->lost,
                                      input->n_hit_done + input->n_hit_held };
@@ -103,7 +103,7 @@ static void add_held_inputs (const wm_core_t *self, wm_summary_t *summary)
 {
     for (uint32_t i = 0; i < self->n_input; i++) {
         const input_t *input = self->input[i];
-        const bool held = input->state == INPUT_HELD;
+        const bool held = input->state == WM_LEDGER_HELD;
         if (!held && !input->changed)
             continue;
         summary->inputs_changed += !held;
@@ -126,7 +126,7 @@ static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
         size_t slot = (self->n_reason - i) % REASONS_MAX;
         const wm_key_t *key = &self->reason[slot].key;
         const input_t *input = wm_core_input_find (self, key->input);
-        if (!input || input->generation != key->generation || input->state == INPUT_HELD)
+        if (!input || input->generation != key->generation || input->state == WM_LEDGER_HELD)
             continue;
         wm_summary_held_t *row = add_held (summary, input, "batch", self->reason[slot].text);
         if (!row)

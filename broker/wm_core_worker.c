@@ -39,7 +39,7 @@ static adoption_t adopt (wm_core_t *self, session_t *worker, session_t *old,
                          const wm_hello_held_t *held)
 {
     const input_t *input = wm_core_input_find (self, held->key.input);
-    if (!input || input->generation != held->key.generation || input->state != INPUT_OPEN)
+    if (!input || input->generation != held->key.generation || input->state != WM_LEDGER_OPEN)
         return NOT_WANTED;
     event_t *event = wm_core_event_find (self, held->key.input, held->key.ordinal);
     if (!event)

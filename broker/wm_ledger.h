@@ -58,7 +58,10 @@ typedef struct {
     size_t pins_bytes;
 } wm_ledger_campaign_t;
 
+/* The state of an input, in the ledger and in wm_core. (What a producer is answered when it claims an
+   input is wm_input_answer_t; where it stands in its own work, producer/wm_input.h.)  */
 typedef enum {
+    WM_LEDGER_ADDING = 0, /* in wm_core only: its INPUT is not durable yet */
     WM_LEDGER_OPEN = 1,
     WM_LEDGER_WRITTEN = 2,
     WM_LEDGER_HELD = 3, /* as a whole */

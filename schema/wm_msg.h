@@ -56,14 +56,14 @@ typedef enum {
 
 typedef enum { WM_ROLE_WORKER = 1, WM_ROLE_PRODUCER = 2, WM_ROLE_OPERATOR = 3 } wm_role_t;
 
-/* INPUT_ACK.code */
+/* INPUT_ACK.code: the answer to a claim.  */
 typedef enum {
-    WM_INPUT_OPEN = 1,    /* known, and nobody's yet (answer to INPUT with code 0) */
-    WM_INPUT_CLAIMED = 2, /* it is yours until your session ends: submit its events */
+    WM_INPUT_OPEN = 1,    /* known and not claimed by this INPUT (code 0) */
+    WM_INPUT_CLAIMED = 2, /* claimed until the session ends: submit its events */
     WM_INPUT_BUSY = 3,    /* another producer holds the claim: ask again later */
     WM_INPUT_WRITTEN = 4, /* done; size and mtime_ns are those of the output file */
     WM_INPUT_HELD = 5,    /* held as a whole; text says why */
-} wm_input_state_t;
+} wm_input_answer_t;
 
 /* TRIAL.code */
 typedef enum {

@@ -262,14 +262,14 @@ void check_restored (const wm_core_t *core)
             fail ("input %u is in the journal and not in the core", truth->id);
             continue;
         }
-        input_state_t want = truth->state == WM_RECORD_FILE_WRITTEN ? INPUT_WRITTEN
-                             : truth->state == WM_RECORD_HELD       ? INPUT_HELD
-                                                                    : INPUT_OPEN;
-        if (input->state != want || (want == INPUT_OPEN && truth->ended && !input->ended))
+        wm_ledger_input_state_t want = truth->state == WM_RECORD_FILE_WRITTEN ? WM_LEDGER_WRITTEN
+                             : truth->state == WM_RECORD_HELD       ? WM_LEDGER_HELD
+                                                                    : WM_LEDGER_OPEN;
+        if (input->state != want || (want == WM_LEDGER_OPEN && truth->ended && !input->ended))
             fail ("input %u: the journal says %s%s, the core %d%s", truth->id,
                   wm_record_name (truth->state), truth->ended ? ", ended" : "", (int) input->state,
                   input->ended ? ", ended" : "");
-        for (uint32_t e = 0; want == INPUT_OPEN && e < truth->n_event; e++)
+        for (uint32_t e = 0; want == WM_LEDGER_OPEN && e < truth->n_event; e++)
             for (uint32_t b = 0; b < truth->event[e].n_batch; b++) {
                 const unit_t *unit = &truth->event[e].unit[b];
                 wm_key_t key = { truth->id, e, b, input->generation };
@@ -542,7 +542,7 @@ static void check_input (const input_t *input, sums_t *sums)
                 hits_held += batch->n_hit;
         }
     }
-    if (input->state == INPUT_OPEN &&
+    if (input->state == WM_LEDGER_OPEN &&
         (hits != input->n_hit || hits_done != input->n_hit_done || hits_held != input->n_hit_held ||
          events != input->n_event || done != input->n_done))
         fail ("input %u counts %llu hits, %llu done, %llu held in %llu events (%llu done), and has "
