@@ -154,8 +154,8 @@ static wm_fault_t look_at_ledger (rebuild_t *self, wm_error_t *error)
          (unsigned long long) self->found.n_record, (unsigned long long) self->found.n_lost,
          self->found.n_lost ? ": " : "", self->found.text, (unsigned long long) self->found.n_torn);
     if (self->n_unlike && !self->found.n_lost) {
-        wm_fault_t fault =
-            wm_ledger_begin_anew (campaign->ledger, "it does not say what the journal says", error);
+        wm_fault_t fault = wm_ledger_begin_again (campaign->ledger,
+                                                  "it does not say what the journal says", error);
         if (fault == WM_OK)
             fault = wm_ledger_catch_up (campaign->ledger, campaign->journal, &caught_up, error);
         if (fault == WM_OK)

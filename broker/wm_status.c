@@ -157,9 +157,9 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
     for (uint32_t i = 0; i < s->n_held && i < rows_max; i++)
         json_array_append_new (held, held_json (&s->held[i]));
     for (uint32_t i = 0; i < s->n_logged; i++)
-        json_array_append_new (said,
-                               json_pack ("{s:o, s:o}", "ago_s", number_or_null (s->logged[i].ago_s),
-                                          "text", text (s->logged[i].text)));
+        json_array_append_new (said, json_pack ("{s:o, s:o}", "ago_s",
+                                                number_or_null (s->logged[i].ago_s), "text",
+                                                text (s->logged[i].text)));
     json_object_set_new (root, "workers_total", json_integer (s->n_worker));
     json_object_set_new (root, "workers", workers);
     json_object_set_new (root, "producers", producers);

@@ -263,8 +263,8 @@ void check_restored (const wm_core_t *core)
             continue;
         }
         wm_ledger_input_state_t want = truth->state == WM_RECORD_FILE_WRITTEN ? WM_LEDGER_WRITTEN
-                             : truth->state == WM_RECORD_HELD       ? WM_LEDGER_HELD
-                                                                    : WM_LEDGER_OPEN;
+                                       : truth->state == WM_RECORD_HELD       ? WM_LEDGER_HELD
+                                                                              : WM_LEDGER_OPEN;
         if (input->state != want || (want == WM_LEDGER_OPEN && truth->ended && !input->ended))
             fail ("input %u: the journal says %s%s, the core %d%s", truth->id,
                   wm_record_name (truth->state), truth->ended ? ", ended" : "", (int) input->state,
@@ -450,7 +450,8 @@ void check_tail (const wm_core_t *core)
             if (other != worker && could (other, lease->batch, TAIL_MS / 4))
                 fail ("%s is stopped, and %s is idle and has no copy of %u.%u.%u", worker->label,
                       other->label, wm_core_batch_key (lease->batch).input,
-                      wm_core_batch_key (lease->batch).ordinal, wm_core_batch_key (lease->batch).batch);
+                      wm_core_batch_key (lease->batch).ordinal,
+                      wm_core_batch_key (lease->batch).batch);
     }
 }
 
