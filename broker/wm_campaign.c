@@ -20,8 +20,7 @@
 #define PATH_BYTES 4096
 #define CAMPAIGN_COPIES 2 /* of the CAMPAIGN record an epoch: one flipped bit does not cost it */
 
-/* ---- the lock ----------------------------------------------------------------------------------
- */
+/* ---- the lock -------------------------------------------------------------------------------- */
 typedef struct {
     long pid;
     char state[128]; /* second line, sound; "" */
@@ -161,8 +160,7 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
     return check_previous (self, what, error);
 }
 
-/* ---- journal and ledger ------------------------------------------------------------------------
- */
+/* ---- journal and ledger ---------------------------------------------------------------------- */
 typedef struct {
     wm_campaign_t *campaign;
     wm_fault_t fault;
@@ -312,8 +310,7 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
     return pin (self, error);
 }
 
-/* ---- endpoint.json -----------------------------------------------------------------------------
- */
+/* ---- endpoint.json --------------------------------------------------------------------------- */
 wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
 {
     char path[PATH_BYTES], temporary[PATH_BYTES], id[33];

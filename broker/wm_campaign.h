@@ -1,13 +1,14 @@
 /* wm_campaign.h - the folder of a campaign: its lock, its place, its journal and ledger opened.
 
-   DIR/lock (one master: flock), DIR/endpoint.json (where the broker is, while it runs), DIR/journal,
-   DIR/ledger.db. Thread: one.
+   DIR/lock (one master: flock), DIR/endpoint.json (where the broker is, while it runs),
+   DIR/journal, DIR/ledger.db. Thread: one.
 
    The lock's first line is the pid of its holder, for people. The second holds "running" while a
-   broker has the campaign (it stays after a kill), and the file's inode and time of birth: a copy of
-   the folder has another file. A stopped campaign may be copied and each copy goes on by itself; a
-   copy of a running one may have files of different moments, and is refused until wm_rebuild has
-   repaired it. (A killed campaign that was moved to another file system cannot be told from that.)  */
+   broker has the campaign (it stays after a kill), and the file's inode and time of birth: a copy
+   of the folder has another file. A stopped campaign may be copied and each copy goes on by itself;
+   a copy of a running one may have files of different moments, and is refused until wm_rebuild has
+   repaired it. (A killed campaign that was moved to another file system cannot be told from that.)
+ */
 #ifndef WM_CAMPAIGN_H
 #define WM_CAMPAIGN_H
 
@@ -49,9 +50,9 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
 
 /* Opens journal and ledger (in ledger_dir; NULL: the folder's own) and brings the ledger up to the
    journal; a ledger of another campaign than the journal's is renamed and made again. Then id,
-   created_ns and pins are those of the CAMPAIGN record, if there is one. Damage is logged. WM_EBATCH:
-   a newer wiremill wrote it, or the journal has records but no CAMPAIGN record is left: nothing is
-   written over them. ops: of the journal (NULL: POSIX).  */
+   created_ns and pins are those of the CAMPAIGN record, if there is one. Damage is logged.
+   WM_EBATCH: a newer wiremill wrote it, or the journal has records but no CAMPAIGN record is left:
+   nothing is written over them. ops: of the journal (NULL: POSIX).  */
 wm_fault_t wm_campaign_open (wm_campaign_t *self, const char *ledger_dir,
                              const wm_storage_ops_t *ops, wm_error_t *error);
 

@@ -103,15 +103,15 @@ typedef struct {
 wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *sink);
 void wm_core_destroy (wm_core_t **self_p);
 
-/* ---- what the ledger knows (wm_restore.h); before any session --------------------------------- */
+/* ---- what the ledger knows (wm_restore.h); before any session -------------------------------- */
 
 /* -1 without memory.  */
 int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
 
-/* For a core that only shows a campaign that no broker serves: input `id`, from 1 on; false: there are
-   no more. Strings are lent.  */
+/* For a core that only shows a campaign that no broker serves: input `id`, from 1 on; false: there
+   are no more. Strings are lent.  */
 typedef struct {
     const char *path, *name;
     bool is_written;
@@ -120,23 +120,24 @@ typedef struct {
 } wm_core_known_t;
 bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 
-/* Compare with the files as they are now; nothing of this is recorded. The first: an output is not as
-   it was written (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The second:
-   the input's file has this size and time, as the next INPUT would give them.  */
+/* Compare with the files as they are now; nothing of this is recorded. The first: an output is not
+   as it was written (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The
+   second: the input's file has this size and time, as the next INPUT would give them.  */
 void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what);
 void wm_core_look_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
 
-/* ---- sessions and time ------------------------------------------------------------------------ */
+/* ---- sessions and time ----------------------------------------------------------------------- */
 
-/* Opens a session for a new peer of this role's listener. Returns its id, or 0: too many peers, or no
-   memory (ignore the peer).  */
+/* Opens a session for a new peer of this role's listener. Returns its id, or 0: too many peers, or
+   no memory (ignore the peer).  */
 uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms);
 
-/* Handles a message of a session; payload NULL if it has none. Ignored where the session is over.  */
+/* Handles a message of a session; payload NULL if it has none. Ignored where the session is over.
+ */
 void wm_core_message (wm_core_t *self, uint32_t session, const wm_msg_t *msg,
                       const wm_payload_t *payload, int64_t now_ms);
 
-/* The session sent something undecodable; `text` explains it. Sends REJECT and ends the session.  */
+/* The session sent something undecodable; `text` explains it. Sends REJECT and ends the session. */
 void wm_core_reject (wm_core_t *self, uint32_t session, wm_reason_t reason, const char *text);
 
 /* The connection of a session is closed (or refused a send).  */
@@ -145,8 +146,8 @@ void wm_core_closed (wm_core_t *self, uint32_t session, int64_t now_ms);
 /* The oldest record appended and not yet reported is on disk, at `place`.  */
 void wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms);
 
-/* Lets time pass: heartbeats, silences, leases. Call it several times a heartbeat, after all waiting
-   messages were read. A gap between calls above gap_ms moves all deadlines by the gap.  */
+/* Lets time pass: heartbeats, silences, leases. Call it several times a heartbeat, after all
+   waiting messages were read. A gap between calls above gap_ms moves all deadlines by the gap.  */
 void wm_core_tick (wm_core_t *self, int64_t now_ms);
 
 /* The disk is full (nothing more is handed out or asked for), or has room again.  */
@@ -156,7 +157,8 @@ void wm_core_disk_full (wm_core_t *self, bool full, int64_t now_ms);
    fetched it is refused with BUSY, so that it announces the event again.  */
 void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t now_ms);
 
-/* Returns the name of the i-th counter that outlives the broker, and its value; NULL past the last.  */
+/* Returns the name of the i-th counter that outlives the broker, and its value; NULL past the last.
+ */
 const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value);
 
 /* Returns the largest error that was measured of a signature on the sample; 0: none was, or it is
@@ -166,7 +168,7 @@ double wm_core_error (const wm_core_t *self, const char *signature);
 /* Sends BYE to all and ends every session.  */
 void wm_core_stop (wm_core_t *self, const char *text);
 
-/* ---- what people see -------------------------------------------------------------------------- */
+/* ---- what people see ------------------------------------------------------------------------- */
 #define WM_SUMMARY_PEERS_MAX 100
 #define WM_SUMMARY_HELD_MAX 100
 #define WM_SUMMARY_OPEN_MAX 16

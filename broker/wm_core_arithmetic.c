@@ -1,12 +1,12 @@
 /* wm_core_arithmetic.c - the arithmetics of a campaign: one signature for each class of machines.
 
    The worker whose result is the first of its class sets its signature (a HELLO alone sets nothing:
-   any peer can send one). In split and fast (config.measures) it has measured before which kernel is precise
-   enough, on a sample of the campaign's first hits that the first producer sent; workers of that
-   class then take the same. What it measures is a function of the model, the sample and its class,
-   so that the table may be lost: it is only measured again. It lies in two files of the campaign's
-   folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is class,
-   signature, error, hits, with tabs between.  */
+   any peer can send one). In split and fast (config.measures) it has measured before which kernel
+   is precise enough, on a sample of the campaign's first hits that the first producer sent; workers
+   of that class then take the same. What it measures is a function of the model, the sample and its
+   class, so that the table may be lost: it is only measured again. It lies in two files of the
+   campaign's folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is
+   class, signature, error, hits, with tabs between.  */
 #include "broker/wm_core_private.h"
 #include "schema/wm_sample.h"
 

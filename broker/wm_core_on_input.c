@@ -1,9 +1,11 @@
-/* wm_core_on_input.c - handles a producer's messages about inputs, and the effects of their records.
+/* wm_core_on_input.c - handles a producer's messages about inputs, and the effects of their
+   records.
 
    A kick begins the input again as the next generation, whatever became of the old one: what is
    known of the old one is forgotten when KICK is durable, and what still arrives for it is ignored.
    The file is pinned by the INPUT that kicks, or by the next INPUT where an operator kicks.
-   INPUT_ACK of a new input, ACK, and HELD of a whole input are sent after their record is durable.  */
+   INPUT_ACK of a new input, ACK, and HELD of a whole input are sent after their record is durable.
+ */
 #include "broker/wm_core_private.h"
 
 #include <inttypes.h>

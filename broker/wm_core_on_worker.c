@@ -75,7 +75,8 @@ static void duration_note (wm_core_t *self, session_t *worker, const lease_t *le
     wm_speed_add (&self->speed, ms, lease->batch->n_hit);
 }
 
-/* Hash of a result; 0: not to be compared, because which hits kill an engine depends on its machine.  */
+/* Hash of a result; 0: not to be compared, because which hits kill an engine depends on its
+   machine.  */
 static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
 {
     return memchr (payload->data, WM_HIT_POISON, msg->n_hit)

@@ -345,7 +345,7 @@ static inline wm_key_t wm_core_batch_key (const batch_t *batch)
                        event->input->generation };
 }
 
-/* ---- the table of messages -------------------------------------------------------------------- */
+/* ---- the table of messages ------------------------------------------------------------------- */
 enum {
     BY_WORKER = 1 << WM_ROLE_WORKER,
     BY_PRODUCER = 1 << WM_ROLE_PRODUCER,
@@ -376,11 +376,11 @@ const char *wm_core_role_name (wm_role_t role);
 /* Prints the table: a line for each message and role.  */
 void wm_core_messages_print (char *text, size_t bytes);
 
-/* ---- wm_core_on_input.c, wm_core_on_event.c: effects of durable records ------------------------ */
+/* ---- wm_core_on_input.c, wm_core_on_event.c: effects of durable records ---------------------- */
 void wm_core_input_durable (wm_core_t *self, const pending_t *pending);
 void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
 
-/* ---- wm_core_arithmetic.c ---------------------------------------------------------------------- */
+/* ---- wm_core_arithmetic.c -------------------------------------------------------------------- */
 /* Whether a worker's HELLO may bring its arithmetic; false: the worker was refused.  */
 bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
 /* Before a result is committed: the first of its class sets the campaign's signature for it. false:
@@ -392,21 +392,22 @@ void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t 
 void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value);
 void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
 
-/* ---- wm_core_dispatch.c ------------------------------------------------------------------------ */
+/* ---- wm_core_dispatch.c ---------------------------------------------------------------------- */
 void wm_core_dispatch_tasks (wm_core_t *self);
 /* Sends NEEDs as budget and credit allow.  */
 void wm_core_dispatch_needs (wm_core_t *self);
 /* Sends copies of the slowest batches, when nothing is ready.  */
 void wm_core_dispatch_copies (wm_core_t *self);
 
-/* ---- wm_core_session.c ------------------------------------------------------------------------- */
+/* ---- wm_core_session.c ----------------------------------------------------------------------- */
 session_t *wm_core_session_find (const wm_core_t *self, uint32_t id);
 /* NULL without memory.  */
 session_t *wm_core_session_new (wm_core_t *self, wm_role_t role);
 /* Enters the session among the instances; *old: the session of its instance before it, or NULL.
    false without memory.  */
 bool wm_core_session_enter (wm_core_t *self, session_t *session, session_t **old);
-/* Ends a session and frees it; a worker's leases go back at once. blame: as wm_core_worker_give_back. */
+/* Ends a session and frees it; a worker's leases go back at once. blame: as
+   wm_core_worker_give_back.  */
 void wm_core_session_end (wm_core_t *self, session_t *session, bool blame);
 /* The connection is closed: ends the session, but a worker's leases wait for its instance.  */
 void wm_core_session_lose (wm_core_t *self, session_t *session);
@@ -417,7 +418,7 @@ void wm_core_refuse (wm_core_t *self, session_t *session, wm_reason_t reason, co
    that never had the claim is refused, one whose claim ended is ignored.  */
 input_t *wm_core_session_claim (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 
-/* ---- wm_core_worker.c -------------------------------------------------------------------------- */
+/* ---- wm_core_worker.c ------------------------------------------------------------------------ */
 /* Adopts what HELLO lists; old: the session of its instance before it, or NULL.  */
 void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
                              const wm_hello_held_t *held, uint32_t n_held);
@@ -436,7 +437,7 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
 /* Ends the leases of a worker that has not advanced for lease_ms.  */
 void wm_core_worker_tick (wm_core_t *self, session_t *worker);
 
-/* ---- wm_core_input.c --------------------------------------------------------------------------- */
+/* ---- wm_core_input.c ------------------------------------------------------------------------- */
 input_t *wm_core_input_find (const wm_core_t *self, uint32_t id);
 input_t *wm_core_input_of_path (const wm_core_t *self, const char *path);
 /* By its path, or its number.  */
@@ -467,7 +468,7 @@ void wm_core_input_forget_totals (wm_core_t *self, input_t *input);
 /* Forgets its events and claim: all of it is to be scored.  */
 void wm_core_input_reopen (wm_core_t *self, input_t *input);
 
-/* ---- wm_core_batch.c --------------------------------------------------------------------------- */
+/* ---- wm_core_batch.c ------------------------------------------------------------------------- */
 uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal);
 event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
 /* NULL without memory.  */
@@ -504,7 +505,7 @@ void wm_core_batch_lose_result (wm_core_t *self, batch_t *batch);
 /* Puts the producer into the ring of those that have wants, or removes it.  */
 void wm_core_producer_update (wm_core_t *self, session_t *producer);
 
-/* ---- wm_core_lease.c --------------------------------------------------------------------------- */
+/* ---- wm_core_lease.c ------------------------------------------------------------------------- */
 /* Sets what follows from its leases and credit: its place in the ring, its share of the window.  */
 void wm_core_worker_update (wm_core_t *self, session_t *worker);
 /* The worker has received so many TASKs: their payloads are no longer in flight.  */
@@ -521,17 +522,18 @@ lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker);
 /* Sets lease_ms from recent durations, once a second.  */
 void wm_core_lease_measure (wm_core_t *self);
 
-/* ---- wm_core_budget.c -------------------------------------------------------------------------- */
+/* ---- wm_core_budget.c ------------------------------------------------------------------------ */
 /* Takes a reference to the bytes, with one owner. NULL without memory.  */
 payload_t *wm_core_payload_take (wm_core_t *self, const wm_payload_t *from);
 /* One owner less.  */
 void wm_core_payload_drop (wm_core_t *self, payload_t *payload);
-/* Bytes that a NEED of this batch reserves; they are reserved; they no longer are (if they were).  */
+/* Bytes that a NEED of this batch reserves; they are reserved; they no longer are (if they were).
+ */
 uint64_t wm_core_budget_need_bytes (const batch_t *batch);
 void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch);
 void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch);
 
-/* ---- wm_core_base.c ---------------------------------------------------------------------------- */
+/* ---- wm_core_base.c -------------------------------------------------------------------------- */
 void wm_core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_payload_t *payload);
 /* Sends a message that has nothing but a key.  */
 void wm_core_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);

@@ -1,5 +1,6 @@
-/* wm_core_status.c - summarises wm_core for people: one walk over the peers and the inputs; everything
-   else is kept as counters, of which those that outlive the broker are named at the end.  */
+/* wm_core_status.c - summarises wm_core for people: one walk over the peers and the inputs;
+   everything else is kept as counters, of which those that outlive the broker are named at the end.
+ */
 #include "broker/wm_core_private.h"
 
 #include <stdio.h>
@@ -84,8 +85,7 @@ static void add_left (const wm_core_t *self, wm_summary_t *summary)
     }
 }
 
-/* ---- what is held ------------------------------------------------------------------------------
- */
+/* ---- what is held ---------------------------------------------------------------------------- */
 static wm_summary_held_t *add_held (wm_summary_t *summary, const input_t *input, const char *state,
                                     const char *reason)
 {
@@ -233,8 +233,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->waiting_for = waiting_for (self, summary);
 }
 
-/* ---- counters that outlive the broker ---------------------------------------------------------
- */
+/* ---- counters that outlive the broker -------------------------------------------------------- */
 static const struct {
     const char *name;
     size_t offset;

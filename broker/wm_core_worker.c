@@ -161,7 +161,8 @@ static int failures_of (const session_t *worker)
     return __builtin_popcount (worker->outcomes);
 }
 
-/* Counts the workers that are connected, have scored something, and fail less often than they score.  */
+/* Counts the workers that are connected, have scored something, and fail less often than they
+   score.  */
 static uint32_t workers_well (const wm_core_t *self)
 {
     uint32_t n = 0;

@@ -3,7 +3,8 @@
    Two segments are written at a time, one of each kind; sequences run through both, so that the
    replay (wm_journal_replay.c) can put the records in order again and see when one is missing.
    Each RESULT segment has a bitmap of the inputs that need it: input ids are small and dense, an
-   append sets a bit, FILE_WRITTEN clears a bit in all segments. A segment without bits is deleted.  */
+   append sets a bit, FILE_WRITTEN clears a bit in all segments. A segment without bits is deleted.
+ */
 #include "broker/wm_journal_private.h"
 
 #include <errno.h>
@@ -47,8 +48,9 @@ void wm_journal_close (wm_journal_t *self, segment_t *segment)
     segment->fd = -1;
 }
 
-/* The kernel marks pages clean after a failed write-back: a second fsync would succeed although data is lost
-   (Rebello et al., "Can applications recover from fsync failures?", USENIX ATC 2020).  */
+/* The kernel marks pages clean after a failed write-back: a second fsync would succeed although
+   data is lost (Rebello et al., "Can applications recover from fsync failures?", USENIX ATC 2020).
+ */
 static void __attribute__ ((noreturn)) die (const char *what, const char *path)
 {
     fprintf (stderr,

@@ -86,8 +86,8 @@ typedef struct {
     char text[200];         /* where the first loss is; "" without losses */
 } wm_journal_found_t;
 
-/* Gives every valid record after (epoch, sequence), in order, to `each` (record and what it points to
-   are lent for the call). `each` returns WM_OK to go on; any other fault ends the replay and is
+/* Gives every valid record after (epoch, sequence), in order, to `each` (record and what it points
+   to are lent for the call). `each` returns WM_OK to go on; any other fault ends the replay and is
    returned. (0, 0): everything. Damage is skipped to the next valid record and counted, never a
    failure; WM_EHOST where a segment cannot be read at all (text names it). Only before
    wm_journal_start.  */
@@ -118,12 +118,12 @@ void wm_journal_sync (wm_journal_t *self);
 wm_fault_t wm_journal_read (wm_journal_t *self, const wm_place_t *place, wm_record_t *record,
                             wm_error_t *error);
 
-/* Marks the segment of `place` as needed by `input` (wm_ledger_load does, row by row). Returns false
-   if the segment no longer exists.  */
+/* Marks the segment of `place` as needed by `input` (wm_ledger_load does, row by row). Returns
+   false if the segment no longer exists.  */
 bool wm_journal_hold (wm_journal_t *self, const wm_place_t *place, uint32_t input);
 
-/* Deletes the RESULT segments that no input needs. Syncs first. Returns how many. On a full disk they
-   stay for the next call. Cheap when there is none.  */
+/* Deletes the RESULT segments that no input needs. Syncs first. Returns how many. On a full disk
+   they stay for the next call. Cheap when there is none.  */
 size_t wm_journal_sweep (wm_journal_t *self);
 
 /* Returns the bytes of all segments.  */

@@ -58,8 +58,8 @@ typedef struct {
     size_t pins_bytes;
 } wm_ledger_campaign_t;
 
-/* The state of an input, in the ledger and in wm_core. (What a producer is answered when it claims an
-   input is wm_input_answer_t; where it stands in its own work, producer/wm_input.h.)  */
+/* The state of an input, in the ledger and in wm_core. (What a producer is answered when it claims
+   an input is wm_input_answer_t; where it stands in its own work, producer/wm_input.h.)  */
 typedef enum {
     WM_LEDGER_ADDING = 0, /* in wm_core only: its INPUT is not durable yet */
     WM_LEDGER_OPEN = 1,
@@ -115,7 +115,8 @@ typedef struct {
 wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_ledger_load_t *to,
                            void *argument, uint64_t *n_gone, wm_error_t *error);
 
-/* Returns an engine signature; "" for an id that does not exist. Lent for the life of the ledger.  */
+/* Returns an engine signature; "" for an id that does not exist. Lent for the life of the ledger.
+ */
 const char *wm_ledger_signature (const wm_ledger_t *self, uint32_t id);
 
 /* Returns the bytes of ledger.db and its WAL.  */

@@ -46,7 +46,8 @@ int wm_ledger_prepare (wm_ledger_t *self)
 
 /* ---- pending --------------------------------------------------------------------------------- */
 
-/* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.  */
+/* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.
+ */
 static void *grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes)
 {
     if (n + more <= *max)

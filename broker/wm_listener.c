@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define PORTS 3
-/* More than the TASKs, NEEDs and answers that one peer can have in flight: a peer that does not read
-   them is disconnected.  */
+/* More than the TASKs, NEEDs and answers that one peer can have in flight: a peer that does not
+   read them is disconnected.  */
 #define SEND_HWM 8192
 /* Answers to one operator: each may have 64 KiB.  */
 #define SEND_HWM_OPERATOR 64
@@ -52,8 +52,7 @@ struct wm_listener_t {
     uint32_t n_frames;
 };
 
-/* ---- addresses ---------------------------------------------------------------------------------
- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 typedef struct {
     bool ipc;
     char host[256]; /* numeric, in brackets for IPv6; or the ipc path */
@@ -129,8 +128,7 @@ static void address_print (const address_t *address, size_t i, char text[400])
         snprintf (text, 400, "tcp://%s:%d", address->host, address->port + (int) i);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 static void set (void *socket, int option, int value)
 {
     int rc = zmq_setsockopt (socket, option, &value, sizeof value);
@@ -269,8 +267,7 @@ void wm_listener_destroy (wm_listener_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- peers -------------------------------------------------------------------------------------
- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 static uint64_t id_hash (const uint8_t id[5])
 {
     uint64_t value = 0;
@@ -289,16 +286,15 @@ static wm_peer_t *peer_of_fd (const port_t *port, int fd)
     return wm_table_first (&port->by_fd, fd_hash (fd), &at);
 }
 
-/* The descriptor belongs to libzmq, which may be closing it now: at worst another peer that was given
-   the same number is disconnected, and connects again.  */
+/* The descriptor belongs to libzmq, which may be closing it now: at worst another peer that was
+   given the same number is disconnected, and connects again.  */
 void wm_listener_disconnect (wm_peer_t *peer)
 {
     if (peer->fd >= 0)
         shutdown (peer->fd, SHUT_RDWR);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 /* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
 static void *grow (void *list, size_t count, size_t *capacity, size_t size)
 {
@@ -507,8 +503,7 @@ const uint8_t *wm_listener_header (wm_listener_t *self, size_t *bytes, zmq_msg_t
     return *bytes ? header : NULL;
 }
 
-/* ---- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending --------------------------------------------------------------------------------- */
 void wm_listener_send (wm_listener_t *self, wm_peer_t *peer, const wm_msg_t *msg,
                        zmq_msg_t *payload, uint64_t check)
 {

@@ -1,15 +1,15 @@
 /* wm_listener.h - the broker's three listeners: messages in, messages out, closed connections.
 
    Workers, producers and operators each have a listener: a ROUTER socket and its monitor. A peer is
-   one connection, identified by the routing id that libzmq gave it and by its file descriptor, which
-   every message carries and the monitor names when the connection closes. A closed connection is
-   reported after all its messages were read. A peer that has no session for handshake_ms is
+   one connection, identified by the routing id that libzmq gave it and by its file descriptor,
+   which every message carries and the monitor names when the connection closes. A closed connection
+   is reported after all its messages were read. A peer that has no session for handshake_ms is
    disconnected, so that silent peers keep no descriptors.
 
-   libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen by
-   peers (two peers with the same id lose messages). A send never blocks: a peer to which a message
-   cannot be sent is disconnected. A message is at most WM_FRAMES_MAX frames (more are discarded).
-   Thread: one.  */
+   libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
+   by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
+   message cannot be sent is disconnected. A message is at most WM_FRAMES_MAX frames (more are
+   discarded). Thread: one.  */
 #ifndef WM_LISTENER_H
 #define WM_LISTENER_H
 
@@ -57,12 +57,12 @@ void wm_listener_disconnect (wm_peer_t *peer);
 /* Disconnects peers that have had no session for handshake_ms. Call it several times a second.  */
 void wm_listener_tick (wm_listener_t *self, int64_t now_ms);
 
-/* Returns the next event. MESSAGE: from *peer; wm_listener_header has it. CLOSED: *peer is valid until
-   the next call. NOTHING: everything is read.  */
+/* Returns the next event. MESSAGE: from *peer; wm_listener_header has it. CLOSED: *peer is valid
+   until the next call. NOTHING: everything is read.  */
 wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer);
 
-/* Returns the header of the last MESSAGE, NULL where its seal is broken. *payload: NULL without one;
-   it may be moved away, and then sent on with *check.  */
+/* Returns the header of the last MESSAGE, NULL where its seal is broken. *payload: NULL without
+   one; it may be moved away, and then sent on with *check.  */
 const uint8_t *wm_listener_header (wm_listener_t *self, size_t *bytes, zmq_msg_t **payload,
                                    uint64_t *check);
 

@@ -49,8 +49,7 @@ struct wm_reactor_t {
     uint32_t fetch_session;
 };
 
-/* ---- payloads ----------------------------------------------------------------------------------
- */
+/* ---- payloads -------------------------------------------------------------------------------- */
 static void frame_hold (void *context, void *handle)
 {
     (void) context;
@@ -67,16 +66,15 @@ static void frame_release (void *context, void *handle)
     free (frame);
 }
 
-/* ---- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending --------------------------------------------------------------------------------- */
 static wm_peer_t *peer_of_session (const wm_reactor_t *self, uint32_t session)
 {
     size_t at;
     return wm_table_first (&self->peers, wm_table_mix (session), &at);
 }
 
-/* Sends a payload of our own. If allocation fails, the broker disconnects the peer, which reconnects
-   and asks again.  */
+/* Sends a payload of our own. If allocation fails, the broker disconnects the peer, which
+   reconnects and asks again.  */
 static void send_bytes (wm_reactor_t *self, wm_peer_t *peer, const wm_msg_t *msg, const void *data,
                         size_t bytes)
 {
@@ -264,8 +262,7 @@ char *wm_reactor_status (wm_reactor_t *self)
     return json;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 /* Opens a session for a peer that sends its first message. 0: no room.  */
 static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
 {
@@ -410,8 +407,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
     return fault ? fault : wm_recorder_fault (self->recorder, error);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 static wm_fault_t load_ledger (wm_reactor_t *self, wm_error_t *error)
 {
     uint64_t n_gone = 0;

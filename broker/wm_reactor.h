@@ -1,4 +1,5 @@
-/* wm_reactor.h - carries out what wm_core decides: sockets, journal, ledger, the model's file, time.
+/* wm_reactor.h - carries out what wm_core decides: sockets, journal, ledger, the model's file,
+   time.
 
    Three listeners (workers, producers, operators; the base port, +1, +2, or an ipc path with .w .p
    .o). One thread does everything: it reads messages (closed connections last, because messages

@@ -55,8 +55,7 @@ static void __attribute__ ((format (printf, 2, 3))) say (const char *what, const
     va_end (arguments);
 }
 
-/* ---- the ledger's inputs, and the journal's ---------------------------------------------------
- */
+/* ---- the ledger's inputs, and the journal's -------------------------------------------------- */
 static void entries_free (rebuild_t *self)
 {
     for (size_t i = 0; i < self->n_entry; i++) {
@@ -181,8 +180,7 @@ static wm_fault_t look_at_ledger (rebuild_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-/* ---- results, outputs, inputs -----------------------------------------------------------------
- */
+/* ---- results, outputs, inputs ---------------------------------------------------------------- */
 static void look_at_result (void *argument, const wm_ledger_batch_t *batch)
 {
     rebuild_t *self = argument;
@@ -308,8 +306,7 @@ static wm_fault_t look (rebuild_t *self, wm_error_t *error)
     return fault;
 }
 
-/* ---- repair ------------------------------------------------------------------------------------
- */
+/* ---- repair ---------------------------------------------------------------------------------- */
 static wm_fault_t record_input (rebuild_t *self, const wm_ledger_input_t *row, wm_error_t *error)
 {
     wm_record_t record;
@@ -395,8 +392,7 @@ static wm_fault_t repair (rebuild_t *self, wm_error_t *error)
     return fault;
 }
 
-/* ---- together ----------------------------------------------------------------------------------
- */
+/* ---- together -------------------------------------------------------------------------------- */
 static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *error)
 {
     char path[PATH_BYTES], to[PATH_BYTES + 32];

@@ -1,4 +1,5 @@
-/* wm_recorder.c - a record waits (for the core to return, or for room), is appended, synced, reported.
+/* wm_recorder.c - a record waits (for the core to return, or for room), is appended, synced,
+   reported.
 
    Invariant: a record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync
    that follows its append, in the order of appending.  */
@@ -191,8 +192,7 @@ wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error)
     return self->fault;
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config)
 {
     wm_recorder_t *self = calloc (1, sizeof *self);

@@ -37,7 +37,8 @@ void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const w
    records wait for wm_recorder_turn to sync them.  */
 size_t wm_recorder_settle (wm_recorder_t *self);
 
-/* One pass: syncs, reports to the core, commits the ledger if it is time. Returns as settle does.  */
+/* One pass: syncs, reports to the core, commits the ledger if it is time. Returns as settle does.
+ */
 size_t wm_recorder_turn (wm_recorder_t *self);
 
 /* Ends: syncs and reports what was appended, stops the core, and commits the ledger.  */

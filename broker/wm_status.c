@@ -15,8 +15,8 @@ static json_t *integer (uint64_t value)
     return json_integer ((json_int_t) value);
 }
 
-/* Text of a peer: what is not UTF-8 is shown as such and does not spoil the reply; what a terminal would
-   obey, or take for another line, is not in it.  */
+/* Text of a peer: what is not UTF-8 is shown as such and does not spoil the reply; what a terminal
+   would obey, or take for another line, is not in it.  */
 static json_t *text (const char *string)
 {
     char *copy = string ? strdup (string) : NULL;

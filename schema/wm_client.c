@@ -2,9 +2,9 @@
 
    The library does not report in its own calls that a connection is gone: the DEALER's pipe
    outlives the connection, keeps what has arrived readable, and accepts messages that nobody will
-   send. So every session's DEALER has a monitor socket, and its DISCONNECTED or CLOSED is the end of
-   the session: wm_client_send reads the monitor first, and wm_client_wait returns the messages that
-   have arrived before it reports the end.
+   send. So every session's DEALER has a monitor socket, and its DISCONNECTED or CLOSED is the end
+   of the session: wm_client_send reads the monitor first, and wm_client_wait returns the messages
+   that have arrived before it reports the end.
 
    States:  CLOSED --wm_client_open--> OPENING --WELCOME--> OPEN
             any end (session_end) goes back to CLOSED and leaves its reason in `error`.
@@ -144,8 +144,8 @@ void wm_client_destroy (wm_client_t **self_p)
 
 /* ---- addresses --------------------------------------------------------------------------------*/
 
-/* libzmq gets numeric addresses only. It would resolve a name in its I/O thread and report no failure;
-   here each attempt resolves the name again, reports a failure, and tries each address.  */
+/* libzmq gets numeric addresses only. It would resolve a name in its I/O thread and report no
+   failure; here each attempt resolves the name again, reports a failure, and tries each address. */
 static int resolve_tcp (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *error)
 {
     const char *host = self->endpoint + strlen ("tcp://");
@@ -430,8 +430,8 @@ void wm_client_say (wm_client_t *self, const char *text)
 }
 
 /* Ends a silent session, sends a heartbeat that is due. A gap of our own (a stopped process, a busy
-   owner) is no silence of the broker: it moves the deadline. may_beat: false where the owner is called
-   right after and may send a richer heartbeat itself.  */
+   owner) is no silence of the broker: it moves the deadline. may_beat: false where the owner is
+   called right after and may send a richer heartbeat itself.  */
 static void timers (wm_client_t *self, int64_t now, bool may_beat)
 {
     const wm_times_t *times = wm_times ();

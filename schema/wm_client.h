@@ -2,8 +2,8 @@
 
    One session is one TCP or ipc connection (never reconnected, no routing id, numeric address): it
    begins with HELLO and WELCOME and ends when the connection closes, the broker is silent for 30 s,
-   a send would block, or BYE/REJECT comes. Everything the session had (credit, claims) ends with it;
-   the owner opens a new one. Nothing is resent inside a session.
+   a send would block, or BYE/REJECT comes. Everything the session had (credit, claims) ends with
+   it; the owner opens a new one. Nothing is resent inside a session.
 
    Thread: one at a time. The library's sockets live on the caller's thread.
    The endpoint is the broker's base address ("tcp://host:5555", "ipc:///path"); the role picks the
@@ -25,9 +25,9 @@ typedef enum {
     WM_CLIENT_CLOSED,  /* the session ended; wm_client_error has the reason */
 } wm_client_event_t;
 
-/* Makes a closed session. `label` names this process for people ("host:pid"); `signature` (workers) is the engine
-   signature. `extra` (may be NULL): a descriptor of the owner's that wm_client_wait watches too.
-   Never NULL (without memory the process ends).  */
+/* Makes a closed session. `label` names this process for people ("host:pid"); `signature` (workers)
+   is the engine signature. `extra` (may be NULL): a descriptor of the owner's that wm_client_wait
+   watches too. Never NULL (without memory the process ends).  */
 wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *label,
                             const char *signature, const int *extra);
 void wm_client_destroy (wm_client_t **self_p);
@@ -44,8 +44,8 @@ void wm_client_class (wm_client_t *self, const char *class, double error, uint32
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error);
 
-/* Calls wm_client_open again and again with back-off until open, WM_EPEER, `give_up_ms` without a broker
-   (WM_EAGAIN), or SIGINT/SIGTERM seen by czmq's zsys_interrupted (WM_EAGAIN).  */
+/* Calls wm_client_open again and again with back-off until open, WM_EPEER, `give_up_ms` without a
+   broker (WM_EAGAIN), or SIGINT/SIGTERM seen by czmq's zsys_interrupted (WM_EAGAIN).  */
 wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_t hello_bytes,
                                      int64_t give_up_ms, wm_error_t *error);
 
@@ -58,7 +58,8 @@ const uint8_t *wm_client_campaign (const wm_client_t *self);    /* (16) the camp
 bool wm_client_wants_sample (const wm_client_t *self); /* a producer is to send SAMPLE first */
 const wm_error_t *wm_client_error (const wm_client_t *self); /* why the session ended */
 
-/* Returns the reason of the broker's BYE or REJECT that ended the last session; 0: it ended otherwise.  */
+/* Returns the reason of the broker's BYE or REJECT that ended the last session; 0: it ended
+   otherwise.  */
 wm_reason_t wm_client_reason (const wm_client_t *self);
 
 /* Sends header and payload (copied; NULL for none). WM_EAGAIN: the session has ended.  */
@@ -70,12 +71,12 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
 void wm_client_say (wm_client_t *self, const char *text);
 
 /* Waits for the next event, at most timeout_ms. Heartbeats of the broker are not returned; if
-   nothing was sent for heartbeat_ms a HEARTBEAT is sent automatically (workers send richer ones); so an owner
-   calls it at least every few seconds. A signal ends the wait early with TIMEOUT. Messages
-   that arrived before a close are returned before CLOSED, up to the library's limit of 1,000 unread messages
-   (nothing may depend on the last message of a broker: it may not have arrived at all). Only
-   messages that the broker may send to this role arrive; any other ends the session with
-   WM_EPEER.  */
+   nothing was sent for heartbeat_ms a HEARTBEAT is sent automatically (workers send richer ones);
+   so an owner calls it at least every few seconds. A signal ends the wait early with TIMEOUT.
+   Messages that arrived before a close are returned before CLOSED, up to the library's limit of
+   1,000 unread messages (nothing may depend on the last message of a broker: it may not have
+   arrived at all). Only messages that the broker may send to this role arrive; any other ends the
+   session with WM_EPEER.  */
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
 
 /* The message of the last WM_CLIENT_MESSAGE; lent until the next wait.  */
