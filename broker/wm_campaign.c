@@ -20,8 +20,7 @@
 #define PATH_BYTES 4096
 #define CAMPAIGN_COPIES 2 /* of the CAMPAIGN record an epoch: one flipped bit does not cost it */
 
-/* ---- the lock ----------------------------------------------------------------------------------
- */
+/* ---- the lock -------------------------------------------------------------------------------- */
 typedef struct {
     long pid;
     char state[128]; /* second line, sound; "" */
@@ -55,10 +54,11 @@ static void lock_read (int fd, lock_text_t *lock)
     if (strtoull (check + 1, NULL, 16) == sum)
         snprintf (lock->state, sizeof lock->state, "%s %016" PRIx64, line, sum);
     else
-        fprintf (stderr, "wiremill-broker: the lock's second line is damaged: written anew\n");
+        fprintf (stderr,
+                 "wiremill-broker: the lock's second line is damaged: it is written again\n");
 }
 
-/* The words are for people and for copies: a full disk must not keep a broker from starting.  */
+/* Best effort: the text is for people and for copies, and a full disk must not prevent a start.  */
 static void lock_write (const wm_campaign_t *self)
 {
     char text[256];
@@ -72,7 +72,7 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
                              wm_error_t *error)
 {
     const int64_t until_ms = wm_now_ms () + wait_ms;
-    int told = wait_ms < wm_times ()->lock_ms; /* a look: too short to be worth words */
+    bool is_logged = wait_ms < wm_times ()->lock_ms; /* too short to be worth a line */
     lock_text_t lock;
     while (flock (fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK && errno != EINTR)
@@ -82,18 +82,18 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
             return wm_fault (error, WM_EAGAIN,
                              "process %ld is the broker of %s: end it, or ask it (wiremill status)",
                              lock.pid, dir);
-        if (!told)
+        if (!is_logged)
             fprintf (stderr,
                      "wiremill-broker: process %ld is the broker of %s: waiting up to %lld ms\n",
                      lock.pid, dir, (long long) wait_ms);
-        told = 1;
+        is_logged = true;
         nanosleep (&(struct timespec){ .tv_nsec = 50000000 }, NULL);
     }
     return WM_OK;
 }
 
-/* What the lock says about the one before.  */
-static wm_fault_t look_back (wm_campaign_t *self, wm_campaign_for_t what, wm_error_t *error)
+/* Reads how the broker before this one ended, and whether the folder is a copy.  */
+static wm_fault_t check_previous (wm_campaign_t *self, wm_campaign_for_t what, wm_error_t *error)
 {
     lock_text_t lock;
     char running[128];
@@ -104,10 +104,9 @@ static wm_fault_t look_back (wm_campaign_t *self, wm_campaign_for_t what, wm_err
     if (self->is_copy && what != WM_CAMPAIGN_REBUILD)
         return wm_fault (
             error, WM_EBATCH,
-            "%s is a copy of a campaign that was running, or was killed: its files may "
-            "be of different moments; `wiremill rebuild %s` makes it whole (with --output DIR "
-            "where "
-            "its outputs were copied too)",
+            "%s is a copy of a campaign that was running, or was killed: its files may be of "
+            "different moments; `wiremill rebuild %s` repairs it (with --output DIR where its "
+            "outputs were copied too)",
             self->dir, self->dir);
     if (what == WM_CAMPAIGN_SERVE)
         memcpy (self->state, running, sizeof self->state);
@@ -116,7 +115,7 @@ static wm_fault_t look_back (wm_campaign_t *self, wm_campaign_for_t what, wm_err
     return WM_OK;
 }
 
-int wm_campaign_is_there (const char *dir)
+bool wm_campaign_is_there (const char *dir)
 {
     char path[PATH_BYTES];
     snprintf (path, sizeof path, "%.4000s/journal", dir);
@@ -144,7 +143,7 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
     if ((size_t) snprintf (path, sizeof path, "%s/lock", dir) >= sizeof path)
         return wm_fault (error, WM_EHOST, "--campaign: a path of more than %d bytes", PATH_BYTES);
     const int fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) /* a folder that is not ours to write in stays so */
+    if (fd < 0) /* of a folder that may not be written */
         return wm_fault (error,
                          errno == ENOSPC || errno == EDQUOT                      ? WM_EAGAIN
                          : errno == EMFILE || errno == ENFILE || errno == ENOMEM ? WM_EHOST
@@ -158,11 +157,10 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
     }
     self->lock_fd = fd;
     WM_FAILPOINT ("broker-locked");
-    return look_back (self, what, error);
+    return check_previous (self, what, error);
 }
 
-/* ---- journal and ledger ------------------------------------------------------------------------
- */
+/* ---- journal and ledger ---------------------------------------------------------------------- */
 typedef struct {
     wm_campaign_t *campaign;
     wm_fault_t fault;
@@ -191,35 +189,36 @@ static wm_fault_t load_pins (wm_campaign_t *self, wm_error_t *error)
 
 typedef struct {
     uint8_t id[16];
-    int is_known;
-} whose_t;
+    bool is_known;
+} owner_t;
 
 /* Stops at the first CAMPAIGN record.  */
-static wm_fault_t whose (void *argument, const wm_record_t *record, const wm_place_t *place,
-                         wm_error_t *error)
+static wm_fault_t find_owner (void *argument, const wm_record_t *record, const wm_place_t *place,
+                              wm_error_t *error)
 {
-    whose_t *self = argument;
+    owner_t *self = argument;
     (void) place;
     if (record->type != WM_RECORD_CAMPAIGN)
         return WM_OK;
     memcpy (self->id, record->digest, sizeof self->id);
-    self->is_known = 1;
+    self->is_known = true;
     return wm_fault (error, WM_EAGAIN, "found");
 }
 
-/* A ledger of another campaign than the journal's would answer for that one.  */
+/* Replaces a ledger of another campaign than the journal's: it would answer for that campaign.  */
 static wm_fault_t check_same (wm_campaign_t *self, wm_error_t *error)
 {
-    whose_t journal = { .is_known = 0 };
+    owner_t journal = { .is_known = false };
     wm_journal_found_t found;
     if (!self->created_ns)
         return WM_OK;
     const wm_fault_t fault =
-        wm_journal_replay (self->journal, 0, 0, whose, &journal, &found, error);
+        wm_journal_replay (self->journal, 0, 0, find_owner, &journal, &found, error);
     if (!journal.is_known || memcmp (journal.id, self->id, sizeof self->id) == 0)
         return journal.is_known ? WM_OK : fault;
     self->created_ns = 0;
-    return wm_ledger_begin_anew (self->ledger, "it is of another campaign than the journal", error);
+    return wm_ledger_begin_again (self->ledger, "it is of another campaign than the journal",
+                                  error);
 }
 
 wm_fault_t wm_campaign_open (wm_campaign_t *self, const char *ledger_dir,
@@ -243,8 +242,8 @@ wm_fault_t wm_campaign_open (wm_campaign_t *self, const char *ledger_dir,
                  self->dir, (unsigned long long) self->found.n_lost, self->found.text);
     if (!self->created_ns && (self->found.n_record || self->found.n_lost))
         return wm_fault (error, WM_EBATCH,
-                         "the journal of %s has %llu records, but the one that says what the "
-                         "campaign is pinned to is lost, and there is no ledger: put ledger.db "
+                         "the journal of %s has %llu records, but the one with the campaign's "
+                         "pins is lost, and there is no ledger: put ledger.db "
                          "back from a copy, or give another --campaign folder",
                          self->dir, (unsigned long long) self->found.n_record);
     return WM_OK;
@@ -275,7 +274,7 @@ static wm_fault_t pin (wm_campaign_t *self, wm_error_t *error)
             return error->fault;
     }
     const wm_fault_t fault = wm_ledger_commit (self->ledger, error);
-    return fault == WM_EAGAIN ? WM_OK : fault; /* full: it goes with the next commit */
+    return fault == WM_EAGAIN ? WM_OK : fault; /* full disk: part of the next commit */
 }
 
 wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
@@ -311,8 +310,7 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
     return pin (self, error);
 }
 
-/* ---- endpoint.json -----------------------------------------------------------------------------
- */
+/* ---- endpoint.json --------------------------------------------------------------------------- */
 wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
 {
     char path[PATH_BYTES], temporary[PATH_BYTES], id[33];
@@ -356,7 +354,7 @@ wm_fault_t wm_campaign_look (const wm_campaign_t *self, const char *endpoint, wm
                          self->dir);
     snprintf (path, sizeof path, "%s/endpoint.json", self->dir);
     if (access (path, F_OK) && errno == ENOENT)
-        wm_campaign_announce (self, endpoint, error); /* a disk too full for it: the next time */
+        wm_campaign_announce (self, endpoint, error); /* on a full disk: at the next check */
     return WM_OK;
 }
 

@@ -1,23 +1,30 @@
-/* wm_core.h - decides everything a broker does: state + message + time in, actions out.
+/* wm_core.h - decides everything that a broker does: state + message + time in, actions out.
 
-   Owns the truth of what is announced, asked for, running, returned and held, and of who is there.
-   It does no I/O and knows no clock: the reactor feeds it messages, ends of connections, records
-   that became durable and ticks, each with the time, and it answers at once through its sink.
-   So the same code runs in the broker, in unit tests and in the simulator.
+   Authoritative state: what is announced, asked for, running, returned and held, and which peers
+   are connected. The core does no I/O and has no clock: the reactor gives it messages, closed
+   connections, durable records and ticks, each with the time, and it answers at once through its
+   sink. So the same code runs in the broker, in unit tests and in the simulator.
 
-   A batch goes through these states (the words of operators in brackets):
+   A batch goes through these states (as operators see them in brackets; wm_core_private.h names the
+   function of each transition):
 
        NONE --SUBMIT--> QUEUED --NEED,BATCH--> READY --TASK--> RUNNING
                  [queued]                [queued]        [running]
        any of these --RESULT--> COMMITTING --durable--> RETURNED   [returned]
        any of these --too many failures--> HOLDING --durable--> HELD   [held]
        RUNNING --lease lost, NACK--> READY or QUEUED; QUEUED --claim ends--> NONE
-       any of these --KICK of its input--> forgotten; what comes of an older generation is too
+       any of these --KICK of its input--> forgotten; messages of an older generation are ignored
 
    An effect (RESULT_ACK, EVENT_DONE, ACK, INPUT_ACK of a new input) is sent only from
    wm_core_durable, after the record it rests on.
 
-   Memory is allocated only where the message that wants it can be refused.
+   Memory that cannot be had, in all of broker/:
+     - a message that needs it is refused with BUSY, or its peer is disconnected: it tries again;
+     - a text for people is left out, or stays as it was;
+     - a copy at the tail, a lease, a hold wait for the next occasion;
+     - a record cannot wait: the recorder fails as it does of a bad disk, and the process ends
+       (nothing acknowledged is lost);
+     - at start, and for a few bytes per peer, the process ends (assert, or WM_EHOST).
    Thread: one at a time.  */
 #ifndef WM_CORE_H
 #define WM_CORE_H
@@ -26,13 +33,14 @@
 #include "schema/wm_msg.h"
 #include "schema/wm_record.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct wm_core_t wm_core_t;
 
-/* Bytes beside a header. handle: the reactor's refcounted owner of the bytes, NULL for bytes that
-   live only during the call.  */
+/* Bytes beside a header. handle: the reactor's refcounted owner of the bytes; NULL: they are valid
+   during the call only.  */
 typedef struct {
     void *handle;
     const void *data;
@@ -54,10 +62,10 @@ typedef struct {
                    const wm_place_t *place);
     /* Sends MODEL: the piece of the .wmm from this offset.  */
     void (*model) (void *context, uint32_t session, uint64_t offset);
-    /* Notes that an operator paused the campaign, and why, or resumed it (NULL), so that the next
-       broker of it knows. 0: it is on disk; -1: it cannot be noted now.  */
+    /* Notes for the next broker that an operator paused the campaign, and why, or resumed it (NULL).
+       0: durable; -1: it cannot be noted now.  */
     int (*pause) (void *context, const char *why);
-    /* Keeps a file of this name in the campaign's folder, synced; 0: it is on disk, -1: not now.  */
+    /* Keeps a file of this name in the campaign's folder. 0: durable; -1: not now.  */
     int (*keep) (void *context, const char *name, const wm_payload_t *body);
     /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept. -1: it is not
        there.  */
@@ -66,7 +74,7 @@ typedef struct {
     void (*status) (void *context, uint32_t session);
     /* The session is over: forget its id, ignore its connection from now on.  */
     void (*drop) (void *context, uint32_t session);
-    /* One reference more, one less.  */
+    /* Add and remove a reference.  */
     void (*hold) (void *context, void *handle);
     void (*release) (void *context, void *handle);
     /* One line for people.  */
@@ -82,11 +90,11 @@ typedef struct {
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
     uint32_t peers_max;
     const char *shape;      /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
-    const char *paused;     /* why an operator paused it before; NULL: it is not; copied */
+    const char *paused;     /* why an operator paused it before; NULL: not paused; copied */
     const char *arithmetic; /* the file "arithmetic" that was kept; NULL: none; read at once */
-    int measures;           /* split or fast: workers measure on a sample what they take */
-    int has_sample;         /* the file "sample" is there */
-    int mixed;              /* workers of a class may bring different signatures */
+    bool measures;          /* split or fast: workers measure their kernels on a sample */
+    bool has_sample;        /* the file "sample" is there */
+    bool mixed;             /* workers of a class may bring different signatures */
     wm_times_t times;
     int64_t now_ms;
 } wm_core_config_t;
@@ -95,42 +103,41 @@ typedef struct {
 wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *sink);
 void wm_core_destroy (wm_core_t **self_p);
 
-/* ---- what was there before (wm_ledger_load; before any session)
- -------------------------------  */
+/* ---- what the ledger knows (wm_restore.h); before any session -------------------------------- */
 
 /* -1 without memory.  */
 int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
 
-/* For a core that only shows a campaign nobody serves: what it was told of input `id`, from 1 on; 0: there
+/* For a core that only shows a campaign that no broker serves: input `id`, from 1 on; false: there
    are no more. Strings are lent.  */
 typedef struct {
     const char *path, *name;
-    int is_written;
+    bool is_written;
     uint64_t out_size;
     int64_t out_mtime_ns;
 } wm_core_known_t;
-int wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
+bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 
-/* And what became of it; nothing of this is recorded. An input's output is
-   not there as it was written (`what`, lent, says how it is): to be made again, as FILE_LOST would have
-   it. And its file as it is now, as the next INPUT would say.  */
+/* Compare with the files as they are now; nothing of this is recorded. The first: an output is not
+   as it was written (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The
+   second: the input's file has this size and time, as the next INPUT would give them.  */
 void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what);
 void wm_core_look_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
 
-/* ---- sessions and time
- ------------------------------------------------------------------------  */
+/* ---- sessions and time ----------------------------------------------------------------------- */
 
-/* A peer that was never heard before, on the port of this role. Returns its session's id, or 0: no
-   place for more (ignore it).  */
+/* Opens a session for a new peer of this role's listener. Returns its id, or 0: too many peers, or
+   no memory (ignore the peer).  */
 uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms);
 
-/* A message of a session; payload NULL if it has none. A session that is over ignores it.  */
+/* Handles a message of a session; payload NULL if it has none. Ignored where the session is over.
+ */
 void wm_core_message (wm_core_t *self, uint32_t session, const wm_msg_t *msg,
                       const wm_payload_t *payload, int64_t now_ms);
 
-/* The session sent what is no message, in words: REJECT, and it is over.  */
+/* The session sent something undecodable; `text` explains it. Sends REJECT and ends the session. */
 void wm_core_reject (wm_core_t *self, uint32_t session, wm_reason_t reason, const char *text);
 
 /* The connection of a session is closed (or refused a send).  */
@@ -139,40 +146,40 @@ void wm_core_closed (wm_core_t *self, uint32_t session, int64_t now_ms);
 /* The oldest record appended and not yet reported is on disk, at `place`.  */
 void wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms);
 
-/* Lets time pass: heartbeats, silences, leases. Call it several times a heartbeat, after the input
-   that is there was read. A gap between calls above gap_ms moves all deadlines by the gap.  */
+/* Lets time pass: heartbeats, silences, leases. Call it several times a heartbeat, after all
+   waiting messages were read. A gap between calls above gap_ms moves all deadlines by the gap.  */
 void wm_core_tick (wm_core_t *self, int64_t now_ms);
 
 /* The disk is full (nothing more is handed out or asked for), or has room again.  */
-void wm_core_disk_full (wm_core_t *self, int full, int64_t now_ms);
+void wm_core_disk_full (wm_core_t *self, bool full, int64_t now_ms);
 
-/* The result of this batch cannot be read back: it is queued again, and the session that asked for
-   it is told to come again.  */
+/* The result of this batch cannot be read back: the batch is scored again, and the session that
+   fetched it is refused with BUSY, so that it announces the event again.  */
 void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t now_ms);
 
-/* Name of the i-th counter that outlives the broker, and its value; NULL past the last.  */
+/* Returns the name of the i-th counter that outlives the broker, and its value; NULL past the last.
+ */
 const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value);
 
-/* The largest error that was measured of a signature on the sample; 0: nothing was, or it is
-   strict. */
+/* Returns the largest error that was measured of a signature on the sample; 0: none was, or it is
+   strict.  */
 double wm_core_error (const wm_core_t *self, const char *signature);
 
-/* BYE to all; every session is over.  */
+/* Sends BYE to all and ends every session.  */
 void wm_core_stop (wm_core_t *self, const char *text);
 
-/* ---- what people see
- ----------------------------------------------------------------------------  */
+/* ---- what people see ------------------------------------------------------------------------- */
 #define WM_SUMMARY_PEERS_MAX 100
 #define WM_SUMMARY_HELD_MAX 100
 #define WM_SUMMARY_OPEN_MAX 16
-#define WM_SUMMARY_SAID_MAX 16
-#define WM_SUMMARY_SAID_BYTES 240
+#define WM_SUMMARY_LOGGED_MAX 16
+#define WM_SUMMARY_LOGGED_BYTES 240
 
 typedef struct {
     char label[64], signature[128];
-    char health[WM_TEXT_BYTES_MAX + 1]; /* of its GPU: JSON, as the worker says; "": it does not */
+    char health[WM_TEXT_BYTES_MAX + 1]; /* of its GPU: JSON, as the worker reports it; "" */
     const char *state;                  /* "starting", "idle", "busy", "draining", "lost" */
-    char why[120];                      /* it was sent away; "" */
+    char why[120];                      /* why it was dismissed; "" */
     uint32_t running;
     uint64_t credit, batches, hits;
     double hits_s;
@@ -181,33 +188,33 @@ typedef struct {
 typedef struct {
     char label[64];
     const char *input;                 /* path of the input it works on; lent; NULL */
-    char waits[WM_TEXT_BYTES_MAX + 1]; /* what it waits for, as it says (a full disk); "" */
+    char waits[WM_TEXT_BYTES_MAX + 1]; /* what it reports to wait for (a full disk); "" */
 } wm_summary_producer_t;
 
-/* What is named: an input that is held or changed, a batch that is held or gave an alarm.  */
+/* An input that is held or changed, or a batch that is held or raised an alarm.  */
 typedef struct {
     wm_key_t key; /* ordinal, batch WM_ALL: of the whole input */
     const char
         *state;       /* "input", "changed" (since its output was written, or was added), "batch" */
     const char *path; /* of the input; lent */
     int64_t run, subrun, event;
-    uint64_t n_hit; /* that are held so, as far as they are known */
+    uint64_t n_hit; /* held, as far as they are known */
     char reason[200];
 } wm_summary_held_t;
 
-/* An input whose output is to be written, and what is settled of it.  */
+/* An input whose output is to be written, and how many of its hits are scored or held.  */
 typedef struct {
     uint32_t input;
     const char *path, *name; /* lent */
-    const char *why;         /* its output was written, and is not as it was; lent; NULL */
+    const char *why;         /* its output was written and has changed; lent; NULL */
     uint64_t n_hit;
 } wm_summary_open_t;
 
 /* A line that was logged.  */
 typedef struct {
     double ago_s;
-    char text[WM_SUMMARY_SAID_BYTES];
-} wm_summary_said_t;
+    char text[WM_SUMMARY_LOGGED_BYTES];
+} wm_summary_logged_t;
 
 /* What the campaign has for a class of machines, and rows that a signature committed; lent.  */
 typedef struct {
@@ -232,11 +239,10 @@ typedef struct {
     uint64_t batches_queued, batches_asked, batches_running, batches_returned, batches_held;
     uint64_t hits_announced, hits_done, hits_held;
     uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
-    double
-        hits_expected; /* in all of them, as far as can be told from the announced; < 0: unknown */
+    double hits_expected; /* of all inputs, estimated from those announced; < 0: unknown */
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
-    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_said;
+    uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_logged;
     wm_summary_arithmetic_t arithmetic[WM_CLASSES_MAX];
     wm_summary_rows_t rows[WM_SUMMARY_ROWS_MAX];
     uint32_t n_arithmetic, n_rows;
@@ -244,9 +250,9 @@ typedef struct {
     uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];
-    wm_summary_held_t held[WM_SUMMARY_HELD_MAX]; /* inputs, then the latest batches */
-    wm_summary_open_t open[WM_SUMMARY_OPEN_MAX]; /* the first of inputs_open */
-    wm_summary_said_t said[WM_SUMMARY_SAID_MAX]; /* the latest first */
+    wm_summary_held_t held[WM_SUMMARY_HELD_MAX];       /* inputs, then the latest batches */
+    wm_summary_open_t open[WM_SUMMARY_OPEN_MAX];       /* the first of inputs_open */
+    wm_summary_logged_t logged[WM_SUMMARY_LOGGED_MAX]; /* the latest first */
 } wm_summary_t;
 
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);

@@ -1,17 +1,16 @@
 /* wm_core_arithmetic.c - the arithmetics of a campaign: one signature for each class of machines.
 
-   The worker whose result is the first of its class brings it (a HELLO alone binds nobody: any peer
-   can say one). In split and fast (config.measures) it has measured before which kernel is precise
-   enough, on a sample of the campaign's first hits that the first producer sent; workers of that
-   class then take the same. What it measures is a function of the model, the sample and its class,
-   so that the table may be lost: it is only measured again. It lies in two files of the campaign's
-   folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is class,
-   signature, error, hits, with tabs between.  */
+   The worker whose result is the first of its class sets its signature (a HELLO alone sets nothing:
+   any peer can send one). In split and fast (config.measures) it has measured before which kernel
+   is precise enough, on a sample of the campaign's first hits that the first producer sent; workers
+   of that class then take the same. What it measures is a function of the model, the sample and its
+   class, so that the table may be lost: it is only measured again. It lies in two files of the
+   campaign's folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is
+   class, signature, error, hits, with tabs between.  */
 #include "broker/wm_core_private.h"
 #include "schema/wm_sample.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +46,8 @@ static void print_line (const arithmetic_t *a, char line[256])
     snprintf (line, 256, "%s\t%s\t%.9g\t%u\n", a->class, a->signature, a->error, a->n_hit);
 }
 
-/* Keeps the table, with `more` behind it. 0: on disk.  */
-static int keep_table (wm_core_t *self, const arithmetic_t *more)
+/* Keeps the table with `more` appended; returns whether it is on disk.  */
+static bool keep_table (wm_core_t *self, const arithmetic_t *more)
 {
     char text[sizeof HEAD + (WM_CLASSES_MAX + 1) * 256], line[256];
     size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
@@ -57,24 +56,24 @@ static int keep_table (wm_core_t *self, const arithmetic_t *more)
         n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
     }
     const wm_payload_t body = { NULL, text, n };
-    return self->sink.keep ? self->sink.keep (self->sink.context, "arithmetic", &body) : 0;
+    return !self->sink.keep || self->sink.keep (self->sink.context, "arithmetic", &body) == 0;
 }
 
-/* 0, or -1: there is no room for it, or it cannot be kept.  */
-static int add_class (wm_core_t *self, const arithmetic_t *one)
+/* false: the table is full, or cannot be kept.  */
+static bool add_class (wm_core_t *self, const arithmetic_t *one)
 {
-    if (self->n_arithmetic == WM_CLASSES_MAX || keep_table (self, one))
-        return -1;
+    if (self->n_arithmetic == WM_CLASSES_MAX || !keep_table (self, one))
+        return false;
     self->arithmetic[self->n_arithmetic++] = *one;
     if (one->error > 0)
-        core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
-                  one->class, one->signature, one->error, one->n_hit);
+        wm_core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
+                     one->class, one->signature, one->error, one->n_hit);
     else
-        core_log (self, "machines of class %s score with %s", one->class, one->signature);
-    return 0;
+        wm_core_log (self, "machines of class %s score with %s", one->class, one->signature);
+    return true;
 }
 
-void arithmetic_restore (wm_core_t *self, const char *text)
+void wm_core_arithmetic_restore (wm_core_t *self, const char *text)
 {
     char copy[sizeof HEAD + WM_CLASSES_MAX * 256], *rest;
     if (!text || strncmp (text, HEAD, sizeof HEAD - 1) || strlen (text) >= sizeof copy)
@@ -92,94 +91,98 @@ void arithmetic_restore (wm_core_t *self, const char *text)
 
 /* ---- who may work ---------------------------------------------------------------------------- */
 
-static int refuse_foreign (wm_core_t *self, session_t *worker, const arithmetic_t *known,
-                           const char *signature)
+/* Refuses the worker; returns false.  */
+static bool refuse_foreign (wm_core_t *self, session_t *worker, const arithmetic_t *known,
+                            const char *signature)
 {
-    core_refuse (
+    wm_core_refuse (
         self, worker, WM_REASON_PINS,
         "this campaign scores with %s on machines of class %s, this worker would bring %s: "
         "start it without --engine and --isa, or, where rows of both may stand in the "
         "outputs, start the broker (or run) with --mixed",
         known->signature, known->class, signature);
-    return -1;
+    return false;
 }
 
-int arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
     arithmetic_t *its = &worker->arithmetic;
     if (!*msg->class)
-        return 0; /* it fetches a model, or what to measure on */
+        return true; /* it fetches the model or the sample only */
     if (!is_plain (msg->class, sizeof msg->class) || !is_plain (msg->text, sizeof its->signature) ||
         !isfinite (msg->error) || msg->error < 0) {
-        core_refuse (self, worker, WM_REASON_PROTOCOL,
-                     "HELLO with a class, signature or error that makes no sense");
-        return -1;
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "HELLO with an invalid class, signature or error");
+        return false;
     }
     *its = (arithmetic_t){ .error = msg->error, .n_hit = msg->n_hit };
     snprintf (its->class, sizeof its->class, "%.63s", msg->class);
     snprintf (its->signature, sizeof its->signature, "%.63s", msg->text);
     const arithmetic_t *known = find_class (self, its->class);
     if (!known && self->config.measures && !self->has_sample) {
-        core_refuse (self, worker, WM_REASON_STALE,
-                     "no producer has sent hits to measure on yet: start the worker again");
-        return -1;
+        wm_core_refuse (self, worker, WM_REASON_STALE,
+                        "no producer has sent hits to measure on yet: start the worker again");
+        return false;
     }
     return known && strcmp (known->signature, its->signature) != 0 && !self->config.mixed
                ? refuse_foreign (self, worker, known, its->signature)
-               : 0;
+               : true;
 }
 
-int arithmetic_bring (wm_core_t *self, session_t *worker)
+bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker)
 {
     const arithmetic_t *its = &worker->arithmetic, *known = find_class (self, its->class);
-    if (!known && !add_class (self, its))
-        return 0;
+    if (!known && add_class (self, its))
+        return true;
     if (!known && self->n_arithmetic == WM_CLASSES_MAX) {
-        core_refuse (self, worker, WM_REASON_PINS,
-                     "this campaign has %u classes of machines already, class %s is one too many",
-                     WM_CLASSES_MAX, its->class);
-        return -1;
+        wm_core_refuse (
+            self, worker, WM_REASON_PINS,
+            "this campaign has %u classes of machines already, class %s is one too many",
+            WM_CLASSES_MAX, its->class);
+        return false;
     }
     if (!known) {
-        core_refuse (
+        wm_core_refuse (
             self, worker, WM_REASON_BUSY,
             "the signature of its class cannot be noted on the campaign's disk: try later");
-        return -1;
+        return false;
     }
     return strcmp (known->signature, its->signature) != 0 && !self->config.mixed
                ? refuse_foreign (self, worker, known, its->signature)
-               : 0;
+               : true;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-void arithmetic_on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
-                           const wm_payload_t *payload)
+static void on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
+                       const wm_payload_t *payload)
 {
-    if (!self->config.measures || payload->bytes > WM_RAW_BYTES_MAX ||
-        msg->n_hit > WM_SAMPLE_HITS) {
-        core_refuse (self, producer, WM_REASON_PROTOCOL, "SAMPLE of %zu bytes %s", payload->bytes,
-                     self->config.measures ? "" : "in a campaign that measures nothing");
+    if (!self->config.measures || msg->n_hit > WM_SAMPLE_HITS) {
+        wm_core_refuse (self, producer, WM_REASON_PROTOCOL, "SAMPLE of %zu bytes %s",
+                        payload->bytes,
+                        self->config.measures ? "" : "in a campaign that measures nothing");
         return;
     }
     if (!self->has_sample) {
         if (!self->sink.keep || self->sink.keep (self->sink.context, "sample", payload)) {
-            core_refuse (self, producer, WM_REASON_BUSY,
-                         "the sample cannot be kept on the campaign's disk now: try later");
+            wm_core_refuse (self, producer, WM_REASON_BUSY,
+                            "the sample cannot be kept on the campaign's disk now: try later");
             return;
         }
-        self->has_sample = 1;
-        core_log (self, "%s sent %u hits to measure on%s", producer->label, msg->n_hit,
-                  msg->n_hit ? "" : ": they do not fit a message, strict fp32 is taken");
+        self->has_sample = true;
+        wm_core_log (self, "%s sent %u hits to measure on%s", producer->label, msg->n_hit,
+                     msg->n_hit ? "" : ": they do not fit a message, strict fp32 is taken");
     }
     wm_msg_t ack;
     wm_msg_init (&ack, WM_MSG_ACK);
     ack.code = WM_MSG_SAMPLE;
-    core_send (self, producer, &ack, NULL);
+    wm_core_send (self, producer, &ack, NULL);
 }
 
-void arithmetic_on_trial_get (wm_core_t *self, session_t *worker)
+static void on_trial_get (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                          const wm_payload_t *payload)
 {
+    (void) msg, (void) payload;
     wm_msg_t trial;
     wm_msg_init (&trial, WM_MSG_TRIAL);
     worker->sent_ms = self->now_ms;
@@ -193,12 +196,12 @@ void arithmetic_on_trial_get (wm_core_t *self, session_t *worker)
         trial.code = WM_TRIAL_READY;
         if (!self->sink.sample (self->sink.context, worker->id, &trial, text))
             return;
-        self->has_sample = 0; /* the next producer is asked for one */
-        core_log (self, "the sample cannot be read: start a producer again, it sends another");
+        self->has_sample = false; /* the next producer is asked for one */
+        wm_core_log (self, "the sample cannot be read: start a producer again, it sends another");
     }
     const wm_payload_t none = { NULL, "", 0 };
     trial.code = WM_TRIAL_WAIT;
-    core_send (self, worker, &trial, &none);
+    wm_core_send (self, worker, &trial, &none);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -221,14 +224,14 @@ static uint32_t hash_of (const char *signature)
     return (uint32_t) XXH3_64bits (signature, strlen (signature));
 }
 
-void arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row)
+void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row)
 {
     row_count_t *rows = *signature ? find_rows (self, hash_of (signature)) : NULL;
     if (rows)
         rows->n += n_row;
 }
 
-void arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value)
+void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value)
 {
     unsigned hash;
     if (sscanf (name, "rows-%8x", &hash) != 1)
@@ -240,7 +243,7 @@ void arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value)
 
 /* Those of the table, and those that brought rows without being in it (strict fp32 in the place of
    others, an engine of --mixed).  */
-void arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
+void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     for (uint32_t i = 0; i < self->n_arithmetic; i++)
         summary->arithmetic[i] =
@@ -261,3 +264,9 @@ void arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
             }
     summary->n_again = self->n_again;
 }
+
+const wm_core_row_t wm_core_arithmetic_rows[] = {
+    { WM_MSG_SAMPLE, BY_PRODUCER, WHILE_LIVE, WM_RAW_BYTES_MAX, on_sample },
+    { WM_MSG_TRIAL_GET, BY_WORKER, WHILE_LIVE, 0, on_trial_get },
+    { 0 },
+};

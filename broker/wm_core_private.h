@@ -1,19 +1,77 @@
-/* wm_core_private.h - the nouns inside wm_core, for its own files only.
+/* wm_core_private.h - the nouns inside wm_core, for its own files and the simulator.
 
    inputs --< events --< batches; workers >-- leases --< batches; producers --< claimed inputs.
    Lists are intrusive and lookups are tables, so that a message costs the same whatever is in
    flight. An event and its batches are one allocation: a million returned batches are about
-   96 MB and a few thousand allocations.  */
+   96 MB and a few thousand allocations.
+
+   A file calls files below it only, never one beside it or above:
+
+       wm_core.c              entry points, the core's time, effects of durable records
+       wm_core_messages.c     the table of messages; calls handlers by their rows
+       wm_core_restore.c      takes over what the ledger knows
+       wm_core_on_session.c  wm_core_on_control.c  wm_core_on_input.c
+       wm_core_on_event.c    wm_core_on_worker.c       handlers, one file for each noun
+       wm_core_arithmetic.c   signatures of classes; its own handlers, and HELLO and RESULT ask it
+       wm_core_dispatch.c     decides which TASKs and NEEDs go out
+       wm_core_session.c      begin, end and refusal of sessions
+       wm_core_worker.c       orphans, blame, what a worker leaves behind
+       wm_core_input.c        inputs and claims
+       wm_core_batch.c        states of events and batches
+       wm_core_lease.c        leases, credit, the ring of eligible workers
+       wm_core_budget.c       bytes of payloads
+       wm_core_base.c         messages out, records out, log
+       wm_queue.c wm_rate.c wm_speed.c wm_table.c
+
+   wm_core_status.c reads everything and changes nothing. A handler never waits for an effect: it
+   appends a record, or an answer that waits for one, and wm_core.c carries the effect out. A call
+   to wm_core_refuse ends the session: its pointer must not be used after it.
+
+   Transitions, and the functions that perform them (wm_core_ left out). A batch:
+
+       NONE       -> QUEUED      on_submit (batch_announce)
+       QUEUED     -> READY       on_batch (batch_take_payload)
+       QUEUED     -> NONE        event_unannounce: its claim ended
+       READY      -> RUNNING     dispatch_tasks (task_send)
+       any        -> RUNNING     worker_welcome, worker_adopt: a worker holds it
+       RUNNING    -> READY, QUEUED or NONE   batch_back: no live lease is left
+       any        -> COMMITTING  on_result
+       COMMITTING -> RETURNED    batch_durable (batch_return)
+       any        -> HOLDING     batch_hold: too many failures, or two results differ
+       HOLDING    -> HELD        batch_durable (batch_held)
+       RETURNED   -> HELD        the same, after an alarm
+       RETURNED   -> NONE        damaged (batch_lose_result)
+       any        -> freed       events_free: its input is written, held, lost or kicked
+
+   An input (the record's effect is carried out by input_durable):
+
+       -       -> ADDING   on_input (input_pin): appends INPUT
+       ADDING  -> OPEN     INPUT is durable
+       OPEN    -> WRITTEN  on_file_written appends FILE_WRITTEN, durable_written
+       WRITTEN -> OPEN     on_file_lost appends FILE_LOST, durable_lost
+       any     -> HELD     input_hold appends HELD, durable_held
+       any     -> OPEN     input_kick appends KICK, durable_kick; the next INPUT pins it (ADDING)
+
+   A session:
+
+       -    -> NEW    open (session_new)
+       NEW  -> LIVE   on_hello
+       LIVE -> LOST   closed (session_lose): a worker with leases
+       any  -> freed  session_end: BYE, refused, silent, closed, lost too long, replaced by a new
+                      session of its instance  */
 #ifndef WM_CORE_PRIVATE_H
 #define WM_CORE_PRIVATE_H
 
 #include "broker/wm_core.h"
+#include "broker/wm_queue.h"
+#include "broker/wm_rate.h"
+#include "broker/wm_speed.h"
 #include "broker/wm_table.h"
 
 #include <assert.h>
+#include <stdbool.h>
 
-/* ---- nouns
- ------------------------------------------------------------------------------------  */
+/* ---- nouns ----------------------------------------------------------------------------------- */
 typedef struct session_t session_t;
 typedef struct input_t input_t;
 typedef struct event_t event_t;
@@ -25,9 +83,9 @@ typedef enum {
     BATCH_QUEUED,     /* announced, its payload is not here */
     BATCH_READY,      /* its payload is here, no worker has it (but perhaps an expired lease) */
     BATCH_RUNNING,    /* at least one worker has it */
-    BATCH_COMMITTING, /* its RESULT is on the way to the disk */
+    BATCH_COMMITTING, /* its RESULT is not durable yet */
     BATCH_RETURNED,
-    BATCH_HOLDING, /* its HELD is on the way to the disk */
+    BATCH_HOLDING, /* its HELD is not durable yet */
     BATCH_HELD,
 } batch_state_t;
 
@@ -36,16 +94,10 @@ enum {
     BATCH_ASKED = 2,   /* NEED was sent, BATCH has not come: raw_bytes are reserved */
     BATCH_ALONE = 4,   /* blamed for a lost worker: send it to a worker that has nothing else */
     BATCH_WORKERS = 8, /* it failed on at least two workers */
-    BATCH_ALARM = 16,  /* two results with other bytes: HELD is on its way */
+    BATCH_ALARM = 16,  /* two results differ */
 };
 
-typedef struct {
-    batch_t *head, *tail;
-    size_t count;
-} queue_t;
-
-/* A payload, in the budget from here to the last who needs it: its batch, and each worker that it is
-   on its way to.  */
+/* A payload, in the budget until its last owner drops it: its batch, and each TASK in flight.  */
 typedef struct {
     void *handle;
     uint32_t bytes, refs;
@@ -54,18 +106,15 @@ typedef struct {
 struct batch_t {
     event_t *event;
     union {
-        struct {
-            batch_t *prev,
-                *next; /* of the one queue it is in: a producer's wants, ready, running */
-        };
-        wm_place_t place; /* RETURNED: of its result */
-        struct {          /* HELD */
-            char *text;   /* NULL where memory was short */
+        wm_queue_item_t link; /* in the one queue it is in: a producer's wants, ready, running */
+        wm_place_t place;     /* RETURNED: of its result */
+        struct {              /* HELD */
+            char *text;       /* NULL where memory was short */
             uint32_t code;
         } held;
     };
     payload_t *payload;   /* NULL: not here */
-    lease_t *lease;       /* who has it */
+    lease_t *lease;       /* the first; the others by lease->other */
     uint64_t result_hash; /* 0: unknown */
     uint8_t digest[16];
     uint32_t n_hit, raw_bytes;
@@ -78,7 +127,7 @@ struct batch_t {
 static_assert (sizeof (batch_t) <= 96, "a million batches have to fit");
 
 enum {
-    EVENT_KNOWN = 1,     /* its manifest was seen: n_hit and n_bad are true */
+    EVENT_KNOWN = 1,     /* its manifest came: n_hit and n_bad are set */
     EVENT_ANNOUNCED = 2, /* by the session that holds the claim now */
     EVENT_DONE = 4,
 };
@@ -93,20 +142,18 @@ struct event_t {
     batch_t batch[];
 };
 
-typedef enum { INPUT_ADDING, INPUT_OPEN, INPUT_WRITTEN, INPUT_HELD } input_state_t;
-
 struct input_t {
     uint32_t id, generation;
     uint64_t size;
     int64_t mtime_ns;
     char *path, *name;
     char *text;       /* why it is held or changed; NULL */
-    const char *lost; /* how its output is, seen by wm_core_look_output; lent; NULL */
-    input_state_t state;
-    uint8_t changed, ended;
-    uint8_t closing, holding, kicking; /* that record is on its way */
-    uint8_t unpinned;                  /* kicked: its next INPUT says size and time */
-    int64_t kick_size, kick_mtime_ns;  /* while kicking; size below 0: unpinned */
+    const char *lost; /* how its output is, by wm_core_look_output; lent; NULL */
+    wm_ledger_input_state_t state;
+    bool changed, ended;
+    bool closing, holding, kicking;   /* that record is not durable yet */
+    bool unpinned;                    /* kicked: its next INPUT gives size and time */
+    int64_t kick_size, kick_mtime_ns; /* while kicking; size below 0: unpinned */
     session_t *claim;
     input_t *claim_prev, *claim_next;
     event_t *all, *open;
@@ -126,24 +173,11 @@ struct lease_t {
     lease_t *other;       /* the next lease of the batch */
     lease_t *prev, *next; /* of the worker, in the order they were sent */
     int64_t sent_ms;
-    uint64_t number;    /* of its TASK in the session; 0: the worker said that it holds it */
+    uint64_t number;    /* of its TASK in the session; 0: adopted */
     uint64_t hits_lent; /* its worker's, with this one */
     uint16_t attempt;
-    uint8_t expired;
+    bool expired;
 };
-
-/* Time and hits of results, older ones counting less and less.  */
-#define SPEED_KEEP 0.9
-typedef struct {
-    double ms, hits;
-} speed_t;
-
-/* Counts of the last ten seconds, or since it began after a pause longer than that.  */
-#define RATE_SECONDS 10
-typedef struct {
-    int64_t start_ms, second;
-    uint32_t bucket[RATE_SECONDS];
-} rate_t;
 
 typedef enum {
     SESSION_FREE,
@@ -168,24 +202,24 @@ struct session_t {
     uint32_t tag; /* of the instance, never 0 */
     char label[64];
     int64_t opened_ms, heard_ms, sent_ms, lost_ms;
-    char says[WM_TEXT_BYTES_MAX + 1]; /* in heartbeats: of its GPU, or what a producer waits for */
+    char report[WM_TEXT_BYTES_MAX + 1]; /* of heartbeats: its GPU, or what a producer waits for */
 
     /* worker */
     uint64_t credit, sent;
-    uint64_t seen;                 /* TASKs that it has shown to have received */
-    int64_t seen_ms;               /* since when it has shown no more; while sent > seen */
-    payload_t *way[WM_CREDIT_MAX]; /* of the others, by number: they may lie in its queue */
+    uint64_t received;                   /* TASKs that it has shown to have received */
+    int64_t received_ms;                 /* since when it has shown no more; while sent > seen */
+    payload_t *in_flight[WM_CREDIT_MAX]; /* of the others, by number: they may lie in its queue */
     lease_t *lease_head, *lease_tail;
     uint32_t n_lease;
-    session_t *hungry_prev, *hungry_next;
-    uint8_t hungry, draining; /* draining: it said so, or gave something back */
-    uint8_t dismissed;        /* it was told to go: it gets nothing more */
-    char why[120];            /* it was dismissed */
-    uint16_t outcomes;        /* its last ten answers, a bit each: 1 is a failure */
-    uint8_t stalled;          /* a lease of it expired and it has not advanced since */
-    uint8_t alone;            /* it has a batch that was sent alone */
-    uint64_t window;          /* its share of the core's */
-    int64_t result_ms;        /* of its last RESULT */
+    session_t *eligible_prev, *eligible_next;
+    bool eligible, draining; /* draining: it sent DRAIN, or gave a batch back */
+    bool dismissed;          /* it was sent DRAIN: it gets nothing more in this session */
+    char why[120];           /* why it was dismissed */
+    uint16_t outcomes;       /* its last ten answers, a bit each: 1 is a failure */
+    bool stalled;            /* a lease of it expired and it has not advanced since */
+    bool alone;              /* it has a batch that was sent alone */
+    uint64_t window;         /* its share of the core's */
+    int64_t result_ms;       /* of its last RESULT */
     wm_key_t executing;
     uint64_t progress;
     int64_t progress_ms;
@@ -193,31 +227,31 @@ struct session_t {
     arithmetic_t arithmetic; /* class "": it may not work */
     uint64_t n_batch_done, n_hit_done;
     uint64_t hits_lent, hits_back; /* of all leases it ever had; of those that ended */
-    speed_t speed;
-    rate_t rate;
+    wm_speed_t speed;
+    wm_rate_t rate;
     wm_hello_held_t *orphan; /* held by it, of events not announced yet */
     uint32_t n_orphan;
 
     /* producer */
     input_t *claims;
-    queue_t wants; /* batches to ask it for */
+    wm_queue_t wants; /* batches to ask it for */
     uint32_t n_open;
     session_t *want_prev, *want_next;
-    uint8_t wanting;
+    bool wanting;
     uint32_t last_input;
 };
 
 /* An effect that waits for a record.  */
 typedef struct {
-    uint8_t type;      /* wm_record_type_t, of the record it waits for */
-    uint8_t is_record; /* 0: only another answer after the record before it */
+    uint8_t type;   /* wm_record_type_t, of the record it waits for */
+    bool is_record; /* false: another answer that waits for the record before it */
     uint8_t code;
     uint32_t session;
     wm_key_t key;
 } pending_t;
 
 #define SIGNATURES_MAX 1024
-#define LOOK_BATCHES 16 /* how far one message may look past what does not fit */
+#define SKIP_BATCHES 16 /* batches that one message may skip in search of one that fits */
 #define REASONS_MAX 64
 #define DURATIONS 128
 
@@ -240,7 +274,7 @@ struct wm_core_t {
     int64_t skipped_ms; /* all gaps */
 
     session_t *first, *last;
-    wm_table_t sessions, instances; /* by id; by instance and role, once it said HELLO */
+    wm_table_t sessions, instances; /* by id; by instance and role, after HELLO */
     wm_table_t orphans;             /* the workers that hold a batch of an event not announced */
     uint32_t last_id;
     uint32_t n_session, n_worker, n_producer, n_lost_worker;
@@ -249,13 +283,13 @@ struct wm_core_t {
     uint32_t n_input, input_capacity;
     wm_table_t paths, names, events;
 
-    queue_t ready, failed, alone;
-    queue_t running, bare;       /* running, oldest first: with their payload here, without */
-    session_t *hungry, *wanting; /* rings */
-    session_t *alone_for;        /* gets nothing until it is empty, then what waits in alone */
+    wm_queue_t ready, failed, alone;
+    wm_queue_t running, bare;      /* running, oldest first: with their payload here, without */
+    session_t *eligible, *wanting; /* rings */
+    session_t *alone_for;          /* gets nothing until it is empty, then what waits in alone */
     lease_t *lease_pool;
-    uint64_t window; /* all workers' leases and free credit */
-    speed_t speed;   /* of the latest results, whoever sent them */
+    uint64_t window;  /* all workers' leases and free credit */
+    wm_speed_t speed; /* of the latest results of all workers */
 
     pending_t *pending; /* a ring */
     size_t pending_head, pending_count, pending_capacity;
@@ -265,17 +299,17 @@ struct wm_core_t {
     arithmetic_t arithmetic[WM_CLASSES_MAX];
     uint32_t n_arithmetic, n_rows;
     row_count_t rows[ROW_COUNTS_MAX];
-    uint8_t has_sample;
+    bool has_sample;
     uint64_t n_again; /* batches that strict fp32 scored again */
 
     uint32_t duration_ms[DURATIONS];
     uint32_t n_duration;
-    int64_t lease_ms, lease_looked_ms;
+    int64_t lease_ms, lease_measured_ms;
 
     uint64_t budget_used;
-    uint8_t paused, draining, disk_full;
-    char why[240];      /* it is paused */
-    uint32_t n_tripped; /* workers sent away by the circuit breaker since somebody resumed */
+    bool paused, draining, disk_full;
+    char why[240];      /* why it is paused */
+    uint32_t n_tripped; /* workers that the circuit breaker dismissed since the last resume */
 
     /* totals */
     uint64_t n_asked, n_by_state[BATCH_HELD + 1];
@@ -285,148 +319,240 @@ struct wm_core_t {
     uint64_t written_batches, written_batches_held;
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     uint64_t payload_in, task_out, result_in;
-    rate_t hit_rate, event_rate;
+    wm_rate_t hit_rate, event_rate;
     struct {
         wm_key_t key;
         char text[200];
     } reason[REASONS_MAX]; /* why batches are held; a ring */
     struct {
         int64_t ms;
-        char text[WM_SUMMARY_SAID_BYTES];
-    } said[WM_SUMMARY_SAID_MAX]; /* what was logged last; a ring */
-    uint64_t n_reason, n_said;
+        char text[WM_SUMMARY_LOGGED_BYTES];
+    } logged[WM_SUMMARY_LOGGED_MAX]; /* what was logged last; a ring */
+    uint64_t n_reason, n_logged;
     uint8_t have[WM_EVENT_BATCHES_MAX]; /* a SUBMIT_ACK in the making */
 };
 
-/* ---- wm_core.c
- --------------------------------------------------------------------------------  */
-void core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_payload_t *payload);
-void core_refuse (wm_core_t *self, session_t *session, wm_reason_t reason, const char *format, ...)
-    __attribute__ ((format (printf, 4, 5)));
-void core_log (wm_core_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
-/* Appends the record, with an effect after it. Room was made at the entry.  */
-void core_append (wm_core_t *self, wm_record_t *record, const wm_payload_t *body,
-                  const session_t *session, uint8_t code);
-/* Another answer when the last record appended is durable; at once if none is on its way.  */
-void core_also (wm_core_t *self, wm_record_type_t type, wm_key_t key, const session_t *session,
-                uint8_t code);
-int core_has_room (const wm_core_t *self);
-/* Hands nothing out and asks for nothing until somebody resumes.  */
-void core_pause (wm_core_t *self, const char *why);
-session_t *core_session (const wm_core_t *self, uint32_t id);
-/* Names a batch in the status.  */
-void core_reason (wm_core_t *self, wm_key_t key, const char *text);
-/* Interns an engine signature; 0: no room (and for ""). */
-uint16_t core_signature (wm_core_t *self, const char *text);
-void rate_add (rate_t *rate, int64_t now_ms, uint32_t count);
-double rate_per_s (const rate_t *rate, int64_t now_ms);
+/* The batch of a link; NULL of NULL.  */
+static inline batch_t *batch_of (wm_queue_item_t *link)
+{
+    return link ? (batch_t *) (void *) ((char *) link - offsetof (batch_t, link)) : NULL;
+}
 
-void queue_push (queue_t *queue, batch_t *batch);
-void queue_push_front (queue_t *queue, batch_t *batch);
-void queue_remove (queue_t *queue, batch_t *batch);
+static inline wm_key_t wm_core_batch_key (const batch_t *batch)
+{
+    const event_t *event = batch->event;
+    return (wm_key_t){ event->input->id, event->ordinal, (uint32_t) (batch - event->batch),
+                       event->input->generation };
+}
 
-/* ---- wm_core_input.c
- --------------------------------------------------------------------------  */
-input_t *input_find (const wm_core_t *self, uint32_t id);
-void input_on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-void input_on_end (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-void input_on_written (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-void input_on_lost (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-void input_on_held (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-void input_on_kick (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-void input_durable (wm_core_t *self, const pending_t *pending);
-/* Appends HELD of the whole input; its claim is told when that is durable.  */
-void input_hold (wm_core_t *self, input_t *input, session_t *session, uint32_t code,
-                 const char *text);
-input_t *input_claimed (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-/* Whether a message speaks for a claim that the broker ended (input held or kicked): no fault of
-   its sender's, and of no use any more.  */
-int input_claim_is_over (const input_t *input, const wm_msg_t *msg);
-void input_unclaim (wm_core_t *self, input_t *input);
-void input_free (wm_core_t *self, input_t *input);
+/* ---- the table of messages ------------------------------------------------------------------- */
+enum {
+    BY_WORKER = 1 << WM_ROLE_WORKER,
+    BY_PRODUCER = 1 << WM_ROLE_PRODUCER,
+    BY_OPERATOR = 1 << WM_ROLE_OPERATOR,
+    BY_ALL = BY_WORKER | BY_PRODUCER | BY_OPERATOR,
+    WHILE_NEW = 1 << SESSION_NEW,
+    WHILE_LIVE = 1 << SESSION_LIVE,
+};
 
-/* ---- wm_core_event.c
- --------------------------------------------------------------------------  */
-uint64_t event_hash (uint32_t input, uint32_t ordinal);
-event_t *event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
-event_t *event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
-batch_t *batch_find (const wm_core_t *self, const wm_key_t *key);
-wm_key_t batch_key (const batch_t *batch);
-void event_on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
-                      const wm_payload_t *payload);
-void event_on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
-                     const wm_payload_t *payload);
-void event_on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg);
-/* Forgets that a live claim announced it: nothing of it is asked for any more.  */
-void event_unannounce (wm_core_t *self, event_t *event);
-void event_check_done (wm_core_t *self, event_t *event);
-void events_free (wm_core_t *self, input_t *input);
-void batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state);
-void batch_drop_payload (wm_core_t *self, batch_t *batch);
-void payload_drop (wm_core_t *self, payload_t *payload);
-void batch_forget_need (wm_core_t *self, batch_t *batch);
-/* Back to where it can be sent again: ready with a payload, else to be asked for, else none.  */
-void batch_requeue (wm_core_t *self, batch_t *batch);
-void batch_hold (wm_core_t *self, batch_t *batch, const char *text);
-void batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
+/* payload: NULL where payload_bytes_max is 0, else there.  */
+typedef void wm_core_handler_t (wm_core_t *self, session_t *session, const wm_msg_t *msg,
+                                const wm_payload_t *payload);
+
+typedef struct {
+    wm_msg_type_t type;
+    unsigned roles, states;   /* of sessions that may send it: BY_..., WHILE_... */
+    size_t payload_bytes_max; /* 0: it has none */
+    wm_core_handler_t *handler;
+} wm_core_row_t;
+
+/* One array at the end of each file of handlers; a zeroed row ends it.  */
+extern const wm_core_row_t wm_core_session_rows[], wm_core_control_rows[], wm_core_input_rows[],
+    wm_core_event_rows[], wm_core_worker_rows[], wm_core_arithmetic_rows[];
+
+/* The row of a message from a session of this role; NULL: it may never send it.  */
+const wm_core_row_t *wm_core_row_of (wm_msg_type_t type, wm_role_t role);
+const char *wm_core_role_name (wm_role_t role);
+/* Prints the table: a line for each message and role.  */
+void wm_core_messages_print (char *text, size_t bytes);
+
+/* ---- wm_core_on_input.c, wm_core_on_event.c: effects of durable records ---------------------- */
+void wm_core_input_durable (wm_core_t *self, const pending_t *pending);
+void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
+
+/* ---- wm_core_arithmetic.c -------------------------------------------------------------------- */
+/* Whether a worker's HELLO may bring its arithmetic; false: the worker was refused.  */
+bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
+/* Before a result is committed: the first of its class sets the campaign's signature for it. false:
+   the worker was refused.  */
+bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker);
+/* Takes the table that was kept; leaves invalid lines out.  */
+void wm_core_arithmetic_restore (wm_core_t *self, const char *text);
+void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row);
+void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value);
+void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
+
+/* ---- wm_core_dispatch.c ---------------------------------------------------------------------- */
+void wm_core_dispatch_tasks (wm_core_t *self);
 /* Sends NEEDs as budget and credit allow.  */
-void batch_ask (wm_core_t *self);
-/* Asks for a running batch's payload once more, if there is room and somebody to ask.  */
-void batch_ask_again (wm_core_t *self, batch_t *batch);
-void producer_wants (wm_core_t *self, session_t *producer);
+void wm_core_dispatch_needs (wm_core_t *self);
+/* Sends copies of the slowest batches, when nothing is ready.  */
+void wm_core_dispatch_copies (wm_core_t *self);
 
-/* ---- wm_core_worker.c
- -------------------------------------------------------------------------  */
-void worker_on_hello (wm_core_t *self, session_t *worker, session_t *old,
-                      const wm_hello_held_t *held, uint32_t n_held);
-void worker_on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
-void worker_on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
-                       const wm_payload_t *payload);
-void worker_on_drain (wm_core_t *self, session_t *worker);
-void worker_on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
-void worker_on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
-/* Tells it to finish what it executes and go; it gets nothing more in this session.  */
-void worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
-/* Its leases go back. blame: the oldest is blamed for it.  */
-void worker_give_back (wm_core_t *self, session_t *worker, int blame);
-void worker_forget (wm_core_t *self, session_t *worker);
-/* It has received so many TASKs: their payloads are on their way no more.  */
-void worker_saw (wm_core_t *self, session_t *worker, uint64_t count);
-void worker_tick (wm_core_t *self, session_t *worker);
-void workers_look_at_durations (wm_core_t *self);
-void worker_adopt (wm_core_t *self, event_t *event);
-/* A message that has nothing but a key.  */
-void worker_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);
+/* ---- wm_core_session.c ----------------------------------------------------------------------- */
+session_t *wm_core_session_find (const wm_core_t *self, uint32_t id);
+/* NULL without memory.  */
+session_t *wm_core_session_new (wm_core_t *self, wm_role_t role);
+/* Enters the session among the instances; *old: the session of its instance before it, or NULL.
+   false without memory.  */
+bool wm_core_session_enter (wm_core_t *self, session_t *session, session_t **old);
+/* Ends a session and frees it; a worker's leases go back at once. blame: as
+   wm_core_worker_give_back.  */
+void wm_core_session_end (wm_core_t *self, session_t *session, bool blame);
+/* The connection is closed: ends the session, but a worker's leases wait for its instance.  */
+void wm_core_session_lose (wm_core_t *self, session_t *session);
+/* Logs, sends REJECT and ends the session.  */
+void wm_core_refuse (wm_core_t *self, session_t *session, wm_reason_t reason, const char *format,
+                     ...) __attribute__ ((format (printf, 4, 5)));
+/* The input of this message if the session has its claim. NULL: there is nothing to do; a session
+   that never had the claim is refused, one whose claim ended is ignored.  */
+input_t *wm_core_session_claim (wm_core_t *self, session_t *session, const wm_msg_t *msg);
+
+/* ---- wm_core_worker.c ------------------------------------------------------------------------ */
+/* Adopts what HELLO lists; old: the session of its instance before it, or NULL.  */
+void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
+                             const wm_hello_held_t *held, uint32_t n_held);
+/* An event was announced: its orphans become leases.  */
+void wm_core_worker_adopt (wm_core_t *self, event_t *event);
+/* The worker answered for this batch, so it does not hold it any more.  */
+void wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_key_t *key);
+/* Sends DRAIN; the worker gets nothing more in this session.  */
+void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
+/* Its leases go back to the queues. blame: the batch that it was executing has failed there.  */
+void wm_core_worker_give_back (wm_core_t *self, session_t *worker, bool blame);
+/* Removes its connection's part: credit, payloads in flight, orphans.  */
+void wm_core_worker_forget (wm_core_t *self, session_t *worker);
+/* One more answer of this worker; why: of a failure, NULL of a success.  */
+void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char *why);
+/* Ends the leases of a worker that has not advanced for lease_ms.  */
+void wm_core_worker_tick (wm_core_t *self, session_t *worker);
+
+/* ---- wm_core_input.c ------------------------------------------------------------------------- */
+input_t *wm_core_input_find (const wm_core_t *self, uint32_t id);
+input_t *wm_core_input_of_path (const wm_core_t *self, const char *path);
+/* By its path, or its number.  */
+input_t *wm_core_input_named (const wm_core_t *self, const char *text);
+/* The name for its output, not yet taken; the caller's. NULL without memory.  */
+char *wm_core_input_name (const wm_core_t *self, const char *proposed, const char *path);
+/* Adds an input; takes the strings. NULL without memory (the strings are freed).  */
+input_t *wm_core_input_add (wm_core_t *self, char *path, char *name);
+void wm_core_input_free (wm_core_t *self, input_t *input);
+/* Sets why it is held or changed; without memory the old text stays.  */
+void wm_core_input_set_text (input_t *input, const char *text);
+/* Gives the claim to the session, if no session has it.  */
+void wm_core_input_claim (session_t *session, input_t *input);
+void wm_core_input_unclaim (wm_core_t *self, input_t *input);
+/* Whether a message is for a claim that the broker ended (input held or kicked): the sender did
+   nothing wrong, and the message is no longer wanted.  */
+bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg);
+/* Appends HELD of the whole input; code: whether the session gets an ACK when it is durable.  */
+void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, uint32_t code,
+                         const char *text);
+/* Appends KICK. size below 0: the next INPUT gives size and time. session: is answered then.  */
+void wm_core_input_kick (wm_core_t *self, input_t *input, const session_t *session, int64_t size,
+                         int64_t mtime_ns, const char *why);
+/* Notes whether the file, as it is now, differs from the one pinned.  */
+void wm_core_input_compare (input_t *input, uint64_t size, int64_t mtime_ns);
+/* Removes the input's part from the totals.  */
+void wm_core_input_forget_totals (wm_core_t *self, input_t *input);
+/* Forgets its events and claim: all of it is to be scored.  */
+void wm_core_input_reopen (wm_core_t *self, input_t *input);
+
+/* ---- wm_core_batch.c ------------------------------------------------------------------------- */
+uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal);
+event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
+/* NULL without memory.  */
+event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
+/* Enters the event among those announced and not done.  */
+void wm_core_event_open (event_t *event);
+/* Its claim ended: nothing of it is asked for any more.  */
+void wm_core_event_unannounce (wm_core_t *self, event_t *event);
+void wm_core_event_send_done (wm_core_t *self, const event_t *event);
+/* Sends EVENT_DONE if every batch is returned or held.  */
+void wm_core_event_check_done (wm_core_t *self, event_t *event);
+/* Frees all events of an input; leases are revoked.  */
+void wm_core_events_free (wm_core_t *self, input_t *input);
+/* NULL: unknown, or of another generation.  */
+batch_t *wm_core_batch_find (const wm_core_t *self, const wm_key_t *key);
+/* Leaves the queue of the old state, if that has one; the caller enters that of the new one.  */
+void wm_core_batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state);
+/* A payload arrived for a batch that is wanted: it is ready, or runs on with its payload here.  */
+void wm_core_batch_take_payload (wm_core_t *self, batch_t *batch, payload_t *payload);
+void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch);
+/* A lease of it ended: it goes back to a queue unless another lease is live.  */
+void wm_core_batch_back (wm_core_t *self, batch_t *batch);
+/* Counts a failure of this batch on this worker and holds it after too many; before
+   wm_core_batch_back. lost: the worker is lost or stalled, else it reported the failure.  */
+void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *worker, bool lost,
+                          const char *why);
+/* Appends HELD of the batch.  */
+void wm_core_batch_hold (wm_core_t *self, batch_t *batch, const char *text);
+/* The effects of a durable RESULT and HELD.  */
+void wm_core_batch_return (wm_core_t *self, batch_t *batch, const wm_place_t *place);
+void wm_core_batch_held (wm_core_t *self, batch_t *batch, const char *text);
+/* The result of a returned batch cannot be read: it is to be scored again.  */
+void wm_core_batch_lose_result (wm_core_t *self, batch_t *batch);
+/* Puts the producer into the ring of those that have wants, or removes it.  */
+void wm_core_producer_update (wm_core_t *self, session_t *producer);
+
+/* ---- wm_core_lease.c ------------------------------------------------------------------------- */
 /* Sets what follows from its leases and credit: its place in the ring, its share of the window.  */
-void worker_update (wm_core_t *self, session_t *worker);
+void wm_core_worker_update (wm_core_t *self, session_t *worker);
+/* The worker has received so many TASKs: their payloads are no longer in flight.  */
+void wm_core_worker_received (wm_core_t *self, session_t *worker, uint64_t count);
+/* Makes room for one lease, which wm_core_lease_new takes; false without memory.  */
+bool wm_core_lease_reserve (wm_core_t *self);
+void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker);
+void wm_core_lease_end (wm_core_t *self, lease_t *lease);
+/* Sends REVOKE and ends the lease; of all leases of a batch.  */
+void wm_core_lease_revoke (wm_core_t *self, lease_t *lease);
+void wm_core_lease_revoke_all (wm_core_t *self, batch_t *batch);
+/* The worker's lease of this batch, or NULL.  */
+lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker);
+/* Sets lease_ms from recent durations, once a second.  */
+void wm_core_lease_measure (wm_core_t *self);
 
-/* Room for one lease; -1 without memory. lease_new needs it.  */
-int lease_reserve (wm_core_t *self);
-void lease_new (wm_core_t *self, batch_t *batch, session_t *worker);
-void lease_end (wm_core_t *self, lease_t *lease);
-lease_t *lease_of (const batch_t *batch, const session_t *worker);
-void leases_revoke (wm_core_t *self, batch_t *batch, const session_t *except);
+/* ---- wm_core_budget.c ------------------------------------------------------------------------ */
+/* Takes a reference to the bytes, with one owner. NULL without memory.  */
+payload_t *wm_core_payload_take (wm_core_t *self, const wm_payload_t *from);
+/* One owner less.  */
+void wm_core_payload_drop (wm_core_t *self, payload_t *payload);
+/* Bytes that a NEED of this batch reserves; they are reserved; they no longer are (if they were).
+ */
+uint64_t wm_core_budget_need_bytes (const batch_t *batch);
+void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch);
+void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch);
 
-/* ---- wm_core_arithmetic.c
- ---------------------------------------------------------------------  */
-/* Whether a worker's HELLO may bring its arithmetic; -1: it was refused.  */
-int arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
-/* Before a result of it is committed: the first of its class is the campaign's. -1: it was
-   refused.  */
-int arithmetic_bring (wm_core_t *self, session_t *worker);
-void arithmetic_on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
-                           const wm_payload_t *payload);
-void arithmetic_on_trial_get (wm_core_t *self, session_t *worker);
-/* Takes the table that was kept; lines that make no sense are left out.  */
-void arithmetic_restore (wm_core_t *self, const char *text);
-void arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row);
-void arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value);
-void arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
-
-/* ---- wm_core_dispatch.c
- -----------------------------------------------------------------------  */
-void worker_dispatch (wm_core_t *self);
-/* Copies of the slowest, when nothing is ready.  */
-void worker_dispatch_tail (wm_core_t *self);
+/* ---- wm_core_base.c -------------------------------------------------------------------------- */
+void wm_core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_payload_t *payload);
+/* Sends a message that has nothing but a key.  */
+void wm_core_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);
+void wm_core_log (wm_core_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+/* Names a batch in the status; the text of a batch that was named, else "held".  */
+void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);
+const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key);
+/* Interns an engine signature; 0: no room (and for "").  */
+uint16_t wm_core_signature (wm_core_t *self, const char *text);
+/* Pauses the campaign until an operator resumes it.  */
+void wm_core_pause (wm_core_t *self, const char *why);
+/* Makes room for every effect of one call; false without memory.  */
+bool wm_core_pending_reserve (wm_core_t *self);
+bool wm_core_has_room (const wm_core_t *self);
+/* Appends the record, and its effect when it is durable. Room was reserved by the entry point.  */
+void wm_core_append (wm_core_t *self, wm_record_t *record, const wm_payload_t *body,
+                     const session_t *session, uint8_t code);
+/* Another answer, when the last record appended is durable; after this call if none is pending.  */
+void wm_core_also (wm_core_t *self, wm_record_type_t type, wm_key_t key, const session_t *session,
+                   uint8_t code);
 
 #endif

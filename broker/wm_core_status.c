@@ -1,4 +1,5 @@
-/* wm_core_status.c - what people see of wm_core: one walk over the peers, everything else is kept.
+/* wm_core_status.c - summarises wm_core for people: one walk over the peers and the inputs;
+   everything else is kept as counters, of which those that outlive the broker are named at the end.
  */
 #include "broker/wm_core_private.h"
 
@@ -25,14 +26,14 @@ static void add_worker (const wm_core_t *self, const session_t *worker, wm_summa
     memcpy (row->label, worker->label, sizeof row->label);
     snprintf (row->signature, sizeof row->signature, "%.127s",
               worker->signature ? self->signature[worker->signature - 1] : "");
-    memcpy (row->health, worker->says, sizeof row->health);
+    memcpy (row->health, worker->report, sizeof row->health);
     row->state = worker_state (self, worker);
     memcpy (row->why, worker->why, sizeof row->why);
     row->running = worker->n_lease;
     row->credit = worker->credit > worker->sent ? worker->credit - worker->sent : 0;
     row->batches = worker->n_batch_done;
     row->hits = worker->n_hit_done;
-    row->hits_s = rate_per_s (&worker->rate, self->now_ms);
+    row->hits_s = wm_rate_per_s (&worker->rate, self->now_ms);
 }
 
 static void add_producer (const wm_core_t *self, const session_t *producer, wm_summary_t *summary)
@@ -41,21 +42,21 @@ static void add_producer (const wm_core_t *self, const session_t *producer, wm_s
         return;
     wm_summary_producer_t *row = &summary->producer[summary->n_producer_listed++];
     memcpy (row->label, producer->label, sizeof row->label);
-    const input_t *input = input_find (self, producer->last_input);
+    const input_t *input = wm_core_input_find (self, producer->last_input);
     row->input = input && input->claim == producer ? input->path : NULL;
-    memcpy (row->waits, producer->says, sizeof row->waits);
+    memcpy (row->waits, producer->report, sizeof row->waits);
 }
 
-/* Hits that are still to be settled; -1: unknown. Inputs that are not announced to their end are taken
-   to have as many hits a byte as those that are.  */
+/* Hits that are still to be scored; -1: unknown. Inputs that are not announced to their end are
+   assumed to have as many hits per byte as those that are.  */
 static double hits_left (const wm_core_t *self)
 {
     double ended_bytes = 0, ended_hits = 0, left = 0, unended_bytes = 0, unended_hits = 0;
     for (uint32_t i = 0; i < self->n_input; i++) {
         const input_t *input = self->input[i];
-        if (input->state == INPUT_HELD)
+        if (input->state == WM_LEDGER_HELD)
             continue;
-        int ended = input->ended && input->n_event >= input->end_count;
+        const bool ended = input->ended && input->n_event >= input->end_count;
         *(ended ? &ended_bytes : &unended_bytes) += (double) input->size;
         *(ended ? &ended_hits : &unended_hits) += (double) input->n_hit;
         left += (double) input->n_hit - (double) input->n_hit_done - (double) input->n_hit_held;
@@ -69,7 +70,7 @@ static double hits_left (const wm_core_t *self)
     return left > 0 ? left : 0;
 }
 
-/* Open inputs, and what can be said of the time they will take.  */
+/* Open inputs, and the time they are expected to take.  */
 static void add_left (const wm_core_t *self, wm_summary_t *summary)
 {
     const double left = hits_left (self);
@@ -77,15 +78,14 @@ static void add_left (const wm_core_t *self, wm_summary_t *summary)
     summary->eta_s = left <= 0 ? left : summary->hits_s > 0 ? left / summary->hits_s : -1;
     for (uint32_t i = 0; i < self->n_input && summary->n_open < WM_SUMMARY_OPEN_MAX; i++) {
         const input_t *input = self->input[i];
-        if (input->state == INPUT_OPEN)
+        if (input->state == WM_LEDGER_OPEN)
             summary->open[summary->n_open++] =
                 (wm_summary_open_t){ input->id, input->path, input->name, input->lost,
                                      input->n_hit_done + input->n_hit_held };
     }
 }
 
-/* ---- what is held ------------------------------------------------------------------------------
- */
+/* ---- what is held ---------------------------------------------------------------------------- */
 static wm_summary_held_t *add_held (wm_summary_t *summary, const input_t *input, const char *state,
                                     const char *reason)
 {
@@ -103,12 +103,12 @@ static void add_held_inputs (const wm_core_t *self, wm_summary_t *summary)
 {
     for (uint32_t i = 0; i < self->n_input; i++) {
         const input_t *input = self->input[i];
-        int held = input->state == INPUT_HELD;
+        const bool held = input->state == WM_LEDGER_HELD;
         if (!held && !input->changed)
             continue;
         summary->inputs_changed += !held;
         summary->held_total++;
-        /* Places are left for batches.  */
+        /* Rows are left for batches.  */
         wm_summary_held_t *row =
             summary->n_held < WM_SUMMARY_HELD_MAX - REASONS_MAX / 2
                 ? add_held (summary, input, held ? "input" : "changed", input->text)
@@ -118,21 +118,21 @@ static void add_held_inputs (const wm_core_t *self, wm_summary_t *summary)
     }
 }
 
-/* The latest; those of inputs that were kicked since are forgotten.  */
+/* The latest; not those of inputs that were kicked since.  */
 static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
 {
     uint64_t n = self->n_reason < REASONS_MAX ? self->n_reason : REASONS_MAX;
     for (uint64_t i = 1; i <= n; i++) {
         size_t slot = (self->n_reason - i) % REASONS_MAX;
         const wm_key_t *key = &self->reason[slot].key;
-        const input_t *input = input_find (self, key->input);
-        if (!input || input->generation != key->generation || input->state == INPUT_HELD)
+        const input_t *input = wm_core_input_find (self, key->input);
+        if (!input || input->generation != key->generation || input->state == WM_LEDGER_HELD)
             continue;
         wm_summary_held_t *row = add_held (summary, input, "batch", self->reason[slot].text);
         if (!row)
             return;
         row->key = *key;
-        const event_t *event = event_find (self, key->input, key->ordinal);
+        const event_t *event = wm_core_event_find (self, key->input, key->ordinal);
         if (!event)
             continue;
         row->run = event->run;
@@ -143,13 +143,13 @@ static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
     }
 }
 
-static void add_said (const wm_core_t *self, wm_summary_t *summary)
+static void add_logged (const wm_core_t *self, wm_summary_t *summary)
 {
-    while (summary->n_said < WM_SUMMARY_SAID_MAX && summary->n_said < self->n_said) {
-        wm_summary_said_t *row = &summary->said[summary->n_said++];
-        size_t slot = (self->n_said - summary->n_said) % WM_SUMMARY_SAID_MAX;
-        row->ago_s = (double) (self->now_ms - self->said[slot].ms) / 1e3;
-        memcpy (row->text, self->said[slot].text, sizeof row->text);
+    while (summary->n_logged < WM_SUMMARY_LOGGED_MAX && summary->n_logged < self->n_logged) {
+        wm_summary_logged_t *row = &summary->logged[summary->n_logged++];
+        size_t slot = (self->n_logged - summary->n_logged) % WM_SUMMARY_LOGGED_MAX;
+        row->ago_s = (double) (self->now_ms - self->logged[slot].ms) / 1e3;
+        memcpy (row->text, self->logged[slot].text, sizeof row->text);
     }
 }
 
@@ -202,8 +202,8 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->result_in_bytes = self->result_in;
     summary->budget_used_bytes = self->budget_used;
     summary->budget_bytes = self->config.budget_bytes;
-    summary->hits_s = rate_per_s (&self->hit_rate, self->now_ms);
-    summary->events_s = rate_per_s (&self->event_rate, self->now_ms);
+    summary->hits_s = wm_rate_per_s (&self->hit_rate, self->now_ms);
+    summary->events_s = wm_rate_per_s (&self->event_rate, self->now_ms);
     summary->n_fail = self->n_fail;
     summary->n_lost = self->n_lost;
     summary->n_preempt = self->n_preempt;
@@ -211,7 +211,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->n_late = self->n_late;
     summary->n_alarm = self->n_alarm;
     summary->n_copy = self->n_copy;
-    arithmetic_summary (self, summary);
+    wm_core_arithmetic_summary (self, summary);
     for (const session_t *session = self->first; session; session = session->next) {
         if (session->state == SESSION_NEW)
             continue;
@@ -223,7 +223,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->held_total = summary->batches_held;
     add_held_inputs (self, summary);
     add_held_batches (self, summary);
-    add_said (self, summary);
+    add_logged (self, summary);
     summary->state = self->draining         ? "draining"
                      : self->paused         ? "paused"
                      : summary->inputs_open ? "running"
@@ -233,8 +233,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->waiting_for = waiting_for (self, summary);
 }
 
-/* ---- counters that outlive the broker ---------------------------------------------------------
- */
+/* ---- counters that outlive the broker -------------------------------------------------------- */
 static const struct {
     const char *name;
     size_t offset;
@@ -266,5 +265,5 @@ void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value)
     for (size_t i = 0; i < COUNTERS; i++)
         if (strcmp (counters[i].name, name) == 0)
             memcpy ((char *) self + counters[i].offset, &value, sizeof value);
-    arithmetic_restore_rows (self, name, value);
+    wm_core_arithmetic_restore_rows (self, name, value);
 }

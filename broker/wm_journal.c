@@ -2,8 +2,9 @@
 
    Two segments are written at a time, one of each kind; sequences run through both, so that the
    replay (wm_journal_replay.c) can put the records in order again and see when one is missing.
-   Which RESULT segments may go is kept as one bitmap of inputs a segment: input ids are small and
-   dense, an append sets a bit, a FILE_WRITTEN clears one bit everywhere.  */
+   Each RESULT segment has a bitmap of the inputs that need it: input ids are small and dense, an
+   append sets a bit, FILE_WRITTEN clears a bit in all segments. A segment without bits is deleted.
+ */
 #include "broker/wm_journal_private.h"
 
 #include <errno.h>
@@ -47,8 +48,9 @@ void wm_journal_close (wm_journal_t *self, segment_t *segment)
     segment->fd = -1;
 }
 
-/* The kernel marks pages clean after a failed write-back: a second fsync would succeed and lie
-   (Rebello et al., "Can applications recover from fsync failures?", USENIX ATC 2020).  */
+/* The kernel marks pages clean after a failed write-back: a second fsync would succeed although
+   data is lost (Rebello et al., "Can applications recover from fsync failures?", USENIX ATC 2020).
+ */
 static void __attribute__ ((noreturn)) die (const char *what, const char *path)
 {
     fprintf (stderr,
@@ -61,7 +63,7 @@ static void __attribute__ ((noreturn)) die (const char *what, const char *path)
 void wm_journal_sync_segment (wm_journal_t *self, segment_t *segment)
 {
     if (self->ops->sync (self->ops->context, segment->fd) == 0) {
-        segment->dirty = 0;
+        segment->dirty = false;
         return;
     }
     char path[PATH_MAX];
@@ -157,7 +159,7 @@ static void live_clear (segment_t *segment, uint32_t input)
     }
 }
 
-int wm_journal_hold (wm_journal_t *self, const wm_place_t *place, uint32_t input)
+bool wm_journal_hold (wm_journal_t *self, const wm_place_t *place, uint32_t input)
 {
     if (!self->held || self->held->id != place->segment)
         self->held = segment_find (self, place->segment);
@@ -206,7 +208,7 @@ static wm_fault_t look_at (wm_journal_t *self, segment_t *segment, wm_error_t *e
         return disk_fault (error, "open", path);
     const int64_t size = self->ops->size (self->ops->context, fd);
     if (size < 0)
-        return disk_fault (error, "look at", path);
+        return disk_fault (error, "read", path);
     segment->size = (uint64_t) size;
     wm_record_t head;
     const ssize_t got =
@@ -289,14 +291,14 @@ uint64_t wm_journal_epoch (const wm_journal_t *self)
 
 /* ---- append and sync ------------------------------------------------------------------------- */
 
-/* What the storage lets of this.  */
+/* The size, within the limit of the storage.  */
 static uint64_t at_most (const wm_journal_t *self, uint64_t bytes)
 {
     const uint64_t max = self->ops->segment_bytes_max;
     return max && max < bytes ? max : bytes;
 }
 
-/* Takes space for `bytes` more in a segment.  */
+/* Reserves space for `bytes` more in a segment.  */
 static wm_fault_t segment_reserve (wm_journal_t *self, segment_t *segment, size_t bytes,
                                    wm_error_t *error)
 {
@@ -314,7 +316,7 @@ static wm_fault_t segment_reserve (wm_journal_t *self, segment_t *segment, size_
     return WM_OK;
 }
 
-/* Takes a segment that never held a record back out of the world.  */
+/* Removes a segment that never had a record.  */
 static void segment_undo (wm_journal_t *self, segment_t *segment)
 {
     char path[PATH_MAX];
@@ -383,7 +385,7 @@ static int write_all (wm_journal_t *self, segment_t *segment, size_t bytes)
     return 0;
 }
 
-/* Whether no result of its input from before this record is of use any more.  */
+/* Whether no earlier result of its input is needed after this record.  */
 static int lets_go (const wm_record_t *record)
 {
     return record->type == WM_RECORD_FILE_WRITTEN ||
@@ -414,11 +416,11 @@ wm_fault_t wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_
     record->durable = self->durable;
     record->n_kept = self->n_kept;
     wm_record_encode (record, segment->id, segment->end, self->scratch);
-    segment->dirty = 1;
+    segment->dirty = true;
     if (write_all (self, segment, bytes) != 0) {
         char path[PATH_MAX];
         wm_journal_path (self, segment, path);
-        self->active[kind] = NULL; /* what lies at its end now is unknown: never written again */
+        self->active[kind] = NULL; /* its end is unknown now: never written again */
         return disk_fault (error, "write", path);
     }
     if (place)
@@ -502,8 +504,8 @@ wm_fault_t wm_journal_read (wm_journal_t *self, const wm_place_t *place, wm_reco
     return WM_OK;
 }
 
-/* Says durably that this segment goes: a replay must not take its records for lost ones.  */
-static wm_fault_t say_dropped (wm_journal_t *self, size_t i)
+/* Records that this segment is deleted, so that a replay does not count its records as lost.  */
+static wm_fault_t append_dropped (wm_journal_t *self, size_t i)
 {
     const segment_t *segment = self->segment[i];
     wm_record_t record;
@@ -519,7 +521,7 @@ static wm_fault_t say_dropped (wm_journal_t *self, size_t i)
     return wm_journal_append (self, &record, NULL, NULL);
 }
 
-static int is_dead (const wm_journal_t *self, const segment_t *segment)
+static bool is_dead (const wm_journal_t *self, const segment_t *segment)
 {
     return segment->kind == RESULT && segment->n_live == 0 && segment != self->active[RESULT];
 }
@@ -528,18 +530,17 @@ size_t wm_journal_sweep (wm_journal_t *self)
 {
     size_t n_dead = 0, n_left = 0;
     for (size_t i = 0; i < self->n_segment; i++)
-        n_dead += is_dead (self, self->segment[i]) ? 1 : 0;
+        n_dead += is_dead (self, self->segment[i]);
     if (!n_dead)
         return 0;
     n_dead = 0;
     wm_journal_sync (self); /* so that DROPPED proves all before it */
     segment_t **dead = calloc (self->n_segment + 1, sizeof *dead);
-    /* The append of say_dropped may add a segment to the table: only those here now are looked at.
-     */
+    /* append_dropped may add a segment to the table: only those there now are tested.  */
     const size_t n_segment = dead ? self->n_segment : 0;
     for (size_t i = 0; i < n_segment; i++) {
         segment_t *segment = self->segment[i];
-        if (is_dead (self, segment) && say_dropped (self, i) == WM_OK)
+        if (is_dead (self, segment) && append_dropped (self, i) == WM_OK)
             dead[n_dead++] = segment;
     }
     if (n_dead) {

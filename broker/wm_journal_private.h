@@ -1,5 +1,5 @@
 /* wm_journal_private.h - what wm_journal.c (writes, reads back, deletes) and wm_journal_replay.c
-   (finds what was written) share. Nobody else includes this.  */
+   (finds what was written) share. No other file includes this.  */
 #ifndef WM_JOURNAL_PRIVATE_H
 #define WM_JOURNAL_PRIVATE_H
 
@@ -13,7 +13,7 @@ typedef struct {
     uint64_t id; /* epoch << 24 | number */
     segment_kind_t kind;
     int fd;            /* -1: not open */
-    int dirty;         /* written to since the last sync */
+    bool dirty;        /* written to since the last sync */
     uint64_t first;    /* sequence of its first record; 0: not known, or none */
     uint64_t size;     /* allocated */
     uint64_t end;      /* where the next record goes; the active segments only */

@@ -1,28 +1,37 @@
-/* wm_journal_replay.c - puts the records of a journal in order again, and says which are missing.
+/* wm_journal_replay.c - puts the records of a journal in order again, and finds which are missing.
 
-   An epoch's records lie in two chains of segments, one of each kind; each chain is in order, so a
-   merge by sequence gives the order in which they were appended. Epochs follow each other.
+   An epoch is what one broker wrote between its start and its end. Its records lie in two chains of
+   segments: records that stay (.keep), and RESULTs (.result), whose segments are deleted when no
+   input needs them. One sequence runs through both chains, and each chain is in order: merging them
+   by sequence gives the order of appending. Epochs follow each other.
 
-   A sequence number that nobody has is a hole. It is
-     a torn tail  above everything known durable in its epoch: the record was never acknowledged, as
-                  its fdatasync had not returned;
-     excused      where a DROPPED record says that RESULTs of these sequences were deleted. How many
-                  of the missing records were RESULTs is known exactly: each record carries the
-                  number of records that stay before it (n_kept), and EPOCH that of the epoch before;
-     damage       else. It is counted and named, and what those records did is done again.
-   What is known durable comes from the records' `durable`, from the EPOCH record of the next epoch
-   (it says how far its predecessor was found complete) and from the ledger's position.
-   Holes are judged at the end, when all of this has been read.  */
+   Each record has a checksum that covers its position. Where no valid record begins, the reader
+   moves on, word by word, to the next valid one: zeros are space not used yet, other bytes are
+   damage. A segment is synced and read from the disk before its records are shown, because they may
+   have been in the page cache only.
+
+   A sequence number without a record is a hole. There are three kinds:
+     torn tail  above everything known durable in its epoch. Its fdatasync had not returned, so no
+                effect of the record left the broker. This is how a crash ends an epoch.
+     deleted    RESULTs of a segment that was deleted; a DROPPED record names their sequences. How
+                many of the missing records were RESULTs is known exactly: each record carries the
+                number of .keep records before it (n_kept), EPOCH that of the epoch before.
+     damage     the rest. It is counted and named; the batches concerned are scored again.
+   What is known durable comes from three places: each record's `durable` (what was synced when it
+   was appended), the EPOCH record of the next epoch (how far its predecessor was found complete),
+   and the position of the ledger, which never runs ahead of the journal's fdatasync.
+   Holes are therefore judged last, when everything is read.  */
 #include "broker/wm_journal_private.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CHUNK_BYTES (1u << 20) /* read ahead */
-#define BLOCK_BYTES 4096u      /* what is given up where the disk cannot read */
+#define BLOCK_BYTES 4096u      /* skipped where the disk cannot read */
 #define BUFFER_BYTES (WM_RECORD_BYTES_MAX + CHUNK_BYTES)
 
 typedef struct {
@@ -54,7 +63,7 @@ typedef struct {
     size_t buffer_bytes;
     wm_record_t record; /* the current record, if `has` */
     wm_place_t place;
-    int has;
+    bool has;
 } chain_t;
 
 typedef struct {
@@ -91,8 +100,8 @@ static void *grown (void *array, size_t n, size_t *max, size_t item_bytes)
 
 /* ---- one chain ------------------------------------------------------------------------------- */
 
-/* Reads what fits behind the bytes in the buffer. A block that the disk cannot read counts as
-   zeros: damage, found as such by what is missing.  */
+/* Reads on into the buffer. A block that the disk cannot read counts as zeros: the hole shows the
+   damage.  */
 static void fill (chain_t *chain)
 {
     const wm_storage_ops_t *ops = chain->journal->ops;
@@ -116,7 +125,7 @@ static void fill (chain_t *chain)
 }
 
 /* The bytes at the position, at least `bytes` of them; NULL where the segment ends before.  */
-static const uint8_t *look (chain_t *chain, size_t bytes)
+static const uint8_t *peek (chain_t *chain, size_t bytes)
 {
     if (chain->position + bytes > chain->segment->size)
         return NULL;
@@ -133,11 +142,11 @@ static const uint8_t *look (chain_t *chain, size_t bytes)
     return chain->buffer + (chain->position - chain->buffer_offset);
 }
 
-/* Moves on to where the next record may begin: past zeros (space not used yet) and rubble.  */
+/* Moves on to where the next record may begin: past zeros (space not used yet) and damage.  */
 static void skip (chain_t *chain)
 {
     uint64_t word;
-    const uint8_t *at = look (chain, sizeof word);
+    const uint8_t *at = peek (chain, sizeof word);
     do {
         if (!at) {
             chain->position = chain->segment->size;
@@ -146,22 +155,22 @@ static void skip (chain_t *chain)
         memcpy (&word, at, sizeof word);
         chain->found->damaged_bytes += word ? sizeof word : 0;
         chain->position += sizeof word;
-        at = look (chain, sizeof word);
+        at = peek (chain, sizeof word);
     } while (!at || memcmp (at, &(uint32_t){ WM_RECORD_MAGIC }, 4) != 0);
 }
 
-static int parse (chain_t *chain)
+static bool parse (chain_t *chain)
 {
     const uint64_t id = chain->segment->id;
-    const uint8_t *at = look (chain, WM_RECORD_HEAD_BYTES);
+    const uint8_t *at = peek (chain, WM_RECORD_HEAD_BYTES);
     const size_t bytes = at ? wm_record_peek (at, id, chain->position) : 0;
-    if (!bytes || !(at = look (chain, bytes)) ||
+    if (!bytes || !(at = peek (chain, bytes)) ||
         !wm_record_check (&chain->record, at, bytes, id, chain->position) ||
         chain->record.epoch != SEGMENT_EPOCH (id))
-        return 0;
+        return false;
     chain->place = (wm_place_t){ id, (uint32_t) chain->position, (uint32_t) bytes };
     chain->position += bytes;
-    return 1;
+    return true;
 }
 
 /* Opens the chain's next segment, made durable and read from the disk, not from the cache.  */
@@ -189,7 +198,7 @@ static wm_fault_t open_next (chain_t *chain, wm_error_t *error)
 /* Makes the next record of the chain the current one; !has at its end.  */
 static wm_fault_t advance (chain_t *chain, wm_error_t *error)
 {
-    chain->has = 0;
+    chain->has = false;
     for (;;) {
         if (!chain->segment) {
             const wm_fault_t fault = open_next (chain, error);
@@ -198,7 +207,7 @@ static wm_fault_t advance (chain_t *chain, wm_error_t *error)
         }
         while (chain->position < chain->segment->size)
             if (parse (chain)) {
-                chain->has = 1;
+                chain->has = true;
                 return WM_OK;
             } else
                 skip (chain);
@@ -265,8 +274,8 @@ static uint64_t smaller (uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Missing sequences first..last of an epoch that lie where RESULTs were deleted.  */
-static uint64_t excused (const replay_t *self, uint64_t epoch, uint64_t first, uint64_t last)
+/* Counts the missing sequences first..last of an epoch that DROPPED records name.  */
+static uint64_t n_deleted (const replay_t *self, uint64_t epoch, uint64_t first, uint64_t last)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < self->n_dropped; i++) {
@@ -279,7 +288,7 @@ static uint64_t excused (const replay_t *self, uint64_t epoch, uint64_t first, u
     return smaller (n, last - first + 1);
 }
 
-/* Decides what each hole is.  */
+/* Decides for each hole whether it is a torn tail, deleted, or damage.  */
 static void judge (replay_t *self)
 {
     wm_journal_t *journal = self->journal;
@@ -293,7 +302,7 @@ static void judge (replay_t *self)
             uint64_t n_result = smaller (hole->n_result, lost);
             if (hole->n_result == UINT64_MAX && known->kept && known->kept_last == last)
                 n_result = lost - smaller (lost, known->kept - 1 - hole->n_kept);
-            lost -= smaller (excused (self, hole->epoch, hole->first, last), n_result);
+            lost -= smaller (n_deleted (self, hole->epoch, hole->first, last), n_result);
         }
         if (lost && !self->found->n_lost)
             snprintf (self->found->text, sizeof self->found->text,
@@ -364,14 +373,14 @@ static wm_fault_t take_epoch (replay_t *self, uint64_t epoch, size_t begin, size
     for (size_t i = begin; i < end && epoch == self->epoch; i++) {
         const segment_t *segment = self->journal->segment[i];
         if (segment->kind == RESULT && segment->first && segment->first <= self->sequence + 1)
-            result->next = i; /* those before hold nothing to be shown */
+            result->next = i; /* those before have only records that are not shown */
     }
     wm_record_t before = { 0 };
     wm_fault_t fault = advance (keep, error);
     if (fault == WM_OK)
         fault = advance (result, error);
     while (fault == WM_OK && (keep->has || result->has)) {
-        const int keep_first =
+        const bool keep_first =
             !result->has || (keep->has && keep->record.sequence <= result->record.sequence);
         chain_t *chain = keep_first ? keep : result;
         fault = take (self, chain, &before, error);
@@ -389,7 +398,7 @@ static wm_fault_t take_epoch (replay_t *self, uint64_t epoch, size_t begin, size
     return fault == WM_OK ? note_hole (self, tail, error) : fault;
 }
 
-/* Epochs first..last, of which no segment is there: each had records.  */
+/* Epochs first..last, of which every segment is missing: each had records.  */
 static wm_fault_t take_missing (replay_t *self, uint64_t first, uint64_t last, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;

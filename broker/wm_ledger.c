@@ -1,9 +1,16 @@
 /* wm_ledger.c - opens the ledger or makes it again, verifies every row, loads it.
 
    Trust: a ledger is read through once when it is opened. If SQLite refuses the file, a row's sum
-   is wrong or rows are missing, the file is set aside and a new one begun: the journal fills it.
-   What a WAL lost (one flipped bit silently drops what follows it) only makes the ledger older than
-   the journal, which the replay after its (epoch, sequence) repairs.  */
+   is wrong or rows are missing, the file is renamed and a new one begun: the journal fills it.
+
+   Catch-up: the ledger is an index and may be older than the journal, never newer: a record is
+   applied only after its fdatasync, and rows are committed in groups, twice a second. Each commit
+   notes, in the same transaction, the (epoch, sequence) of its last record. So whatever a crash, a
+   lost WAL (one flipped bit silently drops what follows it), a restored backup or a deleted file
+   does, the ledger is the state after exactly that record, and replaying the journal from there
+   gives the state after the last one. An empty ledger is position (0, 0): everything is replayed.
+   Applying is deterministic and commits every CATCH_UP_RECORDS records, so that a start that is
+   killed goes on where its last commit ended.  */
 #include "broker/wm_ledger_private.h"
 #include "schema/base/wm_failpoint.h"
 
@@ -16,9 +23,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define CATCH_UP_RECORDS                                                                           \
-    8192u /* a transaction of a replay: large enough that its fsync is cheap                       \
-           */
+/* A transaction of a replay: large enough that its fsync is cheap.  */
+#define CATCH_UP_RECORDS 8192u
 
 static const char schema[] =
 #include "ledger.sql.inc"
@@ -56,8 +62,8 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
 
 /* ---- verify ---------------------------------------------------------------------------------- */
 
-/* Copies the row struct in column `column`; 0 if it is not `bytes` long.  */
-static int get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes)
+/* Copies the row struct in column `column`; false if it is not `bytes` long.  */
+static bool get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes)
 {
     if ((size_t) sqlite3_column_bytes (statement, column) != bytes)
         return 0;
@@ -71,8 +77,8 @@ static const char *get_text (sqlite3_stmt *statement, int column)
     return text ? text : "";
 }
 
-/* Each takes the row that the statement stands on; 0 if it is damaged.  */
-static int take_campaign (wm_ledger_t *self, sqlite3_stmt *statement)
+/* Each takes the current row of the statement; false if it is damaged.  */
+static bool take_campaign (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     campaign_row_t *row = &self->campaign;
     const char *pins = get_text (statement, 1);
@@ -83,14 +89,14 @@ static int take_campaign (wm_ledger_t *self, sqlite3_stmt *statement)
     return self->pins != NULL;
 }
 
-static int take_progress (wm_ledger_t *self, sqlite3_stmt *statement)
+static bool take_progress (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     progress_row_t *row = &self->progress;
     return get_row (statement, 0, row, sizeof *row) &&
            row->sum == wm_ledger_sum (row, offsetof (progress_row_t, sum), NULL, NULL, NULL);
 }
 
-static int take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
+static bool take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     const uint64_t id = (uint64_t) sqlite3_column_int64 (statement, 0);
     const char *text = get_text (statement, 1);
@@ -102,7 +108,7 @@ static int take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
     return self->n_signature == id;
 }
 
-int wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row)
+bool wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row)
 {
     return get_row (statement, 4, row, sizeof *row) &&
            row->id == sqlite3_column_int64 (statement, 0) &&
@@ -110,14 +116,14 @@ int wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row)
                                       get_text (statement, 2), get_text (statement, 3));
 }
 
-static int take_input (wm_ledger_t *self, sqlite3_stmt *statement)
+static bool take_input (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     (void) self;
     input_row_t row;
     return wm_ledger_get_input (statement, &row);
 }
 
-static int get_batch (sqlite3_stmt *statement, batch_row_t *row)
+static bool get_batch (sqlite3_stmt *statement, batch_row_t *row)
 {
     return get_row (statement, 3, row, sizeof *row) &&
            row->key.input == sqlite3_column_int64 (statement, 0) &&
@@ -127,16 +133,16 @@ static int get_batch (sqlite3_stmt *statement, batch_row_t *row)
                                       NULL, NULL);
 }
 
-static int take_batch (wm_ledger_t *self, sqlite3_stmt *statement)
+static bool take_batch (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     (void) self;
     batch_row_t row;
     return get_batch (statement, &row);
 }
 
-/* Reads a table through `take`; counts its rows. SQLITE_CORRUPT where `take` says no.  */
+/* Reads a table through `take`; counts its rows. SQLITE_CORRUPT where `take` returns false.  */
 static int read_table (wm_ledger_t *self, const char *select,
-                       int (*take) (wm_ledger_t *, sqlite3_stmt *), uint64_t *n)
+                       bool (*take) (wm_ledger_t *, sqlite3_stmt *), uint64_t *n)
 {
     sqlite3_stmt *statement = NULL;
     int code = sqlite3_prepare_v2 (self->db, select, -1, &statement, NULL);
@@ -155,7 +161,7 @@ static int read_table (wm_ledger_t *self, const char *select,
 #define SELECT_BATCH                                                                               \
     "SELECT input, ordinal, batch, data, text FROM batch ORDER BY input, ordinal, batch"
 
-static int take_counter (wm_ledger_t *self, sqlite3_stmt *statement)
+static bool take_counter (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     const uint64_t value = (uint64_t) sqlite3_column_int64 (statement, 1);
     const char *name = get_text (statement, 0);
@@ -294,7 +300,7 @@ static wm_fault_t open_or_remake (wm_ledger_t *self, wm_error_t *error)
     }
 }
 
-wm_fault_t wm_ledger_begin_anew (wm_ledger_t *self, const char *why, wm_error_t *error)
+wm_fault_t wm_ledger_begin_again (wm_ledger_t *self, const char *why, wm_error_t *error)
 {
     clear (self);
     const wm_fault_t fault = set_aside (self, why, error);
@@ -359,7 +365,7 @@ static wm_fault_t catch_one (void *argument, const wm_record_t *record, const wm
 wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_journal_found_t *found,
                                wm_error_t *error)
 {
-    self->n_pending = 0; /* of a try before this one: the journal has them */
+    self->n_pending = 0; /* of an earlier attempt: the journal has them */
     self->pool_bytes = 0;
     const wm_fault_t fault = wm_journal_replay (
         journal, self->progress.epoch, self->progress.sequence, catch_one, self, found, error);
@@ -456,7 +462,7 @@ wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_le
         return WM_OK;
     if (code == SQLITE_ROW)
         return wm_fault (error, WM_EHOST,
-                         "%s was damaged while it was in use: the same command again makes it anew "
+                         "%s was damaged while it was in use: the same command again makes it "
                          "from the journal",
                          self->path);
     return wm_ledger_fault (self, code, "read", error);

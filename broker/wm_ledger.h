@@ -1,7 +1,7 @@
 /* wm_ledger.h - the ledger: an index of the journal, so that a start does not read all of it.
 
    DIR/ledger.db, SQLite (schema/ledger.sql). It derives its rows from journal records alone and
-   notes the (epoch, sequence) it accounts for; whatever happens to it, the journal makes it again.
+   notes the (epoch, sequence) of the last; whatever happens to it, the journal makes it again.
    A row per input for ever; a row per batch only while its input is open. Every row carries a
    checksum and the rows are counted, because SQLite would believe a flipped bit.
 
@@ -15,20 +15,20 @@
 typedef struct wm_ledger_t wm_ledger_t;
 
 /* Opens DIR/ledger.db or makes it (dir NULL: in memory). One that is damaged is renamed to
-   ledger.db.damaged-N and made anew (catch_up fills it). One of an older schema is backed up as
+   ledger.db.damaged-N and made again (catch_up fills it). One of an older schema is backed up as
    ledger.db.v<schema> and migrated in one transaction. `vfs` names SQLite's VFS (NULL: default; the
-   simulator has its own; lent). NULL on failure, *error says why: a newer schema is refused naming
+   simulator has its own; lent). NULL on failure with *error: a newer schema is refused naming
    both versions (WM_EBATCH); WM_EAGAIN: disk full, or another process has it.  */
 wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error);
 void wm_ledger_destroy (wm_ledger_t **self_p);
 
-/* Renames the ledger as if it were damaged, for this reason, and makes it anew.  */
-wm_fault_t wm_ledger_begin_anew (wm_ledger_t *self, const char *why, wm_error_t *error);
+/* Renames the ledger as if it were damaged, for this reason, and makes an empty one.  */
+wm_fault_t wm_ledger_begin_again (wm_ledger_t *self, const char *why, wm_error_t *error);
 
-/* What was set aside and why, in words; "" if nothing was.  */
+/* Returns which ledger was renamed and why; "" if none was. Lent.  */
 const char *wm_ledger_set_aside (const wm_ledger_t *self);
 
-/* What the ledger accounts for on disk; (0, 0) when new.  */
+/* The last record that the ledger on disk has applied; (0, 0) when new.  */
 void wm_ledger_position (const wm_ledger_t *self, uint64_t *epoch, uint64_t *sequence);
 
 /* Replays the journal after the ledger's position into the ledger and commits. *found as of
@@ -36,7 +36,7 @@ void wm_ledger_position (const wm_ledger_t *self, uint64_t *epoch, uint64_t *seq
 wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_journal_found_t *found,
                                wm_error_t *error);
 
-/* Takes a durable record into the next commit. Memory only; what `record` points at is copied.  */
+/* Adds a durable record to the next commit. Memory only; what `record` points to is copied.  */
 void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place);
 
 /* One transaction for everything applied since the last. WM_EAGAIN: disk full; nothing is lost, the
@@ -47,7 +47,7 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error);
 /* Sets a counter that goes with every commit from now on (at most 32, names of up to 23 bytes).  */
 void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value);
 
-/* Records applied and not yet committed.  */
+/* Returns the number of records applied and not yet committed.  */
 size_t wm_ledger_pending (const wm_ledger_t *self);
 
 /* The campaign as its CAMPAIGN record gave it.  */
@@ -58,7 +58,10 @@ typedef struct {
     size_t pins_bytes;
 } wm_ledger_campaign_t;
 
+/* The state of an input, in the ledger and in wm_core. (What a producer is answered when it claims
+   an input is wm_input_answer_t; where it stands in its own work, producer/wm_input.h.)  */
 typedef enum {
+    WM_LEDGER_ADDING = 0, /* in wm_core only: its INPUT is not durable yet */
     WM_LEDGER_OPEN = 1,
     WM_LEDGER_WRITTEN = 2,
     WM_LEDGER_HELD = 3, /* as a whole */
@@ -81,8 +84,8 @@ typedef struct {
 } wm_ledger_input_t;
 
 typedef enum {
-    WM_LEDGER_RETURNED = 1,   /* place is where its RESULT lies */
-    WM_LEDGER_BATCH_HELD = 2, /* code and text say why; no place */
+    WM_LEDGER_RETURNED = 1,   /* place: of its RESULT in the journal */
+    WM_LEDGER_BATCH_HELD = 2, /* code and text give the reason; no place */
 } wm_ledger_batch_state_t;
 
 /* key.batch is WM_ALL where the whole event was held.  */
@@ -107,16 +110,16 @@ typedef struct {
 } wm_ledger_load_t;
 
 /* Reads everything committed. Each returned batch is held in `journal` (wm_journal_hold); one whose
-   record is gone is not shown (it is scored again) but counted in *n_gone. `journal` may be NULL
+   record is missing is not shown (it is scored again) but counted in *n_gone. `journal` may be NULL
    (readers of a stopped campaign); n_gone too.  */
 wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_ledger_load_t *to,
                            void *argument, uint64_t *n_gone, wm_error_t *error);
 
-/* Text of an engine signature; "" for an id that does not exist. Lent for the life of the ledger.
+/* Returns an engine signature; "" for an id that does not exist. Lent for the life of the ledger.
  */
 const char *wm_ledger_signature (const wm_ledger_t *self, uint32_t id);
 
-/* Bytes of ledger.db and its WAL.  */
+/* Returns the bytes of ledger.db and its WAL.  */
 uint64_t wm_ledger_bytes (const wm_ledger_t *self);
 
 #endif

@@ -1,20 +1,20 @@
 /* wm_ledger_apply.c - derives the ledger's rows from journal records, many in one transaction.
 
-   What each record does, and nothing else does anything:
+   What each record does; nothing else changes a row:
      CAMPAIGN      the campaign
      INPUT         the input is open
      INPUT_END     its n_event
      RESULT, HELD of a batch or an event
                    a row in batch, if its input is open; it replaces the one before
      HELD of an input, KICK
-                   its state; its batches are forgotten
-     FILE_WRITTEN  its state and totals; its batches are forgotten
+                   its state; its batch rows are deleted
+     FILE_WRITTEN  its state and totals; its batch rows are deleted
      FILE_LOST     the input is open again, without batches
-   Records of an older generation than their input's are passed over: they were on their way when it
-   was kicked. One of a newer generation says that a KICK was lost to damage: what that KICK forgot
-   is forgotten before it, and the file is pinned by the next INPUT. Records of an input that the
-   ledger does not know are passed over: its INPUT was lost to damage, the loss has been reported,
-   and its number may be given again.  */
+   Records of an older generation than their input's are ignored: they were appended while KICK was
+   not durable. A record of a newer generation shows that a KICK was lost to damage: the KICK's
+   effect is applied first, and the next INPUT pins the file. Records of an input that the ledger
+   does not know are ignored: its INPUT was lost to damage, the loss has been reported, and its
+   number may be given again.  */
 #include "broker/wm_ledger_private.h"
 #include "schema/base/wm_failpoint.h"
 
@@ -46,7 +46,8 @@ int wm_ledger_prepare (wm_ledger_t *self)
 
 /* ---- pending --------------------------------------------------------------------------------- */
 
-/* Room for `more` items behind `n`. Asserts on memory: a restart loses nothing.  */
+/* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.
+ */
 static void *grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes)
 {
     if (n + more <= *max)
@@ -57,7 +58,7 @@ static void *grown (void *array, size_t n, size_t more, size_t *max, size_t item
     return array;
 }
 
-/* Copies a text into the pool, terminated; returns where.  */
+/* Copies a text into the pool, terminated; returns its offset.  */
 static size_t keep_text (wm_ledger_t *self, const char *text, size_t bytes)
 {
     self->pool = grown (self->pool, self->pool_bytes, bytes + 1, &self->pool_max, 1);
@@ -102,7 +103,7 @@ void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value)
     while (i < self->n_counter && strcmp (self->counter[i].name, name) != 0)
         i++;
     if (i == WM_LEDGER_COUNTERS_MAX)
-        return; /* a later release's: not ours to keep */
+        return; /* of a later release */
     counter_t *counter = &self->counter[i];
     self->n_counter += i == self->n_counter;
     snprintf (counter->name, sizeof counter->name, "%s", name);
@@ -158,7 +159,7 @@ static void bind_batch (sqlite3_stmt *statement, const batch_row_t *row, const c
 static int put_batch (wm_ledger_t *self, const pending_t *pending)
 {
     const wm_record_t *record = &pending->record;
-    const int is_result = record->type == WM_RECORD_RESULT;
+    const bool is_result = record->type == WM_RECORD_RESULT;
     const char *text = is_result ? "" : self->pool + pending->text;
     batch_row_t row = {
         .key = record->key,
@@ -199,7 +200,7 @@ static int put_campaign (wm_ledger_t *self, const pending_t *pending)
     return run (self, SQL_PUT_CAMPAIGN);
 }
 
-static int new_input (wm_ledger_t *self, const pending_t *pending, int is_known)
+static int new_input (wm_ledger_t *self, const pending_t *pending, bool is_known)
 {
     const wm_record_t *record = &pending->record;
     input_row_t row = {
@@ -223,20 +224,20 @@ static void kick (input_row_t *row, uint32_t generation, int64_t size, int64_t m
     row->n_event = -1;
 }
 
-/* What a record about a whole input makes of its row; says whether its batches are forgotten.  */
-static int change_input (input_row_t *row, const wm_record_t *record)
+/* Applies a record about a whole input to its row; returns whether its batch rows are deleted.  */
+static bool change_input (input_row_t *row, const wm_record_t *record)
 {
     switch (record->type) {
     case WM_RECORD_INPUT_END:
         row->n_event = (int64_t) record->n_event;
-        return 0;
+        return false;
     case WM_RECORD_HELD:
         row->state = WM_LEDGER_HELD;
         row->code = record->code;
-        return 1;
+        return true;
     case WM_RECORD_KICK:
         kick (row, record->key.generation, record->size, record->mtime_ns);
-        return 1;
+        return true;
     case WM_RECORD_FILE_WRITTEN:
         row->state = WM_LEDGER_WRITTEN;
         row->out_size = record->size;
@@ -246,27 +247,27 @@ static int change_input (input_row_t *row, const wm_record_t *record)
         row->n_hit = record->n_hit;
         row->n_held = record->n_held;
         row->code = record->n_batch;
-        return 1;
+        return true;
     default: /* FILE_LOST */
         row->state = WM_LEDGER_OPEN;
-        return 1;
+        return true;
     }
 }
 
-/* Whether a record speaks of one batch or event, not of its input.  */
-static int is_of_batch (const wm_record_t *record)
+/* Whether a record is about one batch or event, not about the whole input.  */
+static bool is_of_batch (const wm_record_t *record)
 {
     return record->type == WM_RECORD_RESULT ||
            (record->type == WM_RECORD_HELD && record->key.ordinal != WM_ALL);
 }
 
-/* A record about an input that is known; `get` stands on its row.  */
+/* Applies a record about a known input; `get` has stepped to its row.  */
 static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row, sqlite3_stmt *get)
 {
     const wm_record_t *record = &pending->record;
     const uint32_t generation = record->key.generation;
-    const int kick_lost = generation > row->generation && record->type != WM_RECORD_KICK;
-    int forget = kick_lost;
+    const bool kick_lost = generation > row->generation && record->type != WM_RECORD_KICK;
+    bool forget = kick_lost;
     if (generation < row->generation)
         return SQLITE_OK;
     if (kick_lost)
@@ -355,7 +356,7 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
     if (!self->n_pending)
         return WM_OK;
     const progress_row_t before = self->progress;
-    /* IMMEDIATE: a deferred transaction that turns to writing can fail at once.  */
+    /* IMMEDIATE: a deferred transaction that begins to write later can fail with SQLITE_BUSY.  */
     int code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     for (size_t i = 0; i < self->n_pending && code == SQLITE_OK; i++)
         code = carry_out (self, &self->pending[i]);

@@ -1,11 +1,12 @@
 /* wm_ledger_private.h - the rows of the ledger, and what wm_ledger.c (opens, verifies, loads) and
-   wm_ledger_apply.c (writes) share. Nobody else includes this.  */
+   wm_ledger_apply.c (writes) share. No other file includes this.  */
 #ifndef WM_LEDGER_PRIVATE_H
 #define WM_LEDGER_PRIVATE_H
 
 #include "broker/wm_ledger.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <sqlite3.h>
 
 #define WM_LEDGER_SCHEMA 2 /* of schema/ledger.sql; 2: counter */
@@ -84,7 +85,7 @@ struct wm_ledger_t {
     size_t n_signature, n_signature_stored;
     counter_t counter[WM_LEDGER_COUNTERS_MAX];
     size_t n_counter;
-    char set_aside[PATH_MAX + 200]; /* what became of the ledger that was here; "" */
+    char set_aside[PATH_MAX + 200]; /* wm_ledger_set_aside */
     pending_t *pending;
     size_t n_pending, pending_max;
     char *pool;
@@ -97,19 +98,19 @@ uint64_t wm_ledger_sum (const void *row, size_t bytes, const char *a, const char
 /* The schema of the open file, 0: none yet; an SQLite code.  */
 int wm_ledger_get_version (wm_ledger_t *self, int *version);
 
-/* Says that the open file has this release's schema.  */
+/* Writes this release's schema number into the open file.  */
 int wm_ledger_put_version (wm_ledger_t *self);
 
 /* Backs the open file up and brings it from `version` to this release's schema; an SQLite code.  */
 int wm_ledger_migrate (wm_ledger_t *self, int version);
 
-/* Copies the row of an input, selected as id, path, name, text, data; 0 if it is damaged.  */
-int wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row);
+/* Copies the row of an input, selected as id, path, name, text, data; false if it is damaged.  */
+bool wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row);
 
 /* Prepares the statements that write; an SQLite code.  */
 int wm_ledger_prepare (wm_ledger_t *self);
 
-/* The fault behind an SQLite code; ends the process if it was an fsync.  */
+/* Returns the fault of an SQLite code; ends the process if an fsync failed.  */
 wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_error_t *error);
 
 /* Gives `text` an id (from 1).  */

@@ -88,7 +88,7 @@ int wm_ledger_migrate (wm_ledger_t *self, int version)
     WM_FAILPOINT ("broker-ledger-migrated");
     if (code == SQLITE_OK)
         fprintf (stderr,
-                 "wiremill-broker: %s had schema %d and has %d now; as it was it is kept in %s\n",
+                 "wiremill-broker: %s had schema %d and has %d now; the old file is kept as %s\n",
                  self->path, version, WM_LEDGER_SCHEMA, path);
     return code;
 }

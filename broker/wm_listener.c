@@ -1,9 +1,9 @@
-/* wm_listener.c - binds three ROUTERs, reads them in turn, and joins messages with closed connections.
+/* wm_listener.c - binds three ROUTERs, reads them round robin, and pairs messages with connections.
 
    Why closed connections come last: the monitor's event may overtake messages that are already in
-   the socket. So a peer that is closed waits in a list until its socket has nothing more to read.
-   Descriptors are used again at once: the monitor is read before a new peer is entered, and libzmq
-   tells of a closed descriptor before it closes it.  */
+   the socket. So a closed peer waits in a list until its socket has nothing more to read.
+   Descriptors are reused at once: the monitor is read before a new peer is entered, and libzmq
+   reports a descriptor before it closes it.  */
 #include "broker/wm_listener.h"
 #include "broker/wm_table.h"
 
@@ -16,52 +16,52 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define DOORS 3
-/* More than one peer's share of TASKs, NEEDs and answers on their way: a peer that does not read
-   them is gone.  */
+#define PORTS 3
+/* More than the TASKs, NEEDs and answers that one peer can have in flight: a peer that does not
+   read them is disconnected.  */
 #define SEND_HWM 8192
-/* Answers to one operator: each may have 64 KiB, and one that reads none is gone as well.  */
+/* Answers to one operator: each may have 64 KiB.  */
 #define SEND_HWM_OPERATOR 64
 /* Unread messages of one peer, of up to 4 MiB each: beyond them its connection waits.  */
 #define RECV_HWM 128
 #define LINGER_MS 1000
-/* Of all doors; descriptors are left for the journal and the ledger.  */
+/* Of all ports; descriptors are left for the journal and the ledger.  */
 #define CONNECTIONS_MAX (2 * WM_PEERS_MAX)
-/* Messages of one door before the others have their turn.  */
-#define TURN 64
+/* Messages of one port before the next port is read.  */
+#define MESSAGES_IN_A_ROW 64
 
+/* The listener of one role.  */
 typedef struct {
     void *socket, *monitor;
     wm_role_t role;
-    wm_table_t peers;   /* by routing id: those that spoke */
+    wm_table_t peers;   /* by routing id: those that sent a message */
     wm_table_t by_fd;   /* all, from accepted to closed; owns them with `peers` */
-    wm_peer_t **closed; /* to be reported when the socket is read empty */
+    wm_peer_t **closed; /* to be reported when the socket has nothing more to read */
     size_t n_closed, closed_capacity;
-} door_t;
+} port_t;
 
 struct wm_listener_t {
     void *context;
     char endpoint[512];
-    door_t door[DOORS];
-    size_t turn, turn_left;
-    wm_peer_t *closing; /* reported closed; freed at the next call */
-    wm_peer_t **failed; /* a send failed, to be reported */
+    port_t port[PORTS];
+    size_t current, left; /* the port being read; messages of it before the next is read */
+    wm_peer_t *closing;   /* reported closed; freed at the next call */
+    wm_peer_t **failed;   /* a send failed, to be reported */
     size_t n_failed, failed_capacity;
     zmq_msg_t header, payload;
     uint32_t n_frames;
 };
 
-/* ---- addresses ---------------------------------------------------------------------------------
- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 typedef struct {
-    int ipc;
+    bool ipc;
     char host[256]; /* numeric, in brackets for IPv6; or the ipc path */
     int port;
 } address_t;
 
-/* Numeric address of a host (libzmq binds to numbers and interface names only); whether it is
-   loopback.  */
-static int resolve (const char *host, char numeric[256], int *loopback)
+/* Resolves a host to its numeric address (libzmq binds to numbers and interface names only). -1: no
+   such host.  */
+static int resolve (const char *host, char numeric[256], bool *loopback)
 {
     if (strcmp (host, "*") == 0)
         host = "0.0.0.0";
@@ -71,7 +71,7 @@ static int resolve (const char *host, char numeric[256], int *loopback)
         return -1;
     int failed =
         getnameinfo (found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
-    int v6 = found->ai_family == AF_INET6;
+    const bool v6 = found->ai_family == AF_INET6;
     freeaddrinfo (found);
     if (failed)
         return -1;
@@ -80,12 +80,12 @@ static int resolve (const char *host, char numeric[256], int *loopback)
     return 0;
 }
 
-static wm_fault_t address_parse (address_t *address, const char *endpoint, int insecure,
+static wm_fault_t address_parse (address_t *address, const char *endpoint, bool insecure,
                                  wm_error_t *error)
 {
     memset (address, 0, sizeof *address);
     if (strncmp (endpoint, "ipc://", 6) == 0) {
-        address->ipc = 1;
+        address->ipc = true;
         if (strlen (endpoint + 6) > 100 || !endpoint[6])
             return wm_fault (error, WM_EHOST,
                              "%s: an ipc path has 1 to 100 characters; give a shorter one",
@@ -97,7 +97,7 @@ static wm_fault_t address_parse (address_t *address, const char *endpoint, int i
     char host[200], *end;
     if (strncmp (endpoint, "tcp://", 6) != 0 || !colon || colon < endpoint + 7 ||
         (size_t) (colon - endpoint - 6) >= sizeof host)
-        return wm_fault (error, WM_EHOST, "%s is no tcp://HOST:PORT and no ipc://PATH", endpoint);
+        return wm_fault (error, WM_EHOST, "%s is neither tcp://HOST:PORT nor ipc://PATH", endpoint);
     long port = strcmp (colon + 1, "*") == 0 ? 0 : strtol (colon + 1, &end, 10);
     if (strcmp (colon + 1, "*") != 0 && (*end || !colon[1] || port < 0 || port > 65533))
         return wm_fault (error, WM_EHOST, "%s: the port is not a number up to 65533", endpoint);
@@ -108,7 +108,7 @@ static wm_fault_t address_parse (address_t *address, const char *endpoint, int i
         memmove (host, host + 1, length);
         host[length - 2] = 0;
     }
-    int loopback = 0;
+    bool loopback = false;
     if (resolve (host, address->host, &loopback))
         return wm_fault (error, WM_EHOST, "%s: no such host", endpoint);
     if (!loopback && !insecure)
@@ -128,8 +128,7 @@ static void address_print (const address_t *address, size_t i, char text[400])
         snprintf (text, 400, "tcp://%s:%d", address->host, address->port + (int) i);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 static void set (void *socket, int option, int value)
 {
     int rc = zmq_setsockopt (socket, option, &value, sizeof value);
@@ -137,45 +136,45 @@ static void set (void *socket, int option, int value)
     (void) rc;
 }
 
-static int door_open (wm_listener_t *self, size_t i)
+static int port_open (wm_listener_t *self, size_t i)
 {
-    door_t *door = &self->door[i];
-    door->role = (wm_role_t) (WM_ROLE_WORKER + (int) i);
-    door->socket = zmq_socket (self->context, ZMQ_ROUTER);
-    door->monitor = zmq_socket (self->context, ZMQ_PAIR);
-    if (!door->socket || !door->monitor)
+    port_t *port = &self->port[i];
+    port->role = (wm_role_t) (WM_ROLE_WORKER + (int) i);
+    port->socket = zmq_socket (self->context, ZMQ_ROUTER);
+    port->monitor = zmq_socket (self->context, ZMQ_PAIR);
+    if (!port->socket || !port->monitor)
         return -1;
-    int64_t bytes_max = door->role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : WM_FRAME_BYTES_MAX;
-    zmq_setsockopt (door->socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
-    set (door->socket, ZMQ_ROUTER_MANDATORY, 1);
-    set (door->socket, ZMQ_SNDHWM, door->role == WM_ROLE_OPERATOR ? SEND_HWM_OPERATOR : SEND_HWM);
-    set (door->socket, ZMQ_RCVHWM, RECV_HWM);
-    set (door->socket, ZMQ_LINGER, LINGER_MS);
-    set (door->socket, ZMQ_HANDSHAKE_IVL, (int) wm_times ()->handshake_ms);
-    set (door->socket, ZMQ_TCP_KEEPALIVE, 1);
-    set (door->socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
-    set (door->socket, ZMQ_BACKLOG, 1024);
-    set (door->socket, ZMQ_IPV6, 1);
-    set (door->monitor, ZMQ_LINGER, 0);
-    set (door->monitor, ZMQ_RCVHWM, 0);
+    int64_t bytes_max = port->role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : WM_FRAME_BYTES_MAX;
+    zmq_setsockopt (port->socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
+    set (port->socket, ZMQ_ROUTER_MANDATORY, 1);
+    set (port->socket, ZMQ_SNDHWM, port->role == WM_ROLE_OPERATOR ? SEND_HWM_OPERATOR : SEND_HWM);
+    set (port->socket, ZMQ_RCVHWM, RECV_HWM);
+    set (port->socket, ZMQ_LINGER, LINGER_MS);
+    set (port->socket, ZMQ_HANDSHAKE_IVL, (int) wm_times ()->handshake_ms);
+    set (port->socket, ZMQ_TCP_KEEPALIVE, 1);
+    set (port->socket, ZMQ_TCP_KEEPALIVE_IDLE, 30);
+    set (port->socket, ZMQ_BACKLOG, 1024);
+    set (port->socket, ZMQ_IPV6, 1);
+    set (port->monitor, ZMQ_LINGER, 0);
+    set (port->monitor, ZMQ_RCVHWM, 0);
     char name[64];
     snprintf (name, sizeof name, "inproc://monitor-%zu", i);
-    return zmq_socket_monitor (door->socket, name, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) ||
-           zmq_connect (door->monitor, name);
+    return zmq_socket_monitor (port->socket, name, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) ||
+           zmq_connect (port->monitor, name);
 }
 
-/* Binds the three doors to three addresses in a row; all or none.  */
-static int doors_bind (wm_listener_t *self, const address_t *address)
+/* Binds the three ports to three addresses in a row; all or none.  */
+static int ports_bind (wm_listener_t *self, const address_t *address)
 {
-    for (size_t i = 0; i < DOORS; i++) {
+    for (size_t i = 0; i < PORTS; i++) {
         char text[400];
         address_print (address, i, text);
-        if (zmq_bind (self->door[i].socket, text) == 0)
+        if (zmq_bind (self->port[i].socket, text) == 0)
             continue;
         int saved = errno;
         while (i-- > 0) {
             address_print (address, i, text);
-            zmq_unbind (self->door[i].socket, text);
+            zmq_unbind (self->port[i].socket, text);
         }
         errno = saved;
         return -1;
@@ -183,13 +182,13 @@ static int doors_bind (wm_listener_t *self, const address_t *address)
     return 0;
 }
 
-wm_fault_t wm_listener_check (const char *endpoint, int insecure, wm_error_t *error)
+wm_fault_t wm_listener_check (const char *endpoint, bool insecure, wm_error_t *error)
 {
     address_t address;
     return address_parse (&address, endpoint, insecure, error);
 }
 
-wm_listener_t *wm_listener_new (const char *endpoint, int insecure, wm_error_t *error)
+wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t *error)
 {
     address_t address;
     if (address_parse (&address, endpoint, insecure, error))
@@ -200,15 +199,15 @@ wm_listener_t *wm_listener_new (const char *endpoint, int insecure, wm_error_t *
     zmq_msg_init (&self->payload);
     self->context = zmq_ctx_new ();
     int failed = !self->context;
-    for (size_t i = 0; !failed && i < DOORS; i++)
-        failed = door_open (self, i);
+    for (size_t i = 0; !failed && i < PORTS; i++)
+        failed = port_open (self, i);
     if (!failed && (address.ipc || address.port))
-        failed = doors_bind (self, &address);
+        failed = ports_bind (self, &address);
     else if (!failed) { /* any three free ports, first where this process is likely alone */
         failed = 1;
         for (int i = 0; i < 200 && failed; i++) {
             address.port = 20000 + (int) (((unsigned) getpid () * 7 + (unsigned) i * 131) % 40000);
-            failed = doors_bind (self, &address);
+            failed = ports_bind (self, &address);
         }
     }
     if (failed) {
@@ -229,17 +228,17 @@ const char *wm_listener_endpoint (const wm_listener_t *self)
     return self->endpoint;
 }
 
-static void peers_free (door_t *door)
+static void peers_free (port_t *port)
 {
-    for (size_t i = 0; door->by_fd.slot && i <= door->by_fd.mask; i++) {
-        wm_peer_t *peer = door->by_fd.slot[i].item;
-        if (peer && !peer->heard)
+    for (size_t i = 0; port->by_fd.slot && i <= port->by_fd.mask; i++) {
+        wm_peer_t *peer = port->by_fd.slot[i].item;
+        if (peer && !peer->has_id)
             free (peer);
     }
-    for (size_t i = 0; door->peers.slot && i <= door->peers.mask; i++)
-        free (door->peers.slot[i].item);
-    free (door->by_fd.slot);
-    free (door->peers.slot);
+    for (size_t i = 0; port->peers.slot && i <= port->peers.mask; i++)
+        free (port->peers.slot[i].item);
+    free (port->by_fd.slot);
+    free (port->peers.slot);
 }
 
 void wm_listener_destroy (wm_listener_t **self_p)
@@ -247,16 +246,16 @@ void wm_listener_destroy (wm_listener_t **self_p)
     wm_listener_t *self = *self_p;
     if (!self)
         return;
-    for (size_t i = 0; i < DOORS; i++) {
-        door_t *door = &self->door[i];
-        if (door->socket) {
-            zmq_socket_monitor (door->socket, NULL, 0);
-            zmq_close (door->socket);
+    for (size_t i = 0; i < PORTS; i++) {
+        port_t *port = &self->port[i];
+        if (port->socket) {
+            zmq_socket_monitor (port->socket, NULL, 0);
+            zmq_close (port->socket);
         }
-        if (door->monitor)
-            zmq_close (door->monitor);
-        peers_free (door);
-        free (door->closed);
+        if (port->monitor)
+            zmq_close (port->monitor);
+        peers_free (port);
+        free (port->closed);
     }
     zmq_msg_close (&self->header);
     zmq_msg_close (&self->payload);
@@ -268,8 +267,7 @@ void wm_listener_destroy (wm_listener_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- peers -------------------------------------------------------------------------------------
- */
+/* ---- peers ----------------------------------------------------------------------------------- */
 static uint64_t id_hash (const uint8_t id[5])
 {
     uint64_t value = 0;
@@ -282,22 +280,21 @@ static uint64_t fd_hash (int fd)
     return wm_table_mix ((uint64_t) (uint32_t) fd);
 }
 
-static wm_peer_t *peer_of_fd (const door_t *door, int fd)
+static wm_peer_t *peer_of_fd (const port_t *port, int fd)
 {
     size_t at;
-    return wm_table_first (&door->by_fd, fd_hash (fd), &at);
+    return wm_table_first (&port->by_fd, fd_hash (fd), &at);
 }
 
-/* The descriptor is libzmq's, which may just be closing it: at worst a stranger who was given its
-   number is hung up on, and comes again.  */
-void wm_listener_hang_up (wm_peer_t *peer)
+/* The descriptor belongs to libzmq, which may be closing it now: at worst another peer that was
+   given the same number is disconnected, and connects again.  */
+void wm_listener_disconnect (wm_peer_t *peer)
 {
     if (peer->fd >= 0)
         shutdown (peer->fd, SHUT_RDWR);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 /* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
 static void *grow (void *list, size_t count, size_t *capacity, size_t size)
 {
@@ -309,44 +306,44 @@ static void *grow (void *list, size_t count, size_t *capacity, size_t size)
     return list;
 }
 
-static void accepted (wm_listener_t *self, door_t *door, int fd)
+static void accepted (wm_listener_t *self, port_t *port, int fd)
 {
     size_t n = 0;
-    for (size_t i = 0; i < DOORS; i++)
-        n += self->door[i].by_fd.count;
+    for (size_t i = 0; i < PORTS; i++)
+        n += self->port[i].by_fd.count;
     wm_peer_t *peer =
-        n < CONNECTIONS_MAX && !wm_table_reserve (&door->by_fd) ? calloc (1, sizeof *peer) : NULL;
+        n < CONNECTIONS_MAX && !wm_table_reserve (&port->by_fd) ? calloc (1, sizeof *peer) : NULL;
     if (!peer) {
         shutdown (fd, SHUT_RDWR);
         return;
     }
-    peer->role = door->role;
+    peer->role = port->role;
     peer->fd = fd;
     peer->since_ms = wm_now_ms ();
-    wm_table_put (&door->by_fd, fd_hash (fd), peer);
+    wm_table_put (&port->by_fd, fd_hash (fd), peer);
 }
 
-static void disconnected (door_t *door, int fd)
+static void disconnected (port_t *port, int fd)
 {
-    wm_peer_t *peer = peer_of_fd (door, fd);
+    wm_peer_t *peer = peer_of_fd (port, fd);
     if (!peer)
         return;
-    wm_table_remove (&door->by_fd, fd_hash (fd), peer);
-    if (!peer->heard) {
+    wm_table_remove (&port->by_fd, fd_hash (fd), peer);
+    if (!peer->has_id) {
         free (peer);
         return;
     }
-    door->closed =
-        grow (door->closed, door->n_closed, &door->closed_capacity, sizeof *door->closed);
-    door->closed[door->n_closed++] = peer;
+    port->closed =
+        grow (port->closed, port->n_closed, &port->closed_capacity, sizeof *port->closed);
+    port->closed[port->n_closed++] = peer;
     peer->fd = -1;
 }
 
-static void monitor_read (wm_listener_t *self, door_t *door)
+static void monitor_read (wm_listener_t *self, port_t *port)
 {
     zmq_msg_t msg;
     zmq_msg_init (&msg);
-    while (zmq_msg_recv (&msg, door->monitor, ZMQ_DONTWAIT) >= 0) {
+    while (zmq_msg_recv (&msg, port->monitor, ZMQ_DONTWAIT) >= 0) {
         uint16_t event;
         int32_t fd;
         if (!zmq_msg_more (&msg) || zmq_msg_size (&msg) != 6)
@@ -354,66 +351,66 @@ static void monitor_read (wm_listener_t *self, door_t *door)
         memcpy (&event, zmq_msg_data (&msg), 2);
         memcpy (&fd, (uint8_t *) zmq_msg_data (&msg) + 2, 4);
         if (event == ZMQ_EVENT_ACCEPTED)
-            accepted (self, door, fd);
+            accepted (self, port, fd);
         else
-            disconnected (door, fd);
+            disconnected (port, fd);
     }
     zmq_msg_close (&msg);
 }
 
 void wm_listener_tick (wm_listener_t *self, int64_t now_ms)
 {
-    for (size_t i = 0; i < DOORS; i++)
-        monitor_read (self, &self->door[i]);
-    for (size_t i = 0; i < DOORS; i++) {
-        const wm_table_t *all = &self->door[i].by_fd;
+    for (size_t i = 0; i < PORTS; i++)
+        monitor_read (self, &self->port[i]);
+    for (size_t i = 0; i < PORTS; i++) {
+        const wm_table_t *all = &self->port[i].by_fd;
         for (size_t j = 0; all->slot && j <= all->mask; j++) {
             wm_peer_t *peer = all->slot[j].item;
             if (peer && peer->session)
                 peer->since_ms = now_ms;
             else if (peer && now_ms - peer->since_ms > wm_times ()->handshake_ms)
-                wm_listener_hang_up (peer);
+                wm_listener_disconnect (peer);
         }
     }
 }
 
 /* The peer that a message came from; NULL without memory (the message is dropped).  */
-static wm_peer_t *peer_of (wm_listener_t *self, door_t *door, zmq_msg_t *id, int fd)
+static wm_peer_t *peer_of (wm_listener_t *self, port_t *port, zmq_msg_t *id, int fd)
 {
     size_t at;
     if (zmq_msg_size (id) != 5)
         return NULL;
-    wm_peer_t *peer = wm_table_first (&door->peers, id_hash (zmq_msg_data (id)), &at);
+    wm_peer_t *peer = wm_table_first (&port->peers, id_hash (zmq_msg_data (id)), &at);
     if (peer)
         return peer;
-    monitor_read (self, door); /* who had this descriptor before is told apart */
-    if (wm_table_reserve (&door->peers))
+    monitor_read (self, port); /* removes the peer that had this descriptor before */
+    if (wm_table_reserve (&port->peers))
         return NULL;
-    peer = peer_of_fd (door, fd);
-    /* It closed before it was heard, or one that did took its place (they had one descriptor after
-       the other): it is known by its id alone, and a send or its silence will tell. */
-    if (!peer || peer->heard) {
+    peer = peer_of_fd (port, fd);
+    /* Its connection closed before this message was read, or its descriptor belongs to a later peer
+       already: the peer is known by its id alone; a failed send or its silence ends it.  */
+    if (!peer || peer->has_id) {
         peer = calloc (1, sizeof *peer);
         if (!peer)
             return NULL;
-        peer->role = door->role;
+        peer->role = port->role;
         peer->fd = -1;
-        peer->lost = 1;
+        peer->lost = true;
     }
-    peer->heard = 1;
+    peer->has_id = true;
     memcpy (peer->id, zmq_msg_data (id), 5);
-    wm_table_put (&door->peers, id_hash (peer->id), peer);
+    wm_table_put (&port->peers, id_hash (peer->id), peer);
     return peer;
 }
 
-/* Reads one message whole. -1: there is none.  */
-static int message_read (wm_listener_t *self, door_t *door, wm_peer_t **peer)
+/* Reads one whole message; false: there is none.  */
+static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
 {
     zmq_msg_t id, more;
     zmq_msg_init (&id);
-    if (zmq_msg_recv (&id, door->socket, ZMQ_DONTWAIT) < 0) {
+    if (zmq_msg_recv (&id, port->socket, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close (&id);
-        return -1;
+        return false;
     }
     self->n_frames = 0;
     int fd = -1;
@@ -422,37 +419,37 @@ static int message_read (wm_listener_t *self, door_t *door, wm_peer_t **peer)
         zmq_msg_t *to = self->n_frames == 0   ? &self->header
                         : self->n_frames == 1 ? &self->payload
                                               : &more;
-        zmq_msg_recv (to, door->socket, ZMQ_DONTWAIT); /* messages are delivered whole */
+        zmq_msg_recv (to, port->socket, ZMQ_DONTWAIT); /* messages are delivered whole */
         has_more = zmq_msg_more (to);
         fd = zmq_msg_get (to, ZMQ_SRCFD);
     }
     zmq_msg_close (&more);
-    *peer = peer_of (self, door, &id, fd);
+    *peer = peer_of (self, port, &id, fd);
     zmq_msg_close (&id);
-    return 0;
+    return true;
 }
 
 void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms)
 {
-    zmq_pollitem_t items[2 * DOORS];
-    for (size_t i = 0; i < DOORS; i++) {
-        items[2 * i] = (zmq_pollitem_t){ .socket = self->door[i].socket, .events = ZMQ_POLLIN };
+    zmq_pollitem_t items[2 * PORTS];
+    for (size_t i = 0; i < PORTS; i++) {
+        items[2 * i] = (zmq_pollitem_t){ .socket = self->port[i].socket, .events = ZMQ_POLLIN };
         items[2 * i + 1] =
-            (zmq_pollitem_t){ .socket = self->door[i].monitor, .events = ZMQ_POLLIN };
+            (zmq_pollitem_t){ .socket = self->port[i].monitor, .events = ZMQ_POLLIN };
     }
     if (!self->n_failed)
-        zmq_poll (items, 2 * DOORS, timeout_ms);
-    for (size_t i = 0; i < DOORS; i++)
-        monitor_read (self, &self->door[i]);
-    self->turn_left = TURN;
+        zmq_poll (items, 2 * PORTS, timeout_ms);
+    for (size_t i = 0; i < PORTS; i++)
+        monitor_read (self, &self->port[i]);
+    self->left = MESSAGES_IN_A_ROW;
 }
 
-/* A peer of this door that is to be reported closed; NULL: none.  */
-static wm_peer_t *closed_next (wm_listener_t *self, door_t *door)
+/* A peer of this port that is to be reported closed; NULL: none.  */
+static wm_peer_t *closed_next (wm_listener_t *self, port_t *port)
 {
-    while (door->n_closed) {
-        wm_peer_t *peer = door->closed[--door->n_closed];
-        wm_table_remove (&door->peers, id_hash (peer->id), peer);
+    while (port->n_closed) {
+        wm_peer_t *peer = port->closed[--port->n_closed];
+        wm_table_remove (&port->peers, id_hash (peer->id), peer);
         free (self->closing);
         self->closing = peer;
         if (!peer->failed)
@@ -465,31 +462,31 @@ wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
 {
     free (self->closing);
     self->closing = NULL;
-    if (self->n_failed) { /* it stays known, so that what it still says is ignored */
+    if (self->n_failed) { /* it stays in the table, so that its later messages are ignored */
         *peer = self->failed[--self->n_failed];
-        if ((*peer)->lost) { /* nothing else will tell of its end */
-            wm_table_remove (&self->door[(*peer)->role - WM_ROLE_WORKER].peers,
+        if ((*peer)->lost) { /* no other event will report its end */
+            wm_table_remove (&self->port[(*peer)->role - WM_ROLE_WORKER].peers,
                              id_hash ((*peer)->id), *peer);
             self->closing = *peer;
         }
         return WM_LISTENER_CLOSED;
     }
-    for (size_t empty = 0; empty < DOORS;) {
-        door_t *door = &self->door[self->turn];
-        if (self->turn_left && message_read (self, door, peer) == 0) {
-            self->turn_left--;
+    for (size_t empty = 0; empty < PORTS;) {
+        port_t *port = &self->port[self->current];
+        if (self->left && message_read (self, port, peer)) {
+            self->left--;
             if (*peer)
                 return WM_LISTENER_MESSAGE;
             continue;
         }
-        if (self->turn_left) {
-            *peer = closed_next (self, door);
+        if (self->left) {
+            *peer = closed_next (self, port);
             if (*peer)
                 return WM_LISTENER_CLOSED;
             empty++;
         }
-        self->turn = (self->turn + 1) % DOORS;
-        self->turn_left = TURN;
+        self->current = (self->current + 1) % PORTS;
+        self->left = MESSAGES_IN_A_ROW;
     }
     return WM_LISTENER_NOTHING;
 }
@@ -506,25 +503,24 @@ const uint8_t *wm_listener_header (wm_listener_t *self, size_t *bytes, zmq_msg_t
     return *bytes ? header : NULL;
 }
 
-/* ---- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending --------------------------------------------------------------------------------- */
 void wm_listener_send (wm_listener_t *self, wm_peer_t *peer, const wm_msg_t *msg,
                        zmq_msg_t *payload, uint64_t check)
 {
-    void *socket = self->door[peer->role - WM_ROLE_WORKER].socket;
+    void *socket = self->port[peer->role - WM_ROLE_WORKER].socket;
     uint8_t header[WM_HEADER_BYTES_MAX];
     size_t bytes = wm_msg_seal (header, wm_msg_encode (msg, header), payload ? check : 0);
     /* The first frame decides: after it the others of the message cannot be refused. */
-    int sent = !peer->failed &&
-               zmq_send (socket, peer->id, sizeof peer->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
+    const bool sent = !peer->failed &&
+                      zmq_send (socket, peer->id, sizeof peer->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
     if (sent) {
         zmq_send (socket, header, bytes, (payload ? ZMQ_SNDMORE : 0) | ZMQ_DONTWAIT);
         if (payload && zmq_msg_send (payload, socket, ZMQ_DONTWAIT) >= 0)
             return;
     } else if (!peer->failed) {
-        if (errno == EAGAIN) /* what it does not read is not kept for it either */
-            wm_listener_hang_up (peer);
-        peer->failed = 1;
+        if (errno == EAGAIN) /* its queue is full */
+            wm_listener_disconnect (peer);
+        peer->failed = true;
         self->failed =
             grow (self->failed, self->n_failed, &self->failed_capacity, sizeof *self->failed);
         self->failed[self->n_failed++] = peer;

@@ -1,4 +1,4 @@
-/* wm_note.c - see wm_note.h.  */
+/* wm_note.c - writes and reads the small files of a campaign's folder.  */
 #include "broker/wm_note.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ int wm_note_write (const char *dir, const char *name, const void *data, size_t b
     int fd = open (temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return -1;
-    errno = ENOSPC; /* a write that ends early */
+    errno = ENOSPC; /* of a short write, which sets none */
     int failed =
         write (fd, data, bytes) != (ssize_t) bytes || fsync (fd) || rename (temporary, path);
     int error = errno;

@@ -2,7 +2,7 @@
    arithmetic.
 
    A note is there whole or not at all: written under another name, synced, renamed, the folder
-   synced. A copy of the folder has them, too, and no ledger needs them. "paused" is one line, why
+   synced. A copy of the folder has them too. "paused" is one line, why
    an operator paused the campaign (the circuit breaker's pauses are not noted: the next broker
    tries again); wm_core_arithmetic.c explains the others. Thread: any; one at a time for each
    name.  */
@@ -11,11 +11,11 @@
 
 #include <stddef.h>
 
-/* Writes DIR/NAME, or with NULL data takes it away. 0: that is on disk; -1: not, errno says why,
-   and what was there before is there.  */
+/* Writes DIR/NAME, or with NULL data removes it. 0: durable; -1: not, errno is set, and the note is
+   as it was before.  */
 int wm_note_write (const char *dir, const char *name, const void *data, size_t bytes);
 
-/* Reads it whole: malloc'ed, with a NUL behind its *bytes bytes (may be NULL). NULL: it is not
+/* Reads a note: the caller's, with a NUL after its *bytes bytes (bytes may be NULL). NULL: it is not
    there, larger than `most`, or there is no memory.  */
 char *wm_note_read (const char *dir, const char *name, size_t most, size_t *bytes);
 

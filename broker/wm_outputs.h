@@ -42,9 +42,10 @@ typedef void wm_outputs_progress_t (uint64_t n_read, uint64_t n_all);
    run may have written it again meanwhile. On return the campaign is closed.  */
 char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress, wm_error_t *error);
 
-/* Tells a core that was restored from a campaign's ledger how its outputs, in `folder`, and inputs are now:
-   by size and time, as a producer looks at them. What cannot be seen from here is taken to be as it was; a
-   folder that cannot is said on stderr. It waits for file systems that hang: let go of the lock before. */
+/* Tells a core that was restored from a campaign's ledger how its outputs, in `folder`, and inputs
+   are now: by size and time, as a producer looks at them. What cannot be seen from here is taken to
+   be as it was; a folder that cannot is said on stderr. It waits for file systems that hang: let go
+   of the lock before.  */
 void wm_outputs_look (wm_core_t *core, const char *folder);
 
 #endif

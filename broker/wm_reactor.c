@@ -1,9 +1,9 @@
 /* wm_reactor.c - one loop: read, tick, and what the recorder does: append, sync, effects, ledger.
 
    Invariants
-     1. The core is never entered from its own sink: what the sink finds out (a failed send, damage)
-        is told to the core when it has returned.
-     2. A payload frame is copied nowhere: what a producer sent is what a worker gets.  */
+     1. The core is never entered from its own sink: a failure that the sink finds (a failed send,
+        damage) is reported to the core when it has returned.
+     2. A payload frame is never copied: a worker gets the producer's own bytes.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_core.h"
 #include "broker/wm_listener.h"
@@ -40,17 +40,16 @@ struct wm_reactor_t {
     int wmm_fd;
     uint64_t wmm_bytes;
     wm_recorder_t *recorder;
-    size_t n_appended; /* records that a turn of the recorder will sync */
+    size_t n_appended; /* records that wm_recorder_turn will sync */
     int64_t started_ms;
 
-    int64_t damaged_ms; /* a damaged message is said again from then on */
-    int fetch_failed;   /* the result asked for could not be read */
+    int64_t damaged_ms; /* a damaged message is logged again from then on */
+    bool fetch_failed;  /* the result asked for could not be read */
     wm_key_t fetch_key;
     uint32_t fetch_session;
 };
 
-/* ---- payloads ----------------------------------------------------------------------------------
- */
+/* ---- payloads -------------------------------------------------------------------------------- */
 static void frame_hold (void *context, void *handle)
 {
     (void) context;
@@ -67,25 +66,24 @@ static void frame_release (void *context, void *handle)
     free (frame);
 }
 
-/* ---- sending -----------------------------------------------------------------------------------
- */
+/* ---- sending --------------------------------------------------------------------------------- */
 static wm_peer_t *peer_of_session (const wm_reactor_t *self, uint32_t session)
 {
     size_t at;
     return wm_table_first (&self->peers, wm_table_mix (session), &at);
 }
 
-/* Sends a payload of our own. Without memory the peer misses its answer, so it is hung up on: it
-   comes again and asks again.  */
+/* Sends a payload of our own. If allocation fails, the broker disconnects the peer, which
+   reconnects and asks again.  */
 static void send_bytes (wm_reactor_t *self, wm_peer_t *peer, const wm_msg_t *msg, const void *data,
                         size_t bytes)
 {
     zmq_msg_t body;
     if (zmq_msg_init_size (&body, bytes)) {
         fprintf (stderr,
-                 "wiremill-broker: no memory for %s of %zu bytes: its peer must come again\n",
+                 "wiremill-broker: no memory for %s of %zu bytes: its peer must connect again\n",
                  wm_msg_name (msg->type), bytes);
-        wm_listener_hang_up (peer);
+        wm_listener_disconnect (peer);
         return;
     }
     if (bytes)
@@ -162,7 +160,7 @@ static void on_model (void *context, uint32_t session, uint64_t offset)
              self->config->wmm, (unsigned long long) offset,
              errno ? strerror (errno) : "it is shorter than it was");
     zmq_msg_close (&body);
-    wm_listener_hang_up (peer);
+    wm_listener_disconnect (peer);
 }
 
 static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
@@ -171,13 +169,13 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
     wm_record_t record;
-    wm_error_t error = { .text = "another record lies where a result should be" };
+    wm_error_t error = { .text = "the journal has another record where a result should be" };
     if (!peer)
         return;
     if (wm_journal_read (self->config->journal, place, &record, &error) != WM_OK ||
         record.type != WM_RECORD_RESULT || memcmp (&record.key, &results->key, sizeof record.key)) {
         fprintf (stderr, "wiremill-broker: %s\n", error.text);
-        self->fetch_failed = 1;
+        self->fetch_failed = true;
         self->fetch_key = results->key;
         self->fetch_session = session;
         return;
@@ -239,7 +237,7 @@ static void on_status (void *context, uint32_t session)
     if (json)
         send_bytes (self, peer, &msg, json, strlen (json));
     else if (peer)
-        wm_listener_hang_up (peer); /* no memory */
+        wm_listener_disconnect (peer); /* no memory */
     free (json);
 }
 
@@ -264,9 +262,8 @@ char *wm_reactor_status (wm_reactor_t *self)
     return json;
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
-/* A session for a peer that speaks for the first time. 0: no place.  */
+/* ---- reading --------------------------------------------------------------------------------- */
+/* Opens a session for a peer that sends its first message. 0: no room.  */
 static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
 {
     if (wm_table_reserve (&self->peers))
@@ -278,27 +275,27 @@ static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_m
     return session;
 }
 
-/* Takes the payload frame of the message at hand into a handle. -1: no memory.  */
-static int take_payload (zmq_msg_t *from, uint64_t check, wm_payload_t *payload)
+/* Takes the payload frame of the current message into a handle; false without memory.  */
+static bool take_payload (zmq_msg_t *from, uint64_t check, wm_payload_t *payload)
 {
     frame_t *frame = malloc (sizeof *frame);
     if (!frame)
-        return -1;
+        return false;
     frame->refs = 1;
     frame->check = check;
     zmq_msg_init (&frame->msg);
     zmq_msg_move (&frame->msg, from);
     *payload = (wm_payload_t){ frame, zmq_msg_data (&frame->msg), zmq_msg_size (&frame->msg) };
-    return 0;
+    return true;
 }
 
-static void refuse_stranger (wm_reactor_t *self, wm_peer_t *peer)
+static void refuse_peer (wm_reactor_t *self, wm_peer_t *peer)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_REJECT);
     msg.code = WM_REASON_BUSY;
-    snprintf (msg.text, sizeof msg.text, "this broker has its %u peers: try again later",
-              WM_PEERS_MAX);
+    snprintf (msg.text, sizeof msg.text,
+              "this broker has %u peers, which is its limit: try again later", WM_PEERS_MAX);
     wm_listener_send (self->listener, peer, &msg, NULL, 0);
 }
 
@@ -312,16 +309,16 @@ static void closed (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     wm_core_closed (self->core, session, now_ms);
 }
 
-/* A message whose seal is broken: whatever it was is lost, so the connection ends as if it had
-   closed, and blames nobody.  */
+/* A message whose seal is broken cannot be read, so the connection ends as if it had closed, and no
+   peer is blamed.  */
 static void damaged (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
 {
-    if (now_ms >= self->damaged_ms) /* a flood of them is said once in a while */
-        fprintf (stderr,
-                 "wiremill-broker: a message was damaged on its way (or is none of ours): its "
-                 "connection is ended\n");
+    if (now_ms >= self->damaged_ms) /* rate-limited */
+        fprintf (stderr, "wiremill-broker: a message was damaged in transit, or is not a wiremill "
+                         "message: its peer "
+                         "is disconnected\n");
     self->damaged_ms = now_ms + 1000;
-    wm_listener_hang_up (peer);
+    wm_listener_disconnect (peer);
     closed (self, peer, now_ms);
 }
 
@@ -332,15 +329,15 @@ static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     uint64_t check;
     if (peer->known && !peer->session)
         return; /* its session is over */
-    const int known = peer->known;
-    peer->known = 1;
+    const bool known = peer->known;
+    peer->known = true;
     const uint8_t *header = wm_listener_header (self->listener, &bytes, &body, &check);
     if (!header) {
         damaged (self, peer, now_ms);
         return;
     }
     if (!known && !session_open (self, peer, now_ms)) {
-        refuse_stranger (self, peer);
+        refuse_peer (self, peer);
         return;
     }
     wm_msg_t msg;
@@ -351,7 +348,7 @@ static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
         wm_core_message (self->core, peer->session, &msg, NULL, now_ms);
     else {
         wm_payload_t payload;
-        if (take_payload (body, check, &payload)) {
+        if (!take_payload (body, check, &payload)) {
             wm_core_reject (self->core, peer->session, WM_REASON_BUSY, "no memory now");
             return;
         }
@@ -359,13 +356,13 @@ static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
         frame_release (NULL, payload.handle);
     }
     if (self->fetch_failed) {
-        self->fetch_failed = 0;
+        self->fetch_failed = false;
         wm_core_damaged (self->core, self->fetch_key, self->fetch_session, now_ms);
     }
     self->n_appended = wm_recorder_settle (self->recorder);
 }
 
-/* Reads what is there, up to a group of records or the time of one.  */
+/* Reads messages, up to a group of records or until the time of one has passed.  */
 static void read_all (wm_reactor_t *self, int64_t until_ms)
 {
     wm_peer_t *peer;
@@ -387,7 +384,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
 {
     const wm_times_t *times = wm_times ();
     int64_t tick_ms = times->heartbeat_ms / 8 > 0 ? times->heartbeat_ms / 8 : 1;
-    int64_t ticked_ms = 0, looked_ms = 0;
+    int64_t ticked_ms = 0, checked_ms = 0;
     wm_fault_t fault = WM_OK;
     while (!*stop && !fault && !wm_recorder_fault (self->recorder, NULL)) {
         wm_listener_wait (self->listener, self->n_appended ? 0 : tick_ms);
@@ -399,8 +396,8 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             wm_core_tick (self->core, now_ms);
             wm_listener_tick (self->listener, now_ms);
         }
-        if (self->config->look && now_ms - looked_ms >= times->heartbeat_ms) {
-            looked_ms = now_ms;
+        if (self->config->look && now_ms - checked_ms >= times->heartbeat_ms) {
+            checked_ms = now_ms;
             fault = self->config->look (self->config->context, wm_reactor_endpoint (self), error);
         }
         self->n_appended = wm_recorder_turn (self->recorder);
@@ -410,8 +407,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
     return fault ? fault : wm_recorder_fault (self->recorder, error);
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 static wm_fault_t load_ledger (wm_reactor_t *self, wm_error_t *error)
 {
     uint64_t n_gone = 0;
@@ -421,7 +417,8 @@ static wm_fault_t load_ledger (wm_reactor_t *self, wm_error_t *error)
         return fault;
     if (n_gone)
         fprintf (stderr,
-                 "wiremill-broker: %llu results are gone from the journal: they are scored again\n",
+                 "wiremill-broker: %llu results are missing from the journal: their batches are "
+                 "scored again\n",
                  (unsigned long long) n_gone);
     wm_journal_sweep (self->config->journal);
     return WM_OK;

@@ -1,13 +1,10 @@
 /* wm_reactor.h - carries out what wm_core decides: sockets, journal, ledger, the model's file,
    time.
 
-   Three ROUTER sockets (workers, producers, operators; the base port, +1, +2, or an ipc path with
-   .w .p .o), each with a monitor that tells of closed connections. One thread does everything: read
-   what is there (closed connections last, because what they had said still counts), let timers
-   fire, sync the journal once for all records of that pass, and only then let their effects out.
-
-   A full disk: records wait in memory in their order, the core hands nothing out, and every
-   disk_full_ms the oldest is tried again.
+   Three listeners (workers, producers, operators; the base port, +1, +2, or an ipc path with .w .p
+   .o). One thread does everything: it reads messages (closed connections last, because messages
+   that their peers had sent still count), lets timers fire, syncs the journal once for all records
+   of that pass, and only then carries out their effects (wm_recorder.h).
    Thread: the one that made it.  */
 #ifndef WM_REACTOR_H
 #define WM_REACTOR_H
@@ -17,11 +14,12 @@
 #include "schema/wm_pins.h"
 
 #include <signal.h>
+#include <stdbool.h>
 
 typedef struct {
     const char *endpoint; /* "tcp://127.0.0.1:5555" (port 0: any three free ones), "ipc:///path" */
-    int insecure;         /* other addresses than loopback and ipc are allowed */
-    int mixed;            /* workers may bring other signatures than their class has */
+    bool insecure;        /* other addresses than loopback and ipc are allowed */
+    bool mixed;           /* workers may bring other signatures than their class has */
     const char *dir;      /* the campaign's: for the status, and the note of a pause */
     const char *wmm;      /* the model's file */
     const char *shape;    /* of a ready-made patch of it, "3x32x32"; NULL: any */
@@ -31,7 +29,7 @@ typedef struct {
     uint64_t epoch, budget_bytes;
     wm_journal_t *journal; /* lent, started */
     wm_ledger_t *ledger;   /* lent, caught up */
-    /* Looks after the folder every heartbeat_ms; other than WM_OK ends the run. NULL: nobody does.  */
+    /* Checks the folder every heartbeat_ms; other than WM_OK ends the run. NULL: no check.  */
     wm_fault_t (*look) (void *context, const char *endpoint, wm_error_t *error);
     void *context; /* of look */
 } wm_reactor_config_t;
@@ -39,23 +37,23 @@ typedef struct {
 typedef struct wm_reactor_t wm_reactor_t;
 
 /* Loads the ledger into a new core and binds. NULL on failure: WM_EHOST an address that cannot be
-   bound or is not allowed, a disk or model that cannot be read; *error says which. `config` and
-   what it points at are lent for life.  */
+   bound or is not allowed, a disk or model that cannot be read; *error names which. `config` and
+   what it points to are lent for life.  */
 wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *error);
 
-/* Says nothing to anybody (wm_reactor_run does that when it stops).  */
+/* Frees it; sends nothing (wm_reactor_run sends BYE when it stops).  */
 void wm_reactor_destroy (wm_reactor_t **self_p);
 
-/* The base address bound, with its port.  */
+/* Returns the base address bound, with its port; lent.  */
 const char *wm_reactor_endpoint (const wm_reactor_t *self);
 
-/* Serves until *stop is set by a signal handler; then syncs, says BYE to all and commits the
-   ledger. Other than WM_OK: the disk, the database or config->look failed, as *error says; of the
-   former nothing acknowledged is lost. */
+/* Serves until *stop is set by a signal handler; then syncs, sends BYE to all and commits the
+   ledger. Other than WM_OK: the disk, the database or config->look failed, *error explains it;
+   nothing acknowledged is lost. */
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop,
                            wm_error_t *error);
 
-/* The status of the campaign as JSON (wm_status.h); the caller frees it.  */
+/* Returns the status of the campaign as JSON (wm_status.h), the caller's; NULL without memory.  */
 char *wm_reactor_status (wm_reactor_t *self);
 
 #endif

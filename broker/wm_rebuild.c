@@ -55,8 +55,7 @@ static void __attribute__ ((format (printf, 2, 3))) say (const char *what, const
     va_end (arguments);
 }
 
-/* ---- the ledger's inputs, and the journal's ---------------------------------------------------
- */
+/* ---- the ledger's inputs, and the journal's -------------------------------------------------- */
 static void entries_free (rebuild_t *self)
 {
     for (size_t i = 0; i < self->n_entry; i++) {
@@ -154,8 +153,8 @@ static wm_fault_t look_at_ledger (rebuild_t *self, wm_error_t *error)
          (unsigned long long) self->found.n_record, (unsigned long long) self->found.n_lost,
          self->found.n_lost ? ": " : "", self->found.text, (unsigned long long) self->found.n_torn);
     if (self->n_unlike && !self->found.n_lost) {
-        wm_fault_t fault =
-            wm_ledger_begin_anew (campaign->ledger, "it does not say what the journal says", error);
+        wm_fault_t fault = wm_ledger_begin_again (campaign->ledger,
+                                                  "it does not say what the journal says", error);
         if (fault == WM_OK)
             fault = wm_ledger_catch_up (campaign->ledger, campaign->journal, &caught_up, error);
         if (fault == WM_OK)
@@ -181,8 +180,7 @@ static wm_fault_t look_at_ledger (rebuild_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-/* ---- results, outputs, inputs -----------------------------------------------------------------
- */
+/* ---- results, outputs, inputs ---------------------------------------------------------------- */
 static void look_at_result (void *argument, const wm_ledger_batch_t *batch)
 {
     rebuild_t *self = argument;
@@ -308,8 +306,7 @@ static wm_fault_t look (rebuild_t *self, wm_error_t *error)
     return fault;
 }
 
-/* ---- repair ------------------------------------------------------------------------------------
- */
+/* ---- repair ---------------------------------------------------------------------------------- */
 static wm_fault_t record_input (rebuild_t *self, const wm_ledger_input_t *row, wm_error_t *error)
 {
     wm_record_t record;
@@ -395,8 +392,7 @@ static wm_fault_t repair (rebuild_t *self, wm_error_t *error)
     return fault;
 }
 
-/* ---- together ----------------------------------------------------------------------------------
- */
+/* ---- together -------------------------------------------------------------------------------- */
 static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *error)
 {
     char path[PATH_BYTES], to[PATH_BYTES + 32];

@@ -22,8 +22,8 @@ typedef struct {
     int dry_run;        /* only say: nothing is changed */
 } wm_rebuild_options_t;
 
-/* *is_whole: nothing is wrong, or no longer is; 0 after a dry run that found something. WM_EAGAIN: a
-   broker has the campaign, or the disk is full. WM_EBATCH: there is no campaign, or a newer
+/* *is_whole: nothing is wrong, or no longer is; 0 after a dry run that found something. WM_EAGAIN:
+   a broker has the campaign, or the disk is full. WM_EBATCH: there is no campaign, or a newer
    wiremill's. WM_EHOST: it cannot be made whole.  */
 wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, int *is_whole, wm_error_t *error);
 

@@ -1,4 +1,5 @@
-/* wm_recorder.c - waiting (for the core to return, or for room), appended, synced, told.
+/* wm_recorder.c - a record waits (for the core to return, or for room), is appended, synced,
+   reported.
 
    Invariant: a record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync
    that follows its append, in the order of appending.  */
@@ -18,7 +19,7 @@ typedef struct entry_t {
     struct entry_t *next;
     wm_record_t record;
     wm_place_t place;
-    void *body;  /* handle of record.payload; NULL: it has none any more */
+    void *body;  /* handle of record.payload; NULL: none, or released */
     char text[]; /* record.text, then record.name */
 } entry_t;
 
@@ -32,8 +33,8 @@ struct wm_recorder_t {
     entries_t waiting;  /* not in the journal yet */
     entries_t appended; /* in it, not synced */
     int64_t retry_ms, ledger_ms;
-    int disk_full;
-    int ledger_full; /* its last commit met a full disk */
+    bool disk_full;
+    bool ledger_full; /* its last commit met a full disk */
     wm_fault_t fault;
     wm_error_t error;
 };
@@ -92,20 +93,20 @@ void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const w
 
 size_t wm_recorder_settle (wm_recorder_t *self)
 {
-    int was_full = self->disk_full;
+    const bool was_full = self->disk_full;
     if (self->disk_full && self->config.now_ms () < self->retry_ms)
         return self->appended.count;
-    self->disk_full = 0;
+    self->disk_full = false;
     while (self->waiting.head && !self->fault && !self->disk_full) {
         entry_t *entry = self->waiting.head;
         wm_fault_t fault =
             wm_journal_append (self->config.journal, &entry->record, &entry->place, &self->error);
         self->disk_full = fault == WM_EAGAIN;
         if (fault != WM_OK && fault != WM_EAGAIN)
-            self->fault = fault; /* the disk is bad: nothing more is said */
+            self->fault = fault; /* the disk is bad: no further effect */
         if (fault != WM_OK)
             break;
-        body_release (self, entry); /* the ledger needs its numbers only */
+        body_release (self, entry); /* the ledger needs no payload */
         entries_push (&self->appended, entries_pop (&self->waiting));
     }
     if (self->disk_full)
@@ -115,7 +116,7 @@ size_t wm_recorder_settle (wm_recorder_t *self)
     if (self->disk_full)
         fprintf (stderr, "wiremill-broker: paused: %s\n", self->error.text);
     else
-        fprintf (stderr, "wiremill-broker: the disk has room again, going on\n");
+        fprintf (stderr, "wiremill-broker: the disk has room again, the campaign goes on\n");
     wm_core_disk_full (self->config.core, self->disk_full, self->config.now_ms ());
     return self->appended.count;
 }
@@ -138,8 +139,8 @@ static void commit (wm_recorder_t *self)
     wm_recorder_settle (self);
 }
 
-/* The ledger follows behind; segments that it has no use for any more go.  */
-static void ledger_commit (wm_recorder_t *self, int at_once)
+/* Commits the ledger, then deletes segments of the journal that nothing needs any more.  */
+static void ledger_commit (wm_recorder_t *self, bool at_once)
 {
     int64_t now_ms = self->config.now_ms ();
     size_t pending = wm_ledger_pending (self->config.ledger);
@@ -169,7 +170,7 @@ size_t wm_recorder_turn (wm_recorder_t *self)
 {
     wm_recorder_settle (self);
     commit (self);
-    ledger_commit (self, 0);
+    ledger_commit (self, false);
     return self->appended.count;
 }
 
@@ -180,8 +181,8 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
     if (!self->fault)
         wm_core_stop (self->config.core, text);
     wm_recorder_settle (self);
-    commit (self); /* what stopping may have held */
-    ledger_commit (self, 1);
+    commit (self); /* stopping may hold batches */
+    ledger_commit (self, true);
 }
 
 wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error)
@@ -191,8 +192,7 @@ wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error)
     return self->fault;
 }
 
-/* ---- life --------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config)
 {
     wm_recorder_t *self = calloc (1, sizeof *self);

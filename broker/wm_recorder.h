@@ -1,8 +1,8 @@
-/* wm_recorder.h - records on their way: from the core into the journal, and then their effects.
+/* wm_recorder.h - carries records from the core into the journal, and then their effects out.
 
-   What the core appends waits until the core has returned, and goes into the journal then. One sync
-   serves all that came in a turn of the loop; after it, and not before, the core is told of each
-   record in the order of appending, and the ledger takes it into its next commit. A full disk:
+   A record that the core appends waits until the core has returned, and goes into the journal then.
+   One sync serves all records of one pass of the loop; after it, and not before, each record is
+   reported to the core in the order of appending, and enters the ledger's next commit. A full disk:
    records wait in memory in their order, the core hands nothing out, and every disk_full_ms the
    oldest is tried again. The reactor and the simulator both run this.
    Thread: one.  */
@@ -27,23 +27,24 @@ typedef struct wm_recorder_t wm_recorder_t;
 /* NULL without memory. *config is copied.  */
 wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config);
 
-/* Forgets what is on its way; nobody has been told of it.  */
+/* Forgets records that are not durable; no effect of them was carried out.  */
 void wm_recorder_destroy (wm_recorder_t **self_p);
 
-/* The core's append; copies the record and holds its body.  */
+/* Takes a record that the core appends; copies it and holds its body.  */
 void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const wm_payload_t *body);
 
-/* Into the journal with what was appended. Call it when the core has returned. Returns how many
+/* Writes what was appended into the journal. Call it when the core has returned. Returns how many
    records wait for wm_recorder_turn to sync them.  */
 size_t wm_recorder_settle (wm_recorder_t *self);
 
-/* Syncs and tells the core; commits the ledger if it is time to. Returns what settle does.  */
+/* One pass: syncs, reports to the core, commits the ledger if it is time. Returns as settle does.
+ */
 size_t wm_recorder_turn (wm_recorder_t *self);
 
-/* The end: tells what is on its way, stops the core, and commits the ledger.  */
+/* Ends: syncs and reports what was appended, stops the core, and commits the ledger.  */
 void wm_recorder_stop (wm_recorder_t *self, const char *text);
 
-/* Other than WM_OK: the disk or the database failed, nothing more is told to anybody.  */
+/* Other than WM_OK: the disk or the database failed, and no further effect is carried out.  */
 wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error);
 
 #endif

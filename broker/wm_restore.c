@@ -1,25 +1,26 @@
 /* wm_restore.c - carries rows from the ledger to the core, and counters both ways.  */
 #include "broker/wm_restore.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 typedef struct {
     wm_core_t *core;
     wm_ledger_t *ledger;
-    int failed;
+    bool failed;
 } restore_t;
 
 static void load_input (void *argument, const wm_ledger_input_t *input)
 {
     restore_t *self = argument;
-    self->failed |= wm_core_restore_input (self->core, input);
+    self->failed |= wm_core_restore_input (self->core, input) != 0;
 }
 
 static void load_batch (void *argument, const wm_ledger_batch_t *batch)
 {
     restore_t *self = argument;
     const char *signature = wm_ledger_signature (self->ledger, batch->signature);
-    self->failed |= wm_core_restore_batch (self->core, batch, signature);
+    self->failed |= wm_core_restore_batch (self->core, batch, signature) != 0;
 }
 
 static void load_counter (void *argument, const char *name, uint64_t value)

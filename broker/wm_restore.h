@@ -1,11 +1,12 @@
-/* wm_restore.h - what a ledger knows, into a core that has just been made.  */
+/* wm_restore.h - loads what a ledger knows into a new core.  */
 #ifndef WM_RESTORE_H
 #define WM_RESTORE_H
 
 #include "broker/wm_core.h"
 
-/* Loads inputs, batches and counters; holds the results in `journal` (NULL: only looking). *n_gone
-   (may be NULL): results of the ledger whose place is gone; they are scored again.  */
+/* Loads inputs, batches and counters; holds the results in `journal` (NULL: the campaign is only
+   shown). *n_gone (may be NULL): results of the ledger that the journal no longer has; they are
+   scored again.  */
 wm_fault_t wm_restore (wm_core_t *core, wm_ledger_t *ledger, wm_journal_t *journal,
                        uint64_t *n_gone, wm_error_t *error);
 

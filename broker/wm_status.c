@@ -15,8 +15,8 @@ static json_t *integer (uint64_t value)
     return json_integer ((json_int_t) value);
 }
 
-/* Text of a peer: what is not UTF-8 is shown as such and does not spoil the reply; what a terminal would
-   obey, or take for another line, is not in it.  */
+/* Text of a peer: what is not UTF-8 is shown as such and does not spoil the reply; what a terminal
+   would obey, or take for another line, is not in it.  */
 static json_t *text (const char *string)
 {
     char *copy = string ? strdup (string) : NULL;
@@ -156,10 +156,10 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
                                   text (*s->producer[i].waits ? s->producer[i].waits : NULL)));
     for (uint32_t i = 0; i < s->n_held && i < rows_max; i++)
         json_array_append_new (held, held_json (&s->held[i]));
-    for (uint32_t i = 0; i < s->n_said; i++)
-        json_array_append_new (said,
-                               json_pack ("{s:o, s:o}", "ago_s", number_or_null (s->said[i].ago_s),
-                                          "text", text (s->said[i].text)));
+    for (uint32_t i = 0; i < s->n_logged; i++)
+        json_array_append_new (said, json_pack ("{s:o, s:o}", "ago_s",
+                                                number_or_null (s->logged[i].ago_s), "text",
+                                                text (s->logged[i].text)));
     json_object_set_new (root, "workers_total", json_integer (s->n_worker));
     json_object_set_new (root, "workers", workers);
     json_object_set_new (root, "producers", producers);

@@ -1,5 +1,5 @@
-/* wm_batch_memory.c - where the columns of a batch lie. Needs no library: programs that only compute
-   link it alone.  */
+/* wm_batch_memory.c - where the columns of a batch lie. Needs no library: programs that only
+   compute link it alone.  */
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
 

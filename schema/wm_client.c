@@ -2,15 +2,15 @@
 
    The library does not report in its own calls that a connection is gone: the DEALER's pipe
    outlives the connection, keeps what has arrived readable, and accepts messages that nobody will
-   send. So a monitor socket stands beside every session's DEALER, and its DISCONNECTED or CLOSED is
-   the end of the session: wm_client_send reads the monitor first, and wm_client_wait hands out what
-   has arrived before it reports the end.
+   send. So every session's DEALER has a monitor socket, and its DISCONNECTED or CLOSED is the end
+   of the session: wm_client_send reads the monitor first, and wm_client_wait returns the messages
+   that have arrived before it reports the end.
 
    States:  CLOSED --wm_client_open--> OPENING --WELCOME--> OPEN
             any end (session_end) goes back to CLOSED and leaves its reason in `error`.
 
    Absent on purpose: ZMQ_HEARTBEAT (libzmq 4.3.4 aborts with it when a reader pauses), routing ids
-   (two peers with one lose messages), reconnection and resending inside a session.  */
+   (two peers with the same id lose messages), reconnection and resending inside a session.  */
 #include "schema/wm_client.h"
 #include "schema/wm_trace.h"
 
@@ -26,8 +26,8 @@
 enum {
     ADDRESSES_MAX = 8, /* of one host name */
     ADDRESS_BYTES = 320,
-    SEND_HWM = 4096, /* above anything a broker's budget asks of one peer: reaching it means it is
-                        stuck, and the session ends */
+    SEND_HWM = 4096, /* more than a broker's budget asks of one peer: at this mark the broker hangs,
+                        and the session ends */
     LINGER_MS = 500, /* enough for a BYE; results are kept by their owner until acknowledged */
     /* No reconnection: a session that lost its connection is closed long before 11 days have
        passed. The library adds up to as much at random; both together stay below 2^31. Not -1, the
@@ -38,21 +38,6 @@ enum {
 };
 
 typedef enum { CLOSED, OPENING, OPEN } state_t;
-
-#define BIT(type) (1ull << (type))
-static_assert (WM_MSG_TYPE_END <= 64, "a set of message types is one word");
-
-/* What a broker may say to each role in an open session, beside HEARTBEAT, BYE and REJECT.  */
-static const uint64_t heard[] = {
-    [WM_ROLE_WORKER] = BIT (WM_MSG_MODEL) | BIT (WM_MSG_TASK) | BIT (WM_MSG_RESULT_ACK) |
-                       BIT (WM_MSG_REVOKE) | BIT (WM_MSG_DRAIN) | BIT (WM_MSG_TRIAL),
-    [WM_ROLE_PRODUCER] = BIT (WM_MSG_INPUT_ACK) | BIT (WM_MSG_SUBMIT_ACK) | BIT (WM_MSG_NEED) |
-                         BIT (WM_MSG_EVENT_DONE) | BIT (WM_MSG_RESULTS) | BIT (WM_MSG_ACK) |
-                         BIT (WM_MSG_DRAIN),
-    [WM_ROLE_OPERATOR] = BIT (WM_MSG_STATUS_REPLY) | BIT (WM_MSG_ACK),
-};
-static const uint64_t heard_always =
-    BIT (WM_MSG_HEARTBEAT) | BIT (WM_MSG_BYE) | BIT (WM_MSG_REJECT);
 
 struct wm_client_t {
     char *endpoint, *label, *signature;
@@ -65,20 +50,20 @@ struct wm_client_t {
 
     state_t state;
     zsock_t *socket, *monitor;
-    int hung_up;    /* the monitor saw the connection close; messages may still be queued */
-    int extra_turn; /* the owner's descriptor goes first, so that a busy broker cannot starve it */
-    int interruptible; /* opening ends when zsys_interrupted is set */
-    int64_t heard_ms, sent_ms, looked_ms;
+    bool disconnected;  /* the monitor reported the close; messages may still be queued */
+    bool extra_first;   /* the owner's descriptor is next, so that a busy broker cannot starve it */
+    bool interruptible; /* opening ends when zsys_interrupted is set */
+    int64_t received_ms, sent_ms, checked_ms;
     char shape[WM_TEXT_BYTES_MAX + 1];
-    char said[WM_TEXT_BYTES_MAX + 1]; /* how the owner stands, for heartbeats */
+    char status[WM_TEXT_BYTES_MAX + 1]; /* of the owner, for heartbeats */
     wm_error_t error;
     wm_reason_t reason;
 
     wm_msg_t msg;
     zmq_msg_t header, payload;
-    int has_payload;
+    bool has_payload;
 
-    int wants_sample;
+    bool wants_sample;
     uint64_t epoch;
     uint8_t campaign[16], pins_digest[16];
     wm_pins_t pins;
@@ -104,13 +89,13 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
     return self;
 }
 
-/* Closes the sockets; what was sent has linger_ms to leave. Over a connection that is gone nothing
-   leaves: lingering would only delay the end of the process.  */
+/* Closes the sockets; queued messages have linger_ms to leave. Nothing leaves over a closed
+   connection: lingering would only delay the end of the process.  */
 static void sockets_close (wm_client_t *self, int linger_ms)
 {
     if (self->socket) {
         zmq_socket_monitor (zsock_resolve (self->socket), NULL, 0);
-        zsock_set_linger (self->socket, self->hung_up ? 0 : linger_ms);
+        zsock_set_linger (self->socket, self->disconnected ? 0 : linger_ms);
     }
     zsock_destroy (&self->monitor);
     zsock_destroy (&self->socket);
@@ -137,7 +122,7 @@ void wm_client_class (wm_client_t *self, const char *class, double error, uint32
     self->n_hit = n_hit;
 }
 
-int wm_client_wants_sample (const wm_client_t *self)
+bool wm_client_wants_sample (const wm_client_t *self)
 {
     return self->wants_sample;
 }
@@ -159,9 +144,8 @@ void wm_client_destroy (wm_client_t **self_p)
 
 /* ---- addresses --------------------------------------------------------------------------------*/
 
-/* libzmq is given numeric addresses only. It would look a name up in its I/O thread, where nobody
-   learns that the name is unknown; here each attempt looks it up again, says so, and tries each of
-   its addresses.  */
+/* libzmq gets numeric addresses only. It would resolve a name in its I/O thread and report no
+   failure; here each attempt resolves the name again, reports a failure, and tries each address. */
 static int resolve_tcp (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *error)
 {
     const char *host = self->endpoint + strlen ("tcp://");
@@ -175,14 +159,14 @@ static int resolve_tcp (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_
         return 0;
     }
     char name[256], service[16];
-    int bracketed = host[0] == '[' && host[length - 1] == ']' && length > 2;
+    const bool bracketed = host[0] == '[' && host[length - 1] == ']' && length > 2;
     snprintf (name, sizeof name, "%.*s", (int) (bracketed ? length - 2 : length), host + bracketed);
     snprintf (service, sizeof service, "%ld", port + (long) self->role - WM_ROLE_WORKER);
 
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
     int rc = getaddrinfo (name, service, &hints, &found);
     if (rc) {
-        wm_fault (error, WM_EAGAIN, "host %s is not known now: %s", name, gai_strerror (rc));
+        wm_fault (error, WM_EAGAIN, "cannot resolve host %s now: %s", name, gai_strerror (rc));
         return 0;
     }
     int count = 0;
@@ -207,10 +191,11 @@ static int resolve (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *e
         snprintf (list[0], ADDRESS_BYTES, "%s.%c", self->endpoint, "?wpo"[self->role]);
         if (!faccessat (AT_FDCWD, list[0] + 6, W_OK, AT_EACCESS) || errno != EACCES)
             return 1;
-        wm_fault (error, WM_EPEER,
-                  "this user may not connect to %s: let its socket be written, or be who runs the "
-                  "broker",
-                  self->endpoint);
+        wm_fault (
+            error, WM_EPEER,
+            "this user may not connect to %s: allow writing to its socket, or run as the broker's "
+            "user",
+            self->endpoint);
         return 0;
     }
     wm_fault (error, WM_EPEER, "endpoint %s: expected tcp://host:port or ipc:///path",
@@ -237,8 +222,8 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
                                                                        : (int) WM_FRAME_BYTES_MAX);
     zsock_set_handshake_ivl (self->socket, (int) times->handshake_ms);
     zsock_set_connect_timeout (self->socket, (int) timeout_ms);
-    /* A peer whose machine died says nothing: the kernel finds out for us (MAXRT while we send,
-       keepalive while we do not).  */
+    /* A peer whose machine died sends nothing: the kernel notices (MAXRT while data is being sent,
+       keepalive otherwise).  */
     zsock_set_tcp_maxrt (self->socket, (int) times->silence_ms);
     zsock_set_tcp_keepalive (self->socket, 1);
     zsock_set_tcp_keepalive_idle (self->socket, 10);
@@ -254,14 +239,14 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
     if (zsock_connect (self->socket, "%s", address))
         return session_end (self, WM_EPEER, "cannot connect to %s: %s", self->endpoint,
                             strerror (errno));
-    self->hung_up = 0;
+    self->disconnected = false;
     self->reason = 0;
     self->state = OPENING;
-    self->heard_ms = self->sent_ms = self->looked_ms = wm_now_ms ();
+    self->received_ms = self->sent_ms = self->checked_ms = wm_now_ms ();
     return WM_OK;
 }
 
-/* Reads the monitor's events; hung_up once one says that the connection is gone.  */
+/* Reads the monitor's events; sets disconnected once one reports the end of the connection.  */
 static void read_monitor (wm_client_t *self)
 {
     for (;;) {
@@ -276,13 +261,13 @@ static void read_monitor (wm_client_t *self)
         if (event & (ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_MONITOR_STOPPED |
                      ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                      ZMQ_EVENT_HANDSHAKE_FAILED_AUTH))
-            self->hung_up = 1;
+            self->disconnected = true;
     }
 }
 
 /* ---- messages ---------------------------------------------------------------------------------*/
 
-/* Takes the frames of one message. 0: there is none. More frames than two are taken and counted. */
+/* Receives the frames of one message and returns their number; 0: there is none.  */
 static int take_frames (wm_client_t *self)
 {
     void *handle = zsock_resolve (self->socket);
@@ -291,7 +276,7 @@ static int take_frames (wm_client_t *self)
     int count = 1;
     for (int more = zmq_msg_more (&self->header); more; count++) {
         if (zmq_msg_recv (&self->payload, handle, ZMQ_DONTWAIT) < 0)
-            break; /* cannot be: a message arrives whole */
+            break; /* impossible: a message arrives whole */
         more = zmq_msg_more (&self->payload);
     }
     if (count == 1) { /* what the last message brought is no longer lent */
@@ -313,32 +298,42 @@ static wm_client_event_t broken (wm_client_t *self, const char *text)
     return WM_CLIENT_CLOSED;
 }
 
-/* The broker's own end of the session. BUSY and STOPPING pass; any other refusal stays.  */
+/* The broker ended the session. BUSY and STOPPING are temporary; any other refusal is final.  */
 static wm_client_event_t refused (wm_client_t *self)
 {
     const wm_msg_t *msg = &self->msg;
     self->reason = (wm_reason_t) msg->code;
-    int passes =
+    const bool is_temporary =
         msg->type == WM_MSG_BYE || msg->code == WM_REASON_BUSY || msg->code == WM_REASON_STOPPING;
-    session_end (self, passes ? WM_EAGAIN : WM_EPEER, "the broker %s: %s",
+    session_end (self, is_temporary ? WM_EAGAIN : WM_EPEER, "the broker %s: %s",
                  msg->type == WM_MSG_BYE ? "ended the session" : "refused",
                  msg->text[0] ? msg->text : "no reason given");
     return WM_CLIENT_CLOSED;
 }
 
-/* Judges the message just taken: frames, header, payload where its type has one, and its turn.  */
-static wm_client_event_t judge (wm_client_t *self, int count)
+/* Whether the broker may send this now.  */
+static bool is_expected (const wm_client_t *self, wm_msg_type_t type)
 {
-    self->heard_ms = wm_now_ms ();
+    if (type == WM_MSG_WELCOME)
+        return self->state == OPENING;
+    return wm_msg_is_for (type, self->role) && (self->state == OPEN || type == WM_MSG_HEARTBEAT ||
+                                                type == WM_MSG_BYE || type == WM_MSG_REJECT);
+}
+
+/* Checks the message just received: frames, header, payload, and whether it is expected.  */
+static wm_client_event_t check_message (wm_client_t *self, int count)
+{
+    self->received_ms = wm_now_ms ();
     wm_error_t error;
     const uint64_t check = wm_msg_check (self->has_payload ? zmq_msg_data (&self->payload) : NULL,
                                          zmq_msg_size (&self->payload));
     const size_t bytes =
         wm_msg_unseal (zmq_msg_data (&self->header), zmq_msg_size (&self->header), check);
     if (count > 2 || !bytes) {
-        session_end (self, WM_EAGAIN,
-                     "a message of the broker at %s was damaged on its way (or it is none of ours)",
-                     self->endpoint);
+        session_end (
+            self, WM_EAGAIN,
+            "a message of the broker at %s was damaged in transit, or is not a wiremill message",
+            self->endpoint);
         return WM_CLIENT_CLOSED;
     }
     if (wm_msg_decode (&self->msg, zmq_msg_data (&self->header), bytes, &error))
@@ -350,9 +345,8 @@ static wm_client_event_t judge (wm_client_t *self, int count)
                   self->has_payload ? "with a" : "without its");
         return broken (self, text);
     }
-    uint64_t allowed = self->state == OPENING ? BIT (WM_MSG_WELCOME) : heard[self->role];
-    if (!((allowed | heard_always) & BIT (type))) {
-        snprintf (text, sizeof text, "%s out of turn", wm_msg_name (type));
+    if (!is_expected (self, type)) {
+        snprintf (text, sizeof text, "unexpected %s", wm_msg_name (type));
         return broken (self, text);
     }
     return type == WM_MSG_BYE || type == WM_MSG_REJECT ? refused (self) : WM_CLIENT_MESSAGE;
@@ -362,7 +356,7 @@ static wm_client_event_t judge (wm_client_t *self, int count)
 static wm_client_event_t receive (wm_client_t *self)
 {
     for (int count; (count = take_frames (self)) > 0;) {
-        wm_client_event_t event = judge (self, count);
+        wm_client_event_t event = check_message (self, count);
         if (event == WM_CLIENT_MESSAGE)
             WM_TRACE (wm_msg_name (self->msg.type), &self->msg.key,
                       (int64_t) zmq_msg_size (&self->payload));
@@ -389,14 +383,14 @@ static int send_frame (wm_client_t *self, const void *data, size_t bytes, int fl
 wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *payload,
                            size_t payload_bytes)
 {
-    int has_payload = wm_msg_has_payload (msg->type);
+    const bool has_payload = wm_msg_has_payload (msg->type);
     assert (has_payload || !payload_bytes);
-    if (self->state == CLOSED || self->hung_up)
+    if (self->state == CLOSED || self->disconnected)
         return WM_EAGAIN;
     const int64_t now = wm_now_ms ();
-    if (now != self->sent_ms) /* a stream of messages looks at the monitor once a millisecond */
+    if (now != self->sent_ms) /* a stream of messages reads the monitor once a millisecond */
         read_monitor (self);
-    if (self->hung_up)
+    if (self->disconnected)
         return wm_fault (&self->error, WM_EAGAIN, "the connection to the broker at %s closed",
                          self->endpoint);
     uint8_t header[WM_HEADER_BYTES_MAX];
@@ -406,10 +400,10 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
                                        wm_msg_check (has_payload ? payload : NULL, payload_bytes));
     if (send_frame (self, header, header_bytes, has_payload ? ZMQ_SNDMORE : 0) ||
         (has_payload && send_frame (self, payload, payload_bytes, 0))) {
-        self->hung_up = 1; /* what the broker said before is still handed out by wait */
+        self->disconnected = true; /* wait still returns the messages that arrived before */
         return wm_fault (&self->error, WM_EAGAIN, "cannot send to the broker at %s: %s",
                          self->endpoint,
-                         errno == EAGAIN ? "it takes nothing, or is gone" : strerror (errno));
+                         errno == EAGAIN ? "it does not read, or is gone" : strerror (errno));
     }
     self->sent_ms = now;
     WM_TRACE (wm_msg_name (msg->type), &msg->key, (int64_t) payload_bytes);
@@ -422,41 +416,41 @@ static void heartbeat (wm_client_t *self)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
-    memcpy (msg.text, self->said, sizeof msg.text);
+    memcpy (msg.text, self->status, sizeof msg.text);
     wm_client_send (self, &msg, NULL, 0);
 }
 
 void wm_client_say (wm_client_t *self, const char *text)
 {
-    if (strncmp (self->said, text, sizeof self->said - 1) == 0)
+    if (strncmp (self->status, text, sizeof self->status - 1) == 0)
         return;
-    snprintf (self->said, sizeof self->said, "%s", text);
+    snprintf (self->status, sizeof self->status, "%s", text);
     if (self->state == OPEN)
         heartbeat (self);
 }
 
-/* What is due now. A gap of our own (a stopped process, an owner busy elsewhere) is no silence of
-   the broker: it moves the deadline. may_beat: not where the owner gets its turn right after, and
-   may have a richer heartbeat to say than this one.  */
-static void timers (wm_client_t *self, int64_t now, int may_beat)
+/* Ends a silent session, sends a heartbeat that is due. A gap of our own (a stopped process, a busy
+   owner) is no silence of the broker: it moves the deadline. may_beat: false where the owner is
+   called right after and may send a richer heartbeat itself.  */
+static void timers (wm_client_t *self, int64_t now, bool may_beat)
 {
     const wm_times_t *times = wm_times ();
-    int64_t late = now - self->looked_ms;
+    int64_t late = now - self->checked_ms;
     if (late > times->gap_ms)
-        self->heard_ms += late;
-    self->looked_ms = now;
-    if (now - self->heard_ms >= times->silence_ms) {
+        self->received_ms += late;
+    self->checked_ms = now;
+    if (now - self->received_ms >= times->silence_ms) {
         session_end (self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
-                     (long long) (now - self->heard_ms));
+                     (long long) (now - self->received_ms));
     } else if (may_beat && self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {
         heartbeat (self);
     }
 }
 
-/* Sleeps until something happens, a timer is due or `deadline`; 1 if a signal ended it.  */
-static int sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
+/* Sleeps until something happens, a timer is due or `deadline`; true if a signal ended it.  */
+static bool sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
 {
-    int64_t until = self->heard_ms + wm_times ()->silence_ms;
+    int64_t until = self->received_ms + wm_times ()->silence_ms;
     if (self->state == OPEN && self->sent_ms + wm_times ()->heartbeat_ms < until)
         until = self->sent_ms + wm_times ()->heartbeat_ms;
     if (deadline < until)
@@ -470,17 +464,17 @@ static int sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
     int count = 2;
     if (self->extra >= 0 && self->state == OPEN)
         items[count++] = (zmq_pollitem_t){ .fd = self->extra, .events = ZMQ_POLLIN };
-    self->looked_ms = until;
+    self->checked_ms = until;
     int rc = zmq_poll (items, count, until - now);
     now = wm_now_ms ();
     if (now < until)
-        self->looked_ms = now;
+        self->checked_ms = now;
     if (rc > 0 && items[1].revents)
         read_monitor (self);
     return rc < 0;
 }
 
-static int extra_is_readable (const wm_client_t *self)
+static bool extra_is_readable (const wm_client_t *self)
 {
     struct pollfd item = { .fd = self->extra, .events = POLLIN };
     return self->extra >= 0 && poll (&item, 1, 0) > 0;
@@ -489,16 +483,16 @@ static int extra_is_readable (const wm_client_t *self)
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
 {
     int64_t deadline = wm_now_ms () + timeout_ms;
-    for (int first = 1; self->state != CLOSED; first = 0) {
-        int extra = self->state == OPEN && extra_is_readable (self);
-        if (extra && self->extra_turn) {
-            self->extra_turn = 0;
+    for (bool first = true; self->state != CLOSED; first = false) {
+        const bool extra = self->state == OPEN && extra_is_readable (self);
+        if (extra && self->extra_first) {
+            self->extra_first = false;
             return WM_CLIENT_EXTRA;
         }
-        int gone = self->hung_up;
+        const bool gone = self->disconnected;
         wm_client_event_t event = receive (self);
         if (event != WM_CLIENT_TIMEOUT) {
-            self->extra_turn = 1;
+            self->extra_first = true;
             return event;
         }
         if (gone) {
@@ -514,7 +508,7 @@ wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
         timers (self, now, first || now < deadline);
         if (self->state == CLOSED)
             break;
-        if (self->hung_up) /* the heartbeat found out: read what is left, and end */
+        if (self->disconnected) /* found by the heartbeat: receive what is left, then end */
             continue;
         if (now >= deadline || sleep_on_sockets (self, now, deadline))
             return WM_CLIENT_TIMEOUT;
@@ -619,10 +613,10 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
     for (;;) {
         int64_t left = start + give_up_ms - wm_now_ms ();
         int64_t patience = left < times->silence_ms ? left : times->silence_ms;
-        self->interruptible = 1;
+        self->interruptible = true;
         wm_fault_t fault =
             wm_client_open (self, hello, hello_bytes, patience > 1 ? patience : 1, error);
-        self->interruptible = 0;
+        self->interruptible = false;
         if (fault != WM_EAGAIN)
             return fault;
         if (zsys_interrupted)
@@ -631,7 +625,7 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
         left = start + give_up_ms - wm_now_ms ();
         if (left <= 0)
             return WM_EAGAIN;
-        /* Half of the delay is drawn, so that a farm does not come back in step.  */
+        /* Half of the delay is random, so that a farm does not reconnect at the same moment.  */
         int64_t pause = delay / 2 + randombytes_uniform ((uint32_t) delay / 2 + 1);
         zclock_sleep ((int) (pause < left ? pause : left));
         delay = delay * 2 < times->backoff_max_ms ? delay * 2 : times->backoff_max_ms;
@@ -651,9 +645,9 @@ void wm_client_close (wm_client_t *self, wm_reason_t reason, const char *text)
     wm_fault (&self->error, WM_EAGAIN, "closed by this program: %s", msg.text);
 }
 
-int wm_client_is_open (const wm_client_t *self)
+bool wm_client_is_open (const wm_client_t *self)
 {
-    return self->state == OPEN && !self->hung_up;
+    return self->state == OPEN && !self->disconnected;
 }
 
 uint64_t wm_client_epoch (const wm_client_t *self)

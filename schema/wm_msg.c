@@ -68,53 +68,61 @@ static const field_t fields[F_COUNT_OF] = {
     [F_CLASS] = { STRING, AT (class) },
 };
 
+enum {
+    TO_WORKER = 1 << WM_ROLE_WORKER,
+    TO_PRODUCER = 1 << WM_ROLE_PRODUCER,
+    TO_OPERATOR = 1 << WM_ROLE_OPERATOR,
+    TO_ALL = TO_WORKER | TO_PRODUCER | TO_OPERATOR,
+};
+
 #define KEY F_INPUT, F_ORDINAL, F_BATCH, F_GENERATION
 #define FIELDS_MAX 12
 static const struct {
     const char *name;
-    int payload;
+    bool has_payload;
+    uint8_t to; /* the roles that a broker sends it to: TO_...; 0: peers send it */
     uint8_t field[FIELDS_MAX]; /* ends with F_END */
 } types[WM_MSG_TYPE_END] = {
     /* clang-format off */
-    [WM_MSG_HELLO]        = { "HELLO", 1,
+    [WM_MSG_HELLO]        = { "HELLO", true, 0,
                               { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT, F_CLASS, F_ERROR, F_N_HIT } },
-    [WM_MSG_WELCOME]      = { "WELCOME", 1, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_CODE, F_TEXT } },
-    [WM_MSG_REJECT]       = { "REJECT", 0, { F_CODE, F_TEXT } },
-    [WM_MSG_BYE]          = { "BYE", 0, { F_CODE, F_TEXT } },
-    [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", 0, { KEY, F_COUNT, F_RECEIVED, F_TEXT } },
-    [WM_MSG_ACK]          = { "ACK", 0, { KEY, F_CODE } },
-    [WM_MSG_INPUT]        = { "INPUT", 0, { F_CODE, F_SIZE, F_MTIME, F_NAME, F_PATH } },
-    [WM_MSG_INPUT_ACK]    = { "INPUT_ACK", 0, { KEY, F_CODE, F_SIZE, F_MTIME, F_DIGEST, F_NAME, F_TEXT, F_PATH } },
-    [WM_MSG_SUBMIT]       = { "SUBMIT", 1, { KEY, F_RUN, F_SUBRUN, F_EVENT, F_N_BATCH, F_N_HIT, F_N_HELD } },
-    [WM_MSG_SUBMIT_ACK]   = { "SUBMIT_ACK", 1, { KEY } },
-    [WM_MSG_NEED]         = { "NEED", 0, { KEY, F_DIGEST } },
-    [WM_MSG_BATCH]        = { "BATCH", 1, { KEY, F_DIGEST } },
-    [WM_MSG_EVENT_DONE]   = { "EVENT_DONE", 0, { KEY, F_N_HELD } },
-    [WM_MSG_INPUT_END]    = { "INPUT_END", 0, { KEY, F_COUNT } },
-    [WM_MSG_FETCH]        = { "FETCH", 0, { KEY } },
-    [WM_MSG_RESULTS]      = { "RESULTS", 1, { KEY, F_DIGEST, F_N_HIT, F_CODE, F_ERROR, F_TEXT } },
-    [WM_MSG_FILE_WRITTEN] = { "FILE_WRITTEN", 0, { KEY, F_SIZE, F_MTIME, F_DIGEST } },
-    [WM_MSG_FILE_LOST]    = { "FILE_LOST", 0, { KEY, F_TEXT } },
-    [WM_MSG_INPUT_HELD]   = { "INPUT_HELD", 0, { KEY, F_CODE, F_TEXT } },
-    [WM_MSG_MODEL_GET]    = { "MODEL_GET", 0, { F_OFFSET } },
-    [WM_MSG_MODEL]        = { "MODEL", 1, { F_OFFSET, F_SIZE } },
-    [WM_MSG_CREDIT]       = { "CREDIT", 0, { F_COUNT } },
-    [WM_MSG_TASK]         = { "TASK", 1, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT } },
-    [WM_MSG_RESULT]       = { "RESULT", 1, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT, F_TEXT, F_NAME } },
-    [WM_MSG_RESULT_ACK]   = { "RESULT_ACK", 0, { KEY } },
-    [WM_MSG_NACK]         = { "NACK", 0, { KEY, F_ATTEMPT, F_CODE, F_TEXT } },
-    [WM_MSG_REVOKE]       = { "REVOKE", 0, { KEY } },
-    [WM_MSG_DRAIN]        = { "DRAIN", 0, { F_TEXT } },
-    [WM_MSG_STATUS]       = { "STATUS", 0, { F_END } },
-    [WM_MSG_STATUS_REPLY] = { "STATUS_REPLY", 1, { F_END } },
-    [WM_MSG_CONTROL]      = { "CONTROL", 0, { F_NAME, F_TEXT } },
-    [WM_MSG_SAMPLE]       = { "SAMPLE", 1, { F_N_HIT } },
-    [WM_MSG_TRIAL_GET]    = { "TRIAL_GET", 0, { F_END } },
-    [WM_MSG_TRIAL]        = { "TRIAL", 1, { F_CODE } },
+    [WM_MSG_WELCOME]      = { "WELCOME", true, TO_ALL, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_CODE, F_TEXT } },
+    [WM_MSG_REJECT]       = { "REJECT", false, TO_ALL, { F_CODE, F_TEXT } },
+    [WM_MSG_BYE]          = { "BYE", false, TO_ALL, { F_CODE, F_TEXT } },
+    [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", false, TO_ALL, { KEY, F_COUNT, F_RECEIVED, F_TEXT } },
+    [WM_MSG_ACK]          = { "ACK", false, TO_PRODUCER | TO_OPERATOR, { KEY, F_CODE } },
+    [WM_MSG_INPUT]        = { "INPUT", false, 0, { F_CODE, F_SIZE, F_MTIME, F_NAME, F_PATH } },
+    [WM_MSG_INPUT_ACK]    = { "INPUT_ACK", false, TO_PRODUCER, { KEY, F_CODE, F_SIZE, F_MTIME, F_DIGEST, F_NAME, F_TEXT, F_PATH } },
+    [WM_MSG_SUBMIT]       = { "SUBMIT", true, 0, { KEY, F_RUN, F_SUBRUN, F_EVENT, F_N_BATCH, F_N_HIT, F_N_HELD } },
+    [WM_MSG_SUBMIT_ACK]   = { "SUBMIT_ACK", true, TO_PRODUCER, { KEY } },
+    [WM_MSG_NEED]         = { "NEED", false, TO_PRODUCER, { KEY, F_DIGEST } },
+    [WM_MSG_BATCH]        = { "BATCH", true, 0, { KEY, F_DIGEST } },
+    [WM_MSG_EVENT_DONE]   = { "EVENT_DONE", false, TO_PRODUCER, { KEY, F_N_HELD } },
+    [WM_MSG_INPUT_END]    = { "INPUT_END", false, 0, { KEY, F_COUNT } },
+    [WM_MSG_FETCH]        = { "FETCH", false, 0, { KEY } },
+    [WM_MSG_RESULTS]      = { "RESULTS", true, TO_PRODUCER, { KEY, F_DIGEST, F_N_HIT, F_CODE, F_ERROR, F_TEXT } },
+    [WM_MSG_FILE_WRITTEN] = { "FILE_WRITTEN", false, 0, { KEY, F_SIZE, F_MTIME, F_DIGEST } },
+    [WM_MSG_FILE_LOST]    = { "FILE_LOST", false, 0, { KEY, F_TEXT } },
+    [WM_MSG_INPUT_HELD]   = { "INPUT_HELD", false, 0, { KEY, F_CODE, F_TEXT } },
+    [WM_MSG_MODEL_GET]    = { "MODEL_GET", false, 0, { F_OFFSET } },
+    [WM_MSG_MODEL]        = { "MODEL", true, TO_WORKER, { F_OFFSET, F_SIZE } },
+    [WM_MSG_CREDIT]       = { "CREDIT", false, 0, { F_COUNT } },
+    [WM_MSG_TASK]         = { "TASK", true, TO_WORKER, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT } },
+    [WM_MSG_RESULT]       = { "RESULT", true, 0, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT, F_TEXT, F_NAME } },
+    [WM_MSG_RESULT_ACK]   = { "RESULT_ACK", false, TO_WORKER, { KEY } },
+    [WM_MSG_NACK]         = { "NACK", false, 0, { KEY, F_ATTEMPT, F_CODE, F_TEXT } },
+    [WM_MSG_REVOKE]       = { "REVOKE", false, TO_WORKER, { KEY } },
+    [WM_MSG_DRAIN]        = { "DRAIN", false, TO_WORKER | TO_PRODUCER, { F_TEXT } },
+    [WM_MSG_STATUS]       = { "STATUS", false, 0, { F_END } },
+    [WM_MSG_STATUS_REPLY] = { "STATUS_REPLY", true, TO_OPERATOR, { F_END } },
+    [WM_MSG_CONTROL]      = { "CONTROL", false, 0, { F_NAME, F_TEXT } },
+    [WM_MSG_SAMPLE]       = { "SAMPLE", true, 0, { F_N_HIT } },
+    [WM_MSG_TRIAL_GET]    = { "TRIAL_GET", false, 0, { F_END } },
+    [WM_MSG_TRIAL]        = { "TRIAL", true, TO_WORKER, { F_CODE } },
     /* clang-format on */
 };
 
-static int type_exists (uint64_t type)
+static bool type_exists (uint64_t type)
 {
     return type >= WM_MSG_HELLO && type < WM_MSG_TYPE_END && types[type].name;
 }
@@ -138,9 +146,14 @@ const char *wm_msg_name (wm_msg_type_t type)
     return type_exists (type) ? types[type].name : "?";
 }
 
-int wm_msg_has_payload (wm_msg_type_t type)
+bool wm_msg_has_payload (wm_msg_type_t type)
 {
-    return type_exists (type) && types[type].payload;
+    return type_exists (type) && types[type].has_payload;
+}
+
+bool wm_msg_is_for (wm_msg_type_t type, wm_role_t role)
+{
+    return type_exists (type) && types[type].to & 1u << role;
 }
 
 /* msgpack-c's packer writes through this: into the caller's 4 KiB, never beyond.  */
@@ -250,11 +263,11 @@ static int walk_bytes (walk_t *walk, size_t count, uint64_t *value)
     return 0;
 }
 
-/* An integer of either sign; *negative tells which. Exactly the msgpack integer formats.  */
-static int walk_integer (walk_t *walk, uint64_t *value, int *negative)
+/* An integer of either sign, in any of the msgpack integer formats.  */
+static int walk_integer (walk_t *walk, uint64_t *value, bool *negative)
 {
     uint64_t tag;
-    *negative = 0;
+    *negative = false;
     if (walk_bytes (walk, 1, &tag))
         return -1;
     if (tag <= 0x7f) {
@@ -263,7 +276,7 @@ static int walk_integer (walk_t *walk, uint64_t *value, int *negative)
     }
     if (tag >= 0xe0) {
         *value = (uint64_t) (int64_t) (int8_t) tag;
-        *negative = 1;
+        *negative = true;
         return 0;
     }
     if (tag >= 0xcc && tag <= 0xcf)
@@ -280,8 +293,8 @@ static int walk_integer (walk_t *walk, uint64_t *value, int *negative)
     return -1;
 }
 
-/* Length of a string (binary: 0) or of binary data (1), with that many bytes known to follow.  */
-static int walk_length (walk_t *walk, int binary, size_t *length)
+/* Length of a string or of binary data; that many bytes are known to follow.  */
+static int walk_length (walk_t *walk, bool binary, size_t *length)
 {
     uint64_t tag, value;
     if (walk_bytes (walk, 1, &tag))
@@ -303,7 +316,7 @@ static int walk_length (walk_t *walk, int binary, size_t *length)
 static int field_read (walk_t *walk, const field_t *field, uint8_t *to)
 {
     uint64_t value;
-    int negative;
+    bool negative;
     size_t length = 0;
     switch (field->kind) {
     case U32:
@@ -327,11 +340,11 @@ static int field_read (walk_t *walk, const field_t *field, uint8_t *to)
         memcpy (to, &value, 8);
         return 0;
     case BIN16:
-        if (walk_length (walk, 1, &length) || length != 16)
+        if (walk_length (walk, true, &length) || length != 16)
             return -1;
         break;
     case STRING:
-        if (walk_length (walk, 0, &length) || length >= field->size || memchr (walk->at, 0, length))
+        if (walk_length (walk, false, &length) || length >= field->size || memchr (walk->at, 0, length))
             return -1;
         break;
     }
@@ -348,7 +361,7 @@ wm_fault_t wm_msg_decode (wm_msg_t *self, const uint8_t *frame, size_t bytes, wm
                          WM_HEADER_BYTES_MAX);
     walk_t walk = { frame, frame + bytes };
     uint64_t tag, type;
-    int negative;
+    bool negative;
     if (walk_bytes (&walk, 1, &tag) || (tag & 0xf0) != 0x90)
         return wm_fault (error, WM_EPEER, "header is not a msgpack array of at most 15 values");
     if (walk_integer (&walk, &type, &negative) || negative || !type_exists (type))
@@ -360,7 +373,7 @@ wm_fault_t wm_msg_decode (wm_msg_t *self, const uint8_t *frame, size_t bytes, wm
     for (size_t i = 0; i < count; i++) {
         const field_t *field = &fields[types[type].field[i]];
         if (field_read (&walk, field, (uint8_t *) self + field->offset))
-            return wm_fault (error, WM_EPEER, "%s: field %zu is not what the grammar says",
+            return wm_fault (error, WM_EPEER, "%s: field %zu does not fit the grammar",
                              types[type].name, i + 1);
     }
     if (walk.at != walk.end)

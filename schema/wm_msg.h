@@ -11,6 +11,8 @@
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
 
+#include <stdbool.h>
+
 typedef enum {
     /* session */
     WM_MSG_HELLO = 1,
@@ -56,19 +58,19 @@ typedef enum {
 
 typedef enum { WM_ROLE_WORKER = 1, WM_ROLE_PRODUCER = 2, WM_ROLE_OPERATOR = 3 } wm_role_t;
 
-/* INPUT_ACK.code */
+/* INPUT_ACK.code: the answer to a claim.  */
 typedef enum {
-    WM_INPUT_OPEN = 1,    /* known, and nobody's yet (answer to INPUT with code 0) */
-    WM_INPUT_CLAIMED = 2, /* it is yours until your session ends: submit its events */
+    WM_INPUT_OPEN = 1,    /* known and not claimed by this INPUT (code 0) */
+    WM_INPUT_CLAIMED = 2, /* claimed until the session ends: submit its events */
     WM_INPUT_BUSY = 3,    /* another producer holds the claim: ask again later */
     WM_INPUT_WRITTEN = 4, /* done; size and mtime_ns are those of the output file */
     WM_INPUT_HELD = 5,    /* held as a whole; text says why */
-} wm_input_state_t;
+} wm_input_answer_t;
 
 /* TRIAL.code */
 typedef enum {
     WM_TRIAL_WAIT = 0,  /* no producer has sent the sample yet: ask again */
-    WM_TRIAL_READY = 1, /* payload: what is taken already, and the sample */
+    WM_TRIAL_READY = 1, /* payload: the signatures of known classes, and the sample */
 } wm_trial_code_t;
 
 /* SUBMIT_ACK payload: one of these per batch */
@@ -78,14 +80,14 @@ typedef enum { WM_WANT = 0, WM_HAVE = 1, WM_HELD = 2 } wm_have_t;
 typedef enum {
     WM_REASON_DONE = 1,     /* finished cleanly */
     WM_REASON_DRAINED = 2,  /* asked to stop */
-    WM_REASON_PROTOCOL = 3, /* other version, or a message out of grammar or turn */
+    WM_REASON_PROTOCOL = 3, /* another version, or an invalid or unexpected message */
     WM_REASON_ROLE = 4,     /* wrong port for this role */
-    WM_REASON_PINS = 5,     /* other model, precision, specification or limits */
+    WM_REASON_PINS = 5,     /* another model, precision, specification or limits */
     WM_REASON_BUSY = 6,     /* too many peers */
-    WM_REASON_DIGEST = 7,   /* other bytes under a key already known */
+    WM_REASON_DIGEST = 7,   /* other bytes for a key that is known */
     WM_REASON_STALE = 8,    /* a key or claim of another epoch or generation */
-    WM_REASON_STOPPING = 9, /* the broker is going away */
-    WM_REASON_FAILED = 10,  /* the peer's own failure, in words */
+    WM_REASON_STOPPING = 9, /* the broker stops */
+    WM_REASON_FAILED = 10,  /* the peer failed, as the text explains */
 } wm_reason_t;
 
 typedef struct {
@@ -135,14 +137,19 @@ size_t wm_msg_encode (const wm_msg_t *self, uint8_t frame[WM_HEADER_BYTES_MAX]);
 wm_fault_t wm_msg_decode (wm_msg_t *self, const uint8_t *frame, size_t bytes, wm_error_t *error);
 
 /* A header travels sealed: 8 bytes behind it are the XXH3-64 of the header, seeded with that of its
-   payload, so that a bit that flips on the way (TCP's own sum is weak) ends a connection and never
-   becomes a score. wm_msg_check is the payload's, 0 of none (NULL). wm_msg_seal returns the size of
-   the frame; wm_msg_unseal that of the header in it, or 0: damaged on its way, or not ours.  */
+   payload, so that a bit that flips in transit (TCP's own checksum is weak) ends a connection and
+   never becomes a score. wm_msg_check is the payload's, 0 of none (NULL). wm_msg_seal returns the
+   size of the frame; wm_msg_unseal that of the header in it, or 0: damaged in transit, or not a
+   wiremill message.  */
 uint64_t wm_msg_check (const void *payload, size_t bytes);
 size_t wm_msg_seal (uint8_t frame[WM_HEADER_BYTES_MAX], size_t bytes, uint64_t payload_check);
 size_t wm_msg_unseal (const uint8_t *frame, size_t bytes, uint64_t payload_check);
 
 /* Whether a message of this type carries a payload frame.  */
-int wm_msg_has_payload (wm_msg_type_t type);
+bool wm_msg_has_payload (wm_msg_type_t type);
+
+/* Whether a broker sends messages of this type to sessions of this role. (What peers may send it is
+   the broker's own table.)  */
+bool wm_msg_is_for (wm_msg_type_t type, wm_role_t role);
 
 #endif

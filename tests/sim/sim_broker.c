@@ -264,7 +264,7 @@ static void hang_up (link_t *link)
 /* Whether this session holds a lease of the batch that is still its own.  */
 static bool is_leased (const link_t *link, const wm_key_t *key)
 {
-    const batch_t *batch = batch_find (broker.core, key);
+    const batch_t *batch = wm_core_batch_find (broker.core, key);
     for (const lease_t *lease = batch ? batch->lease : NULL; lease; lease = lease->other)
         if (lease->worker->id == link->session)
             return true;

@@ -81,10 +81,10 @@ wm_fault_t __wrap_wm_ledger_catch_up (wm_ledger_t *, wm_journal_t *, wm_journal_
                                       wm_error_t *);
 void __real_wm_core_durable (wm_core_t *, const wm_place_t *, int64_t);
 void __wrap_wm_core_durable (wm_core_t *, const wm_place_t *, int64_t);
-void __real_wm_core_disk_full (wm_core_t *, int, int64_t);
-void __wrap_wm_core_disk_full (wm_core_t *, int, int64_t);
-void __real_worker_dispatch_tail (wm_core_t *);
-void __wrap_worker_dispatch_tail (wm_core_t *);
+void __real_wm_core_disk_full (wm_core_t *, bool, int64_t);
+void __wrap_wm_core_disk_full (wm_core_t *, bool, int64_t);
+void __real_wm_core_dispatch_copies (wm_core_t *);
+void __wrap_wm_core_dispatch_copies (wm_core_t *);
 
 /* The bug sits in a broker that runs, not in its start.  */
 static bool has (bug_t bug)
@@ -164,16 +164,16 @@ void __wrap_wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t n
     last = here;
 }
 
-void __wrap_wm_core_disk_full (wm_core_t *self, int full, int64_t now_ms)
+void __wrap_wm_core_disk_full (wm_core_t *self, bool full, int64_t now_ms)
 {
     if (full || !has (BUG_DISK_STAYS_FULL))
         __real_wm_core_disk_full (self, full, now_ms);
 }
 
-void __wrap_worker_dispatch_tail (wm_core_t *self)
+void __wrap_wm_core_dispatch_copies (wm_core_t *self)
 {
     if (!has (BUG_NO_COPIES))
-        __real_worker_dispatch_tail (self);
+        __real_wm_core_dispatch_copies (self);
 }
 
 /* ---- what goes out -----------------------------------------------------------------------------
@@ -297,10 +297,10 @@ static bool blame_another (const link_t *link, const wm_msg_t *msg, batch_t *bat
 bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
 {
     wm_core_t *core = broker_core ();
-    session_t *session = core_session (core, link->session);
+    session_t *session = wm_core_session_find (core, link->session);
     if (!session)
         return false;
-    batch_t *batch = batch_find (core, &msg->key);
+    batch_t *batch = wm_core_batch_find (core, &msg->key);
     bool is_result = msg->type == WM_MSG_RESULT;
     bool leased = false;
     for (const lease_t *lease = batch ? batch->lease : NULL; lease; lease = lease->other)
@@ -347,7 +347,7 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
     case BUG_WRONG_BLAME:
         return msg->type == WM_MSG_NACK && batch && blame_another (link, msg, batch);
     case BUG_QUEUE_IGNORED:
-        worker_saw (core, session, session->sent);
+        wm_core_worker_received (core, session, session->sent);
         return false;
     case BUG_BREAKER_STUCK:
         session->outcomes = 0;
@@ -367,14 +367,14 @@ static bool ghost_of (wm_role_t role)
 static void blame_the_waiting (const link_t *link)
 {
     wm_core_t *core = broker_core ();
-    const session_t *session = core_session (core, link->session);
+    const session_t *session = wm_core_session_find (core, link->session);
     wm_msg_t nack;
     wm_msg_init (&nack, WM_MSG_NACK);
     nack.code = WM_EHOST;
     while (session && session->role == WM_ROLE_WORKER && session->n_lease > 1) {
-        nack.key = batch_key (session->lease_tail->batch);
+        nack.key = wm_core_batch_key (session->lease_tail->batch);
         wm_core_message (core, link->session, &nack, NULL, sim.now_ms);
-        session = core_session (core, link->session);
+        session = wm_core_session_find (core, link->session);
     }
 }
 

@@ -257,23 +257,23 @@ void check_restored (const wm_core_t *core)
         const truth_input_t *truth = &sim.input[i];
         if (!truth->id)
             continue;
-        const input_t *input = input_find (core, truth->id);
+        const input_t *input = wm_core_input_find (core, truth->id);
         if (!input) {
             fail ("input %u is in the journal and not in the core", truth->id);
             continue;
         }
-        input_state_t want = truth->state == WM_RECORD_FILE_WRITTEN ? INPUT_WRITTEN
-                             : truth->state == WM_RECORD_HELD       ? INPUT_HELD
-                                                                    : INPUT_OPEN;
-        if (input->state != want || (want == INPUT_OPEN && truth->ended && !input->ended))
+        wm_ledger_input_state_t want = truth->state == WM_RECORD_FILE_WRITTEN ? WM_LEDGER_WRITTEN
+                                       : truth->state == WM_RECORD_HELD       ? WM_LEDGER_HELD
+                                                                              : WM_LEDGER_OPEN;
+        if (input->state != want || (want == WM_LEDGER_OPEN && truth->ended && !input->ended))
             fail ("input %u: the journal says %s%s, the core %d%s", truth->id,
                   wm_record_name (truth->state), truth->ended ? ", ended" : "", (int) input->state,
                   input->ended ? ", ended" : "");
-        for (uint32_t e = 0; want == INPUT_OPEN && e < truth->n_event; e++)
+        for (uint32_t e = 0; want == WM_LEDGER_OPEN && e < truth->n_event; e++)
             for (uint32_t b = 0; b < truth->event[e].n_batch; b++) {
                 const unit_t *unit = &truth->event[e].unit[b];
                 wm_key_t key = { truth->id, e, b, input->generation };
-                const batch_t *batch = batch_find (core, &key);
+                const batch_t *batch = wm_core_batch_find (core, &key);
                 int state = batch ? batch->state : BATCH_NONE;
                 int must = unit->held ? BATCH_HELD : unit->n_record ? BATCH_RETURNED : BATCH_NONE;
                 if (state != must && !(sim.rotten && state == BATCH_RETURNED))
@@ -396,7 +396,7 @@ bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_
 void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t said)
 {
     unit_t *unit = truth_unit_of_key (&msg->key);
-    const batch_t *batch = batch_find (core, &msg->key);
+    const batch_t *batch = wm_core_batch_find (core, &msg->key);
     if (due && !said)
         fail ("two results of %u.%u.%u have other bytes, and nobody says so", msg->key.input,
               msg->key.ordinal, msg->key.batch);
@@ -427,7 +427,7 @@ void check_unreadable (const wm_key_t *key, const char *why)
 static bool could (const session_t *worker, const batch_t *batch, double within_ms)
 {
     double hits = (double) (worker->hits_lent - worker->hits_back) + batch->n_hit;
-    return worker->hungry && worker->tag != batch->failed_on && worker->speed.hits > 0 &&
+    return worker->eligible && worker->tag != batch->failed_on && worker->speed.hits > 0 &&
            hits * worker->speed.ms / worker->speed.hits < within_ms;
 }
 
@@ -437,7 +437,7 @@ void check_tail (const wm_core_t *core)
         return;
     for (size_t i = 0; i < LINKS; i++) {
         const link_t *link = &sim.link[i];
-        const session_t *worker = core_session (core, link->session);
+        const session_t *worker = wm_core_session_find (core, link->session);
         const lease_t *lease = worker ? worker->lease_head : NULL;
         int64_t stopped_ms = link->used && link->peer ? sim.now_ms - link->peer->stopped_ms : 0;
         if (!lease || sim.now_ms >= (link->peer ? link->peer->frozen_ms : 0) ||
@@ -449,8 +449,9 @@ void check_tail (const wm_core_t *core)
         for (const session_t *other = core->first; other; other = other->next)
             if (other != worker && could (other, lease->batch, TAIL_MS / 4))
                 fail ("%s is stopped, and %s is idle and has no copy of %u.%u.%u", worker->label,
-                      other->label, batch_key (lease->batch).input,
-                      batch_key (lease->batch).ordinal, batch_key (lease->batch).batch);
+                      other->label, wm_core_batch_key (lease->batch).input,
+                      wm_core_batch_key (lease->batch).ordinal,
+                      wm_core_batch_key (lease->batch).batch);
     }
 }
 
@@ -464,7 +465,7 @@ typedef struct {
 
 static void check_batch (const batch_t *batch, sums_t *sums)
 {
-    wm_key_t key = batch_key (batch);
+    wm_key_t key = wm_core_batch_key (batch);
     sums->by_state[batch->state]++;
     if (batch->flags & BATCH_ASKED) {
         sums->asked++;
@@ -542,7 +543,7 @@ static void check_input (const input_t *input, sums_t *sums)
                 hits_held += batch->n_hit;
         }
     }
-    if (input->state == INPUT_OPEN &&
+    if (input->state == WM_LEDGER_OPEN &&
         (hits != input->n_hit || hits_done != input->n_hit_done || hits_held != input->n_hit_held ||
          events != input->n_event || done != input->n_done))
         fail ("input %u counts %llu hits, %llu done, %llu held in %llu events (%llu done), and has "
@@ -567,8 +568,8 @@ static void check_queue (const link_t *link, const session_t *session)
         return;
     for (const packet_t *packet = link->down.head; packet; packet = packet->next)
         queued += packet->type == WM_MSG_TASK ? packet->bytes : 0;
-    for (uint64_t n = session->seen + 1; n <= session->sent; n++)
-        counted += session->way[n % WM_CREDIT_MAX]->bytes;
+    for (uint64_t n = session->received + 1; n <= session->sent; n++)
+        counted += session->in_flight[n % WM_CREDIT_MAX]->bytes;
     if (queued > counted)
         fail ("%llu bytes are on their way to %s, %llu of them in the budget",
               (unsigned long long) queued, session->label, (unsigned long long) counted);
@@ -578,7 +579,7 @@ static void check_sessions (const wm_core_t *core, const sums_t *sums)
 {
     uint64_t leases = 0;
     for (size_t i = 0; i < LINKS; i++)
-        check_queue (&sim.link[i], core_session (core, sim.link[i].session));
+        check_queue (&sim.link[i], wm_core_session_find (core, sim.link[i].session));
     for (const session_t *session = core->first; session; session = session->next) {
         leases += session->n_lease;
         if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&

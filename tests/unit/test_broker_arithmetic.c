@@ -223,7 +223,7 @@ static void split_and_fast_wait_for_a_sample (void **state)
     const wm_summary_t summary = look (t);
     assert_int_equal (summary.n_again, 1);
     assert_string_equal (t->appended[t->n_appended - 1].text, "sparse/strict/v1");
-    assert_non_null (strstr (summary.said[0].text, "hit 3 is off by 0.1"));
+    assert_non_null (strstr (summary.logged[0].text, "hit 3 is off by 0.1"));
     memset (credits, 0, sizeof credits);
     harness_end (t);
 }

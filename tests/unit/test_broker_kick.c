@@ -355,7 +355,7 @@ static void test_refused (void **state)
         refused (t, o, WM_REASON_STALE);
     }
     assert_int_equal (t->n_appended, 1);
-    assert_non_null (strstr (look (t).said[0].text, "99999999999")); /* what was said last */
+    assert_non_null (strstr (look (t).logged[0].text, "99999999999")); /* the last line logged */
     harness_end (t);
 }
 

@@ -1,0 +1,352 @@
+/* wm_core_batch.c - events and their batches: their states, and the queues that follow from them.
+
+   wm_core_batch_set_state leaves the queue of the old state; the transitions below enter that of
+   the new one. wm_core_private.h lists which function performs which transition.  */
+#include "broker/wm_core_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- finding --------------------------------------------------------------------------------- */
+uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal)
+{
+    return wm_table_mix ((uint64_t) input << 32 | ordinal);
+}
+
+event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal)
+{
+    size_t at;
+    return wm_table_first (&self->events, wm_core_event_hash (input, ordinal), &at);
+}
+
+batch_t *wm_core_batch_find (const wm_core_t *self, const wm_key_t *key)
+{
+    event_t *event = wm_core_event_find (self, key->input, key->ordinal);
+    if (!event || key->batch >= event->n_batch || key->generation != event->input->generation)
+        return NULL;
+    return &event->batch[key->batch];
+}
+
+event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch)
+{
+    assert (n_batch <= WM_EVENT_BATCHES_MAX);
+    if (wm_table_reserve (&self->events))
+        return NULL;
+    event_t *event = calloc (1, sizeof *event + n_batch * sizeof (batch_t));
+    if (!event)
+        return NULL;
+    event->input = input;
+    event->ordinal = ordinal;
+    event->n_batch = n_batch;
+    for (uint32_t i = 0; i < n_batch; i++)
+        event->batch[i].event = event;
+    self->n_by_state[BATCH_NONE] += n_batch;
+    event->all_next = input->all;
+    input->all = event;
+    wm_table_put (&self->events, wm_core_event_hash (input->id, ordinal), event);
+    return event;
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+/* Whether it stands in its producer's queue of batches to ask for.  */
+static bool in_wants (const batch_t *batch)
+{
+    return batch->state == BATCH_QUEUED && !(batch->flags & BATCH_ASKED);
+}
+
+void wm_core_producer_update (wm_core_t *self, session_t *producer)
+{
+    const bool want = producer->wants.head != NULL;
+    if (want == producer->wanting)
+        return;
+    producer->wanting = want;
+    if (want) {
+        session_t *head = self->wanting;
+        if (!head) {
+            producer->want_prev = producer->want_next = producer;
+            self->wanting = producer;
+            return;
+        }
+        producer->want_next = head;
+        producer->want_prev = head->want_prev;
+        head->want_prev->want_next = producer;
+        head->want_prev = producer;
+        return;
+    }
+    producer->want_prev->want_next = producer->want_next;
+    producer->want_next->want_prev = producer->want_prev;
+    if (self->wanting == producer)
+        self->wanting = producer->want_next == producer ? NULL : producer->want_next;
+}
+
+/* The queue of a batch that is ready: its flag and failed_on do not change while it is ready.  */
+static wm_queue_t *ready_queue (wm_core_t *self, const batch_t *batch)
+{
+    return batch->flags & BATCH_ALONE ? &self->alone
+           : batch->failed_on         ? &self->failed
+                                      : &self->ready;
+}
+
+/* Leaves the queue of the old state, if that has one; the caller enters that of the new one.  */
+void wm_core_batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state)
+{
+    session_t *claim = batch->event->input->claim;
+    if (in_wants (batch)) {
+        wm_queue_remove (&claim->wants, &batch->link);
+        wm_core_producer_update (self, claim);
+    } else if (batch->state == BATCH_READY)
+        wm_queue_remove (ready_queue (self, batch), &batch->link);
+    else if (batch->state == BATCH_RUNNING)
+        wm_queue_remove (batch->payload ? &self->running : &self->bare, &batch->link);
+    self->n_by_state[batch->state]--;
+    self->n_by_state[state]++;
+    batch->state = (uint8_t) state;
+    if (state == BATCH_RUNNING)
+        wm_queue_push (batch->payload ? &self->running : &self->bare, &batch->link);
+}
+
+void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
+{
+    if (!batch->payload)
+        return;
+    assert (batch->state != BATCH_READY);
+    if (batch->state == BATCH_RUNNING) {
+        wm_queue_remove (&self->running, &batch->link);
+        wm_queue_push (&self->bare, &batch->link);
+    }
+    wm_core_payload_drop (self, batch->payload);
+    batch->payload = NULL;
+}
+
+static void batch_ready (wm_core_t *self, batch_t *batch, bool front)
+{
+    wm_queue_t *queue = ready_queue (self, batch);
+    wm_core_batch_set_state (self, batch, BATCH_READY);
+    if (front)
+        wm_queue_push_front (queue, &batch->link);
+    else
+        wm_queue_push (queue, &batch->link);
+}
+
+void wm_core_batch_take_payload (wm_core_t *self, batch_t *batch, payload_t *payload)
+{
+    batch->payload = payload;
+    if (batch->state != BATCH_RUNNING) {
+        batch_ready (self, batch, false);
+        return;
+    }
+    wm_queue_remove (&self->bare, &batch->link);
+    wm_queue_push (&self->running, &batch->link);
+}
+
+/* Back to where it can be sent again: ready with a payload, else to be asked for, else none.  */
+static void requeue (wm_core_t *self, batch_t *batch)
+{
+    event_t *event = batch->event;
+    session_t *claim = event->input->claim;
+    if (batch->payload) {
+        batch_ready (self, batch, true);
+        return;
+    }
+    if (!(event->flags & EVENT_ANNOUNCED) || !claim) {
+        wm_core_batch_set_state (self, batch, BATCH_NONE);
+        return;
+    }
+    wm_core_batch_set_state (self, batch, BATCH_QUEUED);
+    if (batch->flags & BATCH_ASKED)
+        return;
+    wm_queue_push_front (&claim->wants, &batch->link);
+    wm_core_producer_update (self, claim);
+}
+
+void wm_core_batch_back (wm_core_t *self, batch_t *batch)
+{
+    if (batch->state != BATCH_RUNNING)
+        return;
+    for (const lease_t *lease = batch->lease; lease; lease = lease->other)
+        if (!lease->expired)
+            return;
+    requeue (self, batch);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+void wm_core_event_open (event_t *event)
+{
+    input_t *input = event->input;
+    event->open_next = input->open;
+    if (input->open)
+        input->open->open_prev = event;
+    input->open = event;
+    input->claim->n_open++;
+}
+
+static void open_remove (event_t *event)
+{
+    *(event->open_prev ? &event->open_prev->open_next : &event->input->open) = event->open_next;
+    if (event->open_next)
+        event->open_next->open_prev = event->open_prev;
+    event->open_prev = event->open_next = NULL;
+    event->input->claim->n_open--;
+}
+
+void wm_core_event_unannounce (wm_core_t *self, event_t *event)
+{
+    for (uint32_t i = 0; i < event->n_batch; i++) {
+        batch_t *batch = &event->batch[i];
+        if (batch->state == BATCH_QUEUED)
+            wm_core_batch_set_state (self, batch, BATCH_NONE);
+        wm_core_budget_forget_need (self, batch);
+    }
+    open_remove (event);
+    event->flags &= ~(uint32_t) EVENT_ANNOUNCED;
+}
+
+void wm_core_event_send_done (wm_core_t *self, const event_t *event)
+{
+    session_t *claim = event->input->claim;
+    if (!(event->flags & EVENT_ANNOUNCED) || !claim)
+        return;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_EVENT_DONE);
+    msg.key = (wm_key_t){ event->input->id, event->ordinal, 0, event->input->generation };
+    msg.n_held = event->n_held;
+    wm_core_send (self, claim, &msg, NULL);
+}
+
+void wm_core_event_check_done (wm_core_t *self, event_t *event)
+{
+    if (!(event->flags & EVENT_KNOWN) || event->flags & EVENT_DONE ||
+        event->n_returned + event->n_held < event->n_batch)
+        return;
+    event->flags |= EVENT_DONE;
+    event->input->n_done++;
+    self->events_done++;
+    wm_rate_add (&self->event_rate, self->now_ms, 1);
+    if (event->flags & EVENT_ANNOUNCED)
+        open_remove (event);
+    wm_core_event_send_done (self, event);
+}
+
+void wm_core_events_free (wm_core_t *self, input_t *input)
+{
+    while (input->open)
+        wm_core_event_unannounce (self, input->open);
+    while (input->all) {
+        event_t *event = input->all;
+        input->all = event->all_next;
+        for (uint32_t i = 0; i < event->n_batch; i++) {
+            batch_t *batch = &event->batch[i];
+            if (batch->state == BATCH_HELD)
+                free (batch->held.text);
+            wm_core_lease_revoke_all (self, batch);
+            wm_core_batch_set_state (self, batch, BATCH_NONE);
+            wm_core_budget_forget_need (self, batch);
+            wm_core_batch_drop_payload (self, batch);
+        }
+        self->n_by_state[BATCH_NONE] -= event->n_batch;
+        wm_table_remove (&self->events, wm_core_event_hash (input->id, event->ordinal), event);
+        free (event);
+    }
+}
+
+/* ---- failures -------------------------------------------------------------------------------- */
+void wm_core_batch_hold (wm_core_t *self, batch_t *batch, const char *text)
+{
+    if (!wm_core_has_room (self))
+        return; /* it stays in the queue and is held at its next failure */
+    wm_key_t key = wm_core_batch_key (batch);
+    wm_core_note_reason (self, key, text);
+    wm_core_log (self, "batch %u.%u.%u of %s is held: %s", key.input, key.ordinal, key.batch,
+                 batch->event->input->path, text);
+    if (batch->state != BATCH_RETURNED && batch->state != BATCH_COMMITTING) {
+        wm_core_lease_revoke_all (self, batch);
+        wm_core_batch_set_state (self, batch, BATCH_HOLDING);
+        wm_core_batch_drop_payload (self, batch);
+    }
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_HELD);
+    record.key = key;
+    record.code = WM_HIT_HELD;
+    record.n_batch = batch->event->n_batch;
+    record.n_hit = batch->n_hit;
+    memcpy (record.digest, batch->digest, 16);
+    wm_record_text (&record, text);
+    wm_core_append (self, &record, NULL, NULL, 0);
+}
+
+void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *worker, bool lost,
+                          const char *why)
+{
+    if (batch->state != BATCH_RUNNING)
+        return;
+    uint8_t *count = lost ? &batch->n_lost : &batch->n_fail;
+    ++*count;
+    ++*(lost ? &self->n_lost : &self->n_fail);
+    if (batch->failed_on && batch->failed_on != worker->tag)
+        batch->flags |= BATCH_WORKERS;
+    batch->failed_on = worker->tag;
+    unsigned failures = batch->n_fail + batch->n_lost;
+    if (failures >= WM_ATTEMPTS_MAX ||
+        (failures >= WM_FAILURES_MAX && batch->flags & BATCH_WORKERS)) {
+        char text[200];
+        snprintf (text, sizeof text, "%u failures (%u of them lost workers), the last on %s: %.80s",
+                  failures, batch->n_lost, worker->label, why);
+        wm_core_batch_hold (self, batch, text);
+    }
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+void wm_core_batch_return (wm_core_t *self, batch_t *batch, const wm_place_t *place)
+{
+    input_t *input = batch->event->input;
+    wm_core_batch_set_state (self, batch, BATCH_RETURNED);
+    batch->place = *place;
+    batch->event->n_returned++;
+    input->n_hit_done += batch->n_hit - batch->n_held;
+    input->n_hit_held += batch->n_held;
+    input->n_batch_held += batch->n_held != 0; /* in part */
+    self->hits_done += batch->n_hit - batch->n_held;
+    self->hits_held += batch->n_held;
+}
+
+/* The result counts no longer.  */
+static void take_back (wm_core_t *self, batch_t *batch)
+{
+    input_t *input = batch->event->input;
+    batch->event->n_returned--;
+    input->n_hit_done -= batch->n_hit - batch->n_held;
+    input->n_hit_held -= batch->n_held;
+    input->n_batch_held -= batch->n_held != 0;
+    self->hits_done -= batch->n_hit - batch->n_held;
+    self->hits_held -= batch->n_held;
+}
+
+void wm_core_batch_lose_result (wm_core_t *self, batch_t *batch)
+{
+    event_t *event = batch->event;
+    take_back (self, batch);
+    if (event->flags & EVENT_DONE) {
+        event->flags &= ~(uint32_t) (EVENT_DONE | EVENT_ANNOUNCED);
+        event->input->n_done--;
+        self->events_done--;
+    }
+    batch->result_hash = 0;
+    batch->link = (wm_queue_item_t){ NULL, NULL };
+    wm_core_batch_set_state (self, batch, BATCH_NONE);
+}
+
+void wm_core_batch_held (wm_core_t *self, batch_t *batch, const char *text)
+{
+    event_t *event = batch->event;
+    if (batch->state == BATCH_RETURNED) /* an alarm */
+        take_back (self, batch);
+    wm_core_batch_set_state (self, batch, BATCH_HELD);
+    batch->held.text = strdup (text);
+    batch->held.code = WM_HIT_HELD;
+    event->n_held++;
+    event->input->n_batch_held++;
+    event->input->n_hit_held += batch->n_hit;
+    self->hits_held += batch->n_hit;
+    wm_core_event_check_done (self, event);
+}

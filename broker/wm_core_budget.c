@@ -1,0 +1,59 @@
+/* wm_core_budget.c - the bytes of payloads that the broker answers for.
+
+   The budget bounds the memory that payloads take. Three kinds of bytes count:
+     asked for    NEED was sent, BATCH has not come: the announced bytes are reserved
+     here         the payload of a batch that is ready or running
+     in flight    the payload of a TASK that the worker has not shown to have received
+   One payload in several of these places counts once: payload_t counts its owners (its batch, and
+   each TASK in flight) and leaves the budget with the last of them.
+   Nothing is asked for that does not fit (wm_core_dispatch.c). Where the budget is full, payloads
+   of running batches that are no longer in flight are dropped: the producer can send them again if
+   the worker fails. So a worker that does not read its socket keeps bytes of the budget; its session
+   ends for that (session_tick in wm_core.c).  */
+#include "broker/wm_core_private.h"
+
+#include <stdlib.h>
+
+/* What a payload may be above its raw bytes: the frame's own header and what zstd adds.  */
+#define PAYLOAD_OVERHEAD (WM_FRAME_BYTES_MAX - WM_RAW_BYTES_MAX)
+
+payload_t *wm_core_payload_take (wm_core_t *self, const wm_payload_t *from)
+{
+    payload_t *payload = malloc (sizeof *payload);
+    if (!payload)
+        return NULL;
+    self->sink.hold (self->sink.context, from->handle);
+    *payload = (payload_t){ from->handle, (uint32_t) from->bytes, 1 };
+    self->budget_used += payload->bytes;
+    return payload;
+}
+
+void wm_core_payload_drop (wm_core_t *self, payload_t *payload)
+{
+    if (--payload->refs)
+        return;
+    self->sink.release (self->sink.context, payload->handle);
+    self->budget_used -= payload->bytes;
+    free (payload);
+}
+
+uint64_t wm_core_budget_need_bytes (const batch_t *batch)
+{
+    return (uint64_t) batch->raw_bytes + PAYLOAD_OVERHEAD;
+}
+
+void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch)
+{
+    batch->flags |= BATCH_ASKED;
+    self->budget_used += wm_core_budget_need_bytes (batch);
+    self->n_asked++;
+}
+
+void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch)
+{
+    if (!(batch->flags & BATCH_ASKED))
+        return;
+    batch->flags &= (uint8_t) ~BATCH_ASKED;
+    self->budget_used -= wm_core_budget_need_bytes (batch);
+    self->n_asked--;
+}

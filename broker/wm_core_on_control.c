@@ -1,0 +1,110 @@
+/* wm_core_on_control.c - handles CONTROL: what an operator asks of the campaign.
+
+   A new control is a row of the table below and its handler.  */
+#include "broker/wm_core_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef void control_t (wm_core_t *self, session_t *session, const wm_msg_t *msg);
+
+static void answer (wm_core_t *self, session_t *session)
+{
+    wm_msg_t ack;
+    wm_msg_init (&ack, WM_MSG_ACK);
+    ack.code = WM_MSG_CONTROL;
+    wm_core_send (self, session, &ack, NULL);
+}
+
+/* Notes the pause (why; NULL: its end) on disk, then answers.  */
+static void note_pause (wm_core_t *self, session_t *session, const wm_msg_t *msg, const char *why)
+{
+    if (self->sink.pause (self->sink.context, why))
+        wm_core_refuse (self, session, WM_REASON_BUSY,
+                        "%sd, but the campaign's disk cannot note it: a restarted broker will not "
+                        "know",
+                        msg->name);
+    else
+        answer (self, session);
+}
+
+static void pause_campaign (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    char why[240];
+    snprintf (why, sizeof why, "by %s%s%.150s", session->label, *msg->text ? ": " : "", msg->text);
+    if (!self->paused || *msg->text) /* a pause without a reason keeps the reason there is */
+        wm_core_pause (self, why);
+    note_pause (self, session, msg, self->why);
+}
+
+static void resume_campaign (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    self->paused = self->draining = false;
+    self->n_tripped = 0;
+    note_pause (self, session, msg, NULL);
+}
+
+/* Drains the worker of this label, or all of them and those that connect later.  */
+static void drain_workers (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    const char *label = msg->text;
+    char why[120];
+    bool found = !*label;
+    snprintf (why, sizeof why, "drained by %s", session->label);
+    for (session_t *worker = self->first; worker; worker = worker->next) {
+        if (worker->role != WM_ROLE_WORKER || worker->state != SESSION_LIVE ||
+            (*label && strcmp (worker->label, label) != 0))
+            continue;
+        wm_core_worker_dismiss (self, worker, why);
+        found = true;
+    }
+    self->draining |= !*label;
+    if (found)
+        answer (self, session);
+    else
+        wm_core_refuse (self, session, WM_REASON_STALE,
+                        "no worker is called '%s': wiremill status names them", label);
+}
+
+/* Answered when KICK is durable (wm_core_on_input.c).  */
+static void kick_input (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    input_t *input = wm_core_input_named (self, msg->text);
+    if (!input)
+        wm_core_refuse (self, session, WM_REASON_STALE,
+                        "no input '%.300s' is known: give its real path, or its number", msg->text);
+    else if (input->kicking)
+        wm_core_also (self, WM_RECORD_KICK, (wm_key_t){ .input = input->id }, session, 0);
+    else
+        wm_core_input_kick (self, input, session, -1, 0, "");
+}
+
+static const struct {
+    const char *name;
+    control_t *handler;
+} controls[] = {
+    { "drain", drain_workers },
+    { "pause", pause_campaign },
+    { "resume", resume_campaign },
+    { "kick", kick_input },
+};
+
+static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg,
+                        const wm_payload_t *payload)
+{
+    (void) payload;
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
+        if (strcmp (controls[i].name, msg->name) == 0) {
+            if (controls[i].handler != kick_input) /* which logs the input it found */
+                wm_core_log (self, "%s: %s %s", session->label, msg->name, msg->text);
+            controls[i].handler (self, session, msg);
+            return;
+        }
+    wm_core_refuse (self, session, WM_REASON_PROTOCOL,
+                    "no control '%s': there are drain, pause, resume and kick", msg->name);
+}
+
+const wm_core_row_t wm_core_control_rows[] = {
+    { WM_MSG_CONTROL, BY_OPERATOR, WHILE_LIVE, 0, on_control },
+    { 0 },
+};

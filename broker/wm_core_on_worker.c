@@ -1,0 +1,291 @@
+/* wm_core_on_worker.c - handles a worker's messages: CREDIT, HEARTBEAT, RESULT, NACK, DRAIN.  */
+#include "broker/wm_core_private.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* ---- CREDIT, DRAIN, HEARTBEAT ---------------------------------------------------------------- */
+static void on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                       const wm_payload_t *payload)
+{
+    (void) payload;
+    if (!*worker->arithmetic.class && msg->count) {
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "CREDIT of a worker whose HELLO named no class of machines");
+        return;
+    }
+    worker->credit = msg->count;
+    worker->draining = worker->dismissed;
+    wm_core_worker_update (self, worker);
+}
+
+static void drain (wm_core_t *self, session_t *worker)
+{
+    worker->draining = true;
+    wm_core_worker_update (self, worker);
+}
+
+static void on_drain (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                      const wm_payload_t *payload)
+{
+    (void) msg, (void) payload;
+    drain (self, worker);
+}
+
+static void advance (wm_core_t *self, session_t *worker)
+{
+    worker->progress_ms = self->now_ms;
+    if (worker->stalled) {
+        worker->stalled = false;
+        wm_core_worker_update (self, worker);
+    }
+}
+
+static void on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                          const wm_payload_t *payload)
+{
+    (void) payload;
+    if (msg->received > worker->sent) {
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "HEARTBEAT: received %llu TASKs of the %llu that were sent",
+                        (unsigned long long) msg->received, (unsigned long long) worker->sent);
+        return;
+    }
+    wm_core_worker_received (self, worker, msg->received);
+    if (msg->key.input && (memcmp (&worker->executing, &msg->key, sizeof msg->key) != 0 ||
+                           msg->count > worker->progress))
+        advance (self, worker);
+    if (!msg->key.input && worker->stalled) { /* it is idle, so it does not hang */
+        worker->stalled = false;
+        wm_core_worker_update (self, worker);
+    }
+    worker->executing = msg->key;
+    worker->progress = msg->count;
+    memcpy (worker->report, msg->text, sizeof worker->report);
+}
+
+/* ---- RESULT ---------------------------------------------------------------------------------- */
+static void duration_note (wm_core_t *self, session_t *worker, const lease_t *lease)
+{
+    int64_t from = lease->sent_ms > worker->result_ms ? lease->sent_ms : worker->result_ms;
+    uint32_t ms = (uint32_t) (self->now_ms - from);
+    self->duration_ms[self->n_duration++ % DURATIONS] = ms;
+    wm_speed_add (&worker->speed, ms, lease->batch->n_hit);
+    wm_speed_add (&self->speed, ms, lease->batch->n_hit);
+}
+
+/* Hash of a result; 0: not to be compared, because which hits kill an engine depends on its
+   machine.  */
+static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    return memchr (payload->data, WM_HIT_POISON, msg->n_hit)
+               ? 0
+               : XXH3_64bits (payload->data, payload->bytes);
+}
+
+/* Two results of one batch by engines of one signature must be equal in every byte.  */
+static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
+                             const wm_msg_t *msg, uint64_t hash)
+{
+    const uint16_t by = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
+    if (!batch->result_hash || !hash || batch->result_hash == hash || !batch->signature ||
+        batch->signature != by || batch->flags & BATCH_ALARM)
+        return;
+    char text[200];
+    snprintf (text, sizeof text,
+              "ALARM: two results of one engine signature differ, the second is from %s",
+              worker->label);
+    batch->flags |= BATCH_ALARM;
+    self->n_alarm++;
+    if (!batch->event->input->closing && !(batch->event->flags & EVENT_DONE))
+        wm_core_batch_hold (self, batch, text);
+    else { /* its rows may have been fetched: output and ledger must stay equal */
+        wm_core_note_reason (self, wm_core_batch_key (batch), text);
+        wm_core_log (self, "%s: rows of %s; wiremill kick scores them again", text,
+                     batch->event->input->name);
+    }
+}
+
+/* Logs the hits without scores, and names the batch in the status: its other hits are done.  */
+static void name_held_hits (wm_core_t *self, const batch_t *batch, const session_t *worker,
+                            uint32_t n_poison)
+{
+    char text[200];
+    snprintf (text, sizeof text,
+              "%u of %u hits held: %u kill the engine%s%s%s, %u have no finite score",
+              batch->n_held, batch->n_hit, n_poison, n_poison ? " of " : "",
+              n_poison ? worker->label : "", n_poison ? " (its log tells how to reproduce it)" : "",
+              batch->n_held - n_poison);
+    const wm_key_t key = wm_core_batch_key (batch);
+    wm_core_note_reason (self, key, text);
+    wm_core_log (self, "batch %u.%u.%u of %s: %s", key.input, key.ordinal, key.batch,
+                 batch->event->input->path, text);
+}
+
+static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, const wm_msg_t *msg,
+                           const wm_payload_t *payload)
+{
+    const uint8_t *status = payload->data;
+    uint32_t n_poison = 0;
+    batch->n_held = 0;
+    for (uint32_t i = 0; i < msg->n_hit; i++) {
+        batch->n_held += status[i] != WM_HIT_SCORED;
+        n_poison += status[i] == WM_HIT_POISON;
+    }
+    if (batch->n_held)
+        name_held_hits (self, batch, worker, n_poison);
+    wm_core_worker_note_outcome (
+        self, worker,
+        n_poison && batch->n_held == msg->n_hit ? "every hit kills its engine" : NULL);
+    wm_core_lease_revoke_all (self, batch);
+    wm_core_batch_set_state (self, batch, BATCH_COMMITTING);
+    wm_core_batch_drop_payload (self, batch);
+    worker->n_batch_done++;
+    worker->n_hit_done += msg->n_hit;
+    wm_rate_add (&worker->rate, self->now_ms, msg->n_hit);
+    self->result_in += payload->bytes;
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_RESULT);
+    record.key = msg->key;
+    memcpy (record.digest, msg->digest, 16);
+    record.n_batch = msg->n_batch;
+    record.n_hit = msg->n_hit;
+    record.n_held = batch->n_held;
+    record.attempt = msg->attempt;
+    if (batch->signature) {
+        wm_record_text (&record, self->signature[batch->signature - 1]);
+        wm_core_arithmetic_count (self, self->signature[batch->signature - 1], msg->n_hit);
+    }
+    if (*msg->text) {
+        self->n_again++;
+        wm_core_log (self, "%s scored batch %u.%u.%u again, by %s: %s", worker->label,
+                     msg->key.input, msg->key.ordinal, msg->key.batch, msg->text, msg->name);
+    }
+    wm_core_append (self, &record, payload, worker, 0);
+}
+
+/* The batch of a result that may count, else NULL. An event that is not announced again yet is made
+   from what the result tells of it.  */
+static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
+{
+    input_t *input = wm_core_input_find (self, msg->key.input);
+    if (!input || input->generation != msg->key.generation || input->state != WM_LEDGER_OPEN ||
+        msg->key.ordinal == WM_ALL)
+        return NULL;
+    event_t *event = wm_core_event_find (self, msg->key.input, msg->key.ordinal);
+    if (!event)
+        event = wm_core_event_new (self, input, msg->key.ordinal, msg->n_batch);
+    if (!event || event->n_batch != msg->n_batch)
+        return NULL;
+    batch_t *batch = &event->batch[msg->key.batch];
+    if (batch->flags & BATCH_DIGEST)
+        return memcmp (batch->digest, msg->digest, 16) == 0 && batch->n_hit == msg->n_hit ? batch
+                                                                                          : NULL;
+    memcpy (batch->digest, msg->digest, 16);
+    batch->n_hit = msg->n_hit;
+    batch->flags |= BATCH_DIGEST;
+    return batch;
+}
+
+static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                       const wm_payload_t *payload)
+{
+    if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
+        msg->key.batch >= msg->n_batch ||
+        payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output) ||
+        strnlen (msg->text, 64) == 64 || !*worker->arithmetic.class) {
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
+                        msg->key.batch, msg->n_batch, payload->bytes);
+        return;
+    }
+    advance (self, worker);
+    wm_core_worker_forget_orphan (self, worker, &msg->key);
+    batch_t *known = wm_core_batch_find (self, &msg->key);
+    lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;
+    const bool late = !lease || lease->expired;
+    if (lease)
+        wm_core_worker_received (self, worker, lease->number);
+    if (known && known->event->input->kicking) { /* of the old generation, which ends */
+        self->n_late++;
+        wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+        return;
+    }
+    if (lease) {
+        duration_note (self, worker, lease);
+        wm_core_lease_end (self, lease);
+    }
+    worker->result_ms = self->now_ms;
+    batch_t *batch = result_batch (self, msg);
+    if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD) {
+        self->n_late++;
+        if (known)
+            wm_core_batch_back (self,
+                                known); /* its lease ended with a result that is not its own */
+        if (batch && batch->state == BATCH_HOLDING) /* not before HELD is durable */
+            wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+        else
+            wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+        return;
+    }
+    uint64_t hash = hash_of (msg, payload);
+    if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED) {
+        self->n_duplicate++;
+        const bool returned = batch->state == BATCH_RETURNED;
+        compare_results (self, batch, worker, msg, hash);
+        if (returned)
+            wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+        else
+            wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+        return;
+    }
+    if (!wm_core_arithmetic_bring (self, worker)) {
+        wm_core_batch_back (self, batch);
+        return;
+    }
+    self->n_late += late;
+    batch->result_hash = hash;
+    batch->signature = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
+    result_append (self, batch, worker, msg, payload);
+}
+
+/* ---- NACK ------------------------------------------------------------------------------------ */
+static void on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                     const wm_payload_t *payload)
+{
+    (void) payload;
+    if (msg->code != WM_EAGAIN && msg->code != WM_EBATCH && msg->code != WM_EHOST) {
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL, "NACK with code %u", msg->code);
+        return;
+    }
+    advance (self, worker);
+    wm_core_worker_forget_orphan (self, worker, &msg->key);
+    batch_t *batch = wm_core_batch_find (self, &msg->key);
+    lease_t *lease = batch ? wm_core_lease_of (batch, worker) : NULL;
+    if (!lease)
+        return;
+    wm_core_worker_received (self, worker, lease->number);
+    const bool expired = lease->expired; /* it was blamed when it expired */
+    wm_core_lease_end (self, lease);
+    if (msg->code == WM_EAGAIN) {
+        self->n_preempt++;
+        drain (self, worker); /* until it gives credit again */
+    } else if (!expired) {
+        wm_core_log (self, "%s refuses batch %u.%u.%u: %s", worker->label, msg->key.input,
+                     msg->key.ordinal, msg->key.batch, msg->text);
+        wm_core_batch_blame (self, batch, worker, msg->code == WM_EHOST, msg->text);
+    }
+    if (msg->code != WM_EAGAIN)
+        wm_core_worker_note_outcome (self, worker, msg->text);
+    wm_core_batch_back (self, batch);
+}
+
+const wm_core_row_t wm_core_worker_rows[] = {
+    { WM_MSG_CREDIT, BY_WORKER, WHILE_LIVE, 0, on_credit },
+    { WM_MSG_HEARTBEAT, BY_WORKER, WHILE_LIVE, 0, on_heartbeat },
+    { WM_MSG_RESULT, BY_WORKER, WHILE_LIVE, WM_RAW_BYTES_MAX, on_result },
+    { WM_MSG_NACK, BY_WORKER, WHILE_LIVE, 0, on_nack },
+    { WM_MSG_DRAIN, BY_WORKER, WHILE_LIVE, 0, on_drain },
+    { 0 },
+};
