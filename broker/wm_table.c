@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static void put (wm_slot_t *slots, size_t mask, uint64_t hash, void *item)
+static void put (wm_table_slot_t *slots, size_t mask, uint64_t hash, void *item)
 {
     size_t at = hash & mask;
     while (slots[at].item)
         at = (at + 1) & mask;
-    slots[at] = (wm_slot_t){ hash, item };
+    slots[at] = (wm_table_slot_t){ hash, item };
 }
 
 int wm_table_reserve (wm_table_t *self)
@@ -17,7 +17,7 @@ int wm_table_reserve (wm_table_t *self)
     if (self->slot && (self->count + 1) * 2 <= self->mask + 1)
         return 0;
     size_t size = self->slot ? (self->mask + 1) * 2 : 64;
-    wm_slot_t *slots = calloc (size, sizeof *slots);
+    wm_table_slot_t *slots = calloc (size, sizeof *slots);
     if (!slots)
         return -1;
     for (size_t i = 0; self->slot && i <= self->mask; i++)

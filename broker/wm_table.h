@@ -12,10 +12,10 @@
 typedef struct {
     uint64_t hash;
     void *item; /* NULL: empty */
-} wm_slot_t;
+} wm_table_slot_t;
 
 typedef struct {
-    wm_slot_t *slot;
+    wm_table_slot_t *slot;
     size_t mask, count;
 } wm_table_t;
 

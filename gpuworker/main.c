@@ -4,6 +4,7 @@
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
+#include "kernels/wm_device.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_log.h"
 
@@ -144,7 +145,8 @@ static int choose_device (wm_worker_config_t *config, const char *device)
                  device);
         return 0;
     }
-    if (strcmp (device, "auto") != 0 && named && cuda != (strncmp (config->engine, "cu", 2) == 0)) {
+    if (strcmp (device, "auto") != 0 && named &&
+        cuda != wm_device_engine (config->engine)->is_gpu) {
         fprintf (stderr, "wiremill-worker: --device %s and --engine %s do not go together\n",
                  device, config->engine);
         return 0;

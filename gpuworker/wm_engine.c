@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 static_assert (sizeof (wm_watch_counts_t) == sizeof ((wm_control_t *) 0)->watch,
@@ -58,13 +57,6 @@ static int open_model (engine_t *self)
     return ends (self, WM_EXIT_INPUT, &error);
 }
 
-static double now_s (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
-
 static int open_device (engine_t *self)
 {
     wm_control_t *control = self->slots.control;
@@ -88,11 +80,11 @@ static int open_device (engine_t *self)
             return ends (self, WM_EXIT_ENGINE, &error);
         }
     }
-    const double start = now_s ();
+    const double start = wm_now_s ();
     WM_FAILPOINT ("engine-self-test");
     if (wm_device_self_test (self->device, &error))
         return ends (self, WM_EXIT_FAILURE, &error);
-    control->test_s = now_s () - start;
+    control->test_s = wm_now_s () - start;
     control->fill = wm_device_fill (self->device);
     if (wm_device_lend (self->device, self->slots.batch, (size_t) self->slots.n * WM_SLOT_BYTES,
                         &error))
@@ -131,7 +123,7 @@ static int wait_for_more (const engine_t *self, double end_s)
 {
     char bytes[64];
     struct pollfd line = { .fd = self->line, .events = POLLIN };
-    const double left_s = end_s - now_s ();
+    const double left_s = end_s - wm_now_s ();
     const struct timespec left = { .tv_nsec = left_s > 0 ? (long) (left_s * 1e9) : 0 };
     return ppoll (&line, 1, &left, NULL) > 0 &&
            recv (self->line, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
@@ -158,7 +150,7 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
         } else if (!slot) {
             if (n == 0 || !self->hopeful || !has_room (self))
                 break;
-            end_s = end_s > 0 ? end_s : now_s () + WAIT_MS * 1e-3;
+            end_s = end_s > 0 ? end_s : wm_now_s () + WAIT_MS * 1e-3;
             if (!wait_for_more (self, end_s))
                 break;
         }
@@ -196,7 +188,7 @@ static int score (engine_t *self, wm_slot_t *slot)
     wm_batch_t batch;
     WM_FAILPOINT ("engine-slot-taken");
     wm_slots_part (&self->slots, i, &batch);
-    const double start = now_s ();
+    const double start = wm_now_s ();
     error.text[0] = '\0';
     wm_fault_t fault = wm_device_score (
         self->device, &batch, wm_slots_status (&self->slots, i) + slot->first,
@@ -204,7 +196,7 @@ static int score (engine_t *self, wm_slot_t *slot)
         &error);
     if (!fault)
         fault = look (self, slot, &batch, &error);
-    slot->seconds = now_s () - start;
+    slot->seconds = wm_now_s () - start;
     slot->error = error;
     slot->error.fault = fault;
     if (fault && fault != WM_EBATCH)
@@ -234,10 +226,10 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
                     (size_t) slot[k]->first * self->slots.control->n_output;
         hits += slot[k]->count;
     }
-    const double start = now_s ();
+    const double start = wm_now_s ();
     const wm_fault_t fault =
         wm_device_score_many (self->device, n, batch_p, status, scores, &error);
-    const double seconds = now_s () - start;
+    const double seconds = wm_now_s () - start;
     if (fault && fault != WM_EBATCH)
         return ends (self, WM_EXIT_FAILURE, &error);
     for (unsigned k = 0; k < n && !code; k++) {

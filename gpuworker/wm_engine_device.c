@@ -83,7 +83,7 @@ static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, cons
     const char *open = wm_device_signature (judge);
     if (!trial)
         return NULL;
-    if (wm_device_gathers (config->engine)) { /* a GPU's class is known once it is open */
+    if (wm_device_engine (config->engine)->is_gpu) { /* a GPU's class is known once it is open */
         const char *asked = config->precision;
         device = wm_device_new (model, spec, config, error);
         config->precision = "fp32";

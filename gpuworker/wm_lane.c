@@ -1,5 +1,6 @@
 /* wm_lane.c - see wm_lane.h: sessions, time, drain, and the loop around them.  */
 #include "gpuworker/wm_lane_private.h"
+#include "kernels/wm_device.h"
 #include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
@@ -297,7 +298,8 @@ static void turn (wm_lane_t *self)
 static void watch_health (wm_lane_t *self)
 {
     char why[160];
-    if (strncmp (wm_scorer_signature (self->scorer), "cuda/", 5) != 0 && !getenv ("WM_NVML_SO"))
+    const char *signature = wm_scorer_signature (self->scorer);
+    if (!wm_device_engine_of_signature (signature)->is_gpu && !getenv ("WM_NVML_SO"))
         return;
     self->health = wm_health_new (wm_times ()->heartbeat_ms, why);
     if (!self->health)

@@ -172,8 +172,8 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     self->poll = epoll_create1 (EPOLL_CLOEXEC);
     if (self->poll < 0)
         return wm_fault (error, WM_EHOST, "no descriptor for an engine: %s", strerror (errno));
-    wm_fault_t fault = wm_slots_make (
-        &self->slots, wm_device_gathers (config->engine) ? WM_SLOTS : WM_SLOTS_ONE, error);
+    const bool gathers = wm_device_engine (config->engine)->gathers;
+    wm_fault_t fault = wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, error);
     if (fault)
         return fault;
     wm_control_t *control = self->slots.control;

@@ -134,8 +134,7 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
     return fault;
 }
 
-/* An engine that scored them: "openvino-2026.4.0/..." is openvino. The least precise of them says
-   what is promised.  */
+/* One of the engines that scored them. The least precise of them decides what is promised.  */
 static wm_fault_t take_engine (verify_t *self, wm_error_t *error)
 {
     const unsigned n_by = self->n_same + self->n_other;
@@ -144,11 +143,10 @@ static wm_fault_t take_engine (verify_t *self, wm_error_t *error)
         return wm_fault (error, WM_EHOST, "no memory to compare");
     self->signature = grown;
     char *by = self->signature[n_by];
-    const char *mine = wm_device_signature (self->device);
-    const size_t n = strcspn (mine, "/-");
+    const wm_engine_t *mine = wm_device_engine_of_signature (wm_device_signature (self->device));
     if (scanf (" %256[^\n]", by) != 1)
         return wm_stream_cut_short (error);
-    if (strcspn (by, "/-") == n && !strncmp (by, mine, n))
+    if (wm_device_engine_of_signature (by) == mine)
         self->n_same++;
     else
         self->n_other++;

@@ -4,6 +4,7 @@
    depends on the network and on what it sees, so that nothing can be said here: a campaign measures
    it on its own hits (kernels/wm_trial.h).  */
 #include "kernels/sparse/wm_sparse.h"
+#include "kernels/wm_backend_private.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -88,8 +89,7 @@ static bool engine_candidate (const wm_model_t *model, const wm_device_config_t 
     return false;
 }
 
-const wm_engine_t wm_engine_sparse = {
-    .name = "sparse",
+const wm_backend_t wm_backend_sparse = {
     .candidate = engine_candidate,
     .open = engine_open,
     .close = engine_close,

@@ -258,10 +258,16 @@ wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, 
     return WM_OK;
 }
 
-int wm_device_gathers (const char *engine)
+const wm_engine_t *wm_device_engine (const char *name)
 {
-    (void) engine;
-    return 1;
+    static const wm_engine_t made_up = { .name = "made-up", .gathers = true };
+    (void) name;
+    return &made_up;
+}
+
+const wm_engine_t *wm_device_engine_of_signature (const char *signature)
+{
+    return wm_device_engine (signature);
 }
 
 uint32_t wm_device_fill (const wm_device_t *self)
