@@ -1,6 +1,6 @@
 /* main.c - wiremill-worker: the command line, the signals, the exit code.  */
 #include "gpuworker/wm_bench.h"
-#include "gpuworker/wm_engine.h"
+#include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
@@ -295,7 +295,7 @@ int main (int argc, char **argv)
 {
     if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0) {
         wm_log_start ();
-        return wm_engine_main (argc > 2 ? argv[2] : NULL);
+        return wm_engine_process_main (argc > 2 ? argv[2] : NULL);
     }
     options_t options = { .config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 },
                           .device = "auto",

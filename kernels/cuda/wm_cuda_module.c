@@ -126,8 +126,8 @@ static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, w
 
 /* The symbols that are seen from outside.  */
 #define ENGINE(called)                                                                             \
-    extern const wm_backend_t wm_backend_##called __attribute__ ((visibility ("default")));          \
-    const wm_backend_t wm_backend_##called = {                                                       \
+    extern const wm_backend_t wm_backend_##called __attribute__ ((visibility ("default")));        \
+    const wm_backend_t wm_backend_##called = {                                                     \
         .open = open_##called,                                                                     \
         .close = engine_close,                                                                     \
         .score = engine_score,                                                                     \

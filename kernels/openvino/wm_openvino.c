@@ -367,7 +367,6 @@ static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_por
     return fault;
 }
 
-const wm_backend_t wm_backend_openvino = { .open = engine_open,
-                                         .close = engine_close,
-                                         .score = engine_score,
-                                         .shape = engine_shape };
+const wm_backend_t wm_backend_openvino = {
+    .open = engine_open, .close = engine_close, .score = engine_score, .shape = engine_shape
+};

@@ -83,9 +83,9 @@ static void killer_close (void *engine)
 
 #define SHOWN __attribute__ ((visibility ("default")))
 SHOWN extern const wm_backend_t wm_backend_cuda;
-SHOWN const wm_backend_t wm_backend_openvino = {
-    .open = killer_open, .close = killer_close, .score = killer_score
-};
-SHOWN const wm_backend_t wm_backend_cuda = {
-    .open = killer_open, .close = killer_close, .score = killer_score
-};
+SHOWN const wm_backend_t wm_backend_openvino = { .open = killer_open,
+                                                 .close = killer_close,
+                                                 .score = killer_score };
+SHOWN const wm_backend_t wm_backend_cuda = { .open = killer_open,
+                                             .close = killer_close,
+                                             .score = killer_score };

@@ -79,8 +79,9 @@ static void halves_round_to_nearest_even (void **state)
 
 /* ---- right answers --------------------------------------------------------------------------- */
 
-static void agree_on_plane (const gpu_shape_t *shape, wm_spec_view_t view, wm_gpu_precision_t precision,
-                            uint32_t n_hit, uint32_t n_wire, uint32_t n_col)
+static void agree_on_plane (const gpu_shape_t *shape, wm_spec_view_t view,
+                            wm_gpu_precision_t precision, uint32_t n_hit, uint32_t n_wire,
+                            uint32_t n_col)
 {
     float *scores = calloc (n_hit * GPU_OUTPUTS, sizeof *scores);
     wm_net_t *net = gpu_net_new (shape, 1);
