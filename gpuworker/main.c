@@ -1,9 +1,10 @@
 /* main.c - wiremill-worker: the command line, the signals, the exit code.  */
 #include "gpuworker/wm_bench.h"
-#include "gpuworker/wm_engine.h"
+#include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
+#include "kernels/wm_device.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_log.h"
 
@@ -144,7 +145,8 @@ static int choose_device (wm_worker_config_t *config, const char *device)
                  device);
         return 0;
     }
-    if (strcmp (device, "auto") != 0 && named && cuda != (strncmp (config->engine, "cu", 2) == 0)) {
+    if (strcmp (device, "auto") != 0 && named &&
+        cuda != wm_device_engine (config->engine)->is_gpu) {
         fprintf (stderr, "wiremill-worker: --device %s and --engine %s do not go together\n",
                  device, config->engine);
         return 0;
@@ -293,7 +295,7 @@ int main (int argc, char **argv)
 {
     if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0) {
         wm_log_start ();
-        return wm_engine_main (argc > 2 ? argv[2] : NULL);
+        return wm_engine_process_main (argc > 2 ? argv[2] : NULL);
     }
     options_t options = { .config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 },
                           .device = "auto",

@@ -210,7 +210,8 @@ static wm_fault_t warm_up (bench_t *self, wm_error_t *error)
     }
     if (!fault)
         self->executed = (double) madds / (double) hits;
-    if (!madds && strncmp (wm_device_signature (self->worker[0].device), "cuda/", 5) != 0)
+    const char *signature = wm_device_signature (self->worker[0].device);
+    if (!madds && !wm_device_engine_of_signature (signature)->is_gpu)
         self->executed = (double) wm_model_madds (self->model);
     return fault;
 }

@@ -1,7 +1,7 @@
-/* wm_cache.c - look, lock, look again, fetch, verify, rename.
+/* wm_cache.c - check, lock, check again, fetch, verify, rename.
 
-   Nothing is synced: after a power cut a file may be damaged, and then it is fetched again, because
-   every use begins with its hash.  */
+   Nothing is synced: a file that a power cut damaged fails its hash at the next use, and the worker
+   fetches it again.  */
 #include "gpuworker/wm_cache.h"
 #include "schema/base/wm_file.h"
 #include "kernels/wm_model.h"
@@ -33,20 +33,19 @@ wm_fault_t wm_cache_default (char folder[WM_CACHE_PATH_MAX], wm_error_t *error)
     return WM_OK;
 }
 
-/* 1: the file has the hash. 0: it is not there, or it has not (then *damaged).  */
-static int is_good (const char *path, const char *sha256, int *damaged)
+/* Returns whether the file has the hash; *damaged: it exists with another one.  */
+static bool is_good (const char *path, const char *sha256, bool *damaged)
 {
     char hex[65];
+    *damaged = false;
     if (access (path, F_OK))
-        return 0;
-    if (wm_file_sha256 (path, hex, NULL) == WM_OK && strcmp (hex, sha256) == 0)
-        return 1;
-    *damaged = 1;
-    return 0;
+        return false;
+    *damaged = wm_file_sha256 (path, hex, NULL) != WM_OK || strcmp (hex, sha256) != 0;
+    return !*damaged;
 }
 
-/* The lock of one model; *fd is closed by the caller. The session is kept alive while another
-   worker holds it.  */
+/* Takes the lock of one model; the caller closes *fd. Keeps the session alive while another worker
+   has the lock.  */
 static wm_fault_t take_lock (const char *path, wm_client_t *client, int *fd, wm_error_t *error)
 {
     *fd = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -64,8 +63,8 @@ static wm_fault_t take_lock (const char *path, wm_client_t *client, int *fd, wm_
     return WM_OK;
 }
 
-/* Asks for the bytes from `offset` and waits for them.  */
-static wm_fault_t ask (wm_client_t *client, uint64_t offset, wm_error_t *error)
+/* Requests the bytes from `offset` and waits for them.  */
+static wm_fault_t request (wm_client_t *client, uint64_t offset, wm_error_t *error)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_MODEL_GET);
@@ -89,7 +88,7 @@ static wm_fault_t fetch (wm_client_t *client, int fd, const char *path, wm_error
 {
     uint64_t offset = 0, size = 0;
     do {
-        wm_fault_t fault = ask (client, offset, error);
+        wm_fault_t fault = request (client, offset, error);
         if (fault)
             return fault;
         const wm_msg_t *msg = wm_client_msg (client);
@@ -99,7 +98,7 @@ static wm_fault_t fetch (wm_client_t *client, int fd, const char *path, wm_error
             bytes > msg->size - offset || offset >= msg->size || (size && msg->size != size))
             return wm_fault (error, WM_EPEER,
                              "the broker sent %zu bytes at %" PRIu64 " of a model of %" PRIu64
-                             " bytes where those at %" PRIu64 " were asked for",
+                             " bytes instead of those at %" PRIu64,
                              bytes, msg->offset, msg->size, offset);
         size = msg->size;
         if (wm_file_append (fd, payload, bytes))
@@ -122,7 +121,7 @@ static wm_fault_t fetch_to (const char *path, const char *sha256, wm_client_t *c
     wm_fault_t fault = fetch (client, fd, part, error);
     if (close (fd) && !fault)
         fault = wm_fault (error, WM_EHOST, "cannot write %s: %s", part, strerror (errno));
-    int damaged;
+    bool damaged;
     if (!fault && !is_good (part, sha256, &damaged))
         fault =
             wm_fault (error, WM_EPEER,
@@ -138,25 +137,25 @@ static wm_fault_t fetch_to (const char *path, const char *sha256, wm_client_t *c
 wm_fault_t wm_cache_model (const char *folder, const char *sha256, wm_client_t *client,
                            char path[WM_CACHE_PATH_MAX], wm_error_t *error)
 {
-    /* The hash becomes a file name, so it is nothing but a hash.  */
+    /* The hash becomes a file name.  */
     if (strlen (sha256) != 64 || strspn (sha256, "0123456789abcdef") != 64)
         return wm_fault (error, WM_EPEER,
-                         "the broker names a model by something that is no SHA-256");
+                         "the broker names a model by something other than a SHA-256");
     if (strlen (folder) + 80 > WM_CACHE_PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path of the folder for models is too long");
     wm_error_t why;
     wm_fault_t fault = wm_folder_make (folder, 0700, &why);
     if (fault)
-        return wm_fault (error, WM_EHOST, "no place for models: %.300s; give --cache DIR",
+        return wm_fault (error, WM_EHOST, "no folder for models: %.300s; give --cache DIR",
                          why.text);
     char lock[WM_CACHE_PATH_MAX + 8];
     snprintf (path, WM_CACHE_PATH_MAX, "%s/%s.wmm", folder, sha256);
     snprintf (lock, sizeof lock, "%s.lock", path);
-    int damaged = 0, fd = -1;
+    bool damaged;
+    int fd = -1;
     if (is_good (path, sha256, &damaged))
         return WM_OK;
     fault = take_lock (lock, client, &fd, error);
-    damaged = 0;
     if (!fault && !is_good (path, sha256, &damaged)) {
         if (damaged)
             fprintf (stderr, "wiremill-worker: %s is damaged; fetching it again\n", path);

@@ -1,9 +1,9 @@
 /* wm_credit.c - the window of a worker.  */
 #include "gpuworker/wm_credit.h"
 
-static const double ahead_s = 2; /* of work in hand: a farm's round trips hide behind it */
-static const double weight =
-    0.2; /* of the newest batch in the mean: ten batches to follow a change */
+static const double ahead_s = 2; /* of work: longer than the round trips of a farm */
+/* Of the newest batch in the mean, which then follows a change within ten batches.  */
+static const double weight = 0.2;
 
 void wm_credit_init (wm_credit_t *self)
 {
@@ -13,7 +13,7 @@ void wm_credit_init (wm_credit_t *self)
 void wm_credit_session (wm_credit_t *self)
 {
     self->received = self->granted = 0;
-    self->again = 0;
+    self->again = false;
 }
 
 void wm_credit_success (wm_credit_t *self, double seconds)
@@ -33,17 +33,17 @@ void wm_credit_failure (wm_credit_t *self)
 
 void wm_credit_again (wm_credit_t *self)
 {
-    self->again = 1;
+    self->again = true;
 }
 
-uint64_t wm_credit_grant (wm_credit_t *self, uint32_t in_hand, uint32_t held)
+uint64_t wm_credit_grant (wm_credit_t *self, uint32_t unscored, uint32_t all)
 {
-    uint32_t wanted = self->window > in_hand ? self->window - in_hand : 0;
-    uint32_t room = held < WM_CREDIT_MAX ? WM_CREDIT_MAX - held : 0;
+    uint32_t wanted = self->window > unscored ? self->window - unscored : 0;
+    uint32_t room = all < WM_CREDIT_MAX ? WM_CREDIT_MAX - all : 0;
     uint64_t grant = self->received + (wanted < room ? wanted : room);
     if (grant <= self->granted && !self->again)
         return 0;
-    self->again = 0;
+    self->again = false;
     self->granted = grant > self->granted ? grant : self->granted;
     return self->granted;
 }

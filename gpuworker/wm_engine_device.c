@@ -15,7 +15,7 @@ static bool is_strict (const char *precision)
     return strcmp (precision, "fp32") == 0;
 }
 
-/* The signature that a line of the table has for this class; false: none.  */
+/* Reads the signature of this class from the table. false: it has none.  */
 static bool find_class (const char *table, const char *class, char signature[64])
 {
     char name[64];
@@ -25,7 +25,7 @@ static bool find_class (const char *table, const char *class, char signature[64]
     return false;
 }
 
-/* Measures on the sample. NULL with *error.  */
+/* Opens the arithmetic that is precise enough on the sample. NULL with *error.  */
 static wm_device_t *measure (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
                              const wm_device_config_t *config, wm_device_t *judge,
                              const char *sample, size_t bytes, wm_error_t *error)
@@ -54,7 +54,7 @@ static wm_device_t *measure (wm_control_t *control, const wm_model_t *model, con
     return device;
 }
 
-/* The whole of a TRIAL's payload: the table, a NUL, the sample. NULL with *error.  */
+/* Reads a TRIAL's payload: the table, a NUL, the sample. NULL with *error.  */
 static char *read_trial (const char *path, size_t *bytes, wm_error_t *error)
 {
     FILE *file = fopen (path, "re");
@@ -62,7 +62,7 @@ static char *read_trial (const char *path, size_t *bytes, wm_error_t *error)
     *bytes = text ? fread (text, 1, TRIAL_BYTES_MAX, file) : 0;
     const bool whole = text && memchr (text, 0, *bytes);
     if (!whole)
-        wm_fault (error, WM_EHOST, "what the broker sent to measure on cannot be read from %s: %s",
+        wm_fault (error, WM_EHOST, "the trial that the broker sent cannot be read from %s: %s",
                   path, text ? "it is cut off" : strerror (errno));
     if (file)
         fclose (file);
@@ -73,7 +73,7 @@ static char *read_trial (const char *path, size_t *bytes, wm_error_t *error)
     return text;
 }
 
-/* Takes what its class has, or measures.  */
+/* Opens what the class of this machine has, or measures. NULL with *error.  */
 static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
                             wm_device_config_t *config, wm_device_t *judge, wm_error_t *error)
 {
@@ -83,7 +83,7 @@ static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, cons
     const char *open = wm_device_signature (judge);
     if (!trial)
         return NULL;
-    if (wm_device_gathers (config->engine)) { /* a GPU's class is known once it is open */
+    if (wm_device_engine (config->engine)->is_gpu) { /* an open GPU names its class */
         const char *asked = config->precision;
         device = wm_device_new (model, spec, config, error);
         config->precision = "fp32";
@@ -127,7 +127,7 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, const wm_model_t *model
     if (!is_strict (control->precision))
         *judge = wm_trial_judge (model, spec, &config, error);
     if (!is_strict (control->precision) &&
-        (!*judge || wm_device_self_test (*judge, error))) /* all trust rests on it */
+        (!*judge || wm_device_self_test (*judge, error))) /* all checks depend on it */
         return error->fault;
     if (*judge && !*control->taken_precision && *control->trial)
         *device = choose (control, model, spec, &config, *judge, error);
@@ -147,6 +147,6 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, const wm_model_t *model
         snprintf (control->strict, sizeof control->strict, "%s", wm_device_signature (*judge));
     if (*device &&
         is_strict (*control->taken_precision ? control->taken_precision : control->precision))
-        wm_device_destroy (judge); /* it would watch itself */
+        wm_device_destroy (judge); /* it would check itself */
     return *device ? WM_OK : error->fault;
 }

@@ -1,8 +1,8 @@
-/* wm_health.c - NVML by dlopen: the few of its functions that are read here, by their ABI.
+/* wm_health.c - reads a few functions of NVML, opened with dlopen, by their ABI.
 
-   Nothing of NVIDIA's is needed to build this. The prototypes are NVML's own, of functions that
-   have been the same since 2012 (versions "_v2" since 2014). Any of them may be missing in a
-   library or unsupported by a GPU; then its words are left out.  */
+   It builds without any NVIDIA software. The prototypes are those of NVML, of functions that have
+   not changed since 2012 (versions "_v2" since 2014). Any of them may be missing in a library or
+   unsupported by a GPU; then its values are left out.  */
 #include "gpuworker/wm_health.h"
 
 #include <assert.h>
@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ typedef struct {
 } calls_t;
 
 #define CALLS (sizeof (calls_t) / sizeof (void *))
-#define CALLS_NEEDED 3 /* without these there is nothing to ask */
+#define CALLS_NEEDED 3 /* the others are optional */
 static const char *const names[CALLS] = {
     "nvmlInit_v2",
     "nvmlShutdown",
@@ -56,7 +57,7 @@ static const char *const names[CALLS] = {
     "nvmlDeviceGetCurrentClocksThrottleReasons",
 };
 
-/* Reasons for low clocks that say something about the machine; idle and settings do not.  */
+/* Reasons for low clocks that concern the machine, not idle and not settings.  */
 static const struct {
     unsigned long long bit;
     const char *text;
@@ -73,39 +74,39 @@ struct wm_health_t {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t stop;
-    int stopped;
+    bool stopped;
     char text[WM_HEALTH_BYTES];
-    int knows_ecc;
+    bool knows_ecc;
     unsigned long long ecc_first, ecc; /* uncorrectable errors, at the first reading and the last */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Appends `"key": value` in the format's words; leaves it out where it does not fit.  */
+/* Appends `"key": value`; leaves it out if it does not fit.  */
 static void __attribute__ ((format (printf, 2, 3)))
 add (char text[WM_HEALTH_BYTES], const char *format, ...)
 {
-    char words[128];
+    char item[128];
     va_list arguments;
     va_start (arguments, format);
-    vsnprintf (words, sizeof words, format, arguments);
+    vsnprintf (item, sizeof item, format, arguments);
     va_end (arguments);
     size_t n = strlen (text);
-    if (n + strlen (words) + sizeof ", }" <= WM_HEALTH_BYTES)
-        snprintf (text + n, WM_HEALTH_BYTES - n, "%s%s", n > 1 ? ", " : "", words);
+    if (n + strlen (item) + sizeof ", }" <= WM_HEALTH_BYTES)
+        snprintf (text + n, WM_HEALTH_BYTES - n, "%s%s", n > 1 ? ", " : "", item);
 }
 
 static void add_throttle (char text[WM_HEALTH_BYTES], unsigned long long bits)
 {
-    char words[96] = "";
+    char list[96] = "";
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (bits & reasons[i].bit)
-            snprintf (words + strlen (words), sizeof words - strlen (words), "%s%s",
-                      *words ? ", " : "", reasons[i].text);
-    add (text, "\"throttled\": \"%s\"", words);
+            snprintf (list + strlen (list), sizeof list - strlen (list), "%s%s", *list ? ", " : "",
+                      reasons[i].text);
+    add (text, "\"throttled\": \"%s\"", list);
 }
 
-/* *ecc: uncorrectable errors, if they are told.  */
+/* *ecc: uncorrectable errors, unchanged if unknown.  */
 static void read_all (wm_health_t *self, char text[WM_HEALTH_BYTES], unsigned long long *ecc)
 {
     const calls_t *call = &self->call;
@@ -156,7 +157,7 @@ static void *watch (void *argument)
         memcpy (self->text, text, sizeof text);
         if (ecc != ULLONG_MAX) {
             self->ecc_first = self->knows_ecc ? self->ecc_first : ecc;
-            self->ecc = ecc, self->knows_ecc = 1;
+            self->ecc = ecc, self->knows_ecc = true;
         }
         struct timespec until;
         clock_gettime (CLOCK_REALTIME, &until);
@@ -201,25 +202,25 @@ static int find_device (wm_health_t *self)
     return self->call.by_uuid ? self->call.by_uuid (first, &self->device) : -1;
 }
 
-/* The library is never closed: its threads may outlive us.  */
-static int open_library (wm_health_t *self, char why[160])
+/* The library is never closed: its threads may outlive the worker's.  */
+static bool open_library (wm_health_t *self, char why[160])
 {
-    const char *told = getenv ("WM_NVML_SO");
-    const char *path = told && *told ? told : "libnvidia-ml.so.1";
+    const char *named = getenv ("WM_NVML_SO");
+    const char *path = named && *named ? named : "libnvidia-ml.so.1";
     void *library = dlopen (path, RTLD_NOW | RTLD_LOCAL), *symbol[CALLS];
     if (!library) {
-        snprintf (why, 160, "%.100s is not here", path);
-        return -1;
+        snprintf (why, 160, "%.100s cannot be opened", path);
+        return false;
     }
     for (size_t i = 0; i < CALLS; i++) {
         symbol[i] = dlsym (library, names[i]);
         if (!symbol[i] && i < CALLS_NEEDED) {
             snprintf (why, 160, "%.80s has no %s", path, names[i]);
-            return -1;
+            return false;
         }
     }
     memcpy (&self->call, symbol, sizeof symbol);
-    return 0;
+    return true;
 }
 
 wm_health_t *wm_health_new (int64_t period_ms, char why[160])
@@ -227,7 +228,7 @@ wm_health_t *wm_health_new (int64_t period_ms, char why[160])
     wm_health_t *self = calloc (1, sizeof *self);
     int code;
     assert (self);
-    if (open_library (self, why) != 0) {
+    if (!open_library (self, why)) {
         free (self);
         return NULL;
     }
@@ -259,7 +260,7 @@ void wm_health_destroy (wm_health_t **self_p)
         return;
     struct timespec until;
     pthread_mutex_lock (&self->lock);
-    self->stopped = 1;
+    self->stopped = true;
     pthread_cond_signal (&self->stop);
     pthread_mutex_unlock (&self->lock);
     clock_gettime (CLOCK_REALTIME, &until);

@@ -1,5 +1,6 @@
 /* wm_lane.c - see wm_lane.h: sessions, time, drain, and the loop around them.  */
 #include "gpuworker/wm_lane_private.h"
+#include "kernels/wm_device.h"
 #include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
@@ -12,13 +13,13 @@
 #include <unistd.h>
 
 enum {
-    TICK_MS = 50, /* a signal taken by another thread is seen so much later at most */
+    TICK_MS = 50, /* the lane notices a signal that another thread took within this time */
     WELCOME_MS_MIN = 500,
 };
 
-void lane_say (const char *format, ...)
+void wm_lane_log (const char *format, ...)
 {
-    char text[4096 + 600]; /* one write: lanes and processes share the file */
+    char text[4096 + 600]; /* one write a line: lanes and processes share the file */
     va_list args;
     va_start (args, format);
     vsnprintf (text, sizeof text, format, args);
@@ -26,15 +27,15 @@ void lane_say (const char *format, ...)
     fprintf (stderr, "wiremill-worker: %s\n", text);
 }
 
-wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_stride_t *turn,
-                        unsigned seat, _Atomic int64_t *busy_ms)
+wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_stride_t *stride,
+                        unsigned number, _Atomic int64_t *busy_ms)
 {
     wm_lane_t *self = calloc (1, sizeof *self);
     assert (self);
     self->config = config;
     self->endpoint = endpoint;
-    self->turn = turn;
-    self->seat = seat;
+    self->stride = stride;
+    self->number = number;
     self->busy_ms = busy_ms;
     self->start_ms = wm_now_ms ();
     char host[64] = "?";
@@ -50,12 +51,12 @@ void wm_lane_destroy (wm_lane_t **self_p)
     wm_lane_t *self = *self_p;
     if (!self)
         return;
-    if (self->turn)
-        wm_stride_done (self->turn, self->seat, 0);
+    if (self->stride)
+        wm_stride_release (self->stride, self->number, 0);
     wm_client_destroy (&self->client);
     wm_health_destroy (&self->health);
     wm_scorer_destroy (&self->scorer);
-    wm_book_destroy (&self->book);
+    wm_tasks_destroy (&self->tasks);
     for (unsigned i = 0; i < WM_SLOTS; i++)
         wm_poison_destroy (&self->slot[i].poison);
     wm_coder_destroy (&self->coder);
@@ -63,37 +64,36 @@ void wm_lane_destroy (wm_lane_t **self_p)
     *self_p = NULL;
 }
 
-/* Whether the broker of the open session is the one this lane was prepared for.  */
-int lane_same_campaign (wm_lane_t *self, wm_client_t *client)
+bool wm_lane_same_campaign (wm_lane_t *self, wm_client_t *client)
 {
     if (!self->knows_pins) {
         self->pins = *wm_client_pins (client);
         memcpy (self->pins_digest, wm_client_pins_digest (client), 16);
         memcpy (self->campaign, wm_client_campaign (client), 16);
-        self->knows_pins = 1;
+        self->knows_pins = true;
     }
     if (!memcmp (self->pins_digest, wm_client_pins_digest (client), 16) &&
         !memcmp (self->campaign, wm_client_campaign (client), 16))
-        return 1;
-    lane_say ("the broker at %s now serves another campaign; start a new worker for it",
-              self->endpoint);
+        return true;
+    wm_lane_log ("the broker at %s now serves another campaign; start a new worker for it",
+                 self->endpoint);
     wm_client_close (client, WM_REASON_DONE, "another campaign");
-    return 0;
+    return false;
 }
 
-void lane_drain (wm_lane_t *self, int code, const char *why)
+void wm_lane_drain (wm_lane_t *self, int code, const char *why)
 {
     if (!self->draining) {
-        self->draining = 1;
+        self->draining = true;
         self->code = code;
         snprintf (self->why, sizeof self->why, "%s", why);
-        lane_say ("draining: %s", why);
+        wm_lane_log ("draining: %s", why);
     } else if (code == WM_EXIT_FAILURE)
         self->code = code;
-    lane_give_back (self);
+    wm_lane_give_back (self);
 }
 
-int64_t lane_time_left (wm_lane_t *self, int is_busy, const char **why)
+int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why)
 {
     const wm_worker_config_t *config = self->config;
     const int64_t now = wm_now_ms ();
@@ -101,14 +101,14 @@ int64_t lane_time_left (wm_lane_t *self, int is_busy, const char **why)
         *self->busy_ms = now;
     const int64_t wall = (int64_t) (config->wall_s * 1000) - (now - self->start_ms);
     const int64_t idle = (int64_t) (config->idle_s * 1000) - (now - *self->busy_ms);
-    const int by_wall = config->wall_s > 0 && (config->idle_s <= 0 || wall < idle);
+    const bool by_wall = config->wall_s > 0 && (config->idle_s <= 0 || wall < idle);
     *why = by_wall ? "its wall time is over" : "no work for its idle time";
     return by_wall ? wall : config->idle_s > 0 ? idle : INT64_MAX;
 }
 
 static void heartbeat (wm_lane_t *self, int64_t now)
 {
-    const wm_task_t *task = lane_executes (self);
+    const wm_task_t *task = wm_lane_executes (self);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
     if (task)
@@ -123,32 +123,32 @@ static void heartbeat (wm_lane_t *self, int64_t now)
 
 /* ---- sessions ---------------------------------------------------------------------------------*/
 
-static void session_open (wm_lane_t *self, int64_t now, uint32_t n_held)
+static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
 {
-    self->done = !lane_same_campaign (self, self->client);
+    self->done = !wm_lane_same_campaign (self, self->client);
     if (self->done) {
         self->code = WM_EXIT_FAILURE;
         return;
     }
-    lane_say ("session with %s, epoch %llu, %u batches held", self->endpoint,
-              (unsigned long long) wm_client_epoch (self->client), n_held);
+    wm_lane_log ("session with %s, epoch %llu, %u batches in hand", self->endpoint,
+                 (unsigned long long) wm_client_epoch (self->client), n_task);
     WM_FAILPOINT ("worker-session");
-    self->in_session = 1;
+    self->in_session = true;
     self->delay_ms = wm_times ()->backoff_ms;
-    if (!self->turn)
+    if (!self->stride)
         *self->busy_ms = now; /* an attempt takes a while */
     wm_credit_session (&self->credit);
-    wm_book_each (self->book, WM_TASK_RETURNED, lane_send_result, self);
+    wm_tasks_each (self->tasks, WM_TASK_RETURNED, wm_lane_send_result, self);
     heartbeat (self, now);
 }
 
-/* One attempt to open a session, and what begins one.  */
+/* One attempt to open a session.  */
 static void connect_again (wm_lane_t *self)
 {
     const wm_times_t *times = wm_times ();
     wm_hello_held_t held[WM_CREDIT_MAX];
     wm_error_t error = { 0 };
-    uint32_t count = wm_book_hello (self->book, held);
+    uint32_t count = wm_tasks_hello (self->tasks, held);
     int64_t patience = times->handshake_ms > WELCOME_MS_MIN ? times->handshake_ms : WELCOME_MS_MIN;
     wm_fault_t fault = wm_client_open (self->client, held, count * sizeof *held, patience, &error);
     int64_t now = wm_now_ms ();
@@ -160,8 +160,8 @@ static void connect_again (wm_lane_t *self)
     if (self->draining && times->silence_ms < patience_ms)
         patience_ms = times->silence_ms;
     if (fault != WM_EAGAIN || now - self->lost_ms >= patience_ms) {
-        lane_say ("%s", error.text);
-        self->done = 1;
+        wm_lane_log ("%s", error.text);
+        self->done = true;
         if (!self->draining)
             self->code = fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE;
         return;
@@ -174,16 +174,16 @@ static void connect_again (wm_lane_t *self)
 
 static void session_lost (wm_lane_t *self)
 {
-    lane_say ("%s", wm_client_error (self->client)->text);
-    self->in_session = 0;
+    wm_lane_log ("%s", wm_client_error (self->client)->text);
+    self->in_session = false;
     if (wm_client_reason (self->client) == WM_REASON_DONE) {
-        self->done = 1; /* the campaign is done: nothing held is wanted any more */
+        self->done = true; /* the campaign is done: no batch is wanted any more */
         if (!self->draining)
             self->code = WM_EXIT_OK;
         return;
     }
     if (wm_client_error (self->client)->fault == WM_EPEER) {
-        self->done = 1;
+        self->done = true;
         self->code = WM_EXIT_FAILURE;
         return;
     }
@@ -196,8 +196,8 @@ static void session_lost (wm_lane_t *self)
 
 static void grant (wm_lane_t *self)
 {
-    const uint64_t count =
-        wm_credit_grant (&self->credit, wm_book_in_hand (self->book), wm_book_held (self->book));
+    const uint64_t count = wm_credit_grant (&self->credit, wm_tasks_unscored (self->tasks),
+                                            wm_tasks_all (self->tasks));
     if (!count)
         return;
     wm_msg_t msg;
@@ -206,8 +206,8 @@ static void grant (wm_lane_t *self)
     wm_client_send (self->client, &msg, NULL, 0);
 }
 
-/* A GPU that lost bits of its memory gives nothing more that may be believed.  */
-static void look_at_memory (wm_lane_t *self)
+/* Stops the engine of a GPU that reports uncorrectable memory errors: its scores cannot be trusted. */
+static void check_gpu_memory (wm_lane_t *self)
 {
     char why[160];
     const unsigned long long n = self->health ? wm_health_ecc (self->health) : 0;
@@ -218,25 +218,25 @@ static void look_at_memory (wm_lane_t *self)
               "(nvidia-smi --gpu-reset), or replace it",
               n);
     wm_scorer_stop (self->scorer);
-    lane_drain (self, WM_EXIT_FAILURE, why);
+    wm_lane_drain (self, WM_EXIT_FAILURE, why);
 }
 
-/* What time and signals ask for. Returns how long the loop may sleep.  */
+/* Handles signals and timers. Returns how long the loop may sleep, in ms.  */
 static int64_t timers (wm_lane_t *self)
 {
     int64_t now = wm_now_ms ();
-    int is_open = self->in_session;
-    look_at_memory (self);
+    const bool is_open = self->in_session;
+    check_gpu_memory (self);
     const char *why;
     if (!self->draining && zsys_interrupted)
-        lane_drain (self, WM_EXIT_AGAIN, "stopped by a signal");
-    const int is_busy = is_open      ? wm_book_held (self->book) > 0
-                        : self->turn ? wm_book_in_hand (self->book) > 0
-                                     : 1;
-    if (lane_time_left (self, is_busy, &why) <= 0 && !self->draining)
-        lane_drain (self, WM_EXIT_OK, why);
+        wm_lane_drain (self, WM_EXIT_AGAIN, "stopped by a signal");
+    const bool is_busy = is_open        ? wm_tasks_all (self->tasks) > 0
+                         : self->stride ? wm_tasks_unscored (self->tasks) > 0
+                                        : true;
+    if (wm_lane_time_left (self, is_busy, &why) <= 0 && !self->draining)
+        wm_lane_drain (self, WM_EXIT_OK, why);
 
-    /* A little before the client would say an empty one by itself.  */
+    /* A little before the client would send an empty one by itself.  */
     int64_t beat = wm_times ()->heartbeat_ms - wm_times ()->heartbeat_ms / 8;
     if (is_open && now - self->beat_ms >= beat)
         heartbeat (self, now);
@@ -247,32 +247,32 @@ static int64_t timers (wm_lane_t *self)
     return sleep < TICK_MS ? sleep : TICK_MS;
 }
 
-/* A drained lane leaves when nothing executes and nothing waits for its acknowledgement, or has
-   waited long enough.  */
+/* Ends a drained lane once nothing executes and all results are acknowledged, or it has waited
+   silence_ms for that.  */
 static void leave_if_drained (wm_lane_t *self)
 {
-    if (lane_executes (self) || self->done)
+    if (wm_lane_executes (self) || self->done)
         return;
     int64_t now = wm_now_ms ();
     if (!self->drained_ms)
         self->drained_ms = now;
-    if (wm_book_count (self->book, WM_TASK_RETURNED)) {
+    if (wm_tasks_count (self->tasks, WM_TASK_RETURNED)) {
         if (now - self->drained_ms < wm_times ()->silence_ms)
             return;
-        lane_say ("%u results were not acknowledged; they will be computed again",
-                  wm_book_count (self->book, WM_TASK_RETURNED));
+        wm_lane_log ("%u results were not acknowledged; they will be computed again",
+                     wm_tasks_count (self->tasks, WM_TASK_RETURNED));
     }
-    self->done = 1;
+    self->done = true;
 }
 
-/* One turn of the loop: whatever comes first of a message, the engine, or the next timer.  */
-static void turn (wm_lane_t *self)
+/* One pass of the loop: whatever comes first of a message, the engine, or the next timer.  */
+static void pass (wm_lane_t *self)
 {
     int64_t sleep = timers (self);
     if (self->in_session) {
         switch (wm_client_wait (self->client, sleep)) {
         case WM_CLIENT_MESSAGE:
-            lane_take_message (self);
+            wm_lane_take_message (self);
             break;
         case WM_CLIENT_CLOSED:
             session_lost (self);
@@ -287,33 +287,34 @@ static void turn (wm_lane_t *self)
         struct pollfd item = { .fd = wm_scorer_fd (self->scorer), .events = POLLIN };
         poll (&item, 1, (int) sleep);
     }
-    lane_look (self);
-    lane_feed (self);
+    wm_lane_check_engine (self);
+    wm_lane_feed (self);
     if (self->draining)
         leave_if_drained (self);
 }
 
-/* A GPU's health is watched; that of any other engine only where NVML is named.  */
+/* Watches the health of a GPU engine; of any other engine only if WM_NVML_SO names an NVML.  */
 static void watch_health (wm_lane_t *self)
 {
     char why[160];
-    if (strncmp (wm_scorer_signature (self->scorer), "cuda/", 5) != 0 && !getenv ("WM_NVML_SO"))
+    const char *signature = wm_scorer_signature (self->scorer);
+    if (!wm_device_engine_of_signature (signature)->is_gpu && !getenv ("WM_NVML_SO"))
         return;
     self->health = wm_health_new (wm_times ()->heartbeat_ms, why);
     if (!self->health)
-        lane_say ("temperature and power of the GPU are not known: %s", why);
+        wm_lane_log ("temperature and power of the GPU are not known: %s", why);
 }
 
 static int serve (wm_lane_t *self)
 {
     watch_health (self);
     int fd = wm_scorer_fd (self->scorer);
-    if (self->turn) { /* the engine's descriptor is an epoll set: our turn is one more in it */
+    if (self->stride) { /* the engine's descriptor is an epoll set: the stride's is one more in it */
         struct epoll_event event = { .events = EPOLLIN };
-        int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_stride_fd (self->turn, self->seat), &event);
+        int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_stride_fd (self->stride, self->number), &event);
         assert (rc == 0);
     }
-    self->book = wm_book_new (self->pins.n_output);
+    self->tasks = wm_tasks_new (self->pins.n_output);
     self->client = wm_client_new (self->endpoint, WM_ROLE_WORKER, self->label,
                                   wm_scorer_signature (self->scorer), &fd);
     uint32_t n_hit;
@@ -323,26 +324,28 @@ static int serve (wm_lane_t *self)
     self->lost_ms = self->retry_ms = *self->busy_ms = wm_now_ms ();
     self->delay_ms = wm_times ()->backoff_ms;
     while (!self->done)
-        turn (self);
+        pass (self);
     wm_client_close (self->client,
                      self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
                      self->why);
     double seconds = (double) (wm_now_ms () - self->start_ms) * 1e-3;
-    lane_say ("leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine, "
-              "%llu calls of it",
-              self->endpoint, seconds, (unsigned long long) self->n_batch,
-              (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s,
-              (unsigned long long) wm_scorer_calls (self->scorer));
+    wm_lane_log (
+        "leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine, "
+        "%llu calls of it",
+        self->endpoint, seconds, (unsigned long long) self->n_batch,
+        (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s,
+        (unsigned long long) wm_scorer_calls (self->scorer));
     char watched[200];
     wm_scorer_watched (self->scorer, watched);
     if (*watched)
-        lane_say ("%s: %.2f %% of the engine's time", watched,
-                  self->engine_s > 0 ? 100 * wm_scorer_watch_s (self->scorer) / self->engine_s : 0);
+        wm_lane_log ("%s: %.2f %% of the engine's time", watched,
+                     self->engine_s > 0 ? 100 * wm_scorer_watch_s (self->scorer) / self->engine_s
+                                        : 0);
     return self->code;
 }
 
 int wm_lane_run (wm_lane_t *self)
 {
-    const int code = lane_prepare (self);
+    const int code = wm_lane_prepare (self);
     return code < 0 ? serve (self) : code;
 }

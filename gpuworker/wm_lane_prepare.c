@@ -1,4 +1,4 @@
-/* wm_lane_prepare.c - what comes before work: pins, model, an engine that has proved itself.  */
+/* wm_lane_prepare.c - what comes before work: pins, model, an engine that passes its self-test.  */
 #include "gpuworker/wm_cache.h"
 #include "gpuworker/wm_lane_private.h"
 
@@ -11,47 +11,50 @@
 
 enum {
     TICK_MS = 50,
-    TRIAL_MS = 200 /* between questions whether there is something to measure on */
+    TRIAL_MS = 200 /* between requests for the trial */
 };
 
-/* The first session. An exit code, -1: it is open.  */
+typedef enum { STEP_GO_ON = -1, STEP_RETRY = -2 } step_t; /* besides exit codes */
+
+/* Opens the first session. Returns an exit code, or STEP_GO_ON.  */
 static int reach_broker (wm_lane_t *self, wm_client_t *client)
 {
     wm_error_t error = { 0 };
-    int said = 0;
+    bool is_logged = false;
     const int64_t end = wm_now_ms () + (int64_t) (self->config->give_up_s * 1000);
     for (;;) {
         const char *why;
-        const int64_t time = lane_time_left (self, !self->turn, &why);
+        const int64_t time = wm_lane_time_left (self, !self->stride, &why);
         const int64_t all = end - wm_now_ms (), some = wm_times ()->reconnect_ms;
-        const int64_t patience = said || all < some ? all : some;
+        const int64_t patience = is_logged || all < some ? all : some;
         if (time <= 0) {
-            lane_say ("leaves %s, where no broker is: %s", self->endpoint, why);
+            wm_lane_log ("leaves %s without having reached a broker: %s", self->endpoint, why);
             return WM_EXIT_OK;
         }
         const wm_fault_t fault =
             wm_client_open_patiently (client, NULL, 0, time < patience ? time : patience, &error);
         if (!fault)
-            return -1;
+            return STEP_GO_ON;
         const int64_t left = end - wm_now_ms ();
         if (fault == WM_EAGAIN && !zsys_interrupted && left > 0) {
-            if (!said++)
-                lane_say ("%s; goes on trying for %lld s", error.text, (long long) left / 1000);
+            if (!is_logged)
+                wm_lane_log ("%s; goes on trying for %lld s", error.text, (long long) left / 1000);
+            is_logged = true;
             continue;
         }
-        lane_say ("%s", error.text);
+        wm_lane_log ("%s", error.text);
         return fault != WM_EAGAIN ? WM_EXIT_FAILURE
                : zsys_interrupted ? WM_EXIT_AGAIN
                                   : WM_EXIT_UNREACHABLE;
     }
 }
 
-/* Asks until the broker has what split and fast measure on, and keeps it beside the model.
-   WM_EAGAIN: the session ended, or the worker is to stop.  */
+/* Requests the trial, which split and fast measure on, until the broker has it, and writes it beside
+   the model. WM_EAGAIN: the session ended, or the worker is to stop.  */
 static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t *error)
 {
     const char *why;
-    int said = 0;
+    bool is_logged = false;
     wm_msg_t get;
     wm_msg_init (&get, WM_MSG_TRIAL_GET);
     for (;;) {
@@ -63,15 +66,16 @@ static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t 
         if (event == WM_CLIENT_CLOSED)
             return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
         if (event == WM_CLIENT_TIMEOUT)
-            return wm_fault (error, WM_EAGAIN, "the broker does not say what to measure on");
+            return wm_fault (error, WM_EAGAIN, "the broker does not send the trial");
         if (wm_client_msg (client)->type != WM_MSG_TRIAL)
             continue;
         if (wm_client_msg (client)->code == WM_TRIAL_READY)
             break;
-        if (!said++)
-            lane_say ("waits for a producer: precision %s measures on the campaign's first hits",
-                      self->pins.precision);
-        if (zsys_interrupted || lane_time_left (self, 0, &why) <= 0)
+        if (!is_logged)
+            wm_lane_log ("waits for a producer: precision %s measures on the campaign's first hits",
+                         self->pins.precision);
+        is_logged = true;
+        if (zsys_interrupted || wm_lane_time_left (self, false, &why) <= 0)
             return wm_fault (error, WM_EAGAIN, "no producer has sent hits to measure on");
         if (wm_client_wait (client, TRIAL_MS) == WM_CLIENT_CLOSED)
             return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
@@ -81,7 +85,7 @@ static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t 
     snprintf (self->trial, sizeof self->trial, "%.4000s/trial-%d-%p", self->cache, (int) getpid (),
               (void *) self);
     const int fd = open (self->trial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    const int failed = fd < 0 || wm_file_append (fd, payload, bytes);
+    const bool failed = fd < 0 || wm_file_append (fd, payload, bytes);
     if (failed)
         wm_fault (error, WM_EHOST, "cannot write %.300s: %s; give --cache DIR", self->trial,
                   strerror (errno));
@@ -90,32 +94,32 @@ static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t 
     return failed ? WM_EHOST : WM_OK;
 }
 
-/* One session to learn the pins and fetch the model. An exit code, -1: go on, -2: try again.  */
+/* Learns the pins and fetches the model in one session. Returns an exit code or a step_t.  */
 static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_PATH_MAX])
 {
     wm_error_t error = { 0 };
     const int code = reach_broker (self, client);
     if (code >= 0)
         return code;
-    if (!lane_same_campaign (self, client))
+    if (!wm_lane_same_campaign (self, client))
         return WM_EXIT_FAILURE;
     wm_fault_t fault = wm_cache_model (self->cache, self->pins.wmm, client, path, &error);
     if (!fault && strcmp (self->pins.precision, "fp32") != 0)
         fault = fetch_trial (self, client, &error);
     if (!fault)
-        return -1;
-    lane_say ("%s", error.text);
+        return STEP_GO_ON;
+    wm_lane_log ("%s", error.text);
     if (zsys_interrupted)
         return WM_EXIT_AGAIN;
     if (wm_client_reason (client) == WM_REASON_DONE)
         return WM_EXIT_OK;
     const char *why;
-    if (lane_time_left (self, 0, &why) <= 0)
+    if (wm_lane_time_left (self, false, &why) <= 0)
         return WM_EXIT_OK;
     if (fault != WM_EAGAIN)
         return WM_EXIT_FAILURE;
     zclock_sleep ((int) wm_times ()->backoff_ms);
-    return -2;
+    return STEP_RETRY;
 }
 
 static int fetch_model (wm_lane_t *self, char path[WM_CACHE_PATH_MAX])
@@ -124,55 +128,57 @@ static int fetch_model (wm_lane_t *self, char path[WM_CACHE_PATH_MAX])
     if (self->config->cache)
         snprintf (self->cache, sizeof self->cache, "%s", self->config->cache);
     else if (wm_cache_default (self->cache, &error)) {
-        lane_say ("%s", error.text);
+        wm_lane_log ("%s", error.text);
         return WM_EXIT_FAILURE;
     }
     wm_client_t *client =
         wm_client_new (self->endpoint, WM_ROLE_WORKER, self->label, "fetching", NULL);
     int code;
-    while ((code = fetch_once (self, client, path)) == -2)
+    while ((code = fetch_once (self, client, path)) == STEP_RETRY)
         ;
     wm_client_close (client, WM_REASON_DONE, "has the model");
     wm_client_destroy (&client);
     return code;
 }
 
-static void tell_engine (const wm_lane_t *self)
+static void log_engine (const wm_lane_t *self)
 {
     uint32_t n_hit;
     const char *refused;
     const double measured = wm_scorer_measured (self->scorer, &n_hit, &refused);
-    lane_say ("engine %s, %d threads, model %.12s: the self-test is passed",
-              wm_scorer_signature (self->scorer), self->config->threads, self->pins.model);
+    wm_lane_log ("engine %s, %d threads, model %.12s: the self-test is passed",
+                 wm_scorer_signature (self->scorer), self->config->threads, self->pins.model);
     if (n_hit)
-        lane_say ("precision %s: largest error %.1e on %u of the campaign's hits, %s allowed%s%s",
-                  self->pins.precision, measured, n_hit, self->pins.max_error,
-                  *refused ? "; not precise enough: " : "", refused);
+        wm_lane_log (
+            "precision %s: largest error %.1e on %u of the campaign's hits, %s allowed%s%s",
+            self->pins.precision, measured, n_hit, self->pins.max_error,
+            *refused ? "; not precise enough: " : "", refused);
 }
 
-/* Waits until the first engine process has proved itself.  */
+/* Waits until the first engine process has passed its self-test.  */
 static int wait_for_engine (wm_lane_t *self)
 {
     wm_error_t error = { 0 };
     unsigned slot;
     const char *why;
     while (!zsys_interrupted) {
-        if (lane_time_left (self, 1, &why) <= 0) {
-            lane_say ("leaves before its engine has begun: %s", why);
+        if (wm_lane_time_left (self, true, &why) <= 0) {
+            wm_lane_log ("leaves before its engine is ready: %s", why);
             return WM_EXIT_OK;
         }
         struct pollfd item = { .fd = wm_scorer_fd (self->scorer), .events = POLLIN };
         poll (&item, 1, TICK_MS);
-        switch (wm_scorer_look (self->scorer, &slot, &error)) {
+        switch (wm_scorer_poll (self->scorer, &slot, &error)) {
         case WM_SCORER_READY:
-            tell_engine (self);
-            return -1;
+            log_engine (self);
+            return STEP_GO_ON;
         case WM_SCORER_HOPELESS:
-            lane_say ("the engine %s cannot run here: %s", self->config->engine, error.text);
+            wm_lane_log ("the engine %s cannot run here: %s", self->config->engine, error.text);
             return error.fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_ENGINE;
-        case WM_SCORER_SPLIT:
+        case WM_SCORER_ENDED_MANY:
         case WM_SCORER_ENDED:
-            lane_say ("the engine %s did not prove itself: %s", self->config->engine, error.text);
+            wm_lane_log ("the engine %s did not pass its self-test: %s", self->config->engine,
+                         error.text);
             return WM_EXIT_FAILURE;
         default:
             break;
@@ -181,7 +187,7 @@ static int wait_for_engine (wm_lane_t *self)
     return WM_EXIT_AGAIN;
 }
 
-int lane_prepare (wm_lane_t *self)
+int wm_lane_prepare (wm_lane_t *self)
 {
     char path[WM_CACHE_PATH_MAX];
     wm_error_t error = { 0 };
@@ -197,11 +203,11 @@ int lane_prepare (wm_lane_t *self)
     self->scorer = wm_scorer_new (&config, &error);
     if (!self->scorer) {
         unlink (self->trial);
-        lane_say ("%s", error.text);
+        wm_lane_log ("%s", error.text);
         return WM_EXIT_FAILURE;
     }
     const int waited = wait_for_engine (self);
-    if (*self->trial) /* what was taken stands in the control block now */
+    if (*self->trial) /* the control block has its outcome now */
         unlink (self->trial);
     return waited;
 }

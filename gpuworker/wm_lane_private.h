@@ -1,89 +1,103 @@
 /* wm_lane_private.h - what the files of a lane share: wm_lane.c (sessions, time, drain),
-   wm_lane_prepare.c (model and engine), wm_lane_work.c (batches). Nobody else includes it.  */
+   wm_lane_prepare.c (model and engine), wm_lane_work.c (batches), wm_replay.c. Nobody else includes
+   it.  */
 #ifndef WM_LANE_PRIVATE_H
 #define WM_LANE_PRIVATE_H
 
-#include "schema/wm_client.h"
-#include "gpuworker/wm_book.h"
 #include "gpuworker/wm_credit.h"
 #include "gpuworker/wm_health.h"
 #include "gpuworker/wm_lane.h"
 #include "gpuworker/wm_poison.h"
 #include "gpuworker/wm_scorer.h"
+#include "gpuworker/wm_tasks.h"
+#include "schema/wm_client.h"
 
-#define LANE_FAILURES_MAX 3u /* that no hit explains, within failures_ms */
+#define WM_LANE_FAILURES_MAX 3u /* that no hit explains, within failures_ms */
 
+/* The lane's side of a slot.  */
 typedef struct {
     wm_task_t *task;     /* NULL: the slot is free */
-    int submitted;       /* it, or a part of it, is the engine's */
-    wm_poison_t *poison; /* an engine died of it: the part that is scored */
-    int alone;           /* an engine died of it and others together: it goes by itself */
-    double seconds;      /* it has been computed so far */
-} lane_slot_t;
+    bool submitted;      /* the engine has it, or a part of it */
+    wm_poison_t *poison; /* an engine died of it: the search that decides which part goes next */
+    bool alone;          /* an engine died of it and others together: it goes by itself */
+    double seconds;      /* of computing so far */
+} wm_lane_slot_t;
 
 struct wm_lane_t {
     const wm_worker_config_t *config;
     const char *endpoint;
-    wm_stride_t *turn; /* NULL: alone on this machine */
-    unsigned seat;
+    wm_stride_t *stride;      /* NULL: the only lane on this machine */
+    unsigned number;          /* of the lane in stride */
     _Atomic int64_t *busy_ms; /* last time there was work, in any lane */
-    int64_t turn_ms;          /* our turn began; 0: it is not ours */
-    uint64_t turn_hits;       /* submitted in it */
+    int64_t round_ms;         /* when the lane's round began; 0: it is not computing */
+    uint64_t round_hits;      /* submitted in the round */
     char label[128];
     int64_t start_ms;
 
-    wm_pins_t pins; /* what the first broker said; another one is refused */
+    wm_pins_t pins; /* the first broker's; a broker with other ones is refused */
     uint8_t pins_digest[16], campaign[16];
-    int knows_pins;
+    bool knows_pins;
     char cache[4096], trial[4096]; /* trial: a file in it, while the first engine starts */
 
     wm_scorer_t *scorer;
     wm_client_t *client;
-    wm_book_t *book;
+    wm_tasks_t *tasks;
     wm_credit_t credit;
-    lane_slot_t slot[WM_SLOTS];
-    wm_coder_t *coder;                     /* the decoder's work space */
-    int64_t failure_ms[LANE_FAILURES_MAX]; /* the last ones; 0: none */
-    uint64_t n_end;                        /* of engines: each is a sign of life as well */
-    char together[160]; /* how one died of batches together that nothing explains yet; "" none */
+    wm_lane_slot_t slot[WM_SLOTS];
+    wm_coder_t *coder;                        /* the decoder's work space */
+    int64_t failure_ms[WM_LANE_FAILURES_MAX]; /* the last ones; 0: none */
+    uint64_t n_end;     /* ends of engine processes: each counts as progress in heartbeats */
+    char together[160]; /* cause of an unexplained crash on several batches; "" none */
 
     wm_health_t *health; /* of the GPU; NULL: not known */
 
-    int in_session; /* until wait has said CLOSED: acknowledgements may come after the last send */
+    bool in_session; /* until wait returns CLOSED: acknowledgements may come after the last send */
     int64_t lost_ms, retry_ms, delay_ms; /* without a session: since when, next attempt, back-off */
     int64_t beat_ms;                     /* last heartbeat */
 
-    int done, draining, code;
-    int64_t drained_ms; /* since when only acknowledgements are waited for; 0: not yet */
+    bool done, draining;
+    int code;           /* exit code */
+    int64_t drained_ms; /* since when the lane waits for acknowledgements only; 0: not yet */
     char why[WM_TEXT_BYTES_MAX + 1]; /* of the drain */
     uint64_t n_batch, n_hit, n_poison;
-    double engine_s; /* it computed */
+    double engine_s; /* computing time of the engine */
 };
 
-/* One line on stderr.  */
-void lane_say (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
+/* Logs one line to stderr.  */
+void wm_lane_log (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 
-/* wm_lane.c  */
-int lane_same_campaign (wm_lane_t *self, wm_client_t *client);
-void lane_drain (wm_lane_t *self, int code, const char *why);
-/* Milliseconds until the lane leaves by itself, 0 or less: now; *why: for what. is_busy: it has work,
-   or is the only one and waits for its broker, so that the idle time begins anew.  */
-int64_t lane_time_left (wm_lane_t *self, int is_busy, const char **why);
+/* ---- wm_lane.c ---- */
 
-/* wm_lane_prepare.c: an exit code, or -1: go on.  */
-int lane_prepare (wm_lane_t *self);
+/* Returns whether the broker of the open session serves the campaign that this lane was prepared
+   for; else closes the session.  */
+bool wm_lane_same_campaign (wm_lane_t *self, wm_client_t *client);
 
-/* wm_lane_work.c  */
-void lane_take_message (wm_lane_t *self);
-void lane_look (wm_lane_t *self);      /* what the engine did */
-void lane_feed (wm_lane_t *self);      /* gives it more */
-void lane_give_back (wm_lane_t *self); /* all that does not execute */
-void lane_send_result (wm_task_t *task, void *self);
-const wm_task_t *lane_executes (const wm_lane_t *self); /* NULL: nothing */
+/* Begins the drain: gives back what does not execute. code: of wm_lane_run.  */
+void wm_lane_drain (wm_lane_t *self, int code, const char *why);
 
-/* wm_replay.c: a file in the cache that shows what the engine dies of; path: of the file, or of the
-   one that could not be written.  */
-wm_fault_t lane_keep_replay (const wm_lane_t *self, unsigned slot, uint32_t hit, const char *how,
-                             char path[4096], wm_error_t *error);
+/* Milliseconds until the lane leaves by itself, 0 or less: now; *why: the reason. is_busy: it has
+   work, or is the only lane and waits for its broker, so that its idle time starts again.  */
+int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why);
+
+/* ---- wm_lane_prepare.c ---- */
+
+/* Fetches pins and model and starts the engine. Returns an exit code, or -1: go on.  */
+int wm_lane_prepare (wm_lane_t *self);
+
+/* ---- wm_lane_work.c ---- */
+
+void wm_lane_take_message (wm_lane_t *self);
+void wm_lane_check_engine (wm_lane_t *self); /* handles what the engine did */
+void wm_lane_feed (wm_lane_t *self);         /* gives the engine more */
+void wm_lane_give_back (wm_lane_t *self);    /* all batches that do not execute */
+void wm_lane_send_result (wm_task_t *task, void *self);
+const wm_task_t *wm_lane_executes (const wm_lane_t *self); /* NULL: nothing */
+
+/* ---- wm_replay.c ---- */
+
+/* Writes a file into the cache that reproduces the crash. path: of the file, or of the one that
+   could not be written.  */
+wm_fault_t wm_lane_write_replay (const wm_lane_t *self, unsigned slot, uint32_t hit,
+                                 const char *how, char path[4096], wm_error_t *error);
 
 #endif

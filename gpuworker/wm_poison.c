@@ -1,12 +1,12 @@
-/* wm_poison.c - a queue of parts.  */
+/* wm_poison.c - see wm_poison.h.  */
 #include "gpuworker/wm_poison.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 enum {
-    DEATHS_ALONE_MAX = 7, /* the whole, its halves and its quarters: four bad hits at least */
-    DEATHS_MAX = 256,     /* of a start each: minutes. Ten hits of 2,000 cost about 120 */
+    DEATHS_ALONE_MAX = 7, /* the whole, its halves and its quarters: at least four bad hits */
+    DEATHS_MAX = 256,     /* each costs a start: minutes in all. Ten hits of 2,000 cost about 120 */
 };
 
 typedef struct {
@@ -20,7 +20,7 @@ struct wm_poison_t {
     uint32_t hit[DEATHS_MAX];
 };
 
-/* The part at the head died: its halves, or itself once more, go to the end.  */
+/* The engine died of the part at the head: its halves, or itself once more, join the queue.  */
 static void split (wm_poison_t *self)
 {
     part_t part = self->part[self->head++];
@@ -96,7 +96,7 @@ uint32_t wm_poison_hits (const wm_poison_t *self, const uint32_t **hits)
     return self->n_hit;
 }
 
-int wm_poison_has_starved (const wm_poison_t *self)
+bool wm_poison_has_starved (const wm_poison_t *self)
 {
     return self->n_starved > 0;
 }

@@ -17,7 +17,7 @@ enum { FILE_BYTES_MAX = WM_FRAME_BYTES_MAX + WM_PINS_BYTES_MAX + 4096 };
 
 /* ---- writing ----------------------------------------------------------------------------------*/
 
-/* The batch in this slot with one of its hits only.  */
+/* Encodes the batch in this slot with one of its hits only.  */
 static wm_fault_t encode (const wm_lane_t *self, unsigned slot, uint32_t hit, uint8_t *frame,
                           size_t bytes_max, size_t *bytes, wm_error_t *error)
 {
@@ -32,8 +32,8 @@ static wm_fault_t encode (const wm_lane_t *self, unsigned slot, uint32_t hit, ui
     return wm_batch_encode (&batch, self->coder, frame, bytes_max, bytes, error);
 }
 
-wm_fault_t lane_keep_replay (const wm_lane_t *self, unsigned slot, uint32_t hit, const char *how,
-                             char path[4096], wm_error_t *error)
+wm_fault_t wm_lane_write_replay (const wm_lane_t *self, unsigned slot, uint32_t hit,
+                                 const char *how, char path[4096], wm_error_t *error)
 {
     const wm_key_t *key = &self->slot[slot].task->key;
     const uint8_t *id = self->campaign;
@@ -77,22 +77,22 @@ typedef struct {
     size_t frame_bytes;
 } replay_t;
 
-/* Takes "key value\n" at *at; 0: it is not there or too long.  */
-static int line (const char **at, const char *end, const char *key, char *value, size_t size)
+/* Reads "key value\n" at *at. false: it is not there or too long.  */
+static bool line (const char **at, const char *end, const char *key, char *value, size_t size)
 {
     const char *stop = memchr (*at, '\n', (size_t) (end - *at));
     const size_t n = strlen (key);
     if (!stop || (size_t) (stop - *at) < n + 1 || memcmp (*at, key, n) != 0 || (*at)[n] != ' ' ||
         (size_t) (stop - *at) - n - 1 >= size)
-        return 0;
+        return false;
     const size_t length = (size_t) (stop - *at) - n - 1;
     memcpy (value, *at + n + 1, length);
     value[length] = '\0';
     *at = stop + 1;
-    return 1;
+    return true;
 }
 
-/* Takes "key BYTES\n" and so many bytes.  */
+/* Reads "key BYTES\n" and so many bytes. NULL: they are not there.  */
 static const char *block (const char **at, const char *end, const char *key, size_t *bytes)
 {
     char number[24];
@@ -113,7 +113,7 @@ static wm_fault_t parse (replay_t *self, const char *file, const char *at, const
     size_t pins_bytes;
     const char *pins;
     if (!line (&at, end, "wiremill-replay", version, sizeof version) || strcmp (version, "1") != 0)
-        return wm_fault (error, WM_EBATCH, "%.300s is no replay file of this version", file);
+        return wm_fault (error, WM_EBATCH, "%.300s is not a replay file of this version", file);
     if (!line (&at, end, "engine", self->engine, sizeof self->engine) ||
         !line (&at, end, "threads", threads, sizeof threads) ||
         !line (&at, end, "hit", self->hit, sizeof self->hit) ||
@@ -140,9 +140,10 @@ static wm_fault_t model_of (const replay_t *self, const char *file, const char *
                   : snprintf (path, WM_CACHE_PATH_MAX, "%.*s/../%s.wmm", folder, slash ? file : ".",
                               self->pins.wmm);
     if (n >= WM_CACHE_PATH_MAX || access (path, R_OK))
-        return wm_fault (error, WM_EBATCH,
-                         "its model %.300s is not there; give --cache DIR with a folder of models",
-                         path);
+        return wm_fault (
+            error, WM_EBATCH,
+            "the file's model %.300s does not exist; give --cache DIR with a folder of models",
+            path);
     return WM_OK;
 }
 
@@ -151,7 +152,7 @@ static void print_scores (const replay_t *self, wm_scorer_t *scorer, unsigned sl
     wm_error_t error = { 0 };
     uint8_t status = 0;
     double seconds;
-    int again;
+    bool again;
     float scores[WM_OUTPUTS_MAX];
     if (wm_scorer_answer (scorer, slot, &status, scores, &seconds, &again, &error)) {
         printf ("hit %s: the engine refuses it: %s\n", self->hit, error.text);
@@ -163,34 +164,34 @@ static void print_scores (const replay_t *self, wm_scorer_t *scorer, unsigned sl
     putchar ('\n');
 }
 
-/* Until the engine has scored the one hit, or has ended.  */
+/* Waits until the engine has scored the hit, or has ended. Returns the exit code.  */
 static int watch (const replay_t *self, wm_scorer_t *scorer)
 {
     wm_error_t error = { 0 };
     unsigned slot = 0;
-    int proved = 0;
+    bool is_ready = false;
     for (;;) {
         struct pollfd item = { .fd = wm_scorer_fd (scorer), .events = POLLIN };
         poll (&item, 1, 50);
-        switch (wm_scorer_look (scorer, &slot, &error)) {
+        switch (wm_scorer_poll (scorer, &slot, &error)) {
         case WM_SCORER_NOTHING:
             break;
         case WM_SCORER_READY:
-            proved = 1;
+            is_ready = true;
             printf ("engine %s: the self-test is passed\n", wm_scorer_signature (scorer));
             break;
         case WM_SCORER_SCORED:
             print_scores (self, scorer, slot);
             return WM_EXIT_OK;
-        case WM_SCORER_SPLIT: /* of one slot: never */
+        case WM_SCORER_ENDED_MANY: /* never, with one slot */
         case WM_SCORER_ENDED:
-            if (proved)
+            if (is_ready)
                 printf ("hit %s: the engine dies of it again: %s (it was held for: %s)\n",
                         self->hit, error.text, self->how);
             else
-                fprintf (stderr, "wiremill-worker: the engine did not prove itself: %s\n",
+                fprintf (stderr, "wiremill-worker: the engine did not pass its self-test: %s\n",
                          error.text);
-            return proved ? WM_EXIT_HELD : WM_EXIT_FAILURE;
+            return is_ready ? WM_EXIT_HELD : WM_EXIT_FAILURE;
         case WM_SCORER_HOPELESS:
             fprintf (stderr, "wiremill-worker: the engine %s cannot run here: %s\n", self->engine,
                      error.text);
@@ -215,7 +216,7 @@ static int run (const replay_t *self, const char *model)
         fprintf (stderr, "wiremill-worker: %s\n", error.text);
         code = WM_EXIT_INPUT;
     } else {
-        wm_scorer_submit (scorer, 0, 0, wm_scorer_batch (scorer, 0)->n_hit, 1);
+        wm_scorer_submit (scorer, 0, 0, wm_scorer_batch (scorer, 0)->n_hit, true);
         code = watch (self, scorer);
     }
     wm_coder_destroy (&coder);
@@ -241,6 +242,6 @@ int wm_replay_run (const char *file, const char *cache)
     else
         code = run (&self, model);
     if (bytes)
-        munmap ((void *) (uintptr_t) bytes, n); /* munmap takes what it does not change */
+        munmap ((void *) (uintptr_t) bytes, n); /* munmap does not take a const pointer */
     return code;
 }

@@ -1,10 +1,10 @@
 /* wm_scorer.c - see wm_scorer.h.
 
-   An epoll descriptor stands for the whole (wm_scorer_fd), because the line to the process is
-   another one each time. The end of a process shows as the end of its line; one that was killed
-   and does not end (a driver that hangs in the kernel) is given up after engine_ms.  */
+   wm_scorer_fd is an epoll descriptor that stays the same, while each process has a socket pair of
+   its own (the line). The end of a process shows as the end of its line. A process that was killed
+   and does not end, because a driver hangs in the kernel, is given up after engine_ms.  */
 #include "gpuworker/wm_scorer.h"
-#include "gpuworker/wm_engine.h"
+#include "gpuworker/wm_engine_process.h"
 #include "kernels/wm_device.h"
 
 #include <assert.h>
@@ -21,34 +21,34 @@
 #include <unistd.h>
 
 enum {
-    TESTS = 10,         /* so many known-answer tests fit into the time of a hang: a slow model */
-    HANG_MS_MIN = 2000, /* where tests run all times faster: a loaded machine is no hang */
-    REAP_MS = 20,       /* an end of the line is the end of the process so much later at most */
-    LEAVE_MS = 2000,    /* for putting its things away */
+    TESTS = 10,         /* a slow model has this many durations of its self-test to finish a hit */
+    HANG_MS_MIN = 2000, /* also with WM_TIME_SCALE: a loaded machine does not hang */
+    REAP_MS = 20,       /* the process ends at most this long after its end of the line */
+    LEAVE_MS = 2000,    /* to clean up */
 };
 
 struct wm_scorer_t {
     wm_slots_t slots;
     wm_batch_t batch[WM_SLOTS];
     struct {
-        uint32_t first, count; /* submitted; what the shared memory says is not believed */
+        uint32_t first, count; /* as submitted: the copy in shared memory is not trusted */
     } part[WM_SLOTS];
     uint32_t n_output;
     char signature[64], class[64], strict[64], refused[160];
     double measured;
     uint32_t n_measured;
-    int poll, line; /* line -1: the process is gone, or going */
-    pid_t pid;      /* 0: none */
-    int is_ready;   /* this process has proved itself, and that was said */
-    int is_due;     /* a process is to be started at the next look */
-    int has_run;    /* one has: a later one that cannot start has bad luck, not a bad machine */
+    int epoll, line; /* line -1: the process has ended, or is ending */
+    pid_t pid;       /* 0: none */
+    bool is_ready;   /* this process has passed its self-test, and that was reported */
+    bool is_due;     /* the next poll starts a process */
+    bool has_run;    /* one was ready: later start failures are treated as transient */
     uint64_t serial;
 
-    int64_t looked_ms, moved_ms;  /* last look; last sign of life of what it does */
-    uint64_t moved;               /* what the sign was */
+    int64_t polled_ms, moved_ms;  /* last poll; last progress */
+    uint64_t moved;               /* the progress then */
     int64_t killed_ms;            /* 0: not killed */
-    char why[160];                /* we killed it */
-    unsigned long long oom_kills; /* when it was started */
+    char why[160];                /* the worker killed it; "" */
+    unsigned long long oom_kills; /* of the machine, when the process was started */
 };
 
 /* The slot in this state that was submitted first, WM_SLOTS for none.  */
@@ -93,8 +93,8 @@ static wm_fault_t spawn (wm_scorer_t *self, int line, wm_error_t *error)
     return WM_OK;
 }
 
-/* How many processes the kernel has killed for want of memory, of this machine or a cgroup of it; 0:
-   not known.  */
+/* Returns how many processes the kernel has killed because memory ran out, on this machine or in a
+   cgroup of it; 0: not known.  */
 static unsigned long long oom_kills (void)
 {
     const char *path = getenv ("WM_VMSTAT"); /* of a test */
@@ -117,7 +117,7 @@ static wm_fault_t launch (wm_scorer_t *self, wm_error_t *error)
     control->worker = getpid ();
     control->error = (wm_error_t){ 0 };
     atomic_store (&control->is_ready, 0);
-    self->is_ready = 0;
+    self->is_ready = false;
     self->killed_ms = 0;
     self->why[0] = '\0';
     self->moved_ms = wm_now_ms ();
@@ -131,20 +131,20 @@ static wm_fault_t launch (wm_scorer_t *self, wm_error_t *error)
     self->line = line[0];
     fcntl (self->line, F_SETFL, O_NONBLOCK);
     struct epoll_event event = { .events = EPOLLIN };
-    int rc = epoll_ctl (self->poll, EPOLL_CTL_ADD, self->line, &event);
+    int rc = epoll_ctl (self->epoll, EPOLL_CTL_ADD, self->line, &event);
     assert (rc == 0);
     return WM_OK;
 }
 
-static void hang_up (wm_scorer_t *self)
+static void close_line (wm_scorer_t *self)
 {
     if (self->line >= 0)
         close (self->line); /* which takes it out of the epoll set */
     self->line = -1;
 }
 
-/* 1: the process is no more, and *status says how it ended.  */
-static int reap (wm_scorer_t *self, int patience_ms, int *status)
+/* Returns whether the process has ended; *status: how.  */
+static bool reap (wm_scorer_t *self, int patience_ms, int *status)
 {
     for (int waited = 0;; waited++) {
         const pid_t pid = waitpid (self->pid, status, WNOHANG);
@@ -169,11 +169,11 @@ static void kill_it (wm_scorer_t *self, int64_t now, const char *format, int64_t
 
 static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, wm_error_t *error)
 {
-    self->poll = epoll_create1 (EPOLL_CLOEXEC);
-    if (self->poll < 0)
+    self->epoll = epoll_create1 (EPOLL_CLOEXEC);
+    if (self->epoll < 0)
         return wm_fault (error, WM_EHOST, "no descriptor for an engine: %s", strerror (errno));
-    wm_fault_t fault = wm_slots_make (
-        &self->slots, wm_device_gathers (config->engine) ? WM_SLOTS : WM_SLOTS_ONE, error);
+    const bool gathers = wm_device_engine (config->engine)->gathers;
+    wm_fault_t fault = wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, error);
     if (fault)
         return fault;
     wm_control_t *control = self->slots.control;
@@ -204,8 +204,8 @@ wm_scorer_t *wm_scorer_new (const wm_scorer_config_t *config, wm_error_t *error)
 {
     wm_scorer_t *self = calloc (1, sizeof *self);
     assert (self);
-    self->poll = self->line = -1;
-    self->looked_ms = wm_now_ms ();
+    self->epoll = self->line = -1;
+    self->polled_ms = wm_now_ms ();
     if (set_up (self, config, error))
         wm_scorer_destroy (&self);
     return self;
@@ -214,12 +214,12 @@ wm_scorer_t *wm_scorer_new (const wm_scorer_config_t *config, wm_error_t *error)
 void wm_scorer_stop (wm_scorer_t *self)
 {
     int status;
-    self->is_due = self->is_ready = 0;
-    hang_up (self);
+    self->is_due = self->is_ready = false;
+    close_line (self);
     if (!self->pid)
         return;
     if (slot_in (self, WM_SLOT_RUNNING) < WM_SLOTS)
-        kill (self->pid, SIGKILL); /* nobody wants what it computes */
+        kill (self->pid, SIGKILL); /* its result is not wanted */
     if (!reap (self, LEAVE_MS, &status)) {
         kill (self->pid, SIGKILL);
         reap (self, LEAVE_MS, &status);
@@ -236,8 +236,8 @@ void wm_scorer_destroy (wm_scorer_t **self_p)
         return;
     if (self->slots.control)
         wm_scorer_stop (self);
-    if (self->poll >= 0)
-        close (self->poll);
+    if (self->epoll >= 0)
+        close (self->epoll);
     wm_slots_clear (&self->slots);
     free (self);
     *self_p = NULL;
@@ -245,13 +245,13 @@ void wm_scorer_destroy (wm_scorer_t **self_p)
 
 int wm_scorer_fd (const wm_scorer_t *self)
 {
-    return self->poll;
+    return self->epoll;
 }
 
-/* ---- looking ----------------------------------------------------------------------------------*/
+/* ---- events -----------------------------------------------------------------------------------*/
 
-/* Reads the line empty. 0: it has ended.  */
-static int read_line (wm_scorer_t *self)
+/* Reads the line empty. false: it has ended.  */
+static bool read_line (wm_scorer_t *self)
 {
     char bytes[64];
     for (;;) {
@@ -263,24 +263,24 @@ static int read_line (wm_scorer_t *self)
     }
 }
 
-/* Kills what shows no sign of life: while it starts, or while it scores and finishes no hit.  */
+/* Kills a process that makes no progress: while it starts, or while it scores.  */
 static void watch (wm_scorer_t *self, int64_t now)
 {
     const wm_times_t *times = wm_times ();
-    const int64_t gap = now - self->looked_ms;
-    self->looked_ms = now;
-    if (gap > times->gap_ms) /* we were stopped ourselves, and it perhaps with us */
+    const int64_t gap = now - self->polled_ms;
+    self->polled_ms = now;
+    if (gap > times->gap_ms) /* the worker was stopped, and perhaps the process, too */
         self->moved_ms += gap;
     const unsigned slot = slot_in (self, WM_SLOT_RUNNING);
     uint64_t moved = wm_scorer_progress (self);
     if (slot < WM_SLOTS)
-        moved += self->slots.control->slot[slot].serial << 32; /* another slot: a sign as well */
+        moved += self->slots.control->slot[slot].serial << 32; /* another slot is progress, too */
     if (moved != self->moved || (self->is_ready && slot == WM_SLOTS)) {
         self->moved = moved;
         self->moved_ms = now;
     }
     int64_t limit = self->is_ready ? times->engine_ms : times->engine_start_ms;
-    const double test_s = self->slots.control->test_s; /* what is no sensible number is not used */
+    const double test_s = self->slots.control->test_s; /* implausible values are ignored */
     if (self->is_ready && test_s < 3600 && TESTS * test_s * 1e3 > (double) limit)
         limit = (int64_t) (TESTS * test_s * 1e3);
     if (limit < HANG_MS_MIN)
@@ -292,8 +292,8 @@ static void watch (wm_scorer_t *self, int64_t now)
                  now - self->moved_ms);
 }
 
-/* Why a process ended, in words: its own, ours, or the kernel's.  */
-static void tell (const wm_scorer_t *self, int status, wm_error_t *error)
+/* Explains why a process ended: as the worker, the process itself or the kernel knows.  */
+static void explain_end (const wm_scorer_t *self, int status, wm_error_t *error)
 {
     const wm_error_t *own = &self->slots.control->error;
     const wm_fault_t fault =
@@ -301,7 +301,7 @@ static void tell (const wm_scorer_t *self, int status, wm_error_t *error)
     if (self->why[0])
         wm_fault (error, WM_EHOST, "%s", self->why);
     else if (WIFSIGNALED (status) && WTERMSIG (status) == SIGKILL && oom_kills () > self->oom_kills)
-        wm_fault (error, WM_EAGAIN, "the kernel killed it for want of memory");
+        wm_fault (error, WM_EAGAIN, "the kernel killed it because memory ran out");
     else if (WIFSIGNALED (status))
         wm_fault (error, WM_EHOST, "it died by signal %d (%s)", WTERMSIG (status),
                   strsignal (WTERMSIG (status)));
@@ -311,7 +311,7 @@ static void tell (const wm_scorer_t *self, int status, wm_error_t *error)
         wm_fault (error, WM_EHOST, "it ended with exit code %d", WEXITSTATUS (status));
 }
 
-/* The slots that it was scoring, as bits.  */
+/* Returns the slots that the process was scoring, as bits.  */
 static unsigned running (const wm_scorer_t *self)
 {
     unsigned bits = 0;
@@ -321,7 +321,7 @@ static unsigned running (const wm_scorer_t *self)
     return bits;
 }
 
-/* They go again, each alone.  */
+/* Makes these slots READY again, each alone.  */
 static void split (wm_scorer_t *self, unsigned bits)
 {
     wm_slot_t *slot = self->slots.control->slot;
@@ -334,27 +334,27 @@ static void split (wm_scorer_t *self, unsigned bits)
 
 static wm_scorer_event_t ended (wm_scorer_t *self, int status, unsigned *slot, wm_error_t *error)
 {
-    tell (self, status, error);
+    explain_end (self, status, error);
     const int code = WIFEXITED (status) ? WEXITSTATUS (status) : 0;
-    const int cannot = code == WM_EXIT_ENGINE || code == WM_EXIT_INPUT || code == WM_EXIT_USAGE;
+    const bool cannot = code == WM_EXIT_ENGINE || code == WM_EXIT_INPUT || code == WM_EXIT_USAGE;
     if (!self->has_run && cannot)
         return WM_SCORER_HOPELESS;
-    self->is_due = 1; /* unless its owner has had enough of them */
-    self->is_ready = 0;
+    self->is_due = true; /* unless the owner calls wm_scorer_stop */
+    self->is_ready = false;
     const unsigned bits = running (self);
     *slot = slot_in (self, WM_SLOT_RUNNING);
     if (bits & (bits - 1)) { /* more than one */
         split (self, bits);
         *slot = bits;
-        return WM_SCORER_SPLIT;
+        return WM_SCORER_ENDED_MANY;
     }
     if (*slot < WM_SLOTS)
         atomic_store (&self->slots.control->slot[*slot].state, WM_SLOT_FREE);
     return WM_SCORER_ENDED;
 }
 
-/* It has passed its test. Results go out under the first one's signature.  */
-static wm_scorer_event_t proved (wm_scorer_t *self, wm_error_t *error)
+/* The process has passed its self-test. Results carry the signature of the first process.  */
+static wm_scorer_event_t ready (wm_scorer_t *self, wm_error_t *error)
 {
     char signature[sizeof self->signature];
     memcpy (signature, self->slots.control->signature, sizeof signature);
@@ -369,31 +369,31 @@ static wm_scorer_event_t proved (wm_scorer_t *self, wm_error_t *error)
         self->measured = measured >= 0 && measured < 1e30 ? measured : 0;
         self->n_measured = control->n_measured;
     } else if (strcmp (self->signature, signature) != 0) {
-        wm_fault (error, WM_EHOST, "it was %s and came back as %s: start the worker anew",
+        wm_fault (error, WM_EHOST, "it was %s and came back as %s: start a new worker",
                   self->signature, signature);
         return WM_SCORER_HOPELESS;
     }
-    self->has_run = 1;
+    self->has_run = true;
     return WM_SCORER_READY;
 }
 
-wm_scorer_event_t wm_scorer_look (wm_scorer_t *self, unsigned *slot, wm_error_t *error)
+wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, unsigned *slot, wm_error_t *error)
 {
     const int64_t now = wm_now_ms ();
     int status;
     if (self->is_due) {
-        self->is_due = 0;
+        self->is_due = false;
         if (launch (self, error))
             return WM_SCORER_HOPELESS;
     }
     if (!self->pid)
         return WM_SCORER_NOTHING;
     if (self->line >= 0 && !read_line (self))
-        hang_up (self);
+        close_line (self);
     if (!self->is_ready && atomic_load (&self->slots.control->is_ready)) {
-        self->is_ready = 1;
+        self->is_ready = true;
         self->moved_ms = now;
-        return proved (self, error);
+        return ready (self, error);
     }
     *slot = slot_in (self, WM_SLOT_DONE);
     if (*slot < WM_SLOTS)
@@ -404,7 +404,7 @@ wm_scorer_event_t wm_scorer_look (wm_scorer_t *self, unsigned *slot, wm_error_t 
     if (self->killed_ms && now - self->killed_ms > wm_times ()->engine_ms + HANG_MS_MIN) {
         wm_fault (error, WM_EHOST, "process %d %s, but does not end: its driver hangs",
                   (int) self->pid, self->why);
-        self->pid = 0; /* never waited for: it may stay for ever */
+        self->pid = 0; /* it may stay for ever, so nobody waits for it */
         return WM_SCORER_HOPELESS;
     }
     return WM_SCORER_NOTHING;
@@ -427,7 +427,7 @@ unsigned wm_scorer_slots (const wm_scorer_t *self)
     return wm_scorer_fill (self) ? self->slots.n : WM_SLOTS_ONE;
 }
 
-void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, int alone)
+void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, bool alone)
 {
     wm_slot_t *at = &self->slots.control->slot[slot];
     assert (atomic_load (&at->state) == WM_SLOT_FREE && count);
@@ -435,14 +435,14 @@ void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_
     at->first = self->part[slot].first = first;
     at->count = self->part[slot].count = count;
     at->serial = ++self->serial;
-    at->alone = alone != 0;
+    at->alone = alone;
     atomic_store (&at->state, WM_SLOT_READY);
-    /* A line that is full or gone needs no byte: the process looks at the slots anyway.  */
+    /* If the line is full, the process is awake; if it has ended, the next one reads the slots.  */
     if (self->line >= 0)
         send (self->line, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-int wm_scorer_take_back (wm_scorer_t *self, unsigned slot)
+bool wm_scorer_take_back (wm_scorer_t *self, unsigned slot)
 {
     uint32_t ready = WM_SLOT_READY;
     return atomic_compare_exchange_strong (&self->slots.control->slot[slot].state, &ready,
@@ -450,7 +450,7 @@ int wm_scorer_take_back (wm_scorer_t *self, unsigned slot)
            ready == WM_SLOT_FREE;
 }
 
-int wm_scorer_is_ready (const wm_scorer_t *self)
+bool wm_scorer_is_ready (const wm_scorer_t *self)
 {
     return self->is_ready;
 }
@@ -461,7 +461,7 @@ void wm_scorer_draw (wm_scorer_t *self, unsigned slot, uint64_t draw)
 }
 
 wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, float *scores,
-                             double *seconds, int *again, wm_error_t *error)
+                             double *seconds, bool *again, wm_error_t *error)
 {
     wm_slot_t *at = &self->slots.control->slot[slot];
     const size_t first = self->part[slot].first, count = self->part[slot].count;
@@ -524,7 +524,7 @@ void wm_scorer_watched (const wm_scorer_t *self, char text[200])
     *text = '\0';
     if (control->watch.n_hit > 0)
         snprintf (text, 200,
-                  "strict fp32 looked at %llu hits of %llu batches in %.2f s: largest error %.1e, "
+                  "strict fp32 checked %llu hits of %llu batches in %.2f s: largest error %.1e, "
                   "%llu batches scored again",
                   (unsigned long long) control->watch.n_hit,
                   (unsigned long long) control->watch.n_batch, control->watch.seconds,

@@ -1,11 +1,12 @@
-/* wm_scorer.h - the engine process as its worker sees it: started, fed, watched, started again.
+/* wm_scorer.h - the worker's side of the engine process: starts, feeds, watches and restarts it.
 
-   The worker decodes a batch into a slot (wm_scorer_batch), submits it, or a part of its hits, and
-   hears of it from wm_scorer_look when wm_scorer_fd is readable, or at its next tick. The process may
-   end at any time; then look says so, names the slot it was scoring, and starts another one. What
-   is READY waits for the new one. Where it was scoring several slots together, nobody can say which
-   one it died of: they wait, too, and are scored one by one. A process that has not finished a hit for
-   engine_ms, or ten times what its known-answer test took, is killed.
+   The worker decodes a batch into a slot (wm_scorer_batch) and submits it, or a part of its hits.
+   When wm_scorer_fd is readable, or at the next tick, wm_scorer_poll reports what happened. The
+   process may end at any time; then wm_scorer_poll names the slot it was scoring, and the next call
+   starts another process, which takes the slots that are READY. If it was scoring several slots
+   together, nobody knows which one it died of: they become READY again and are scored one by one.
+   The scorer kills a process that has not finished a hit for engine_ms, or for ten times as long as
+   its self-test took.
 
    Thread: one, which must live as long as the scorer (the process dies with it).  */
 #ifndef WM_SCORER_H
@@ -13,81 +14,85 @@
 
 #include "gpuworker/wm_slots.h"
 
+#include <stdbool.h>
+
 typedef struct {
     const char *engine;
-    int threads, pin;
+    int threads;
+    bool pin;
     const wm_pins_t *pins;
     const char *model_path;
     const char
-        *trial; /* file of a TRIAL's payload, read while it starts; NULL: fp32, or no campaign */
+        *trial; /* file of a TRIAL's payload, read at the start; NULL: fp32, or no campaign */
 } wm_scorer_config_t;
 
 typedef enum {
     WM_SCORER_NOTHING,
-    WM_SCORER_READY,  /* it has proved itself by the known answers: the first time, or again */
-    WM_SCORER_SCORED, /* a slot is done: wm_scorer_answer, then it is free */
-    WM_SCORER_ENDED, /* it ended; slot: what it was scoring, WM_SLOTS for nothing; the next look starts another */
-    WM_SCORER_SPLIT,    /* the same, but it was scoring several: slot has a bit set for each */
-    WM_SCORER_HOPELESS, /* it cannot start here, or cannot be killed: nothing more comes of it */
+    WM_SCORER_READY,      /* the process has passed its self-test: the first one, or a later one */
+    WM_SCORER_SCORED,     /* a slot is done: wm_scorer_answer frees it */
+    WM_SCORER_ENDED,      /* the process ended; slot: the one it was scoring, WM_SLOTS for none */
+    WM_SCORER_ENDED_MANY, /* it ended while it scored several; slot: a bit for each of them */
+    WM_SCORER_HOPELESS,   /* it cannot start here, or cannot be killed: there are no more events */
 } wm_scorer_event_t;
 
 typedef struct wm_scorer_t wm_scorer_t;
 
-/* Makes the memory and starts the first process. The config is copied. NULL with *error:
- WM_EHOST.  */
+/* Makes the memory and starts the first process. The config is copied. NULL with *error (WM_EHOST,
+   or WM_EBATCH: a name in it is too long).  */
 wm_scorer_t *wm_scorer_new (const wm_scorer_config_t *config, wm_error_t *error);
 
-/* Ends the process for good: at once if it computes, else as soon as it has put its things away.  */
+/* Ends the process for good: at once if it computes, else after it has cleaned up.  */
 void wm_scorer_stop (wm_scorer_t *self);
 void wm_scorer_destroy (wm_scorer_t **self_p);
 
 int wm_scorer_fd (const wm_scorer_t *self);
 
-/* What happened; to be called until it says NOTHING. *error: of ENDED and HOPELESS, why (fault
-   WM_EBATCH of HOPELESS: the model or the specification is refused).  */
-wm_scorer_event_t wm_scorer_look (wm_scorer_t *self, unsigned *slot, wm_error_t *error);
+/* Returns the next event; call it until it returns NOTHING. *error: why, of ENDED, ENDED_MANY and
+   HOPELESS (fault WM_EBATCH of HOPELESS: the model or the specification is refused).  */
+wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, unsigned *slot, wm_error_t *error);
 
-/* The batch of a free slot, to decode into; it lies in the shared memory.  */
+/* Returns the batch of a free slot, to decode into; it lies in the shared memory.  */
 wm_batch_t *wm_scorer_batch (wm_scorer_t *self, unsigned slot);
 
-/* Slots that are worth filling: more where the engine gains by batches together.  */
+/* Slots worth filling: more if the engine gathers batches.  */
 unsigned wm_scorer_slots (const wm_scorer_t *self);
 
-/* Hits that fill its device together; 0: batches are scored one by one.  */
+/* Hits needed to saturate the device; 0: batches are scored one by one.  */
 uint32_t wm_scorer_fill (const wm_scorer_t *self);
 
-/* Gives `count` hits from `first` of the slot's batch to the process; alone: not with others.  */
-void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, int alone);
+/* Submits `count` hits from `first` of the slot's batch; alone: not in one call with others.  */
+void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count,
+                       bool alone);
 
-/* Before it is submitted: a hash of the batch's key, which draws what strict fp32 looks at.  */
+/* Before wm_scorer_submit: a hash of the batch's key, which chooses what strict fp32 checks.  */
 void wm_scorer_draw (wm_scorer_t *self, unsigned slot, uint64_t draw);
 
-/* 1: the process has not begun it, and never will.  */
-int wm_scorer_take_back (wm_scorer_t *self, unsigned slot);
+/* Takes a submitted slot back. false: the process has begun it.  */
+bool wm_scorer_take_back (wm_scorer_t *self, unsigned slot);
 
-/* Whether a process that has proved itself is there now.  */
-int wm_scorer_is_ready (const wm_scorer_t *self);
+/* Returns whether there is a process now that has passed its self-test.  */
+bool wm_scorer_is_ready (const wm_scorer_t *self);
 
-/* Of a slot that is SCORED: WM_OK, or WM_EBATCH with the words in *error. Status and scores of the
-   hits that were submitted are copied to their places in `status` and `scores`, those of the whole
-   batch. *again: strict fp32 scored it, and *error says why.  */
+/* Frees a SCORED slot. WM_OK: status and scores of the submitted hits are copied to their places in
+   `status` and `scores`, which are those of the whole batch. WM_EBATCH: the engine refused it,
+   *error explains. *again: strict fp32 scored it again, *error explains.  */
 wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, float *scores,
-                             double *seconds, int *again, wm_error_t *error);
+                             double *seconds, bool *again, wm_error_t *error);
 
-uint64_t wm_scorer_progress (const wm_scorer_t *self); /* hits finished by all its processes */
-uint64_t wm_scorer_calls (const wm_scorer_t *self);    /* of the device, batches together in one */
+uint64_t wm_scorer_progress (const wm_scorer_t *self);     /* hits finished by all processes */
+uint64_t wm_scorer_calls (const wm_scorer_t *self);        /* of the device, one batch or several */
 const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is READY */
 const char *wm_scorer_class (const wm_scorer_t *self);     /* of machines; likewise */
-const char *wm_scorer_strict (const wm_scorer_t *self);    /* of what scores again; likewise */
+const char *wm_scorer_strict (const wm_scorer_t *self);    /* what checks it; likewise */
 
-/* The largest error that it measured on *n_hit hits of a sample, and the kernels that were not
-   precise enough (lent; ""). *n_hit 0: it measured nothing.  */
+/* Returns the largest error that the process measured on *n_hit hits of a sample; *refused: the
+   kernels that were not precise enough (lent; ""). *n_hit 0: it measured nothing.  */
 double wm_scorer_measured (const wm_scorer_t *self, uint32_t *n_hit, const char **refused);
 
-/* Seconds that strict fp32 took to look.  */
+/* Seconds that the checks by strict fp32 took.  */
 double wm_scorer_watch_s (const wm_scorer_t *self);
 
-/* One line on what strict fp32 looked at; "" where nothing is watched.  */
+/* One line on what strict fp32 checked; "" if nothing was.  */
 void wm_scorer_watched (const wm_scorer_t *self, char text[200]);
 
 #endif

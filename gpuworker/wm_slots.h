@@ -1,18 +1,26 @@
 /* wm_slots.h - the memory that a worker and its engine process share.
 
-   One anonymous memory file: first a control block and the results, which both write, then the
-   batches, which the worker decodes straight into and the engine process can only read. So an
-   engine that runs wild can spoil its answer, never a batch that is scored again after it died, and
-   nothing that the worker decides by: it reads states, counters and bounded texts here, no pointer
-   and no size.
+   One anonymous memory file: a control block and the results, which both sides write, and the
+   batches, which the worker decodes into and the engine process can only read. An engine that
+   writes to wrong addresses can therefore spoil its own answer only: not a batch, which is scored
+   again after a crash, and no decision of the worker, which reads states, counters and bounded texts
+   here, but no pointers and no sizes.
 
-   A slot goes round:  FREE --worker: decoded--> READY --engine--> RUNNING --engine--> DONE --> FREE
-   READY can be taken back (FREE) as long as the engine has not begun. Where the engine gains by it,
-   several READY slots are scored together (wm_engine.c), but for those that are marked as alone: if
-   the engine dies, those that are RUNNING go back to READY so marked. Each side writes a byte to
-   the other's end of a socket pair when it has changed a state; the bytes mean nothing else.
+   Hand-over of a slot. Its state decides which side may touch the rest of the slot:
 
-   Thread: a slot belongs to whoever its state says.  */
+     state    owner    next state
+     FREE     worker   READY: the worker has decoded a batch into the slot and submits it
+     READY    neither  RUNNING: the engine process takes it; or FREE: the worker takes it back. Both
+                       use compare-and-swap, so that exactly one of them succeeds.
+     RUNNING  engine   DONE: status and scores are written
+     DONE     worker   FREE: the worker has copied the answer
+
+   If the engine process dies, the worker owns the slots that are RUNNING: a single one becomes FREE
+   and is reported as the one it died of; several become READY again, marked `alone`. An engine that
+   gains by it scores several READY slots in one call (wm_engine_process.c), but never one that is
+   marked `alone` with others. A state is stored after the data that it hands over (sequentially
+   consistent atomics). Whoever changes a state then writes a byte to the socket pair, which wakes
+   the other side; the bytes carry no information, so that a lost one only costs time.  */
 #ifndef WM_SLOTS_H
 #define WM_SLOTS_H
 
@@ -24,61 +32,62 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#define WM_SLOTS_ONE                                                                               \
-    2u               /* used where batches are scored one by one: one in the engine, one waiting */
-#define WM_SLOTS 16u /* where they go together: as many as fill a GPU, and as many waiting */
+/* Of an engine that scores batches one by one: one in the engine, one that waits.  */
+#define WM_SLOTS_ONE 2u
+/* Of one that gathers batches: as many as fill a GPU, and as many that wait.  */
+#define WM_SLOTS 16u
 
 typedef enum { WM_SLOT_FREE, WM_SLOT_READY, WM_SLOT_RUNNING, WM_SLOT_DONE } wm_slot_state_t;
 
 typedef struct {
     _Atomic uint32_t state;
-    uint32_t first, count; /* the hits to score: all, or a part while a bad one is looked for */
+    uint32_t first, count; /* the hits to score: all, or a part while a bad one is searched */
     uint64_t serial;       /* the lowest is scored first */
     uint32_t alone;        /* not together with others */
-    uint64_t draw;         /* of the batch's key: whether strict fp32 looks at hits of it */
-    /* the batch that lies in this slot */
+    uint64_t draw;         /* hash of the batch's key: chooses hits that strict fp32 checks */
+    /* shape of the batch in this slot */
     uint32_t kind, n_hit, plane, n_wire, n_col, n_run, n_value, patch_values;
     /* the answer */
-    wm_error_t error; /* its fault WM_OK with a text: why strict fp32 scored it again */
+    wm_error_t error; /* fault WM_OK with a text: why strict fp32 scored the batch again */
     double seconds;
-    uint32_t again; /* it was */
+    uint32_t again; /* 1: strict fp32 scored it again */
 } wm_slot_t;
 
 typedef struct {
-    /* the worker's words, before the process starts */
+    /* written by the worker, before the process starts */
     pid_t worker;
     char engine[16], precision[8];
     double max_error;     /* of split and fast */
-    char trial[PATH_MAX]; /* a TRIAL's payload (wire.abnf); "": of fp32 */
+    char trial[PATH_MAX]; /* file with a TRIAL's payload (wire.abnf); "": fp32 */
     int32_t threads, pin;
     uint32_t n_output, n_value;
-    char model[65]; /* SHA-256 that the model must say it has */
+    char model[65]; /* SHA-256 of the network that the model file must name */
     char model_path[PATH_MAX];
     char spec[sizeof ((wm_pins_t *) 0)->spec];
-    /* the process's */
+    /* written by the engine process */
     _Atomic uint64_t progress; /* hits finished */
     _Atomic uint64_t calls;    /* of the device, each with a batch or several */
-    _Atomic uint32_t is_ready; /* it has proved itself */
+    _Atomic uint32_t is_ready; /* it has passed its self-test */
     char signature[64], class[64];
-    char strict[64];                        /* signature of what watches it and scores again; "" */
-    char taken_precision[8], taken_isa[32]; /* by the first process, and so by all after it; "" */
-    double measured;                        /* largest error of n_measured hits; 0: nothing was */
+    char strict[64];                        /* signature of the engine that checks it; "" */
+    char taken_precision[8], taken_isa[32]; /* of the first process and all after it; "" */
+    double measured;                        /* largest error of n_measured hits */
     uint32_t n_measured;
     char refused[160]; /* kernels that were not precise enough */
     struct {
         uint64_t n_hit, n_batch, n_violated;
         double worst, seconds;
     } watch;
-    double test_s;    /* the known-answer test took it */
-    uint32_t fill;    /* hits that fill its device; 0: it gains nothing by batches together */
-    wm_error_t error; /* why it ends, where it knows */
+    double test_s;    /* duration of the self-test */
+    uint32_t fill;    /* hits needed to saturate the device; 0: one batch is enough */
+    wm_error_t error; /* why it ends, if it knows */
     wm_slot_t slot[WM_SLOTS];
 } wm_control_t;
 
 typedef struct {
     int fd;
     wm_control_t *control;
-    unsigned n;      /* slots that have memory: address space is scarce where it is capped */
+    unsigned n;      /* slots that have memory: a batch system may limit address space */
     uint8_t *result; /* n times WM_SLOT_BYTES: status, then scores from WM_SLOT_SCORES */
     uint8_t *batch;  /* n times WM_SLOT_BYTES: the columns */
 } wm_slots_t;
@@ -87,18 +96,20 @@ typedef struct {
 #define WM_SLOT_SCORES (1u << 20)
 #define WM_SLOT_BYTES (WM_RAW_BYTES_MAX + WM_SLOT_SCORES)
 
-/* Makes the memory of n slots, at most WM_SLOTS, zeroed. WM_EHOST: none.  */
+/* Creates the memory of n slots, at most WM_SLOTS, zeroed. WM_EHOST: no memory.  */
 wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, wm_error_t *error);
 
-/* Maps it in the engine process, the batches to read only. WM_EHOST: fd is not such memory.  */
+/* Maps it in the engine process, the batches read-only. WM_EHOST: fd is not such memory.  */
 wm_fault_t wm_slots_map (wm_slots_t *self, int fd, wm_error_t *error);
 void wm_slots_clear (wm_slots_t *self); /* NULL-safe, idempotent */
 
-/* Makes `batch` lie in the slot's memory: decoding into it allocates nothing.  */
+/* Points `batch` at the slot's memory: decoding into it allocates nothing.  */
 void wm_slots_lend (const wm_slots_t *self, unsigned slot, wm_batch_t *batch);
 
-/* Worker: notes what batch lies in the slot.  Engine: points `batch` at the hits to score.  */
+/* Worker: writes the batch's shape into the slot.  */
 void wm_slots_note (const wm_slots_t *self, unsigned slot, const wm_batch_t *batch);
+
+/* Engine process: points `batch` at the hits to score.  */
 void wm_slots_part (const wm_slots_t *self, unsigned slot, wm_batch_t *batch);
 
 static inline uint8_t *wm_slots_status (const wm_slots_t *self, unsigned slot)

@@ -5,22 +5,24 @@
 #include <stdio.h>
 #include <string.h>
 
-int wm_stream_bytes (void *to, size_t size)
+bool wm_stream_bytes (void *to, size_t size)
 {
     return fread (to, 1, size, stdin) == size;
 }
 
 wm_fault_t wm_stream_cut_short (wm_error_t *error)
 {
-    return wm_fault (error, WM_EBATCH, "what wiremill-producer sends ends too early, or is none");
+    return wm_fault (
+        error, WM_EBATCH,
+        "the stream on standard input is not from wiremill-producer, or ends too early");
 }
 
 wm_fault_t wm_stream_head (const char *kind, wm_pins_t *pins, wm_spec_t *spec, wm_error_t *error)
 {
-    char text[WM_PINS_BYTES_MAX], said[16];
+    char text[WM_PINS_BYTES_MAX], word[16];
     size_t bytes;
-    if (scanf ("wiremill-%15[a-z] 1 pins %zu", said, &bytes) != 2 || getchar () != '\n' ||
-        strcmp (said, kind) != 0 || bytes > sizeof text || !wm_stream_bytes (text, bytes))
+    if (scanf ("wiremill-%15[a-z] 1 pins %zu", word, &bytes) != 2 || getchar () != '\n' ||
+        strcmp (word, kind) != 0 || bytes > sizeof text || !wm_stream_bytes (text, bytes))
         return wm_stream_cut_short (error);
     wm_fault_t fault = wm_pins_parse (pins, text, bytes, error);
     if (!fault)

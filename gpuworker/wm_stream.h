@@ -1,4 +1,4 @@
-/* wm_stream.h - what wiremill-producer prints for a worker's modes, read from standard input.
+/* wm_stream.h - reads from standard input what wiremill-producer prints for modes of the worker.
 
    A stream begins with "wiremill-KIND 1\n", "pins BYTES\n" and the pins' text.  */
 #ifndef WM_STREAM_H
@@ -8,16 +8,18 @@
 #include "kernels/wm_spec.h"
 #include "schema/wm_pins.h"
 
-/* WM_EBATCH: it is no such stream, or its pins are none.  */
+#include <stdbool.h>
+
+/* Reads the head. WM_EBATCH: not such a stream, or its pins cannot be parsed.  */
 wm_fault_t wm_stream_head (const char *kind, wm_pins_t *pins, wm_spec_t *spec, wm_error_t *error);
 
-/* The pins' model, from the cache. NULL as of wm_model_open.  */
+/* Opens the pins' model in the cache. NULL with *error as wm_model_open.  */
 wm_model_t *wm_stream_model (const wm_pins_t *pins, const char *cache, wm_error_t *error);
 
-/* 0: there are fewer.  */
-int wm_stream_bytes (void *to, size_t size);
+/* Reads `size` bytes. false: there are fewer.  */
+bool wm_stream_bytes (void *to, size_t size);
 
-/* WM_EBATCH.  */
+/* Reports that the stream ends too early. Returns WM_EBATCH.  */
 wm_fault_t wm_stream_cut_short (wm_error_t *error);
 
 #endif

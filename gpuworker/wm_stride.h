@@ -1,27 +1,31 @@
-/* wm_stride.h - whose turn it is to compute, where several lanes share one machine.
+/* wm_stride.h - which lane may compute, where several lanes share one machine.
 
-   One lane computes at a time, a batch a turn. Turns are shared out by weight: of those that want
-   one, the seat that has computed the least for its weight is next; one that comes back after a
-   pause begins level with the others and catches nothing up.
+   One lane at a time holds the machine, for a round: one batch, or as many as its engine scores
+   together. Time is shared by weight with stride scheduling (Waldspurger and Weihl 1995): of the
+   lanes that wait, the one with the least computing time divided by its weight is next. A lane that
+   waits again after a pause starts level with the others: it has no claim to the time it missed.
 
-   Thread: any; each seat belongs to one.  */
+   Thread: any; each lane number belongs to one.  */
 #ifndef WM_STRIDE_H
 #define WM_STRIDE_H
 
+#include <stdbool.h>
+
 typedef struct wm_stride_t wm_stride_t;
 
-/* Never NULL (asserts on memory and descriptors).  */
-wm_stride_t *wm_stride_new (unsigned n_seat, const unsigned *weight);
+/* Never NULL (asserts on memory and descriptors). weight: (n_lane), 1 or more each.  */
+wm_stride_t *wm_stride_new (unsigned n_lane, const unsigned *weight);
 void wm_stride_destroy (wm_stride_t **self_p);
 
-/* Readable when a turn that was asked for has come, until the next ask or done.  */
-int wm_stride_fd (const wm_stride_t *self, unsigned seat);
+/* Returns a descriptor that becomes readable when the machine is given to a lane that waited for it,
+   until that lane's next request or release.  */
+int wm_stride_fd (const wm_stride_t *self, unsigned lane);
 
-/* 1: it is this seat's turn, until wm_stride_done. 0: it is asked for.  */
-int wm_stride_ask (wm_stride_t *self, unsigned seat);
+/* Requests the machine. true: the lane holds it until wm_stride_release. false: the lane waits.  */
+bool wm_stride_request (wm_stride_t *self, unsigned lane);
 
-/* The turn is over after so many seconds of computing, or what was asked for is not wanted any more.
-   Without either it does nothing.  */
-void wm_stride_done (wm_stride_t *self, unsigned seat, double seconds);
+/* Ends the lane's round after so many seconds of computing, or its wait. If the lane neither holds
+   the machine nor waits, it does nothing.  */
+void wm_stride_release (wm_stride_t *self, unsigned lane, double seconds);
 
 #endif

@@ -21,14 +21,14 @@ typedef struct {
     wm_batch_t batch;
     uint8_t *frame; /* (WM_FRAME_BYTES_MAX) */
     uint64_t *row;  /* (hits of a batch) */
-    uint32_t *by;   /* (hits of a batch) who scored them: index into signature */
+    uint32_t *by;   /* (hits of a batch) index into signature: the engine that scored them */
     float *stored, *again;
     uint8_t *status;
     unsigned long long n_scored, n_hit, n_bad;
-    unsigned n_file, n_same, n_other; /* engines that scored them: of this one's name or others' */
+    unsigned n_file, n_same, n_other;   /* signatures that scored them: of this engine or others */
     char (*signature)[SIGNATURE_BYTES]; /* (n_same + n_other) */
-    double tolerance, bound;            /* asked for, or 0; stated by the files, or 0 */
-    double promised, largest;
+    double tolerance, bound;            /* of the command line, or 0; of the files, or 0 */
+    double limit, largest;              /* of the engines; largest difference */
 } verify_t;
 
 /* ---- what to compare with -------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
 {
     if (!(self->model = wm_stream_model (&self->pins, cache, error)))
         return error->fault;
-    int family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
+    const bool family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
     const wm_device_config_t config = {
         .engine = strcmp (engine, "auto") ? engine
                   : family                ? "reference"
@@ -67,15 +67,15 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
     self->again = malloc (WM_RAW_BYTES_MAX + n_output * sizeof (float));
     if (!self->frame || !self->row || !self->by || !self->status || !self->stored || !self->again)
         return wm_fault (error, WM_EHOST, "no memory to compare");
-    self->promised = wm_device_limit (self->model, "");
+    self->limit = wm_device_limit (self->model, "");
     printf ("engine %s\n", wm_device_signature (self->device));
     return WM_OK;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* So much may the campaign's scores differ, and where that is from. What outputs state was measured
-   against strict fp32, so that no less can be asked of them than what strict fp32 itself holds.  */
+/* Returns how much the campaign's scores may differ; *from: where that is from. The bound that outputs
+   state was measured against strict fp32, so the limit of strict fp32 itself is the least.  */
 static double allowed (const verify_t *self, const char **from)
 {
     const double strict = wm_device_limit (self->model, "");
@@ -85,10 +85,10 @@ static double allowed (const verify_t *self, const char **from)
                                     : "fp32";
     return self->tolerance > 0 ? self->tolerance
            : self->bound > 0   ? fmax (self->bound, strict)
-                               : self->promised;
+                               : self->limit;
 }
 
-/* A hit's scores: the output that differs most.  */
+/* Returns the largest difference of a hit's scores; *where: the output.  */
 static double compare (const verify_t *self, const float *stored, const float *again,
                        uint32_t *where)
 {
@@ -134,8 +134,7 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
     return fault;
 }
 
-/* An engine that scored them: "openvino-2026.4.0/..." is openvino. The least precise of them says
-   what is promised.  */
+/* Reads a signature that scored them. The least precise engine of them decides the limit.  */
 static wm_fault_t take_engine (verify_t *self, wm_error_t *error)
 {
     const unsigned n_by = self->n_same + self->n_other;
@@ -144,15 +143,14 @@ static wm_fault_t take_engine (verify_t *self, wm_error_t *error)
         return wm_fault (error, WM_EHOST, "no memory to compare");
     self->signature = grown;
     char *by = self->signature[n_by];
-    const char *mine = wm_device_signature (self->device);
-    const size_t n = strcspn (mine, "/-");
+    const wm_engine_t *mine = wm_device_engine_of_signature (wm_device_signature (self->device));
     if (scanf (" %256[^\n]", by) != 1)
         return wm_stream_cut_short (error);
-    if (strcspn (by, "/-") == n && !strncmp (by, mine, n))
+    if (wm_device_engine_of_signature (by) == mine)
         self->n_same++;
     else
         self->n_other++;
-    self->promised = fmax (self->promised, wm_device_limit (self->model, by));
+    self->limit = fmax (self->limit, wm_device_limit (self->model, by));
     return WM_OK;
 }
 

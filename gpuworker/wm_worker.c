@@ -12,23 +12,23 @@ typedef struct {
     wm_lane_t *lane;
     pthread_t thread;
     int code;
-} seat_t;
+} run_t;
 
-static void *seat_thread (void *argument)
+static void *run_lane (void *argument)
 {
-    seat_t *seat = argument;
-    seat->code = wm_lane_run (seat->lane);
-    wm_lane_destroy (&seat->lane); /* its engine dies with this thread */
+    run_t *run = argument;
+    run->code = wm_lane_run (run->lane);
+    wm_lane_destroy (&run->lane); /* its engine process dies with this thread */
     return NULL;
 }
 
-static int gravest (const seat_t *seat, unsigned n)
+static int gravest (const run_t *run, unsigned n)
 {
     static const int order[] = { WM_EXIT_FAILURE, WM_EXIT_ENGINE, WM_EXIT_INPUT,
                                  WM_EXIT_UNREACHABLE, WM_EXIT_AGAIN };
     for (unsigned o = 0; o < sizeof order / sizeof *order; o++)
         for (unsigned i = 0; i < n; i++)
-            if (seat[i].code == order[o])
+            if (run[i].code == order[o])
                 return order[o];
     return WM_EXIT_OK;
 }
@@ -37,20 +37,20 @@ int wm_worker_run (const wm_worker_config_t *config)
 {
     const unsigned n = config->n_broker;
     unsigned weight[WM_WORKER_BROKERS_MAX];
-    seat_t seat[WM_WORKER_BROKERS_MAX] = { 0 };
+    run_t run[WM_WORKER_BROKERS_MAX] = { 0 };
     _Atomic int64_t busy_ms = wm_now_ms ();
     for (unsigned i = 0; i < n; i++)
         weight[i] = config->broker[i].weight;
-    wm_stride_t *turn = n > 1 ? wm_stride_new (n, weight) : NULL;
+    wm_stride_t *stride = n > 1 ? wm_stride_new (n, weight) : NULL;
     for (unsigned i = 0; i < n; i++)
-        seat[i].lane = wm_lane_new (config, config->broker[i].endpoint, turn, i, &busy_ms);
+        run[i].lane = wm_lane_new (config, config->broker[i].endpoint, stride, i, &busy_ms);
     for (unsigned i = 1; i < n; i++) {
-        int rc = pthread_create (&seat[i].thread, NULL, seat_thread, &seat[i]);
+        int rc = pthread_create (&run[i].thread, NULL, run_lane, &run[i]);
         assert (rc == 0);
     }
-    seat_thread (&seat[0]);
+    run_lane (&run[0]);
     for (unsigned i = 1; i < n; i++)
-        pthread_join (seat[i].thread, NULL);
-    wm_stride_destroy (&turn);
-    return gravest (seat, n);
+        pthread_join (run[i].thread, NULL);
+    wm_stride_destroy (&stride);
+    return gravest (run, n);
 }

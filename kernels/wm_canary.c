@@ -1,12 +1,13 @@
 /* wm_canary.c - the judge is the exact-sparse engine in float32, on one thread.  */
 #include "kernels/wm_canary.h"
+#include "kernels/wm_backend_private.h"
 #include "kernels/wm_seed.h"
+#include "schema/wm_limits.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 struct wm_canary_t {
     const wm_model_t *model;
@@ -16,13 +17,6 @@ struct wm_canary_t {
     _Atomic uint64_t progress; /* the judge counts, nobody reads */
     float *patch, *score;      /* (WM_CANARIES, n_value), (WM_CANARIES, n_output) */
 };
-
-static double now_s (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
 
 wm_canary_t *wm_canary_new (const wm_model_t *model, const wm_spec_t *spec, double tolerance,
                             double share, wm_error_t *error)
@@ -35,7 +29,7 @@ wm_canary_t *wm_canary_new (const wm_model_t *model, const wm_spec_t *spec, doub
         self->patch = calloc ((size_t) WM_CANARIES * wm_model_n_value (model), sizeof (float));
         self->score = calloc ((size_t) WM_CANARIES * wm_model_n_output (model), sizeof (float));
         if (self->patch && self->score && getrandom (&self->seed, sizeof self->seed, 0) > 0)
-            self->judge = wm_engine_sparse.open (model, spec, &config, signature, error);
+            self->judge = wm_backend_sparse.open (model, spec, &config, signature, error);
         else
             wm_fault (error, WM_EHOST, "no memory for canaries");
         if (!self->judge)
@@ -50,7 +44,7 @@ void wm_canary_destroy (wm_canary_t **self_p)
     wm_canary_t *self = *self_p;
     if (self) {
         if (self->judge)
-            wm_engine_sparse.close (self->judge);
+            wm_backend_sparse.close (self->judge);
         free (self->patch);
         free (self->score);
         free (self);
@@ -80,7 +74,7 @@ static void draw (wm_canary_t *self, const wm_batch_t *batch, uint32_t count, ui
 wm_fault_t wm_canary_check (wm_canary_t *self, const wm_batch_t *batch, const float *scores,
                             wm_error_t *error)
 {
-    const double start_s = now_s ();
+    const double start_s = wm_now_s ();
     const uint32_t count = batch->n_hit < WM_CANARIES ? batch->n_hit : WM_CANARIES,
                    n = wm_model_n_output (self->model);
     uint32_t place[WM_CANARIES], wire[WM_CANARIES];
@@ -91,7 +85,7 @@ wm_fault_t wm_canary_check (wm_canary_t *self, const wm_batch_t *batch, const fl
         return WM_OK;
     draw (self, batch, count, place, &few, wire, col);
     wm_fault_t fault =
-        wm_engine_sparse.score (self->judge, &few, status, self->score, &self->progress, error);
+        wm_backend_sparse.score (self->judge, &few, status, self->score, &self->progress, error);
     for (uint32_t i = 0; !fault && i < count * n; i++) {
         const double is = (double) scores[(size_t) place[i / n] * n + i % n],
                      should = (double) self->score[i];
@@ -102,7 +96,7 @@ wm_fault_t wm_canary_check (wm_canary_t *self, const wm_batch_t *batch, const fl
                               "batch's scores are dropped",
                               i % n, place[i / n], is, should, self->tolerance);
     }
-    const double end_s = now_s ();
+    const double end_s = wm_now_s ();
     self->next_s = end_s + (end_s - start_s) * (1 / self->share - 1);
     return fault;
 }

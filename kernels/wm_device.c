@@ -4,22 +4,17 @@
    the specification are refused before an engine sees them, and scores that are not finite become
    a held hit after. Engines fill scores and count progress, nothing else.
 
-   The OpenVINO and CUDA engines are shared objects, opened when they are asked for: they drag 100
-   MB and more of libraries along that no other engine needs. They are never closed again, because
-   their threads may outlive the last device.  */
-#include "kernels/wm_device.h"
+   The table of engines, and how their shared objects are opened: kernels/wm_engines.c.  */
+#include "kernels/wm_backend_private.h"
 #include "kernels/wm_canary.h"
 #include "kernels/wm_recall.h"
 
-#include <dlfcn.h>
-#include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define CANARY_SHARE 0.05 /* of the time: at a GPU's full speed not every batch is looked at */
 #define PROBES 3u         /* seeded patches where a model has no known answers */
@@ -30,7 +25,8 @@ struct wm_device_t {
     bool has_spec, fast;
     double max_error;
     const wm_engine_t *engine;
-    void *state;
+    const wm_backend_t *backend;
+    void *state;         /* the backend's */
     wm_canary_t *canary; /* of a GPU; NULL: a CPU's scores are believed */
     wm_recall_t *recall; /* the same for a model that the CPU does not judge */
     uint32_t turn;       /* the batch of a call that canaries look at first */
@@ -40,84 +36,23 @@ struct wm_device_t {
 
 /* ---- engines --------------------------------------------------------------------------------- */
 
-/* Where an engine's shared object lies: as told, or in ../lib beside the program.  */
-static void locate (const char *name, const char *variable, char path[PATH_MAX])
-{
-    const char *told = getenv (variable);
-    if (told && *told) {
-        snprintf (path, PATH_MAX, "%s", told);
-        return;
-    }
-    char program[PATH_MAX - 64];
-    ssize_t n = readlink ("/proc/self/exe", program, sizeof program - 1);
-    program[n > 0 ? n : 0] = 0;
-    char *slash = strrchr (program, '/');
-    if (slash)
-        *slash = 0;
-    snprintf (path, PATH_MAX, "%s/../lib/%s", program, name);
-}
-
-const wm_engine_t *wm_device_general (wm_error_t *error)
-{
-    char path[PATH_MAX];
-    locate ("wm_openvino.so", "WM_OPENVINO_SO", path);
-    void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);
-    const wm_engine_t *engine = object ? dlsym (object, "wm_engine_openvino") : NULL;
-    if (!engine)
-        wm_fault (
-            error, WM_EHOST,
-            "the general engine (OpenVINO) cannot be opened: %.240s; `make` fetches and builds "
-            "it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel), or set "
-            "WM_OPENVINO_SO to a wm_openvino.so",
-            dlerror ());
-    return engine;
-}
-
-/* Its versions are engines of one object: "cuda", "cudnn".  */
-static const wm_engine_t *load_cuda (const char *name, wm_error_t *error)
-{
-    char path[PATH_MAX], symbol[32];
-    snprintf (symbol, sizeof symbol, "wm_engine_%s", name);
-    locate ("wm_cuda.so", "WM_CUDA_SO", path);
-    void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);
-    const wm_engine_t *engine = object ? dlsym (object, symbol) : NULL;
-    if (!engine)
-        wm_fault (error, WM_EHOST,
-                  "the cuda engine cannot be opened: %.300s; `make` builds it where nvcc and cuDNN "
-                  "are, or set WM_CUDA_SO to a wm_cuda.so",
-                  dlerror ());
-    return engine;
-}
-
-int wm_device_gathers (const char *engine)
-{
-    return strcmp (engine, "cuda") == 0 || strcmp (engine, "cudnn") == 0;
-}
-
 static const wm_engine_t *choose_engine (const char *name, const wm_model_t *model,
                                          wm_error_t *error)
 {
-    bool family = wm_model_kind (model) == WM_MODEL_FAMILY;
-    if (strcmp (name, "auto") == 0)
-        name = family ? "sparse" : "openvino";
-    if (strcmp (name, "openvino") == 0)
-        return wm_device_general (error);
-    if (wm_device_gathers (name))
-        return load_cuda (name, error);
-    const wm_engine_t *engine = strcmp (name, "sparse") == 0      ? &wm_engine_sparse
-                                : strcmp (name, "reference") == 0 ? &wm_engine_reference
-                                                                  : NULL;
-    if (!engine)
-        wm_fault (error, WM_EBATCH,
-                  "no engine is called '%.64s': there are auto, sparse, openvino, cuda, cudnn "
-                  "and reference",
-                  name);
-    else if (!family) {
+    const bool family = wm_model_kind (model) == WM_MODEL_FAMILY;
+    const wm_engine_t *engine = wm_device_engine (strcmp (name, "auto") != 0 ? name
+                                                  : family                   ? "sparse"
+                                                                             : "openvino");
+    char names[160];
+    if (*engine->name && (family || engine->any_model))
+        return engine;
+    wm_device_engine_names (names);
+    if (*engine->name)
         wm_fault (error, WM_EBATCH, "the %s engine cannot run this model (%.200s): use openvino",
                   name, wm_model_why (model));
-        engine = NULL;
-    }
-    return engine;
+    else
+        wm_fault (error, WM_EBATCH, "no engine is called '%.64s': there are %s", name, names);
+    return NULL;
 }
 
 /* Planes become patches of one channel; the model must take exactly these.  */
@@ -156,10 +91,11 @@ static bool is_strict (const char *signature)
 
 double wm_device_limit (const wm_model_t *model, const char *signature)
 {
-    const bool family = wm_model_kind (model) == WM_MODEL_FAMILY;
-    if (!is_rounded (signature))
-        return family ? 1e-5 : 1e-4;
-    return family && !strstr (signature, "/fast/") ? 5e-3 : 2e-2;
+    const wm_engine_t *engine = wm_device_engine_of_signature (signature);
+    const bool family = wm_model_kind (model) == WM_MODEL_FAMILY, rounded = is_rounded (signature);
+    return family    ? rounded ? engine->family.rounded : engine->family.fp32
+           : rounded ? engine->general.rounded
+                     : engine->general.fp32;
 }
 
 double wm_device_max_error (const char *precision)
@@ -177,13 +113,13 @@ bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *con
                           wm_candidate_t *candidate, wm_error_t *error)
 {
     const wm_engine_t *engine = choose_engine (config->engine, model, error);
-    const bool fast = strcmp (config->precision, "fast") == 0;
-    bool there = engine != NULL;
+    const wm_backend_t *backend = engine ? wm_backend_find (engine, error) : NULL;
+    bool there = backend != NULL;
     *candidate = (wm_candidate_t){ .isa = "" };
     snprintf (candidate->isa, sizeof candidate->isa, "%s", config->isa ? config->isa : "");
-    if (engine && engine->candidate) {
+    if (backend && backend->candidate) {
         char isa[32];
-        there = engine->candidate (model, config, i, isa, error);
+        there = backend->candidate (model, config, i, isa, error);
         if (there && *isa)
             memcpy (candidate->isa, isa, sizeof isa);
         else
@@ -191,10 +127,10 @@ bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *con
         snprintf (candidate->precision, sizeof candidate->precision, "%s",
                   there && *isa ? config->precision : "fp32");
     } else {
-        there = there && i <= fast && engine != &wm_engine_reference;
+        const bool fast = engine && engine->rounds && strcmp (config->precision, "fast") == 0;
+        there = there && i <= fast;
         snprintf (candidate->precision, sizeof candidate->precision, "%s",
-                  i == 0 && fast && engine != &wm_engine_reference ? "fast" : "fp32");
-        there |= i == 0 && engine == &wm_engine_reference;
+                  i == 0 && fast ? "fast" : "fp32");
     }
     return there;
 }
@@ -209,7 +145,7 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
     snprintf (candidate->precision, sizeof candidate->precision, "%s", strict ? "fp32" : precision);
     if (strict)
         wm_device_strict_isa (NULL, candidate->isa);
-    else if (strncmp (signature, "sparse/", 7) == 0)
+    else if (wm_device_engine_of_signature (signature)->has_isa)
         snprintf (candidate->isa, sizeof candidate->isa, "%s/%s", isa, arithmetic);
 }
 
@@ -218,7 +154,7 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
 {
     const bool strict = strcmp (config->precision, "fp32") == 0,
                family = wm_model_kind (model) == WM_MODEL_FAMILY,
-               gpu = strncmp (signature, "cud", 3) == 0;
+               gpu = wm_device_engine_of_signature (signature)->is_gpu;
     char isa[32];
     wm_error_t error;
     size_t n = 0;
@@ -227,7 +163,7 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
     else
         name[0] = 0;
     for (uint32_t i = 0; family && !gpu && !strict && n < 64; i++) {
-        if (!wm_engine_sparse.candidate (model, config, i, isa, &error) || !*isa)
+        if (!wm_backend_sparse.candidate (model, config, i, isa, &error) || !*isa)
             break;
         n += (size_t) snprintf (name + n, 64 - n, "%s%s", n ? "," : "", isa);
     }
@@ -241,15 +177,10 @@ double wm_device_off (double score, double right)
     return isnan (off) ? INFINITY : off;
 }
 
-static bool on_gpu (const wm_device_t *self)
-{
-    return strncmp (self->engine->name, "cud", 3) == 0; /* cuda, cudnn */
-}
-
 /* What looks after a GPU. 0 with *error.  */
 static bool keep_canaries (wm_device_t *self, wm_error_t *error)
 {
-    if (!on_gpu (self))
+    if (!self->engine->is_gpu)
         return true;
     if (wm_model_kind (self->model) == WM_MODEL_FAMILY)
         self->canary =
@@ -274,7 +205,8 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     if (spec && !spec_fits (model, spec))
         spec = NULL; /* any CNN: it has dense patches, and a plane is refused when it comes */
     const wm_engine_t *engine = choose_engine (config->engine, model, error);
-    if (!engine)
+    const wm_backend_t *backend = engine ? wm_backend_find (engine, error) : NULL;
+    if (!backend)
         return NULL;
     wm_device_t *self = calloc (1, sizeof *self);
     if (!self) {
@@ -286,12 +218,13 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     self->max_error =
         config->max_error > 0 ? config->max_error : wm_device_max_error (config->precision);
     self->engine = engine;
+    self->backend = backend;
     self->progress = config->progress ? config->progress : &self->own_progress;
     if (spec) {
         self->spec = *spec;
         self->has_spec = true;
     }
-    self->state = engine->open (model, spec ? &self->spec : NULL, config, self->signature, error);
+    self->state = backend->open (model, spec ? &self->spec : NULL, config, self->signature, error);
     if (!self->state || !keep_canaries (self, error))
         wm_device_destroy (&self);
     return self;
@@ -302,7 +235,7 @@ void wm_device_destroy (wm_device_t **self_p)
     wm_device_t *self = *self_p;
     if (self) {
         if (self->state)
-            self->engine->close (self->state);
+            self->backend->close (self->state);
         wm_canary_destroy (&self->canary);
         wm_recall_destroy (&self->recall);
         free (self);
@@ -322,7 +255,7 @@ uint64_t wm_device_progress (const wm_device_t *self)
 
 uint64_t wm_device_madds (wm_device_t *self, bool count)
 {
-    return self->engine->madds ? self->engine->madds (self->state, count) : 0;
+    return self->backend->madds ? self->backend->madds (self->state, count) : 0;
 }
 
 /* ---- score ----------------------------------------------------------------------------------- */
@@ -370,7 +303,7 @@ static wm_fault_t look (wm_device_t *self, const wm_batch_t *batch, uint8_t *sta
 {
     wm_fault_t fault = self->canary ? wm_canary_check (self->canary, batch, scores, error) : WM_OK;
     if (!fault && self->recall)
-        fault = wm_recall_check (self->recall, self->engine, self->state, batch, scores, error);
+        fault = wm_recall_check (self->recall, self->backend, self->state, batch, scores, error);
     if (!fault)
         hold_nonfinite (batch->n_hit, wm_model_n_output (self->model), status, scores);
     return fault;
@@ -383,18 +316,18 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
     if (fault || batch->n_hit == 0)
         return fault;
     memset (status, WM_HIT_SCORED, batch->n_hit);
-    fault = self->engine->score (self->state, batch, status, scores, self->progress, error);
+    fault = self->backend->score (self->state, batch, status, scores, self->progress, error);
     return fault ? fault : look (self, batch, status, scores, error);
 }
 
 wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error)
 {
-    return self->engine->lend ? self->engine->lend (self->state, memory, bytes, error) : WM_OK;
+    return self->backend->lend ? self->backend->lend (self->state, memory, bytes, error) : WM_OK;
 }
 
 uint32_t wm_device_fill (const wm_device_t *self)
 {
-    return self->engine->fill ? self->engine->fill (self->state) : 0;
+    return self->backend->fill ? self->backend->fill (self->state) : 0;
 }
 
 wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t *const *batch,
@@ -407,7 +340,7 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
             memset (status[i], WM_HIT_SCORED, batch[i]->n_hit);
     }
     if (!fault && wm_device_fill (self)) {
-        fault = self->engine->score_many (self->state, n, batch, scores, self->progress, error);
+        fault = self->backend->score_many (self->state, n, batch, scores, self->progress, error);
         for (uint32_t i = 0; i < n && !fault; i++) /* not always the first when canaries are due */
             fault = look (self, batch[(i + self->turn) % n], status[(i + self->turn) % n],
                           scores[(i + self->turn) % n], error);
@@ -500,7 +433,8 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error)
 {
     const float *inputs, *want;
-    bool judged = !self->fast || wm_model_kind (self->model) == WM_MODEL_FAMILY || on_gpu (self);
+    bool judged =
+        !self->fast || wm_model_kind (self->model) == WM_MODEL_FAMILY || self->engine->is_gpu;
     uint32_t known = judged ? wm_model_known (self->model, &inputs, &want) : 0;
     size_t n_value = wm_model_n_value (self->model), n_output = wm_model_n_output (self->model);
     float *probe = known ? NULL : calloc (PROBES * n_value, sizeof *probe);

@@ -21,6 +21,35 @@
 
 #define WM_SHAPES_MAX 512u /* that the importer asks for at once */
 
+/* What is known of an engine before it is opened.  */
+typedef struct {
+    const char *name; /* of --engine; its signatures begin with it, but cudnn's with "cuda" */
+    bool is_gpu;      /* computes on a GPU, else on the CPU */
+    bool gathers;     /* may gain by several batches in one call (wm_device_fill) */
+    bool any_model;   /* runs any CNN, else those of the family only */
+    bool has_isa;     /* its kernels are chosen by instruction set (isa of wm_device_config_t) */
+    bool rounds;      /* has arithmetics of 16 bits for split and fast */
+    const char *object, *variable, *advice; /* the shared object that it lies in, the variable that
+                                               names another, how to get it; NULL: it is built in */
+    struct {
+        double fp32, rounded;
+    } family, general; /* what a score of it may be off, by kind of model (wm_device_limit) */
+} wm_engine_t;
+
+/* Returns the engine that --engine names. Never NULL: of another name, also "auto", one without a
+   name, of which every bool is false.  */
+const wm_engine_t *wm_device_engine (const char *name);
+
+/* The same of a signature, of which nothing else may be left.  */
+const wm_engine_t *wm_device_engine_of_signature (const char *signature);
+
+/* "auto, sparse, ... and reference", for messages.  */
+void wm_device_engine_names (char names[160]);
+
+/* Returns whether the named engine's shared object can be opened on this machine; else *error
+   (WM_EHOST) names how to get it.  */
+bool wm_device_is_here (const char *engine, wm_error_t *error);
+
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
@@ -100,9 +129,6 @@ wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, 
    nothing does, and wm_device_score_many only adds up.  */
 uint32_t wm_device_fill (const wm_device_t *self);
 
-/* Whether an engine that is asked for by this name may gain so: known before it is opened.  */
-int wm_device_gathers (const char *engine);
-
 /* wm_device_score of n batches in one call, each with the bits it has alone. After a fault no scores
    hold, and nobody says whose it was: WM_EBATCH, score each alone.  */
 wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t *const *batch,
@@ -136,41 +162,5 @@ const char *wm_device_missing (uint32_t i, const char **precision);
    without known answers: seeded patches, alone and side by side, must give the same finite bits.
    WM_EHOST with the largest difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
-
-/* One engine behind the door; each engine's file defines one. Private to kernels/.  */
-typedef struct {
-    const char *name;
-    void *(*open) (const wm_model_t *model, const wm_spec_t *spec, const wm_device_config_t *config,
-                   char signature[64], wm_error_t *error);
-    void (*close) (void *engine);
-    wm_fault_t (*score) (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
-                         _Atomic uint64_t *progress, wm_error_t *error);
-    /* Of an engine that gains by batches together, else NULL: hits that fill it, and the call.  */
-    uint32_t (*fill) (const void *engine);
-    wm_fault_t (*score_many) (void *engine, uint32_t n, const wm_batch_t *const *batch,
-                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
-    /* isa of wm_device_candidate, "" for the strict one, which is last. NULL: it has one of 16 bits
-       and one of fp32.  */
-    bool (*candidate) (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
-                       char isa[32], wm_error_t *error);
-    /* As of wm_device_madds; NULL: 0.  */
-    uint64_t (*madds) (void *engine, bool count);
-    /* wm_device_lend; NULL: it makes no difference.  */
-    wm_fault_t (*lend) (void *engine, const void *memory, size_t bytes, wm_error_t *error);
-    /* The general engine's only: fills the shapes of a model's outputs, whose names are given, at most
-       WM_SHAPES_MAX. inner: they are tensors inside it, whose first dimension counts, for one patch. */
-    wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
-                         uint32_t n_input, wm_port_t *output, uint32_t n_output, int inner,
-                         wm_error_t *error);
-} wm_engine_t;
-
-extern const wm_engine_t wm_engine_reference;
-extern const wm_engine_t wm_engine_sparse;
-/* The general engine, or NULL where it is not here, with how to get it. For the importer.  */
-const wm_engine_t *wm_device_general (wm_error_t *error);
-/* The OpenVINO engine lives in its own shared object (wm_openvino.so), opened at run time; the
-   object exports this one symbol.  */
-extern const wm_engine_t wm_engine_openvino;
-/* So does the CUDA engine (kernels/cuda/, wm_cuda.so).  */
 
 #endif

@@ -203,12 +203,12 @@ static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
 }
 
 /* Counts a model's multiply-adds, and says how many, or why that is not known.  */
-static void say_madds (wm_onnx_t *onnx, const wm_engine_t *engine, wm_model_parts_t *parts,
+static void say_madds (wm_onnx_t *onnx, const wm_backend_t *openvino, wm_model_parts_t *parts,
                        char why[480])
 {
     char broken[160];
     const size_t n = strlen (why);
-    parts->madds = wm_madds_count (onnx, engine, parts->input, parts->n_input, broken);
+    parts->madds = wm_madds_count (onnx, openvino, parts->input, parts->n_input, broken);
     if (*broken)
         snprintf (why + n, 480 - n, "; " WM_IMPORT_UNCOUNTED "%s", broken);
     else
@@ -221,14 +221,14 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
                                  char why[480], wm_error_t *error)
 {
     wm_error_t lack;
-    const wm_engine_t *engine = wm_device_general (&lack);
+    const wm_backend_t *openvino = wm_backend_find (wm_device_engine ("openvino"), &lack);
     wm_fault_t fault =
         wm_onnx_pack (onnx, NULL, 0, &parts->original, &parts->original_bytes, error);
     if (!fault)
         fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
-    if (!fault && engine)
-        fault = engine->shape (parts->original, parts->original_bytes, parts->input, parts->n_input,
-                               output, parts->n_output, 0, error)
+    if (!fault && openvino)
+        fault = openvino->shape (parts->original, parts->original_bytes, parts->input,
+                                 parts->n_input, output, parts->n_output, 0, error)
                     ? explain (onnx, error)
                     : WM_OK;
     else if (!fault && onnx->graphdef)
@@ -237,12 +237,12 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
                       onnx->path, why + strlen ("general engine: "), lack.text);
     else if (!fault)
         fault = wm_onnx_output_shapes (onnx, how, output, error);
-    if (fault || !engine) {
+    if (fault || !openvino) {
         size_t n = strlen (why);
         snprintf (why + n, 480 - n, "; no known answers: that engine was not there");
         return fault ? fault : wm_model_write (path, parts, error);
     }
-    say_madds (onnx, engine, parts, why);
+    say_madds (onnx, openvino, parts, why);
     char draft[PATH_MAX];
     if (snprintf (draft, sizeof draft, "%s.%ld.draft", path, (long) getpid ()) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);

@@ -1,13 +1,13 @@
 /* wm_recall.c - see wm_recall.h.  */
 #include "kernels/wm_recall.h"
 #include "kernels/wm_seed.h"
+#include "schema/wm_limits.h"
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 struct wm_recall_t {
     double share, next_s;
@@ -20,13 +20,6 @@ struct wm_recall_t {
     float *patch, *score;      /* (WM_RECALL_ROWS, ...) */
     _Atomic uint64_t progress; /* of these, nobody reads it */
 };
-
-static double now_s (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
 
 /* The model's known inputs, or patches made up.  */
 static void choose (wm_recall_t *self, const wm_model_t *model)
@@ -97,7 +90,7 @@ static uint32_t mix (wm_recall_t *self, const wm_batch_t *batch, uint32_t first,
     return own;
 }
 
-static wm_fault_t score (wm_recall_t *self, const wm_engine_t *engine, void *state,
+static wm_fault_t score (wm_recall_t *self, const wm_backend_t *backend, void *engine,
                          const float *patch, uint32_t rows, float *scores, wm_error_t *error)
 {
     uint8_t status[WM_RECALL_ROWS];
@@ -105,18 +98,18 @@ static wm_fault_t score (wm_recall_t *self, const wm_engine_t *engine, void *sta
                                .n_hit = rows,
                                .patch_values = self->n_value,
                                .patch = (float *) patch /* engines only read a batch */ };
-    return engine->score (state, &batch, status, scores, &self->progress, error);
+    return backend->score (engine, &batch, status, scores, &self->progress, error);
 }
 
-wm_fault_t wm_recall_check (wm_recall_t *self, const wm_engine_t *engine, void *state,
+wm_fault_t wm_recall_check (wm_recall_t *self, const wm_backend_t *backend, void *engine,
                             const wm_batch_t *batch, const float *scores, wm_error_t *error)
 {
-    const double start_s = now_s ();
+    const double start_s = wm_now_s ();
     const size_t n = self->n_output, bytes = n * sizeof (float);
     int source[WM_RECALL_ROWS];
     wm_fault_t fault = WM_OK;
     if (!self->kept)
-        fault = score (self, engine, state, self->known, self->n_known, self->first, error);
+        fault = score (self, backend, engine, self->known, self->n_known, self->first, error);
     self->kept = !fault;
     if (fault || start_s < self->next_s)
         return fault;
@@ -127,7 +120,7 @@ wm_fault_t wm_recall_check (wm_recall_t *self, const wm_engine_t *engine, void *
                        has > own ? (uint32_t) (wm_seed_next (&self->seed) % (has - own + 1)) : 0;
     const uint32_t mixed = mix (self, batch, first, rows, source);
     assert (mixed == own);
-    fault = score (self, engine, state, self->patch, rows, self->score, error);
+    fault = score (self, backend, engine, self->patch, rows, self->score, error);
     for (uint32_t r = 0, hit = first; r < rows && !fault; r++) {
         const float *should =
             source[r] < 0 ? scores + (size_t) hit++ * n : self->first + (size_t) source[r] * n;
@@ -139,7 +132,7 @@ wm_fault_t wm_recall_check (wm_recall_t *self, const wm_engine_t *engine, void *
                               source[r] < 0 ? "hit" : "known patch",
                               source[r] < 0 ? hit - 1 : (uint32_t) source[r], rows);
     }
-    const double end_s = now_s ();
+    const double end_s = wm_now_s ();
     self->next_s = end_s + (end_s - start_s) * (1 / self->share - 1);
     return fault;
 }

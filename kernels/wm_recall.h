@@ -11,7 +11,7 @@
 #ifndef WM_RECALL_H
 #define WM_RECALL_H
 
-#include "kernels/wm_device.h"
+#include "kernels/wm_backend_private.h"
 
 #define WM_RECALLS 4u      /* patches that are remembered */
 #define WM_RECALL_ROWS 64u /* sent together: these and hits of the batch */
@@ -25,7 +25,7 @@ void wm_recall_destroy (wm_recall_t **self_p);
 
 /* `scores`: what the engine gave for the batch. WM_EHOST: something has other bits than it had; or what
    the engine says.  */
-wm_fault_t wm_recall_check (wm_recall_t *self, const wm_engine_t *engine, void *state,
+wm_fault_t wm_recall_check (wm_recall_t *self, const wm_backend_t *backend, void *engine,
                             const wm_batch_t *batch, const float *scores, wm_error_t *error);
 
 #endif

@@ -8,7 +8,7 @@
 
    Products are not contracted to fused ones (-std=c11), and the loops over outputs, which are
    independent sums, are left to the compiler to vectorise.  */
-#include "kernels/wm_device.h"
+#include "kernels/wm_backend_private.h"
 #include "kernels/wm_image.h"
 #include "kernels/wm_reference.h"
 
@@ -330,8 +330,7 @@ static wm_fault_t score (void *engine, const wm_batch_t *batch, uint8_t *status,
     return WM_OK;
 }
 
-const wm_engine_t wm_engine_reference = {
-    .name = "reference",
+const wm_backend_t wm_backend_reference = {
     .open = open_engine,
     .close = close_engine,
     .score = score,

@@ -65,7 +65,7 @@ enum { KEYS = sizeof keys / sizeof keys[0] };
 _Static_assert(AT (patch_bin) == AT (patch_wire) + sizeof (uint32_t), "patch");
 _Static_assert(AT (adc_max) == AT (adc_min) + sizeof (double), "adc");
 _Static_assert(AT (out_max) == AT (out_min) + sizeof (double), "out");
-_Static_assert(sizeof (wm_downscale_t) == sizeof (int) && sizeof (wm_view_t) == sizeof (int) &&
+_Static_assert(sizeof (wm_downscale_t) == sizeof (int) && sizeof (wm_spec_view_t) == sizeof (int) &&
                    sizeof (wm_lifetime_t) == sizeof (int),
                "choices are stored as int");
 

@@ -17,7 +17,7 @@
 #define WM_SPEC_LABELS_MAX 64
 
 typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
-typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_view_t;
+typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_spec_view_t;
 typedef enum { WM_LIFETIME_NONE, WM_LIFETIME_EXP, WM_LIFETIME_TABLE } wm_lifetime_t;
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
     uint32_t patch_wire, patch_bin; /* wires, drift bins */
     uint32_t drift_window;          /* ticks a drift bin: W */
     wm_downscale_t downscale;
-    wm_view_t view;
+    wm_spec_view_t view;
     double adc_min, adc_max; /* clamp, after amplitude */
     double out_min, out_max;
     uint32_t n_amplitude;

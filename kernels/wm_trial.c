@@ -13,7 +13,7 @@ wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
     char isa[32];
     wm_device_strict_isa (config->isa, isa);
     strict.precision = "fp32", strict.isa = isa;
-    if (wm_device_gathers (config->engine))
+    if (wm_device_engine (config->engine)->is_gpu)
         strict.engine = "auto";
     return wm_device_new (model, spec, &strict, error);
 }

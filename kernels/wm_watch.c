@@ -1,10 +1,10 @@
 /* wm_watch.c - see wm_watch.h.  */
 #include "kernels/wm_watch.h"
 #include "kernels/wm_seed.h"
+#include "schema/wm_limits.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct wm_watch_t {
     wm_device_t *judge;
@@ -14,13 +14,6 @@ struct wm_watch_t {
     uint8_t status[WM_WATCH_HITS];
     float *scores; /* (WM_WATCH_HITS, n_output) */
 };
-
-static double now_s (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
 
 wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double max_error)
 {
@@ -75,7 +68,7 @@ static wm_batch_t part_of (const wm_batch_t *batch, uint32_t first, uint32_t cou
 wm_fault_t wm_watch_check (wm_watch_t *self, uint64_t draw, const wm_batch_t *batch,
                            uint8_t *status, float *scores, bool *again, wm_error_t *error)
 {
-    const double start_s = now_s ();
+    const double start_s = wm_now_s ();
     const size_t n = self->n_output;
     uint32_t first = 0, count = draw_hits (draw, self->share, batch->n_hit, &first);
     double worst = 0;
@@ -96,7 +89,7 @@ wm_fault_t wm_watch_check (wm_watch_t *self, uint64_t draw, const wm_batch_t *ba
     self->counts.n_batch++;
     self->counts.n_hit += count;
     self->counts.worst = fmax (self->counts.worst, worst);
-    self->counts.seconds += now_s () - start_s;
+    self->counts.seconds += wm_now_s () - start_s;
     if (worst <= self->max_error)
         return WM_OK;
     self->counts.n_violated++;

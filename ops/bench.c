@@ -391,7 +391,7 @@ static void each_point (bench_t *self,
 static void say_uncounted (json_t *point, const char *why)
 {
     const char *because = strstr (why, WM_IMPORT_UNCOUNTED);
-    if (strncmp (wm_ask_text (point, "signature"), "cud", 3) == 0)
+    if (wm_device_engine_of_signature (wm_ask_text (point, "signature"))->is_gpu)
         because = "a GPU does not tell what it executes";
     else if (!because)
         because = "the model was imported by an earlier wiremill, or without OpenVINO";

@@ -244,7 +244,7 @@ static void check_programs (void)
         }
     if (!missing)
         say (GOOD, "programs", "broker, producer and worker lie beside this one");
-    if (wm_device_general (&error))
+    if (wm_device_is_here ("openvino", &error))
         say (GOOD, "openvino", "the general engine loads");
     else
         say (WARN, "openvino", "no models outside the EmTrkMichelId family: %s", error.text);

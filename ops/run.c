@@ -11,6 +11,7 @@
 #include "ops/wm_crew.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "kernels/wm_device.h"
 #include "kernels/wm_spec.h"
 
 #include <errno.h>
@@ -361,7 +362,7 @@ static long default_workers (const run_t *self, long cores)
     const char *engine = wm_args_text (self->args, "engine");
     const char *device = wm_args_text (self->args, "device");
     const long given = wm_args_number (self->args, "threads");
-    if (strncmp (engine, "cud", 3) == 0 || strncmp (device, "cuda", 4) == 0)
+    if (wm_device_engine (engine)->is_gpu || strncmp (device, "cuda", 4) == 0)
         return cores > 1 ? 2 : 1;
     const long each = given ? given : WORKER_THREADS;
     const long n = given ? cores / each : (cores + each - 1) / each;

@@ -5,6 +5,7 @@
    row; one that leaves in peace (idle, wall time, drained, its campaign done, no broker) is not.
    The first Ctrl-C or SIGTERM drains all of them, the second kills.  */
 
+#include "kernels/wm_device.h"
 #include "ops/verbs.h"
 #include "ops/wm_child.h"
 #include "ops/wm_crew.h"
@@ -212,7 +213,7 @@ int work_main (const wm_args_t *args)
     char threads[16];
     wm_error_t error;
     const char *gpus = wm_args_text (args, "gpus");
-    const int is_cuda = strncmp (wm_args_text (args, "engine"), "cu", 2) == 0;
+    const int is_cuda = wm_device_engine (wm_args_text (args, "engine"))->is_gpu;
     team.n = (unsigned) wm_args_number (args, "workers");
     if (gpus && (team.n || wm_args_given (args, "device"))) {
         fprintf (stderr, "wiremill work: --gpus says how many workers there are, and on what\n");

@@ -55,4 +55,7 @@ const wm_times_t *wm_times (void);
 /* Monotonic clock in ms; the only clock that decides anything.  */
 int64_t wm_now_ms (void);
 
+/* The same clock in seconds, for durations that milliseconds are too coarse for.  */
+double wm_now_s (void);
+
 #endif

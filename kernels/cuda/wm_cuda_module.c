@@ -8,6 +8,7 @@
    GPU is the first that CUDA_VISIBLE_DEVICES leaves.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_cuda.h"
+#include "kernels/wm_backend_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,9 +126,8 @@ static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, w
 
 /* The symbols that are seen from outside.  */
 #define ENGINE(called)                                                                             \
-    extern const wm_engine_t wm_engine_##called __attribute__ ((visibility ("default")));          \
-    const wm_engine_t wm_engine_##called = {                                                       \
-        .name = #called,                                                                           \
+    extern const wm_backend_t wm_backend_##called __attribute__ ((visibility ("default")));        \
+    const wm_backend_t wm_backend_##called = {                                                     \
         .open = open_##called,                                                                     \
         .close = engine_close,                                                                     \
         .score = engine_score,                                                                     \

@@ -228,7 +228,7 @@ static uint64_t sum (counter_t *self, const uint8_t *fed)
     return *self->broken ? 0 : all;
 }
 
-uint64_t wm_madds_count (wm_onnx_t *onnx, const wm_engine_t *engine, const wm_port_t *input,
+uint64_t wm_madds_count (wm_onnx_t *onnx, const wm_backend_t *openvino, const wm_port_t *input,
                          uint32_t n_input, char broken[160])
 {
     counter_t self = { .onnx = onnx, .broken = broken };
@@ -250,7 +250,7 @@ uint64_t wm_madds_count (wm_onnx_t *onnx, const wm_engine_t *engine, const wm_po
         snprintf (answer[k].name, sizeof answer[k].name, WM_ONNX_INNER, k);
     if (!answer || wm_onnx_pack (onnx, self.inner, self.n, &bytes, &size, &error))
         return unknown (&self, "no memory");
-    if (engine->shape (bytes, size, input, n_input, answer, self.n, 1, &error))
+    if (openvino->shape (bytes, size, input, n_input, answer, self.n, 1, &error))
         return unknown (&self, "the shape of a layer is not known, or not fixed");
     self.answer = answer;
     return sum (&self, fed);

@@ -4,12 +4,12 @@
 #define WM_MADDS_H
 
 #include "kernels/import/wm_onnx.h"
-#include "kernels/wm_device.h"
+#include "kernels/wm_backend_private.h"
 
 /* Those of one patch: of convolutions, products of matrices and recurrent layers, as of the family.
-   `engine` is the general one, whom it asks for shapes. 0 where it cannot be known, or it has
+   `openvino` answers what the shapes are. 0 where it cannot be known, or it has
    none: `broken` says why.  */
-uint64_t wm_madds_count (wm_onnx_t *onnx, const wm_engine_t *engine, const wm_port_t *input,
+uint64_t wm_madds_count (wm_onnx_t *onnx, const wm_backend_t *openvino, const wm_port_t *input,
                          uint32_t n_input, char broken[160]);
 
 #endif

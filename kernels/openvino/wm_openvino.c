@@ -11,7 +11,7 @@
 
    With fewer CPUs than threads OpenVINO makes fewer streams. Threads are pinned by us
    (wm_openvino_pin.h).  */
-#include "kernels/wm_device.h"
+#include "kernels/wm_backend_private.h"
 #include "kernels/wm_image.h"
 #include "kernels/import/wm_onnx_write.h"
 #include "kernels/openvino/wm_openvino_graph.h"
@@ -367,8 +367,6 @@ static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_por
     return fault;
 }
 
-const wm_engine_t wm_engine_openvino = { .name = "openvino",
-                                         .open = engine_open,
-                                         .close = engine_close,
-                                         .score = engine_score,
-                                         .shape = engine_shape };
+const wm_backend_t wm_backend_openvino = {
+    .open = engine_open, .close = engine_close, .score = engine_score, .shape = engine_shape
+};

@@ -3,6 +3,7 @@
    A model gets the first kernel of the rank that can hold it. Whether a rounded kernel is precise
    enough depends on the network and on its hits: a campaign measures that (kernels/wm_trial.h).  */
 #include "kernels/sparse/wm_sparse.h"
+#include "kernels/wm_backend_private.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -87,8 +88,7 @@ static bool engine_candidate (const wm_model_t *model, const wm_device_config_t 
     return false;
 }
 
-const wm_engine_t wm_engine_sparse = {
-    .name = "sparse",
+const wm_backend_t wm_backend_sparse = {
     .candidate = engine_candidate,
     .open = engine_open,
     .close = engine_close,

@@ -144,8 +144,8 @@ nobody () { exits 5 verify "$work/none" && says 'holds no campaign'; }
 ok "no campaign there" nobody
 engine () { exits 5 verify "$work/cnn" --engine reference && says 'reference engine cannot run this model'; }
 ok "an engine that cannot run the model" engine
-sample () { exits 5 keep "$bin/wiremill-worker" --verify --cache "$work" <"$made/model-1.wmm" && says 'is none'; }
-ok "a sample that is none" sample
+sample () { exits 5 keep "$bin/wiremill-worker" --verify --cache "$work" <"$made/model-1.wmm" && says 'not from wiremill-producer'; }
+ok "standard input that is not a sample" sample
 ok "a sample of nothing" exits 2 keep "$bin/wiremill-producer" sample --pins x
 outputs () { exits 5 keep "$bin/wiremill-broker" --outputs --campaign "$work/none" && says 'no campaign'; }
 ok "the outputs of no campaign" outputs

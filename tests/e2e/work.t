@@ -81,7 +81,7 @@ kill -9 "${broker[2]}"
 idle_left () { gone $idle_pid && wait $idle_pid && [ "$(grep -c 'no work for its idle time' "$work/work3")" = 2 ]; }
 ok "it is idle, and leaves both though one is gone" until_true 60 gone $idle_pid
 ok "in peace" idle_left
-never () { exits 0 keep timeout 120 "$bin/wiremill" work --idle-timeout 1 --broker "ipc://$work/b1" --broker "ipc://$work/nobody" --cache "$work/cache" && says 'nobody, where no broker is: no work for its idle time'; }
+never () { exits 0 keep timeout 120 "$bin/wiremill" work --idle-timeout 1 --broker "ipc://$work/b1" --broker "ipc://$work/nobody" --cache "$work/cache" && says 'nobody without having reached a broker: no work for its idle time'; }
 ok "so it does where one was never there" never
 only () { exits 4 keep timeout 120 "$bin/wiremill" work --idle-timeout 1 --give-up 2 --broker "ipc://$work/nobody" --cache "$work/cache"; }
 ok "the only broker is waited for as long as --give-up says" only

@@ -6,7 +6,7 @@
    column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES names it
    adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer, and kills it in any case as
    WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and lives.  */
-#include "kernels/wm_device.h"
+#include "kernels/wm_backend_private.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
             break;
     if (file)
         fclose (file);
-    return wm_engine_sparse.open (model, spec, config, signature, error);
+    return wm_backend_sparse.open (model, spec, config, signature, error);
 }
 
 static wm_fault_t die (const char *how, wm_error_t *error)
@@ -73,19 +73,19 @@ static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *
         for (int k = 0; k < n_bad; k++)
             if (batch->hit_wire[i] == bad[k].wire && batch->hit_col[i] == bad[k].col)
                 return die (bad[k].how, error);
-    return wm_engine_sparse.score (engine, batch, status, scores, progress, error);
+    return wm_backend_sparse.score (engine, batch, status, scores, progress, error);
 }
 
 static void killer_close (void *engine)
 {
-    wm_engine_sparse.close (engine);
+    wm_backend_sparse.close (engine);
 }
 
 #define SHOWN __attribute__ ((visibility ("default")))
-SHOWN extern const wm_engine_t wm_engine_cuda;
-SHOWN const wm_engine_t wm_engine_openvino = {
-    .name = "killer", .open = killer_open, .close = killer_close, .score = killer_score
-};
-SHOWN const wm_engine_t wm_engine_cuda = {
-    .name = "killer", .open = killer_open, .close = killer_close, .score = killer_score
-};
+SHOWN extern const wm_backend_t wm_backend_cuda;
+SHOWN const wm_backend_t wm_backend_openvino = { .open = killer_open,
+                                                 .close = killer_close,
+                                                 .score = killer_score };
+SHOWN const wm_backend_t wm_backend_cuda = { .open = killer_open,
+                                             .close = killer_close,
+                                             .score = killer_score };

@@ -64,8 +64,8 @@ static bool same_bits (wm_cuda_t *cuda, const wm_batch_t *batch, const float *sc
     return memcmp (scores, again, bytes) == 0;
 }
 
-static void test_plane (const char *what, const gpu_shape_t *shape, wm_view_t view, int precision,
-                        uint32_t n_hit, uint32_t step)
+static void test_plane (const char *what, const gpu_shape_t *shape, wm_spec_view_t view,
+                        int precision, uint32_t n_hit, uint32_t step)
 {
     char more[600];
     wm_error_t error = { 0 };

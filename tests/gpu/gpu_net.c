@@ -93,7 +93,7 @@ void gpu_net_destroy (wm_net_t **self_p)
 
 /* ---- planes ---------------------------------------------------------------------------------- */
 
-wm_spec_t gpu_spec (const wm_net_t *net, bool odd, wm_view_t view)
+wm_spec_t gpu_spec (const wm_net_t *net, bool odd, wm_spec_view_t view)
 {
     return (wm_spec_t){ .patch_wire = net->height,
                         .patch_bin = net->width,

@@ -24,7 +24,7 @@ wm_net_t *gpu_net_new (const gpu_shape_t *shape, uint64_t seed); /* asserts on m
 void gpu_net_destroy (wm_net_t **self_p);
 
 /* A specification for this network with a zero level that is not 0 (`odd`) or is.  */
-wm_spec_t gpu_spec (const wm_net_t *net, bool odd, wm_view_t view);
+wm_spec_t gpu_spec (const wm_net_t *net, bool odd, wm_spec_view_t view);
 
 /* A plane of straight tracks, `n_hit` hits on them, some twice; then hits at the plane's edges and
    outside.  */

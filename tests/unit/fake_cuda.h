@@ -2,7 +2,7 @@
 
    One hit of WM_FAKE_CUDA is off by 0.1; 0 or nothing: none is. A model that is not of the family is
    replaced by sums of the patch.  */
-#include "kernels/wm_device.h"
+#include "kernels/wm_backend_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     strcpy (signature, "cuda/sums");
     if (wm_model_kind (model) != WM_MODEL_FAMILY)
         return &sums;
-    void *engine = wm_engine_sparse.open (model, spec, config, signature, error);
+    void *engine = wm_backend_sparse.open (model, spec, config, signature, error);
     strcpy (signature, "cuda/fake/fp16/v0");
     return engine;
 }
@@ -25,7 +25,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
 static void engine_close (void *engine)
 {
     if (engine != &sums)
-        wm_engine_sparse.close (engine);
+        wm_backend_sparse.close (engine);
 }
 
 static wm_fault_t add_up (const wm_batch_t *batch, float *scores)
@@ -46,7 +46,7 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
     const uint32_t one_of = told ? (uint32_t) atoi (told) : 0;
     wm_fault_t fault =
         engine == &sums ? add_up (batch, scores)
-                        : wm_engine_sparse.score (engine, batch, status, scores, progress, error);
+                        : wm_backend_sparse.score (engine, batch, status, scores, progress, error);
     for (uint32_t i = 0; !fault && one_of && i < batch->n_hit; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         if ((seed >> 33) % one_of == 0)
@@ -55,4 +55,4 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
     return fault;
 }
 
-const wm_engine_t wm_engine_cuda = { "cuda", engine_open, engine_close, engine_score };
+const wm_backend_t wm_backend_cuda = { engine_open, engine_close, engine_score };

@@ -15,7 +15,7 @@
 #pragma GCC diagnostic ignored "-Wunused-function" /* not every test needs all of it */
 
 #include "fake_broker.h"
-#include "gpuworker/wm_engine.h"
+#include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_worker.h"
 #include "kernels/wm_device.h"
@@ -258,10 +258,16 @@ wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, 
     return WM_OK;
 }
 
-int wm_device_gathers (const char *engine)
+const wm_engine_t *wm_device_engine (const char *name)
 {
-    (void) engine;
-    return 1;
+    static const wm_engine_t made_up = { .name = "made-up", .gathers = true };
+    (void) name;
+    return &made_up;
+}
+
+const wm_engine_t *wm_device_engine_of_signature (const char *signature)
+{
+    return wm_device_engine (signature);
 }
 
 uint32_t wm_device_fill (const wm_device_t *self)
@@ -578,7 +584,7 @@ static int made_worker_run (int argc, char **argv, const struct CMUnitTest *test
     char path[sizeof folder + 16];
     if (argc > 2 && !strcmp (argv[1], WM_ENGINE_MODE)) {
         tell (getenv ("WM_TEST_TOLD"));
-        return wm_engine_main (argv[2]);
+        return wm_engine_process_main (argv[2]);
     }
     setenv ("WM_TIME_SCALE", "100", 1);
     if (!mkdtemp (folder) || sodium_init () < 0)

@@ -152,7 +152,8 @@ static inline uint32_t n_output_of (const wm_net_t *net)
     return net->n_dense > 4 ? 9 : 4;
 }
 
-static inline wm_spec_t spec_of (const shape_t *shape, wm_view_t view, wm_downscale_t downscale)
+static inline wm_spec_t spec_of (const shape_t *shape, wm_spec_view_t view,
+                                 wm_downscale_t downscale)
 {
     wm_spec_t spec;
     wm_error_t error;

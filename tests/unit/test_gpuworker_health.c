@@ -119,7 +119,7 @@ static void what_cannot_be_opened_says_why (void **state)
     (void) state;
     char why[160];
     words_of ("./no-such-library.so", "", "", why);
-    assert_string_equal (why, "./no-such-library.so is not here");
+    assert_string_equal (why, "./no-such-library.so cannot be opened");
     words_of ("libm.so.6", "", "", why);
     assert_string_equal (why, "libm.so.6 has no nvmlInit_v2");
     words_of (library, "i", "", why);

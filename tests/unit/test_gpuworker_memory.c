@@ -4,7 +4,7 @@
    answered. malloc and its like, and mmap, are this program's own and count, here and in the engine
    process, which is this program again; so libraries' calls count too. OpenVINO allocates for every
    inference: that is measured and said.  */
-#include "gpuworker/wm_engine.h"
+#include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_scorer.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
@@ -176,7 +176,7 @@ static wm_scorer_event_t wait_for (wm_scorer_t *scorer, wm_scorer_event_t wanted
 {
     wm_error_t error = { 0 };
     for (int i = 0; i < 6000; i++) {
-        wm_scorer_event_t event = wm_scorer_look (scorer, slot, &error);
+        wm_scorer_event_t event = wm_scorer_poll (scorer, slot, &error);
         if (event == wanted)
             return event;
         if (event != WM_SCORER_NOTHING)
@@ -214,7 +214,7 @@ static void measure (const char *engine, const char *precision, int kind, double
                           WM_OK);
         wm_scorer_submit (scorer, slot, 0, HITS, 1);
         wait_for (scorer, WM_SCORER_SCORED, &slot);
-        int again;
+        bool again;
         assert_int_equal (wm_scorer_answer (scorer, slot, status, scores, &seconds, &again, &error),
                           WM_OK);
     }
@@ -272,7 +272,7 @@ int main (int argc, char **argv)
         if (!shared)
             return 1;
         counter = shared;
-        return wm_engine_main (argv[2]);
+        return wm_engine_process_main (argv[2]);
     }
     if (!mkdtemp (folder))
         return 1;

@@ -76,8 +76,9 @@ static void halves_round_to_nearest_even (void **state)
 
 /* ---- right answers --------------------------------------------------------------------------- */
 
-static void agree_on_plane (const gpu_shape_t *shape, wm_view_t view, wm_gpu_precision_t precision,
-                            uint32_t n_hit, uint32_t n_wire, uint32_t n_col)
+static void agree_on_plane (const gpu_shape_t *shape, wm_spec_view_t view,
+                            wm_gpu_precision_t precision, uint32_t n_hit, uint32_t n_wire,
+                            uint32_t n_col)
 {
     float *scores = calloc (n_hit * GPU_OUTPUTS, sizeof *scores);
     wm_net_t *net = gpu_net_new (shape, 1);
@@ -106,7 +107,7 @@ static void agree_on_plane (const gpu_shape_t *shape, wm_view_t view, wm_gpu_pre
     assert_true (wm_gpu_fake.ranges_begun > 0);
 }
 
-static void agree_on (const gpu_shape_t *shape, wm_view_t view, wm_gpu_precision_t precision,
+static void agree_on (const gpu_shape_t *shape, wm_spec_view_t view, wm_gpu_precision_t precision,
                       uint32_t n_hit)
 {
     agree_on_plane (shape, view, precision, n_hit, 60, 70);

@@ -73,7 +73,7 @@ static void a_machine_without_it_says_so_in_a_line (void **state)
     wm_device_destroy (&device);
     device = device_of ("cudnn", "fast", &error); /* version 1, from the same object */
     assert_true (device ? strstr (wm_device_signature (device), "/v1/") != NULL
-                        : strstr (error.text, "the cuda engine cannot") != NULL);
+                        : strstr (error.text, "engine cannot") != NULL);
     wm_device_destroy (&device);
 }
 

@@ -120,8 +120,8 @@ static bool agrees (device_t *self, const wm_spec_t *spec, const wm_batch_t *bat
     return right;
 }
 
-static wm_spec_t spec_of (wm_view_t view, wm_downscale_t downscale, uint32_t window, uint32_t wire,
-                          uint32_t bin)
+static wm_spec_t spec_of (wm_spec_view_t view, wm_downscale_t downscale, uint32_t window,
+                          uint32_t wire, uint32_t bin)
 {
     return (wm_spec_t){ .patch_wire = wire,
                         .patch_bin = bin,

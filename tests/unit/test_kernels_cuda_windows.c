@@ -88,7 +88,7 @@ static void lie_in (wm_batch_t *self, const wm_batch_t *batch, char *memory)
 
 /* ---- right answers --------------------------------------------------------------------------- */
 
-static void agree (const gpu_shape_t *shape, wm_view_t view, uint32_t version,
+static void agree (const gpu_shape_t *shape, wm_spec_view_t view, uint32_t version,
                    wm_gpu_precision_t precision, uint32_t n_hit, uint32_t n_wire, uint32_t n_col)
 {
     float *scores = calloc (n_hit * GPU_OUTPUTS, sizeof *scores);
@@ -214,7 +214,7 @@ static void bits_do_not_depend_on_grouping (void **state)
 }
 
 /* A batch in memory that was pinned where it lies, or cannot be: the same bits.  */
-static void lend_and_compare (wm_view_t view, uint32_t version, bool refused)
+static void lend_and_compare (wm_spec_view_t view, uint32_t version, bool refused)
 {
     enum { FEW = 40 };
     static float plain[FEW * GPU_OUTPUTS], lent[FEW * GPU_OUTPUTS];

@@ -2,7 +2,7 @@
 
    A seeded network of a small patch goes ONNX -> .wmm -> ONNX -> .wmm; then the .wmm is cut,
    flipped, and made to lie with a sound digest.  */
-#include "kernels/wm_device.h"
+#include "kernels/wm_backend_private.h"
 #include "schema/base/wm_file.h"
 #include "kernels/wm_import.h"
 #include "kernels/import/wm_onnx_write.h"
@@ -571,7 +571,7 @@ static void general_models_are_not_its_business (void **state)
     assert_int_equal (bytes, sizeof original);
     char signature[64];
     wm_device_config_t config = { .engine = "reference", .precision = "fp32", .threads = 1 };
-    assert_null (wm_engine_reference.open (model, NULL, &config, signature, &error));
+    assert_null (wm_backend_reference.open (model, NULL, &config, signature, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     assert_non_null (strstr (error.text, "use openvino"));
     wm_model_destroy (&model);

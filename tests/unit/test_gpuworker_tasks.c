@@ -1,10 +1,10 @@
-/* test_gpuworker_book.c - what a worker holds, and how much it asks for.  */
+/* test_gpuworker_tasks.c - the batches a lane has, and how many it asks for.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "gpuworker/wm_book.h"
+#include "gpuworker/wm_tasks.h"
 #include "gpuworker/wm_credit.h"
 
 #include <string.h>
@@ -25,71 +25,71 @@ static void keeps_until_forgotten (void **state)
     (void) state;
     wm_error_t error;
     wm_hello_held_t held[WM_CREDIT_MAX];
-    wm_book_t *book = wm_book_new (4);
+    wm_tasks_t *tasks = wm_tasks_new (4);
     for (uint32_t i = 0; i < 3; i++) {
         wm_msg_t msg = task_msg (i, i + 1);
-        assert_int_equal (wm_book_add (book, &msg, (const uint8_t *) "abc", i, &error), WM_OK);
+        assert_int_equal (wm_tasks_add (tasks, &msg, (const uint8_t *) "abc", i, &error), WM_OK);
     }
     wm_msg_t again = task_msg (1, 2);
-    assert_int_equal (wm_book_add (book, &again, NULL, 0, &error), WM_EAGAIN);
+    assert_int_equal (wm_tasks_add (tasks, &again, NULL, 0, &error), WM_EAGAIN);
 
-    wm_task_t *task = wm_book_oldest (book, WM_TASK_QUEUED);
+    wm_task_t *task = wm_tasks_oldest (tasks, WM_TASK_QUEUED);
     assert_int_equal (task->key.ordinal, 0);
     task->state = WM_TASK_RETURNED;
-    assert_int_equal (wm_book_in_hand (book), 2);
-    assert_int_equal (wm_book_held (book), 3);
-    assert_int_equal (wm_book_oldest (book, WM_TASK_QUEUED)->key.ordinal, 1);
+    assert_int_equal (wm_tasks_unscored (tasks), 2);
+    assert_int_equal (wm_tasks_all (tasks), 3);
+    assert_int_equal (wm_tasks_oldest (tasks, WM_TASK_QUEUED)->key.ordinal, 1);
 
-    assert_int_equal (wm_book_hello (book, held), 3);
+    assert_int_equal (wm_tasks_hello (tasks, held), 3);
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal (held[i].unacked, held[i].key.ordinal == 0);
         assert_int_equal (held[i].n_hit, held[i].key.ordinal + 1);
         assert_int_equal (held[i].digest[15], held[i].key.ordinal);
     }
-    wm_book_forget (book, task);
-    assert_null (wm_book_find (book, &(wm_key_t){ 1, 0, 2, 3 }));
-    assert_non_null (wm_book_find (book, &(wm_key_t){ 1, 1, 2, 3 }));
-    assert_null (wm_book_find (book, &(wm_key_t){ 1, 1, 2, 4 })); /* another generation */
-    assert_int_equal (wm_book_hello (book, held), 2);
-    wm_book_destroy (&book);
-    wm_book_destroy (&book);
+    wm_tasks_forget (tasks, task);
+    assert_null (wm_tasks_find (tasks, &(wm_key_t){ 1, 0, 2, 3 }));
+    assert_non_null (wm_tasks_find (tasks, &(wm_key_t){ 1, 1, 2, 3 }));
+    assert_null (wm_tasks_find (tasks, &(wm_key_t){ 1, 1, 2, 4 })); /* another generation */
+    assert_int_equal (wm_tasks_hello (tasks, held), 2);
+    wm_tasks_destroy (&tasks);
+    wm_tasks_destroy (&tasks);
 }
 
 static void results_are_one_frame (void **state)
 {
     (void) state;
     wm_error_t error;
-    wm_book_t *book = wm_book_new (3);
+    wm_tasks_t *tasks = wm_tasks_new (3);
     for (uint32_t n_hit = 1; n_hit < 70; n_hit++) {
         wm_msg_t msg = task_msg (n_hit, n_hit);
-        assert_int_equal (wm_book_add (book, &msg, NULL, 0, &error), WM_OK);
-        wm_task_t *task = wm_book_find (book, &msg.key);
+        assert_int_equal (wm_tasks_add (tasks, &msg, NULL, 0, &error), WM_OK);
+        wm_task_t *task = wm_tasks_find (tasks, &msg.key);
         assert_int_equal (task->result_bytes, n_hit * 13);
         assert_ptr_equal (task->scores, task->status + n_hit);
         assert_int_equal ((uintptr_t) task->scores % 4, 0);
         memset (task->status, 1, task->result_bytes); /* a sanitizer looks at the end */
         if (n_hit % 2)
-            wm_book_forget (book, task);
+            wm_tasks_forget (tasks, task);
     }
-    wm_book_destroy (&book);
+    wm_tasks_destroy (&tasks);
 }
 
 static void refuses (void **state)
 {
     (void) state;
     wm_error_t error;
-    wm_book_t *book = wm_book_new (WM_OUTPUTS_MAX);
+    wm_tasks_t *tasks = wm_tasks_new (WM_OUTPUTS_MAX);
     wm_msg_t none = task_msg (0, 0), huge = task_msg (0, 1024), most = task_msg (0, UINT32_MAX);
-    assert_int_equal (wm_book_add (book, &none, NULL, 0, &error), WM_EBATCH);
-    assert_int_equal (wm_book_add (book, &huge, NULL, 0, &error), WM_EBATCH); /* 4 MiB + 1,024 */
-    assert_int_equal (wm_book_add (book, &most, NULL, 0, &error), WM_EBATCH);
+    assert_int_equal (wm_tasks_add (tasks, &none, NULL, 0, &error), WM_EBATCH);
+    assert_int_equal (wm_tasks_add (tasks, &huge, NULL, 0, &error), WM_EBATCH); /* 4 MiB + 1,024 */
+    assert_int_equal (wm_tasks_add (tasks, &most, NULL, 0, &error), WM_EBATCH);
     for (uint32_t i = 0; i < WM_CREDIT_MAX; i++) {
         wm_msg_t msg = task_msg (i, 1);
-        assert_int_equal (wm_book_add (book, &msg, NULL, 0, &error), WM_OK);
+        assert_int_equal (wm_tasks_add (tasks, &msg, NULL, 0, &error), WM_OK);
     }
     wm_msg_t over = task_msg (WM_CREDIT_MAX, 1);
-    assert_int_equal (wm_book_add (book, &over, NULL, 0, &error), WM_EAGAIN);
-    wm_book_destroy (&book);
+    assert_int_equal (wm_tasks_add (tasks, &over, NULL, 0, &error), WM_EAGAIN);
+    wm_tasks_destroy (&tasks);
 }
 
 static void collect (wm_task_t *task, void *argument)
@@ -103,20 +103,20 @@ static void order_of_arrival (void **state)
     (void) state;
     wm_error_t error;
     uint32_t seen[8], *next = seen;
-    wm_book_t *book = wm_book_new (1);
+    wm_tasks_t *tasks = wm_tasks_new (1);
     for (uint32_t i = 0; i < 4; i++) {
         wm_msg_t msg = task_msg (i, 1);
-        wm_book_add (book, &msg, NULL, 0, &error);
+        wm_tasks_add (tasks, &msg, NULL, 0, &error);
     }
     /* A line used again is not an older task.  */
-    wm_book_forget (book, wm_book_find (book, &(wm_key_t){ 1, 0, 2, 3 }));
+    wm_tasks_forget (tasks, wm_tasks_find (tasks, &(wm_key_t){ 1, 0, 2, 3 }));
     wm_msg_t late = task_msg (9, 1);
-    wm_book_add (book, &late, NULL, 0, &error);
-    wm_book_each (book, WM_TASK_QUEUED, collect, &next);
+    wm_tasks_add (tasks, &late, NULL, 0, &error);
+    wm_tasks_each (tasks, WM_TASK_QUEUED, collect, &next);
     assert_int_equal (next - seen, 4);
     assert_int_equal (seen[0], 1);
     assert_int_equal (seen[3], 9);
-    wm_book_destroy (&book);
+    wm_tasks_destroy (&tasks);
 }
 
 static void credit_grows_and_falls (void **state)

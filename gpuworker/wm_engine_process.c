@@ -1,5 +1,5 @@
-/* wm_engine.c - see wm_engine.h.  */
-#include "gpuworker/wm_engine.h"
+/* wm_engine_process.c - see wm_engine_process.h.  */
+#include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_slots.h"
 #include "gpuworker/wm_engine_device.h"
 #include "kernels/wm_watch.h"
@@ -14,27 +14,24 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 static_assert (sizeof (wm_watch_counts_t) == sizeof ((wm_control_t *) 0)->watch,
                "the watch's counts are copied");
 
-enum {
-    WAIT_MS = 2
-}; /* for batches to go together with: a launch that is full takes about as long */
+enum { WAIT_MS = 2 }; /* for more batches: about as long as a full launch takes */
 
 typedef struct {
     wm_slots_t slots;
     int line;
-    int hopeful; /* the last wait for more batches was not in vain */
+    bool waits; /* the last wait brought more batches, so that the next one may, too */
     wm_model_t *model;
     wm_device_t *device, *judge;
-    wm_watch_t *watch; /* NULL: strict fp32 is not watched */
+    wm_watch_t *watch; /* NULL: strict fp32 needs no checks */
 } engine_t;
 
-/* The first fault it meets ends it; the worker reads it here.  */
-static int ends (engine_t *self, int code, const wm_error_t *error)
+/* Reports the fault that ends this process to the worker. Returns `code`.  */
+static int fail (engine_t *self, int code, const wm_error_t *error)
 {
     self->slots.control->error = *error;
     return code;
@@ -46,7 +43,7 @@ static int open_model (engine_t *self)
     wm_error_t error = { 0 };
     self->model = wm_model_open (control->model_path, &error);
     if (!self->model)
-        return ends (self, error.fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_ENGINE, &error);
+        return fail (self, error.fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_ENGINE, &error);
     if (strcmp (wm_model_sha256 (self->model), control->model) == 0 &&
         wm_model_n_output (self->model) == control->n_output &&
         wm_model_n_value (self->model) == control->n_value)
@@ -55,14 +52,7 @@ static int open_model (engine_t *self)
               "the model %.12s is not the one the campaign is pinned to (%.12s, %u values in, %u "
               "out)",
               wm_model_sha256 (self->model), control->model, control->n_value, control->n_output);
-    return ends (self, WM_EXIT_INPUT, &error);
-}
-
-static double now_s (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
+    return fail (self, WM_EXIT_INPUT, &error);
 }
 
 static int open_device (engine_t *self)
@@ -70,13 +60,13 @@ static int open_device (engine_t *self)
     wm_control_t *control = self->slots.control;
     wm_error_t error = { 0 };
     wm_spec_t spec;
-    const int has_spec = control->spec[0] != '\0';
+    const bool has_spec = control->spec[0] != '\0';
     if (has_spec &&
         wm_spec_parse (&spec, control->spec, strlen (control->spec), "the broker's pins", &error))
-        return ends (self, WM_EXIT_INPUT, &error);
+        return fail (self, WM_EXIT_INPUT, &error);
     if (wm_engine_device_open (control, self->model, has_spec ? &spec : NULL, &self->device,
                                &self->judge, &error))
-        return ends (self,
+        return fail (self,
                      error.fault == WM_EBATCH   ? WM_EXIT_INPUT
                      : error.fault == WM_EAGAIN ? WM_EXIT_FAILURE
                                                 : WM_EXIT_ENGINE,
@@ -84,24 +74,24 @@ static int open_device (engine_t *self)
     if (self->judge) {
         self->watch = wm_watch_new (self->model, self->judge, control->max_error);
         if (!self->watch) {
-            wm_fault (&error, WM_EHOST, "no memory to watch the engine");
-            return ends (self, WM_EXIT_ENGINE, &error);
+            wm_fault (&error, WM_EHOST, "no memory to check the engine");
+            return fail (self, WM_EXIT_ENGINE, &error);
         }
     }
-    const double start = now_s ();
+    const double start = wm_now_s ();
     WM_FAILPOINT ("engine-self-test");
     if (wm_device_self_test (self->device, &error))
-        return ends (self, WM_EXIT_FAILURE, &error);
-    control->test_s = now_s () - start;
+        return fail (self, WM_EXIT_FAILURE, &error);
+    control->test_s = wm_now_s () - start;
     control->fill = wm_device_fill (self->device);
     if (wm_device_lend (self->device, self->slots.batch, (size_t) self->slots.n * WM_SLOT_BYTES,
                         &error))
-        fprintf (stderr, "wiremill-worker: batches take one copy more to the GPU: %s\n",
+        fprintf (stderr, "wiremill-worker: batches need one more copy to the GPU: %s\n",
                  error.text);
     return WM_EXIT_OK;
 }
 
-/* The slot that is due, NULL for none.  */
+/* Returns the READY slot that was submitted first, NULL for none.  */
 static wm_slot_t *next_slot (const engine_t *self)
 {
     wm_slot_t *slot = self->slots.control->slot, *due = NULL;
@@ -111,14 +101,14 @@ static wm_slot_t *next_slot (const engine_t *self)
     return due;
 }
 
-/* Marks it as running, unless its worker has taken it back meanwhile.  */
-static int take (wm_slot_t *slot)
+/* Marks the slot as RUNNING. false: the worker has taken it back meanwhile.  */
+static bool take (wm_slot_t *slot)
 {
     uint32_t ready = WM_SLOT_READY;
     return atomic_compare_exchange_strong (&slot->state, &ready, WM_SLOT_RUNNING);
 }
 
-static int has_room (const engine_t *self)
+static bool has_free_slot (const engine_t *self)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < self->slots.n; i++)
@@ -126,20 +116,20 @@ static int has_room (const engine_t *self)
     return n > 0;
 }
 
-/* Waits for the worker to say something, until `end_s`. 0: it did not.  */
-static int wait_for_more (const engine_t *self, double end_s)
+/* Waits until `end_s` for the worker to change a slot. false: it did not.  */
+static bool wait_for_more (const engine_t *self, double end_s)
 {
     char bytes[64];
     struct pollfd line = { .fd = self->line, .events = POLLIN };
-    const double left_s = end_s - now_s ();
+    const double left_s = end_s - wm_now_s ();
     const struct timespec left = { .tv_nsec = left_s > 0 ? (long) (left_s * 1e9) : 0 };
     return ppoll (&line, 1, &left, NULL) > 0 &&
            recv (self->line, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
 }
 
-/* Takes the slots that are scored next: one; or, where the device has room for more, what is READY,
-   and what becomes so within WAIT_MS. A wait in vain is not tried again before batches came together
-   by themselves. Returns how many.  */
+/* Takes the slots to score next: one; or, if the device has room for more, those that are READY and
+   those that become READY within WAIT_MS. After a wait that brought nothing there are no more waits
+   until several slots are READY at once. Returns how many it took.  */
 static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
 {
     const uint32_t fill = self->slots.control->fill;
@@ -156,21 +146,21 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
             if (slot->alone || !fill)
                 break;
         } else if (!slot) {
-            if (n == 0 || !self->hopeful || !has_room (self))
+            if (n == 0 || !self->waits || !has_free_slot (self))
                 break;
-            end_s = end_s > 0 ? end_s : now_s () + WAIT_MS * 1e-3;
+            end_s = end_s > 0 ? end_s : wm_now_s () + WAIT_MS * 1e-3;
             if (!wait_for_more (self, end_s))
                 break;
         }
     }
     if (fill && n > 0)
-        self->hopeful = n > 1;
+        self->waits = n > 1;
     return n;
 }
 
-/* Strict fp32 looks at hits of some batches, or of the parts in which one is scored that an engine
-   died of.  */
-static wm_fault_t look (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch, wm_error_t *error)
+/* Lets strict fp32 check some hits of some batches, or of the part that is scored.  */
+static wm_fault_t check (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch,
+                         wm_error_t *error)
 {
     const unsigned i = (unsigned) (slot - self->slots.control->slot);
     bool again = false;
@@ -196,26 +186,26 @@ static int score (engine_t *self, wm_slot_t *slot)
     wm_batch_t batch;
     WM_FAILPOINT ("engine-slot-taken");
     wm_slots_part (&self->slots, i, &batch);
-    const double start = now_s ();
+    const double start = wm_now_s ();
     error.text[0] = '\0';
     wm_fault_t fault = wm_device_score (
         self->device, &batch, wm_slots_status (&self->slots, i) + slot->first,
         wm_slots_scores (&self->slots, i) + (size_t) slot->first * self->slots.control->n_output,
         &error);
     if (!fault)
-        fault = look (self, slot, &batch, &error);
-    slot->seconds = now_s () - start;
+        fault = check (self, slot, &batch, &error);
+    slot->seconds = wm_now_s () - start;
     slot->error = error;
     slot->error.fault = fault;
     if (fault && fault != WM_EBATCH)
-        return ends (self, WM_EXIT_FAILURE, &error); /* the slot stays RUNNING: it died of it */
+        return fail (self, WM_EXIT_FAILURE, &error); /* the slot stays RUNNING, as after a crash */
     WM_FAILPOINT ("engine-scored");
     atomic_store (&slot->state, WM_SLOT_DONE);
     WM_FAILPOINT ("engine-done");
     return WM_EXIT_OK;
 }
 
-/* Several slots in one call. A batch that is refused spoils it: then each goes by itself.  */
+/* Scores several slots in one call; if the engine refuses a batch of them, one by one.  */
 static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
 {
     wm_batch_t batch[WM_SLOTS];
@@ -234,12 +224,12 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
                     (size_t) slot[k]->first * self->slots.control->n_output;
         hits += slot[k]->count;
     }
-    const double start = now_s ();
+    const double start = wm_now_s ();
     const wm_fault_t fault =
         wm_device_score_many (self->device, n, batch_p, status, scores, &error);
-    const double seconds = now_s () - start;
+    const double seconds = wm_now_s () - start;
     if (fault && fault != WM_EBATCH)
-        return ends (self, WM_EXIT_FAILURE, &error);
+        return fail (self, WM_EXIT_FAILURE, &error);
     for (unsigned k = 0; k < n && !code; k++) {
         if (fault) {
             code = score (self, slot[k]);
@@ -247,16 +237,16 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
         }
         slot[k]->seconds = seconds * slot[k]->count / (double) hits;
         slot[k]->error = (wm_error_t){ 0 };
-        const wm_fault_t bad = look (self, slot[k], &batch[k], &slot[k]->error);
+        const wm_fault_t bad = check (self, slot[k], &batch[k], &slot[k]->error);
         if (bad)
-            return ends (self, WM_EXIT_FAILURE, &slot[k]->error);
+            return fail (self, WM_EXIT_FAILURE, &slot[k]->error);
         atomic_store (&slot[k]->state, WM_SLOT_DONE);
     }
     return code;
 }
 
-/* A failed write is a worker that is gone, which read tells.  */
-static void poke (const engine_t *self)
+/* Wakes the worker. If it has ended, the next read returns 0.  */
+static void wake_worker (const engine_t *self)
 {
     while (write (self->line, "", 1) < 0 && errno == EINTR)
         ;
@@ -272,10 +262,10 @@ static int serve (engine_t *self)
         return code;
     atomic_store (&self->slots.control->is_ready, 1);
     WM_FAILPOINT ("engine-ready");
-    poke (self);
+    wake_worker (self);
     for (;;) {
         wm_slot_t *slot[WM_SLOTS];
-        for (unsigned n; !code && (n = take_slots (self, slot)) > 0; poke (self)) {
+        for (unsigned n; !code && (n = take_slots (self, slot)) > 0; wake_worker (self)) {
             atomic_fetch_add (&self->slots.control->calls, 1);
             code = n == 1 ? score (self, slot[0]) : score_many (self, n, slot);
         }
@@ -285,20 +275,19 @@ static int serve (engine_t *self)
     }
 }
 
-int wm_engine_main (const char *files)
+int wm_engine_process_main (const char *files)
 {
-    engine_t self = { .line = -1, .hopeful = 1 };
+    engine_t self = { .line = -1, .waits = true };
     int memory;
     wm_error_t error = { 0 };
-    /* Its worker decides when it ends; a signal to the whole group is the worker's to obey.  */
+    /* The worker decides when this process ends, also after a signal to the whole group.  */
     static const int left_to_worker[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
     for (size_t i = 0; i < sizeof left_to_worker / sizeof *left_to_worker; i++)
         signal (left_to_worker[i], SIG_IGN);
     prctl (PR_SET_NAME, "wiremill-engine");
     if (!files || sscanf (files, "%d,%d", &memory, &self.line) != 2 ||
         wm_slots_map (&self.slots, memory, &error)) {
-        fprintf (stderr, "wiremill-worker: %s is a mode that only a worker starts\n",
-                 WM_ENGINE_MODE);
+        fprintf (stderr, "wiremill-worker: only a worker starts the mode %s\n", WM_ENGINE_MODE);
         return WM_EXIT_USAGE;
     }
     int code = WM_EXIT_AGAIN;

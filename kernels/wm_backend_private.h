@@ -1,0 +1,44 @@
+/* wm_backend_private.h - the functions behind an engine: each engine's file defines one table.
+
+   What is known of an engine before it is opened stands in kernels/wm_engines.c (wm_engine_t).  */
+#ifndef WM_BACKEND_PRIVATE_H
+#define WM_BACKEND_PRIVATE_H
+
+#include "kernels/wm_device.h"
+
+typedef struct {
+    /* NULL with *error. signature: as of wm_device_signature.  */
+    void *(*open) (const wm_model_t *model, const wm_spec_t *spec, const wm_device_config_t *config,
+                   char signature[64], wm_error_t *error);
+    void (*close) (void *engine);
+    wm_fault_t (*score) (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
+                         _Atomic uint64_t *progress, wm_error_t *error);
+    /* Of an engine that gathers batches, else NULL: the hits that fill it, and the call.  */
+    uint32_t (*fill) (const void *engine);
+    wm_fault_t (*score_many) (void *engine, uint32_t n, const wm_batch_t *const *batch,
+                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
+    /* isa of wm_device_candidate, "" for strict fp32, which comes last. NULL: it has one arithmetic
+       for fast and one for fp32.  */
+    bool (*candidate) (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
+                       char isa[32], wm_error_t *error);
+    /* As wm_device_madds; NULL: always 0.  */
+    uint64_t (*madds) (void *engine, bool count);
+    /* As wm_device_lend; NULL: the engine has no use for it.  */
+    wm_fault_t (*lend) (void *engine, const void *memory, size_t bytes, wm_error_t *error);
+    /* Of openvino only, for the importer. Fills in the shapes of a model's outputs, whose names are
+       given, at most WM_SHAPES_MAX. inner: they are tensors inside the model, whose first dimension
+       counts, for one patch.  */
+    wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
+                         uint32_t n_input, wm_port_t *output, uint32_t n_output, int inner,
+                         wm_error_t *error);
+} wm_backend_t;
+
+extern const wm_backend_t wm_backend_reference, wm_backend_sparse;
+/* Each in a shared object of its own, which exports them: wm_openvino.so, wm_cuda.so.  */
+extern const wm_backend_t wm_backend_openvino, wm_backend_cuda, wm_backend_cudnn;
+
+/* Returns the functions of an engine, opening its shared object if it has one. NULL with WM_EHOST
+   and how to get it.  */
+const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error);
+
+#endif

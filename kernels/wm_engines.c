@@ -1,0 +1,123 @@
+/* wm_engines.c - the table of engines: what is known of each, and where its functions are.
+
+   OpenVINO and CUDA are shared objects that are opened when an engine of theirs is asked for: they
+   load 100 MB and more of libraries that no other engine needs. They are never closed, because
+   their threads may outlive the last device.  */
+#include "kernels/wm_backend_private.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    wm_engine_t engine;
+    const wm_backend_t *backend; /* NULL: symbol `wm_backend_NAME` of engine.object */
+} row_t;
+
+#define ERRORS .family = { 1e-5, 5e-3 }, .general = { 1e-4, 2e-2 }
+#define OPENVINO_ADVICE                                                                            \
+    "`make` fetches and builds it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel)"
+#define CUDA_ADVICE "`make` builds it where nvcc and cuDNN are"
+
+static const row_t rows[] = {
+    { { .name = "sparse", .has_isa = true, .rounds = true, ERRORS }, &wm_backend_sparse },
+    { { .name = "openvino",
+        .any_model = true,
+        .rounds = true,
+        .object = "wm_openvino.so",
+        .variable = "WM_OPENVINO_SO",
+        .advice = OPENVINO_ADVICE,
+        .family = { 1e-5, 2e-2 },
+        .general = { 1e-4, 2e-2 } },
+      NULL },
+    { { .name = "cuda",
+        .is_gpu = true,
+        .gathers = true,
+        .any_model = true,
+        .rounds = true,
+        .object = "wm_cuda.so",
+        .variable = "WM_CUDA_SO",
+        .advice = CUDA_ADVICE,
+        ERRORS },
+      NULL },
+    { { .name = "cudnn",
+        .is_gpu = true,
+        .gathers = true,
+        .any_model = true,
+        .rounds = true,
+        .object = "wm_cuda.so",
+        .variable = "WM_CUDA_SO",
+        .advice = CUDA_ADVICE,
+        ERRORS },
+      NULL },
+    { { .name = "reference", ERRORS }, &wm_backend_reference },
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+static const wm_engine_t unknown = { .name = "", ERRORS };
+
+const wm_engine_t *wm_device_engine (const char *name)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (strcmp (rows[i].engine.name, name) == 0)
+            return &rows[i].engine;
+    return &unknown;
+}
+
+const wm_engine_t *wm_device_engine_of_signature (const char *signature)
+{
+    char name[32]; /* "openvino-2026.4.0/..." is openvino's */
+    snprintf (name, sizeof name, "%.*s", (int) strcspn (signature, "/-"), signature);
+    return wm_device_engine (name);
+}
+
+void wm_device_engine_names (char names[160])
+{
+    size_t n = (size_t) snprintf (names, 160, "auto");
+    for (size_t i = 0; i < ROWS; i++)
+        n += (size_t) snprintf (names + n, 160 - n, "%s%s", i + 1 < ROWS ? ", " : " and ",
+                                rows[i].engine.name);
+}
+
+/* The path of an engine's shared object: what its variable names, or ../lib beside the program.  */
+static void locate (const wm_engine_t *engine, char path[PATH_MAX])
+{
+    const char *named = getenv (engine->variable);
+    if (named && *named) {
+        snprintf (path, PATH_MAX, "%s", named);
+        return;
+    }
+    char program[PATH_MAX - 64];
+    ssize_t n = readlink ("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = 0;
+    char *slash = strrchr (program, '/');
+    if (slash)
+        *slash = 0;
+    snprintf (path, PATH_MAX, "%s/../lib/%s", program, engine->object);
+}
+
+const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error)
+{
+    char path[PATH_MAX], symbol[48];
+    for (size_t i = 0; i < ROWS; i++)
+        if (engine == &rows[i].engine && rows[i].backend)
+            return rows[i].backend;
+    assert (engine->object); /* not the unknown one */
+    locate (engine, path);
+    snprintf (symbol, sizeof symbol, "wm_backend_%s", engine->name);
+    void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);
+    const wm_backend_t *backend = object ? dlsym (object, symbol) : NULL;
+    if (!backend)
+        wm_fault (error, WM_EHOST, "the %s engine cannot be opened: %.240s; %s, or set %s to a %s",
+                  engine->name, dlerror (), engine->advice, engine->variable, engine->object);
+    return backend;
+}
+
+bool wm_device_is_here (const char *engine, wm_error_t *error)
+{
+    return wm_backend_find (wm_device_engine (engine), error) != NULL;
+}
