@@ -81,6 +81,11 @@ const char *wm_option_nearest (const wm_option_t *options, const char *name)
     return best;
 }
 
+static const char *program_of (const wm_verb_t *verb)
+{
+    return verb->program ? verb->program : "wiremill";
+}
+
 /* ---- help ------------------------------------------------------------------------------------ */
 
 void wm_verbs_help (const wm_verb_t *verbs)
@@ -100,8 +105,9 @@ void wm_verbs_help (const wm_verb_t *verbs)
 
 void wm_verb_help (const wm_verb_t *verb)
 {
-    printf ("wiremill %s - %s\n\nusage: wiremill %s [OPTIONS]%s%s\n", verb->name, verb->summary,
-            verb->name, verb->rest ? " " : "", verb->rest ? verb->rest : "");
+    printf ("%s %s - %s\n\nusage: %s %s [OPTIONS]%s%s\n", program_of (verb), verb->name,
+            verb->summary, program_of (verb), verb->name, verb->rest ? " " : "",
+            verb->rest ? verb->rest : "");
     for (const wm_option_t *o = verb->options; o->name; o++) {
         char left[64];
         if (o->task)
@@ -145,9 +151,9 @@ static int complain_unknown (const wm_verb_t *verb, const char *word)
     snprintf (name, sizeof name, "%s", word + strspn (word, "-"));
     name[strcspn (name, "=")] = 0;
     const char *near = wm_option_nearest (verb->options, name);
-    fprintf (stderr, "wiremill %s: there is no option '%s'%s%s%s; see wiremill %s --help\n",
+    fprintf (stderr, "%s %s: there is no option '%s'%s%s%s; see %s %s --help\n", program_of (verb),
              verb->name, word, near ? ", did you mean --" : "", near ? near : "", near ? "?" : "",
-             verb->name);
+             program_of (verb), verb->name);
     return -1;
 }
 
@@ -163,8 +169,8 @@ static int is_one_of (const char *list, const char *value)
 static int check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
     if (option->one_of && !is_one_of (option->value, value)) {
-        fprintf (stderr, "wiremill %s: --%s takes %s, not '%s'\n", verb->name, option->name,
-                 option->value, value);
+        fprintf (stderr, "%s %s: --%s takes %s, not '%s'\n", program_of (verb), verb->name,
+                 option->name, option->value, value);
         return -1;
     }
     if (!option->most)
@@ -173,8 +179,8 @@ static int check_value (const wm_verb_t *verb, const wm_option_t *option, const 
     errno = 0;
     const long number = strtol (value, &end, 10);
     if (errno || end == value || *end || number < option->least || number > option->most) {
-        fprintf (stderr, "wiremill %s: --%s takes a whole number from %ld to %ld, not '%s'\n",
-                 verb->name, option->name, option->least, option->most, value);
+        fprintf (stderr, "%s %s: --%s takes a whole number from %ld to %ld, not '%s'\n",
+                 program_of (verb), verb->name, option->name, option->least, option->most, value);
         return -1;
     }
     return 0;
@@ -199,12 +205,13 @@ static int parse_option (wm_args_t *self, int argc, char **argv, int *i)
     if (!option)
         return complain_unknown (verb, word);
     if (!option->value && value) {
-        fprintf (stderr, "wiremill %s: --%s takes no value\n", verb->name, option->name);
+        fprintf (stderr, "%s %s: --%s takes no value\n", program_of (verb), verb->name,
+                 option->name);
         return -1;
     }
     if (option->value && !value) {
         if (*i + 1 >= argc) {
-            fprintf (stderr, "wiremill %s: --%s needs %s\n", verb->name, option->name,
+            fprintf (stderr, "%s %s: --%s needs %s\n", program_of (verb), verb->name, option->name,
                      option->value);
             return -1;
         }
@@ -241,8 +248,8 @@ wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_
                 return NULL;
             }
         } else if (!verb->rest) {
-            fprintf (stderr, "wiremill %s: '%s' is one word too many; see wiremill %s --help\n",
-                     verb->name, word, verb->name);
+            fprintf (stderr, "%s %s: '%s' is one word too many; see %s %s --help\n",
+                     program_of (verb), verb->name, word, program_of (verb), verb->name);
             wm_args_destroy (&self);
             return NULL;
         } else

@@ -22,7 +22,8 @@ typedef struct {
 typedef struct wm_args_t wm_args_t;
 
 typedef struct {
-    const char *name;
+    const char *program; /* that has the verb; NULL: "wiremill" */
+    const char *name;    /* "": the program itself, which has no verbs */
     const char *task;    /* heading in --help; NULL: as the verb before */
     const char *rest;    /* what may follow the options, for people; NULL: nothing may */
     const char *summary; /* one line */

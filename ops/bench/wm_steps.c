@@ -3,7 +3,7 @@
    A batch's way: the producer's BATCH, then of the worker whose result was acknowledged first TASK,
    stage, compute, RESULT, RESULT_ACK. What is neither decoding, nor scoring, nor behind the result is
    waiting and travelling.  */
-#include "ops/wm_steps.h"
+#include "ops/bench/wm_steps.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* wm_points.c - see wm_points.h.  */
-#include "ops/wm_points.h"
+#include "ops/bench/wm_points.h"
 #include "kernels/wm_device.h"
 #include "kernels/wm_peak.h"
 #include "ops/wm_show.h"
