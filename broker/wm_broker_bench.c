@@ -1,10 +1,11 @@
 /* wm_broker_bench.c - `wiremill-broker --bench`: how many batches a second a broker commits.
 
-   Starts a real broker on a fresh campaign; one producer and some workers, who compute nothing, run as
-   threads of this process. Every batch is asked for, sent, handed out, returned, journalled with
+   Starts a real broker on a fresh campaign; one producer and some workers, who compute nothing, run
+   as threads of this process. Every batch is asked for, sent, handed out, returned, journalled with
    fdatasync and acknowledged. The time of an acknowledgement is from a worker's RESULT to its
-   RESULT_ACK. The cost of idle connections is measured as the broker's CPU time a batch, because the
-   clients in this process take the same cores. Any fault ends the process: nothing is measured then.  */
+   RESULT_ACK. The cost of idle connections is measured as the broker's CPU time a batch, because
+   the clients in this process take the same cores. Any fault ends the process: nothing is measured
+   then.  */
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
 #include "schema/base/wm_option.h"
@@ -201,8 +202,8 @@ static void event_submit (wm_client_t *client, wm_key_t input, uint32_t ordinal)
     wm_client_send (client, &msg, manifest, sizeof manifest);
 }
 
-/* Claims one input that does not exist on disk (the broker does not check), and feeds it. Returns how
-   many batches were done.  */
+/* Claims one input that does not exist on disk (the broker does not check), and feeds it. Returns
+   how many batches were done.  */
 static uint64_t produce (wm_client_t *client)
 {
     const double until = setup.seconds > 0 ? seconds () + setup.seconds : 1e300;
@@ -252,7 +253,8 @@ static pid_t broker_start (void)
     snprintf (wmm, sizeof wmm, "%s/none.wmm", setup.folder);
     const pid_t parent = getpid (), pid = fork ();
     if (pid == 0) {
-        /* Not by --parent: this process may end before the broker reads that, and its stdout would stay open. */
+        /* Not by --parent: this process may end before the broker reads that, and its stdout would
+           stay open. */
         if (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent)
             _exit (WM_EXIT_AGAIN);
         if (setup.log)

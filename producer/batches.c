@@ -1,10 +1,10 @@
-/* batches.c - `wiremill-producer batches`: prints the batches that a campaign would send, encoded, one
-   after another, and the time that making them took. `wiremill bench` pipes them to `wiremill-worker
-   --bench`.
+/* batches.c - `wiremill-producer batches`: prints the batches that a campaign would send, encoded,
+   one after another, and the time that making them took. `wiremill bench` pipes them to
+   `wiremill-worker --bench`.
 
-   What it prints:  "wiremill-batches 1\n", "pins BYTES\n" and the pins' text; for each batch
-   "batch N BYTES\n" and the encoded frame; "end EVENTS HITS READ_NS PACK_NS\n", all hits of the
-   events that were read.  */
+   Its output:  "wiremill-batches 1\n", "pins BYTES\n" and the pins' text; for each batch "batch N
+   BYTES\n" and the encoded frame; "end EVENTS HITS READ_NS PACK_NS\n", all hits of the events that
+   were read.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_pack.h"

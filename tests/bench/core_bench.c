@@ -3,12 +3,12 @@
 
    No sockets, no disk: every message of producers and workers is given to the core, the messages
    that the core sends are answered at once, records become durable in groups of 256, and the core's
-   clock advances by a millisecond every 200 results, so that ticks and heartbeats fire as they would
-   at 200,000 batches/s. All events are announced before the first worker connects. A batch is NEED,
-   BATCH, TASK, RESULT, RESULT_ACK and CREDIT.
+   clock advances by a millisecond every 200 results, so that ticks and heartbeats fire as they
+   would at 200,000 batches/s. All events are announced before the first worker connects. A batch is
+   NEED, BATCH, TASK, RESULT, RESULT_ACK and CREDIT.
 
-   Prints a point for each number of workers in the format of `wiremill bench --json`: batches/s, the
-   mean time of a message, and the time and memory that announcing and a restart on the returned
+   Prints a point for each number of workers in the format of `wiremill bench --json`: batches/s,
+   the mean time of a message, and the time and memory that announcing and a restart on the returned
    batches take.  */
 #include "broker/wm_core.h"
 #include "schema/base/wm_option.h"
@@ -268,8 +268,8 @@ static size_t memory (void)
     return info.uordblks + info.hblkhd;
 }
 
-/* Restores a new core from the ledger of a campaign whose batches are all returned and whose files are
-   not written. Returns the seconds that it takes.  */
+/* Restores a new core from the ledger of a campaign whose batches are all returned and whose files
+   are not written. Returns the seconds that it takes.  */
 static double restart (mill_t *mill, uint32_t n_input)
 {
     const double start = seconds ();

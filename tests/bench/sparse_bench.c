@@ -1,10 +1,10 @@
 /* sparse_bench.c - how fast the exact-sparse engine is, by instruction set, precision and threads.
 
    Measures each kernel that this machine can run, and prints a point for each in the format of
-   `wiremill bench --json`: best_hits_s, hits a second in the fastest round; cpu_hits_s, hits a second
-   of CPU time and thread (the same on an idle machine, the better number on a shared one);
-   cpu_gflops, the executed multiply-adds (zeros skipped) by CPU time; cpu_peak_share, their share of
-   the machine's measured peak of fused multiply-adds in fp32; error, the largest difference of a
+   `wiremill bench --json`: best_hits_s, hits a second in the fastest round; cpu_hits_s, hits a
+   second of CPU time and thread (the same on an idle machine, the better number on a shared one);
+   cpu_gflops, the executed multiply-adds (zeros skipped) by CPU time; cpu_peak_share, their share
+   of the machine's measured peak of fused multiply-adds in fp32; error, the largest difference of a
    score from double over some of the hits.
 
    WM_ISA picks one instruction set. Other programs on the machine change what is measured: compare
