@@ -261,7 +261,7 @@ static const wm_option_t options[] = {
     {.name = "wires", .value = "N", .least = 1, .most = 1000000, .help = "of that plane"},
     {.name = "hitfile", .value = "FILE", .help = "of that plane: int32 pairs (wire, bin)"},
     {.name = "dense", .help = "give the same hits as dense patches"},
-    {.name = "full", .help = "the engine's dense form, which skips no zeros behind the convolution; "
+    {.name = "full", .help = "use the dense form, which skips no zeros behind the convolution; "
                              "without sparsity the other should not be slower"},
     {.name = "threads", .value = "N,N", .fallback = "1,2", .help = "threads of the engine"},
     {.name = "repeat", .value = "N", .fallback = "3", .least = 1, .most = 1000000,
