@@ -149,96 +149,8 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	    -MT $@ -shared $(OPENVINO_SRC) -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
-# ---- the CUDA engine ---------------------------------------------------------------------------
-# Built where nvcc of CUDA 13 and cuDNN's headers are; a shared object opened at run time, which
-# opens cuDNN and cuBLASLt itself. CUDA=0 leaves it out, sanitizers too. The stand-in's test needs none of it.
-NVCC      ?= $(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc))
-CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(NVCC))
-CUDART    := $(firstword $(wildcard $(addsuffix /libcudart_static.a,$(CUDA_HOME)/lib64 $(CUDA_HOME)/lib $(CUDA_HOME)/targets/x86_64-linux/lib /usr/local/cuda/lib64)))
-CUDNN_H   := $(dir $(firstword $(wildcard $(addsuffix /cudnn.h,$(CUDA_HOME)/include /usr/include /usr/include/x86_64-linux-gnu))))
-CUDNN_H   := $(or $(CUDNN_H),$(if $(NVCC),$(shell python3 -c 'import nvidia.cudnn as c; print (list (c.__path__)[0] + "/include")' 2>/dev/null)))
-CUDA      ?= $(if $(and $(NVCC),$(CUDART),$(CUDNN_H),$(shell $(NVCC) --version | grep 'release 1[3-9]')),1,0)
-CUDA_ARCH ?= 75 80 86 89 90 100 120
-CUDA_LAST := $(lastword $(CUDA_ARCH))
-CUDA_GEN   = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) -gencode arch=compute_$(CUDA_LAST),code=compute_$(CUDA_LAST)
-CUDA_REAL := wm_gpu_real wm_gpu_cudnn wm_gpu_cublas wm_gpu_library wm_cuda wm_cuda_base wm_cuda_chunks wm_cuda_v1 wm_cuda_windows wm_cuda_windows_open wm_cuda_pack wm_cuda_curve wm_cuda_net wm_cuda_plane
-CUDA_OBJ   = $(CUDA_REAL:%=$(B)/obj/kernels/cuda/%.o) $(B)/obj/kernels/cuda/wm_gpu_kernels.o
-CUDA_ANY   = $(addprefix $(B)/obj/kernels/cuda/,wm_any.o wm_any_place.o wm_any_net.o wm_any_ops.o)
-$(CUDA_ANY): | $(B)/gen/onnx/onnx.pb-c.c
-CUDA_LINK  = $(CUDART) -lrt -ldl -lm -pthread
-CUDA_SO   := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
-all: $(CUDA_SO)
-$(B)/obj/kernels/cuda/%.o: kernels/cuda/%.c
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include -isystem $(CUDNN_H) $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
-$(B)/obj/kernels/cuda/%.o: kernels/cuda/%.cu tests/gpu/ptxas.sh
-	@mkdir -p $(@D); echo "  NVCC  $< for $(CUDA_ARCH)"
-	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(CUDA_GEN) -t 2 --Werror all-warnings -Xptxas -v -Xcompiler -fPIC,-fno-exceptions,-fno-threadsafe-statics,-fvisibility=hidden \
-	    -MMD -MF $(@:.o=.d) -MT $@ -c $< -o $@ 2>$(@:.o=.ptxas) || { cat $(@:.o=.ptxas); exit 1; }
-	$(Q)tests/gpu/ptxas.sh $(@:.o=.ptxas) || { rm -f $@; exit 1; }
-$(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_module.o $(CUDA_OBJ) $(CUDA_ANY) $(call libs,kernels)
-	@mkdir -p $(@D); echo "  LINK  $@"
-	$(Q)$(CC) $(CFLAGS) -shared $(filter %.o,$^) -o $@ -Wl,-z,defs,--as-needed,--exclude-libs,ALL $(call links,kernels) $(CUDA_LINK)
-
-# The engine on the stand-in, with mistakes that can be planted.
-STANDIN := $(addprefix kernels/cuda/,wm_gpu_fake.c wm_gpu_fake_block.c wm_gpu_fake_math.c wm_gpu_fake_any.c wm_cuda.c wm_cuda_base.c wm_cuda_chunks.c wm_cuda_v1.c wm_cuda_windows.c wm_cuda_windows_open.c wm_cuda_pack.c wm_cuda_curve.c wm_cuda_net.c wm_cuda_plane.c wm_gpu_library.c) tests/gpu/gpu_net.c
-$(B)/tests/test_kernels_cuda $(B)/tests/test_kernels_cuda_plane $(B)/tests/test_kernels_cuda_windows: $(B)/tests/%: tests/unit/%.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
-	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
-
-# A whole event through it: with the producer, which reads events.
-$(B)/tests/test_kernels_cuda_event: tests/unit/test_kernels_cuda_event.c tests/gpu/gpu_event.c $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,producer)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_producer),$(FLAGS_$(r))) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,producer) -lcmocka -o $@
-
-# What only a GPU can show: one program that needs nothing of ours beside it, and no package either.
-CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.c gpu_ceiling.c gpu_event.c gpu_floor.c gpu_net.c) \
-             $(addprefix producer/,wm_synth_physics.c wm_synth_detector.c wm_event.c wm_runs.c wm_cut.c) $(addprefix kernels/,wm_image.c wm_plane.c \
-             wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_any_place.c cuda/wm_gpu_fake.c cuda/wm_gpu_fake_block.c cuda/wm_gpu_fake_math.c \
-             cuda/wm_gpu_fake_any.c) schema/wm_batch_memory.c schema/base/wm_fault.c
-$(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h)
-	@mkdir -p $(@D); echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -ffunction-sections -fdata-sections $(filter %.c %.o,$^) -o $@ -Wl,--gc-sections $(CUDA_LINK)
-	$(Q)tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/wm_gpu_kernels.ptxas >$(@D)/ptxas
-	$(Q)git log -1 --format=', of %h of %cs' >$(@D)/version 2>/dev/null || : >$(@D)/version
-# The whole pipeline goes along where it is built: programs, and the libraries that a machine may lack.
-$(B)/gpu/gpu_pipeline: tests/gpu/gpu_pipeline.c tests/gpu/gpu_event.c tests/gpu/gpu_event.h $(call libs,producer)
-	@mkdir -p $(@D); echo "  LINK  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_producer),$(FLAGS_$(r))) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) -Wl,--as-needed $(call links,producer) -o $@
-# glibc and the C++ library are the machine's own.
-$(B)/gpu/wiremill-gpu-check.tar.gz: $(B)/gpu/gpu_check $(B)/gpu/gpu_pipeline $(PROGRAMS) $(CUDA_SO) tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py
-	$(Q)cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(@D); rm -rf $(@D)/bin $(@D)/lib; mkdir $(@D)/bin $(@D)/lib
-	$(Q)cp $(filter-out %-producer,$(PROGRAMS)) $(@D)/bin; cp $(CUDA_SO) $(@D)/lib
-	$(Q)ldd $(@D)/bin/* $(@D)/gpu_pipeline | awk '$$2 == "=>" && $$3 !~ "/(lib(c|m|dl|rt|pthread|resolv).so|libstdc..|libgcc_s)" { print $$3 }' | sort -u | xargs -I{} cp -L {} $(@D)/lib
-	$(Q)strip $(@D)/bin/* $(@D)/gpu_pipeline
-	$(Q)tar -C $(@D) -czf $@ gpu_check gpu_check.sh gpu_torch.py gpu_pipeline ptxas version bin lib
-	$(Q)rm -rf $(@D)/bin $(@D)/lib
-.PHONY: gpu-check bundle
-GPU_ALL := $(if $(CUDA_SO),$(B)/gpu/gpu_check $(if $(shell pkg-config --exists $(foreach r,$(ROOMS),$(PKG_$(r))) 2>/dev/null && echo y),$(B)/gpu/gpu_pipeline $(PROGRAMS) $(CUDA_SO)))
-gpu-check: $(GPU_ALL) ## everything that needs a GPU; prints a report, and keeps it as $(B)/gpu/RESULTS.md
-	@$(if $(CUDA_SO),cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(<D) && WM_BIN=$(abspath $(B))/bin $(<D)/gpu_check.sh,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
-bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
-	@$(if $(CUDA_SO),du -h $<,echo "bundle needs nvcc and cuDNN's headers"; exit 1)
-
-$(B)/tests/test_kernels_cuda_any: tests/unit/test_kernels_cuda_any.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(STANDIN) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
-	$(Q)$(CC) -DWM_PLANTS $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c,$^) $(call links,kernels) -lcmocka -o $@
-
-# Any CNN through the engine's steps, on the stand-in; cuDNN only where plans are asked for.
-$(B)/tests/any_run: tests/gpu/any_run.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter %fake.c %fake_block.c %fake_math.c %fake_any.c %library.c %base.c %chunks.c,$(STANDIN)) \
-    $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh tests/gpu/*.h) $(call libs,kernels)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@
-
-# The CUDA engine on the stand-in, as the shared object that a worker opens: whole campaigns without a GPU.
-$(B)/tests/wm_cuda_standin.so: kernels/cuda/wm_cuda_module.c $(addprefix kernels/cuda/,wm_any.c wm_any_place.c wm_any_net.c wm_any_ops.c) $(filter-out tests/%,$(STANDIN)) $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh) $(call libs,kernels)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
-	$(Q)$(CC) -Dwm_gpu_real=wm_gpu_stand_in $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -fvisibility=hidden -shared $(filter %.c,$^) -o $@ -Wl,-z,defs,--exclude-libs,ALL $(call links,kernels)
-
-# cuDNN's plans for GPUs that are not here, by the real table.
-$(B)/tests/test_kernels_cudnn: tests/unit/test_kernels_cudnn.c $(addprefix $(B)/obj/kernels/cuda/,wm_gpu_real.o wm_gpu_cudnn.o wm_gpu_cublas.o wm_gpu_library.o wm_gpu_kernels.o)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $^ $(CUDA_LINK) -lcmocka -o $@
+# The CUDA engine, what runs it without a GPU, and what only a GPU can show.
+include kernels/cuda/cuda.mk
 
 # ---- tests -------------------------------------------------------------------------------------
 # tests/unit/test_<room>_<what>.c is linked with that room and those below it.
@@ -247,13 +159,25 @@ UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn),$(UNIT))
 define unit
 $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 	$$(call step,TEST  $$@)
-	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$< \
-	    $(call links,$(1)) -lcmocka -o $$@
+	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) \
+	    $$(filter %.c %.o,$$^) $(call links,$(1)) -lcmocka -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
 # With the thread sanitizer only those run that have threads.
 UNIT_THREADS := %client %reactor %worker %device %sparse %sparse_engine
 UNIT_RUN     := $(if $(filter thread,$(SAN)),$(filter $(UNIT_THREADS),$(UNIT)),$(UNIT))
+
+# Stand-ins for hardware. That of AMX, on tiles in memory, is linked by unit tests and preloaded by whole campaigns.
+$(B)/obj/tests/%.o: tests/%.c
+	$(call step,CC    $<)
+	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(MATH) -fvisibility=hidden -MMD -MP -c $< -o $@
+TWIN := $(B)/obj/tests/standin/wm_sparse_amx_twin.o
+$(TWIN): MATH := -fno-trapping-math
+$(addprefix $(B)/tests/test_kernels_,sparse sparse_engine trial): $(TWIN)
+$(B)/tests/wm_amx_twin.so: $(TWIN)
+	$(call step,LINK  $@)
+	$(Q)$(CC) $(LDFLAGS) -shared $< -o $@ -lm
+STANDINS := $(B)/tests/wm_amx_twin.so $(B)/tests/wm_cuda_standin.so
 
 # Oracles for the golden tests; nothing of wiremill itself needs Python.
 VENV := build/venv
@@ -304,8 +228,8 @@ $(eval $(call bench,broker,core_bench))
 
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
-NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(B)/tests/wm_cuda_standin.so
-NEEDED_golden := $(VENV)/.made $(if $(CUDA_SO),$(B)/tests/any_run)
+NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS)
+NEEDED_golden := $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED        := $(UNIT) $(SIM) $(NEEDED_e2e) $(NEEDED_golden)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
 

@@ -1,13 +1,13 @@
 /* wm_any.c - any CNN on the GPU.
 
-   Bits: one shape a launch, pinned algorithms, kernels that no grid decides.
+   Bits: one shape a launch, pinned algorithms, kernels whose sums do not depend on the grid.
 
    Half is measured, not proved: nothing bounds the values of any CNN. When an engine in half is made,
-   test patches go through an engine in tf32 first, and what comes within HEADROOM of the end of
-   half's range there, or nowhere up to where half begins to lose bits (TINY), stays float32
-   (wm_any_place.h), as does what weights make that half cannot hold. When patches are scored,
-   everything that becomes half is looked at, and a patch with a value beyond the range is held: its
-   scores are NaN.  */
+   test patches go through an engine in tf32 first. A buffer stays float32 (wm_any_place.h) if its
+   values come within HEADROOM of the end of half's range there, if none of them reaches TINY, where
+   half begins to lose bits, or if half cannot hold the weights that make it. When patches are
+   scored, every value that becomes half is checked, and a patch with one beyond the range is held:
+   its scores are NaN.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_any_place.h"
 #include "kernels/cuda/wm_cuda_chunks.h"
@@ -27,7 +27,7 @@
 #define MEASURED 4u    /* test patches */
 #define HEADROOM 4     /* between them and the end of half's range */
 #define TINY 0x1p-12   /* half is off by 2^-13 of this, as it may be of any value */
-#define DENSE_LEVEL 4. /* of a test patch, where no specification says what values there are */
+#define DENSE_LEVEL 4. /* largest value of a test patch without a specification */
 
 struct wm_any_t {
     const wm_gpu_api_t *api;
@@ -40,11 +40,11 @@ struct wm_any_t {
     uint32_t *d_held[WM_CHUNK_SLOTS]; /* (rows); in `measures` (2, n_step + 1): large, not tiny */
     uint32_t *h_held;                 /* where it measures */
     bool measures;
-    uint32_t unplanned; /* the convolution that cuDNN has nothing for in half; n_step: none */
+    uint32_t unplanned; /* the convolution for which cuDNN has no plan in half; n_step: none */
     wm_conv_plan_t *plan[WM_ANY_STEPS_MAX];
     float *d_constant;
     uint16_t *d_half; /* the constants */
-    char signature[64], choice[200], death[300];
+    char signature[64], choice[200], failure[300];
 };
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -67,8 +67,8 @@ static void *at (const wm_any_t *self, uint32_t s, uint32_t buffer)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static wm_gpu_words_t launch (wm_any_t *self, uint32_t s, wm_gpu_kernel_t kernel, size_t items,
-                              const void *args)
+static wm_gpu_text_t launch (wm_any_t *self, uint32_t s, wm_gpu_kernel_t kernel, size_t items,
+                             const void *args)
 {
     const size_t blocks = (items + THREADS - 1) / THREADS;
     wm_gpu_launch_t what = { kernel, (uint32_t) (blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX),
@@ -78,8 +78,8 @@ static wm_gpu_words_t launch (wm_any_t *self, uint32_t s, wm_gpu_kernel_t kernel
 }
 
 /* Holds the rows with a value beyond +-limit.  */
-static wm_gpu_words_t scan (wm_any_t *self, uint32_t s, const void *d_from, uint32_t n, bool half,
-                            float limit)
+static wm_gpu_text_t scan (wm_any_t *self, uint32_t s, const void *d_from, uint32_t n, bool half,
+                           float limit)
 {
     const wm_gpu_scan_t args = { .from = d_from,
                                  .held = self->d_held[s],
@@ -93,8 +93,8 @@ static wm_gpu_words_t scan (wm_any_t *self, uint32_t s, const void *d_from, uint
 }
 
 /* What a step reads, as half or float32: itself, or converted.  */
-static wm_gpu_words_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool half,
-                               const void **d_from)
+static wm_gpu_text_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool half,
+                              const void **d_from)
 {
     const uint32_t n = self->net->size[buffer];
     *d_from = at (self, s, buffer);
@@ -108,19 +108,19 @@ static wm_gpu_words_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool
                                  .half_to = half,
                                  WM_GPU_JOIN_PLAIN };
     *d_from = self->d_scratch[s];
-    wm_gpu_words_t words = launch (self, s, WM_GPU_JOIN, (size_t) args.rows * n, &args);
-    return words || !half ? words : scan (self, s, *d_from, n, true, (float) WM_HALF_MAX);
+    wm_gpu_text_t text = launch (self, s, WM_GPU_JOIN, (size_t) args.rows * n, &args);
+    return text || !half ? text : scan (self, s, *d_from, n, true, (float) WM_HALF_MAX);
 }
 
-static wm_gpu_words_t run_conv (wm_any_t *self, uint32_t s, uint32_t index)
+static wm_gpu_text_t run_conv (wm_any_t *self, uint32_t s, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
     const bool half = self->place.conv[index];
     const void *d_from, *d_weight = self->d_constant + step->weight,
                         *d_bias = self->d_constant + step->bias;
-    wm_gpu_words_t words = convert (self, s, step->from, half, &d_from);
-    if (words)
-        return words;
+    wm_gpu_text_t text = convert (self, s, step->from, half, &d_from);
+    if (text)
+        return text;
     if (half)
         d_weight = self->d_half + step->weight, d_bias = self->d_half + step->bias;
     CALL (conv_run, self->plan[index], d_from, d_weight, d_bias, at (self, s, step->to),
@@ -128,7 +128,7 @@ static wm_gpu_words_t run_conv (wm_any_t *self, uint32_t s, uint32_t index)
     return NULL;
 }
 
-static wm_gpu_words_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
+static wm_gpu_text_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
     const size_t rows = self->chunks.rows;
@@ -173,20 +173,20 @@ static wm_gpu_words_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
 
 /* Marks whether a step's values, or at n_step the patches', are large, and whether they are more
    than tiny, anywhere.  */
-static wm_gpu_words_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_t buffer)
+static wm_gpu_text_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_t buffer)
 {
     static const float limit[2] = { (float) (WM_HALF_MAX / HEADROOM), (float) TINY };
-    wm_gpu_words_t words = NULL;
-    for (uint32_t k = 0; k < 2 && !words; k++) {
+    wm_gpu_text_t text = NULL;
+    for (uint32_t k = 0; k < 2 && !text; k++) {
         const wm_gpu_scan_t args = { .from = at (self, s, buffer),
                                      .held = self->d_held[s] + k * (self->net->n_step + 1) + index,
                                      .rows = self->chunks.rows,
                                      .n = self->net->size[buffer],
                                      .mark = 1,
                                      .limit = limit[k] };
-        words = launch (self, s, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
+        text = launch (self, s, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
     }
-    return words;
+    return text;
 }
 
 /* Whether a step leaves a buffer of the net as it will be read: of those that fill one together
@@ -198,8 +198,8 @@ static bool leaves (const wm_any_net_t *net, uint32_t index)
            (index + 1 == net->n_step || step[1].to != step->to || step[1].kind == WM_ANY_SPREAD);
 }
 
-/* Looks at what a step made, where that may be beyond half's range.  */
-static wm_gpu_words_t look (wm_any_t *self, uint32_t s, uint32_t index)
+/* Checks a step's values where they may be beyond half's range.  */
+static wm_gpu_text_t look (wm_any_t *self, uint32_t s, uint32_t index)
 {
     const wm_any_net_t *net = self->net;
     const wm_any_step_t *step = &net->step[index], *part = step;
@@ -218,7 +218,7 @@ static wm_gpu_words_t look (wm_any_t *self, uint32_t s, uint32_t index)
 }
 
 /* Patches of h_source to scores of h_scores.  */
-static wm_gpu_words_t start (void *engine, uint32_t s)
+static wm_gpu_text_t start (void *engine, uint32_t s)
 {
     wm_any_t *self = engine;
     const wm_chunk_t *slot = &self->chunks.slot[s];
@@ -227,16 +227,16 @@ static wm_gpu_words_t start (void *engine, uint32_t s)
                                  self->measures ? 2 * (self->net->n_step + 1) : rows, 0 };
     CALL (copy_in, slot->d_source, slot->h_source, rows * self->chunks.n_value * sizeof (float),
           slot->stream);
-    wm_gpu_words_t words = launch (self, s, WM_GPU_FILL, none.count, &none);
-    if (!words)
-        words = self->measures ? gauge (self, s, self->net->n_step, WM_ANY_INPUT)
-                               : scan (self, s, slot->d_source, (uint32_t) self->chunks.n_value,
-                                       false, FLT_MAX);
-    for (uint32_t i = 0; i < self->net->n_step && !words; i++)
-        if (!(words = run_step (self, s, i)))
-            words = look (self, s, i);
-    if (words)
-        return words;
+    wm_gpu_text_t text = launch (self, s, WM_GPU_FILL, none.count, &none);
+    if (!text)
+        text = self->measures ? gauge (self, s, self->net->n_step, WM_ANY_INPUT)
+                              : scan (self, s, slot->d_source, (uint32_t) self->chunks.n_value,
+                                      false, FLT_MAX);
+    for (uint32_t i = 0; i < self->net->n_step && !text; i++)
+        if (!(text = run_step (self, s, i)))
+            text = look (self, s, i);
+    if (text)
+        return text;
     CALL (copy_out, slot->h_scores, slot->d_scores, rows * self->chunks.n_output * sizeof (float),
           slot->stream);
     return NULL;
@@ -265,10 +265,10 @@ static void drop_plans (wm_any_t *self)
             self->api->conv_destroy (self->gpu, &self->plan[s]);
 }
 
-/* The step's plan: candidate `first`, or the next that asks for little workspace; *made is false
-   where there is none.  */
-static wm_gpu_words_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, size_t *workspace,
-                                 bool *made)
+/* Makes the step's plan: candidate `first`, or the next that asks for little workspace; *made is
+   false where there is none.  */
+static wm_gpu_text_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, size_t *workspace,
+                                bool *made)
 {
     wm_gpu_anyconv_t conv = self->net->step[s].conv;
     wm_gpu_choice_t choice = { 0 };
@@ -292,45 +292,45 @@ static wm_gpu_words_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, siz
     return NULL;
 }
 
-static wm_gpu_words_t make_plans (wm_any_t *self, uint32_t first, bool *made)
+static wm_gpu_text_t make_plans (wm_any_t *self, uint32_t first, bool *made)
 {
     size_t workspace = 1024;
     drop_plans (self);
     *made = true;
     for (uint32_t s = 0; s < self->net->n_step && *made; s++) {
-        wm_gpu_words_t words = self->net->step[s].kind == WM_ANY_CONV
-                                   ? make_plan (self, s, first, &workspace, made)
-                                   : NULL;
-        if (words)
-            return words;
+        wm_gpu_text_t text = self->net->step[s].kind == WM_ANY_CONV
+                                 ? make_plan (self, s, first, &workspace, made)
+                                 : NULL;
+        if (text)
+            return text;
     }
     return *made ? wm_chunks_workspace (&self->chunks, workspace) : NULL;
 }
 
 /* Whether equal patches get equal scores in every row, twice.  */
-static wm_gpu_words_t try_rows (wm_any_t *self, bool *alike)
+static wm_gpu_text_t try_rows (wm_any_t *self, bool *alike)
 {
     wm_chunk_t *slot = &self->chunks.slot[0];
     const size_t n = self->chunks.n_value, bytes = self->chunks.n_output * sizeof (float);
     uint64_t seed = 1;
     float *kept = malloc (bytes);
-    wm_gpu_words_t words = kept ? NULL : "no memory";
+    wm_gpu_text_t text = kept ? NULL : "no memory";
     for (size_t i = 0; i < n; i++) {
         const float value = (float) (wm_seed_next (&seed) >> 40) * 0x1p-24f;
         for (uint32_t r = 0; r < self->chunks.rows; r++)
             slot->h_source[r * n + i] = value;
     }
     *alike = true;
-    for (int round = 0; round < 2 && !words && *alike; round++) {
-        if (!(words = start (self, 0)))
-            words = self->api->stream_sync (self->gpu, slot->stream);
-        if (!words && round == 0)
+    for (int round = 0; round < 2 && !text && *alike; round++) {
+        if (!(text = start (self, 0)))
+            text = self->api->stream_sync (self->gpu, slot->stream);
+        if (!text && round == 0)
             memcpy (kept, slot->h_scores, bytes);
-        for (uint32_t r = 0; r < self->chunks.rows && !words && *alike; r++)
+        for (uint32_t r = 0; r < self->chunks.rows && !text && *alike; r++)
             *alike = memcmp (slot->h_scores + r * self->chunks.n_output, kept, bytes) == 0;
     }
     free (kept);
-    return words;
+    return text;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -349,18 +349,18 @@ static void round_weights (const wm_any_t *self, float *constant)
     }
 }
 
-static wm_gpu_words_t make_constants (wm_any_t *self)
+static wm_gpu_text_t make_constants (wm_any_t *self)
 {
     const size_t n = self->net->n_constant;
     float *h;
     uint16_t *h_half;
-    wm_gpu_words_t words =
+    wm_gpu_text_t text =
         wm_cuda_both_new (self->api, self->gpu, &h, &self->d_constant, (n + 1) * sizeof *h);
-    if (!words)
-        words = wm_cuda_both_new (self->api, self->gpu, &h_half, &self->d_half,
-                                  (n + 1) * sizeof *h_half);
-    if (words || n == 0)
-        return words;
+    if (!text)
+        text = wm_cuda_both_new (self->api, self->gpu, &h_half, &self->d_half,
+                                 (n + 1) * sizeof *h_half);
+    if (text || n == 0)
+        return text;
     memcpy (h, self->net->constant, n * sizeof *h);
     for (size_t i = 0; i < n; i++)
         h_half[i] = wm_half (h[i]);
@@ -371,28 +371,28 @@ static wm_gpu_words_t make_constants (wm_any_t *self)
     return NULL;
 }
 
-static wm_gpu_words_t make_memory (wm_any_t *self)
+static wm_gpu_text_t make_memory (wm_any_t *self)
 {
     const size_t rows = self->chunks.rows,
                  flags = sizeof (uint32_t) * (self->measures ? 2 * (self->net->n_step + 1) : rows);
-    wm_gpu_words_t words = wm_chunks_open (&self->chunks);
-    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && !words; s++) {
-        for (uint32_t i = 0; i < self->place.n_slot && !words; i++)
-            words = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_slot[s][i],
-                                      rows * self->place.slot_bytes[i]);
-        if (!words && self->place.scratch_bytes)
-            words = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_scratch[s],
-                                      rows * self->place.scratch_bytes);
-        if (!words)
-            words = wm_cuda_both_new (self->api, self->gpu, self->measures ? &self->h_held : NULL,
-                                      &self->d_held[s], flags);
+    wm_gpu_text_t text = wm_chunks_open (&self->chunks);
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && !text; s++) {
+        for (uint32_t i = 0; i < self->place.n_slot && !text; i++)
+            text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_slot[s][i],
+                                     rows * self->place.slot_bytes[i]);
+        if (!text && self->place.scratch_bytes)
+            text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_scratch[s],
+                                     rows * self->place.scratch_bytes);
+        if (!text)
+            text = wm_cuda_both_new (self->api, self->gpu, self->measures ? &self->h_held : NULL,
+                                     &self->d_held[s], flags);
     }
-    return words ? words : make_constants (self);
+    return text ? text : make_constants (self);
 }
 
-static wm_gpu_words_t make_all (wm_any_t *self, wm_error_t *error)
+static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
 {
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     bool made = true, alike = false;
     const wm_gpu_info_t *info = &self->chunks.info;
     CALL (open, &self->chunks.info);
@@ -405,12 +405,12 @@ static wm_gpu_words_t make_all (wm_any_t *self, wm_error_t *error)
                   (constants + row_bytes (self)) >> 20, info->device, info->free_bytes >> 20);
         return NULL;
     }
-    if ((words = make_memory (self)))
-        return words;
+    if ((text = make_memory (self)))
+        return text;
     for (uint32_t c = 0; c < CANDIDATES_MAX && made && !alike; c++)
-        if ((words = make_plans (self, c, &made)) ||
-            (made && !self->measures && (words = try_rows (self, &alike))))
-            return words;
+        if ((text = make_plans (self, c, &made)) ||
+            (made && !self->measures && (text = try_rows (self, &alike))))
+            return text;
         else if (self->measures)
             alike = made; /* no scores come of it */
     if (!alike)
@@ -421,13 +421,13 @@ static wm_gpu_words_t make_all (wm_any_t *self, wm_error_t *error)
     return NULL;
 }
 
-/* An engine whose buffers are as `beyond` says. NULL with *error; *unplanned is then the convolution
-   that there is nothing for in half, if that is why.  */
+/* Makes an engine whose buffers marked in `beyond` are float32. NULL with *error; *unplanned is then
+   the convolution for which cuDNN has no plan in half, if that is why.  */
 static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *beyond,
                        uint32_t *unplanned, wm_error_t *error)
 {
     wm_error_t fault = { 0 };
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     wm_any_t *self = malloc (sizeof *self);
     if (!self)
         wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
@@ -442,16 +442,16 @@ static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *
                                   &fault)) {
             self->gpu = self->chunks.gpu;
             self->chunks.engine = self, self->chunks.fill = fill, self->chunks.start = start;
-            words = make_all (self, &fault);
+            text = make_all (self, &fault);
         }
         *unplanned = self->unplanned;
     }
-    if (!wm_cuda_stands (&fault, words, error))
+    if (!wm_cuda_stands (&fault, text, error))
         wm_any_destroy (&self);
     return self;
 }
 
-/* Test patches, from a quarter full to full, every other one of the largest values that there are.  */
+/* Draws test patches, from a quarter full to full, every other one with the largest values there are.  */
 static void draw_patches (wm_any_t *self, const wm_spec_t *spec)
 {
     const float low = spec ? (float) spec->out_min : (float) -DENSE_LEVEL,
@@ -483,15 +483,15 @@ static const char *why_not (const wm_any_t *self, uint32_t index)
         return weights;
     return self->h_held[net->n_step + 1 + index] ? NULL : "has nothing above 2^-12 on test patches";
 }
-_Static_assert(HEADROOM == 4 && TINY == 0x1p-12, "what the words say");
+_Static_assert(HEADROOM == 4 && TINY == 0x1p-12, "the texts of why_not");
 
-/* Marks the buffers that half does not hold, and says which step was the first.  */
-static wm_gpu_words_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyond, char words[200])
+/* Marks the buffers that half does not hold; `text` names the first step and why.  */
+static wm_gpu_text_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyond, char text[200])
 {
     const wm_any_net_t *net = self->net;
     const wm_chunk_t *slot = &self->chunks.slot[0];
     draw_patches (self, spec);
-    wm_gpu_words_t dead = start (self, 0);
+    wm_gpu_text_t dead = start (self, 0);
     if (dead)
         return dead;
     CALL (copy_out, self->h_held, self->d_held[0], 2 * (net->n_step + 1) * sizeof *self->h_held,
@@ -506,13 +506,13 @@ static wm_gpu_words_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyo
         if (!why)
             continue;
         beyond[patches ? WM_ANY_INPUT : net->step[s].to] = true;
-        if (!*words)
-            snprintf (words, 200, "node '%s' %s", patches ? "input" : net->step[s].name, why);
+        if (!*text)
+            snprintf (text, 200, "node '%s' %s", patches ? "input" : net->step[s].name, why);
     }
     return NULL;
 }
 
-static void sign (wm_any_t *self, const bool *beyond, const char *words)
+static void sign (wm_any_t *self, const bool *beyond, const char *text)
 {
     char version[32];
     uint32_t n = 0, all = 0;
@@ -525,17 +525,17 @@ static void sign (wm_any_t *self, const bool *beyond, const char *words)
     }
     snprintf (version, sizeof version, n ? "any%u+%u" : "any%u", self->chunks.rows, n);
     wm_cuda_sign (self->signature, &self->chunks.info, self->precision, version);
-    if (*words)
+    if (*text)
         snprintf (self->choice, sizeof self->choice, "%u of %u convolutions run in tf32: %.140s", n,
-                  all, words);
+                  all, text);
 }
 
-/* In half: measures, then makes engines until cuDNN has something for all that is left in half.  */
+/* In half: measures, then makes engines until cuDNN has a plan for each convolution left in half.  */
 static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_error_t *error)
 {
     const wm_any_net_t *net = like->net;
     wm_any_t tf32 = *like, *self = NULL;
-    char words[200] = "";
+    char text[200] = "";
     uint32_t unplanned = net->n_step;
     bool *beyond = calloc (net->n_buffer, sizeof *beyond);
     wm_error_t fault = { 0 };
@@ -545,7 +545,7 @@ static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_erro
     }
     tf32.precision = WM_GPU_TF32, tf32.measures = true, tf32.chunks.rows = MEASURED;
     wm_any_t *measuring = make (&tf32, spec, NULL, &unplanned, &fault);
-    wm_gpu_words_t dead = measuring ? measure (measuring, spec, beyond, words) : NULL;
+    wm_gpu_text_t dead = measuring ? measure (measuring, spec, beyond, text) : NULL;
     if (wm_cuda_stands (&fault, dead, error))
         for (bool again = true; again;) {
             self = make (like, spec, beyond, &unplanned, &fault);
@@ -554,12 +554,12 @@ static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_erro
                 *error = fault;
             if (again)
                 beyond[net->step[unplanned].to] = true;
-            if (again && !*words)
-                snprintf (words, sizeof words, "cuDNN has nothing for node '%s' in half",
+            if (again && !*text)
+                snprintf (text, sizeof text, "cuDNN has nothing for node '%s' in half",
                           net->step[unplanned].name);
         }
     if (self)
-        sign (self, beyond, words);
+        sign (self, beyond, text);
     wm_any_destroy (&measuring);
     free (beyond);
     return self;
@@ -609,17 +609,17 @@ wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *cons
                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
-    wm_gpu_words_t words =
-        *self->death ? self->death
-                     : wm_chunks_score (&self->chunks, n, batch, scores, progress, &fault, error);
-    if (!words)
+    wm_gpu_text_t text =
+        *self->failure ? self->failure
+                       : wm_chunks_score (&self->chunks, n, batch, scores, progress, &fault, error);
+    if (!text)
         return fault;
-    if (!*self->death)
-        snprintf (self->death, sizeof self->death, "%s", words);
+    if (!*self->failure)
+        snprintf (self->failure, sizeof self->failure, "%s", text);
     return wm_fault (error, WM_EHOST,
                      "the GPU failed, %s; scores of this batch are dropped, and this process must "
                      "end",
-                     self->death);
+                     self->failure);
 }
 
 wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,

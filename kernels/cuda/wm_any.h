@@ -1,11 +1,11 @@
-/* wm_any.h - any CNN on the GPU: the steps of wm_any_net.h, on any filling of wm_gpu_api_t.
+/* wm_any.h - any CNN on the GPU: the steps of wm_any_net.h, on any implementation of wm_gpu_api_t.
 
    Strict float32; or tf32 in the convolutions; or half, with sums in float32, where test patches show
    that it holds the values, else tf32 by node. Patches, of planes cut on the host, a fixed number at a
    time over two slots (wm_cuda_chunks.h): bits do not depend on grouping. cuDNN's first algorithms that
-   treat all rows alike are taken. A patch with a value that is none, or that half cannot hold on its
-   way, has scores that are NaN.
-   Thread: one at a time. Any error of the GPU kills the engine, as in wm_cuda.h.  */
+   treat all rows alike are taken. A patch with a non-finite value, or with one on its way that half
+   cannot hold, has scores that are NaN.
+   Thread: one at a time. Any error of the GPU ends the engine, as in wm_cuda.h.  */
 #ifndef WM_ANY_H
 #define WM_ANY_H
 
@@ -26,14 +26,14 @@ void wm_any_destroy (wm_any_t **self_p);
 wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error);
 
-/* The same of n batches, which share launches: a few patches in each do not fill the GPU, so many
-   together do (wm_any_hits). A batch that is refused (WM_EBATCH) spoils the call, not the engine.  */
+/* Scores n batches, which share launches, so that batches of few patches fill the GPU together
+   (wm_any_hits). A batch that is refused (WM_EBATCH) fails the call; the engine goes on.  */
 wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *const *batch,
                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
 uint32_t wm_any_hits (const wm_any_t *self);
 
 /* "cuda/H200/sm_90/fp16/any64+3/9.19.0-13.1.0": 64 patches a launch; of the convolutions 3 are in tf32
-   that could be in half if their values were smaller, and wm_any_choice says so in words (else "").  */
+   because half does not hold their values, and wm_any_choice explains why (else "").  */
 const char *wm_any_signature (const wm_any_t *self);
 const char *wm_any_choice (const wm_any_t *self);
 

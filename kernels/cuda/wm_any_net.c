@@ -1,4 +1,4 @@
-/* wm_any_net.c - lowers an ONNX graph to steps: the walk, values and what moves them about.
+/* wm_any_net.c - lowers an ONNX graph to steps: the walk, values and the steps that reorder them.
 
    The operators are in wm_any_ops.c.  */
 #include "kernels/cuda/wm_any_private.h"
@@ -12,17 +12,17 @@
 
 int wm_any_refuse (wm_any_walk_t *self, const char *format, ...)
 {
-    char words[160];
+    char text[160];
     va_list arguments;
     if (self->fault)
         return 0;
     va_start (arguments, format);
-    vsnprintf (words, sizeof words, format, arguments);
+    vsnprintf (text, sizeof text, format, arguments);
     va_end (arguments);
     self->fault = wm_fault (self->error, WM_EBATCH,
                             "the cuda engine does not run node '%.60s' (%.30s): %s; use --engine "
                             "openvino",
-                            wm_onnx_node_name (self->node), wm_onnx_op (self->node), words);
+                            wm_onnx_node_name (self->node), wm_onnx_op (self->node), text);
     return 0;
 }
 

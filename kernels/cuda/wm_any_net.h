@@ -6,7 +6,7 @@
    alias. Buffers of two or three dimensions lie channels last, which cuDNN's fast engines want,
    until something (Flatten, an output) needs ONNX's order: then a COPY is a step of its own.
 
-   Known: Conv (1-D, 2-D; groups, dilations, auto_pad), BatchNormalization, Relu, Sigmoid, Tanh,
+   Operators: Conv (1-D, 2-D; groups, dilations, auto_pad), BatchNormalization, Relu, Sigmoid, Tanh,
    LeakyRelu, PRelu of one slope or one a channel, Elu, Celu, Selu, Clip, HardSigmoid, HardSwish,
    Softplus, Gelu, Mish, MaxPool, AveragePool,
    GlobalMaxPool, GlobalAveragePool, Add, Sum, Concat, Gemm, MatMul, Flatten, Reshape, Squeeze,
@@ -51,8 +51,8 @@ typedef struct {
     size_t n_constant, constants_max;
 } wm_any_net_t;
 
-/* Lowers an ONNX file. NULL with *error: WM_EBATCH names the node and operator that is not known
-   here, WM_EHOST without memory.  */
+/* Lowers an ONNX file. NULL with *error: WM_EBATCH names the node and operator that it
+   cannot lower, WM_EHOST without memory.  */
 wm_any_net_t *wm_any_net_new (const char *path, wm_error_t *error);
 void wm_any_net_destroy (wm_any_net_t **self_p);
 

@@ -14,7 +14,7 @@ static int is (const walk_t *self, const char *op)
     return strcmp (wm_onnx_op (self->node), op) == 0;
 }
 
-/* Whether an attribute is a word.  */
+/* Whether a text attribute equals `word`.  */
 static int is_word (const walk_t *self, const char *name, const char *word)
 {
     const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, name);
@@ -43,8 +43,8 @@ typedef struct {
     uint32_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
 } window_t;
 
-/* Element d (of n, height before width) of a list attribute, or `otherwise`. One-dimensional lists
-   say the width.  */
+/* Element d (of n, height before width) of a list attribute, or `otherwise`. A list of one
+   element gives the width.  */
 static int64_t element (const walk_t *self, const char *name, uint32_t n_dim, size_t d, int side,
                         int64_t otherwise)
 {
@@ -208,13 +208,13 @@ static int add_dense (walk_t *self, value_t *out, value_t *in, const wm_tensor_t
     if (in->n_dim != 1 || in->dim[0] != k)
         REFUSE ("a product of %zu x %zu with %u dimensions", k, n, in->n_dim + 1);
     if (!turned) {
-        float *turn = wm_arena_take (&self->arena, n * k, sizeof *turn);
-        if (!turn)
+        float *turned_w = wm_arena_take (&self->arena, n * k, sizeof *turned_w);
+        if (!turned_w)
             return 0;
         for (size_t o = 0; o < n; o++)
             for (size_t i = 0; i < k; i++)
-                turn[o * k + i] = w->f[i * n + o];
-        weight = turn;
+                turned_w[o * k + i] = w->f[i * n + o];
+        weight = turned_w;
     }
     if (!wm_any_plain (self, in) || !add_conv (self, out, in, weight, bias, (uint32_t) n, 1, &one))
         return 0;
@@ -245,7 +245,7 @@ static int visit_gemm (walk_t *self, value_t *out)
 
 /* ---- after a convolution --------------------------------------------------------------------- */
 
-/* The convolution that made a value, has its channels, and that nobody else sees the result of, or
+/* The convolution that made a value, has its channels, and whose result nothing else reads; or
    NULL.  */
 static wm_any_step_t *open_conv (walk_t *self, const value_t *in)
 {

@@ -45,7 +45,7 @@ uint32_t wm_any_values (const wm_any_value_t *value);
 void wm_any_plane (const wm_any_value_t *value, uint32_t chw[3]);
 const wm_tensor_t *wm_any_constant (const wm_any_walk_t *self, size_t k);
 
-/* A value moved to a new buffer, dimension d of which is read `stride[d]` apart.  */
+/* Copies a value to a new buffer, dimension d of which is read `stride[d]` apart.  */
 int wm_any_move (wm_any_walk_t *self, wm_any_value_t *value, uint32_t n_dim, const uint32_t *dim,
                  const uint32_t *stride);
 int wm_any_last (wm_any_walk_t *self, wm_any_value_t *value);  /* channels last, */

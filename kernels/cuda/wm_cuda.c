@@ -1,4 +1,4 @@
-/* wm_cuda.c - the CUDA engine's versions behind one door, and its death.  */
+/* wm_cuda.c - the CUDA engine's versions behind one interface, and what an error of the GPU ends.  */
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_cuda_v1.h"
@@ -12,8 +12,8 @@ struct wm_cuda_t {
     wm_cuda_v1_t *v1; /* or */
     wm_cuda_windows_t *windows;
     uint32_t version;
-    bool dead;
-    char signature[64], death[300];
+    bool failed;
+    char signature[64], failure[300];
 };
 
 wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
@@ -56,37 +56,37 @@ void wm_cuda_destroy (wm_cuda_t **self_p)
     }
 }
 
-/* The words of the first error; later calls repeat them.  */
-static wm_fault_t die (wm_cuda_t *self, wm_gpu_words_t words, wm_error_t *error)
+/* Ends the engine with the first error's text, which later calls repeat.  */
+static wm_fault_t fail (wm_cuda_t *self, wm_gpu_text_t text, wm_error_t *error)
 {
-    if (!self->dead)
-        snprintf (self->death, sizeof self->death, "%s", words);
-    self->dead = true;
+    if (!self->failed)
+        snprintf (self->failure, sizeof self->failure, "%s", text);
+    self->failed = true;
     return wm_fault (error, WM_EHOST,
                      "the GPU failed, %s; scores of this batch are dropped, and this process must "
                      "end: a GPU that failed gives nothing right until it is opened again",
-                     self->death);
+                     self->failure);
 }
 
 wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
                                float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     wm_fault_t fault = WM_OK;
-    if (self->dead)
-        return die (self, "", error);
+    if (self->failed)
+        return fail (self, "", error);
     if (self->windows)
-        fault = wm_cuda_windows_score (self->windows, n, batch, scores, progress, &words, error);
-    for (uint32_t i = 0; self->v1 && i < n && !fault && !words; i++)
-        fault = wm_cuda_v1_score (self->v1, batch[i], scores[i], progress, &words, error);
-    return words ? die (self, words, error) : fault;
+        fault = wm_cuda_windows_score (self->windows, n, batch, scores, progress, &text, error);
+    for (uint32_t i = 0; self->v1 && i < n && !fault && !text; i++)
+        fault = wm_cuda_v1_score (self->v1, batch[i], scores[i], progress, &text, error);
+    return text ? fail (self, text, error) : fault;
 }
 
 wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error)
 {
-    wm_gpu_words_t words = self->v1 ? wm_cuda_v1_lend (self->v1, memory, bytes)
-                                    : wm_cuda_windows_lend (self->windows, memory, bytes);
-    return words ? wm_fault (error, WM_EHOST, "%s", words) : WM_OK;
+    wm_gpu_text_t text = self->v1 ? wm_cuda_v1_lend (self->v1, memory, bytes)
+                                  : wm_cuda_windows_lend (self->windows, memory, bytes);
+    return text ? wm_fault (error, WM_EHOST, "%s", text) : WM_OK;
 }
 
 wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,

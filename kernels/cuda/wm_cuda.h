@@ -1,17 +1,17 @@
-/* wm_cuda.h - the CUDA engine for networks of the family, on any filling of wm_gpu_api_t.
+/* wm_cuda.h - the CUDA engine for networks of the family, on any implementation of wm_gpu_api_t.
 
-   Versions, behind one door:
+   Versions:
      1  wm_cuda_v1.c       patches -> cuDNN -> cuBLASLt -> tail; any network of the family, and
                            strict float32
-     2  wm_cuda_windows.c  the planes' convolution once by cuDNN, Dense-1 as a gathered product of
-                           ours over it
-     3  the same           what only the zero level reaches is passed over
-   Until a GPU has measured them a rule picks: 3 where it can run the network in half or tf32, else
-   1. Version 3's floor is the lowest of the three on every GPU that has tensor cores.
+     2  wm_cuda_windows.c  cuDNN convolves each plane once; Dense-1 is a gathered product of ours
+                           over the result
+     3  the same           as 2, and positions that only the zero level reaches are left out
+   Until they are measured on a GPU a rule picks: 3 where it can run the network in half or tf32,
+   else 1. Version 3's floor is the lowest of the three on every GPU that has tensor cores.
 
-   Thread: one at a time per engine. Any error of the GPU kills the engine: that call and every
-   later one answer WM_EHOST, and the process that holds it should end, because errors of a CUDA
-   context never go away. A checksum that does not hold is such an error.  */
+   Thread: one at a time per engine. Any error of the GPU ends the engine: that call and every later
+   one return WM_EHOST, and its process should exit, because errors of a CUDA context are permanent.
+   A checksum that does not hold is such an error. README.md has the picture.  */
 #ifndef WM_CUDA_H
 #define WM_CUDA_H
 
@@ -53,21 +53,21 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
                         const wm_cuda_config_t *config, wm_error_t *error);
 void wm_cuda_destroy (wm_cuda_t **self_p);
 
-/* Batches will lie in this memory, unchanged while they are scored: it is pinned, so that the GPU
-   copies from there. WM_EHOST, with why: it cannot be; everything goes on as before.  */
+/* Pins memory in which batches will lie, unchanged while they are scored, so that the GPU copies from
+   there. WM_EHOST if it cannot be pinned; the engine then copies as before.  */
 wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error);
 
 /* scores (n_hit, n_output).  */
 wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
                           _Atomic uint64_t *progress, wm_error_t *error);
 
-/* The same for several batches, scores[i] those of batch i: versions 2 and 3 lay them out together,
-   so that small batches fill the chip. After a fault no scores hold.  */
+/* Scores several batches, scores[i] those of batch i: versions 2 and 3 lay them out together, so that
+   small batches fill the GPU. After a fault no score is valid.  */
 wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
                                float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
 
-/* Hits a launch, which several batches may fill together; 0 in version 1, where each is launched by
-   itself.  */
+/* Returns the hits of a launch, which several batches may fill together; 0 in version 1, which
+   launches each batch by itself.  */
 uint32_t wm_cuda_fill (const wm_cuda_t *self);
 
 /* "cuda/H200/sm_90/fp16/v3/9.19.0-13.1.0": device, precision, version, cuDNN and cuBLASLt.  */
@@ -75,10 +75,10 @@ const char *wm_cuda_signature (const wm_cuda_t *self);
 const char *wm_cuda_choice (const wm_cuda_t *self); /* the libraries' algorithms, one line */
 uint32_t wm_cuda_version (const wm_cuda_t *self);
 
-/* The largest residual of Dense-1's checksum so far, and what is allowed; 0 in version 1.  */
+/* Returns the largest residual of Dense-1's checksum so far, and what is allowed; 0 in version 1.  */
 double wm_cuda_residual (const wm_cuda_t *self, double *allowed);
 
-/* Milliseconds each stage took since the last call of this, if the engine is timed.  */
+/* Sets the milliseconds of each stage since the last call, if the engine is timed.  */
 void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES]);
 
 #endif

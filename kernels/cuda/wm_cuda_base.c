@@ -4,25 +4,25 @@
 #include <stdio.h>
 #include <string.h>
 
-wm_gpu_words_t wm_cuda_both_new (const wm_gpu_api_t *api, void *gpu, void *h_p, void *d_p,
-                                 size_t bytes)
+wm_gpu_text_t wm_cuda_both_new (const wm_gpu_api_t *api, void *gpu, void *h_p, void *d_p,
+                                size_t bytes)
 {
     void *p = NULL;
-    wm_gpu_words_t words = h_p ? api->pinned_new (gpu, &p, bytes) : NULL;
-    if (!words && h_p)
+    wm_gpu_text_t text = h_p ? api->pinned_new (gpu, &p, bytes) : NULL;
+    if (!text && h_p)
         memcpy (h_p, &p, sizeof p); /* it is a float **, a uint32_t ** ... */
-    if (!words && d_p)
-        words = api->device_new (gpu, &p, bytes);
-    if (!words && d_p)
+    if (!text && d_p)
+        text = api->device_new (gpu, &p, bytes);
+    if (!text && d_p)
         memcpy (d_p, &p, sizeof p);
-    return words;
+    return text;
 }
 
-bool wm_cuda_stands (wm_error_t *fault, wm_gpu_words_t words, wm_error_t *error)
+bool wm_cuda_stands (wm_error_t *fault, wm_gpu_text_t text, wm_error_t *error)
 {
-    if (words)
+    if (text)
         wm_fault (fault, WM_EHOST,
-                  "the cuda engine cannot start: %s; --engine auto computes on the CPU", words);
+                  "the cuda engine cannot start: %s; --engine auto computes on the CPU", text);
     if (fault->fault && error)
         *error = *fault;
     return !fault->fault;

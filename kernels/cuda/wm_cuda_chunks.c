@@ -1,6 +1,5 @@
 /* wm_cuda_chunks.c - patches through a GPU, a fixed number at a time, over two slots.  */
 #include "kernels/cuda/wm_cuda_chunks.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -40,23 +39,23 @@ size_t wm_chunks_bytes (const wm_chunks_t *self)
     return WM_CHUNK_SLOTS * (source_bytes (self) + scores_bytes (self));
 }
 
-wm_gpu_words_t wm_chunks_open (wm_chunks_t *self)
+wm_gpu_text_t wm_chunks_open (wm_chunks_t *self)
 {
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++) {
         wm_chunk_t *slot = &self->slot[s];
-        wm_gpu_words_t words = NULL;
+        wm_gpu_text_t text = NULL;
         CALL (stream_new, &slot->stream);
         CALL (event_new, &slot->done, false);
-        if ((words = wm_cuda_both_new (self->api, self->gpu, &slot->h_source, &slot->d_source,
-                                       source_bytes (self))) ||
-            (words = wm_cuda_both_new (self->api, self->gpu, &slot->h_scores, &slot->d_scores,
-                                       scores_bytes (self))))
-            return words;
+        if ((text = wm_cuda_both_new (self->api, self->gpu, &slot->h_source, &slot->d_source,
+                                      source_bytes (self))) ||
+            (text = wm_cuda_both_new (self->api, self->gpu, &slot->h_scores, &slot->d_scores,
+                                      scores_bytes (self))))
+            return text;
     }
     return NULL;
 }
 
-wm_gpu_words_t wm_chunks_workspace (wm_chunks_t *self, size_t bytes)
+wm_gpu_text_t wm_chunks_workspace (wm_chunks_t *self, size_t bytes)
 {
     if (bytes <= self->workspace_bytes)
         return NULL;
@@ -90,24 +89,22 @@ typedef struct {
     const wm_batch_t *const *batch;
     float *const *scores;
     _Atomic uint64_t *progress;
-    uint32_t next,
-        hit; /* the first batch that is not in a chunk whole, and its first hit that is in none */
+    uint32_t next, hit; /* the first batch not yet wholly in chunks, and its first hit in none */
 } work_t;
 
-/* Waits for a slot and takes its scores.  */
-static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, const work_t *work)
+/* Waits for a busy slot and copies its scores to their batches.  */
+static wm_gpu_text_t collect (wm_chunks_t *self, uint32_t s, const work_t *work)
 {
     wm_chunk_t *slot = &self->slot[s];
     if (!slot->busy)
         return NULL;
     self->api->range_begin (self->gpu, "wait for a chunk");
-    if (!WM_PLANT (WM_PLANT_WAIT))
-        CALL (event_sync, slot->done);
+    CALL (event_sync, slot->done);
     self->api->range_end (self->gpu);
     slot->busy = false;
-    wm_gpu_words_t words = self->after ? self->after (self->engine, s) : NULL;
-    if (words)
-        return words;
+    wm_gpu_text_t text = self->after ? self->after (self->engine, s) : NULL;
+    if (text)
+        return text;
     for (uint32_t row = 0, b = slot->batch, hit = slot->first, n; row < slot->count;
          row += n, b++, hit = 0) {
         n = work->batch[b]->n_hit - hit;
@@ -120,7 +117,7 @@ static wm_gpu_words_t collect (wm_chunks_t *self, uint32_t s, const work_t *work
     return NULL;
 }
 
-/* The next hits to slot s, of as many batches as it takes.  */
+/* Fills slot s with the next hits, of as many batches as it holds.  */
 static wm_fault_t fill_slot (wm_chunks_t *self, uint32_t s, work_t *work, wm_error_t *error)
 {
     wm_chunk_t *slot = &self->slot[s];
@@ -141,33 +138,29 @@ static wm_fault_t fill_slot (wm_chunks_t *self, uint32_t s, work_t *work, wm_err
     return fault;
 }
 
-wm_gpu_words_t wm_chunks_score (wm_chunks_t *self, uint32_t n, const wm_batch_t *const *batch,
-                                float *const *scores, _Atomic uint64_t *progress, wm_fault_t *fault,
-                                wm_error_t *error)
+wm_gpu_text_t wm_chunks_score (wm_chunks_t *self, uint32_t n, const wm_batch_t *const *batch,
+                               float *const *scores, _Atomic uint64_t *progress, wm_fault_t *fault,
+                               wm_error_t *error)
 {
     work_t work = { n, batch, scores, progress, 0, 0 };
-    uint32_t turn = 0;
-    wm_gpu_words_t words = NULL;
+    uint32_t count = 0;
+    wm_gpu_text_t text = NULL;
     *fault = WM_OK;
-    for (; work.next < n && !*fault; turn++) {
-        const uint32_t s = self->alone ? 0 : turn % WM_CHUNK_SLOTS;
-        wm_chunk_t *slot = &self->slot[s], before = *slot;
-        if (WM_PLANT (WM_PLANT_REUSE))
-            fill_slot (self, s, &(work_t){ n, batch, scores, progress, work.next, work.hit },
-                       error);
-        *slot = before;
-        if ((words = collect (self, s, &work)))
-            return words;
+    for (; work.next < n && !*fault; count++) {
+        const uint32_t s = self->alone ? 0 : count % WM_CHUNK_SLOTS;
+        wm_chunk_t *slot = &self->slot[s];
+        if ((text = collect (self, s, &work)))
+            return text;
         if ((*fault = fill_slot (self, s, &work, error)) || slot->count == 0)
             continue;
         self->api->range_begin (self->gpu, "start a chunk");
-        if ((words = self->start (self->engine, s)))
-            return words;
+        if ((text = self->start (self->engine, s)))
+            return text;
         CALL (event_record, slot->done, slot->stream);
         self->api->range_end (self->gpu);
         slot->busy = true;
     }
-    for (uint32_t s = 0; !words && s < WM_CHUNK_SLOTS; s++, turn++)
-        words = collect (self, turn % WM_CHUNK_SLOTS, &work);
-    return words;
+    for (uint32_t s = 0; !text && s < WM_CHUNK_SLOTS; s++, count++)
+        text = collect (self, count % WM_CHUNK_SLOTS, &work);
+    return text;
 }

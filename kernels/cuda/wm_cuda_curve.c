@@ -1,4 +1,4 @@
-/* wm_cuda_curve.c - a radix sort that passes over the bytes in which all keys are equal.  */
+/* wm_cuda_curve.c - a radix sort that skips the bytes in which all keys are equal.  */
 #include "kernels/cuda/wm_cuda_curve.h"
 
 wm_cuda_place_t *wm_cuda_curve_sort (wm_cuda_place_t *place, wm_cuda_place_t *spare, uint32_t n)

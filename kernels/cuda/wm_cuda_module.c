@@ -1,10 +1,10 @@
-/* wm_cuda_module.c - the CUDA engines behind kernels/wm_device.h: what wm_cuda.so shows.
+/* wm_cuda_module.c - the CUDA engines behind kernels/wm_device.h: what wm_cuda.so exports.
 
    "cuda" takes the version of wm_cuda.h's rule, "cudnn" version 1, whose arithmetic is all NVIDIA's.
 
-   Precision fp32 is strict float32, which the campaign's 1e-5 asks for; fast is half with sums in
-   float32 (3.7e-4 at most, tf32 is no faster where it matters and needs twice the memory). Models
-   outside the family run as wm_any.h has them, fast in half where that holds their values. The
+   Precision fp32 is strict float32, which the campaign's limit of 1e-5 needs; fast is half with sums
+   in float32 (off by 3.7e-4 at most on the stand-in; tf32 needs twice the memory). Models outside
+   the family run by wm_any.h, `fast` in half where half holds their values. The
    GPU is the first that CUDA_VISIBLE_DEVICES leaves.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_cuda.h"
@@ -30,7 +30,7 @@ static void engine_close (void *engine)
     free (self);
 }
 
-/* The importer's file lies in the model's; the reader wants a path.  */
+/* The ONNX file lies inside the model's file; the reader wants a path.  */
 static wm_any_net_t *lower (const wm_model_t *model, wm_error_t *error)
 {
     size_t bytes, done = 0;
@@ -96,7 +96,7 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     engine_t *self = engine;
-    (void) status; /* the door looks at the scores */
+    (void) status; /* wm_device.c checks the scores */
     return self->any ? wm_any_score (self->any, batch, scores, progress, error)
                      : wm_cuda_score (self->family, batch, scores, progress, error);
 }
@@ -107,7 +107,7 @@ static uint32_t engine_fill (const void *engine)
     return self->family ? wm_cuda_fill (self->family) : wm_any_hits (self->any);
 }
 
-/* Only where engine_fill says that it gains.  */
+/* Called only where engine_fill is not 0.  */
 static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t *const *batch,
                                      float *const *scores, _Atomic uint64_t *progress,
                                      wm_error_t *error)

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <math.h>
 
-#define ALIGN 256u /* what cudaMalloc gives, and cuBLASLt asks for unless told otherwise */
+#define ALIGN 256u /* what cudaMalloc gives, and cuBLASLt asks for by default */
 
 /* Sets the limit of a patch's values.  */
 static wm_fault_t check_range (wm_cuda_net_t *self, const wm_spec_t *spec, wm_error_t *error)
@@ -130,9 +130,7 @@ static void fill_conv (const wm_cuda_net_t *self, uint32_t index, void *block)
     const size_t run = (size_t) c->kh * c->kw * c->c_in;
     for (size_t i = 0; i < run; i++)
         for (size_t o = 0; o < c->c_out; o++)
-            put (self, block, self->conv_weight[index],
-                 WM_PLANT (WM_PLANT_WEIGHTS) ? i * c->c_out + o : o * run + i,
-                 c->weight[i * c->c_out + o]);
+            put (self, block, self->conv_weight[index], o * run + i, c->weight[i * c->c_out + o]);
     for (size_t o = 0; o < c->c_out; o++)
         put (self, block, self->conv_bias[index], o, c->bias[o]);
 }

@@ -25,10 +25,10 @@ typedef struct {
     wm_gpu_tail_t tail; /* without its pointers */
     size_t dense_weight[WM_MODEL_DENSES_MAX], dense_bias[WM_MODEL_DENSES_MAX];
     size_t bytes; /* of the block */
-    float limit;  /* values of a patch that are computed; larger ones are held */
+    float limit;  /* a patch with a value beyond it is held */
 } wm_cuda_net_t;
 
-/* Shapes and places for `rows` patches at a time. WM_EBATCH names what this engine does not run: no
+/* Shapes and places for `rows` patches at a time. WM_EBATCH names what this engine cannot run: no
    convolution, layers too wide for the tail, in half a weight or a convolution beyond 65,504 (by
    interval arithmetic over the values that `spec`, which may be NULL, gives a patch).  */
 wm_fault_t wm_cuda_net_plan (wm_cuda_net_t *self, const wm_net_t *net, const wm_spec_t *spec,

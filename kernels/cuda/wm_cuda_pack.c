@@ -7,10 +7,11 @@
    the bracket is the roots' bias in version 3, in double from the weights as they are; in version 2
    c is 0 here and the bias the network's own.
 
-   The checksum of Dense-1: what all outputs add up to must be what the sum of all columns of W gives.
-   The column's sums are those of the rounded weights, and held in two parts, as they have more bits
-   than one. What may differ is what adding in float32 loses: K steps a split that may truncate, each
-   a 2^-23rd of the magnitude of what is summed, which a third column measures.  */
+   The checksum of Dense-1: the sum of all outputs must equal the output of one more column, whose
+   weights are the sums over all columns of W. These sums are of the rounded weights, and are kept in
+   two parts, because they have more bits than one value holds. The two may differ by what adding in
+   float32 loses: K steps a split that may truncate, each by 2^-23 of the magnitude of the terms,
+   which a third column measures.  */
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 
@@ -69,9 +70,7 @@ static void sum_row (const wm_cuda_pack_t *self, const float *row, uint32_t n, f
     for (uint32_t o = 0; o < n; o++)
         all += (double) row[o], magnitude += fabs ((double) row[o]);
     sum[0] = rounded (self->net.precision, (float) all);
-    sum[1] = WM_PLANT (WM_PLANT_CHECK)
-                 ? 0
-                 : rounded (self->net.precision, (float) (all - (double) sum[0]));
+    sum[1] = rounded (self->net.precision, (float) (all - (double) sum[0]));
     sum[2] = rounded (self->net.precision, (float) magnitude);
 }
 
@@ -176,7 +175,7 @@ wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const w
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
-/* Byte `byte` of a segment, in the panel: of output o, as the lane has it that multiplies it.  */
+/* Where byte `byte` of a segment, for output o, lies in the panel: with the lane that multiplies it.  */
 static size_t panel_at (uint32_t byte, uint32_t o)
 {
     const uint32_t step = byte / 32, word = byte % 32 / 4, lane = o % 8 * 4 + word % 4;

@@ -1,13 +1,12 @@
 /* wm_cuda_plane.c - a plane on the device.
 
-   The host decides where everything lies, the device fills it: fill with the zero level, then the
-   runs (full view) or the bins of each phase and the odd patches (own view). One copy carries the
-   columns of the runs and of the odd patches, one after another; of a batch that lies in pinned memory
-   the columns are taken from there.  */
+   The host decides where everything lies, the device fills it: first the zero level, then the runs
+   (full view) or the bins of each phase and the patches that are no window (own view). One copy
+   carries the columns of the runs and of those patches, one after another; columns of a batch that
+   lies in pinned memory are copied from there.  */
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_gpu_args.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -16,7 +15,7 @@
 
 #define THREADS 256u
 /* Words of a batch's columns: 12 bytes a run, 4 a value and 8 a hit are at most WM_RAW_BYTES_MAX,
-   and a hit that is cut takes three words instead of two.  */
+   and a hit whose patch is cut takes three words instead of two.  */
 #define WORDS_MAX (WM_RAW_BYTES_MAX / 4 / 2 * 3 + 1)
 #define HITS_MAX (WM_RAW_BYTES_MAX / 8)
 
@@ -36,13 +35,13 @@ struct wm_cuda_plane_t {
     uint8_t image_of[WM_GPU_PHASES_MAX]; /* of a phase; n_image: none */
 };
 
-static wm_gpu_words_t make (wm_cuda_plane_t *self)
+static wm_gpu_text_t make (wm_cuda_plane_t *self)
 {
-    wm_gpu_words_t words = wm_cuda_both_new (self->api, self->gpu, &self->h_words, &self->d_words,
-                                             WORDS_MAX * sizeof (uint32_t));
-    return words ? words
-                 : wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_image,
-                                     self->cells_max * sizeof (float));
+    wm_gpu_text_t text = wm_cuda_both_new (self->api, self->gpu, &self->h_words, &self->d_words,
+                                           WORDS_MAX * sizeof (uint32_t));
+    return text ? text
+                : wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_image,
+                                    self->cells_max * sizeof (float));
 }
 
 size_t wm_cuda_plane_bytes (uint32_t cells_max)
@@ -51,15 +50,15 @@ size_t wm_cuda_plane_bytes (uint32_t cells_max)
 }
 
 wm_cuda_plane_t *wm_cuda_plane_new (const wm_gpu_api_t *api, void *gpu, const wm_spec_t *spec,
-                                    uint32_t cells_max, wm_gpu_words_t *words)
+                                    uint32_t cells_max, wm_gpu_text_t *text)
 {
     wm_cuda_plane_t *self = calloc (1, sizeof *self);
-    *words = NULL;
+    *text = NULL;
     if (self) {
         self->api = api, self->gpu = gpu, self->spec = *spec, self->cells_max = cells_max;
         self->offset = malloc (HITS_MAX * sizeof *self->offset);
-        *words = self->offset ? make (self) : "no memory for a plane";
-        if (*words)
+        *text = self->offset ? make (self) : "no memory for a plane";
+        if (*text)
             wm_cuda_plane_destroy (&self);
     }
     return self;
@@ -142,13 +141,13 @@ static bool shape (wm_cuda_plane_t *self, const wm_batch_t *batch)
                WORDS_MAX;
 }
 
-/* Where a hit's patch begins in its image. Beyond the margins everything is the zero level all the
-   same.  */
+/* Where a hit's patch begins in its image, at most in the margin, which is the zero level like all
+   behind it.  */
 static uint32_t place_window (const wm_cuda_plane_t *self, const wm_batch_t *batch, uint32_t hit)
 {
     const int64_t n = self->spec.patch_bin, right = (int64_t) self->n_col - n;
     uint32_t image = 0;
-    int64_t col = (int64_t) batch->hit_col[hit] - n / 2 + (WM_PLANT (WM_PLANT_MARGIN) ? 0 : n);
+    int64_t col = (int64_t) batch->hit_col[hit] - n / 2 + n;
     if (self->spec.view == WM_OWN_VIEW) {
         int64_t d0 = first_tick (self, batch, hit);
         image = self->image_of[d0 % self->spec.drift_window];
@@ -180,7 +179,7 @@ static void place (wm_cuda_plane_t *self, const wm_batch_t *batch, uint32_t *wir
 
 /* ---- the device's work ----------------------------------------------------------------------- */
 
-static wm_gpu_words_t fill (wm_cuda_plane_t *self, void *stream)
+static wm_gpu_text_t fill (wm_cuda_plane_t *self, void *stream)
 {
     wm_gpu_fill_t args = { self->d_image, self->rows * self->n_col, wm_spec_zero (&self->spec) };
     wm_gpu_launch_t launch = { WM_GPU_FILL, (args.count + 4 * THREADS - 1) / (4 * THREADS), THREADS,
@@ -190,8 +189,8 @@ static wm_gpu_words_t fill (wm_cuda_plane_t *self, void *stream)
 }
 
 /* A warp takes each of `count` items.  */
-static wm_gpu_words_t launch_warps (wm_cuda_plane_t *self, wm_gpu_kernel_t kernel, uint32_t count,
-                                    const void *args, void *stream)
+static wm_gpu_text_t launch_warps (wm_cuda_plane_t *self, wm_gpu_kernel_t kernel, uint32_t count,
+                                   const void *args, void *stream)
 {
     wm_gpu_launch_t launch = { kernel, (count + THREADS / 32 - 1) / (THREADS / 32), THREADS, 0,
                                args };
@@ -200,7 +199,7 @@ static wm_gpu_words_t launch_warps (wm_cuda_plane_t *self, wm_gpu_kernel_t kerne
     return NULL;
 }
 
-static wm_gpu_words_t scatter (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs, void *stream)
+static wm_gpu_text_t scatter (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs, void *stream)
 {
     wm_gpu_scatter_t args = {
         .run_wire = runs->wire,
@@ -216,8 +215,8 @@ static wm_gpu_words_t scatter (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs
     return launch_warps (self, WM_GPU_SCATTER, runs->n_run, &args, stream);
 }
 
-static wm_gpu_words_t downscale (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs, uint32_t plane,
-                                 void *stream)
+static wm_gpu_text_t downscale (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs, uint32_t plane,
+                                void *stream)
 {
     wm_gpu_phases_t args = {
         .ticks = *runs,
@@ -238,8 +237,8 @@ static wm_gpu_words_t downscale (wm_cuda_plane_t *self, const wm_gpu_ticks_t *ru
 }
 
 /* hits: (3, n_cut) on the device: wires, columns, offsets.  */
-static wm_gpu_words_t cut (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs,
-                           const wm_batch_t *batch, const uint32_t *d_hits, void *stream)
+static wm_gpu_text_t cut (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs,
+                          const wm_batch_t *batch, const uint32_t *d_hits, void *stream)
 {
     wm_gpu_cut_t args = {
         .ticks = *runs,
@@ -270,9 +269,9 @@ static bool is_lent (const wm_cuda_plane_t *self, const wm_batch_t *batch)
            last <= self->lent + self->lent_bytes;
 }
 
-/* The columns to the device: what was made here from h_words, the rest from where it lies.  */
-static wm_gpu_words_t copy_columns (wm_cuda_plane_t *self, const wm_batch_t *batch, size_t n_word,
-                                    void *stream)
+/* Copies the columns to the device: those made here from h_words, the rest from where they lie.  */
+static wm_gpu_text_t copy_columns (wm_cuda_plane_t *self, const wm_batch_t *batch, size_t n_word,
+                                   void *stream)
 {
     const size_t n_run = batch->n_run, begin = 2 * n_run, value = begin + n_run + 1,
                  hits = value + batch->n_value, word = sizeof (uint32_t);
@@ -293,8 +292,8 @@ static wm_gpu_words_t copy_columns (wm_cuda_plane_t *self, const wm_batch_t *bat
     return NULL;
 }
 
-wm_gpu_words_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batch, void *stream,
-                                   bool *laid)
+wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batch, void *stream,
+                                  bool *laid)
 {
     if (!(*laid = shape (self, batch)))
         return NULL;
@@ -305,15 +304,15 @@ wm_gpu_words_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batc
         self->h_words[begin + r + 1] = self->h_words[begin + r] + batch->run_length[r];
     uint32_t *h_hits = self->h_words + hits;
     place (self, batch, h_hits, h_hits + self->n_cut, h_hits + 2 * (size_t) self->n_cut);
-    wm_gpu_words_t words = copy_columns (self, batch, hits + 3 * (size_t) self->n_cut, stream);
+    wm_gpu_text_t text = copy_columns (self, batch, hits + 3 * (size_t) self->n_cut, stream);
     const wm_gpu_ticks_t runs = { self->d_words, self->d_words + n_run, self->d_words + begin,
                                   (const float *) (const void *) (self->d_words + value),
                                   batch->n_run };
-    if (!words)
-        words = fill (self, stream);
-    if (!words && self->spec.view != WM_OWN_VIEW)
+    if (!text)
+        text = fill (self, stream);
+    if (!text && self->spec.view != WM_OWN_VIEW)
         return scatter (self, &runs, stream);
-    if (!words)
-        words = downscale (self, &runs, batch->plane, stream);
-    return words ? words : cut (self, &runs, batch, self->d_words + hits, stream);
+    if (!text)
+        text = downscale (self, &runs, batch->plane, stream);
+    return text ? text : cut (self, &runs, batch, self->d_words + hits, stream);
 }

@@ -16,21 +16,20 @@
 typedef struct wm_cuda_plane_t wm_cuda_plane_t;
 
 /* `api` and its opened `gpu`, which owns the memory, and `spec` are lent. cells_max: of the image.
-   NULL without host memory, or with *words.  */
+   NULL without host memory, or with *text.  */
 wm_cuda_plane_t *wm_cuda_plane_new (const wm_gpu_api_t *api, void *gpu, const wm_spec_t *spec,
-                                    uint32_t cells_max, wm_gpu_words_t *words);
+                                    uint32_t cells_max, wm_gpu_text_t *text);
 void wm_cuda_plane_destroy (wm_cuda_plane_t **self_p);
 size_t wm_cuda_plane_bytes (uint32_t cells_max); /* of device memory */
 
-/* Memory that is pinned where it lies: of batches in it nothing is copied on the host.  */
+/* Names pinned memory: the columns of batches in it are copied to the device from there.  */
 void wm_cuda_plane_lend (wm_cuda_plane_t *self, const void *h, size_t bytes);
 
-/* Copies the runs and lays them out, on `stream`; until that passed the
-   copies the batch stays as it is. *laid is false, and nothing was done, where the
-   batch is too large for the device, or no plane of the specification's view: it is cut on the
-   host then.  */
-wm_gpu_words_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batch, void *stream,
-                                   bool *laid);
+/* Copies the runs and lays them out, on `stream`; the batch must not change until the stream has
+   passed the copies. Sets *laid to false and does nothing where the batch is too large for the
+   device, or no plane of the specification's view: the host then cuts its patches.  */
+wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batch, void *stream,
+                                  bool *laid);
 
 /* Of the last batch that was laid: its image on the device, and the first value of each hit's patch
    in it (n_hit), which is host memory.  */

@@ -8,16 +8,15 @@
    into pinned memory, 9.2 kB a hit instead of a few bytes.
 
    Bits do not depend on grouping: one shape, one pinned algorithm each, sums per row of the last
-   convolution's output, added in order (wm_gpu_cublas.c). That a library's algorithm treats every
-   row of a launch alike is not believed but tried, when the engine is made: rows of equal patches
-   must give equal bits, twice. The first candidates that do are pinned.
+   convolution's output, added in order (wm_gpu_cublas.c). Whether a library's algorithm treats every
+   row of a launch alike is tested when the engine is made: rows of equal patches must give equal
+   bits, twice. The first candidates that pass are pinned.
 
    Check and time: make gpu-check.  */
 #include "kernels/cuda/wm_cuda_v1.h"
 #include "kernels/cuda/wm_cuda_chunks.h"
 #include "kernels/cuda/wm_cuda_net.h"
 #include "kernels/cuda/wm_cuda_plane.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +24,14 @@
 
 #define CANDIDATES_MAX 16u /* algorithms tried of each library */
 #define THREADS 256u
-#define BLOCKS 4096u /* of a kernel that any grid does for */
+#define BLOCKS 4096u /* of a kernel that runs with any grid */
 
-/* What a chunk has beside its patches and scores.  */
+/* A chunk's memory beside its patches and scores.  */
 typedef struct {
     void *mark[WM_CUDA_STAGES + 1];
     uint32_t *h_offset, *d_offset; /* (rows) */
     void *d_patch;                 /* (rows, n_value) of the precision */
-    void *d_y[2];                  /* convolutions' outputs, in turn */
+    void *d_y[2];                  /* convolutions' outputs, alternating */
     float *d_partial;              /* (splits, rows, n) */
     uint32_t *d_held;              /* (rows) */
 } extra_t;
@@ -59,16 +58,16 @@ struct wm_cuda_v1_t {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static wm_gpu_words_t both_new (wm_cuda_v1_t *self, void *h_p, void *d_p, size_t bytes)
+static wm_gpu_text_t both_new (wm_cuda_v1_t *self, void *h_p, void *d_p, size_t bytes)
 {
     return wm_cuda_both_new (self->api, self->gpu, h_p, d_p, bytes);
 }
 
-/* Bytes of the largest convolution's output among those in buffer `turn`.  */
-static size_t conv_bytes (const wm_cuda_v1_t *self, uint32_t turn)
+/* Bytes of the largest convolution's output among those in buffer `which`.  */
+static size_t conv_bytes (const wm_cuda_v1_t *self, uint32_t which)
 {
     size_t most = 0;
-    for (uint32_t i = turn; i < self->net.net->n_conv; i += 2) {
+    for (uint32_t i = which; i < self->net.net->n_conv; i += 2) {
         const wm_gpu_conv_t *c = &self->net.conv[i];
         size_t bytes = (size_t) self->chunks.rows * (c->h - c->kh + 1) * (c->w - c->kw + 1) *
                        c->c_out * self->net.each;
@@ -92,41 +91,41 @@ static size_t need_bytes (const wm_cuda_v1_t *self)
     return WM_CHUNK_SLOTS * extra + wm_chunks_bytes (c) + plane + self->net.bytes;
 }
 
-static wm_gpu_words_t make_extra (wm_cuda_v1_t *self, extra_t *extra)
+static wm_gpu_text_t make_extra (wm_cuda_v1_t *self, extra_t *extra)
 {
     const size_t rows = self->chunks.rows, word = sizeof (uint32_t);
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     for (int i = 0; self->config.timed && i <= WM_CUDA_STAGES; i++)
         CALL (event_new, &extra->mark[i], true);
-    if ((words = both_new (self, &extra->h_offset, &extra->d_offset, rows * word)) ||
-        (words = both_new (self, NULL, &extra->d_patch,
-                           rows * self->chunks.n_value * self->net.each)) ||
-        (words = both_new (self, NULL, &extra->d_y[0], conv_bytes (self, 0))) ||
-        (words = both_new (self, NULL, &extra->d_partial, partial_bytes (self))) ||
-        (words = both_new (self, NULL, &extra->d_held, rows * word)))
-        return words;
+    if ((text = both_new (self, &extra->h_offset, &extra->d_offset, rows * word)) ||
+        (text = both_new (self, NULL, &extra->d_patch,
+                          rows * self->chunks.n_value * self->net.each)) ||
+        (text = both_new (self, NULL, &extra->d_y[0], conv_bytes (self, 0))) ||
+        (text = both_new (self, NULL, &extra->d_partial, partial_bytes (self))) ||
+        (text = both_new (self, NULL, &extra->d_held, rows * word)))
+        return text;
     return conv_bytes (self, 1) ? both_new (self, NULL, &extra->d_y[1], conv_bytes (self, 1))
                                 : NULL;
 }
 
-static wm_gpu_words_t make_plane (wm_cuda_v1_t *self)
+static wm_gpu_text_t make_plane (wm_cuda_v1_t *self)
 {
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     CALL (stream_new, &self->load);
     CALL (event_new, &self->loaded, false);
     if (!self->chunks.plane)
         return NULL;
     self->image =
-        wm_cuda_plane_new (self->api, self->gpu, &self->chunks.spec, self->cells_max, &words);
-    return self->image || words ? words : "no memory for a plane";
+        wm_cuda_plane_new (self->api, self->gpu, &self->chunks.spec, self->cells_max, &text);
+    return self->image || text ? text : "no memory for a plane";
 }
 
-static wm_gpu_words_t load_constants (wm_cuda_v1_t *self)
+static wm_gpu_text_t load_constants (wm_cuda_v1_t *self)
 {
     void *h_constants = NULL;
-    wm_gpu_words_t words = both_new (self, &h_constants, &self->d_constants, self->net.bytes);
-    if (words)
-        return words;
+    wm_gpu_text_t text = both_new (self, &h_constants, &self->d_constants, self->net.bytes);
+    if (text)
+        return text;
     wm_cuda_net_fill (&self->net, h_constants);
     CALL (copy_in, self->d_constants, h_constants, self->net.bytes, self->load);
     CALL (stream_sync, self->load);
@@ -135,14 +134,14 @@ static wm_gpu_words_t load_constants (wm_cuda_v1_t *self)
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
 
-static wm_gpu_words_t mark (wm_cuda_v1_t *self, uint32_t s, int stage)
+static wm_gpu_text_t mark (wm_cuda_v1_t *self, uint32_t s, int stage)
 {
     if (self->config.timed)
         CALL (event_record, self->extra[s].mark[stage], self->chunks.slot[s].stream);
     return NULL;
 }
 
-static wm_gpu_words_t launch_tail (wm_cuda_v1_t *self, uint32_t s)
+static wm_gpu_text_t launch_tail (wm_cuda_v1_t *self, uint32_t s)
 {
     wm_gpu_tail_t args = self->net.tail;
     args.partial = self->extra[s].d_partial, args.held = self->extra[s].d_held;
@@ -159,9 +158,9 @@ static wm_gpu_words_t launch_tail (wm_cuda_v1_t *self, uint32_t s)
     return NULL;
 }
 
-/* What cuDNN does not apply itself, in place; and in tf32 the rounding of what is multiplied next, as
-   a library may cut off instead, always towards 0.  */
-static wm_gpu_words_t activate (wm_cuda_v1_t *self, uint32_t s, uint32_t conv, void *d_y)
+/* Applies in place the activation that cuDNN does not; and in tf32 rounds the next factors, which a
+   library may cut off instead, always towards 0.  */
+static wm_gpu_text_t activate (wm_cuda_v1_t *self, uint32_t s, uint32_t conv, void *d_y)
 {
     const wm_conv_t *c = &self->net.net->conv[conv];
     const wm_gpu_conv_t *op = &self->net.conv[conv];
@@ -186,29 +185,28 @@ static wm_gpu_words_t activate (wm_cuda_v1_t *self, uint32_t s, uint32_t conv, v
 }
 
 /* From patches in d_patch to the partial sums. */
-static wm_gpu_words_t run_libraries (wm_cuda_v1_t *self, uint32_t s)
+static wm_gpu_text_t run_libraries (wm_cuda_v1_t *self, uint32_t s)
 {
     const wm_chunk_t *slot = &self->chunks.slot[s];
     extra_t *extra = &self->extra[s];
     const void *d_x = extra->d_patch;
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     for (uint32_t i = 0; i < self->net.net->n_conv; i++) {
         CALL (conv_run, self->conv[i], d_x, self->d_constants + self->net.conv_weight[i],
               self->d_constants + self->net.conv_bias[i], extra->d_y[i % 2], slot->d_workspace,
               slot->stream);
-        if ((words = activate (self, s, i, extra->d_y[i % 2])))
-            return words;
+        if ((text = activate (self, s, i, extra->d_y[i % 2])))
+            return text;
         d_x = extra->d_y[i % 2];
     }
-    if ((words = mark (self, s, WM_CUDA_GEMM)))
-        return words;
+    if ((text = mark (self, s, WM_CUDA_GEMM)))
+        return text;
     CALL (gemm_run, self->gemm, d_x, self->d_constants + self->net.gemm_weight, extra->d_partial,
           slot->d_workspace, slot->stream);
     return NULL;
 }
 
-static wm_gpu_words_t gather (wm_cuda_v1_t *self, uint32_t s, const float *d_source,
-                              uint32_t stride)
+static wm_gpu_text_t gather (wm_cuda_v1_t *self, uint32_t s, const float *d_source, uint32_t stride)
 {
     const wm_net_t *net = self->net.net;
     wm_gpu_gather_t args = {
@@ -228,18 +226,18 @@ static wm_gpu_words_t gather (wm_cuda_v1_t *self, uint32_t s, const float *d_sou
     return NULL;
 }
 
-/* The slot's work: its offsets, and where it is cut its patches in h_source, are set.  */
-static wm_gpu_words_t start (void *engine, uint32_t s)
+/* Queues the slot's work, whose offsets, or patches in h_source, are set.  */
+static wm_gpu_text_t start (void *engine, uint32_t s)
 {
     wm_cuda_v1_t *self = engine;
     const wm_chunk_t *slot = &self->chunks.slot[s];
     const wm_net_t *net = self->net.net;
     uint32_t n_row, stride = net->width * net->channel;
-    wm_gpu_words_t words;
-    if (!self->cut && !WM_PLANT (WM_PLANT_PLANE))
+    wm_gpu_text_t text;
+    if (!self->cut)
         CALL (stream_wait, slot->stream, self->loaded);
-    if ((words = mark (self, s, WM_CUDA_COPY_IN)))
-        return words;
+    if ((text = mark (self, s, WM_CUDA_COPY_IN)))
+        return text;
     CALL (copy_in, self->extra[s].d_offset, self->extra[s].h_offset,
           self->chunks.rows * sizeof (uint32_t), slot->stream);
     if (self->cut)
@@ -247,17 +245,17 @@ static wm_gpu_words_t start (void *engine, uint32_t s)
               slot->count * self->chunks.n_value * sizeof (float), slot->stream);
     const float *d_source =
         self->cut ? slot->d_source : wm_cuda_plane_image (self->image, &n_row, &stride);
-    if ((words = mark (self, s, WM_CUDA_GATHER)) || (words = gather (self, s, d_source, stride)) ||
-        (words = mark (self, s, WM_CUDA_CONV)) || (words = run_libraries (self, s)) ||
-        (words = mark (self, s, WM_CUDA_TAIL)) || (words = launch_tail (self, s)) ||
-        (words = mark (self, s, WM_CUDA_COPY_OUT)))
-        return words;
+    if ((text = mark (self, s, WM_CUDA_GATHER)) || (text = gather (self, s, d_source, stride)) ||
+        (text = mark (self, s, WM_CUDA_CONV)) || (text = run_libraries (self, s)) ||
+        (text = mark (self, s, WM_CUDA_TAIL)) || (text = launch_tail (self, s)) ||
+        (text = mark (self, s, WM_CUDA_COPY_OUT)))
+        return text;
     CALL (copy_out, slot->h_scores, slot->d_scores,
           slot->count * self->chunks.n_output * sizeof (float), slot->stream);
     return mark (self, s, WM_CUDA_STAGES);
 }
 
-static wm_gpu_words_t add_times (void *engine, uint32_t s)
+static wm_gpu_text_t add_times (void *engine, uint32_t s)
 {
     wm_cuda_v1_t *self = engine;
     void **at = self->extra[s].mark;
@@ -296,8 +294,8 @@ static void drop_plans (wm_cuda_v1_t *self)
         self->api->gemm_destroy (self->gpu, &self->gemm);
 }
 
-/* Plans of these candidates, and workspace; *made is false where there are no such.  */
-static wm_gpu_words_t make_plans (wm_cuda_v1_t *self, uint32_t conv, uint32_t gemm, bool *made)
+/* Makes the plans of these candidates, and workspace; *made is false where there are none.  */
+static wm_gpu_text_t make_plans (wm_cuda_v1_t *self, uint32_t conv, uint32_t gemm, bool *made)
 {
     wm_gpu_choice_t choice = { 0 };
     size_t workspace = 0;
@@ -306,7 +304,7 @@ static wm_gpu_words_t make_plans (wm_cuda_v1_t *self, uint32_t conv, uint32_t ge
     CALL (gemm_new, &self->net.gemm, gemm, &self->gemm, &choice);
     if (!self->gemm)
         return NULL;
-    size_t said = (size_t) snprintf (self->choice, sizeof self->choice, "%s", choice.name);
+    size_t n_char = (size_t) snprintf (self->choice, sizeof self->choice, "%s", choice.name);
     workspace = choice.workspace_bytes;
     for (uint32_t i = 0; i < self->net.net->n_conv; i++) {
         CALL (conv_new, &self->net.conv[i], conv, &self->conv[i], &choice);
@@ -314,7 +312,7 @@ static wm_gpu_words_t make_plans (wm_cuda_v1_t *self, uint32_t conv, uint32_t ge
             return NULL;
         workspace = choice.workspace_bytes > workspace ? choice.workspace_bytes : workspace;
         if (i == 0)
-            snprintf (self->choice + said, sizeof self->choice - said, "; %s", choice.name);
+            snprintf (self->choice + n_char, sizeof self->choice - n_char, "; %s", choice.name);
     }
     if (workspace > WM_CUDA_WORKSPACE_MAX)
         return NULL;
@@ -323,7 +321,7 @@ static wm_gpu_words_t make_plans (wm_cuda_v1_t *self, uint32_t conv, uint32_t ge
 }
 
 /* Whether equal patches get equal partial sums in every row, twice.  */
-static wm_gpu_words_t try_rows (wm_cuda_v1_t *self, float *h_sums, bool *alike)
+static wm_gpu_text_t try_rows (wm_cuda_v1_t *self, float *h_sums, bool *alike)
 {
     wm_chunk_t *slot = &self->chunks.slot[0];
     const size_t rows = self->chunks.rows;
@@ -338,9 +336,9 @@ static wm_gpu_words_t try_rows (wm_cuda_v1_t *self, float *h_sums, bool *alike)
     slot->count = 1, self->cut = true;
     *alike = true;
     for (int round = 0; round < 2 && *alike; round++) {
-        wm_gpu_words_t words = start (self, 0);
-        if (words)
-            return words;
+        wm_gpu_text_t text = start (self, 0);
+        if (text)
+            return text;
         for (uint32_t s = 0; s < self->net.gemm.splits && *alike; s++) {
             CALL (copy_out, sums, self->extra[0].d_partial + s * rows * n,
                   rows * n * sizeof (float), slot->stream);
@@ -356,34 +354,32 @@ static wm_gpu_words_t try_rows (wm_cuda_v1_t *self, float *h_sums, bool *alike)
 }
 
 /* Pins the first candidates that treat all rows alike.  */
-static wm_gpu_words_t pin (wm_cuda_v1_t *self, bool *found)
+static wm_gpu_text_t pin (wm_cuda_v1_t *self, bool *found)
 {
     const size_t row = self->net.gemm.n * sizeof (float);
     const uint32_t first = self->config.conv_candidate;
     float *h_sums;
-    wm_gpu_words_t words =
+    wm_gpu_text_t text =
         both_new (self, &h_sums, NULL, (self->net.gemm.splits + self->chunks.rows) * row);
     *found = false;
-    for (uint32_t conv = first; !words && !*found && conv < first + CANDIDATES_MAX; conv++) {
+    for (uint32_t conv = first; !text && !*found && conv < first + CANDIDATES_MAX; conv++) {
         bool made = true;
         for (uint32_t gemm = self->config.gemm_candidate;
-             !words && !*found && made && gemm < self->config.gemm_candidate + CANDIDATES_MAX;
+             !text && !*found && made && gemm < self->config.gemm_candidate + CANDIDATES_MAX;
              gemm++) {
-            words = make_plans (self, conv, gemm, &made);
-            if (!words && made)
-                words = try_rows (self, h_sums, found);
-            if (WM_PLANT (WM_PLANT_PIN))
-                *found = made;
+            text = make_plans (self, conv, gemm, &made);
+            if (!text && made)
+                text = try_rows (self, h_sums, found);
         }
     }
-    return words;
+    return text;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static wm_gpu_words_t make_all (wm_cuda_v1_t *self, wm_error_t *error)
+static wm_gpu_text_t make_all (wm_cuda_v1_t *self, wm_error_t *error)
 {
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     bool found = false;
     size_t need = need_bytes (self);
     const wm_gpu_info_t *info = &self->chunks.info;
@@ -393,14 +389,14 @@ static wm_gpu_words_t make_all (wm_cuda_v1_t *self, wm_error_t *error)
                   need >> 20, info->device, info->free_bytes >> 20);
         return NULL;
     }
-    if ((words = make_plane (self)) || (words = load_constants (self)) ||
-        (words = wm_chunks_open (&self->chunks)))
-        return words;
+    if ((text = make_plane (self)) || (text = load_constants (self)) ||
+        (text = wm_chunks_open (&self->chunks)))
+        return text;
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
-        if ((words = make_extra (self, &self->extra[s])))
-            return words;
-    if ((words = pin (self, &found)))
-        return words;
+        if ((text = make_extra (self, &self->extra[s])))
+            return text;
+    if ((text = pin (self, &found)))
+        return text;
     if (!found)
         wm_fault (error, WM_EHOST,
                   "neither cuDNN nor cuBLASLt (%s) has an algorithm for this model on %s that "
@@ -415,7 +411,7 @@ wm_cuda_v1_t *wm_cuda_v1_new (const wm_gpu_api_t *api, const wm_net_t *net, cons
                               wm_error_t *error)
 {
     wm_error_t fault = { 0 };
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     const uint32_t rows = config->rows ? config->rows : WM_CUDA_ROWS;
     wm_cuda_v1_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -429,9 +425,9 @@ wm_cuda_v1_t *wm_cuda_v1_new (const wm_gpu_api_t *api, const wm_net_t *net, cons
         self->cells_max = config->cells ? config->cells : WM_CUDA_CELLS;
         self->chunks.engine = self, self->chunks.alone = config->timed;
         self->chunks.fill = fill, self->chunks.start = start, self->chunks.after = add_times;
-        words = make_all (self, &fault);
+        text = make_all (self, &fault);
     }
-    if (wm_cuda_stands (&fault, words, error))
+    if (wm_cuda_stands (&fault, text, error))
         *info = self->chunks.info;
     else
         wm_cuda_v1_destroy (&self);
@@ -450,7 +446,7 @@ void wm_cuda_v1_destroy (wm_cuda_v1_t **self_p)
     }
 }
 
-wm_gpu_words_t wm_cuda_v1_lend (wm_cuda_v1_t *self, const void *h, size_t bytes)
+wm_gpu_text_t wm_cuda_v1_lend (wm_cuda_v1_t *self, const void *h, size_t bytes)
 {
     CALL (pin, h, bytes);
     if (self->image)
@@ -472,20 +468,20 @@ void wm_cuda_v1_times (wm_cuda_v1_t *self, double ms[WM_CUDA_STAGES])
 /* ---- a batch --------------------------------------------------------------------------------- */
 
 /* Lays a plane out on the device, if it fits there.  */
-static wm_gpu_words_t load_plane (wm_cuda_v1_t *self, const wm_batch_t *batch)
+static wm_gpu_text_t load_plane (wm_cuda_v1_t *self, const wm_batch_t *batch)
 {
     bool laid = false;
-    wm_gpu_words_t words = batch->kind == WM_BATCH_PATCHES || !self->image
-                               ? NULL
-                               : wm_cuda_plane_load (self->image, batch, self->load, &laid);
+    wm_gpu_text_t text = batch->kind == WM_BATCH_PATCHES || !self->image
+                             ? NULL
+                             : wm_cuda_plane_load (self->image, batch, self->load, &laid);
     self->cut = !laid;
-    if (!words && laid)
+    if (!text && laid)
         CALL (event_record, self->loaded, self->load);
-    return words;
+    return text;
 }
 
 wm_fault_t wm_cuda_v1_score (wm_cuda_v1_t *self, const wm_batch_t *batch, float *scores,
-                             _Atomic uint64_t *progress, wm_gpu_words_t *dead, wm_error_t *error)
+                             _Atomic uint64_t *progress, wm_gpu_text_t *dead, wm_error_t *error)
 {
     if (batch->n_hit == 0)
         return WM_OK; /* else its plane would be under way when the next one comes */

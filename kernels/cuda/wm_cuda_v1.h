@@ -1,4 +1,4 @@
-/* wm_cuda_v1.h - version 1 of the CUDA engine. Private to kernels/cuda/; wm_cuda.h is its door.  */
+/* wm_cuda_v1.h - version 1 of the CUDA engine. Private to kernels/cuda/; others use wm_cuda.h.  */
 #ifndef WM_CUDA_V1_H
 #define WM_CUDA_V1_H
 
@@ -13,11 +13,11 @@ wm_cuda_v1_t *wm_cuda_v1_new (const wm_gpu_api_t *api, const wm_net_t *net, cons
 void wm_cuda_v1_destroy (wm_cuda_v1_t **self_p);
 
 /* As wm_cuda_lend, for the runs of planes.  */
-wm_gpu_words_t wm_cuda_v1_lend (wm_cuda_v1_t *self, const void *h, size_t bytes);
+wm_gpu_text_t wm_cuda_v1_lend (wm_cuda_v1_t *self, const void *h, size_t bytes);
 
-/* *words where the GPU failed: nothing may be asked of it any more.  */
+/* Sets *text where the GPU failed: the engine must not be used again.  */
 wm_fault_t wm_cuda_v1_score (wm_cuda_v1_t *self, const wm_batch_t *batch, float *scores,
-                             _Atomic uint64_t *progress, wm_gpu_words_t *words, wm_error_t *error);
+                             _Atomic uint64_t *progress, wm_gpu_text_t *text, wm_error_t *error);
 const char *wm_cuda_v1_choice (const wm_cuda_v1_t *self);
 void wm_cuda_v1_times (wm_cuda_v1_t *self, double ms[WM_CUDA_STAGES]);
 

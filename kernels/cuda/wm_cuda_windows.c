@@ -9,19 +9,30 @@
      load stream   runs -> image (wm_cuda_plane.h) -> strip: rows of it to the slot
      slot stream   convolution of the bands -> active -> graph { hits in, dense, tail, scores out }
 
-   Each of the two slots has memory and a stream of its own: while one computes, the other is laid out
-   and copied to. A slot is started when the next unit has no room in it, or no batch is left.
-   Launches have 256 (or 128) hits times a power of two, a graph each, made when the engine is.
+   Slots. Each of the two slots has memory, a stream and an event `done`; both share the load stream.
+   A slot is in one of three states:
+     free   its memory belongs to the host
+     open   (open_slot) the host adds hits and rows; the load stream copies rows to d_image
+     busy   (start) its stream convolves, multiplies and copies the scores out; the host touches
+            none of its memory until collect () has waited for `done`, which frees the slot
+   A slot is started when the next unit has no room in it, or no batch is left; then the other one is
+   collected and opened. So one is laid out and copied to while the other computes. Launches have 256
+   (or 128) hits times a power of two; each of these sizes is a graph, made with the engine.
 
-   Bits of a hit are its own: see wm_gpu_dense.cuh. Of the convolution that is tried, not believed:
-   a band of a repeated pattern must give repeated bits, twice.
+   Order between streams. Each of these waits is necessary; tests/plants removes them one at a time:
+     - start: the slot's stream waits for `laid`, which the load stream records behind the slot's last
+       row; else the convolution reads rows that have not arrived.
+     - collect: the host waits for `done` before it reads scores; else it reads those of a batch before.
+     - add_batch, add_source: the host waits for `copied`, recorded behind the copy of a plane or of
+       patches, before it writes that pinned memory again.
+     - flush: when a call returns every stream is idle, so that the caller may change its batches.
+   Only collect () gives out scores, and only if the checksum of every hit of the slot holds.
 
-   Memory: planned from what is free when the engine is made, 80 % of it at most; strips get as many
-   rows as fit, WM_CUDA_HEIGHT at most. For the usual network that is 1.2 GB.
+   The bits of a hit do not depend on the hits beside it (wm_gpu_dense.cuh). For cuDNN's convolution
+   that is tested when the engine is made: a band of a repeated pattern must give repeated bits, twice.
 
-   Invariants: between two calls every stream is idle. Nothing is allocated after the engine is made.
-   A slot's pinned memory is written only after its event was waited for, the plane's after `copied`
-   was.  */
+   Memory: at most 80 % of what is free when the engine is made; strips get as many rows as fit,
+   WM_CUDA_HEIGHT at most. For the usual network that is 1.2 GB. Nothing is allocated later.  */
 #include "kernels/cuda/wm_cuda_windows_private.h"
 #include "kernels/cuda/wm_gpu_dense.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
@@ -38,16 +49,16 @@ typedef struct {
 
 /* ---- the device's work ----------------------------------------------------------------------- */
 
-static wm_gpu_words_t mark (wm_cuda_windows_t *self, wm_windows_slot_t *slot, int i, void *stream)
+static wm_gpu_text_t mark (wm_cuda_windows_t *self, wm_windows_slot_t *slot, int i, void *stream)
 {
     if (self->config.timed)
         CALL (event_record, slot->mark[i], stream);
     return NULL;
 }
 
-static wm_gpu_words_t launch (wm_cuda_windows_t *self, wm_gpu_kernel_t kernel, uint32_t blocks,
-                              uint32_t threads, uint32_t shared_bytes, const void *args,
-                              void *stream)
+static wm_gpu_text_t launch (wm_cuda_windows_t *self, wm_gpu_kernel_t kernel, uint32_t blocks,
+                             uint32_t threads, uint32_t shared_bytes, const void *args,
+                             void *stream)
 {
     const wm_gpu_launch_t l = { kernel, blocks, threads, shared_bytes, args };
     CALL (launch, &l, stream);
@@ -55,8 +66,7 @@ static wm_gpu_words_t launch (wm_cuda_windows_t *self, wm_gpu_kernel_t kernel, u
 }
 
 /* Convolves the slot's first `bands` bands.  */
-wm_gpu_words_t wm_windows_convolve (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
-                                    uint32_t bands)
+wm_gpu_text_t wm_windows_convolve (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t bands)
 {
     const size_t in = (size_t) self->band * self->pack.conv.w * self->pack.net.each,
                  out =
@@ -69,7 +79,7 @@ wm_gpu_words_t wm_windows_convolve (wm_cuda_windows_t *self, wm_windows_slot_t *
     return NULL;
 }
 
-static wm_gpu_words_t find_active (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t n_row)
+static wm_gpu_text_t find_active (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t n_row)
 {
     wm_gpu_active_t args = self->pack.active;
     args.image = slot->d_image, args.value = slot->d_value;
@@ -82,7 +92,7 @@ static wm_gpu_words_t find_active (wm_cuda_windows_t *self, wm_windows_slot_t *s
                    &args, slot->stream);
 }
 
-static wm_gpu_words_t multiply (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t hits)
+static wm_gpu_text_t multiply (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t hits)
 {
     wm_gpu_dense_t args = self->pack.dense;
     args.value = slot->d_value, args.hit = slot->d_hit;
@@ -94,7 +104,7 @@ static wm_gpu_words_t multiply (wm_cuda_windows_t *self, wm_windows_slot_t *slot
                    wm_gpu_dense_bytes (&args, self->tile), &args, slot->stream);
 }
 
-static wm_gpu_words_t finish (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t hits)
+static wm_gpu_text_t finish (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t hits)
 {
     wm_gpu_tail_t args = self->pack.tail;
     args.partial = slot->d_partial, args.scores = slot->d_scores, args.rows = hits;
@@ -111,16 +121,16 @@ static wm_gpu_words_t finish (wm_cuda_windows_t *self, wm_windows_slot_t *slot, 
 }
 
 /* From hits in h_hit to scores in h_scores: what a graph is made of.  */
-wm_gpu_words_t wm_windows_score_hits (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
-                                      uint32_t hits)
+wm_gpu_text_t wm_windows_score_hits (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
+                                     uint32_t hits)
 {
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     CALL (copy_in, slot->d_hit, slot->h_hit, hits * sizeof (uint32_t), slot->stream);
-    if ((words = multiply (self, slot, hits)) ||
-        (words = mark (self, slot, WM_CUDA_TAIL, slot->stream)) ||
-        (words = finish (self, slot, hits)) ||
-        (words = mark (self, slot, WM_CUDA_COPY_OUT, slot->stream)))
-        return words;
+    if ((text = multiply (self, slot, hits)) ||
+        (text = mark (self, slot, WM_CUDA_TAIL, slot->stream)) ||
+        (text = finish (self, slot, hits)) ||
+        (text = mark (self, slot, WM_CUDA_COPY_OUT, slot->stream)))
+        return text;
     CALL (copy_out, slot->h_scores, slot->d_scores,
           (size_t) hits * self->pack.tail.n_output * sizeof (float), slot->stream);
     CALL (copy_out, slot->h_residual, slot->d_residual, hits * sizeof (float), slot->stream);
@@ -130,7 +140,7 @@ wm_gpu_words_t wm_windows_score_hits (wm_cuda_windows_t *self, wm_windows_slot_t
 /* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Sends the rows that were added since the last time, all of the same image.  */
-wm_gpu_words_t wm_windows_lay (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
+wm_gpu_text_t wm_windows_lay (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
 {
     const uint32_t first = slot->n_laid, n = slot->n_row - first;
     if (n == 0)
@@ -149,12 +159,12 @@ wm_gpu_words_t wm_windows_lay (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
                    self->load);
 }
 
-/* Empties a slot that was waited for: all its strips hold the zero level.  */
-static wm_gpu_words_t open_slot (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
+/* Opens a free slot: all its strips hold the zero level.  */
+static wm_gpu_text_t open_slot (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
 {
     const size_t cells = wm_windows_cells (self);
     wm_gpu_fill_t args = { slot->d_image, (uint32_t) cells, self->pack.zero };
-    wm_gpu_words_t words = mark (self, slot, 0, self->load);
+    wm_gpu_text_t text = mark (self, slot, 0, self->load);
     slot->n_row = slot->n_laid = slot->used = slot->n_hit = 0;
     slot->open = true;
     if (self->pack.active.half) { /* two at a time; a pair of finite halves is a finite float32 */
@@ -162,20 +172,20 @@ static wm_gpu_words_t open_slot (wm_cuda_windows_t *self, wm_windows_slot_t *slo
         memcpy (&args.value, &pair, sizeof pair);
         args.count = (uint32_t) (cells / 2);
     }
-    return words ? words
-                 : launch (self, WM_GPU_FILL, (args.count + 4 * THREADS - 1) / (4 * THREADS),
-                           THREADS, 0, &args, self->load);
+    return text ? text
+                : launch (self, WM_GPU_FILL, (args.count + 4 * THREADS - 1) / (4 * THREADS),
+                          THREADS, 0, &args, self->load);
 }
 
 /* Starts an open slot's work.  */
-static wm_gpu_words_t start (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t start (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
 {
     const uint32_t rows = slot->used - self->pack.conv.kh + 1, /* positions' */
         bands = (rows + self->band - 1) / self->band;
     uint32_t graph = 0;
-    wm_gpu_words_t words = wm_windows_lay (self, slot);
-    if (words)
-        return words;
+    wm_gpu_text_t text = wm_windows_lay (self, slot);
+    if (text)
+        return text;
     while (self->tile << graph < slot->n_hit)
         graph++;
     const uint32_t hits = self->tile << graph;
@@ -183,29 +193,28 @@ static wm_gpu_words_t start (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
         slot->h_hit[i] = WM_GPU_NO_PATCH;
     self->api->range_begin (self->gpu, "start a slot");
     CALL (event_record, slot->laid, self->load);
-    if (!WM_PLANT (WM_PLANT_PLANE))
-        CALL (stream_wait, slot->stream, slot->laid);
-    if ((words = mark (self, slot, 1, slot->stream)) ||
-        (words = wm_windows_convolve (self, slot, bands)) ||
-        (words = mark (self, slot, 2, slot->stream)) ||
-        (words = find_active (self, slot, bands * self->band)) ||
-        (words = mark (self, slot, WM_CUDA_GEMM, slot->stream)))
-        return words;
+    CALL (stream_wait, slot->stream, slot->laid);
+    if ((text = mark (self, slot, 1, slot->stream)) ||
+        (text = wm_windows_convolve (self, slot, bands)) ||
+        (text = mark (self, slot, 2, slot->stream)) ||
+        (text = find_active (self, slot, bands * self->band)) ||
+        (text = mark (self, slot, WM_CUDA_GEMM, slot->stream)))
+        return text;
     if (self->config.timed) {
-        if ((words = wm_windows_score_hits (self, slot, hits)))
-            return words;
+        if ((text = wm_windows_score_hits (self, slot, hits)))
+            return text;
     } else
         CALL (graph_run, slot->graph[graph], slot->stream);
-    if ((words = mark (self, slot, WM_CUDA_STAGES, slot->stream)))
-        return words;
+    if ((text = mark (self, slot, WM_CUDA_STAGES, slot->stream)))
+        return text;
     CALL (event_record, slot->done, slot->stream);
     self->api->range_end (self->gpu);
     slot->open = false, slot->busy = true;
     return NULL;
 }
 
-/* Adds what the stages took: marks 0 to 3 are before the load, the convolution, active, dense.  */
-static wm_gpu_words_t add_times (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
+/* Adds the times of the stages: marks 0 to 3 are before the load, the convolution, active, dense.  */
+static wm_gpu_text_t add_times (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
 {
     static const wm_cuda_stage_t stage[] = { WM_CUDA_COPY_IN, WM_CUDA_CONV, WM_CUDA_GATHER,
                                              WM_CUDA_GEMM,    WM_CUDA_TAIL, WM_CUDA_COPY_OUT };
@@ -217,17 +226,16 @@ static wm_gpu_words_t add_times (wm_cuda_windows_t *self, wm_windows_slot_t *slo
     return NULL;
 }
 
-/* Waits for a slot, and takes its scores if the checksum of each hit holds. A held hit of version 2
-   has sums that are no numbers, as its scores are.  */
-static wm_gpu_words_t collect (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
-                               _Atomic uint64_t *progress)
+/* Waits for a busy slot, and copies its scores to their batches if the checksum of each hit holds. A
+   held hit of version 2 has NaN for its sums as for its scores.  */
+static wm_gpu_text_t collect (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
+                              _Atomic uint64_t *progress)
 {
     const size_t n = self->pack.tail.n_output;
     if (!slot->busy)
         return NULL;
     self->api->range_begin (self->gpu, "wait for a slot");
-    if (!WM_PLANT (WM_PLANT_WAIT))
-        CALL (event_sync, slot->done);
+    CALL (event_sync, slot->done);
     self->api->range_end (self->gpu);
     slot->busy = false;
     for (uint32_t i = 0; i < slot->n_hit; i++) {
@@ -236,36 +244,35 @@ static wm_gpu_words_t collect (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
             self->worst = residual;
         if (!(residual <= self->pack.tolerance) && (self->pack.sparse || residual == residual ||
                                                     slot->h_scores[i * n] == slot->h_scores[i * n]))
-            return wm_gpu_words ("the checksum of the first dense layer does not hold: off by %.2g "
-                                 "of its magnitude, %.2g is allowed",
-                                 residual, self->pack.tolerance);
+            return wm_gpu_text ("the checksum of the first dense layer does not hold: off by %.2g "
+                                "of its magnitude, %.2g is allowed",
+                                residual, self->pack.tolerance);
     }
     for (uint32_t i = 0; i < slot->n_hit; i++)
-        memcpy (WM_PLANT (WM_PLANT_CURVE) ? slot->to[0] + i * n : slot->to[i],
-                slot->h_scores + i * n, n * sizeof (float));
+        memcpy (slot->to[i], slot->h_scores + i * n, n * sizeof (float));
     if (progress)
         atomic_fetch_add (progress, slot->n_hit);
     return add_times (self, slot);
 }
 
-/* The slot that is being filled, with room for `rows` rows, `copied` of them from an image, and a
-   hit. One is started where it has no room.  */
-static wm_gpu_words_t room (wm_cuda_windows_t *self, uint32_t rows, uint32_t copied,
-                            _Atomic uint64_t *progress, wm_windows_slot_t **slot_p)
+/* An open slot with room for `rows` rows, `copied` of them from an image, and a hit. Starts the slot
+   that has no room for them.  */
+static wm_gpu_text_t room (wm_cuda_windows_t *self, uint32_t rows, uint32_t copied,
+                           _Atomic uint64_t *progress, wm_windows_slot_t **slot_p)
 {
-    wm_windows_slot_t *slot = &self->slot[self->turn % WM_WINDOWS_SLOTS];
-    wm_gpu_words_t words = NULL;
+    wm_windows_slot_t *slot = &self->slot[self->current % WM_WINDOWS_SLOTS];
+    wm_gpu_text_t text = NULL;
     if (slot->open && (slot->used + rows > self->height || slot->n_hit == self->hits_max ||
                        slot->n_row + copied > self->rows_max)) {
-        words = start (self, slot);
+        text = start (self, slot);
         /* One slot where stages are timed: two would wait for each other's kernels.  */
-        self->turn += self->config.timed ? WM_WINDOWS_SLOTS : 1;
-        slot = &self->slot[self->turn % WM_WINDOWS_SLOTS];
+        self->current += self->config.timed ? WM_WINDOWS_SLOTS : 1;
+        slot = &self->slot[self->current % WM_WINDOWS_SLOTS];
     }
-    if (!words && !slot->open && !(words = collect (self, slot, progress)))
-        words = open_slot (self, slot);
+    if (!text && !slot->open && !(text = collect (self, slot, progress)))
+        text = open_slot (self, slot);
     *slot_p = slot;
-    return words;
+    return text;
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */
@@ -298,8 +305,7 @@ static uint32_t add_unit (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
             break;
         low = l, high = h;
     }
-    const uint32_t width = self->pack.conv.w - (WM_PLANT (WM_PLANT_STRIPS) ? 2u : 0u),
-                   cells = n_col - left < width ? n_col - left : width;
+    const uint32_t width = self->pack.conv.w, cells = n_col - left < width ? n_col - left : width;
     for (uint32_t r = low; r < high + patch && count > 0; r++)
         wm_windows_add_row (slot, r * n_col + left, (slot->used + r - low) * self->pack.conv.w,
                             cells);
@@ -311,9 +317,9 @@ static uint32_t add_unit (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
     return count;
 }
 
-/* All hits of an image on the device.  */
-static wm_gpu_words_t add_image (wm_cuda_windows_t *self, const wm_batch_t *batch,
-                                 _Atomic uint64_t *progress)
+/* Adds all hits of an image on the device, strip by strip in the order of the curve.  */
+static wm_gpu_text_t add_image (wm_cuda_windows_t *self, const wm_batch_t *batch,
+                                _Atomic uint64_t *progress)
 {
     uint32_t n_row, n_col;
     const uint32_t *offset = wm_cuda_plane_offset (self->plane);
@@ -329,32 +335,32 @@ static wm_gpu_words_t add_image (wm_cuda_windows_t *self, const wm_batch_t *batc
     const wm_cuda_place_t *place = wm_cuda_curve_sort (self->place, self->spare, batch->n_hit);
     for (uint32_t i = 0, end; i < batch->n_hit;) {
         wm_windows_slot_t *slot;
-        wm_gpu_words_t words = room (self, patch, patch, progress, &slot);
-        if (words)
-            return words;
+        wm_gpu_text_t text = room (self, patch, patch, progress, &slot);
+        if (text)
+            return text;
         for (end = i; end < batch->n_hit && place[end].key >> 32 == place[i].key >> 32; end++)
             ;
         const uint32_t n = add_unit (self, slot, place + i, end - i, offset, n_col);
-        if ((words = wm_windows_lay (self, slot)))
-            return words;
+        if ((text = wm_windows_lay (self, slot)))
+            return text;
         i += n;
-        if (i < end && (words = room (self, self->height, 0, progress, &slot)))
-            return words;
+        if (i < end && (text = room (self, self->height, 0, progress, &slot)))
+            return text;
     }
     return NULL;
 }
 
 /* Patches from the source, `first` and on of the batch.  */
-static wm_gpu_words_t add_patches (wm_cuda_windows_t *self, uint32_t first, uint32_t n,
-                                   abreast_t *abreast, _Atomic uint64_t *progress)
+static wm_gpu_text_t add_patches (wm_cuda_windows_t *self, uint32_t first, uint32_t n,
+                                  abreast_t *abreast, _Atomic uint64_t *progress)
 {
     const wm_net_t *net = self->pack.net.net;
     for (uint32_t i = 0; i < n; i++) {
         wm_windows_slot_t *slot;
-        wm_gpu_words_t words =
+        wm_gpu_text_t text =
             room (self, abreast->n ? 0 : net->height, net->height, progress, &slot);
-        if (words)
-            return words;
+        if (text)
+            return text;
         if (slot->n_hit == 0)
             abreast->n = 0; /* another slot */
         if (abreast->n == 0)
@@ -365,8 +371,8 @@ static wm_gpu_words_t add_patches (wm_cuda_windows_t *self, uint32_t first, uint
                                 (abreast->row + r) * self->pack.conv.w + col, net->width);
         add_hit (self, slot, abreast->row, col, first + i);
         abreast->n = (abreast->n + 1) % wm_windows_abreast (self);
-        if (i + 1 == n && (words = wm_windows_lay (self, slot))) /* before the source changes */
-            return words;
+        if (i + 1 == n && (text = wm_windows_lay (self, slot))) /* before the source changes */
+            return text;
     }
     return NULL;
 }
@@ -377,17 +383,16 @@ static bool is_lent (const wm_cuda_windows_t *self, const float *patch, size_t b
     return self->lent && c >= self->lent && c + bytes <= self->lent + self->lent_bytes;
 }
 
-/* Patches that come as such, or are cut on the host.  */
-static wm_gpu_words_t add_source (wm_cuda_windows_t *self, const wm_batch_t *batch,
-                                  _Atomic uint64_t *progress)
+/* Dense patches, or a plane's that the host cuts.  */
+static wm_gpu_text_t add_source (wm_cuda_windows_t *self, const wm_batch_t *batch,
+                                 _Atomic uint64_t *progress)
 {
     abreast_t abreast = { 0 };
     for (uint32_t first = 0, n; first < batch->n_hit; first += n) {
         n = batch->n_hit - first < self->source_max ? batch->n_hit - first : self->source_max;
         const size_t bytes = (size_t) n * self->n_value * sizeof (float);
         const float *h_from = self->h_source;
-        if (!WM_PLANT (WM_PLANT_REUSE))
-            CALL (event_sync, self->copied);
+        CALL (event_sync, self->copied);
         if (batch->kind != WM_BATCH_PATCHES)
             wm_plane_cut (self->cutter, first, n, self->h_source);
         else if (is_lent (self, batch->patch + (size_t) first * self->n_value, bytes))
@@ -397,9 +402,9 @@ static wm_gpu_words_t add_source (wm_cuda_windows_t *self, const wm_batch_t *bat
         CALL (copy_in, self->d_source, h_from, bytes, self->load);
         CALL (event_record, self->copied, self->load);
         self->d_from = self->d_source;
-        wm_gpu_words_t words = add_patches (self, first, n, &abreast, progress);
-        if (words)
-            return words;
+        wm_gpu_text_t text = add_patches (self, first, n, &abreast, progress);
+        if (text)
+            return text;
     }
     return NULL;
 }
@@ -407,52 +412,51 @@ static wm_gpu_words_t add_source (wm_cuda_windows_t *self, const wm_batch_t *bat
 /* ---- a call ---------------------------------------------------------------------------------- */
 
 static wm_fault_t add_batch (wm_cuda_windows_t *self, const wm_batch_t *batch,
-                             _Atomic uint64_t *progress, wm_gpu_words_t *words, wm_error_t *error)
+                             _Atomic uint64_t *progress, wm_gpu_text_t *text, wm_error_t *error)
 {
     bool laid = false;
     if (!self->cutter && batch->kind != WM_BATCH_PATCHES)
         return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
     self->api->range_begin (self->gpu, "lay out a batch");
     if (batch->kind != WM_BATCH_PATCHES) {
-        if (!WM_PLANT (WM_PLANT_REUSE))
-            *words = self->api->event_sync (self->gpu, self->copied);
-        if (!*words)
-            *words = wm_cuda_plane_load (self->plane, batch, self->load, &laid);
-        if (!*words && laid)
-            *words = self->api->event_record (self->gpu, self->copied, self->load);
+        *text = self->api->event_sync (self->gpu, self->copied);
+        if (!*text)
+            *text = wm_cuda_plane_load (self->plane, batch, self->load, &laid);
+        if (!*text && laid)
+            *text = self->api->event_record (self->gpu, self->copied, self->load);
     }
     wm_fault_t fault = WM_OK;
-    if (!*words && !laid && batch->kind != WM_BATCH_PATCHES)
+    if (!*text && !laid && batch->kind != WM_BATCH_PATCHES)
         fault = wm_plane_load (self->cutter, batch, error);
-    if (!*words && !fault)
-        *words = laid ? add_image (self, batch, progress) : add_source (self, batch, progress);
+    if (!*text && !fault)
+        *text = laid ? add_image (self, batch, progress) : add_source (self, batch, progress);
     self->api->range_end (self->gpu);
-    return *words ? WM_EHOST : fault;
+    return *text ? WM_EHOST : fault;
 }
 
-/* Starts what is open and takes everything; nothing is under way after it.  */
-static wm_gpu_words_t flush (wm_cuda_windows_t *self, _Atomic uint64_t *progress)
+/* Starts the open slot and collects both; every stream is idle after it.  */
+static wm_gpu_text_t flush (wm_cuda_windows_t *self, _Atomic uint64_t *progress)
 {
-    wm_windows_slot_t *slot = &self->slot[self->turn % WM_WINDOWS_SLOTS];
-    wm_gpu_words_t words = slot->open ? start (self, slot) : NULL;
-    for (uint32_t s = 0; s < WM_WINDOWS_SLOTS && !words; s++)
-        words = collect (self, &self->slot[(self->turn + 1 + s) % WM_WINDOWS_SLOTS], progress);
-    return words;
+    wm_windows_slot_t *slot = &self->slot[self->current % WM_WINDOWS_SLOTS];
+    wm_gpu_text_t text = slot->open ? start (self, slot) : NULL;
+    for (uint32_t s = 0; s < WM_WINDOWS_SLOTS && !text; s++)
+        text = collect (self, &self->slot[(self->current + 1 + s) % WM_WINDOWS_SLOTS], progress);
+    return text;
 }
 
 wm_fault_t wm_cuda_windows_score (wm_cuda_windows_t *self, uint32_t n,
                                   const wm_batch_t *const *batch, float *const *scores,
-                                  _Atomic uint64_t *progress, wm_gpu_words_t *words,
+                                  _Atomic uint64_t *progress, wm_gpu_text_t *text,
                                   wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
-    *words = NULL;
+    *text = NULL;
     for (uint32_t i = 0; i < n && !fault; i++)
         if (batch[i]->n_hit > 0) {
             self->scores = scores[i];
-            fault = add_batch (self, batch[i], progress, words, error);
+            fault = add_batch (self, batch[i], progress, text, error);
         }
-    if (!*words)
-        *words = flush (self, progress);
-    return *words ? WM_EHOST : fault;
+    if (!*text)
+        *text = flush (self, progress);
+    return *text ? WM_EHOST : fault;
 }

@@ -11,13 +11,13 @@
 #define CANDIDATES_MAX 16u
 #define HITS_MAX (WM_RAW_BYTES_MAX / 8) /* of a batch */
 #define SOURCE_PATCHES 1024u            /* cut on the host, on their way to the device */
-#define CALIBRATION 32u                 /* patches that the checksum's tolerance is measured with */
+#define CALIBRATION 32u                 /* patches that measure the checksum's tolerance */
 #define RESIDUALS 4.0
 #define LEAST 0x1p-24
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Periods of the pattern that the convolution is tried with: odd, a little less than half a band. */
+/* Periods of the pattern that tests the convolution: odd, a little less than half a band.  */
 static uint32_t period_rows (const wm_cuda_windows_t *self)
 {
     return (self->band / 2 - 3) | 1;
@@ -33,7 +33,7 @@ static size_t pattern_values (const wm_cuda_windows_t *self)
     return (size_t) period_rows (self) * (self->pack.conv.w + period_cols (self));
 }
 
-/* Values of the source: patches, or the pattern that the convolution is tried with.  */
+/* Values of the source: patches, or the pattern that tests the convolution.  */
 static size_t source_values (const wm_cuda_windows_t *self)
 {
     const size_t patches = (size_t) self->source_max * self->n_value,
@@ -69,15 +69,15 @@ static size_t need_bytes (const wm_cuda_windows_t *self)
            (self->cutter ? wm_cuda_plane_bytes (cells) : 0);
 }
 
-static wm_gpu_words_t both_new (wm_cuda_windows_t *self, void *h_p, void *d_p, size_t bytes)
+static wm_gpu_text_t both_new (wm_cuda_windows_t *self, void *h_p, void *d_p, size_t bytes)
 {
     return wm_cuda_both_new (self->api, self->gpu, h_p, d_p, bytes);
 }
 
-static wm_gpu_words_t make_slot (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t make_slot (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
 {
     const size_t hits = self->hits_max, scores = hits * self->pack.tail.n_output * sizeof (float);
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     CALL (stream_new, &slot->stream);
     CALL (event_new, &slot->laid, false);
     CALL (event_new, &slot->done, false);
@@ -86,31 +86,31 @@ static wm_gpu_words_t make_slot (wm_cuda_windows_t *self, wm_windows_slot_t *slo
     slot->to = calloc (hits, sizeof *slot->to);
     if (!slot->to)
         return "no memory for a slot";
-    if ((words =
+    if ((text =
              both_new (self, &slot->h_row, &slot->d_row, self->rows_max * sizeof (wm_gpu_row_t))) ||
-        (words = both_new (self, NULL, &slot->d_image,
-                           wm_windows_cells (self) * self->pack.net.each)) ||
-        (words = both_new (self, NULL, &slot->d_value, value_bytes (self))) ||
-        (words = both_new (self, NULL, &slot->d_active, map_bytes (self))) ||
-        (words = both_new (self, NULL, &slot->d_bad, map_bytes (self))) ||
-        (words = both_new (self, &slot->h_hit, &slot->d_hit, hits * sizeof (uint32_t))) ||
-        (words = both_new (self, NULL, &slot->d_partial, partial_bytes (self))) ||
-        (words = both_new (self, &slot->h_scores, &slot->d_scores, scores)))
-        return words;
+        (text = both_new (self, NULL, &slot->d_image,
+                          wm_windows_cells (self) * self->pack.net.each)) ||
+        (text = both_new (self, NULL, &slot->d_value, value_bytes (self))) ||
+        (text = both_new (self, NULL, &slot->d_active, map_bytes (self))) ||
+        (text = both_new (self, NULL, &slot->d_bad, map_bytes (self))) ||
+        (text = both_new (self, &slot->h_hit, &slot->d_hit, hits * sizeof (uint32_t))) ||
+        (text = both_new (self, NULL, &slot->d_partial, partial_bytes (self))) ||
+        (text = both_new (self, &slot->h_scores, &slot->d_scores, scores)))
+        return text;
     return both_new (self, &slot->h_residual, &slot->d_residual, hits * sizeof (float));
 }
 
-static wm_gpu_words_t make_load (wm_cuda_windows_t *self)
+static wm_gpu_text_t make_load (wm_cuda_windows_t *self)
 {
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     void *h_block;
     const uint32_t cells = self->config.cells ? self->config.cells : WM_CUDA_CELLS;
     CALL (stream_new, &self->load);
     CALL (event_new, &self->copied, false);
-    if ((words = both_new (self, &self->h_source, &self->d_source,
-                           source_values (self) * sizeof (float))) ||
-        (words = both_new (self, &h_block, &self->d_block, self->pack.bytes)))
-        return words;
+    if ((text = both_new (self, &self->h_source, &self->d_source,
+                          source_values (self) * sizeof (float))) ||
+        (text = both_new (self, &h_block, &self->d_block, self->pack.bytes)))
+        return text;
     wm_cuda_pack_fill (&self->pack, h_block);
     CALL (copy_in, self->d_block, h_block, self->pack.bytes, self->load);
     CALL (stream_sync, self->load);
@@ -119,11 +119,11 @@ static wm_gpu_words_t make_load (wm_cuda_windows_t *self)
     if (!self->place || !self->spare)
         return "no memory for hits";
     if (self->cutter) {
-        self->plane = wm_cuda_plane_new (self->api, self->gpu, &self->spec, cells, &words);
-        if (!self->plane && !words)
+        self->plane = wm_cuda_plane_new (self->api, self->gpu, &self->spec, cells, &text);
+        if (!self->plane && !text)
             return "no memory for a plane";
     }
-    return words;
+    return text;
 }
 
 /* ---- pinning the convolution ----------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static void drop_plan (wm_cuda_windows_t *self)
         self->api->conv_destroy (self->gpu, &self->conv);
 }
 
-static wm_gpu_words_t make_plan (wm_cuda_windows_t *self, uint32_t candidate, bool *made)
+static wm_gpu_text_t make_plan (wm_cuda_windows_t *self, uint32_t candidate, bool *made)
 {
     wm_gpu_choice_t choice = { 0 };
     *made = false;
@@ -144,10 +144,10 @@ static wm_gpu_words_t make_plan (wm_cuda_windows_t *self, uint32_t candidate, bo
         return NULL;
     for (uint32_t s = 0; choice.workspace_bytes > self->workspace_bytes && s < WM_WINDOWS_SLOTS;
          s++) {
-        wm_gpu_words_t words =
+        wm_gpu_text_t text =
             both_new (self, NULL, &self->slot[s].d_workspace, choice.workspace_bytes);
-        if (words)
-            return words;
+        if (text)
+            return text;
     }
     if (choice.workspace_bytes > self->workspace_bytes)
         self->workspace_bytes = choice.workspace_bytes;
@@ -191,22 +191,22 @@ static bool repeats (const wm_cuda_windows_t *self, const char *h_value)
     return true;
 }
 
-static wm_gpu_words_t try_plan (wm_cuda_windows_t *self, float *h_pattern, char *h_value,
-                                bool *alike)
+static wm_gpu_text_t try_plan (wm_cuda_windows_t *self, float *h_pattern, char *h_value,
+                               bool *alike)
 {
     wm_windows_slot_t *slot = &self->slot[0];
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     *alike = true;
     for (int round = 0; round < 2 && *alike; round++) {
         lay_pattern (self, slot, h_pattern);
         self->d_from = self->d_source;
         CALL (copy_in, self->d_source, h_pattern, pattern_values (self) * sizeof (float),
               self->load);
-        if ((words = wm_windows_lay (self, slot)))
-            return words;
+        if ((text = wm_windows_lay (self, slot)))
+            return text;
         CALL (stream_sync, self->load);
-        if ((words = wm_windows_convolve (self, slot, 1)))
-            return words;
+        if ((text = wm_windows_convolve (self, slot, 1)))
+            return text;
         CALL (copy_out, h_value, slot->d_value, band_bytes (self), slot->stream);
         CALL (stream_sync, slot->stream);
         *alike = repeats (self, h_value);
@@ -215,33 +215,30 @@ static wm_gpu_words_t try_plan (wm_cuda_windows_t *self, float *h_pattern, char 
 }
 
 /* Pins the first candidate whose bits do not depend on the place.  */
-static wm_gpu_words_t pin (wm_cuda_windows_t *self, bool *found)
+static wm_gpu_text_t pin (wm_cuda_windows_t *self, bool *found)
 {
     const uint32_t first = self->config.conv_candidate;
     float *h_pattern;
     char *h_value;
-    wm_gpu_words_t words =
-        both_new (self, &h_pattern, NULL, pattern_values (self) * sizeof (float));
-    if (!words)
-        words = both_new (self, &h_value, NULL, band_bytes (self));
+    wm_gpu_text_t text = both_new (self, &h_pattern, NULL, pattern_values (self) * sizeof (float));
+    if (!text)
+        text = both_new (self, &h_value, NULL, band_bytes (self));
     *found = false;
-    for (uint32_t c = first; !words && !*found && c < first + CANDIDATES_MAX; c++) {
+    for (uint32_t c = first; !text && !*found && c < first + CANDIDATES_MAX; c++) {
         bool made;
-        words = make_plan (self, c, &made);
-        if (!words && made)
-            words = try_plan (self, h_pattern, h_value, found);
-        if (WM_PLANT (WM_PLANT_PIN))
-            *found = made;
+        text = make_plan (self, c, &made);
+        if (!text && made)
+            text = try_plan (self, h_pattern, h_value, found);
     }
-    return words;
+    return text;
 }
 
 /* ---- the checksum's tolerance ---------------------------------------------------------------- */
 
-/* Measures what is lost in sums without a fault, on seeded patches from nearly empty to full, and
-   allows RESIDUALS times the largest; never less than LEAST, nor more than truncation can explain.
-   It warms up what is warmed up by a first launch, too.  */
-static wm_gpu_words_t calibrate (wm_cuda_windows_t *self)
+/* Measures what fault-free sums lose, on seeded patches from nearly empty to full, and allows
+   RESIDUALS times the largest; never less than LEAST, nor more than truncation can explain.
+   It also makes the first launches, which are slow.  */
+static wm_gpu_text_t calibrate (wm_cuda_windows_t *self)
 {
     uint64_t seed = 2;
     const size_t n = self->n_value, n_output = self->pack.tail.n_output;
@@ -250,39 +247,39 @@ static wm_gpu_words_t calibrate (wm_cuda_windows_t *self)
                          .patch_values = self->n_value,
                          .patch = malloc (CALIBRATION * n * sizeof (float)) };
     float *scores = malloc (CALIBRATION * n_output * sizeof *scores);
-    wm_gpu_words_t words = batch.patch && scores ? NULL : "no memory for test patches";
-    for (size_t i = 0; !words && i < CALIBRATION * n; i++) {
+    wm_gpu_text_t text = batch.patch && scores ? NULL : "no memory for test patches";
+    for (size_t i = 0; !text && i < CALIBRATION * n; i++) {
         const uint32_t draw = (uint32_t) (wm_seed_next (&seed) >> 32);
         const bool active = draw % CALIBRATION <= i / n;
         batch.patch[i] = active ? (float) (draw >> 8) / (float) (1 << 24) : self->pack.zero;
     }
     const wm_batch_t *batches = &batch;
-    if (!words)
-        wm_cuda_windows_score (self, 1, &batches, &scores, NULL, &words, NULL);
+    if (!text)
+        wm_cuda_windows_score (self, 1, &batches, &scores, NULL, &text, NULL);
     const double measured = RESIDUALS * fmax (self->worst, LEAST);
     self->pack.tolerance = fmin (measured, self->pack.tolerance);
     self->worst = 0;
     memset (self->ms, 0, sizeof self->ms);
     free (batch.patch);
     free (scores);
-    return words;
+    return text;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static wm_gpu_words_t make_graphs (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t make_graphs (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
 {
     for (uint32_t g = 0; g < self->n_graph && !self->config.timed; g++) {
         CALL (graph_begin, slot->stream);
-        wm_gpu_words_t words = wm_windows_score_hits (self, slot, self->tile << g);
-        if (words)
-            return words;
+        wm_gpu_text_t text = wm_windows_score_hits (self, slot, self->tile << g);
+        if (text)
+            return text;
         CALL (graph_end, slot->stream, &slot->graph[g]);
     }
     return NULL;
 }
 
-/* Hits a block, and stages, by the shared memory that there is.  */
+/* Sets hits a block, and stages, by the shared memory that there is.  */
 static void fit_shared (wm_cuda_windows_t *self)
 {
     wm_gpu_dense_t *d = &self->pack.dense;
@@ -317,9 +314,9 @@ static bool fit_memory (wm_cuda_windows_t *self)
     }
 }
 
-static wm_gpu_words_t make_all (wm_cuda_windows_t *self, wm_error_t *error)
+static wm_gpu_text_t make_all (wm_cuda_windows_t *self, wm_error_t *error)
 {
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     bool found = false;
     CALL (open, &self->info);
     if (self->info.major < 8 && !self->pack.active.half) {
@@ -334,14 +331,14 @@ static wm_gpu_words_t make_all (wm_cuda_windows_t *self, wm_error_t *error)
                   self->info.device, self->info.free_bytes >> 20);
         return NULL;
     }
-    if ((words = make_load (self)))
-        return words;
+    if ((text = make_load (self)))
+        return text;
     for (uint32_t s = 0; s < WM_WINDOWS_SLOTS; s++)
-        if ((words = make_slot (self, &self->slot[s])) ||
-            (words = make_graphs (self, &self->slot[s])))
-            return words;
-    if ((words = pin (self, &found)))
-        return words;
+        if ((text = make_slot (self, &self->slot[s])) ||
+            (text = make_graphs (self, &self->slot[s])))
+            return text;
+    if ((text = pin (self, &found)))
+        return text;
     if (found)
         return calibrate (self);
     wm_fault (error, WM_EHOST,
@@ -356,7 +353,7 @@ wm_cuda_windows_t *wm_cuda_windows_new (const wm_gpu_api_t *api, const wm_net_t 
                                         wm_gpu_info_t *info, wm_error_t *error)
 {
     wm_error_t fault = { 0 };
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     wm_cuda_windows_t *self = calloc (1, sizeof *self);
     if (!self || !(self->gpu = api->make ()))
         wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
@@ -375,9 +372,9 @@ wm_cuda_windows_t *wm_cuda_windows_new (const wm_gpu_api_t *api, const wm_net_t 
         if (!fault.fault)
             wm_cuda_pack_plan (&self->pack, net, spec, config->precision, config->version,
                                self->starts, self->band, &fault);
-        words = fault.fault ? NULL : make_all (self, &fault);
+        text = fault.fault ? NULL : make_all (self, &fault);
     }
-    if (wm_cuda_stands (&fault, words, error))
+    if (wm_cuda_stands (&fault, text, error))
         *info = self->info;
     else
         wm_cuda_windows_destroy (&self);
@@ -408,7 +405,7 @@ const char *wm_cuda_windows_refuse (const wm_net_t *net, wm_gpu_precision_t prec
     return wm_cuda_pack_refuse (net, precision);
 }
 
-wm_gpu_words_t wm_cuda_windows_lend (wm_cuda_windows_t *self, const void *h, size_t bytes)
+wm_gpu_text_t wm_cuda_windows_lend (wm_cuda_windows_t *self, const void *h, size_t bytes)
 {
     CALL (pin, h, bytes);
     self->lent = h, self->lent_bytes = bytes;

@@ -1,5 +1,5 @@
 /* wm_cuda_windows_private.h - the inside of versions 2 and 3: wm_cuda_windows.c lays batches out and
-   scores them, wm_cuda_windows_open.c makes the engine and tries it.  */
+   scores them, wm_cuda_windows_open.c makes the engine and tests it.  */
 #ifndef WM_CUDA_WINDOWS_PRIVATE_H
 #define WM_CUDA_WINDOWS_PRIVATE_H
 
@@ -8,7 +8,6 @@
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda_windows.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 #include "kernels/wm_image.h"
 
 #define WM_WINDOWS_SLOTS 2u
@@ -26,7 +25,7 @@ typedef struct {
     void *d_workspace;
     void *graph[WM_WINDOWS_GRAPHS_MAX]; /* of tile << i hits */
     float **to;                         /* (hits_max): where a hit's scores belong */
-    uint32_t n_row, n_laid;             /* rows in h_row, and of them those that are under way */
+    uint32_t n_row, n_laid;             /* rows in h_row, and of them those already sent */
     uint32_t used;                      /* rows of strips */
     uint32_t n_hit;
     bool open, busy;
@@ -39,7 +38,7 @@ struct wm_cuda_windows_t {
     wm_cuda_config_t config;
     wm_gpu_info_t info;
     char choice[160];
-    uint32_t starts, band, tile, hits_max, height, rows_max, n_graph, turn;
+    uint32_t starts, band, tile, hits_max, height, rows_max, n_graph, current;
     size_t workspace_bytes;
     double worst; /* residual */
     double ms[WM_CUDA_STAGES];
@@ -53,7 +52,7 @@ struct wm_cuda_windows_t {
     wm_plane_t *cutter; /* cuts on the host; NULL: dense patches only */
     wm_cuda_plane_t *plane;
     float *h_source, *d_source; /* (SOURCE_PATCHES, n_value) */
-    const char *lent;           /* pinned memory of others: nothing in it is copied on the host */
+    const char *lent;           /* the caller's pinned memory: the device copies from there */
     size_t lent_bytes;
     uint32_t source_max, n_value;
     wm_cuda_place_t *place, *spare;
@@ -75,16 +74,16 @@ static inline size_t wm_windows_cells (const wm_cuda_windows_t *self)
     return (cells + 1) / 2 * 2; /* they are filled in pairs */
 }
 
-/* Adds a row to those that are to be laid; lay sends them, all of the image self->d_from.  */
+/* Adds a row to those to be sent; lay sends them, all of the image self->d_from.  */
 void wm_windows_add_row (wm_windows_slot_t *slot, uint32_t from, uint32_t to, uint32_t count);
-wm_gpu_words_t wm_windows_lay (wm_cuda_windows_t *self, wm_windows_slot_t *slot);
+wm_gpu_text_t wm_windows_lay (wm_cuda_windows_t *self, wm_windows_slot_t *slot);
 
 /* Convolves the slot's first `bands` bands.  */
-wm_gpu_words_t wm_windows_convolve (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
-                                    uint32_t bands);
+wm_gpu_text_t wm_windows_convolve (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
+                                   uint32_t bands);
 
-/* From hits in h_hit to scores in h_scores: what a graph is made of.  */
-wm_gpu_words_t wm_windows_score_hits (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
-                                      uint32_t hits);
+/* Queues the work of a graph: from hits in h_hit to scores in h_scores.  */
+wm_gpu_text_t wm_windows_score_hits (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
+                                     uint32_t hits);
 
 #endif

@@ -1,8 +1,8 @@
-/* wm_gpu_any.cuh - what any CNN needs beside convolutions: other orders, pools, sums, softmax, and what is
-   beyond a range.
+/* wm_gpu_any.cuh - what any CNN needs beside convolutions: reordering, pools, sums, softmax, and range
+   checks.
 
-   v1. copy: one element a thread and turn, its place counted out of five dimensions. pool: one
-   output a thread and turn, its window in reading order. spread: one thread takes a whole group, in
+   v1. copy: one element a thread and pass, its place counted out of five dimensions. pool: one
+   output a thread and pass, its window in reading order. spread: one thread takes a whole group, in
    the order of its values. So no bit depends on the grid, and a maximum of NaN is NaN.  */
 #ifndef WM_GPU_ANY_CUH
 #define WM_GPU_ANY_CUH

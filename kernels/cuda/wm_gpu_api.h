@@ -1,14 +1,14 @@
-/* wm_gpu_api.h - everything the CUDA engine asks of a GPU, as one table of calls.
+/* wm_gpu_api.h - everything the CUDA engine needs of a GPU, as one table of calls.
 
-   Two fillings: the real one (wm_gpu_real.c: cudart; wm_gpu_cudnn.c: all of cuDNN;
+   Two implementations: the real one (wm_gpu_real.c: cudart; wm_gpu_cudnn.c: all of cuDNN;
    wm_gpu_cublas.c: all of cuBLASLt; wm_gpu_kernels.cu: our kernels) and a stand-in that runs on
-   any machine (wm_gpu_fake.c), where what is asynchronous happens as late as it may, memory is
-   guarded, and any call can be made to fail. So the engine is proved where there is no GPU, by the
-   same calls in the same order.
+   any machine (tests/standin/wm_gpu_fake.c), where asynchronous work happens as late as it may,
+   memory is guarded, and any call can be made to fail. So the engine is tested where there is no
+   GPU, by the same calls in the same order.
 
-   Every call returns NULL, or the words of an error that live until the next one of the thread.
-   Errors are sticky: after the first one nothing that comes out may be believed, and the engine
-   must end. Making a plan is one call here, though it is many inside a library.
+   Every call returns NULL, or the text of an error, valid until the thread's next error. Errors are
+   sticky: after the first one no result is valid, and the engine must end. Making a plan is one
+   call here, though it is many inside a library.
    Thread: one at a time per opened GPU.  */
 #ifndef WM_GPU_API_H
 #define WM_GPU_API_H
@@ -56,7 +56,7 @@ typedef struct {
     uint32_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2]; /* paddings */
 } wm_gpu_anyconv_t;
 
-/* What a library chose to do it with.  */
+/* The algorithm that a library chose.  */
 typedef struct {
     size_t workspace_bytes;
     bool tensor_core;
@@ -92,63 +92,62 @@ typedef struct {
     const void *args; /* copied by the call */
 } wm_gpu_launch_t;
 
-typedef const char *wm_gpu_words_t;
+typedef const char *wm_gpu_text_t;
 
 typedef struct wm_gpu_api {
     const char *name;            /* "cuda", "fake" */
     void *(*make) (void);        /* a GPU that is not opened yet; NULL without memory */
     void (*destroy) (void *gpu); /* frees what it still holds */
-    /* The first GPU that CUDA_VISIBLE_DEVICES leaves: so any thread may make the later calls.  */
-    wm_gpu_words_t (*open) (void *gpu, wm_gpu_info_t *info);
+    /* Opens the first GPU that CUDA_VISIBLE_DEVICES leaves; any thread may make the later calls.  */
+    wm_gpu_text_t (*open) (void *gpu, wm_gpu_info_t *info);
 
-    wm_gpu_words_t (*device_new) (void *gpu, void **d_p, size_t bytes);
-    wm_gpu_words_t (*pinned_new) (void *gpu, void **h_p, size_t bytes);
+    wm_gpu_text_t (*device_new) (void *gpu, void **d_p, size_t bytes);
+    wm_gpu_text_t (*pinned_new) (void *gpu, void **h_p, size_t bytes);
 
-    /* Pins memory that is there already, to read from, until the GPU is destroyed. The words of this
-       call are no sticky error: the GPU goes on without.  */
-    wm_gpu_words_t (*pin) (void *gpu, const void *h, size_t bytes);
+    /* Pins memory of the caller, to read from, until the GPU is destroyed. An error of this call is
+       not sticky: the GPU goes on without.  */
+    wm_gpu_text_t (*pin) (void *gpu, const void *h, size_t bytes);
 
-    wm_gpu_words_t (*stream_new) (void *gpu, void **stream);
-    wm_gpu_words_t (*stream_wait) (void *gpu, void *stream, void *event); /* on the device */
-    wm_gpu_words_t (*stream_sync) (void *gpu, void *stream);              /* on the host */
-    wm_gpu_words_t (*event_new) (void *gpu, void **event, bool timed);
-    wm_gpu_words_t (*event_record) (void *gpu, void *event, void *stream);
-    wm_gpu_words_t (*event_sync) (void *gpu, void *event); /* one never recorded is past */
-    wm_gpu_words_t (*event_ms) (void *gpu, void *from, void *to, float *ms);
+    wm_gpu_text_t (*stream_new) (void *gpu, void **stream);
+    wm_gpu_text_t (*stream_wait) (void *gpu, void *stream, void *event); /* on the device */
+    wm_gpu_text_t (*stream_sync) (void *gpu, void *stream);              /* on the host */
+    wm_gpu_text_t (*event_new) (void *gpu, void **event, bool timed);
+    wm_gpu_text_t (*event_record) (void *gpu, void *event, void *stream);
+    wm_gpu_text_t (*event_sync) (void *gpu, void *event); /* returns at once if never recorded */
+    wm_gpu_text_t (*event_ms) (void *gpu, void *from, void *to, float *ms);
 
     /* h_ memory is pinned and stays untouched until the stream passed the copy. */
-    wm_gpu_words_t (*copy_in) (void *gpu, void *d_to, const void *h_from, size_t bytes,
+    wm_gpu_text_t (*copy_in) (void *gpu, void *d_to, const void *h_from, size_t bytes,
+                              void *stream);
+    wm_gpu_text_t (*copy_out) (void *gpu, void *h_to, const void *d_from, size_t bytes,
                                void *stream);
-    wm_gpu_words_t (*copy_out) (void *gpu, void *h_to, const void *d_from, size_t bytes,
-                                void *stream);
-    wm_gpu_words_t (*launch) (void *gpu, const wm_gpu_launch_t *launch, void *stream);
+    wm_gpu_text_t (*launch) (void *gpu, const wm_gpu_launch_t *launch, void *stream);
 
-    /* What is queued on `stream` between begin and end is not carried out but kept, with the
-       addresses and sizes that it had; each run of it is one call. Copies and launches of ours only.
-     */
-    wm_gpu_words_t (*graph_begin) (void *gpu, void *stream);
-    wm_gpu_words_t (*graph_end) (void *gpu, void *stream, void **graph);
-    wm_gpu_words_t (*graph_run) (void *gpu, void *graph, void *stream);
+    /* Work queued on `stream` between begin and end is not carried out but kept, with its addresses
+       and sizes; each run of it is one call. Copies and launches of ours only.  */
+    wm_gpu_text_t (*graph_begin) (void *gpu, void *stream);
+    wm_gpu_text_t (*graph_end) (void *gpu, void *stream, void **graph);
+    wm_gpu_text_t (*graph_run) (void *gpu, void *graph, void *stream);
 
-    /* A span of the host's time, for who looks with a profiler (NVTX). They nest.  */
+    /* Mark a span of the host's time for a profiler (NVTX). Spans nest.  */
     void (*range_begin) (void *gpu, const char *name);
     void (*range_end) (void *gpu);
 
     /* The `candidate`-th way a library offers, best first by its own guess. *plan is NULL, without
        an error, where there are no more.  */
-    wm_gpu_words_t (*conv_new) (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
-    wm_gpu_words_t (*conv_run) (void *gpu, wm_conv_plan_t *plan, const void *d_x,
-                                const void *d_weight, const void *d_bias, void *d_y,
-                                void *d_workspace, void *stream);
+    wm_gpu_text_t (*conv_new) (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
+                               wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
+    wm_gpu_text_t (*conv_run) (void *gpu, wm_conv_plan_t *plan, const void *d_x,
+                               const void *d_weight, const void *d_bias, void *d_y,
+                               void *d_workspace, void *stream);
     void (*conv_destroy) (void *gpu, wm_conv_plan_t **plan_p);
     /* The same for any convolution; run and destroyed alike.  */
-    wm_gpu_words_t (*anyconv_new) (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
-                                   wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
-    wm_gpu_words_t (*gemm_new) (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
-                                wm_gemm_plan_t **plan, wm_gpu_choice_t *choice);
-    wm_gpu_words_t (*gemm_run) (void *gpu, wm_gemm_plan_t *plan, const void *d_a, const void *d_b,
-                                void *d_c, void *d_workspace, void *stream);
+    wm_gpu_text_t (*anyconv_new) (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
+                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
+    wm_gpu_text_t (*gemm_new) (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
+                               wm_gemm_plan_t **plan, wm_gpu_choice_t *choice);
+    wm_gpu_text_t (*gemm_run) (void *gpu, wm_gemm_plan_t *plan, const void *d_a, const void *d_b,
+                               void *d_c, void *d_workspace, void *stream);
     void (*gemm_destroy) (void *gpu, wm_gemm_plan_t **plan_p);
 } wm_gpu_api_t;
 

@@ -1,4 +1,4 @@
-/* wm_gpu_args.h - what our kernels are given, one struct each; pointers are the device's.  */
+/* wm_gpu_args.h - the arguments of our kernels, a struct each; pointers are the device's.  */
 #ifndef WM_GPU_ARGS_H
 #define WM_GPU_ARGS_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define WM_GPU_NO_PATCH UINT32_MAX
-#define WM_GPU_PHASES_MAX 64u /* ticks a bin: what wm_spec_parse lets through */
+#define WM_GPU_PHASES_MAX 64u /* ticks a bin, at most: the limit of wm_spec_parse */
 
 /* to[0 .. count) = value. Any grid.  */
 typedef struct {
@@ -64,7 +64,7 @@ typedef struct {
 
 /* Patch r = height rows of `row_values` values from source[offset[r]] on, `stride` apart, as half
    or float32; a patch of zeros where offset[r] is WM_GPU_NO_PATCH. held[r] = 1 where a value is
-   none or beyond +-limit, else 0. One block a patch.  */
+   not finite or beyond +-limit, else 0. One block a patch.  */
 typedef struct {
     const float *source;
     const uint32_t *offset; /* (rows) */
@@ -75,7 +75,7 @@ typedef struct {
 } wm_gpu_gather_t;
 
 /* to[r to_row + sum i_k to_stride[k]] = from[r from_row + sum i_k from_stride[k]] for all r < rows
-   and i_k < dim[k]; NaN for a row that is held (NULL: none is). Any grid.  */
+   and i_k < dim[k]; NaN for a held row (held NULL: no row is). Any grid.  */
 #define WM_GPU_COPY_DIMS 5u
 typedef struct {
     const void *from;
@@ -86,7 +86,7 @@ typedef struct {
     uint32_t dim[WM_GPU_COPY_DIMS], from_stride[WM_GPU_COPY_DIMS], to_stride[WM_GPU_COPY_DIMS];
 } wm_gpu_copy_t;
 
-/* held[r each] = mark for a row r with a value that is none or beyond +-limit, if it is 0 yet. each 1: a
+/* held[r each] = mark for a row r with a value that is not finite or beyond +-limit, if it is 0 yet. each 1: a
    flag a row, 0: one for all. Any grid.  */
 typedef struct {
     const void *from; /* (rows, n) */
@@ -130,8 +130,8 @@ typedef struct {
     uint32_t from, to, count;
 } wm_gpu_row_t;
 
-/* Rows of an image in float32 become rows of another in half or float32. A value that is none, or
-   beyond +-limit, becomes none (NaN). A warp takes a row: blocks * threads / 32 >= n_row.  */
+/* Rows of an image in float32 become rows of another in half or float32. A value that is not
+   finite, or beyond +-limit, becomes NaN. A warp takes a row: blocks * threads / 32 >= n_row.  */
 typedef struct {
     const float *source;
     const wm_gpu_row_t *row; /* (n_row) */
@@ -140,8 +140,8 @@ typedef struct {
     float limit;
 } wm_gpu_strip_t;
 
-/* What is active. A position (row, col) of the convolution's output is, if a cell of its window is
-   not bitwise the zero level; it is bad if a cell is no number, and never active then. A bit each,
+/* Marks active positions. A position (row, col) of the convolution's output is, if a cell of its window is
+   not bitwise the zero level; it is bad if a cell is not finite, and then never active. A bit each,
    32 columns a word. Where `constant` is not NULL, value -= constant at active positions, rounded to
    half, or to tf32; where `clear`, the others become 0. A warp takes a word: blocks * threads / 32 >=
    n_row * ceil (n_col / 32).  */
@@ -164,7 +164,7 @@ typedef struct {
    its own weights, high part and low part; the sum of the outputs' magnitudes that it is measured
    by; 5 spare.
    `active` NULL (version 2): all positions are taken. Else (version 3) 8 hits that are all inactive
-   in a segment are passed over, and of the others the inactive ones count exactly 0.  */
+   in a segment are skipped, and the inactive ones among others count exactly 0.  */
 #define WM_GPU_OUTPUTS 128u
 #define WM_GPU_SUMS 136u
 #define WM_GPU_SEGMENT 96u
@@ -195,7 +195,7 @@ typedef struct {
     float bend;
 } wm_gpu_layer_t;
 
-/* Everything after the products of the first dense layer(s): the splits' sums added in order, bias,
+/* Everything behind the products of the first dense layer(s): the splits' sums added in order, bias,
    activation, the tree of dense layers, softmax and sigmoid, in float32. A held patch's scores are
    NaN. One block a patch, n_value floats of shared memory.
 

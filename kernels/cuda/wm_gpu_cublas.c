@@ -5,7 +5,7 @@
    work for every multiprocessor without cuBLASLt's own splitting of K (algorithms that split are
    passed over), and the partial sums are short, which keeps strict float32 strict.
 
-   cuBLASLt thinks in columns: our row-major c (rows, n) is its c' (n, rows) = b' a', nothing is
+   cuBLASLt stores by columns: our row-major c (rows, n) is its c' (n, rows) = b' a', nothing is
    transposed. No RELU epilogue: the sums before bias and activation are what a checksum of this
    product compares.  */
 #include "kernels/cuda/wm_gpu_cublas.h"
@@ -19,7 +19,7 @@
 #define ALGORITHMS_MAX 64
 #define WORKSPACE_BYTES_MAX (32u << 20)
 
-/* cuBLASLt's functions by their own names; the order of `names`.  */
+/* cuBLASLt's functions by their own names, in the order of `names`.  */
 typedef struct {
     __typeof__ (cublasLtCreate) *create;
     __typeof__ (cublasLtDestroy) *destroy;
@@ -59,12 +59,12 @@ struct wm_gemm_plan_t {
     size_t workspace_bytes;
 };
 
-static wm_gpu_words_t failed (const wm_cublas_t *self, const char *what, cublasStatus_t status)
+static wm_gpu_text_t failed (const wm_cublas_t *self, const char *what, cublasStatus_t status)
 {
-    return wm_gpu_words ("cuBLASLt %s: %s", what, self->call.status_name (status));
+    return wm_gpu_text ("cuBLASLt %s: %s", what, self->call.status_name (status));
 }
 
-wm_cublas_t *wm_cublas_new (wm_gpu_words_t *words)
+wm_cublas_t *wm_cublas_new (wm_gpu_text_t *text)
 {
     void *symbol[sizeof (calls_t) / sizeof (void *)];
     wm_cublas_t *self = calloc (1, sizeof *self);
@@ -73,18 +73,18 @@ wm_cublas_t *wm_cublas_new (wm_gpu_words_t *words)
         library = wm_gpu_library_open ("libcublasLt.so.12");
     const char *missing = library ? wm_gpu_library_symbols (library, names, symbol) : NULL;
     if (!self)
-        *words = "no memory";
+        *text = "no memory";
     else if (!library)
-        *words = "libcublasLt.so.13 is not here: install CUDA 13's cuBLAS, `pip install "
-                 "nvidia-cublas`, or name its folder in WM_CUDA_LIBS";
+        *text = "libcublasLt.so.13 is not here: install CUDA 13's cuBLAS, `pip install "
+                "nvidia-cublas`, or name its folder in WM_CUDA_LIBS";
     else if (missing)
-        *words = wm_gpu_words ("libcublasLt.so.13 has no %s", missing);
+        *text = wm_gpu_text ("libcublasLt.so.13 has no %s", missing);
     else {
         memcpy (&self->call, symbol, sizeof self->call);
         cublasStatus_t status = self->call.create (&self->handle);
-        *words = status ? failed (self, "create", status) : NULL;
+        *text = status ? failed (self, "create", status) : NULL;
     }
-    if (*words)
+    if (*text)
         wm_cublas_destroy (&self);
     return self;
 }
@@ -147,7 +147,7 @@ static bool acceptable (const calls_t *call, const cublasLtMatmulAlgo_t *algorit
 {
     int32_t id = -1, split = 0;
     uint32_t tile = 0;
-    uint64_t numerics = 0; /* what cannot be asked stays 0 */
+    uint64_t numerics = 0; /* a property that cannot be queried stays 0 */
     size_t n;
     call->config (algorithm, CUBLASLT_ALGO_CONFIG_ID, &id, sizeof id, &n);
     call->config (algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, sizeof tile, &n);
@@ -189,8 +189,8 @@ static cublasStatus_t choose (wm_cublas_t *self, wm_gpu_precision_t precision, u
     return status;
 }
 
-wm_gpu_words_t wm_cublas_gemm_new (wm_cublas_t *self, const wm_gpu_gemm_t *gemm, uint32_t candidate,
-                                   wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
+wm_gpu_text_t wm_cublas_gemm_new (wm_cublas_t *self, const wm_gpu_gemm_t *gemm, uint32_t candidate,
+                                  wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
 {
     bool found = false;
     *plan = calloc (1, sizeof **plan);
@@ -221,8 +221,8 @@ void wm_cublas_gemm_destroy (wm_cublas_t *self, wm_gemm_plan_t **plan_p)
     }
 }
 
-wm_gpu_words_t wm_cublas_gemm_run (wm_cublas_t *self, wm_gemm_plan_t *plan, const void *d_a,
-                                   const void *d_b, void *d_c, void *d_workspace, void *stream)
+wm_gpu_text_t wm_cublas_gemm_run (wm_cublas_t *self, wm_gemm_plan_t *plan, const void *d_a,
+                                  const void *d_b, void *d_c, void *d_workspace, void *stream)
 {
     const float one = 1, zero = 0;
     cublasStatus_t status = self->call.matmul (

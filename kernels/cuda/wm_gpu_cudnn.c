@@ -11,8 +11,8 @@
        before the one rounding to half.
 
    Pools, sums and other activations are kernels of ours (wm_gpu_any.cuh): cuDNN's engines for them
-   are compiled at run time, for which it wants a driver, so that without a GPU nothing of them can
-   be shown; and they are bound by memory, whoever runs them.
+   are compiled at run time, which needs a driver, so that they cannot be tested without a GPU; and
+   memory bounds them anyway.
 
    Configurations that are not deterministic, that lower the inputs or go by Winograd or FFT are
    never taken; strict float32 takes none with tensor cores either.  */
@@ -28,7 +28,7 @@
 #define DESCRIPTORS_MAX 24
 #define NOTES_MAX 16
 
-/* cuDNN's functions by their own names; the order of `names`.  */
+/* cuDNN's functions by their own names, in the order of `names`.  */
 typedef struct {
     __typeof__ (cudnnCreate) *create;
     __typeof__ (cudnnDestroy) *destroy;
@@ -54,7 +54,7 @@ typedef cudnnBackendDescriptor_t descriptor_t;
 struct wm_cudnn_t {
     calls_t call;
     cudnnHandle_t handle;  /* NULL without a device */
-    descriptor_t property; /* of the device that is not there, else NULL */
+    descriptor_t property; /* of a device that is not here, else NULL */
 };
 
 /* The descriptors a plan keeps, and while it is made the first status that was not good.  */
@@ -71,14 +71,14 @@ enum { UID_X = 1, UID_WEIGHT, UID_BIAS, UID_Y, UID_SUM, UID_BIASED };
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-static wm_gpu_words_t failed (const wm_cudnn_t *self, const char *what, cudnnStatus_t status)
+static wm_gpu_text_t failed (const wm_cudnn_t *self, const char *what, cudnnStatus_t status)
 {
-    char text[200] = "";
-    self->call.last_error (text, sizeof text);
-    return wm_gpu_words ("cuDNN %s: %s %s", what, self->call.status_text (status), text);
+    char last[200] = "";
+    self->call.last_error (last, sizeof last);
+    return wm_gpu_text ("cuDNN %s: %s %s", what, self->call.status_text (status), last);
 }
 
-static wm_gpu_words_t describe_device (wm_cudnn_t *self, const char *json)
+static wm_gpu_text_t describe_device (wm_cudnn_t *self, const char *json)
 {
     cudnnStatus_t status =
         self->call.descriptor_new (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &self->property);
@@ -90,7 +90,7 @@ static wm_gpu_words_t describe_device (wm_cudnn_t *self, const char *json)
     return status ? failed (self, "device properties", status) : NULL;
 }
 
-static wm_gpu_words_t load (wm_cudnn_t *self)
+static wm_gpu_text_t load (wm_cudnn_t *self)
 {
     /* Both are opened by cuDNN itself, by soname: found here, they are there already. */
     wm_gpu_library_open ("libcublasLt.so.13");
@@ -102,22 +102,22 @@ static wm_gpu_words_t load (wm_cudnn_t *self)
     void *symbol[sizeof (calls_t) / sizeof (void *)];
     const char *missing = wm_gpu_library_symbols (library, names, symbol);
     if (missing)
-        return wm_gpu_words ("libcudnn.so.9 has no %s: it is too old", missing);
+        return wm_gpu_text ("libcudnn.so.9 has no %s: it is too old", missing);
     memcpy (&self->call, symbol, sizeof self->call);
     return NULL;
 }
 
-wm_cudnn_t *wm_cudnn_new (const char *json, wm_gpu_words_t *words)
+wm_cudnn_t *wm_cudnn_new (const char *json, wm_gpu_text_t *text)
 {
     wm_cudnn_t *self = calloc (1, sizeof *self);
-    *words = self ? load (self) : "no memory";
-    if (!*words && json)
-        *words = describe_device (self, json);
-    else if (!*words) {
+    *text = self ? load (self) : "no memory";
+    if (!*text && json)
+        *text = describe_device (self, json);
+    else if (!*text) {
         cudnnStatus_t status = self->call.create (&self->handle);
-        *words = status ? failed (self, "create", status) : NULL;
+        *text = status ? failed (self, "create", status) : NULL;
     }
-    if (*words && self)
+    if (*text && self)
         wm_cudnn_destroy (&self);
     return self;
 }
@@ -397,11 +397,11 @@ static void try_mode (wm_conv_plan_t *self, descriptor_t graph, cudnnBackendHeur
         call->descriptor_destroy (config[--n_made]);
 }
 
-wm_gpu_words_t wm_cudnn_anyconv_new (wm_cudnn_t *cudnn, const wm_gpu_anyconv_t *conv,
-                                     uint32_t candidate, wm_conv_plan_t **plan,
-                                     wm_gpu_choice_t *choice)
+wm_gpu_text_t wm_cudnn_anyconv_new (wm_cudnn_t *cudnn, const wm_gpu_anyconv_t *conv,
+                                    uint32_t candidate, wm_conv_plan_t **plan,
+                                    wm_gpu_choice_t *choice)
 {
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     wm_conv_plan_t *self = *plan = calloc (1, sizeof *self);
     if (!self)
         return "no memory for a plan";
@@ -411,14 +411,14 @@ wm_gpu_words_t wm_cudnn_anyconv_new (wm_cudnn_t *cudnn, const wm_gpu_anyconv_t *
     if (!self->plan)
         try_mode (self, graph, CUDNN_HEUR_MODE_FALLBACK, conv->precision, &candidate, choice);
     if (self->status)
-        words = failed (cudnn, self->what, self->status);
-    if (words || !self->plan)
+        text = failed (cudnn, self->what, self->status);
+    if (text || !self->plan)
         wm_cudnn_conv_destroy (cudnn, plan);
-    return words;
+    return text;
 }
 
-wm_gpu_words_t wm_cudnn_conv_new (wm_cudnn_t *cudnn, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+wm_gpu_text_t wm_cudnn_conv_new (wm_cudnn_t *cudnn, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                 wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     const wm_gpu_anyconv_t any = {
         .precision = conv->precision,
@@ -452,9 +452,9 @@ void wm_cudnn_conv_destroy (wm_cudnn_t *cudnn, wm_conv_plan_t **plan_p)
 /* ---- running ---------------------------------------------------------------------------------
  */
 
-wm_gpu_words_t wm_cudnn_conv_run (wm_cudnn_t *cudnn, wm_conv_plan_t *self, const void *d_x,
-                                  const void *d_weight, const void *d_bias, void *d_y,
-                                  void *d_workspace, void *stream)
+wm_gpu_text_t wm_cudnn_conv_run (wm_cudnn_t *cudnn, wm_conv_plan_t *self, const void *d_x,
+                                 const void *d_weight, const void *d_bias, void *d_y,
+                                 void *d_workspace, void *stream)
 {
     const int64_t uid[4] = { UID_X, UID_WEIGHT, UID_BIAS, UID_Y };
     const void *const pointer[4] = { d_x, d_weight, d_bias, d_y };
@@ -475,8 +475,8 @@ wm_gpu_words_t wm_cudnn_conv_run (wm_cudnn_t *cudnn, wm_conv_plan_t *self, const
         status = call->finalize (pack);
     if (!status)
         status = call->execute (cudnn->handle, self->plan, pack);
-    wm_gpu_words_t words = status ? failed (cudnn, "execute", status) : NULL;
+    wm_gpu_text_t text = status ? failed (cudnn, "execute", status) : NULL;
     if (pack)
         call->descriptor_destroy (pack);
-    return words;
+    return text;
 }

@@ -10,23 +10,23 @@
 
 typedef struct wm_cudnn_t wm_cudnn_t;
 
-/* NULL: *words says why. json NULL: the GPU at work; else the properties of one that need not be
+/* NULL: *text is why. json NULL: the GPU at work; else the properties of one that need not be
    here, as JSON.  */
-wm_cudnn_t *wm_cudnn_new (const char *json, wm_gpu_words_t *words);
+wm_cudnn_t *wm_cudnn_new (const char *json, wm_gpu_text_t *text);
 void wm_cudnn_destroy (wm_cudnn_t **self_p);
 int wm_cudnn_version (const wm_cudnn_t *self); /* 91900 */
 
-/* The JSON of the GPU at work, for fixtures; NULL where it cannot be told. The caller frees it.  */
+/* The JSON of the GPU at work, for fixtures; NULL where cuDNN cannot give it. The caller frees it.  */
 char *wm_cudnn_properties (wm_cudnn_t *self);
 
-wm_gpu_words_t wm_cudnn_conv_new (wm_cudnn_t *self, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
-wm_gpu_words_t wm_cudnn_anyconv_new (wm_cudnn_t *self, const wm_gpu_anyconv_t *conv,
-                                     uint32_t candidate, wm_conv_plan_t **plan,
-                                     wm_gpu_choice_t *choice);
-wm_gpu_words_t wm_cudnn_conv_run (wm_cudnn_t *self, wm_conv_plan_t *plan, const void *d_x,
-                                  const void *d_weight, const void *d_bias, void *d_y,
-                                  void *d_workspace, void *stream);
+wm_gpu_text_t wm_cudnn_conv_new (wm_cudnn_t *self, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                 wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
+wm_gpu_text_t wm_cudnn_anyconv_new (wm_cudnn_t *self, const wm_gpu_anyconv_t *conv,
+                                    uint32_t candidate, wm_conv_plan_t **plan,
+                                    wm_gpu_choice_t *choice);
+wm_gpu_text_t wm_cudnn_conv_run (wm_cudnn_t *self, wm_conv_plan_t *plan, const void *d_x,
+                                 const void *d_weight, const void *d_bias, void *d_y,
+                                 void *d_workspace, void *stream);
 void wm_cudnn_conv_destroy (wm_cudnn_t *self, wm_conv_plan_t **plan_p);
 
 #endif

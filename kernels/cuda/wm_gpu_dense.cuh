@@ -1,21 +1,21 @@
 /* wm_gpu_dense.cuh - versions 2 and 3: what is active, and Dense-1 as a gathered product.
 
    active  one pass over the convolution's output: bits of activity, from the image alone; the
-           constant c of an inactive window is subtracted from what is active, so that nothing is
-           what an inactive position adds (kernels/sparse/wm_sparse.h has the formula).
+           constant c of an inactive window is subtracted from the values of active positions, so
+           that an inactive one adds nothing (kernels/sparse/wm_sparse.h has the formula).
    dense   W^T is the tensor cores' left factor (128 outputs in 8 tiles of 16), and 8 hits their
            right one. A block: 256 hits, 8 warps of 64 outputs by 64 hits each, 128 accumulators a
-           thread; a panel of W (12 kB) and 96 bytes of each hit (24 kB) a stage, up to 5 stages on
-           their way. A stage of 8 hits that are all inactive is neither copied nor multiplied; an
+           thread; a panel of W (12 kB) and 96 bytes of each hit (24 kB) a stage, up to 5 stages in
+           flight. A stage of 8 hits that are all inactive is neither copied nor multiplied; an
            inactive hit beside an active one is filled with zeros, without reading memory.
            Weights lie in the order of the lanes that read them (a load of 16 bytes each). Values
-           lie as they come, 96 bytes a hit, but of hits 4 to 7 of every 8 neighbouring 16 bytes
-           are changed over: so the 8 rows of a matrix lie in 8 different groups of banks.
-           A tile in which all splits follow each other keeps W in the L2 cache (27 MB), and reads
-           its own values from memory about once.
+           lie as they come, 96 bytes a hit, but hits 4 to 7 of every 8 have neighbouring 16 bytes
+           swapped: so the 8 rows of a matrix lie in 8 different groups of banks. Blocks of one tile
+           of hits follow each other over all splits: W stays in the L2 cache (27 MB), and values
+           are read from memory about once.
 
    Bits: a sum's terms come in one order - rows of a split, segments, steps - in one accumulator,
-   whatever the hits beside; terms that are passed over are zeros.  */
+   whatever the hits beside; terms that are skipped are zeros.  */
 #ifndef WM_GPU_DENSE_CUH
 #define WM_GPU_DENSE_CUH
 
@@ -49,7 +49,7 @@ WM_GPU_CODE void wm_gpu_strip (const wm_gpu_strip_t *args, float *shared, wm_gpu
 
 /* ---- active ---------------------------------------------------------------------------------- */
 
-/* Whether a cell is not the zero level; *bad where it is no number.  */
+/* Whether a cell is not the zero level; sets *bad where it is not finite.  */
 WM_GPU_CODE bool wm_gpu_active_cell (const wm_gpu_active_t *args, size_t at, bool *bad)
 {
     const uint32_t bits =
@@ -90,18 +90,18 @@ WM_GPU_CODE void wm_gpu_active (const wm_gpu_active_t *args, float *shared, wm_g
     const uint32_t row = item / used, col = item % used * 32, mine = col + lane;
     bool active = false, bad = false;
     for (uint32_t y = 0; y < args->kh && mine < args->n_col; y++)
-        for (uint32_t x = 0; x < args->kw - (WM_PLANT (WM_PLANT_WINDOW) ? 1 : 0); x++)
+        for (uint32_t x = 0; x < args->kw; x++)
             active |= wm_gpu_active_cell (args, (size_t) (row + y) * args->in_col + mine + x, &bad);
     const uint32_t bits = wm_gpu_ballot (active && !bad), bad_bits = wm_gpu_ballot (bad);
     if (lane == 0) {
         args->active[(size_t) row * args->n_word + item % used] = bits;
         args->bad[(size_t) row * args->n_word + item % used] = bad_bits;
     }
-    if (lane < args->n_word - used && item % used == 0) { /* words to spare are read, too */
+    if (lane < args->n_word - used && item % used == 0) { /* the spare words are read, too */
         args->active[(size_t) row * args->n_word + used + lane] = 0;
         args->bad[(size_t) row * args->n_word + used + lane] = 0;
     }
-    if (!args->constant || WM_PLANT (WM_PLANT_CONSTANT))
+    if (!args->constant)
         return;
     const uint32_t each = args->half ? 8 : 4, chunks = args->c_out / each;
     for (uint32_t q = lane; q < 32 * chunks; q += 32) {
@@ -171,7 +171,7 @@ WM_GPU_CODE void wm_gpu_dense_begin (const wm_gpu_dense_t *args, wm_gpu_dense_sh
     s.offset[at.thread] = hit == WM_GPU_NO_PATCH ? 0 : hit * (args->position_bytes / 16);
     for (uint32_t r = 0; r < n_row; r++) {
         uint64_t bits = all;
-        const uint32_t row = first + (WM_PLANT (WM_PLANT_STALE) ? 0 : r);
+        const uint32_t row = first + r;
         if (hit == WM_GPU_NO_PATCH)
             bits = 0;
         else if (args->active)
@@ -198,7 +198,7 @@ WM_GPU_CODE void wm_gpu_dense_begin (const wm_gpu_dense_t *args, wm_gpu_dense_sh
 /* Where chunk c of a hit's 6 lies among them.  */
 WM_GPU_CODE uint32_t wm_gpu_swizzle (uint32_t hit, uint32_t c)
 {
-    return WM_PLANT (WM_PLANT_BANKS) ? c : c ^ (hit >> 2 & 1);
+    return c ^ (hit >> 2 & 1);
 }
 
 /* Begins the copies of step t = (row r of the split, segment) to a stage.  */
@@ -221,10 +221,8 @@ WM_GPU_CODE void wm_gpu_dense_copy (const wm_gpu_dense_t *args, wm_gpu_dense_sha
         const uint32_t at_byte = segment * WM_GPU_SEGMENT + 16 * c;
         if (!(groups >> (hit / 8) & 1))
             continue;
-        const bool there = (s.live[r * at.threads + hit] & range) != 0 ||
-                           (WM_PLANT (WM_PLANT_ZERO) && s.offset[hit] != 0);
-        wm_gpu_copy16 (to + WM_GPU_PANEL + hit * WM_GPU_SEGMENT +
-                           16 * (WM_PLANT (WM_PLANT_SWIZZLE) ? c : wm_gpu_swizzle (hit, c)),
+        const bool there = (s.live[r * at.threads + hit] & range) != 0;
+        wm_gpu_copy16 (to + WM_GPU_PANEL + hit * WM_GPU_SEGMENT + 16 * wm_gpu_swizzle (hit, c),
                        row + (size_t) s.offset[hit] * 16 + at_byte, there && at_byte < row_bytes);
     }
 }
@@ -239,7 +237,7 @@ WM_GPU_CODE void wm_gpu_dense_multiply (const char *panel, uint32_t groups, wm_g
                                         bool tf32, wm_gpu_sums_t *sums)
 {
     const uint32_t lane = at.thread % 32, tiles = at.thread / 32 % 2, hits = at.thread / 64;
-    groups = groups >> 8 * (WM_PLANT (WM_PLANT_GROUP) ? hits ^ 1 : hits) & 0xff;
+    groups = groups >> 8 * hits & 0xff;
     if (groups == 0)
         return;
     uint32_t a[WM_GPU_STEPS][4][4], e[WM_GPU_STEPS][4];
@@ -266,7 +264,7 @@ WM_GPU_CODE void wm_gpu_dense_multiply (const char *panel, uint32_t groups, wm_g
             WM_GPU_UNROLL
             for (uint32_t m = 0; m < 4; m++)
                 wm_gpu_mma (tf32, sums->sum[m][j], a[k][m], b + 2 * k);
-            if (tiles == j % 2) /* the two warps of these hits take the checksum in turn */
+            if (tiles == j % 2) /* the two warps of these hits share the checksum's steps */
                 wm_gpu_mma (tf32, sums->check[j / 2], e[k], b + 2 * k);
         }
     }
@@ -303,7 +301,7 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
     const uint32_t n_row = wm_gpu_dense_rows (args, first);
     wm_gpu_dense_begin (args, s, at, first, n_row);
     const uint32_t bytes = wm_gpu_dense_stage_bytes (at.threads), ahead = args->stages - 1;
-    const uint32_t n = (n_row - WM_PLANT (WM_PLANT_SPLIT)) * args->segments;
+    const uint32_t n = n_row * args->segments;
     wm_gpu_sums_t sums;
     memset (&sums, 0, sizeof sums);
     uint32_t read = 0, write = ahead; /* stages */
@@ -313,16 +311,12 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
         wm_gpu_copy_commit ();
     }
     for (uint32_t t = 0; t < n; t++) {
-        if (!WM_PLANT (WM_PLANT_LAND))
-            wm_gpu_copy_wait (ahead - 1);
-        if (!WM_PLANT (WM_PLANT_MEET))
-            wm_gpu_meet (); /* step t is here, and nobody reads step t - 1 any more */
+        wm_gpu_copy_wait (ahead - 1);
+        wm_gpu_meet (); /* step t has landed, and no thread reads step t - 1 any more */
         if (t + ahead < n)
-            wm_gpu_dense_copy (args, s, at, first, t + ahead,
-                               s.stage + (WM_PLANT (WM_PLANT_STAGE) ? read : write) * bytes);
+            wm_gpu_dense_copy (args, s, at, first, t + ahead, s.stage + write * bytes);
         wm_gpu_copy_commit ();
-        if (!WM_PLANT (WM_PLANT_SEGMENT) || (t + 1) % args->segments)
-            wm_gpu_dense_multiply (s.stage + read * bytes, s.groups[t], at, tf32, &sums);
+        wm_gpu_dense_multiply (s.stage + read * bytes, s.groups[t], at, tf32, &sums);
         read = read + 1 == args->stages ? 0 : read + 1;
         write = write + 1 == args->stages ? 0 : write + 1;
     }

@@ -13,7 +13,7 @@
    v3  active: what is not the zero level; dense passes over the rest. The product's kernel is v2's.
 
    Checked and timed by `make gpu-check` (tests/gpu/gpu_check.c), without a GPU by
-   `make build/cuda/tests/test_kernels_cuda && build/cuda/tests/test_kernels_cuda`.
+   `make unit T=kernels_cuda`.
    The bodies are in wm_gpu_kernels.cuh, shared with the host.  */
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_any.cuh"
@@ -49,7 +49,7 @@ WM_GPU_KERNEL (wm_gpu_pool)
 WM_GPU_KERNEL (wm_gpu_join)
 WM_GPU_KERNEL (wm_gpu_scan)
 
-/* Threads of these meet where they say so.  */
+/* Threads of these call __syncthreads themselves.  */
 #define WM_GPU_THREADS(name)                                                                       \
     static __global__ void name##_kernel (const __grid_constant__ name##_t args)                   \
     {                                                                                              \

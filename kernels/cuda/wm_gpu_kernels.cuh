@@ -3,17 +3,14 @@
    v1. A kernel is a number of phases; between two phases all threads of a block meet. A phase is a
    function of one thread, which keeps nothing in registers from one phase to the next: what lasts
    is in shared memory. On the GPU the phases follow each other with __syncthreads between; on the
-   host (wm_gpu_fake.c) a phase is run for every thread, in any order, before the next begins.
+   host (the stand-in) a phase is run for every thread, in any order, before the next begins.
 
    Sums are taken by one thread in one order, whatever the grid, so that no bit depends on where a
-   patch lies. Nothing is atomic.
-
-   WM_PLANT (n) is a mistake that the tests make on purpose, to see that they would notice.  */
+   patch lies. Nothing is atomic.  */
 #ifndef WM_GPU_KERNELS_CUH
 #define WM_GPU_KERNELS_CUH
 
 #include "kernels/cuda/wm_gpu_args.h"
-#include "kernels/cuda/wm_gpu_plant.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,7 +38,7 @@ WM_GPU_CODE uint16_t wm_half (float x)
     memcpy (&bits, &x, sizeof bits);
     const uint16_t sign = (uint16_t) (bits >> 16 & 0x8000);
     magnitude = bits & 0x7fffffff;
-    if (magnitude >= 0x47800000) /* 65,536 and more: infinite, or no number */
+    if (magnitude >= 0x47800000) /* 65,536 and more: infinite, or NaN */
         return (uint16_t) (sign | (magnitude > 0x7f800000 ? 0x7e00 : 0x7c00));
     if (magnitude < 0x38800000) { /* below 2^-14: to a multiple of 2^-24, the last bit of 0.5 + x */
         const float sum = 0.5f + fabsf (x);
@@ -118,7 +115,7 @@ WM_GPU_CODE void wm_gpu_fill (const wm_gpu_fill_t *args, float *shared, wm_gpu_a
     (void) shared, (void) phase;
     for (size_t i = (size_t) at.block * at.threads + at.thread; i < args->count;
          i += (size_t) at.blocks * at.threads)
-        args->to[i] = WM_PLANT (WM_PLANT_PADDING) ? 0 : args->value;
+        args->to[i] = args->value;
 }
 
 /* ---- scatter --------------------------------------------------------------------------------- */
@@ -154,11 +151,10 @@ WM_GPU_CODE uint32_t wm_gpu_gather_phases (const wm_gpu_gather_t *args)
 WM_GPU_CODE void wm_gpu_gather_values (const wm_gpu_gather_t *args, uint32_t *bad, wm_gpu_at_t at)
 {
     const uint32_t offset = args->offset[at.block], n = args->height * args->row_values;
-    const uint32_t stride = WM_PLANT (WM_PLANT_STRIDE) ? args->stride - 1 : args->stride;
     for (uint32_t i = at.thread; i < n; i += at.threads) {
         float value = 0;
         if (offset != WM_GPU_NO_PATCH)
-            value = args->source[(size_t) offset + (size_t) (i / args->row_values) * stride +
+            value = args->source[(size_t) offset + (size_t) (i / args->row_values) * args->stride +
                                  i % args->row_values];
         if (!(fabsf (value) <= args->limit))
             *bad = 1; /* whichever thread: they all write 1 */
@@ -202,12 +198,12 @@ WM_GPU_CODE float wm_gpu_gated (wm_act_t act, float bend, float x)
     return x * (product / (product + 2));
 }
 
-/* A number that is none stays none.  */
+/* NaN stays NaN.  */
 WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
 {
     switch (act) {
     case WM_ACT_RELU:
-        return x < 0 && !WM_PLANT (WM_PLANT_RELU) ? 0 : x;
+        return x < 0 ? 0 : x;
     case WM_ACT_SIGMOID:
         return 1 / (1 + expf (-x));
     case WM_ACT_TANH:
@@ -268,11 +264,10 @@ WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *sums
 WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_layer_t *layer,
                                     float *value, wm_gpu_at_t at)
 {
-    const uint32_t splits = WM_PLANT (WM_PLANT_TAIL) ? args->splits - 1 : args->splits;
     for (uint32_t o = at.thread; o < layer->n_out; o += at.threads) {
         float sum = 0;
         if (layer->n_in == 0)
-            for (uint32_t s = 0; s < splits; s++)
+            for (uint32_t s = 0; s < args->splits; s++)
                 sum +=
                     args->partial[((size_t) s * args->rows + at.block) * args->n + layer->from + o];
         else
@@ -290,8 +285,6 @@ WM_GPU_CODE void wm_gpu_softmax (float *value, uint32_t n)
     for (uint32_t i = 1; i < n; i++)
         if (!(value[i] <= top))
             top = value[i];
-    if (WM_PLANT (WM_PLANT_SOFTMAX))
-        top = 0;
     for (uint32_t i = 0; i < n; i++)
         sum += value[i] = expf (value[i] - top);
     for (uint32_t i = 0; i < n; i++)
@@ -304,7 +297,6 @@ WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *valu
     bool held = args->held && args->held[at.block] != 0;
     for (uint32_t r = 0; args->bad && r < args->patch_row; r++)
         held = held || value[args->n_value + args->n_sum + r] != 0;
-    held = held && !WM_PLANT (WM_PLANT_HELD);
     for (uint32_t l = 0; l < args->n_layer; l++) {
         const wm_gpu_layer_t *layer = &args->layer[l];
         if (layer->output >= 0)

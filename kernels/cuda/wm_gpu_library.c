@@ -1,4 +1,4 @@
-/* wm_gpu_library.c - finds cuDNN and cuBLASLt, and puts errors into words.  */
+/* wm_gpu_library.c - finds cuDNN and cuBLASLt, and formats the texts of errors.  */
 #include "kernels/cuda/wm_gpu_library.h"
 
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ static void *open_match (const char *pattern)
     return library;
 }
 
-/* The Pythons whose programs are on the PATH: environments that nothing else names.  */
+/* The Pythons whose programs are on the PATH: environments that no variable names.  */
 static void *open_beside_path (const char *soname)
 {
     char path[PATH_MAX];
@@ -101,15 +101,15 @@ const char *wm_gpu_library_symbols (void *library, const char *names, void **sym
     return NULL;
 }
 
-const char *wm_gpu_words (const char *format, ...)
+const char *wm_gpu_text (const char *format, ...)
 {
-    static _Thread_local char words[320];
+    static _Thread_local char text[320];
     va_list arguments;
     va_start (arguments, format);
-    vsnprintf (words, sizeof words, format, arguments);
+    vsnprintf (text, sizeof text, format, arguments);
     va_end (arguments);
-    for (char *c = words; *c; c++)
+    for (char *c = text; *c; c++)
         if (*c == '\n')
             *c = ' ';
-    return words;
+    return text;
 }

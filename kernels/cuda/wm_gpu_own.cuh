@@ -3,7 +3,7 @@
    v1. The same numbers as wm_image.c and wm_plane.c make on the host, bit for bit: sums in double,
    in the order of ticks, products and sums rounded one by one (nvcc would fuse them). A bin is one
    thread's; where two runs touch it, both of their warps compute it and write the same value.
-   Ticks are read where the runs lie, no plane of ticks is laid out: a bin looks at W of them.
+   Ticks are read where the runs lie, no plane of ticks is laid out: a bin reads W of them.
 
    Double is slow on some GPUs (1/64 of float32), and does not matter: a plane has about a million
    touched bins in six phases, 20 million operations.  */
@@ -54,10 +54,10 @@ WM_GPU_CODE double wm_gpu_sample (wm_gpu_reader_t *reader, uint32_t at)
 {
     const wm_gpu_ticks_t *ticks = reader->ticks;
     const int64_t tick = reader->first + at;
-    if (tick >= reader->last && !WM_PLANT (WM_PLANT_CLAMP))
+    if (tick >= reader->last)
         return 0;
     while (reader->run < ticks->n_run && ticks->wire[reader->run] == reader->wire &&
-           wm_gpu_run_end (ticks, reader->run) <= tick && !WM_PLANT (WM_PLANT_RUNS))
+           wm_gpu_run_end (ticks, reader->run) <= tick)
         reader->run++;
     if (reader->run >= ticks->n_run || ticks->wire[reader->run] != reader->wire ||
         ticks->first[reader->run] > tick || wm_gpu_run_end (ticks, reader->run) <= tick)
@@ -99,7 +99,7 @@ WM_GPU_CODE double wm_gpu_top (wm_gpu_reader_t *reader, uint32_t at, uint32_t wi
     return WM_GPU_ADD (most, zero);
 }
 
-/* The same with its neighbours among n_tick samples; the reader begins anew for each.  */
+/* The same with its neighbours among n_tick samples; the reader starts again for each.  */
 WM_GPU_CODE double wm_gpu_maxmean (const wm_gpu_reader_t *reader, uint32_t at, uint32_t window,
                                    uint32_t n_tick)
 {
@@ -135,7 +135,7 @@ WM_GPU_CODE void wm_gpu_phases (const wm_gpu_phases_t *args, float *shared, wm_g
     if (item >= ticks->n_run * args->n_image)
         return;
     const uint32_t run = item / args->n_image, image = item % args->n_image, w = ticks->wire[run];
-    const int64_t phase = args->phase[image] + WM_PLANT (WM_PLANT_PHASE), window = args->window,
+    const int64_t phase = args->phase[image], window = args->window,
                   last = wm_gpu_run_end (ticks, run) - phase;
     if (last <= 0)
         return;

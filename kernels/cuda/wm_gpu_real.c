@@ -1,8 +1,8 @@
-/* wm_gpu_real.c - the real filling of the table: cudart, and the libraries behind it.
+/* wm_gpu_real.c - the real implementation of the table: cudart, and the libraries behind it.
 
-   cudart is linked statically: it starts on machines without a driver and says so (error 35). What
-   is allocated is remembered here and freed with the GPU. After a CUDA error freeing fails too;
-   that is not looked at, the process is about to end.  */
+   cudart is linked statically: without a driver its first call reports error 35. What is
+   allocated is listed here and freed with the GPU. After a CUDA error freeing fails too, which is
+   ignored: the process is about to end.  */
 #include "kernels/cuda/wm_gpu_api.h"
 #include "kernels/cuda/wm_gpu_cublas.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
@@ -37,17 +37,17 @@ typedef struct {
     uint32_t n_held;
 } real_t;
 
-static wm_gpu_words_t failed (const char *call, cudaError_t error)
+static wm_gpu_text_t failed (const char *call, cudaError_t error)
 {
-    return error ? wm_gpu_words ("%s: %s (%s)", call, cudaGetErrorName (error),
-                                 cudaGetErrorString (error))
+    return error ? wm_gpu_text ("%s: %s (%s)", call, cudaGetErrorName (error),
+                                cudaGetErrorString (error))
                  : NULL;
 }
 
-static wm_gpu_words_t kernel_failed (const char *what, wm_gpu_kernel_t kernel, cudaError_t error)
+static wm_gpu_text_t kernel_failed (const char *what, wm_gpu_kernel_t kernel, cudaError_t error)
 {
-    return error ? wm_gpu_words ("%s of kernel %s: %s (%s)", what, kernel_names[kernel],
-                                 cudaGetErrorName (error), cudaGetErrorString (error))
+    return error ? wm_gpu_text ("%s of kernel %s: %s (%s)", what, kernel_names[kernel],
+                                cudaGetErrorName (error), cudaGetErrorString (error))
                  : NULL;
 }
 
@@ -89,7 +89,7 @@ static void real_destroy (void *gpu)
     free (self);
 }
 
-static wm_gpu_words_t find_device (wm_gpu_info_t *info)
+static wm_gpu_text_t find_device (wm_gpu_info_t *info)
 {
     struct cudaDeviceProp properties;
     wm_gpu_kernel_t kernel = WM_GPU_FILL;
@@ -97,10 +97,10 @@ static wm_gpu_words_t find_device (wm_gpu_info_t *info)
     int n = 0;
     cudaError_t error = cudaGetDeviceCount (&n);
     if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice || (!error && n == 0))
-        return wm_gpu_words (error == cudaErrorInsufficientDriver
-                                 ? "no NVIDIA driver, or one too old for CUDA %d.%d"
-                                 : "no NVIDIA GPU",
-                             CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
+        return wm_gpu_text (error == cudaErrorInsufficientDriver
+                                ? "no NVIDIA driver, or one too old for CUDA %d.%d"
+                                : "no NVIDIA GPU",
+                            CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
     if (error)
         return failed ("cudaGetDeviceCount", error);
     if ((error = cudaSetDevice (0)) != cudaSuccess)
@@ -117,27 +117,27 @@ static wm_gpu_words_t find_device (wm_gpu_info_t *info)
     return kernel_failed ("loading", kernel, error);
 }
 
-static wm_gpu_words_t real_open (void *gpu, wm_gpu_info_t *info)
+static wm_gpu_text_t real_open (void *gpu, wm_gpu_info_t *info)
 {
     real_t *self = gpu;
-    wm_gpu_words_t words = find_device (info);
-    if (!words)
-        self->cublas = wm_cublas_new (&words);
-    if (!words)
-        self->cudnn = wm_cudnn_new (NULL, &words);
-    if (!words) {
+    wm_gpu_text_t text = find_device (info);
+    if (!text)
+        self->cublas = wm_cublas_new (&text);
+    if (!text)
+        self->cudnn = wm_cudnn_new (NULL, &text);
+    if (!text) {
         int dnn = wm_cudnn_version (self->cudnn), blas = wm_cublas_version (self->cublas);
         snprintf (info->libraries, sizeof info->libraries, "%d.%d.%d-%d.%d.%d", dnn / 10000,
                   dnn / 100 % 100, dnn % 100, blas / 10000, blas / 100 % 100, blas % 100);
     }
-    return words;
+    return text;
 }
 
-static wm_gpu_words_t hold (real_t *self, const char *call, cudaError_t error, kind_t kind,
-                            void *thing)
+static wm_gpu_text_t hold (real_t *self, const char *call, cudaError_t error, kind_t kind,
+                           void *thing)
 {
     if (!error && self->n_held == THINGS_MAX)
-        return wm_gpu_words ("%s: more than %d things of a GPU", call, THINGS_MAX);
+        return wm_gpu_text ("%s: more than %d things of a GPU", call, THINGS_MAX);
     if (!error) {
         self->held[self->n_held].kind = kind;
         self->held[self->n_held++].thing = thing;
@@ -145,19 +145,19 @@ static wm_gpu_words_t hold (real_t *self, const char *call, cudaError_t error, k
     return failed (call, error);
 }
 
-static wm_gpu_words_t real_device_new (void *gpu, void **d_p, size_t bytes)
+static wm_gpu_text_t real_device_new (void *gpu, void **d_p, size_t bytes)
 {
     cudaError_t error = cudaMalloc (d_p, bytes);
     return hold (gpu, "cudaMalloc", error, DEVICE, *d_p);
 }
 
-static wm_gpu_words_t real_pinned_new (void *gpu, void **h_p, size_t bytes)
+static wm_gpu_text_t real_pinned_new (void *gpu, void **h_p, size_t bytes)
 {
     cudaError_t error = cudaHostAlloc (h_p, bytes, cudaHostAllocDefault);
     return hold (gpu, "cudaHostAlloc", error, PINNED, *h_p);
 }
 
-static wm_gpu_words_t real_pin (void *gpu, const void *h, size_t bytes)
+static wm_gpu_text_t real_pin (void *gpu, const void *h, size_t bytes)
 {
     void *memory = (void *) (uintptr_t) h; /* it is only read */
     cudaError_t error = cudaHostRegister (memory, bytes, cudaHostRegisterReadOnly);
@@ -168,44 +168,44 @@ static wm_gpu_words_t real_pin (void *gpu, const void *h, size_t bytes)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static wm_gpu_words_t real_stream_new (void *gpu, void **stream)
+static wm_gpu_text_t real_stream_new (void *gpu, void **stream)
 {
     cudaError_t error = cudaStreamCreateWithFlags ((cudaStream_t *) stream, cudaStreamNonBlocking);
     return hold (gpu, "cudaStreamCreateWithFlags", error, STREAM, *stream);
 }
 
-static wm_gpu_words_t real_stream_wait (void *gpu, void *stream, void *event)
+static wm_gpu_text_t real_stream_wait (void *gpu, void *stream, void *event)
 {
     (void) gpu;
     return failed ("cudaStreamWaitEvent", cudaStreamWaitEvent (stream, event, 0));
 }
 
-static wm_gpu_words_t real_stream_sync (void *gpu, void *stream)
+static wm_gpu_text_t real_stream_sync (void *gpu, void *stream)
 {
     (void) gpu;
     return failed ("cudaStreamSynchronize", cudaStreamSynchronize (stream));
 }
 
-static wm_gpu_words_t real_event_new (void *gpu, void **event, bool timed)
+static wm_gpu_text_t real_event_new (void *gpu, void **event, bool timed)
 {
     cudaError_t error = cudaEventCreateWithFlags (
         (cudaEvent_t *) event, timed ? cudaEventDefault : cudaEventDisableTiming);
     return hold (gpu, "cudaEventCreateWithFlags", error, EVENT, *event);
 }
 
-static wm_gpu_words_t real_event_record (void *gpu, void *event, void *stream)
+static wm_gpu_text_t real_event_record (void *gpu, void *event, void *stream)
 {
     (void) gpu;
     return failed ("cudaEventRecord", cudaEventRecord (event, stream));
 }
 
-static wm_gpu_words_t real_event_sync (void *gpu, void *event)
+static wm_gpu_text_t real_event_sync (void *gpu, void *event)
 {
     (void) gpu;
     return failed ("cudaEventSynchronize", cudaEventSynchronize (event));
 }
 
-static wm_gpu_words_t real_event_ms (void *gpu, void *from, void *to, float *ms)
+static wm_gpu_text_t real_event_ms (void *gpu, void *from, void *to, float *ms)
 {
     (void) gpu;
     return failed ("cudaEventElapsedTime", cudaEventElapsedTime (ms, from, to));
@@ -213,37 +213,37 @@ static wm_gpu_words_t real_event_ms (void *gpu, void *from, void *to, float *ms)
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
-static wm_gpu_words_t real_copy_in (void *gpu, void *d_to, const void *h_from, size_t bytes,
-                                    void *stream)
+static wm_gpu_text_t real_copy_in (void *gpu, void *d_to, const void *h_from, size_t bytes,
+                                   void *stream)
 {
     (void) gpu;
     return failed ("cudaMemcpyAsync to the device",
                    cudaMemcpyAsync (d_to, h_from, bytes, cudaMemcpyHostToDevice, stream));
 }
 
-static wm_gpu_words_t real_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
-                                     void *stream)
+static wm_gpu_text_t real_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
+                                    void *stream)
 {
     (void) gpu;
     return failed ("cudaMemcpyAsync to the host",
                    cudaMemcpyAsync (h_to, d_from, bytes, cudaMemcpyDeviceToHost, stream));
 }
 
-static wm_gpu_words_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
+static wm_gpu_text_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
 {
     (void) gpu;
     return kernel_failed ("launch", launch->kernel, wm_gpu_launch (launch, stream));
 }
 
-/* Other threads of the process may call what they like meanwhile.  */
-static wm_gpu_words_t real_graph_begin (void *gpu, void *stream)
+/* Relaxed: other threads of the process may make any call meanwhile.  */
+static wm_gpu_text_t real_graph_begin (void *gpu, void *stream)
 {
     (void) gpu;
     return failed ("cudaStreamBeginCapture",
                    cudaStreamBeginCapture (stream, cudaStreamCaptureModeThreadLocal));
 }
 
-static wm_gpu_words_t real_graph_end (void *gpu, void *stream, void **graph)
+static wm_gpu_text_t real_graph_end (void *gpu, void *stream, void **graph)
 {
     cudaGraph_t kept = NULL;
     cudaError_t error = cudaStreamEndCapture (stream, &kept);
@@ -254,7 +254,7 @@ static wm_gpu_words_t real_graph_end (void *gpu, void *stream, void **graph)
     return hold (gpu, "cudaGraphInstantiate", error, GRAPH, *graph);
 }
 
-static wm_gpu_words_t real_graph_run (void *gpu, void *graph, void *stream)
+static wm_gpu_text_t real_graph_run (void *gpu, void *graph, void *stream)
 {
     (void) gpu;
     return failed ("cudaGraphLaunch", cudaGraphLaunch (graph, stream));
@@ -272,21 +272,21 @@ static void real_range_end (void *gpu)
     nvtxRangePop ();
 }
 
-static wm_gpu_words_t real_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                     wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+static wm_gpu_text_t real_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                    wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     return wm_cudnn_conv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
 }
 
-static wm_gpu_words_t real_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
-                                        wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+static wm_gpu_text_t real_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
+                                       wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     return wm_cudnn_anyconv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
 }
 
-static wm_gpu_words_t real_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
-                                     const void *d_weight, const void *d_bias, void *d_y,
-                                     void *d_workspace, void *stream)
+static wm_gpu_text_t real_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
+                                    const void *d_weight, const void *d_bias, void *d_y,
+                                    void *d_workspace, void *stream)
 {
     return wm_cudnn_conv_run (((real_t *) gpu)->cudnn, plan, d_x, d_weight, d_bias, d_y,
                               d_workspace, stream);
@@ -297,14 +297,14 @@ static void real_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
     wm_cudnn_conv_destroy (((real_t *) gpu)->cudnn, plan_p);
 }
 
-static wm_gpu_words_t real_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
-                                     wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
+static wm_gpu_text_t real_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
+                                    wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
 {
     return wm_cublas_gemm_new (((real_t *) gpu)->cublas, gemm, candidate, plan, choice);
 }
 
-static wm_gpu_words_t real_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void *d_a,
-                                     const void *d_b, void *d_c, void *d_workspace, void *stream)
+static wm_gpu_text_t real_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void *d_a,
+                                    const void *d_b, void *d_c, void *d_workspace, void *stream)
 {
     return wm_cublas_gemm_run (((real_t *) gpu)->cublas, plan, d_a, d_b, d_c, d_workspace, stream);
 }

@@ -1,11 +1,11 @@
-/* wm_gpu_warp.cuh - what threads of a block do together: meeting, asynchronous copies, tensor cores.
+/* wm_gpu_warp.cuh - what threads of a block do together: barriers, asynchronous copies, tensor cores.
 
-   Each is an instruction of the GPU, and on the host a twin (wm_gpu_fake_block.c) that runs every
+   Each is an instruction of the GPU, and on the host a function of the stand-in that runs every
    thread of a block as a fiber: copies land only when they are waited for, and what they will
    overwrite is poisoned until then; warps run in random order; an instruction of a whole warp is
    carried out when all its 32 lanes have come to it.
 
-   Turing (sm_75) has no asynchronous copy: there it is a load and a store, and a wait is nothing.
+   Turing (sm_75) has no asynchronous copy: there it is a load and a store, and a wait does nothing.
    Its halves multiply 8 deep, two such make one step of 16.  */
 #ifndef WM_GPU_WARP_CUH
 #define WM_GPU_WARP_CUH
@@ -25,7 +25,7 @@ WM_GPU_CODE void wm_gpu_meet (void)
     __syncthreads ();
 }
 
-/* Bit l: what lane l says.  */
+/* Bit l: the argument of lane l.  */
 WM_GPU_CODE uint32_t wm_gpu_ballot (bool yes)
 {
     return __ballot_sync (0xffffffff, yes);
@@ -85,7 +85,7 @@ WM_GPU_CODE void wm_gpu_matrix4 (uint32_t r[4], const void *row)
                  : "memory");
 }
 
-/* Two matrices; lanes 16 and up are not asked.  */
+/* Two matrices; the addresses of lanes 16 and up are ignored.  */
 WM_GPU_CODE void wm_gpu_matrix2 (uint32_t r[2], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
@@ -111,7 +111,7 @@ WM_GPU_CODE void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const u
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    for (int k = 0; k < 2 && !tf32; k++) /* Turing has no tf32; the engine does not ask for it */
+    for (int k = 0; k < 2 && !tf32; k++) /* Turing has no tf32; the engine refuses it */
         asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
             "{%0, %1, %2, %3};"
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])

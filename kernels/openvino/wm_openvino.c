@@ -312,7 +312,7 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     engine_t *self = engine;
-    (void) status; /* the door looks at the scores */
+    (void) status; /* wm_device.c checks the scores */
     wm_fault_t fault = WM_OK;
     if (batch->kind != WM_BATCH_PATCHES)
         fault = wm_plane_load (self->plane, batch, error);

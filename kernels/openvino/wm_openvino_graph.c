@@ -12,18 +12,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Where its words begin to say something of the model: behind places in its source.  */
-static const char *skip_places (const char *words)
+/* Where OpenVINO's text begins to describe the model: behind places in its own source.  */
+static const char *skip_places (const char *text)
 {
     static const char *const start[] = { "No conversion rule found for",
                                          "While validating ONNX node" };
     const char *next;
     for (size_t k = 0; k < sizeof start / sizeof *start; k++)
-        if ((next = strstr (words, start[k])))
+        if ((next = strstr (text, start[k])))
             return next;
-    while ((next = strstr (words, "Exception from ")) && (next = strstr (next, ": ")))
-        words = next + 2;
-    return words;
+    while ((next = strstr (text, "Exception from ")) && (next = strstr (next, ": ")))
+        text = next + 2;
+    return text;
 }
 
 wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *what)
@@ -34,7 +34,7 @@ wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *
     char *advice = error ? strstr (error->text, "\nTo facilitate") : NULL; /* for who extends it */
     if (advice)
         *advice = 0;
-    for (char *c = error ? error->text : NULL; c && *c; c++) /* its words run over many lines */
+    for (char *c = error ? error->text : NULL; c && *c; c++) /* its text has many lines */
         if (*c == '\n')
             *c = ' ';
     for (size_t n = error ? strlen (error->text) : 0; n && error->text[n - 1] == ' '; n--)

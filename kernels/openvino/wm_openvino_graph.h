@@ -7,7 +7,7 @@
 
 #include <openvino/c/openvino.h>
 
-/* OpenVINO's own words for what failed last, on one line. Returns `fault`.  */
+/* Sets *error to OpenVINO's own text of its last error, on one line. Returns `fault`.  */
 wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *what);
 
 typedef struct {

@@ -1,12 +1,12 @@
 /* wm_openvino_pin.c - keeps OpenVINO's threads on CPUs.
 
-   ENABLE_CPU_PINNING, its own way (2026.4), lets threads go between inferences, and of two held one
-   only. And the TBB inside it binds a thread to all CPUs of the process whenever it begins to
-   compute, by hwloc: what anybody set before is lost then. hwloc changes nothing where it believes
-   to look at another machine than this one.
+   OpenVINO's own ENABLE_CPU_PINNING (2026.4) releases threads between inferences, and pinned only one
+   of two. And the TBB inside it binds a thread to all CPUs of the process, through hwloc, whenever
+   the thread begins to compute, which undoes any earlier binding. hwloc changes nothing where it
+   believes that its topology is of another machine.
 
-   Nobody says which threads are the streams, and others may begin before them: so they are known by
-   what they do. It is their work that runs, and who ran most did it.  */
+   OpenVINO does not tell which threads are the streams, and other threads may start before them. So
+   the streams are found by their CPU time: the threads that ran most while a block was computed.  */
 #include "kernels/openvino/wm_openvino_pin.h"
 
 #include <dirent.h>

@@ -57,7 +57,7 @@ float *wm_sparse_floats (size_t count)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What the net must be for this engine.  */
+/* Refuses a net that this engine cannot run.  */
 static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_error_t *error)
 {
     if (net->n_conv < 1)
@@ -158,7 +158,7 @@ static wm_fault_t run_cells (wm_sparse_t *self, wm_error_t *error)
     return fault;
 }
 
-/* Copies the scores of the job's cells to its hits. (What is not finite the door holds.)  */
+/* Copies the scores of the job's cells to its hits. (wm_device.c holds hits with non-finite scores.)  */
 static void deliver (const wm_sparse_t *self, uint32_t n_hit, float *scores)
 {
     for (uint32_t i = 0; i < n_hit; i++)

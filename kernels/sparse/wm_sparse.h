@@ -172,7 +172,6 @@ typedef struct {
     uint32_t sum_max;    /* weights are packed as integers: how large the sum of a position's, of
                             one sign for one output, may be; 0: they are not */
     bool skips;          /* words of a slot that are 0 cost nothing */
-    bool twin;           /* computes on the host what a real one computes: for tests */
 
     /* act (convolution) - reference at WM_SPARSE_POSITIONS positions; span (position, n_span).  */
     void (*conv) (const wm_sparse_conv_t *conv, const float *const *span,
@@ -212,12 +211,16 @@ typedef struct {
 
 extern const wm_sparse_kernel_t wm_sparse_kernel_c, wm_sparse_kernel_sse2, wm_sparse_kernel_avx2,
     wm_sparse_kernel_avx512, wm_sparse_kernel_avx512_bf16, wm_sparse_kernel_amx_bf16,
-    wm_sparse_kernel_amx_bf16x3, wm_sparse_kernel_amx_twin_bf16, wm_sparse_kernel_amx_twin_bf16x3,
-    wm_sparse_kernel_avx2_int16, wm_sparse_kernel_avx_vnni_int16,
+    wm_sparse_kernel_amx_bf16x3, wm_sparse_kernel_avx2_int16, wm_sparse_kernel_avx_vnni_int16,
     wm_sparse_kernel_avx512_vnni_int16;
 
-/* The i-th kernel this machine can run, the fastest first, twins last; NULL: there are no more.  */
+/* The i-th kernel this machine can run, the fastest first; NULL: there are no more.  */
 const wm_sparse_kernel_t *wm_sparse_kernel (uint32_t i);
+
+/* Adds a kernel behind the table's, at most 4: it runs on any CPU, is chosen by its name only, and
+   the portable kernel judges it. The product adds none; a test adds its stand-in of an instruction
+   set before main () (tests/standin/wm_sparse_amx_twin.c). Not thread-safe.  */
+void wm_sparse_kernel_add (const wm_sparse_kernel_t *kernel);
 
 /* Whether it is one of the three that compute strict fp32, with the same bits: AVX-512, AVX2,
    C.  */

@@ -1,17 +1,36 @@
-/* wm_sparse_amx.h - the roots on AMX tiles: bf16, and bf16x3 of the precision of fp32.
+/* wm_sparse_amx.h - the roots on AMX tiles: bf16, and bf16x3, which is nearly as precise as fp32.
 
-   A panel is 4 positions side by side (bf16) or 2 (bf16x3). The live cells of a panel are taken 32
-   at a time: their values are copied to A, columns that are not live as zeros; 2 x 2 tiles, 32
-   cells by 32 outputs, begin at zero, take up all filters of the panel and are added to the cells'
-   totals. bf16x3 keeps values and weights as a sum of two bf16 and computes hi lo + hi hi + lo hi;
-   lo lo is below what fp32 keeps. Nothing is skipped inside a panel, and denormals are flushed.
+   For a panel of positions (4 in bf16, 2 in bf16x3) and the cells that are live there, a root adds
+   A B to the cells' sums: A holds values, (cells, filters of the panel); B weights, (filters,
+   outputs).
+
+   Tiles. A tile is 16 rows of 64 bytes: 16 x 16 sums of C, or 16 cells by 32 filters of A, or 16
+   pairs of filters by 16 outputs of B (the instruction reads the two filters of a pair from one
+   32-bit word). Tiles 0 to 3 hold the sums of 32 cells by 32 outputs, 4 and 5 hold A, 6 and 7 hold
+   B: four loads feed four products. Sums begin at zero for each panel, take up all its filters in
+   order, and are added to the cells in fp32.
+
+   Packing A, at run time. A panel's list is taken GROUP cells at a time. copy_cell copies the slots
+   of a cell's live positions into one row; a position that is not live becomes zeros, by masks
+   instead of branches, so that every row has the same length. list_groups fills the last group up
+   with cells that have nothing live, and add_cells leaves those out. Nothing is skipped inside a
+   panel, and the hardware takes denormals for zeros.
+
+   Packing B, once, when the model is opened. Weights lie in the order in which they are read, so
+   that a panel is one stream from memory:
+       pairs of tile columns | steps of 32 filters | hi, lo (bf16x3) | the 2 tiles of the pair
+   An odd number of tile columns leaves a last pair of one tile.
+
+   Split bf16x3. A bf16 keeps 8 bits of the 24 of a float. So a number x becomes hi + lo: hi is x
+   rounded to bf16, lo is x - hi (exact) rounded to bf16. Of (hi + lo) (hi' + lo') three products
+   are computed, hi lo' + hi hi' + lo hi'. The fourth, lo lo', is at most 2^-16 of the whole, as is
+   what rounding lo loses; such errors have either sign and largely cancel in sums of thousands of
+   terms, which leaves scores within 1e-5 of double (`off`). A step multiplies hi by lo', then by hi',
+   and keeps the tiles of hi' for lo: eight loads feed twelve products.
 
    The loop overlaps what tiles do not do with what they do: while a pair of tile columns is
-   computed, the sums of the pair before are added to their cells and part of the next 32 cells is
-   copied, and the weights of the next panel come to L2.
-
-   Packed weights of a panel: pairs of tile columns | 32 filters | hi, lo | 2 tiles; a tile is 16
-   pairs of filters by 16 outputs. The number of tile columns may be odd.
+   computed, the sums of the pair before are added to their cells, part of the next group is copied,
+   and the weights of the next panel are prefetched to L2.
 
    A file that includes this defines what follows, and includes wm_sparse_kernel.h with
    KERNEL_SHARED before.  */
@@ -22,7 +41,7 @@
    TILE_DOT (c, a, b)      c += a b: a, b in bf16, c in fp32
                            (t, a, b, c: 0 to 7; every tile has 16 rows of 64 bytes)
    tiles_begin, tiles_end  functions around the lists of a block
-   ISA_TEXT, TWIN, TABLE   of the tables: names, and TABLE (bf16) the variable
+   ISA_TEXT, TABLE         of the tables: names, and TABLE (bf16) the variable
    clang-format on */
 #include <string.h>
 
@@ -40,7 +59,7 @@ typedef struct {
     float *row;
     size_t row_stride;
     float *sum[2]; /* (GROUP, 32): a pair's of tile columns, and those still to be added: */
-    uint32_t turn, before_g, before_tile, before_tiles; /* 0 tiles: none */
+    uint32_t side, before_g, before_tile, before_tiles; /* 0 tiles: none */
 } amx_t;
 
 /* What a panel looks like; known to the compiler where it is the usual net's.  */
@@ -99,7 +118,7 @@ INLINE void add_cells (const amx_t *amx, uint32_t first, uint32_t last)
     for (uint32_t k = first; k < last && k < left; k++) {
         size_t cell = amx->list->cell[amx->before_g + k];
         wide_t *row = (wide_t *) (amx->row + cell * amx->row_stride + amx->before_tile * 16);
-        const wide_t *sum = (const wide_t *) (amx->sum[amx->turn ^ 1] + (size_t) k * 32);
+        const wide_t *sum = (const wide_t *) (amx->sum[amx->side ^ 1] + (size_t) k * 32);
         row[0] += sum[0];
         if (amx->before_tiles > 1)
             row[1] += sum[1];
@@ -142,7 +161,7 @@ INLINE void run_pair (amx_t *amx, form_t form, uint32_t g, uint32_t tile, const 
     const size_t step_bytes = (two ? 2 : 1) * form.halves * TILE_BYTES;
     const char *w = amx->weight + (size_t) tile * n * form.halves * TILE_BYTES;
     const bool more = g + GROUP < amx->list->n;
-    float *sum = amx->sum[amx->turn];
+    float *sum = amx->sum[amx->side];
     TILE_ZERO (0);
     TILE_ZERO (1);
     TILE_ZERO (2);
@@ -164,7 +183,7 @@ INLINE void run_pair (amx_t *amx, form_t form, uint32_t g, uint32_t tile, const 
         TILE_STORE (3, sum + 16 * 32 + 16, 128);
     }
     amx->before_g = g, amx->before_tile = tile, amx->before_tiles = two ? 2 : 1;
-    amx->turn ^= 1;
+    amx->side ^= 1;
 }
 
 INLINE void run_list (amx_t *amx, form_t form, char *scratch)
@@ -321,7 +340,6 @@ INLINE void pack_halves (const float *weight, uint32_t c_out, uint32_t n_pad, ui
         .unit = 3 - halves_,                                                                       \
         .fuse = columns_,                                                                          \
         .cells = 1024,                                                                             \
-        .twin = TWIN,                                                                              \
         .conv = kernel_conv,                                                                       \
         .store = store_##text,                                                                     \
         .masks = kernel_masks,                                                                     \

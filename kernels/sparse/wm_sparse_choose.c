@@ -4,19 +4,20 @@
    rounded weights only where its error, measured on the campaign's own hits, is small enough
    (kernels/wm_trial.h), else the next. So a machine takes the same kernel at every start, whatever
    else it is doing, and machines of one kind take the same. The order was measured with `wiremill
-   bench`, which says where a machine disagrees with it. fp32 is one arithmetic on every x86-64
+   bench`, which reports where a machine disagrees with it. fp32 is one arithmetic on every x86-64
    (STRICT), the rows differ in speed only.
 
-   A kernel computes a small piece of work before it is used: it must compute rightly.  */
+   A kernel computes a small test before it is used, and is refused if a result is wrong.  */
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/sparse/wm_sparse_tiles.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-/* The piece of work: some positions of the usual net, cells whose values are half zeros.  */
+/* The test: some positions of the usual net, cells whose values are half zeros.  */
 enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, ROUNDS = 40, CHECKED = 8 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -24,7 +25,7 @@ enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, ROUNDS = 40, CHE
 enum { FP32 = 1, SPLIT = 2, FAST = 4 };
 
 typedef struct {
-    const wm_sparse_kernel_t *kernel, *strict; /* strict: who judges it, and is taken in its place */
+    const wm_sparse_kernel_t *kernel, *strict; /* strict: measures its errors, and replaces it */
     bool (*can_run) (void);
     unsigned allowed; /* by which precisions: 0, only by its name */
 } row_t;
@@ -68,7 +69,7 @@ static bool has_avx_vnni (void)
 }
 #endif
 
-/* The fastest first; behind each precision's strict row nothing is looked at.  */
+/* The fastest first; the search for a precision ends at its strict row.  */
 /* clang-format off */
 static const row_t table[] = {
 #if defined __x86_64__
@@ -83,11 +84,24 @@ static const row_t table[] = {
 #endif
     { &wm_sparse_kernel_c,                 &wm_sparse_kernel_c,      has_portable,    FAST | SPLIT | FP32 },
     { &wm_sparse_kernel_sse2,              &wm_sparse_kernel_c,      has_portable,    0 },
-    { &wm_sparse_kernel_amx_twin_bf16,     &wm_sparse_kernel_c,      has_portable,    0 },
-    { &wm_sparse_kernel_amx_twin_bf16x3,   &wm_sparse_kernel_c,      has_portable,    0 },
 };
 /* clang-format on */
 #define ROWS (sizeof table / sizeof *table)
+
+static row_t added[4]; /* behind the table's: none in the product */
+static size_t n_added;
+
+void wm_sparse_kernel_add (const wm_sparse_kernel_t *kernel)
+{
+    assert (n_added < sizeof added / sizeof *added);
+    added[n_added++] = (row_t){ kernel, &wm_sparse_kernel_c, has_portable, 0 };
+}
+
+/* The i-th row; NULL behind the last.  */
+static const row_t *row_at (size_t i)
+{
+    return i < ROWS ? &table[i] : i < ROWS + n_added ? &added[i - ROWS] : NULL;
+}
 
 static bool can_run (const row_t *row)
 {
@@ -108,9 +122,10 @@ bool wm_sparse_kernel_is_strict (const wm_sparse_kernel_t *kernel)
 /* The i-th of those that can be run here, or of those that cannot.  */
 static const wm_sparse_kernel_t *find_kernel (uint32_t i, bool here)
 {
-    for (size_t k = 0; k < ROWS; k++)
-        if (can_run (&table[k]) == here && i-- == 0)
-            return table[k].kernel;
+    const row_t *row;
+    for (size_t k = 0; (row = row_at (k)) != NULL; k++)
+        if (can_run (row) == here && i-- == 0)
+            return row->kernel;
     return NULL;
 }
 
@@ -305,8 +320,8 @@ static unsigned precision_of (const char *precision)
     return strcmp (precision, "fast") == 0 ? FAST : strcmp (precision, "split") == 0 ? SPLIT : FP32;
 }
 
-/* Whether a precision allows a row that was named. Rows that only tests and people name stand for
-   the precision that they say.  */
+/* Whether a precision allows a row that was named. Rows that are only ever named (allowed 0) stand
+   for their own precision.  */
 static bool allows (const row_t *row, unsigned asked)
 {
     if (row->allowed)
@@ -320,11 +335,12 @@ static bool allows (const row_t *row, unsigned asked)
 static const wm_sparse_kernel_t *strict_of (const char *isa)
 {
     const size_t n = isa ? strcspn (isa, "/") : 0;
-    for (size_t i = 0; i < ROWS; i++)
-        if (can_run (&table[i]) &&
-            (isa ? strlen (table[i].kernel->isa) == n && !memcmp (table[i].kernel->isa, isa, n)
-                 : table[i].allowed & FP32))
-            return table[i].strict;
+    const row_t *row;
+    for (size_t i = 0; (row = row_at (i)) != NULL; i++)
+        if (can_run (row) &&
+            (isa ? strlen (row->kernel->isa) == n && !memcmp (row->kernel->isa, isa, n)
+                 : row->allowed & FP32))
+            return row->strict;
     return NULL;
 }
 
@@ -333,9 +349,9 @@ static const wm_sparse_kernel_t *strict_of (const char *isa)
 static uint32_t list_rows (unsigned asked, const char *isa, const wm_sparse_kernel_t **rank)
 {
     const wm_sparse_kernel_t *strict = strict_of (isa);
+    const row_t *row;
     uint32_t n = 0;
-    for (size_t i = 0; i < ROWS && strict; i++) {
-        const row_t *row = &table[i];
+    for (size_t i = 0; strict && (row = row_at (i)) != NULL; i++) {
         bool again = row->kernel == strict;
         for (uint32_t r = 0; r < n; r++)
             again |= strcmp (rank[r]->precision, row->kernel->precision) == 0;
@@ -352,13 +368,13 @@ static uint32_t list_rows (unsigned asked, const char *isa, const wm_sparse_kern
 uint32_t wm_sparse_kernel_rank (const char *precision, const char *isa,
                                 const wm_sparse_kernel_t *rank[WM_SPARSE_RANKS], wm_error_t *error)
 {
-    const char *told = getenv ("WM_ISA");
-    isa = isa && *isa ? isa : told && *told ? told : NULL;
+    const char *set = getenv ("WM_ISA");
+    isa = isa && *isa ? isa : set && *set ? set : NULL;
     const uint32_t n = list_rows (precision_of (precision), isa, rank);
     if (n == 0)
         wm_fault (error, WM_EHOST,
                   "instruction set '%.64s': not what this CPU can run in %s; amx, avx512-vnni, "
-                  "avx512, avx-vnni, avx2, c, sse2 and amx-twin are known, also as avx512/bf16 "
+                  "avx512, avx-vnni, avx2, c and sse2 are known, also as avx512/bf16 "
                   "with bf16, bf16x3, int16 or fp32; leave out --isa (and WM_ISA) for the best",
                   isa ? isa : "", precision);
     return n;

@@ -1,8 +1,7 @@
 /* wm_sparse_engine.c - the engine behind kernels/wm_device.h, and the kernel that a model gets.
 
-   The first kernel of the rank that can hold the model. Whether a rounded kernel is precise enough
-   depends on the network and on what it sees, so that nothing can be said here: a campaign measures
-   it on its own hits (kernels/wm_trial.h).  */
+   A model gets the first kernel of the rank that can hold it. Whether a rounded kernel is precise
+   enough depends on the network and on its hits: a campaign measures that (kernels/wm_trial.h).  */
 #include "kernels/sparse/wm_sparse.h"
 
 #include <limits.h>

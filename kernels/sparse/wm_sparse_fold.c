@@ -2,11 +2,10 @@
 
    Weights are packed as the kernel wants them; for one that wants floats, rows that are no multiple
    of 16 are padded, others stay the model's own. Packed ones are as large as the model's own, so one
-   copy serves all workers of a machine: a
-   file beside the model in their cache, mapped by all. It is trusted for nothing: every process
-   packs all weights once, a panel at a time, and uses the file only if each panel is the same. The
-   first to find none writes it; others that open meanwhile wait for it, because two files of the
-   same name would be two copies.  */
+   copy serves all workers of a machine: a file beside the model in their cache, mapped by all. It is
+   not trusted: every process packs all weights once, a panel at a time, and uses the file only if
+   each panel is the same. The first process that finds no file writes it; others that open meanwhile
+   wait for it, because each would otherwise map a copy of its own.  */
 #include "schema/base/wm_file.h"
 #include "kernels/sparse/wm_sparse.h"
 
@@ -172,7 +171,7 @@ static bool fold_all (fold_t *fold)
     return true;
 }
 
-/* What the weights of some outputs ask for; 0 before the first position.  */
+/* What limits the scale of some outputs; 0 before the first position.  */
 typedef struct {
     float largest[256], sum[256]; /* of a weight, of a position's */
 } need_t;

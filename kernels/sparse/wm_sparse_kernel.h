@@ -28,8 +28,8 @@
    [FULL_VECS     vectors of their outputs: FULL_CELLS * (this + 1) registers and one more]
    [KERNEL_STORE  kernel_store is defined]
    [KERNEL_MORE   further members of the table]
-   [KERNEL_SHARED no store, roots and table: another file has them]
-   [ISA_TEXT, PRECISION_TEXT, OFF: as the table says]
+   [KERNEL_SHARED no store, roots and table: another file defines them]
+   [ISA_TEXT, PRECISION_TEXT, OFF: of the table]
    clang-format on */
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/sparse/wm_sparse_act.h"

@@ -278,7 +278,7 @@ static bool reserve_slots (wm_sparse_t *self)
             return false;
         self->mid[l] = self->mids[l].data;
     }
-    /* One more: where a kernel may look for a column that is not live.  */
+    /* One more: that a kernel may read for a column that is not live.  */
     if (!wm_sparse_reserve (&self->slots, self->live[n].count + (size_t) 1,
                             self->values.stride_bytes, count) ||
         !wm_sparse_reserve (&self->masks, self->live[n].count,

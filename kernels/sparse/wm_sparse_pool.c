@@ -1,6 +1,6 @@
 /* wm_sparse_pool.c - the engine's threads: a set of tasks, taken one by one until none is left.
 
-   Between two sets a thread looks for work for a short while before it sleeps, because the phases
+   Between two sets a thread polls for work for a short while before it sleeps, because the phases
    of a batch follow each other in microseconds.  */
 #include "kernels/sparse/wm_sparse.h"
 

@@ -15,7 +15,7 @@
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_TILES 18
 
-/* Linux gives tiles to a process that asks; before, using them is a fault.  */
+/* Linux gives tiles to a process that asks; using them before is a fault.  */
 static inline bool tiles_allowed (void)
 {
     return __builtin_cpu_supports ("amx-tile") && __builtin_cpu_supports ("amx-bf16") &&

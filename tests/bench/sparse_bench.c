@@ -314,7 +314,7 @@ static void measure_all (const bench_t *bench, const char *threads)
     for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
         for (const char *t = threads; t; t = strchr (t, ',')) {
             t += *t == ',';
-            if (isa ? wm_sparse_kernel_named (kernel, isa) : !kernel->twin)
+            if (!isa || wm_sparse_kernel_named (kernel, isa))
                 measure (bench, kernel, (uint32_t) atoi (t));
         }
 }

@@ -65,9 +65,10 @@ farm () { mixed farm "" "--isa c" "" && run "${two[@]}" --output "$work/alone" &
 ok "a farm of mixed instruction sets gives the output of one machine" farm
 
 # ---- split and fast ----------------------------------------------------------------------------------------
-# 16-bit integers by AVX2, which nearly every CPU has; else the twin of AMX, slowly.
+# 16-bit integers by AVX2, which nearly every CPU has; else the twin of AMX (tests/standin), slowly.
+twin=${proof%/fault}/wm_amx_twin.so
 isa=avx2 kernel=avx2/int16
-grep -qw avx2 /proc/cpuinfo || isa=amx-twin kernel=amx-twin/bf16
+grep -qw avx2 /proc/cpuinfo || export isa=amx-twin kernel=amx-twin/bf16 LD_PRELOAD=$twin
 class=$([ $isa = avx2 ] && echo avx2/int16 || echo amx-twin/bf16,amx-twin/bf16x3)
 by=(--isa $isa)
 fast () { run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast"; }
@@ -76,9 +77,10 @@ ok "... its summary says by what, and how exact" says "scored by +sparse/$kernel
 ok "... so do the outputs" look "$work/fast/precise.scores.h5" "sparse/$kernel/v1" 0.005
 status () { keep "$bin/wiremill" status "$work/fast" && says "$class +sparse/$kernel/v1 +[0-9.]+e-0[0-9] on"; }
 ok "... and status, also without a broker" status
-split () { run --model "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/split" && look "$work/split/few.scores.h5" sparse/amx-twin/bf16x3/v1 1e-05; }
+split () { LD_PRELOAD=$twin run --model "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/split" && look "$work/split/few.scores.h5" sparse/amx-twin/bf16x3/v1 1e-05; }
 $python tests/e2e/make.py faint "$work/few.npy" 40 1 || bail "no patches"
 ok "split likewise, on the twin of AMX" split
+ok "... which the programs themselves do not have" exits 6 env -u LD_PRELOAD "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/no-twin"
 none () { run "${small[@]}" --isa c --precision split --output "$work/none" && look "$work/none/precise.scores.h5" sparse/fma/fp32/v1 1e-05; }
 ok "split on a CPU without matrix units is strict fp32" none
 coarse () { run "${small[@]}" "${by[@]}" --precision fast --max-error 1e-6 --output "$work/coarse" && look "$work/coarse/precise.scores.h5" sparse/fma/fp32/v1 1e-06 &&

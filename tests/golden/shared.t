@@ -5,7 +5,7 @@ bin=${WM_BUILD:-build/release}/bin python=build/venv/bin/python shared=../shared
 [ -r $shared/data/golden/variants.npz ] || { echo "1..0 # SKIP no ../shared with golden data here"; exit 0; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 case ${WM_SIZE:-test} in soak) all=1 twin=1 ;; proof) all=1 twin=10 ;; *) all=5 twin=300 ;; esac
-event=pdhd_run27409_evt40896_apa1
+event=pdhd_run27409_evt40896_apa1 twin_so=$(realpath "${WM_BUILD:-build/release}")/tests/wm_amx_twin.so
 
 tests=0
 check () # description, command...
@@ -49,6 +49,7 @@ check "scores of all hits of the real event in 16 bit" fast
 # Every instruction set and precision that this machine can run, each held to its own promise: on every STEP-th hit.
 kernel () # ISA/PRECISION
 {
+    [[ $1 != amx-twin/* ]] || local -x LD_PRELOAD=$twin_so # tests/standin
     WM_ISA=$1 "$bin/wiremill" run --precision "$precision" --model "$work/golden.onnx" --input "$work/few-$step.h5" \
         --spec $shared/data/golden/spec.yaml --output "$work/${1//\//-}" --quiet &&
         golden scores "$work/${1//\//-}/few-$step.scores.h5" $shared/data/golden/$event.npz "$promised" "$step"

@@ -4,20 +4,20 @@
                                               time, in strict float32 or half
      any_run plans MODEL.onnx [ROWS]    cuDNN's plans for an H200, an A100 and a T4: a line each
 
-   tests/golden/anygpu.t compares OUT with ONNX Runtime. Exit code 1 with words for what cannot be
+   tests/golden/anygpu.t compares OUT with ONNX Runtime. Exit code 1 with text for what cannot be
    run, 75 where this machine's cuDNN cannot make plans.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "tests/gpu/gpu_property.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int complain (const char *words)
+static int complain (const char *text)
 {
-    fprintf (stderr, "any_run: %s\n", words);
+    fprintf (stderr, "any_run: %s\n", text);
     return 1;
 }
 
@@ -70,12 +70,12 @@ static int plans_for (const gpu_t *gpu, const wm_any_net_t *net, wm_gpu_precisio
                       uint32_t rows)
 {
     static const char *const name[] = { "fp32", "tf32", "fp16" };
-    wm_gpu_words_t words;
+    wm_gpu_text_t text;
     uint32_t n = 0, tensor_core = 0;
     size_t workspace = 0;
-    wm_cudnn_t *cudnn = wm_cudnn_new (gpu_property (gpu), &words);
+    wm_cudnn_t *cudnn = wm_cudnn_new (gpu_property (gpu), &text);
     if (!cudnn) {
-        complain (words);
+        complain (text);
         return 75;
     }
     for (uint32_t s = 0; s < net->n_step; s++) {
@@ -85,10 +85,10 @@ static int plans_for (const gpu_t *gpu, const wm_any_net_t *net, wm_gpu_precisio
         if (net->step[s].kind != WM_ANY_CONV)
             continue;
         conv.rows = rows, conv.precision = precision;
-        words = wm_cudnn_anyconv_new (cudnn, &conv, 0, &plan, &choice);
+        text = wm_cudnn_anyconv_new (cudnn, &conv, 0, &plan, &choice);
         if (!plan) {
             fprintf (stderr, "any_run: %s has no plan for %s: %s\n", gpu->name, net->step[s].name,
-                     words ? words : "none offered");
+                     text ? text : "none offered");
             wm_cudnn_destroy (&cudnn);
             return 1;
         }

@@ -5,7 +5,7 @@
    convolution in groups, dilated; a fourth is a convolution of the patch as it came, taken as one channel
    of (60, 24) -> concatenated -> 1x1 over the flattened rest, in ONNX's order -> softmax and tanh.  */
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_seed.h"
 #include "tests/gpu/gpu_check.h"
 
@@ -155,7 +155,7 @@ static wm_any_net_t *make_net (void)
     return net;
 }
 
-bool gpu_any_agrees (wm_gpu_precision_t precision, char words[400])
+bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400])
 {
     wm_error_t error = { 0 };
     uint64_t seed = 2;
@@ -180,9 +180,9 @@ bool gpu_any_agrees (wm_gpu_precision_t precision, char words[400])
         worst = d <= worst ? worst : d;
     }
     if (fine)
-        snprintf (words, 400, "off by %.1e", worst);
+        snprintf (text, 400, "off by %.1e", worst);
     else
-        snprintf (words, 400, "%.390s", error.text);
+        snprintf (text, 400, "%.390s", error.text);
     free_net (net);
     free (patch);
     free (scores);

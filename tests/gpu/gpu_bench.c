@@ -211,7 +211,7 @@ static void print_floors (const event_t *event, const double ms[4])
     fflush (stdout);
 }
 
-/* What the stages took, one after another, a round. Returns 1 with words printed.  */
+/* What the stages took, one after another, a round. Returns 1 with text printed.  */
 static int time_stages (const row_t *row, double ms[WM_CUDA_STAGES])
 {
     wm_error_t error = { 0 };

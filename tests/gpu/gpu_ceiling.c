@@ -24,37 +24,37 @@ typedef struct {
     void *gpu, *stream, *from, *to;
     void *d_a, *d_b, *d_c, *d_workspace, *h_a;
     wm_gemm_plan_t *plan;
-    char words[400]; /* of what failed; "" */
+    char text[400]; /* of what failed; "" */
 } ceiling_t;
 
-/* Whether a call was good; the words of the first that was not are kept.  */
-static bool fine (ceiling_t *self, wm_gpu_words_t words)
+/* Whether a call was good; the text of the first that was not are kept.  */
+static bool fine (ceiling_t *self, wm_gpu_text_t text)
 {
-    if (words && !*self->words)
-        snprintf (self->words, sizeof self->words, "%s", words);
-    return !words;
+    if (text && !*self->text)
+        snprintf (self->text, sizeof self->text, "%s", text);
+    return !text;
 }
 
-typedef wm_gpu_words_t action_t (ceiling_t *self);
+typedef wm_gpu_text_t action_t (ceiling_t *self);
 
-static wm_gpu_words_t fill (ceiling_t *self)
+static wm_gpu_text_t fill (ceiling_t *self)
 {
     wm_gpu_fill_t args = { self->d_c, (uint32_t) (BYTES / 4), 1 };
     wm_gpu_launch_t launch = { WM_GPU_FILL, 132 * 16, 256, 0, &args };
     return api->launch (self->gpu, &launch, self->stream);
 }
 
-static wm_gpu_words_t copy_in (ceiling_t *self)
+static wm_gpu_text_t copy_in (ceiling_t *self)
 {
     return api->copy_in (self->gpu, self->d_a, self->h_a, BYTES / 2, self->stream);
 }
 
-static wm_gpu_words_t copy_out (ceiling_t *self)
+static wm_gpu_text_t copy_out (ceiling_t *self)
 {
     return api->copy_out (self->gpu, self->h_a, self->d_a, BYTES / 2, self->stream);
 }
 
-static wm_gpu_words_t product (ceiling_t *self)
+static wm_gpu_text_t product (ceiling_t *self)
 {
     return api->gemm_run (self->gpu, self->plan, self->d_a, self->d_b, self->d_c, self->d_workspace,
                           self->stream);
@@ -118,12 +118,12 @@ int gpu_ceilings (void)
         printf ("| product of random halves, %u a side (%s) | %.0f TFLOP/s |\n", SIDE, choice.name,
                 2. * SIDE * SIDE * SIDE / ms / 1e9);
     }
-    if (*self.words)
-        printf ("| failed | %s |\n", self.words);
+    if (*self.text)
+        printf ("| failed | %s |\n", self.text);
     if (self.plan)
         api->gemm_destroy (self.gpu, &self.plan);
     api->destroy (self.gpu);
-    return *self.words ? 1 : 0;
+    return *self.text ? 1 : 0;
 }
 
 /* ---- planes ---------------------------------------------------------------------------------- */
@@ -142,12 +142,12 @@ static bool load (ceiling_t *self, wm_cuda_plane_t *plane, const wm_batch_t *bat
            fine (self, api->stream_sync (self->gpu, self->stream));
 }
 
-bool gpu_plane_agrees (wm_downscale_t downscale, char words[400])
+bool gpu_plane_agrees (wm_downscale_t downscale, char text[400])
 {
     const wm_net_t shape = { .height = 48, .width = 48 };
     ceiling_t self = { 0 };
     wm_gpu_info_t info;
-    wm_gpu_words_t why = NULL;
+    wm_gpu_text_t why = NULL;
     wm_spec_t spec = gpu_spec (&shape, false, WM_OWN_VIEW);
     wm_batch_t batch;
     uint32_t n_col;
@@ -171,15 +171,14 @@ bool gpu_plane_agrees (wm_downscale_t downscale, char words[400])
                                  (size_t) (i % 48) * n_col,
                              patches + (size_t) i * 48, 48 * sizeof (float)) != 0;
         if (wrong)
-            snprintf (self.words, sizeof self.words, "%u of %u rows differ", wrong,
-                      batch.n_hit * 48);
+            snprintf (self.text, sizeof self.text, "%u of %u rows differ", wrong, batch.n_hit * 48);
     }
     fine (&self, why);
-    memcpy (words, self.words, sizeof self.words);
+    memcpy (text, self.text, sizeof self.text);
     wm_cuda_plane_destroy (&plane);
     api->destroy (self.gpu);
     wm_plane_destroy (&judge);
     gpu_plane_free (&batch);
     free (patches);
-    return !*words;
+    return !*text;
 }

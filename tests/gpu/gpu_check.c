@@ -115,20 +115,20 @@ static void test_held (int precision)
 static void test_own_planes (void)
 {
     static const char *const downscale[] = { "mean", "maxpool", "maxmean" };
-    char words[400], more[420];
+    char text[400], more[420];
     for (int d = WM_MEAN; d <= WM_MAXMEAN; d++) {
-        bool ok = gpu_plane_agrees ((wm_downscale_t) d, words);
-        snprintf (more, sizeof more, "%s", words);
+        bool ok = gpu_plane_agrees ((wm_downscale_t) d, text);
+        snprintf (more, sizeof more, "%s", text);
         tell (ok, "own view's images are the host's bit for bit", downscale[d], more);
     }
 }
 
 static void test_any (void)
 {
-    char words[400];
+    char text[400];
     for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
-        bool ok = gpu_any_agrees ((wm_gpu_precision_t) p, words);
-        tell (ok, "any CNN, as on the stand-in", precisions[p], words);
+        bool ok = gpu_any_agrees ((wm_gpu_precision_t) p, text);
+        tell (ok, "any CNN, as on the stand-in", precisions[p], text);
     }
 }
 
@@ -161,17 +161,17 @@ static int print_device (void *argument)
 {
     wm_gpu_info_t info;
     void *gpu = wm_gpu_real.make ();
-    wm_gpu_words_t words = wm_gpu_real.open (gpu, &info);
+    wm_gpu_text_t text = wm_gpu_real.open (gpu, &info);
     (void) argument;
-    if (words) {
-        printf ("# %s\n", words);
+    if (text) {
+        printf ("# %s\n", text);
         try_library ("libcudnn.so.9"); /* so that they are there when a GPU is */
         try_library ("libcublasLt.so.13");
     } else
         printf ("# %s, sm_%d%d, %d multiprocessors, %zu MiB free, cuDNN-cuBLAS %s\n", info.device,
                 info.major, info.minor, info.n_sm, info.free_bytes >> 20, info.libraries);
     say_libraries ();
-    const int code = !words ? 0 : strncmp (words, "no NVIDIA", 9) == 0 ? 1 : 2;
+    const int code = !text ? 0 : strncmp (text, "no NVIDIA", 9) == 0 ? 1 : 2;
     wm_gpu_real.destroy (gpu);
     return code;
 }
@@ -247,10 +247,10 @@ int gpu_tests (bool quick)
 
 static int print_properties (void)
 {
-    wm_gpu_words_t words;
-    wm_cudnn_t *cudnn = wm_cudnn_new (NULL, &words);
+    wm_gpu_text_t text;
+    wm_cudnn_t *cudnn = wm_cudnn_new (NULL, &text);
     char *json = cudnn ? wm_cudnn_properties (cudnn) : NULL;
-    puts (json ? json : cudnn ? "cuDNN does not tell" : words);
+    puts (json ? json : cudnn ? "cuDNN does not tell" : text);
     bool ok = json != NULL;
     free (json);
     wm_cudnn_destroy (&cudnn);

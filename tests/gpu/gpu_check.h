@@ -9,7 +9,7 @@
 int gpu_tests (bool quick);
 
 /* Runs `part` in a process of its own, for so many seconds at most. Returns what it returns; -1, with
-   words on stdout, where it dies or is not done in time.  */
+   text on stdout, where it dies or is not done in time.  */
 int gpu_apart (unsigned seconds, int (*part) (void *argument), void *argument);
 
 /* Prints tables in Markdown. hits: of the synthetic event. Returns 0, or 1 if an engine failed.  */
@@ -21,11 +21,11 @@ int gpu_floors (double hits);
 /* Prints what this machine can do at best. Returns 0, or 1 if something failed.  */
 int gpu_ceilings (void);
 
-/* Whether a plane in own view is laid out on the device bit for bit as on the host; else words.  */
-bool gpu_plane_agrees (wm_downscale_t downscale, char words[400]);
+/* Whether a plane in own view is laid out on the device bit for bit as on the host; else text.  */
+bool gpu_plane_agrees (wm_downscale_t downscale, char text[400]);
 
-/* Whether any CNN's steps give on the GPU what they give on the stand-in; else words.  */
-bool gpu_any_agrees (wm_gpu_precision_t precision, char words[400]);
+/* Whether any CNN's steps give on the GPU what they give on the stand-in; else text.  */
+bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400]);
 
 /* Writes weights, patches (half) and our scores to a folder, for tests/gpu/gpu_torch.py.  */
 int gpu_dump (const char *folder, uint32_t hits);

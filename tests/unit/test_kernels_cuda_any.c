@@ -3,8 +3,7 @@
    The network is one of the family, taken as if it were any: so the reference engine, in double,
    judges. Other operators are compared with ONNX Runtime in tests/golden/anygpu.t.  */
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_gpu_fake.h"
-#include "kernels/cuda/wm_gpu_plant.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_import.h"
 #include "tests/gpu/gpu_net.h"
 #include "tests/proof.h"
@@ -268,7 +267,7 @@ static void what_half_cannot_hold (void **state)
    layers) times as large, and the same scores: all are powers of two. Where weights or values are so
    small that half loses their bits, `node` (of the convolutions, -1: the patches) is named, and
    float32 keeps them.  */
-static void keeps_its_bits (const double scale[4], int node, const char *words)
+static void keeps_its_bits (const double scale[4], int node, const char *text)
 {
     float patch[8 * 120], scores[8 * OUTPUTS], want[8 * OUTPUTS];
     const wm_batch_t batch = {
@@ -310,9 +309,9 @@ static void keeps_its_bits (const double scale[4], int node, const char *words)
     for (uint32_t k = 0; k < 8 * OUTPUTS; k++)
         if (!(fabsf (scores[k] - want[k]) <= 1e-3f))
             fail_msg ("%s: %g for %g", wm_any_choice (any), (double) scores[k], (double) want[k]);
-    if (!!*words != !!strstr (wm_any_signature (any), "/fp16/any8+") ||
-        !strstr (wm_any_choice (any), words) || (*words && !strstr (wm_any_choice (any), name)))
-        fail_msg ("%s: %s, not '%s' %s", wm_any_signature (any), wm_any_choice (any), name, words);
+    if (!!*text != !!strstr (wm_any_signature (any), "/fp16/any8+") ||
+        !strstr (wm_any_choice (any), text) || (*text && !strstr (wm_any_choice (any), name)))
+        fail_msg ("%s: %s, not '%s' %s", wm_any_signature (any), wm_any_choice (any), name, text);
     wm_any_destroy (&any);
     free (scaled.constant);
 }

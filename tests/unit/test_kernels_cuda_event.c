@@ -5,7 +5,7 @@
    soak` takes every hit, `make proof` 300 of them, `make test` a few, of the versions that the product
    chooses, in small launches.  */
 #include "kernels/cuda/wm_cuda.h"
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_reference.h"
 #include "producer/wm_reader.h"
 #include "tests/gpu/gpu_event.h"

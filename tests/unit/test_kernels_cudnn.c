@@ -23,10 +23,10 @@
 /* NULL and a reason where this machine's cuDNN cannot do it.  */
 static wm_cudnn_t *cudnn_for (const gpu_t *gpu)
 {
-    wm_gpu_words_t words;
-    wm_cudnn_t *cudnn = wm_cudnn_new (gpu_property (gpu), &words);
+    wm_gpu_text_t text;
+    wm_cudnn_t *cudnn = wm_cudnn_new (gpu_property (gpu), &text);
     if (!cudnn)
-        print_message ("skipped: %s\n", words);
+        print_message ("skipped: %s\n", text);
     return cudnn;
 }
 
@@ -37,10 +37,10 @@ static wm_gpu_choice_t first_plan (wm_cudnn_t *cudnn, const gpu_t *gpu, const wm
 {
     wm_conv_plan_t *plan;
     wm_gpu_choice_t choice = { 0 };
-    wm_gpu_words_t words = wm_cudnn_conv_new (cudnn, conv, 0, &plan, &choice);
-    if (words || !plan)
+    wm_gpu_text_t text = wm_cudnn_conv_new (cudnn, conv, 0, &plan, &choice);
+    if (text || !plan)
         fail_msg ("%s, %s, %u channels: %s", gpu->name, precisions[conv->precision], conv->c_in,
-                  words ? words : "no plan");
+                  text ? text : "no plan");
     print_message ("%-22s %s %ux%ux%u: %s, workspace %zu\n", gpu->name, precisions[conv->precision],
                    conv->h, conv->w, conv->c_in, choice.name, choice.workspace_bytes);
     wm_cudnn_conv_destroy (cudnn, &plan);
@@ -134,34 +134,34 @@ static void candidates_end (void **state)
 static void wrong_shapes_and_properties_are_errors (void **state)
 {
     (void) state;
-    wm_gpu_words_t words = NULL;
+    wm_gpu_text_t text = NULL;
     wm_cudnn_t *cudnn = cudnn_for (&gpus[0]);
     if (!cudnn)
         skip ();
     const wm_gpu_conv_t conv = { WM_GPU_F16, true, 64, 4, 48, 1, 5, 5, 48 }; /* 4 < 5 */
     wm_conv_plan_t *plan;
     wm_gpu_choice_t choice;
-    words = wm_cudnn_conv_new (cudnn, &conv, 0, &plan, &choice);
-    assert_non_null (words);
+    text = wm_cudnn_conv_new (cudnn, &conv, 0, &plan, &choice);
+    assert_non_null (text);
     assert_null (plan);
-    assert_non_null (strstr (words, "CUDNN_STATUS_"));
+    assert_non_null (strstr (text, "CUDNN_STATUS_"));
     wm_cudnn_destroy (&cudnn);
-    assert_null (wm_cudnn_new ("{\"deviceVer\":900}", &words));
-    assert_non_null (strstr (words, "device properties"));
+    assert_null (wm_cudnn_new ("{\"deviceVer\":900}", &text));
+    assert_non_null (strstr (text, "device properties"));
 }
 
 static void without_a_library_it_says_so (void **state)
 {
     (void) state;
-    wm_gpu_words_t words = NULL;
-    wm_cudnn_t *cudnn = wm_cudnn_new (NULL, &words); /* for the GPU that is here */
+    wm_gpu_text_t text = NULL;
+    wm_cudnn_t *cudnn = wm_cudnn_new (NULL, &text); /* for the GPU that is here */
     if (cudnn) {
         print_message ("a GPU is here: tests/gpu has the tests for it\n");
         wm_cudnn_destroy (&cudnn);
         return;
     }
-    assert_non_null (words);
-    assert_true (strstr (words, "libcudnn") || strstr (words, "CUDNN_STATUS_"));
+    assert_non_null (text);
+    assert_true (strstr (text, "libcudnn") || strstr (text, "CUDNN_STATUS_"));
 }
 
 /* Of no blocks: refused with a GPU and without one. */
@@ -169,17 +169,17 @@ static void a_launch_that_fails_names_its_kernel (void **state)
 {
     (void) state;
     static const char args[4096];
-    char words[WM_GPU_KERNELS][120];
+    char text[WM_GPU_KERNELS][120];
     void *gpu = wm_gpu_real.make ();
     for (int k = 0; k < WM_GPU_KERNELS; k++) {
         const wm_gpu_launch_t launch = { (wm_gpu_kernel_t) k, 0, 256, 0, args };
-        snprintf (words[k], sizeof words[k], "%s", wm_gpu_real.launch (gpu, &launch, NULL));
-        assert_non_null (strstr (words[k], "launch of kernel "));
+        snprintf (text[k], sizeof text[k], "%s", wm_gpu_real.launch (gpu, &launch, NULL));
+        assert_non_null (strstr (text[k], "launch of kernel "));
         for (int i = 0; i < k; i++)
-            assert_string_not_equal (words[i], words[k]);
+            assert_string_not_equal (text[i], text[k]);
     }
-    assert_non_null (strstr (words[WM_GPU_SCAN], "kernel scan: cudaError"));
-    assert_non_null (strstr (words[WM_GPU_DENSE_TF32], "kernel dense in tf32: cudaError"));
+    assert_non_null (strstr (text[WM_GPU_SCAN], "kernel scan: cudaError"));
+    assert_non_null (strstr (text[WM_GPU_DENSE_TF32], "kernel dense in tf32: cudaError"));
     wm_gpu_real.destroy (gpu);
 }
 

@@ -1,6 +1,7 @@
 /* test_kernels_sparse.c - scores of the exact-sparse engine: double's, and the same bits however hits are
    grouped, in every instruction set here.  */
 #include "tests/proof.h"
+#include "tests/standin/wm_sparse_amx_twin.h"
 #include "tests/unit/sparse_net.h"
 
 /* Says which kernels this machine cannot run, so that a green test is not taken for more.  */
@@ -16,7 +17,7 @@ static int name_the_untested (void **state)
 /* Twins, and sums that are fused by hand: fewer of what they are tried on.  */
 static bool is_slow (const wm_sparse_kernel_t *kernel)
 {
-    return kernel->twin || kernel == &wm_sparse_kernel_c;
+    return is_twin (kernel) || kernel == &wm_sparse_kernel_c;
 }
 
 /* Every kernel on one plane, which is judged once.  */

@@ -1,6 +1,7 @@
 /* test_kernels_sparse_engine.c - what the exact-sparse engine does beside scores: it takes many hits and many
    channels, holds what is no number, allocates once, shares packed weights, pins threads, chooses a
    kernel, and refuses what it cannot run.  */
+#include "tests/standin/wm_sparse_amx_twin.h"
 #include "tests/unit/sparse_net.h"
 
 #include <fcntl.h>
@@ -18,7 +19,7 @@ static void many_hits_are_scored_at_once (void **state)
     wm_spec_t spec = spec_of (&shapes[3], WM_FULL_VIEW, WM_MEAN);
     wm_batch_t batch = plane_new (&spec, 120, 100, HITS, TRACKS);
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
-        if (kernel->twin)
+        if (is_twin (kernel))
             continue;
         wm_sparse_t *engine = engine_new (&net, &spec, 2, kernel);
         result_t all = score_with (engine, &batch);
@@ -51,7 +52,7 @@ static void a_block_is_never_larger_than_its_memory (void **state)
     batch.n_run /= 2, batch.n_value /= 2; /* one run a wire */
     const wm_sparse_kernel_t *kernel;
     for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
-        if (kernel->twin)
+        if (is_twin (kernel))
             continue;
         wm_sparse_t *engine = engine_new (&net, &spec, 2, kernel);
         result_t all = score_with (engine, &batch);

@@ -2,6 +2,7 @@
    sample, the watch.  */
 #include "kernels/wm_trial.h"
 #include "kernels/wm_watch.h"
+#include "tests/standin/wm_sparse_amx_twin.h"
 #include "tests/unit/sparse_net.h"
 
 #include <unistd.h>

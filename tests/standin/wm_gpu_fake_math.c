@@ -1,5 +1,5 @@
 /* wm_gpu_fake_math.c - what cuDNN and cuBLASLt compute, in plain loops with their roundings.  */
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 
 #include <assert.h>

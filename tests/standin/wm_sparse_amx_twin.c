@@ -1,9 +1,15 @@
 /* wm_sparse_amx_twin.c - the AMX kernels on tiles in memory: what AMX computes, on any machine.
 
-   The tile operations do what Intel's manual says of the instructions, to the bit: a product of
+   The tile operations do what Intel's manual specifies, to the bit: a product of
    tiles sums the even and the odd filters of 32 apart, by fused multiply-adds from 0 on, adds the
    two and then adds that to the tile; roundings are to the nearest, and denormals are zeros before
-   and after every operation. Slow; chosen by WM_ISA=amx-twin and by tests only.  */
+   and after every operation. Slow.
+
+   The product has no twin. A unit test links this file, and a whole campaign preloads it as
+   wm_amx_twin.so (LD_PRELOAD, as in tests/e2e/precision.t); both then know the instruction set
+   amx-twin.  */
+#include "tests/standin/wm_sparse_amx_twin.h"
+
 #include "kernels/sparse/wm_sparse_c.h"
 
 #define KERNEL_SHARED
@@ -83,7 +89,7 @@ static void tile_dot (tile_t *c, const tile_t *a, const tile_t *b)
 #define TILE_STORE(t, p, stride) tile_store (&tiles[t], (char *) (p), stride)
 #define TILE_DOT(c, a, b) tile_dot (&tiles[c], &tiles[a], &tiles[b])
 
-/* As with AMX, what a thread left in its tiles before is gone.  */
+/* As with AMX, tiles are zeros at the start, whatever the thread computed before.  */
 static void tiles_begin (void)
 {
     memset (tiles, 0, sizeof tiles);
@@ -95,6 +101,16 @@ static void tiles_end (void)
 }
 
 #define ISA_TEXT "amx-twin"
-#define TWIN true
 #define TABLE(precision) wm_sparse_kernel_amx_twin_##precision
 #include "kernels/sparse/wm_sparse_amx.h"
+
+/* Programs without kernels are preloaded, too: they have nothing to add to.  */
+#pragma weak wm_sparse_kernel_add
+
+__attribute__ ((constructor)) static void add_twins (void)
+{
+    if (!wm_sparse_kernel_add)
+        return;
+    wm_sparse_kernel_add (&wm_sparse_kernel_amx_twin_bf16);
+    wm_sparse_kernel_add (&wm_sparse_kernel_amx_twin_bf16x3);
+}

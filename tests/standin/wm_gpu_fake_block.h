@@ -1,4 +1,4 @@
-/* wm_gpu_fake_block.h - a block of threads on the host, a fiber each (wm_gpu_warp.cuh's twins).
+/* wm_gpu_fake_block.h - a block of threads on the host, a fiber each (wm_gpu_warp.cuh on the host).
 
    Private to the stand-in. Thread: one.  */
 #ifndef WM_GPU_FAKE_BLOCK_H

@@ -1,17 +1,17 @@
-/* wm_gpu_fake.h - a GPU made of host memory, as mean as a real one may be.
+/* wm_gpu_fake.h - a GPU made of host memory, deliberately adversarial.
 
    - Device memory can be read and written only while work of a stream is carried out: a host
      pointer to it is a crash. It lies between pages that can never be touched, and begins as NaN.
-   - What is asynchronous is queued, and carried out only when somebody waits for it, and no more of
-     it than what was waited for. The target of a copy to the host is NaN until then.
+   - Asynchronous work is queued, and carried out only when the host waits for it, and no more of it
+     than the host waited for. The target of a copy to the host is NaN until then.
    - A kernel's blocks and threads run in another order every time, shared memory begins as NaN;
-     what the threads of a block do together is told in wm_gpu_fake_block.c.
+     wm_gpu_fake_block.c has what the threads of a block do together.
    - Convolution and product take factors as tensor cores do: halves, or float32 cut off to 10 bits of
      mantissa (tf32); sums in float32.
-   - Any call can be made to fail, also the run of a graph by a file that holds its number (WM_STANDIN_FAIL). Errors are
-     sticky.
+   - Any call can be made to fail, also the run of a graph by a file that holds its number
+     (WM_STANDIN_FAIL). Errors are sticky.
 
-   Thread: one. The controls are read by everything the table does.  */
+   Thread: one. Every call of the table reads the controls.  */
 #ifndef WM_GPU_FAKE_H
 #define WM_GPU_FAKE_H
 
@@ -31,7 +31,7 @@ typedef struct {
     bool absent;                   /* there is no GPU */
     bool turing;                   /* it is sm_75 */
     uint32_t flip_launch;          /* after this dense launch, from 1, a bit of its sums flips */
-    /* What it saw.  */
+    /* What it counted.  */
     uint64_t lent_bytes; /* copied from memory that was pinned where it lay */
     uint32_t calls, launches, broken_guards, graph_runs, dense_launches;
     uint64_t mmas, bank_conflicts; /* tensor core instructions; reads of shared memory that wait */

@@ -3,12 +3,12 @@
    A stream is a list of operations and how many of them were carried out. Waiting for an event
    carries out the operations of its stream that came before it was recorded; an operation that
    waits for another stream's event carries out that stream's first. Nothing else ever runs.  */
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/cuda/wm_gpu_dense.cuh"
-#include "kernels/cuda/wm_gpu_fake_block.h"
+#include "tests/standin/wm_gpu_fake_block.h"
 #include "kernels/cuda/wm_gpu_own.cuh"
 #include "kernels/wm_seed.h"
 
@@ -25,10 +25,6 @@
 #define ALIGN 256u
 
 wm_gpu_fake_t wm_gpu_fake;
-
-#ifdef WM_PLANTS
-wm_plant_t wm_planted;
-#endif
 
 typedef enum { COPY_IN, COPY_OUT, LAUNCH, CONV, GEMM, WAIT } kind_t;
 
@@ -109,16 +105,16 @@ typedef struct {
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Every call begins here.  */
-static wm_gpu_words_t begin (fake_t *self, const char *name)
+static wm_gpu_text_t begin (fake_t *self, const char *name)
 {
     if (!self->sticky && ++wm_gpu_fake.calls == wm_gpu_fake.fail_at && !wm_gpu_fake.late)
         self->sticky = "cudaErrorLaunchFailure (planned by a test)";
-    return self->sticky ? wm_gpu_words ("%s: %s", name, self->sticky) : NULL;
+    return self->sticky ? wm_gpu_text ("%s: %s", name, self->sticky) : NULL;
 }
 
 #define BEGIN(name)                                                                                \
     fake_t *self = gpu;                                                                            \
-    wm_gpu_words_t words_ = begin (self, name);                                                    \
+    wm_gpu_text_t words_ = begin (self, name);                                                     \
     if (words_)                                                                                    \
     return words_
 
@@ -129,7 +125,7 @@ static size_t page_bytes (void)
     return (size_t) sysconf (_SC_PAGESIZE);
 }
 
-static wm_gpu_words_t make_region (fake_t *self, void **p, size_t bytes, bool device)
+static wm_gpu_text_t make_region (fake_t *self, void **p, size_t bytes, bool device)
 {
     const size_t page = page_bytes (), rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     const size_t inside = (rounded + page - 1) / page * page;
@@ -154,7 +150,7 @@ static void open_device (fake_t *self, bool open)
                               open ? PROT_READ | PROT_WRITE : PROT_NONE) == 0);
 }
 
-/* What lies around the data inside its pages is as it was.  */
+/* Whether the guard bytes around the data, inside its pages, are unchanged.  */
 static bool guards_hold (const region_t *region)
 {
     const char *first = region->page + page_bytes (), *last = first + region->inside;
@@ -226,7 +222,7 @@ static void wm_gpu_densetf_thread (const void *args, float *shared, wm_gpu_at_t 
     wm_gpu_dense (args, shared, at, true);
 }
 
-/* A kernel has phases, or threads that meet where they say so.  */
+/* A kernel has phases, or threads that call barriers themselves.  */
 static const struct {
     phases_of_t *phases;
     run_t *run;
@@ -262,18 +258,13 @@ static void run_block (fake_t *self, const operation_t *op, uint32_t block, floa
         return;
     }
     const uint32_t phases = kernels[launch->kernel].phases (&op->args), n = launch->threads;
-    const bool alone = WM_PLANT (WM_PLANT_MEETING); /* threads that do not meet between phases */
-    for (uint32_t i = 0; i < (alone ? n : phases); i++) {
+    for (uint32_t phase = 0; phase < phases; phase++) {
         uint64_t z = wm_seed_next (&self->seed);
         uint32_t step = (uint32_t) z | 1, from = (uint32_t) (z >> 32); /* n is a power of two */
-        for (uint32_t j = 0; j < (alone ? phases : n); j++) {
-            uint32_t thread = ((alone ? i : j) * (alone ? 1 : step) + from) & (n - 1);
-            if (alone)
-                thread = n - 1 - i;
-            kernels[launch->kernel].run (&op->args, shared,
-                                         (wm_gpu_at_t){ block, launch->blocks, thread, n },
-                                         alone ? j : i);
-        }
+        for (uint32_t i = 0; i < n; i++)
+            kernels[launch->kernel].run (
+                &op->args, shared,
+                (wm_gpu_at_t){ block, launch->blocks, (i * step + from) & (n - 1), n }, phase);
     }
 }
 
@@ -345,12 +336,12 @@ static void carry_out (fake_t *self, uint32_t stream, uint32_t mark)
     }
 }
 
-static wm_gpu_words_t wait_for (fake_t *self, uint32_t stream, uint32_t mark, const char *name)
+static wm_gpu_text_t wait_for (fake_t *self, uint32_t stream, uint32_t mark, const char *name)
 {
     open_device (self, true);
     carry_out (self, stream, mark);
     open_device (self, false);
-    return self->sticky ? wm_gpu_words ("%s: %s", name, self->sticky) : NULL;
+    return self->sticky ? wm_gpu_text ("%s: %s", name, self->sticky) : NULL;
 }
 
 static operation_t *queue (fake_t *self, void *stream, kind_t kind)
@@ -374,7 +365,7 @@ static operation_t *queue (fake_t *self, void *stream, kind_t kind)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* A test names a file; its number, once the file is there, makes the n-th run of a graph fail from
-   then on. Whoever reads the file removes it, so that the next process does not fail.  */
+   then on. The process that reads the file removes it, so that the next one does not fail.  */
 static void take_orders (void)
 {
     const char *path = getenv ("WM_STANDIN_FAIL");
@@ -415,7 +406,7 @@ static size_t shared_max (void)
     return wm_gpu_fake.shared_bytes ? wm_gpu_fake.shared_bytes : 227 << 10;
 }
 
-static wm_gpu_words_t fake_open (void *gpu, wm_gpu_info_t *info)
+static wm_gpu_text_t fake_open (void *gpu, wm_gpu_info_t *info)
 {
     BEGIN ("open");
     if (wm_gpu_fake.absent)
@@ -431,19 +422,19 @@ static wm_gpu_words_t fake_open (void *gpu, wm_gpu_info_t *info)
     return NULL;
 }
 
-static wm_gpu_words_t fake_device_new (void *gpu, void **d_p, size_t bytes)
+static wm_gpu_text_t fake_device_new (void *gpu, void **d_p, size_t bytes)
 {
     BEGIN ("device_new");
     return make_region (self, d_p, bytes, true);
 }
 
-static wm_gpu_words_t fake_pinned_new (void *gpu, void **h_p, size_t bytes)
+static wm_gpu_text_t fake_pinned_new (void *gpu, void **h_p, size_t bytes)
 {
     BEGIN ("pinned_new");
     return make_region (self, h_p, bytes, false);
 }
 
-static wm_gpu_words_t fake_pin (void *gpu, const void *h, size_t bytes)
+static wm_gpu_text_t fake_pin (void *gpu, const void *h, size_t bytes)
 {
     BEGIN ("pin");
     if (wm_gpu_fake.pins_nothing)
@@ -452,7 +443,7 @@ static wm_gpu_words_t fake_pin (void *gpu, const void *h, size_t bytes)
     return NULL;
 }
 
-static wm_gpu_words_t fake_stream_new (void *gpu, void **stream)
+static wm_gpu_text_t fake_stream_new (void *gpu, void **stream)
 {
     BEGIN ("stream_new");
     assert (self->n_stream < STREAMS_MAX);
@@ -460,21 +451,21 @@ static wm_gpu_words_t fake_stream_new (void *gpu, void **stream)
     return NULL;
 }
 
-static wm_gpu_words_t fake_stream_wait (void *gpu, void *stream, void *event)
+static wm_gpu_text_t fake_stream_wait (void *gpu, void *stream, void *event)
 {
     BEGIN ("stream_wait");
     queue (self, stream, WAIT)->event = *(event_t *) event;
     return NULL;
 }
 
-static wm_gpu_words_t fake_stream_sync (void *gpu, void *stream)
+static wm_gpu_text_t fake_stream_sync (void *gpu, void *stream)
 {
     BEGIN ("stream_sync");
     stream_t *s = stream;
     return wait_for (self, (uint32_t) (s - self->stream), s->base + s->n, "stream_sync");
 }
 
-static wm_gpu_words_t fake_event_new (void *gpu, void **event, bool timed)
+static wm_gpu_text_t fake_event_new (void *gpu, void **event, bool timed)
 {
     BEGIN ("event_new");
     (void) timed;
@@ -483,7 +474,7 @@ static wm_gpu_words_t fake_event_new (void *gpu, void **event, bool timed)
     return NULL;
 }
 
-static wm_gpu_words_t fake_event_record (void *gpu, void *event, void *stream)
+static wm_gpu_text_t fake_event_record (void *gpu, void *event, void *stream)
 {
     BEGIN ("event_record");
     stream_t *s = stream;
@@ -491,14 +482,14 @@ static wm_gpu_words_t fake_event_record (void *gpu, void *event, void *stream)
     return NULL;
 }
 
-static wm_gpu_words_t fake_event_sync (void *gpu, void *event)
+static wm_gpu_text_t fake_event_sync (void *gpu, void *event)
 {
     BEGIN ("event_sync");
     const event_t *e = event;
     return e->recorded ? wait_for (self, e->stream, e->mark, "event_sync") : NULL;
 }
 
-static wm_gpu_words_t fake_event_ms (void *gpu, void *from, void *to, float *ms)
+static wm_gpu_text_t fake_event_ms (void *gpu, void *from, void *to, float *ms)
 {
     BEGIN ("event_ms");
     (void) from, (void) to;
@@ -506,8 +497,8 @@ static wm_gpu_words_t fake_event_ms (void *gpu, void *from, void *to, float *ms)
     return NULL;
 }
 
-static wm_gpu_words_t fake_copy_in (void *gpu, void *d_to, const void *h_from, size_t bytes,
-                                    void *stream)
+static wm_gpu_text_t fake_copy_in (void *gpu, void *d_to, const void *h_from, size_t bytes,
+                                   void *stream)
 {
     BEGIN ("copy_in");
     const bool lent = is_lent (self, h_from, bytes);
@@ -519,8 +510,8 @@ static wm_gpu_words_t fake_copy_in (void *gpu, void *d_to, const void *h_from, s
     return NULL;
 }
 
-static wm_gpu_words_t fake_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
-                                     void *stream)
+static wm_gpu_text_t fake_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
+                                    void *stream)
 {
     BEGIN ("copy_out");
     if (!is_inside (self, h_to, bytes, false) || !is_inside (self, d_from, bytes, true))
@@ -531,7 +522,7 @@ static wm_gpu_words_t fake_copy_out (void *gpu, void *h_to, const void *d_from, 
     return NULL;
 }
 
-static wm_gpu_words_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
+static wm_gpu_text_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
 {
     BEGIN ("launch");
     if (launch->blocks == 0 || launch->threads == 0 || launch->threads > 1024 ||
@@ -544,7 +535,7 @@ static wm_gpu_words_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, voi
     return NULL;
 }
 
-static wm_gpu_words_t fake_graph_begin (void *gpu, void *stream)
+static wm_gpu_text_t fake_graph_begin (void *gpu, void *stream)
 {
     BEGIN ("graph_begin");
     stream_t *s = stream;
@@ -554,7 +545,7 @@ static wm_gpu_words_t fake_graph_begin (void *gpu, void *stream)
     return NULL;
 }
 
-static wm_gpu_words_t fake_graph_end (void *gpu, void *stream, void **graph)
+static wm_gpu_text_t fake_graph_end (void *gpu, void *stream, void **graph)
 {
     BEGIN ("graph_end");
     stream_t *s = stream;
@@ -572,7 +563,7 @@ static wm_gpu_words_t fake_graph_end (void *gpu, void *stream, void **graph)
     return NULL;
 }
 
-static wm_gpu_words_t fake_graph_run (void *gpu, void *graph, void *stream)
+static wm_gpu_text_t fake_graph_run (void *gpu, void *graph, void *stream)
 {
     BEGIN ("graph_run");
     const graph_t *g = graph;
@@ -588,7 +579,7 @@ static wm_gpu_words_t fake_graph_run (void *gpu, void *graph, void *stream)
         take_orders ();
     if (++wm_gpu_fake.graph_runs == wm_gpu_fake.fail_run)
         self->sticky = "cudaErrorLaunchFailure (planned by a test)";
-    return self->sticky ? wm_gpu_words ("graph_run: %s", self->sticky) : NULL;
+    return self->sticky ? wm_gpu_text ("graph_run: %s", self->sticky) : NULL;
 }
 
 static void fake_range_begin (void *gpu, const char *name)
@@ -610,8 +601,8 @@ static bool is_there (uint32_t candidate, wm_gpu_choice_t *choice)
     return candidate < n;
 }
 
-static wm_gpu_words_t fake_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                     wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+static wm_gpu_text_t fake_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
+                                    wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     BEGIN ("conv_new");
     *plan = is_there (candidate, choice) ? calloc (1, sizeof **plan) : NULL;
@@ -622,8 +613,8 @@ static wm_gpu_words_t fake_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint3
     return NULL;
 }
 
-static wm_gpu_words_t fake_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
-                                        wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
+static wm_gpu_text_t fake_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
+                                       wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     BEGIN ("anyconv_new");
     const bool none = wm_gpu_fake.no_halves && conv->precision == WM_GPU_F16;
@@ -635,7 +626,7 @@ static wm_gpu_words_t fake_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv,
     return NULL;
 }
 
-/* What both libraries are told of all that they read and write, and that they may not be kept.  */
+/* Checks the alignment that both libraries need, and that no graph is being recorded.  */
 static const char *refuse_library (const fake_t *self, const void *const pointer[4],
                                    const void *d_workspace)
 {
@@ -647,15 +638,15 @@ static const char *refuse_library (const fake_t *self, const void *const pointer
                                                        : "no workspace";
 }
 
-static wm_gpu_words_t fake_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
-                                     const void *d_weight, const void *d_bias, void *d_y,
-                                     void *d_workspace, void *stream)
+static wm_gpu_text_t fake_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
+                                    const void *d_weight, const void *d_bias, void *d_y,
+                                    void *d_workspace, void *stream)
 {
     BEGIN ("conv_run");
     const char *why =
         refuse_library (self, (const void *[]){ d_x, d_weight, d_bias, d_y }, d_workspace);
     if (why)
-        return wm_gpu_words ("conv_run: %s", why);
+        return wm_gpu_text ("conv_run: %s", why);
     operation_t *op = queue (self, stream, CONV);
     op->plan = plan;
     op->from[0] = d_x, op->from[1] = d_weight, op->from[2] = d_bias, op->to = d_y;
@@ -669,8 +660,8 @@ static void fake_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
     *plan_p = NULL;
 }
 
-static wm_gpu_words_t fake_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
-                                     wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
+static wm_gpu_text_t fake_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
+                                    wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
 {
     BEGIN ("gemm_new");
     *plan = is_there (candidate, choice) ? calloc (1, sizeof **plan) : NULL;
@@ -679,13 +670,13 @@ static wm_gpu_words_t fake_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint3
     return NULL;
 }
 
-static wm_gpu_words_t fake_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void *d_a,
-                                     const void *d_b, void *d_c, void *d_workspace, void *stream)
+static wm_gpu_text_t fake_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void *d_a,
+                                    const void *d_b, void *d_c, void *d_workspace, void *stream)
 {
     BEGIN ("gemm_run");
     const char *why = refuse_library (self, (const void *[]){ d_a, d_b, d_c, d_c }, d_workspace);
     if (why)
-        return wm_gpu_words ("gemm_run: %s", why);
+        return wm_gpu_text ("gemm_run: %s", why);
     operation_t *op = queue (self, stream, GEMM);
     op->plan = plan;
     op->from[0] = d_a, op->from[1] = d_b, op->to = d_c;

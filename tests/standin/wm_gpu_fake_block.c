@@ -3,13 +3,13 @@
    A warp is taken at random and its lanes run, one after another from a random one on, to the next
    instruction that a warp or a block does together. When all 32 are there it is carried out, and the
    warp goes on for a random number of such steps before another is taken: so warps are as far apart
-   as the block's meetings allow. A copy of 16 bytes poisons what it will overwrite at once, and is
-   carried out as late as it may: when its thread waits for it. What is never waited for never lands.
+   as the block's barriers allow. A copy of 16 bytes poisons what it will overwrite at once, and is
+   carried out as late as it may: when its thread waits for it. Without a wait it never lands.
 
    Fibers are switched by ten instructions of x86-64, since a tile of hits takes tens of millions of
    switches. They share the thread's floating-point state and never leave it changed.  */
-#include "kernels/cuda/wm_gpu_fake_block.h"
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake_block.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_warp.cuh"
 #include "kernels/wm_seed.h"
 
@@ -94,7 +94,7 @@ static void make_fiber (fiber_t *fiber, wm_gpu_at_t at)
     fiber->first = fiber->last = fiber->group = 0;
 }
 
-/* ---- the twins ------------------------------------------------------------------------------- */
+/* ---- instructions of the GPU ----------------------------------------------------------------- */
 
 void wm_gpu_meet (void)
 {
@@ -210,7 +210,7 @@ static float half_table[65536];
 static void put_word (bool tf32, uint32_t word, float *at)
 {
     if (tf32) {
-        word &= ~0x1fffu; /* what the tensor cores do not look at */
+        word &= ~0x1fffu; /* bits that the tensor cores ignore */
         memcpy (at, &word, sizeof word);
     } else
         at[0] = half_table[word & 0xffff], at[1] = half_table[word >> 16];

@@ -1,5 +1,5 @@
 /* wm_gpu_fake_any.c - any convolution as cuDNN computes it, in plain loops.  */
-#include "kernels/cuda/wm_gpu_fake.h"
+#include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 
 #include <assert.h>

@@ -1,0 +1,72 @@
+#!/bin/bash
+# plants.sh - plants mistakes in a copy of the sources and checks that the tests notice each of them.
+#
+# usage: tests/plants.sh check              every patch applies to the sources, else exit 1
+#        tests/plants.sh run [NAME...]      builds and runs the test that each names (default: check, then as many as WM_SIZE asks for)
+#
+# A mistake is tests/plants/NAME.patch: lines that describe it, `test: PROGRAM PATTERN`, a unified diff. The unit test PROGRAM,
+# run with the tests whose names match PATTERN (WM_ONLY), passes on the sources as they are, and must fail on the copy by an
+# assertion or a crash inside a test. A program that does not build, or hangs, proves nothing and is a failure here.
+# The copy, $B/plants/NAME, keeps the objects of $B, so that make compiles again only what reads a patched file. A mistake that
+# no test noticed leaves its copy for inspection.
+cd "$(dirname "$0")/.." || exit 1
+B=$(realpath --relative-to=. "${WM_BUILD:-build/release}")
+. tests/helper.sh
+rooms=(schema kernels broker producer gpuworker ops)
+
+plant () # name, folder: applies the patch there
+{
+    patch --strip=1 --fuzz=0 --silent --force --no-backup-if-mismatch --directory="$2" <"tests/plants/$1.patch"
+}
+copy () # folder
+{
+    rm -rf "$1" && mkdir -p "$1/$B" && cp -a Makefile "${rooms[@]}" "$1" &&
+        cp -a --parents tests/*.[ch] tests/unit tests/gpu tests/standin "$1"
+}
+check ()
+{
+    local patch name copy=$work/copy faults=0
+    for patch in tests/plants/*.patch; do
+        name=$(basename "$patch" .patch)
+        copy "$copy"
+        plant "$name" "$copy" || { echo "tests/plants/$name.patch: no longer applies; make it again from the sources"; faults=$((faults + 1)); }
+        read -r _ test pattern < <(grep '^test: ' "$patch")
+        [ -e "tests/unit/$test.c" ] && [ "$pattern" ] || { echo "tests/plants/$name.patch: its line 'test: PROGRAM PATTERN' names no unit test"; faults=$((faults + 1)); }
+    done
+    return $((faults > 0))
+}
+# Whether its test notices a mistake; one line tells.
+try () # name
+{
+    local name=$1 copy=$B/plants/$1 test pattern code
+    read -r _ test pattern < <(grep '^test: ' "tests/plants/$name.patch")
+    copy "$copy" && plant "$name" "$copy" || { echo "not ok - $name: the patch does not apply"; return 1; }
+    mkdir "$copy/$B/lib" && cp -a "$B/obj" "$B/gen" "$copy/$B" && cp -a "$B"/lib/*.a "$copy/$B/lib"
+    # The real GPU's objects and warnings are beside the point.
+    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$copy" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w "$B/tests/$test" >"$copy/build.log" 2>&1 || {
+        echo "not ok - $name: $test does not build with it ($copy/build.log)"
+        return 1
+    }
+    WM_ONLY=$pattern timeout 300 "$copy/$B/tests/$test" >"$copy/test.log" 2>&1
+    code=$?
+    if [ $code = 0 ] || [ $code -ge 124 ] || ! grep -q '^\[  FAILED  \]' "$copy/test.log"; then
+        echo "not ok - $name: $test ($pattern) did not notice it, exit $code ($copy/test.log)"
+        return 1
+    fi
+    echo "ok - $name: noticed by $test, $(sed -n 's/^\[  FAILED  \] \([a-z_0-9]*\)$/\1/p' "$copy/test.log" | head -n 1)"
+    rm -rf "$copy"
+}
+
+case $1 in
+check) check && echo "plants: every patch applies" ;;
+run)
+    shift
+    names=("$@") survived=0
+    [ $# != 0 ] || mapfile -t names < <(basename -s .patch tests/plants/*.patch | awk "NR % $(size 9 1 1) == 0")
+    [ $# != 0 ] || check || exit 1
+    for name in "${names[@]}"; do try "$name" && survived=$((survived + 1)); done
+    proved bugs ${#names[@]} $survived
+    [ ${#names[@]} = $survived ]
+    ;;
+*) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
+esac
