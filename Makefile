@@ -2,18 +2,17 @@
 #
 # Output goes to $(B), one folder per variant, so that sanitizer builds never mix with others.
 # Every room is a static library; a program is its room's main.c plus the libraries below it.
+# `make help` lists the targets whose line ends in a ## comment, under the ##@ headings.
 
-VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)
 comma   := ,
+VARIANT := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)
 B       ?= build/$(VARIANT)
 V       ?= 0
 Q       := $(if $(filter 1,$(V)),,@)
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
 SHELL   := /bin/bash
-
-OPENVINO_VERSION := 2026.4.1
-OPENVINO         ?= build/openvino-$(OPENVINO_VERSION)
-
+# A recipe's first line: makes the target's folder and prints what is done (V=1 prints the commands instead).
+step     = @mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  $(1)"
 
 PKG       = $(shell pkg-config $(1) $(2) 2>/dev/null)
 MSGPACK  := $(if $(shell pkg-config --exists msgpack-c 2>/dev/null && echo y),msgpack-c,msgpack)
@@ -29,6 +28,7 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 ROOMS := schema kernels broker producer gpuworker ops
 PARTS_schema  := base
 PARTS_kernels := import sparse# openvino and cuda are shared objects of their own
+PARTS_ops     := bench
 sources = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).a
@@ -62,33 +62,36 @@ PROGRAMS := $(foreach r,broker producer gpuworker ops,$(if $(wildcard $(r)/main.
 
 .DEFAULT_GOAL := all
 .PHONY: all
+##@ build and run
 all: $(PROGRAMS) $(if $(wildcard kernels/openvino/wm_openvino.c),$(B)/lib/wm_openvino.so) ## build everything
 
 define room
 $(call library,$(1)): $(call objects,$(1))
 	$(Q)mkdir -p $$(@D); rm -f $$@; ar rcs $$@ $$^
 $(B)/obj/$(1)/%.o: $(1)/%.c
-	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  CC    $$<"
+	$$(call step,CC    $$<)
 	$(Q)$(CC) $(CPPFLAGS) $$(FLAGS_$(1)) $(CFLAGS) $$(ISA) $$(MATH) -MMD -MP -c $$< -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call room,$(r))))
 
 define program
 $(B)/bin/$(PROGRAM_$(1)): $(B)/obj/$(1)/main.o $(call libs,$(1))
-	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  LINK  $$@"
+	$$(call step,LINK  $$@)
 	$(Q)$(CC) $(LDFLAGS) $$< $(call links,$(1)) -o $$@
 endef
 $(foreach r,broker producer gpuworker ops,$(eval $(call program,$(r))))
 
-# Code for one instruction set lies in files named for it; what runs is chosen at run time.
-# No branch is needed for the sake of floating-point flags, which nobody reads: loops with a choice become vectors.
+# Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
+# Nothing reads floating-point exception flags. Without them gcc turns loops that select into vectors.
 $(B)/obj/kernels/sparse/wm_sparse_%.o: MATH := -fno-trapping-math
-$(B)/obj/kernels/%_avx2.o:   ISA := -mavx2 -mfma
-$(B)/obj/kernels/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
-$(B)/obj/kernels/%_vnni.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mprefer-vector-width=512
-$(B)/obj/kernels/%_avxvnni.o: ISA := -mavx2 -mfma -mavxvnni
-$(B)/obj/kernels/%_bf16.o:   ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma
-$(B)/obj/kernels/%_amx.o:    ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mamx-tile -mamx-bf16
+ISA_AVX2   := -mavx2 -mfma
+ISA_AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma
+$(B)/obj/kernels/%_avx2.o:    ISA := $(ISA_AVX2)
+$(B)/obj/kernels/%_avxvnni.o: ISA := $(ISA_AVX2) -mavxvnni
+$(B)/obj/kernels/%_avx512.o:  ISA := $(ISA_AVX512) -mprefer-vector-width=512
+$(B)/obj/kernels/%_vnni.o:    ISA := $(ISA_AVX512) -mavx512vnni -mprefer-vector-width=512
+$(B)/obj/kernels/%_bf16.o:    ISA := $(ISA_AVX512) -mavx512bf16
+$(B)/obj/kernels/%_amx.o:     ISA := $(ISA_AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 
 # onnx.proto of Debian's libonnx-dev, and our own of TensorFlow's frozen graphs, compiled by protobuf-c.
 PROTO := onnx/onnx kernels/import/graphdef
@@ -109,8 +112,11 @@ $(B)/gen/ledger.sql.inc: schema/ledger.sql
 	$(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
 $(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
 
-# The general engine: OpenVINO's wheel unpacked, linked by a shared object that is opened at run time. Where it can be
-# neither found nor fetched, all the rest is built, and a model that needs it is told how to get it.
+# ---- the general engine ------------------------------------------------------------------------
+# OpenVINO's wheel, unpacked, and a shared object of ours that links it and is opened at run time. Where the wheel can be
+# neither found nor fetched, everything else is built, and a model that needs OpenVINO is refused with the advice below.
+OPENVINO_VERSION := 2026.4.1
+OPENVINO         ?= build/openvino-$(OPENVINO_VERSION)
 OPENVINO_WHEEL_SHA256 := 2d22b1da03f7caf74df30e9f6417d0ab2f637e4a38e08e1dcd294d2c37407aaf
 OPENVINO_FETCHED      := build/openvino-$(OPENVINO_VERSION)
 $(OPENVINO_FETCHED)/.unpacked:
@@ -120,25 +126,27 @@ $(OPENVINO_FETCHED)/.unpacked:
 	$(Q)python3 -m pip -q download --no-deps --only-binary=:all: --python-version 3.11 \
 	    --platform manylinux_2_28_x86_64 --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp && \
 	    unzip -qo $(@D).tmp/*.whl -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@ || rm -rf $(@D).tmp
-# Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless it is told of them.
+# Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless this variable tells TBB of them.
 export TBB_ENABLE_SANITIZERS := 1
-# And it, like every library not built by us, synchronises where the thread sanitizer cannot see it.
+# Libraries that are not built here synchronise where the thread sanitizer cannot see it.
 export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
-# It carries its own copy of what it needs from kernels and schema, and shows one symbol. Its libraries
+# The shared object contains what it needs of kernels and schema, and exports one symbol. OpenVINO's libraries
 # lie in openvino/ beside it: a link here, copies where `make install` puts them.
 OPENVINO_SRC := $(wildcard kernels/openvino/wm_openvino*.c)
-OPENVINO_LIB := libopenvino.so.2641 libopenvino_c.so.2641 libopenvino_intel_cpu_plugin.so libopenvino_onnx_frontend.so.2641 \
-    libopenvino_tensorflow_frontend.so.2641 libtbb.so.12 libtbbmalloc.so.2 libtbbbind_2_5.so.3 libhwloc.so.15
+OPENVINO_ABI := 2641
+OPENVINO_LIB := $(patsubst %,libopenvino%.so.$(OPENVINO_ABI),_c _onnx_frontend _tensorflow_frontend) \
+    libopenvino.so.$(OPENVINO_ABI) libopenvino_intel_cpu_plugin.so libtbb.so.12 libtbbmalloc.so.2 \
+    libtbbbind_2_5.so.3 libhwloc.so.15
 OPENVINO_H   := openvino/include/openvino/c/openvino.h
 $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
     $(if $(wildcard $(OPENVINO)/$(OPENVINO_H)),,$(filter $(OPENVINO)/%,$(OPENVINO_FETCHED)/.unpacked))
 	@mkdir -p $(@D) $(B)/obj; echo "  LINK  $@"
-	$(Q)[ -e $(OPENVINO)/$(OPENVINO_H) ] || { echo "WITHOUT the general engine: there is no OpenVINO in $(OPENVINO). Type make where" \
-	    "PyPI can be reached, or unzip the wheel of openvino $(OPENVINO_VERSION) and type make OPENVINO=ITS_FOLDER. Until then" \
-	    "models outside the EmTrkMichelId family are refused."; exit 0; }; \
+	$(Q)[ -e $(OPENVINO)/$(OPENVINO_H) ] || { echo "WITHOUT the general engine: there is no OpenVINO in" \
+	    "$(OPENVINO). Type make where PyPI can be reached, or unzip the wheel of openvino $(OPENVINO_VERSION)" \
+	    "and type make OPENVINO=ITS_FOLDER. Until then models outside the EmTrkMichelId family are refused."; exit 0; }; \
 	ln -sfn $(abspath $(OPENVINO))/openvino/libs $(@D)/openvino && \
 	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include -MMD -MP -MF $(B)/obj/wm_openvino.d \
-	    -MT $@ -shared $(OPENVINO_SRC) -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.2641 \
+	    -MT $@ -shared $(OPENVINO_SRC) -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
 # The CUDA engine, what runs it without a GPU, and what only a GPU can show.
@@ -150,24 +158,26 @@ UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
 UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn),$(UNIT))
 define unit
 $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
-	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  TEST  $$@"
-	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$(filter %.c %.o,$$^) $(call links,$(1)) -lcmocka -o $$@
+	$$(call step,TEST  $$@)
+	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) \
+	    $$(filter %.c %.o,$$^) $(call links,$(1)) -lcmocka -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
+# With the thread sanitizer only those run that have threads.
+UNIT_THREADS := %client %reactor %worker %device %sparse %sparse_engine
+UNIT_RUN     := $(if $(filter thread,$(SAN)),$(filter $(UNIT_THREADS),$(UNIT)),$(UNIT))
 
-# Stand-ins for hardware. AMX on tiles in memory is linked by the unit tests of its room, and preloaded by whole campaigns.
+# Stand-ins for hardware. That of AMX, on tiles in memory, is linked by unit tests and preloaded by whole campaigns.
 $(B)/obj/tests/%.o: tests/%.c
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
+	$(call step,CC    $<)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) $(MATH) -fvisibility=hidden -MMD -MP -c $< -o $@
 TWIN := $(B)/obj/tests/standin/wm_sparse_amx_twin.o
 $(TWIN): MATH := -fno-trapping-math
 $(addprefix $(B)/tests/test_kernels_,sparse sparse_engine trial): $(TWIN)
 $(B)/tests/wm_amx_twin.so: $(TWIN)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
+	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) -shared $< -o $@ -lm
 STANDINS := $(B)/tests/wm_amx_twin.so $(B)/tests/wm_cuda_standin.so
-# The thread sanitizer looks at those that have threads.
-UNIT_RUN := $(if $(filter thread,$(SAN)),$(filter %client %reactor %worker %device %sparse %sparse_engine,$(UNIT)),$(UNIT))
 
 # Oracles for the golden tests; nothing of wiremill itself needs Python.
 VENV := build/venv
@@ -180,81 +190,106 @@ SIM := $(B)/tests/sim
 SIM_WRAPS := _exit wm_journal_append wm_journal_sync wm_journal_read wm_ledger_apply wm_core_durable \
              wm_core_disk_full wm_core_dispatch_copies wm_ledger_catch_up rename
 $(B)/obj/tests/sim/%.o: tests/sim/%.c
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
+	$(call step,CC    $<)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(FLAGS_schema) $(CFLAGS) -MMD -MP -c $< -o $@
 $(SIM): $(patsubst %.c,$(B)/obj/%.o,$(wildcard tests/sim/*.c)) $(call libs,broker)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
+	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) $(SIM_WRAPS:%=-Wl,--wrap=%) $(filter %.o,$^) $(call links,broker) -o $@
-.PHONY: sim sim-cuts sim-proof
-sim: $(SIM) ## 300 simulated campaigns (SEEDS=n); SEED=n tells the story of one
-	@$(SIM) $(if $(SEED),--seed $(SEED),--seeds 1 $(or $(SEEDS),300))
-sim-cuts: $(SIM) ## 2,000 simulated power cuts (CUTS=n), and that they would be noticed
-	@$(SIM) --cuts $(or $(CUTS),2000)
-sim-proof: $(SIM) ## the simulator must catch every bug planted in it
-	@$(SIM) --bugs
 
-# An engine that dies on chosen hits: one for tests, in place of OpenVINO's shared object.
+# An engine for tests that dies on chosen hits, a shared object in the place of OpenVINO's.
 KILLER := $(B)/tests/wm_killer.so
 $(KILLER): tests/fault/killer.c $(call libs,kernels)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
+	$(call step,LINK  $@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -shared $< -o $@ -Wl,--exclude-libs,ALL $(call links,kernels)
 
 # Programs and shims of tests/fault: a link that misbehaves, calls that fail.
 FAULT := $(patsubst tests/fault/%.c,$(B)/tests/fault/%,$(filter-out %_shim.c %killer.c,$(wildcard tests/fault/*.c))) \
          $(patsubst tests/fault/%.c,$(B)/tests/fault/%.so,$(wildcard tests/fault/*_shim.c))
 $(B)/tests/fault/hostile: tests/fault/hostile.c $(call libs,broker)
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(call step,TEST  $@)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(CFLAGS) $(LDFLAGS) $< $(call links,broker) -o $@
 $(B)/tests/fault/%: tests/fault/%.c
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(call step,TEST  $@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $< -o $@
 $(B)/tests/fault/%.so: tests/fault/%.c
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
+	$(call step,TEST  $@)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fsanitize%,$(CFLAGS)) -shared $< -o $@ -ldl
 
-.PHONY: unit golden e2e fault check proof soak
-unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some)
-	@printf '%s\n' $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)) | WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}
-golden: all $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run) ## patches and scores against NumPy and ONNX Runtime
-	@WM_BUILD=$(B) prove --timer -v tests/golden
-e2e: all $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(STANDINS) ## whole campaigns, killed and resumed, refused and split by hand
-	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/e2e/$(T)*.t,tests/e2e)
-fault: all $(KILLER) $(FAULT) ## campaigns whose processes are killed (T=prefix picks some)
-	@WM_BUILD=$(B) prove --timer -v $(if $(T),tests/fault/$(T)*.t,tests/fault)
-TRIED := $(UNIT) $(SIM) $(KILLER) $(FAULT) $(B)/gpu/gpu_pipeline $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
-check: all $(TRIED) $(VENV)/.made
-	@WM_BUILD=$(B) tests/proof.sh test
-proof: all $(TRIED) $(VENV)/.made ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
-	@WM_BUILD=$(B) tests/proof.sh proof
-soak: all $(TRIED) $(VENV)/.made ## the same for days
-	@WM_BUILD=$(B) tests/proof.sh soak
-
-# <room>/bench/<name>.c is a program linked as the room's unit tests are.
-BENCH := $(foreach r,$(ROOMS),$(patsubst $(r)/bench/%.c,$(B)/bench/%,$(wildcard $(r)/bench/*.c)))
+# Programs that measure the inside of one room.
+BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench
 define bench
-$(B)/bench/%: $(1)/bench/%.c $(call libs,$(1))
-	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  BENCH $$@"
-	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$< $(call links,$(1)) -o $$@
+$(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
+	$$(call step,BENCH $$@)
+	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) $$< \
+	    $(call links,$(1)) -o $$@
 endef
-$(foreach r,$(ROOMS),$(eval $(call bench,$(r))))
+$(eval $(call bench,kernels,sparse_bench))
+$(eval $(call bench,broker,core_bench))
 
-# ---- what people type --------------------------------------------------------------------------
-# deps first, in a make of its own: what pkg-config says is read when a Makefile is parsed.
+# What campaigns under test need beside wiremill's programs; what all tests need.
+NEEDED_fault  := $(KILLER) $(FAULT)
+NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS)
+NEEDED_golden := $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
+NEEDED        := $(UNIT) $(SIM) $(NEEDED_e2e) $(NEEDED_golden)
+prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
+
+.PHONY: test unit e2e golden fault sim sim-cuts sim-proof check proof soak san tsan sanitized bench
+##@ test
+test: deps ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
+	@$(AGAIN) check
+	@echo "make test: all passed (build $(B)); make lint, san, tsan, proof look further"
+check: all $(NEEDED)
+	@WM_BUILD=$(B) tests/proof.sh test
+proof: all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+	@WM_BUILD=$(B) tests/proof.sh proof
+soak: all $(NEEDED) ## the same for days
+	@WM_BUILD=$(B) tests/proof.sh soak
+unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some, here and below)
+	@printf '%s\n' $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)) | WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}
+e2e: all $(NEEDED_e2e) ## whole campaigns: killed and resumed, refused, started by hand
+	@$(call prove,e2e)
+golden: all $(NEEDED_golden) ## patches and scores against NumPy and ONNX Runtime
+	@$(call prove,golden)
+fault: all $(NEEDED_fault) ## campaigns with failing processes, disks, links and peers
+	@$(call prove,fault)
+sim: $(SIM) ## 300 simulated campaigns (SEEDS=n); SEED=n prints the events of one
+	@$(SIM) $(if $(SEED),--seed $(SEED),--seeds 1 $(or $(SEEDS),300))
+sim-cuts: $(SIM) ## 2,000 simulated power cuts (CUTS=n), and a check that lost data would be noticed
+	@$(SIM) --cuts $(or $(CUTS),2000)
+sim-proof: $(SIM) ## the simulator must catch every bug planted in it
+	@$(SIM) --bugs
+# Sanitizers build beside the release and run the unit tests and one whole campaign.
+san: ## unit tests and a campaign with the address and undefined-behaviour sanitizers
+	@$(AGAIN) SAN=address,undefined B=build/address-undefined sanitized
+tsan: ## unit tests with threads and a campaign with the thread sanitizer
+	@$(AGAIN) SAN=thread B=build/thread sanitized
+sanitized: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
+sanitized: all $(UNIT_RUN)
+	@$(MAKE) --no-print-directory unit
+	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
+
+##@ measure
+bench: all $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made ## engines, pipeline, broker beside others (ONLY=pipeline: a part)
+	@WM_BUILD=$(B) PYTHONPATH=$(OPENVINO) $(VENV)/bin/python tests/bench/bench.py $(ONLY)
+
+# ---- build and run -----------------------------------------------------------------------------
+# deps first, then a make of its own: pkg-config is asked when a Makefile is parsed.
 JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
             libhdf5-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
             protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
-.PHONY: deps run demo test lint format san tsan bench install clean help
+.PHONY: deps run demo lint format install clean help
+##@ build and run
 deps: ## install the Debian packages that are missing (as root, or by sudo without a password)
 	@missing=; for p in $(PACKAGES); do \
 	    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing+=" $$p"; done; \
 	[ -n "$$missing" ] || exit 0; \
 	line="apt-get update -q && apt-get install -qy --no-install-recommends$$missing"; \
-	if [ "$$(id -u)" = 0 ]; then echo "  APT  $$missing"; sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null; \
-	elif sudo -n true 2>/dev/null; then echo "  APT  $$missing"; sudo -n sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null; \
-	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi
+	if [ "$$(id -u)" = 0 ]; then root=; elif sudo -n true 2>/dev/null; then root='sudo -n'; \
+	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi; \
+	echo "  APT  $$missing"; $$root sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null
 
 run: deps ## install what is missing, build, make events and a model, score them
 	@$(AGAIN) all
@@ -271,28 +306,9 @@ $(DEMO)/model.onnx: | $(B)/bin/wiremill
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5 $(DEMO)/model.onnx
 	@rm -rf $(DEMO)/out
 	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
-	@echo; echo "engines: exact-sparse CPU and reference$(if $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
-
-test: deps ## everything: unit, end to end, golden, with all set-up
-	@$(AGAIN) check
-	@echo "make test: all passed (build $(B)); make lint, san, tsan, fault look further"
-
-bench: all $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made ## measure engines, pipeline and broker; the machine is printed beside the numbers (ONLY=pipeline: a part)
-	@WM_BUILD=$(B) PYTHONPATH=$(OPENVINO) $(VENV)/bin/python tests/bench/bench.py $(ONLY)
-lint: ## the house rules a machine can check
-	@tests/lint.sh
-format: ## clang-format on all of ours
-	$(Q)clang-format -i $(wildcard $(foreach r,$(ROOMS) kernels/bench tests/unit,$(r)/*.[ch]))
-# Sanitizers build beside the release and run the unit tests and one whole campaign.
-san: ## address and undefined-behaviour sanitizers
-	@$(AGAIN) SAN=address,undefined B=build/address-undefined sanitized
-tsan: ## thread sanitizer
-	@$(AGAIN) SAN=thread B=build/thread sanitized
-.PHONY: sanitized
-sanitized: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
-sanitized: all $(UNIT_RUN)
-	@$(MAKE) --no-print-directory unit
-	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
+	@echo; echo "engines: exact-sparse CPU and reference$(if \
+	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \
+	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
 
 PREFIX ?= /usr/local
 install: all ## programs to $(PREFIX)/bin, engines and the libraries they need to $(PREFIX)/lib
@@ -329,9 +345,22 @@ uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino 2>/dev/null
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread $(DEMO)
+
+##@ before a commit
+lint: ## the house rules that a machine can check
+	@tests/lint.sh
+format: ## clang-format on all of ours
+	$(Q)find $(ROOMS) tests -name '*.[ch]' -print0 | xargs -0 clang-format -i
+
+# The targets of another makefile than this one need a GPU.
 help: ## this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F '\t' '{ printf "  make %-8s %s\n", $$1, $$2 }'
-	@echo "  variables: B=folder V=1 SAN=... T=prefix JOBS=n OPENVINO=dir PREFIX=dir"
+	@awk -F ':.*## ' 'FNR == 1 { group = NR == 1 ? "" : "on a GPU" } \
+	    /^##@ / { group = substr ($$0, 5) } \
+	    /^[a-z0-9-]+:.*## / { if (!(group in lines)) groups[++n] = group; \
+	        lines[group] = lines[group] sprintf ("  make %-9s %s\n", $$1, $$2) } \
+	    END { for (i = 1; i <= n; i++) printf "%s\n%s\n", groups[i], lines[groups[i]] }' \
+	    $(filter-out %.d,$(MAKEFILE_LIST))
+	@echo "variables: B=folder V=1 SAN=... T=prefix JOBS=n OPENVINO=dir PREFIX=dir"
 
 DEPENDENCIES := $(shell find $(B) -name '*.d' 2>/dev/null)
 -include $(DEPENDENCIES)

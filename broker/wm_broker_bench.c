@@ -1,18 +1,21 @@
 /* wm_broker_bench.c - `wiremill-broker --bench`: how many batches a second a broker commits.
 
-   Starts a real broker on a fresh campaign, one producer and some workers, who do no work, as threads
-   of this process; every batch is asked for, sent, handed out, returned, journalled with fdatasync
-   and acknowledged. The time of an acknowledgement is from a worker's RESULT to its RESULT_ACK. What
-   idle connections cost is the broker's CPU time a batch, since clients of this process take the same
-   cores. A fault ends the process where it is met: nothing is measured then.  */
+   Starts a real broker on a fresh campaign; one producer and some workers, who compute nothing, run
+   as threads of this process. Every batch is asked for, sent, handed out, returned, journalled with
+   fdatasync and acknowledged. The time of an acknowledgement is from a worker's RESULT to its
+   RESULT_ACK. The cost of idle connections is measured as the broker's CPU time a batch, because
+   the clients in this process take the same cores. Any fault ends the process: nothing is measured
+   then.  */
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
+#include "schema/base/wm_option.h"
 #include "schema/wm_client.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,28 +38,44 @@ typedef struct {
     uint64_t batches;
     size_t task_bytes;
     uint32_t hits;
-    int workers, resume, idle, json;
-    FILE *log;      /* of the broker: of interest where something fails */
+    int workers, idle;
+    bool resume, json;
+    FILE *log;      /* of the broker: printed where something fails */
     double seconds; /* announces no more after it; 0: all batches */
     uint32_t finished, returned;
-} options_t;
+} setup_t;
 
-static const char usage[] =
-    "usage: wiremill-broker --bench FOLDER [options]    (FOLDER is made)\n"
-    "  --batches N      so many batches at most (20000)\n"
-    "  --seconds S      ... announced within so many seconds (0: however long it takes)\n"
-    "  --task BYTES     size of a task (102400)\n"
-    "  --hits N         hits of a batch: 17 bytes of result each (960)\n"
-    "  --workers N      that answer at once (2)\n"
-    "  --idle N         so many more that are connected, send heartbeats and take nothing\n"
-    "  --resume         then the broker is killed and started again on what it had returned\n"
-    "  --finished N     before all: a campaign with so many inputs of 1,000 events written, and\n"
-    "  --returned N     so many batches returned in inputs that are open; then how long a start "
-    "takes,\n"
-    "                   and one without the ledger\n"
-    "  --json           the rates as one JSON object on one line\n";
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "batches", .value = "N", .fallback = "20000", .least = EVENT_BATCHES, .most = 1L << 40,
+     .task = "batches a second", .help = "most batches"},
+    {.name = "seconds", .value = "S", .fallback = "0",
+     .help = "announce batches for so many seconds only; 0: until all are announced"},
+    {.name = "task", .value = "BYTES", .fallback = "102400", .least = 1, .most = 1L << 32,
+     .help = "size of a task"},
+    {.name = "hits", .value = "N", .fallback = "960", .least = 1, .most = UINT32_MAX,
+     .help = "hits of a batch: 17 bytes of result each"},
+    {.name = "workers", .value = "N", .fallback = "2", .least = 1, .most = WORKERS_MAX,
+     .help = "workers that answer at once"},
+    {.name = "idle", .value = "N", .fallback = "0", .least = 0, .most = 8000,
+     .help = "more workers that are connected, send heartbeats and take no task"},
+    {.name = "resume", .help = "then kill the broker, and start it again on the returned batches"},
+    {.name = "finished", .value = "N", .fallback = "0", .least = 0, .most = 100000000,
+     .task = "instead: seconds of a start, with and without the ledger",
+     .help = "written inputs of 1,000 events in the campaign"},
+    {.name = "returned", .value = "N", .fallback = "0", .least = 0, .most = 1000000000,
+     .help = "returned batches in inputs that are open"},
+    {.name = "json", .task = "output",
+     .help = "one JSON object on one line, a point of `wiremill bench --json`"},
+    {.name = NULL},
+};
+static const wm_verb_t verb = {
+    .program = "wiremill-broker", .name = "--bench", .rest = "FOLDER", .options = options,
+    .summary = "measure a broker, on a campaign that is made in FOLDER",
+};
+/* clang-format on */
 
-static options_t options = { .batches = 20000, .task_bytes = 100 << 10, .hits = 960, .workers = 2 };
+static setup_t setup;
 static atomic_int stopping;
 static double *sent_s; /* (batches) when its RESULT was sent */
 static float *waited;  /* (batches) seconds until it was acknowledged; 0: not */
@@ -65,8 +84,8 @@ static wm_pins_t pins;
 static void die (const char *what, const char *why)
 {
     char line[512];
-    if (options.log && fseek (options.log, 0, SEEK_SET) == 0)
-        while (fgets (line, sizeof line, options.log))
+    if (setup.log && fseek (setup.log, 0, SEEK_SET) == 0)
+        while (fgets (line, sizeof line, setup.log))
             fputs (line, stderr);
     fprintf (stderr, "wiremill-broker --bench: %s: %s\n", what, why);
     exit (1);
@@ -91,7 +110,7 @@ static double cpu_seconds (pid_t pid)
 
 static wm_client_t *session (wm_role_t role, const char *label, const char *signature)
 {
-    wm_client_t *client = wm_client_new (options.endpoint, role, label, signature, NULL);
+    wm_client_t *client = wm_client_new (setup.endpoint, role, label, signature, NULL);
     wm_client_class (client, "bench", 0, 0);
     wm_error_t error;
     if (wm_client_open_patiently (client, NULL, 0, 20000, &error))
@@ -105,7 +124,7 @@ static void *worker_run (void *argument)
     char label[32];
     snprintf (label, sizeof label, "bench:%d", (int) (intptr_t) argument);
     wm_client_t *client = session (WM_ROLE_WORKER, label, "bench/null/v1");
-    size_t bytes = wm_result_bytes (options.hits, OUTPUTS);
+    size_t bytes = wm_result_bytes (setup.hits, OUTPUTS);
     uint8_t *result = calloc (1, bytes);
     assert (result);
     wm_msg_t msg;
@@ -124,14 +143,14 @@ static void *worker_run (void *argument)
             continue;
         const wm_msg_t *got = wm_client_msg (client);
         const uint64_t at = (uint64_t) got->key.ordinal * EVENT_BATCHES + got->key.batch;
-        if (got->type == WM_MSG_RESULT_ACK && at < options.batches)
+        if (got->type == WM_MSG_RESULT_ACK && at < setup.batches)
             waited[at] = (float) (seconds () - sent_s[at]);
         if (got->type != WM_MSG_TASK)
             continue;
         received++;
         msg = *got;
         msg.type = WM_MSG_RESULT;
-        if (at < options.batches)
+        if (at < setup.batches)
             sent_s[at] = seconds ();
         if (wm_client_send (client, &msg, result, bytes))
             break;
@@ -142,22 +161,22 @@ static void *worker_run (void *argument)
     return NULL;
 }
 
-/* Sessions that only live: each is looked after once a second.  */
+/* Sessions that only send heartbeats, each served once a second.  */
 static void *idle_run (void *argument)
 {
     (void) argument;
-    wm_client_t **client = calloc ((size_t) options.idle, sizeof *client);
+    wm_client_t **client = calloc ((size_t) setup.idle, sizeof *client);
     assert (client);
-    for (int i = 0; i < options.idle; i++)
+    for (int i = 0; i < setup.idle; i++)
         client[i] = session (WM_ROLE_WORKER, "bench:idle", "bench/null/v1");
     atomic_fetch_add (&stopping, -1);
     while (!atomic_load (&stopping)) {
-        for (int i = 0; i < options.idle; i++)
+        for (int i = 0; i < setup.idle; i++)
             if (wm_client_wait (client[i], 0) == WM_CLIENT_CLOSED)
                 die ("an idle session", wm_client_error (client[i])->text);
         usleep (1000000);
     }
-    for (int i = 0; i < options.idle; i++)
+    for (int i = 0; i < setup.idle; i++)
         wm_client_destroy (&client[i]);
     free (client);
     return NULL;
@@ -170,8 +189,8 @@ static void event_submit (wm_client_t *client, wm_key_t input, uint32_t ordinal)
     for (uint32_t b = 0; b < EVENT_BATCHES; b++) {
         memcpy (manifest[b].digest, &ordinal, 4);
         manifest[b].digest[4] = (uint8_t) b;
-        manifest[b].n_hit = options.hits;
-        manifest[b].raw_bytes = (uint32_t) options.task_bytes;
+        manifest[b].n_hit = setup.hits;
+        manifest[b].raw_bytes = (uint32_t) setup.task_bytes;
     }
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_SUBMIT);
@@ -179,15 +198,15 @@ static void event_submit (wm_client_t *client, wm_key_t input, uint32_t ordinal)
     msg.key.ordinal = ordinal;
     msg.event = ordinal;
     msg.n_batch = EVENT_BATCHES;
-    msg.n_hit = EVENT_BATCHES * options.hits;
+    msg.n_hit = EVENT_BATCHES * setup.hits;
     wm_client_send (client, &msg, manifest, sizeof manifest);
 }
 
-/* Claims one input that does not exist on disk (the broker does not look), and feeds it. Returns how
-   many batches were done.  */
+/* Claims one input that does not exist on disk (the broker does not check), and feeds it. Returns
+   how many batches were done.  */
 static uint64_t produce (wm_client_t *client)
 {
-    const double until = options.seconds > 0 ? seconds () + options.seconds : 1e300;
+    const double until = setup.seconds > 0 ? seconds () + setup.seconds : 1e300;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT);
     msg.code = 1;
@@ -195,11 +214,11 @@ static uint64_t produce (wm_client_t *client)
     strcpy (msg.name, "bench.scores.h5");
     strcpy (msg.path, "/bench.h5");
     wm_client_send (client, &msg, NULL, 0);
-    uint8_t *payload = malloc (options.task_bytes);
+    uint8_t *payload = malloc (setup.task_bytes);
     assert (payload);
-    for (size_t i = 0; i < options.task_bytes; i++)
+    for (size_t i = 0; i < setup.task_bytes; i++)
         payload[i] = (uint8_t) random ();
-    uint32_t events = (uint32_t) (options.batches / EVENT_BATCHES), sent = 0, done = 0;
+    uint32_t events = (uint32_t) (setup.batches / EVENT_BATCHES), sent = 0, done = 0;
     wm_key_t input = { 0 };
     while (done < events) {
         if (seconds () >= until && sent)
@@ -219,7 +238,7 @@ static uint64_t produce (wm_client_t *client)
         } else if (got->type == WM_MSG_NEED) {
             msg = *got;
             msg.type = WM_MSG_BATCH;
-            wm_client_send (client, &msg, payload, options.task_bytes);
+            wm_client_send (client, &msg, payload, setup.task_bytes);
         } else if (got->type == WM_MSG_EVENT_DONE)
             done++;
     }
@@ -230,17 +249,18 @@ static uint64_t produce (wm_client_t *client)
 static pid_t broker_start (void)
 {
     char pins_path[512], wmm[512];
-    snprintf (pins_path, sizeof pins_path, "%s/pins", options.folder);
-    snprintf (wmm, sizeof wmm, "%s/none.wmm", options.folder);
+    snprintf (pins_path, sizeof pins_path, "%s/pins", setup.folder);
+    snprintf (wmm, sizeof wmm, "%s/none.wmm", setup.folder);
     const pid_t parent = getpid (), pid = fork ();
     if (pid == 0) {
-        /* Here, not by --parent: we may be gone before it reads that, and our stdout stayed open. */
+        /* Not by --parent: this process may end before the broker reads that, and its stdout would
+           stay open. */
         if (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent)
             _exit (WM_EXIT_AGAIN);
-        if (options.log)
-            dup2 (fileno (options.log), STDERR_FILENO);
-        execl ("/proc/self/exe", "wiremill-broker", "--campaign", options.folder, "--listen",
-               options.endpoint, "--pins", pins_path, "--wmm", wmm, (char *) NULL);
+        if (setup.log)
+            dup2 (fileno (setup.log), STDERR_FILENO);
+        execl ("/proc/self/exe", "wiremill-broker", "--campaign", setup.folder, "--listen",
+               setup.endpoint, "--pins", pins_path, "--wmm", wmm, (char *) NULL);
         _exit (127);
     }
     return pid;
@@ -258,62 +278,52 @@ static void campaign_make (void)
                         .spec = "none: 0\n" };
     memset (pins.model, '0', 64);
     strcpy (pins.wmm, EMPTY_SHA256);
-    mkdir (options.folder, 0700);
+    mkdir (setup.folder, 0700);
     size_t bytes = wm_pins_print (&pins, text);
-    snprintf (path, sizeof path, "%s/pins", options.folder);
+    snprintf (path, sizeof path, "%s/pins", setup.folder);
     FILE *file = fopen (path, "w");
     if (!file || fwrite (text, 1, bytes, file) != bytes || fclose (file))
         die (path, strerror (errno));
-    snprintf (path, sizeof path, "%s/none.wmm", options.folder);
+    snprintf (path, sizeof path, "%s/none.wmm", setup.folder);
     file = fopen (path, "w");
     if (!file || fclose (file))
         die (path, strerror (errno));
-    snprintf (options.endpoint, sizeof options.endpoint, "ipc://%s/b", options.folder);
+    snprintf (setup.endpoint, sizeof setup.endpoint, "ipc://%s/b", setup.folder);
 }
 
-static void parse (int argc, char **argv)
+/* Fills `setup`. Returns 0, or ends with *exit_code set.  */
+static int parse (int argc, char **argv, int *exit_code)
 {
-    options.folder = argc > 1 ? argv[1] : "--help";
-    if (!strcmp (options.folder, "--help")) {
-        fputs (usage, argc > 1 ? stdout : stderr);
-        exit (argc > 1 ? WM_EXIT_OK : WM_EXIT_USAGE);
-    }
-    for (int i = 2; i < argc; i++) {
-        const char *next = i + 1 < argc ? argv[i + 1] : "0";
-        int *const flag = !strcmp (argv[i], "--resume") ? &options.resume
-                          : !strcmp (argv[i], "--json") ? &options.json
-                                                        : NULL;
-        if (flag) {
-            *flag = 1;
-            continue;
-        }
-        if (!strcmp (argv[i], "--seconds"))
-            options.seconds = atof (next);
-        else if (!strcmp (argv[i], "--idle"))
-            options.idle = atoi (next);
-        else if (!strcmp (argv[i], "--finished"))
-            options.finished = (uint32_t) strtoul (next, NULL, 10);
-        else if (!strcmp (argv[i], "--returned"))
-            options.returned = (uint32_t) strtoul (next, NULL, 10);
-        else if (!strcmp (argv[i], "--batches"))
-            options.batches = strtoull (next, NULL, 10);
-        else if (!strcmp (argv[i], "--task"))
-            options.task_bytes = strtoull (next, NULL, 10);
-        else if (!strcmp (argv[i], "--hits"))
-            options.hits = (uint32_t) strtoul (next, NULL, 10);
-        else if (!strcmp (argv[i], "--workers"))
-            options.workers = atoi (next);
-        else
-            die (argv[i], "unknown option");
-        i++;
-    }
-    if (options.batches < EVENT_BATCHES || options.workers < 1 || options.workers > WORKERS_MAX ||
-        !options.task_bytes || !options.hits)
-        die ("options", "out of range");
+    wm_args_t *args = wm_args_new (&verb, argc, argv, exit_code);
+    if (!args)
+        return -1;
+    char *end;
+    const char *seconds = wm_args_text (args, "seconds");
+    setup.folder = wm_args_rest (args, 0);
+    setup.batches = (uint64_t) wm_args_number (args, "batches");
+    setup.task_bytes = (size_t) wm_args_number (args, "task");
+    setup.hits = (uint32_t) wm_args_number (args, "hits");
+    setup.workers = (int) wm_args_number (args, "workers");
+    setup.idle = (int) wm_args_number (args, "idle");
+    setup.finished = (uint32_t) wm_args_number (args, "finished");
+    setup.returned = (uint32_t) wm_args_number (args, "returned");
+    setup.resume = wm_args_given (args, "resume");
+    setup.json = wm_args_given (args, "json");
+    setup.seconds = strtod (seconds, &end);
+    const bool is_number = end != seconds && !*end && setup.seconds >= 0;
+    wm_args_destroy (&args);
+    if (setup.folder && is_number)
+        return 0;
+    fprintf (stderr,
+             setup.folder ? "wiremill-broker --bench: --seconds takes a number, not '%s'\n"
+                          : "wiremill-broker --bench: FOLDER is missing; see --bench --help\n",
+             seconds);
+    *exit_code = WM_EXIT_USAGE;
+    return -1;
 }
 
-/* ---- a start on much that is done --------------------------------------------------------------
- */
+/* ---- a start on much that is done ------------------------------------------------------------ */
+
 static void record_add (wm_campaign_t *campaign, wm_record_t *record)
 {
     wm_place_t place;
@@ -345,12 +355,12 @@ static void input_add (wm_campaign_t *campaign, uint32_t id)
     record.key.input = id;
     record.n_event = EVENTS_A_FILE;
     record_add (campaign, &record);
-    if (id > options.finished)
+    if (id > setup.finished)
         return;
     wm_record_init (&record, WM_RECORD_FILE_WRITTEN);
     record.key.input = id;
     record.n_event = EVENTS_A_FILE;
-    record.n_hit = EVENTS_A_FILE * (uint64_t) options.hits;
+    record.n_hit = EVENTS_A_FILE * (uint64_t) setup.hits;
     record_add (campaign, &record);
 }
 
@@ -360,15 +370,15 @@ static void result_add (wm_campaign_t *campaign, uint32_t i)
     const uint32_t event = i / EVENT_BATCHES;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_RESULT);
-    record.key = (wm_key_t){ options.finished + 1 + event / EVENTS_A_FILE, event % EVENTS_A_FILE,
+    record.key = (wm_key_t){ setup.finished + 1 + event / EVENTS_A_FILE, event % EVENTS_A_FILE,
                              i % EVENT_BATCHES, 0 };
     memcpy (record.digest, &i, sizeof i);
     record.n_batch = EVENT_BATCHES;
-    record.n_hit = options.hits;
+    record.n_hit = setup.hits;
     record.attempt = 1;
     wm_record_text (&record, "bench/null/v1");
     record.payload = payload;
-    record.payload_bytes = (uint32_t) wm_result_bytes (options.hits, OUTPUTS);
+    record.payload_bytes = (uint32_t) wm_result_bytes (setup.hits, OUTPUTS);
     record_add (campaign, &record);
 }
 
@@ -376,27 +386,31 @@ static void campaign_fill (void)
 {
     static wm_campaign_t campaign;
     wm_error_t error;
-    const uint32_t open = options.returned / EVENT_BATCHES / EVENTS_A_FILE + 1;
-    if (wm_campaign_lock (&campaign, options.folder, WM_CAMPAIGN_SERVE, 0, &error) ||
+    const uint32_t open = setup.returned / EVENT_BATCHES / EVENTS_A_FILE + 1;
+    if (wm_campaign_lock (&campaign, setup.folder, WM_CAMPAIGN_SERVE, 0, &error) ||
         wm_campaign_open (&campaign, NULL, NULL, &error) ||
         wm_campaign_start (&campaign, &pins, &error))
         die ("campaign", error.text);
-    for (uint32_t id = 1; id <= options.finished + open; id++)
+    for (uint32_t id = 1; id <= setup.finished + open; id++)
         input_add (&campaign, id);
-    for (uint32_t i = 0; i < options.returned; i++)
+    for (uint32_t i = 0; i < setup.returned; i++)
         result_add (&campaign, i);
     wm_journal_sync (campaign.journal);
     if (wm_ledger_commit (campaign.ledger, &error))
         die ("ledger", error.text);
-    printf ("%u inputs of %u events written, %u batches returned in %u open ones: journal %.0f MB, "
-            "ledger %.0f MB\n",
-            options.finished, EVENTS_A_FILE, options.returned, open,
-            (double) wm_journal_bytes (campaign.journal) / 1e6,
-            (double) wm_ledger_bytes (campaign.ledger) / 1e6);
+    const double journal_mb = 1e-6 * (double) wm_journal_bytes (campaign.journal),
+                 ledger_mb = 1e-6 * (double) wm_ledger_bytes (campaign.ledger);
+    if (setup.json)
+        printf ("{\"finished\": %u, \"returned\": %u, \"journal_mb\": %.1f, \"ledger_mb\": %.1f",
+                setup.finished, setup.returned, journal_mb, ledger_mb);
+    else
+        printf ("%u inputs of %u events written, %u batches returned in %u open ones: journal %.0f "
+                "MB, ledger %.0f MB\n",
+                setup.finished, EVENTS_A_FILE, setup.returned, open, journal_mb, ledger_mb);
     wm_campaign_close (&campaign);
 }
 
-/* Seconds until a broker serves.  */
+/* Starts a broker. Returns the seconds until it serves.  */
 static double start_time (pid_t *broker)
 {
     const double start = seconds ();
@@ -418,20 +432,22 @@ static void measure_starts (void)
     char path[512];
     pid_t broker;
     campaign_fill ();
-    printf ("a start serves after %.2f s", start_time (&broker));
+    const double serves = start_time (&broker);
     broker_kill (broker);
-    snprintf (path, sizeof path, "%s/ledger.db-wal", options.folder);
+    snprintf (path, sizeof path, "%s/ledger.db-wal", setup.folder);
     unlink (path);
     *strrchr (path, '-') = 0;
     unlink (path);
-    printf ("; one that makes the ledger again from the journal after %.2f s\n",
-            start_time (&broker));
+    printf (setup.json ? ", \"serves_s\": %.4f, \"rebuilt_serves_s\": %.4f}\n"
+                       : "a start serves after %.2f s; one that makes the ledger again from the "
+                         "journal after %.2f s\n",
+            serves, start_time (&broker));
     kill (broker, SIGTERM);
     waitpid (broker, NULL, 0);
 }
 
-/* ---- batches a second --------------------------------------------------------------------------
- */
+/* ---- batches a second ------------------------------------------------------------------------ */
+
 static int by_size (const void *a, const void *b)
 {
     return (*(const float *) a > *(const float *) b) - (*(const float *) a < *(const float *) b);
@@ -439,7 +455,7 @@ static int by_size (const void *a, const void *b)
 
 static void print_rates (uint64_t batches, double took, double cpu_s)
 {
-    const double result = (double) wm_result_bytes (options.hits, OUTPUTS);
+    const double result = (double) wm_result_bytes (setup.hits, OUTPUTS);
     uint64_t n = 0;
     double sum = 0;
     for (uint64_t i = 0; i < batches; i++)
@@ -448,36 +464,35 @@ static void print_rates (uint64_t batches, double took, double cpu_s)
             waited[n++] = waited[i];
         }
     qsort (waited, n, sizeof *waited, by_size);
-    if (options.json) {
+    if (setup.json) {
         printf ("{\"batches_s\": %.3f, \"hits\": %llu, \"seconds\": %.6f, \"hits_s\": %.1f, "
                 "\"task_bytes\": %zu, \"cpu_broker_s\": %.6f",
-                (double) batches / took, (unsigned long long) (batches * options.hits), took,
-                (double) batches * options.hits / took, options.task_bytes, cpu_s);
+                (double) batches / took, (unsigned long long) (batches * setup.hits), took,
+                (double) batches * setup.hits / took, setup.task_bytes, cpu_s);
         if (n)
             printf (", \"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f, \"commit_ms\": %.4f",
                     1e3 * (double) waited[n / 2], 1e3 * (double) waited[n * 9 / 10],
                     1e3 * (double) waited[n * 99 / 100], 1e3 * sum / (double) n);
-        printf ("}\n");
-        return;
+        return; /* measure_rate ends the object */
     }
     printf ("%llu batches in %.2f s: %.0f batches/s committed and acknowledged, "
             "tasks %.0f MB/s, results %.0f MB/s; %.2f us of the broker's CPU a batch\n",
             (unsigned long long) batches, took, (double) batches / took,
-            (double) batches * (double) options.task_bytes / took / 1e6,
+            (double) batches * (double) setup.task_bytes / took / 1e6,
             (double) batches * result / took / 1e6, cpu_s / (double) batches * 1e6);
     if (n)
         printf ("a result is acknowledged after %.1f ms (median), %.1f ms (99 of 100), %.1f ms "
                 "(longest)%s\n",
                 (double) waited[n / 2] * 1e3, (double) waited[n * 99 / 100] * 1e3,
-                (double) waited[n - 1] * 1e3, options.idle ? ", with idle connections" : "");
+                (double) waited[n - 1] * 1e3, setup.idle ? ", with idle connections" : "");
 }
 
-/* Comes back by itself as workers do; the time when it is there goes to *argument.  */
+/* Reconnects by itself as workers do, and stores the time of it in *argument.  */
 static void *return_run (void *argument)
 {
     wm_error_t error;
     wm_client_t *client = session (WM_ROLE_WORKER, "bench:returns", "bench/null/v1");
-    atomic_store (&stopping, 2); /* it is there */
+    atomic_store (&stopping, 2); /* it is connected */
     while (wm_client_wait (client, 10) != WM_CLIENT_CLOSED)
         ;
     if (wm_client_open_patiently (client, NULL, 0, 20000, &error))
@@ -498,9 +513,12 @@ static pid_t measure_resume (pid_t broker)
     broker_kill (broker);
     const double start = seconds (), serves = start_time (&broker);
     pthread_join (worker, NULL);
-    printf ("killed and started again with %llu returned batches: serves after %.2f s, its worker "
-            "is back after %.2f s\n",
-            (unsigned long long) options.batches, serves, returned - start);
+    if (setup.json)
+        printf (", \"serves_s\": %.4f, \"worker_back_s\": %.4f", serves, returned - start);
+    else
+        printf ("killed and started again with %llu returned batches: serves after %.2f s, its "
+                "worker is back after %.2f s\n",
+                (unsigned long long) setup.batches, serves, returned - start);
     return broker;
 }
 
@@ -509,29 +527,31 @@ static void measure_rate (void)
     pid_t broker = broker_start ();
     wm_client_t *producer = session (WM_ROLE_PRODUCER, "bench:producer", NULL);
     pthread_t worker[WORKERS_MAX], idle;
-    sent_s = calloc (options.batches, sizeof *sent_s);
-    waited = calloc (options.batches, sizeof *waited);
+    sent_s = calloc (setup.batches, sizeof *sent_s);
+    waited = calloc (setup.batches, sizeof *waited);
     assert (sent_s && waited);
-    if (options.idle) {
-        atomic_store (&stopping, 1); /* idle_run takes it back when all are there */
+    if (setup.idle) {
+        atomic_store (&stopping, 1); /* idle_run resets it when all are connected */
         pthread_create (&idle, NULL, idle_run, NULL);
         while (atomic_load (&stopping))
             wm_client_wait (producer, 10);
     }
     const double start = seconds (), used = cpu_seconds (broker);
-    for (int i = 0; i < options.workers; i++)
+    for (int i = 0; i < setup.workers; i++)
         pthread_create (&worker[i], NULL, worker_run, (void *) (intptr_t) i);
     const uint64_t batches = produce (producer);
     const double took = seconds () - start, cpu_s = cpu_seconds (broker) - used;
     atomic_store (&stopping, 1);
-    for (int i = 0; i < options.workers; i++)
+    for (int i = 0; i < setup.workers; i++)
         pthread_join (worker[i], NULL);
     print_rates (batches, took, cpu_s);
-    if (options.idle)
+    if (setup.idle)
         pthread_join (idle, NULL);
     wm_client_destroy (&producer);
-    if (options.resume)
+    if (setup.resume)
         broker = measure_resume (broker);
+    if (setup.json)
+        printf ("}\n");
     kill (broker, SIGTERM);
     waitpid (broker, NULL, 0);
     free (sent_s);
@@ -540,6 +560,7 @@ static void measure_rate (void)
 
 int wm_broker_bench_main (int argc, char **argv)
 {
+    int code;
     struct rlimit files = { 0 };
     zsys_handler_set (NULL);
     zsys_set_max_sockets (8192);
@@ -547,10 +568,11 @@ int wm_broker_bench_main (int argc, char **argv)
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
         setrlimit (RLIMIT_NOFILE, &files);
     }
-    parse (argc, argv);
+    if (parse (argc, argv, &code))
+        return code;
     campaign_make ();
-    options.log = tmpfile ();
-    if (options.finished || options.returned)
+    setup.log = tmpfile ();
+    if (setup.finished || setup.returned)
         measure_starts ();
     else
         measure_rate ();

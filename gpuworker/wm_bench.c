@@ -1,8 +1,9 @@
 /* wm_bench.c - see wm_bench.h.
 
-   Devices take the next batch each, round and round in one shuffled order, so that a part of a
-   round is like the whole. A first round warms memory up, and counts the multiply-adds of what it
-   came to. Some hits, from as many batches as there are, are compared with the reference in double.  */
+   Each device takes the next batch, in rounds over all batches in one shuffled order, so that a
+   part of a round is like the whole. A first round warms memory up and counts the multiply-adds of
+   the hits that it scores. Some hits of as many batches as possible are compared with the reference
+   in double.  */
 #include "gpuworker/wm_bench.h"
 #include "gpuworker/wm_stream.h"
 #include "kernels/wm_trial.h"
@@ -45,16 +46,16 @@ struct bench_t {
 
     atomic_size_t next;
     int64_t until_ns;
-    size_t batches_max; /* the run ends there at the latest */
+    size_t batches_max; /* after so many the run ends */
     int64_t *round_ns;  /* (rounds_max): when its first batch was taken */
     size_t rounds_max;
-    double cpu_s;    /* that the last run took */
+    double cpu_s;    /* of the last run */
     double executed; /* multiply-adds a hit; 0: not known */
     double largest;  /* difference from double, of so many hits: */
     uint32_t judged;
 };
 
-/* ---- what is scored -------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 static wm_fault_t add_batch (bench_t *self, wm_coder_t *coder, uint8_t *frame, unsigned n_hit,
                              size_t bytes, wm_error_t *error)
@@ -164,7 +165,7 @@ static double cpu_seconds (void)
     return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
 }
 
-/* All devices for so many seconds, or `rounds`; *took: nanoseconds.  */
+/* Runs all devices for so many seconds, or `rounds`. Stores the nanoseconds in *took.  */
 static wm_fault_t run (bench_t *self, double seconds, size_t rounds, int64_t *took,
                        wm_error_t *error)
 {
@@ -218,7 +219,7 @@ static wm_fault_t warm_up (bench_t *self, wm_error_t *error)
 
 /* ---- how far from double --------------------------------------------------------------------- */
 
-/* Takes the first hits of each batch, as few of each as make up the number.  */
+/* Compares the first hits of each batch, as few of each as make up the number.  */
 static wm_fault_t compare (bench_t *self, wm_error_t *error)
 {
     const wm_device_config_t config = { .engine = "reference",
@@ -250,7 +251,7 @@ static wm_fault_t compare (bench_t *self, wm_error_t *error)
     return fault;
 }
 
-/* ---- what came of it ------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
 static int by_size (const void *a, const void *b)
 {
@@ -258,7 +259,7 @@ static int by_size (const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Hits a second of the fastest whole round; 0: none was whole.  */
+/* Returns hits a second of the fastest complete round; 0: none was complete.  */
 static double best_round (const bench_t *self)
 {
     double best = 0;
@@ -313,10 +314,10 @@ static wm_fault_t report (bench_t *self, int64_t took, wm_error_t *error)
     return WM_OK;
 }
 
-/* ---- together -------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
-/* What a campaign would take that began with these hits; a kernel that somebody named is measured
-   whatever its error. The others then open the same.  */
+/* Opens the engine that a campaign would take if it began with these hits. A kernel that WM_ISA
+   names is measured whatever its error is. The other devices then open the same.  */
 static wm_device_t *open_measured (bench_t *self, wm_device_config_t *config, wm_error_t *error)
 {
     uint32_t n = 0, n_hit = 0;

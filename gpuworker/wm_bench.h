@@ -1,21 +1,21 @@
-/* wm_bench.h - the program's mode that measures an engine on batches that lie decoded in memory.
+/* wm_bench.h - `wiremill-worker --bench`: measures an engine on decoded batches in memory.
 
-   It reads what `wiremill-producer batches` prints, and says one JSON object on one line. So its
-   numbers are what the same cores could do if nothing but the engine ran.  */
+   Reads the output of `wiremill-producer batches`, and prints one JSON object on one line, a point
+   of `wiremill bench`. Its numbers are those of an engine that has the cores to itself.  */
 #ifndef WM_BENCH_H
 #define WM_BENCH_H
 
 #define WM_BENCH_WORKERS_MAX 64
 
 typedef struct {
-    const char *engine, *cache; /* cache: the folder of the model */
-    int threads, pin, workers;  /* workers: devices side by side, of so many threads each */
+    const char *engine, *cache; /* cache: folder of the model */
+    int threads, pin, workers;  /* workers: devices in parallel, of so many threads each */
     double seconds;             /* to measure, after as many (3 at most) to warm up */
     int judged, cpus;           /* hits compared with the reference, by so many threads */
 } wm_bench_config_t;
 
-/* The exit code: 0 measured, 5 the stream or the model is bad, 6 the engine cannot run here, 1
-   anything else.  */
+/* Measures and prints. Returns the exit code: 0 measured, 5 the stream or the model is bad, 6 the
+   engine cannot run here, 1 any other failure.  */
 int wm_bench_run (const wm_bench_config_t *config);
 
 #endif

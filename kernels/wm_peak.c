@@ -1,4 +1,5 @@
-/* wm_peak.c - chains of multiply-adds, as many as hide the latency of any core so far.  */
+/* wm_peak.c - see wm_peak.h. As many chains of multiply-adds as hide the latency of any core so
+   far.  */
 #include "kernels/wm_peak.h"
 #include "kernels/sparse/wm_sparse_tiles.h"
 
@@ -23,7 +24,7 @@ static double cpu_seconds (void)
         void)                                                                                      \
     {                                                                                              \
         typedef float vec __attribute__ ((vector_size (bytes)));                                   \
-        vec sum[CHAINS] = { { 0 } }, x = { 0 }, y = { 0 }; /* unknown to the compiler: */          \
+        vec sum[CHAINS] = { { 0 } }, x = { 0 }, y = { 0 }; /* hidden from the compiler: */         \
         for (int i = 0; i < CHAINS; i++)                                                           \
             __asm__ volatile("" : "+v"(sum[i]), "+v"(x), "+v"(y));                                 \
         const double start = cpu_seconds ();                                                       \
@@ -46,7 +47,8 @@ PEAK (peak_vnni, "avx512f,avx512vnni", 64, 32, DOT_INT16)
 
 #define TILE_MADDS (16 * 16 * 32)
 
-/* Four tiles of sums, as the engine has them. Of ones, not of zeros, which are faster by a fifth.  */
+/* Four tiles of sums, as in the engine. Multiplies ones: products of zeros are faster by a
+   fifth.  */
 static double peak_amx (void)
 {
     static uint16_t one[16 * 32];

@@ -44,11 +44,6 @@ static int code_of (const wm_child_t *child)
     return WIFEXITED (child->status) ? WEXITSTATUS (child->status) : WM_EXIT_AGAIN;
 }
 
-int wm_crew_producer_code (const wm_crew_t *self)
-{
-    return code_of (&self->producer);
-}
-
 /* ---- signals --------------------------------------------------------------------------------- */
 
 static volatile int *stop_count;

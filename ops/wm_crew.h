@@ -66,7 +66,4 @@ int wm_crew_tend (wm_crew_t *self);
    a minute.  */
 void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at);
 
-/* What the producer ended with: an exit code, WM_EXIT_AGAIN for a signal.  */
-int wm_crew_producer_code (const wm_crew_t *self);
-
 #endif

@@ -1,30 +1,40 @@
-/* batches.c - `wiremill-producer batches`: the batches that a campaign would send, encoded, one after
-   another, and what it took to make them. `wiremill bench` gives them to `wiremill-worker --bench`.
+/* batches.c - `wiremill-producer batches`: prints the batches that a campaign would send, encoded,
+   one after another, and the time that making them took. `wiremill bench` pipes them to
+   `wiremill-worker --bench`.
 
-   What it prints:  "wiremill-batches 1\n", "pins BYTES\n" and the pins' text; for each batch
-   "batch N BYTES\n" and the encoded frame; "end EVENTS HITS READ_NS PACK_NS\n", all hits of the
-   events that were read.  */
+   Its output:  "wiremill-batches 1\n", "pins BYTES\n" and the pins' text; for each batch "batch N
+   BYTES\n" and the encoded frame; "end EVENTS HITS READ_NS PACK_NS\n", all hits of the events that
+   were read.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_pack.h"
 #include "producer/wm_reader.h"
+#include "schema/base/wm_option.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pins.h"
 #include "schema/wm_trace.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: wiremill-producer batches --pins FILE --input-list FILE [--hits N]\n"
-    "Prints the encoded batches of the inputs, for wiremill-worker --bench; `wiremill bench` runs "
-    "both.\n"
-    "  --pins FILE        what the campaign is pinned to\n"
-    "  --input-list FILE  one path a line\n"
-    "  --hits N           so many hits, or few more (default: all, up to 1 GiB)\n";
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "pins", .value = "FILE", .help = "what the campaign is pinned to"},
+    {.name = "input-list", .value = "FILE", .help = "one path a line"},
+    {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
+     .help = "so many hits, or few more (default: all, up to 1 GiB)"},
+    {.name = NULL},
+};
+static const wm_verb_t verb = {
+    .program = "wiremill-producer", .name = "batches", .options = options,
+    .summary = "print the encoded batches of files, for wiremill-worker --bench",
+    .text = "`wiremill bench` runs both.\n",
+};
+/* clang-format on */
 
-#define RAW_BYTES_MAX (1ull << 30) /* whoever reads it keeps all of it */
+#define RAW_BYTES_MAX (1ull << 30) /* the reader keeps all of it in memory */
 
 typedef struct {
     wm_pins_t pins;
@@ -39,10 +49,10 @@ typedef struct {
 static void put (const void *bytes, size_t size)
 {
     if (fwrite (bytes, 1, size, stdout) != size)
-        exit (WM_EXIT_FAILURE); /* whoever read it is gone, and says why */
+        exit (WM_EXIT_FAILURE); /* the reader has ended, and reported why */
 }
 
-static int wants_more (const job_t *self)
+static bool wants_more (const job_t *self)
 {
     return self->n_hit < self->hits_max && self->raw_bytes < RAW_BYTES_MAX;
 }
@@ -134,27 +144,20 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
 int batches_main (int argc, char **argv)
 {
     static job_t job;
-    const char *pins = NULL, *list = NULL, *hits = NULL;
-    for (int i = 1; i < argc; i += 2) {
-        const char *word = argv[i];
-        const char **text = !strcmp (word, "--pins")         ? &pins
-                            : !strcmp (word, "--input-list") ? &list
-                            : !strcmp (word, "--hits")       ? &hits
-                                                             : NULL;
-        if (!strcmp (word, "--help"))
-            return fputs (usage, stdout), WM_EXIT_OK;
-        if (!text || i + 1 == argc) {
-            fprintf (stderr, text ? "%s takes a value\n" : "unknown option %s\n", word);
-            return fputs (usage, stderr), WM_EXIT_USAGE;
-        }
-        *text = argv[i + 1];
-    }
+    int code;
+    wm_args_t *args = wm_args_new (&verb, argc, argv, &code);
+    if (!args)
+        return code;
+    const char *pins = wm_args_text (args, "pins"), *list = wm_args_text (args, "input-list");
+    const long hits = wm_args_number (args, "hits");
+    wm_args_destroy (&args);
     if (!pins || !list) {
-        fprintf (stderr, "%s is missing\n", pins ? "--input-list" : "--pins");
-        return fputs (usage, stderr), WM_EXIT_USAGE;
+        fprintf (stderr, "wiremill-producer batches: --%s is missing\n",
+                 pins ? "input-list" : "pins");
+        return WM_EXIT_USAGE;
     }
     wm_error_t error;
-    job.hits_max = hits ? strtoull (hits, NULL, 10) : UINT64_MAX;
+    job.hits_max = hits ? (uint64_t) hits : UINT64_MAX;
     wm_fault_t fault = run (&job, pins, list, &error);
     if (fault)
         fprintf (stderr, "%s\n", error.text);

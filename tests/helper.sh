@@ -118,6 +118,8 @@ proved () # promise, tried, survived
     proved_s=$SECONDS
 }
 proved_s=0
+# 16 TCP ports of this test alone, below those that the system gives out: `port` is the first.
+port=$((16000 + $$ % 1000 * 16))
 bail () { echo "Bail out! $*"; exit 1; }
 
 # The process of a campaign: broker, producer or worker, by the parent that started it.

@@ -1,11 +1,17 @@
 #!/bin/bash
-# lint.sh - the house rules that a machine can check: who may include whom, and how files begin.
+# lint.sh - the house rules that a machine can check: who may include whom, how files begin, sizes, unused functions.
 #
 # usage: tests/lint.sh [ROOT]
-# The arrows are the picture in CONTRIBUTING.md. Prints one line a fault; exits 1 if there is any.
+# The arrows are the picture in CONTRIBUTING.md. Prints one line a fault, and exits 1 if there is any. Lines of
+# advice change nothing.
 cd "${1:-$(dirname "$0")/..}" || exit 1
+rooms=(schema kernels broker producer gpuworker ops)
 faults=0
 fault () { echo "$*"; faults=$((faults + 1)); }
+advice () # what, list: one line with the first few
+{
+    [ -z "$2" ] || echo "advice: $(wc -l <<<"$2") $1: $(head -n 12 <<<"$2" | paste -sd ' ')$([ "$(wc -l <<<"$2")" -le 12 ] || echo ' ...')"
+}
 
 # What each room may include of ours: shell patterns, and libraries it must not know.
 declare -A may=(
@@ -39,7 +45,7 @@ allowed () # include, patterns separated by |
     return 1
 }
 
-for room in schema/base schema kernels broker producer gpuworker ops; do
+for room in schema/base "${rooms[@]}"; do
     while IFS=: read -r file line text; do
         name=${text#*\"} && name=${name%%\"*}
         case $name in
@@ -48,6 +54,7 @@ for room in schema/base schema kernels broker producer gpuworker ops; do
             fault "$file:$line: $room must not include $name (see CONTRIBUTING.md, arrows)" ;;
         *) fault "$file:$line: write the folder too: #include \"$room/$name\"" ;;
         esac
+        [[ $name != *_private.h || ${name%/*} = "${file%/*}" ]] || fault "$file:$line: $name is private to ${name%/*}"
     done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[ch]' --include='*.inc' $room)
     while IFS=: read -r file line text; do
         fault "$file:$line: $room must not know this library: $text"
@@ -59,7 +66,7 @@ while read -r file; do
     base=${file##*/}
     read -r first <"$file"
     case $file in
-    *.sh | *.t | .ci/run) first=$(sed -n 2p "$file"); [[ $first == "# $base - "* ]] || fault "$file:2: begin with '# $base - what it is'" ;;
+    *.sh | *.t | *.pl | .ci/run) first=$(sed -n 2p "$file"); [[ $first == "# $base - "* ]] || fault "$file:2: begin with '# $base - what it is'" ;;
     *.py) [[ $first == \"\"\"$base\ -\ * || $(sed -n 2p "$file") == \"\"\"$base\ -\ * ]] || fault "$file:1: begin with \"\"\"$base - what it is" ;;
     *) [[ $first == "/* $base - "* ]] || fault "$file:1: begin with '/* $base - what it is'" ;;
     esac
@@ -67,25 +74,36 @@ while read -r file; do
     ((lines <= 800)) || [[ $file == tests/* && $lines -le 1000 ]] || fault "$file: $lines lines; look again at 800"
     wide=$(awk 'length > 120 { print NR; exit }' "$file")
     [[ $file != *.[ch] || -z $wide ]] || fault "$file:$wide: much longer than 100 columns"
-done < <(find schema broker producer gpuworker kernels ops tests .ci -type f \
-    \( -name '*.[ch]' -o -name '*.sh' -o -name '*.t' -o -name '*.py' -o -path '.ci/run' \) | sort)
+    case $file in *_internal.h | *_impl.h | *_local.h) fault "$file: a private header's name ends in _private.h" ;; esac
+done < <(find "${rooms[@]}" tests .ci -type f \
+    \( -name '*.[ch]' -o -name '*.sh' -o -name '*.t' -o -name '*.py' -o -name '*.pl' -o -path '.ci/run' \) | sort)
 
 # No function longer than a screen or two.
 while read -r where; do
     fault "$where"
-done < <(find schema broker producer gpuworker kernels ops -name '*.c' -print0 | sort -z | xargs -0 awk '
+done < <(find "${rooms[@]}" -name '*.c' -print0 | sort -z | xargs -0 awk '
     /^\{/ { start = FNR }
     /^\}/ { if (start && FNR - start > 71) print FILENAME ":" start ": a function of " FNR - start - 1 " lines; 70 are enough"; start = 0 }')
 
+# Functions that nothing calls are faults; those that only tests call, and names without wm_, advice.
+names=$(find "${rooms[@]}" tests \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' \) -print0 |
+    xargs -0 perl tests/names.pl) || fault "tests/names.pl failed"
+while read -r name; do fault "$name is called by nothing"; done < <(sed -n '/tests use it/!s/^unused //p' <<<"$names")
+advice 'functions are called by tests only' "$(sed -n 's/^unused [^ ]*: \(.*\) (tests use it)/\1/p' <<<"$names")"
+advice 'non-static names do not begin with wm_' "$(sed -n 's/^name [^ ]*: //p' <<<"$names")"
+
 # Formatting is advice: versions of clang-format differ.
+advice 'wrapped banners (/* ---- x ---- and */ on the next line)' \
+    "$(grep -rnE --include='*.[ch]' '^/\* ---- .*-$' "${rooms[@]}" tests | cut -d: -f1,2)"
+advice 'lines over 100 columns' \
+    "$(find "${rooms[@]}" tests -name '*.[ch]' -print0 | xargs -0 awk 'length > 100 { print FILENAME ":" FNR }' | sort)"
 if command -v clang-format >/dev/null; then
-    unformatted=$(find schema broker producer gpuworker kernels ops tests -name '*.[ch]' -print0 |
-        xargs -0 clang-format --dry-run 2>&1 | sed -n 's/:[0-9]*:[0-9]*: warning.*//p' | sort | uniq -c)
-    [ -z "$unformatted" ] || printf 'advice: make format would change\n%s\n' "$unformatted"
+    advice 'files that make format would change' "$(find "${rooms[@]}" tests -name '*.[ch]' -print0 |
+        xargs -0 clang-format --dry-run 2>&1 | sed -n 's/:[0-9]*:[0-9]*: warning.*//p' | sort -u)"
 fi
 
 if ((faults)); then
     echo "$faults faults"
     exit 1
 fi
-echo "lint: arrows, first lines and sizes are as agreed"
+echo "lint: arrows, first lines, sizes and names are as agreed"

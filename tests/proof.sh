@@ -2,14 +2,14 @@
 # proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
 #
 # usage: [JOBS=N] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
-#   NAME: unit, e2e, golden, sim, cuts, bugs, plants, fault or isa; without any, those of the size.
-#   JOBS: so many tests at a time (default: one for each CPU, at most 4); what one prints appears when it ends.
+#   NAME: unit, e2e, golden, sim, cuts, bugs, plants, fault, isa, san or tsan; without any, those of the size.
+#   JOBS: so many tests at a time (default: one for each CPU, at most 4); the output of a test appears when it ends.
 #
-# How much each test does is its own business: it asks WM_SIZE (`size` in helper.sh, proof_size in
-# proof.h) and says what became of it in one line, of which those of a promise are added up:
+# Each test reads from WM_SIZE how much it does (`size` in helper.sh, proof_size in proof.h), and reports the result
+# in one line; the lines of a promise are added up:
 #   proof: P1 tried 1000 survived 1000 seconds 812
-# Fails if a test does, and if anything tried did not survive. Without NAMEs proof and soak fail too where a promise was not
-# tried or a file was skipped, unless it is excused by name: ALLOW_SKIP="P11 full.t link.t"
+# Fails if a test fails, and if anything tried did not survive. Without NAMEs proof and soak also fail where a promise was
+# not tried or a file was skipped, unless it is excused by name: ALLOW_SKIP="P11 full.t link.t"
 cd "$(dirname "$0")/.." || exit 1
 export WM_SIZE=${1:-test}
 shift
@@ -41,7 +41,7 @@ P22 fp32 has the same bits at every start
 bugs planted on purpose are caught'
 
 failed=
-run () # name, command...: runs it if it was asked for, its words also to the log
+run () # name, command...: runs it if it was asked for; its output also goes to the log
 {
     local name=$1
     shift
@@ -58,23 +58,23 @@ files () # folder
     else
         # shellcheck disable=SC2016 # expanded by the inner shell
         ls -S "$1"/*.t | xargs -P "$jobs" -I{} bash -c \
-            'said=$(prove --timer -v {} 2>&1); code=$?; flock 9; printf "%s\n" "$said"; exit $code' 9>>"$log"
+            'output=$(prove --timer -v {} 2>&1); code=$?; flock 9; printf "%s\n" "$output"; exit $code' 9>>"$log"
     fi
 }
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
 case $WM_SIZE in
 test) names=(unit sim cuts bugs plants e2e golden fault) ;;
-proof | soak) names=(unit sim cuts bugs plants e2e fault isa) ;;
+proof | soak) names=(unit sim cuts bugs plants e2e fault isa san tsan) ;;
 *) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
 esac
 strict=$([ $# != 0 ] || size '' 1 1)
 [ $# = 0 ] || names=("$@")
 
 export WM_BUILD=$B
-# What runs on this machine's hardware; AMX also runs as its twin, on tiles in memory, everywhere.
+# Which instruction sets run on this machine; AMX is also emulated everywhere, on tiles in memory.
 machine () { "$B/bin/wiremill" doctor | sed -n 's/^ok *\(cpu\|fp32\|split\|fast\|kernels\) /  \1 /p'; }
 machine
-# Whole campaigns, resumed and poisoned, by each instruction set that can be had here.
+# Whole campaigns, resumed and poisoned, by each instruction set of this CPU.
 matrix ()
 {
     local isa failed=0
@@ -88,6 +88,8 @@ matrix ()
     done
     return $failed
 }
+# The sanitizers slow everything down: they run at the size of `make test`, and their numbers are in no row of the table.
+sanitized () { WM_SIZE=test make --no-print-directory "$1" 2>&1 | sed 's/^proof:/# under sanitizers:/'; return "${PIPESTATUS[0]}"; }
 jobs=${JOBS:-$(($(nproc) < 4 ? $(nproc) : 4))}
 run unit make --no-print-directory B="$B" unit
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 500 5000 1000000)"
@@ -98,6 +100,8 @@ run e2e files tests/e2e
 run golden files tests/golden
 run fault files tests/fault
 run isa matrix
+run san sanitized san
+run tsan sanitized tsan
 
 table ()
 {
@@ -107,7 +111,7 @@ table ()
         /^proof: [A-Za-z0-9]+ tried [0-9]+ survived [0-9]+ seconds [0-9.]+/ {
             tried[$2] += $4; survived[$2] += $6; seconds[$2] += $8
         }
-        # What was left out breaks the proof: 1, unless it is excused.
+        # Whether something was left out that is not excused: the proof has failed then.
         function missed(name) { return strict && !index (excused, " " name " ") }
         function row(name, what, gpu) {
             if (name in tried)
@@ -130,7 +134,7 @@ table ()
                 delete tried[name]
             }
             for (name in tried)
-                row(name, "(a promise that this table does not know)")
+                row(name, "(a promise that is not in the list of tests/proof.sh)")
             for (file in skipped) {
                 printf "  skipped: %s: %s%s\n", file, skipped[file], missed(file) ? "   BROKEN" : ""
                 broken += missed(file)
@@ -140,4 +144,4 @@ table ()
 }
 machine
 table || failed+=' promises'
-[ -z "$failed" ] || { echo "failed:$failed (all that was said: $log)"; exit 1; }
+[ -z "$failed" ] || { echo "failed:$failed (the whole output: $log)"; exit 1; }

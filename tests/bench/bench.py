@@ -1,16 +1,18 @@
-"""bench.py - every number of the README, with the machine beside it: `make bench`, `make bench ONLY=pipeline`.
+"""bench.py - measures wiremill beside other engines: `make bench`, `make bench ONLY=pipeline`. RESULTS.md keeps the numbers.
 
 usage: bench.py [kernels] [broker] [engines] [pipeline]     (all of them)
 
-Nothing that is compared is measured on its own: things take turns, round after round, and every second
-round goes backwards. A rate is the median of its rounds; a ratio is the median of the rounds' ratios,
-with the least and the most beside it, so that a slow minute decides nothing. Other engines run with
-the batch, streams and threads that a sweep finds best here, just before. Where something fails it is
-said once, its rows are left out, and the exit code is 1.
+Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
+under the same names: `wiremill bench` itself, `wiremill-broker --bench`, and the programs sparse_bench and core_bench.
+
+Nothing that is compared is measured on its own: the things to compare are measured one after another, round after
+round, and every second round goes backwards. A rate is the median of its rounds; a ratio is the median of the rounds'
+ratios, with the least and the most beside it, so that one slow minute decides nothing. Other engines run with the
+batch, streams and threads that a sweep finds best here, just before. Where something fails it is reported once, its
+rows are left out, and the exit code is 1.
 
 EVENTS=n (20) synthetic events; ROUNDS=n (5; of whole synthetic campaigns and of noise 3); SECONDS_EACH=s (2) for an
-engine. The last thing printed is one table; it and more is in build/bench.json (a part:
-build/bench-part.json).
+engine. The last thing printed is one table; it and more is in build/bench.json (of a part: build/bench-part.json).
 """
 import json
 import os
@@ -35,8 +37,8 @@ CPUS = len(os.sched_getaffinity(0))
 REAL, GOLDEN = "../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5", "../shared/data/golden"
 ISAS = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "avx_vnni", "amx_bf16", "amx_int8")
 
-peers, settings = {}, {}    # other engines: what a sweep found; in words, by name of what is measured
-rates, points = {}, {}      # by name: what each round measured, None where it failed; the last point
+peers, settings = {}, {}    # other engines: what a sweep found; the same as text, by name of what is measured
+rates, points = {}, {}      # by name: the rate of each round, None where it failed; the points of all rounds
 report, table = {}, []      # bench.json; (what, measured) of the table at the end
 failed = set()
 
@@ -47,11 +49,11 @@ class Failed(Exception):
     pass
 
 
-def run(*command, env=None, words=False):
-    """A program's standard output (and its words, if asked for)."""
+def run(*command, env=None):
+    """A program's standard output."""
     try:
-        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, timeout=TOO_LONG_S,
-                              stderr=subprocess.STDOUT if words else subprocess.PIPE, env={**os.environ, **(env or {})})
+        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=TOO_LONG_S, env={**os.environ, **(env or {})})
     except subprocess.TimeoutExpired:
         raise Failed(f"{' '.join(map(str, command))}: did not end within {TOO_LONG_S} s") from None
     if done.returncode:
@@ -60,13 +62,29 @@ def run(*command, env=None, words=False):
     return done.stdout
 
 
+def measured(*command, env=None):
+    """The points of a program that prints wiremill-bench-1."""
+    whole = json.loads(run(*command, env=env))
+    assert whole["schema"] == "wiremill-bench-1", command
+    if "not_tested" in whole.get("machine", {}):
+        report["not_tested"] = whole["machine"]["not_tested"]
+    return whole["points"]
+
+
+def show(rows):
+    """Points as a table, under the names that they have in JSON."""
+    cells = [[k for k in rows[0] if k != "bench"]]
+    cells += [[str(p.get(k, "-")) for k in cells[0]] for p in rows]
+    width = [max(map(len, column)) for column in zip(*cells)]
+    for line in cells:
+        print("  " + "  ".join(f"{c:>{w}}" for c, w in zip(line, width)), flush=True)
+
+
 def bench(name, which, source, spec, *options, env=None):
     """One point of `wiremill bench`: hits a second, of the pipeline those of the whole command."""
-    said = run(f"{BIN}/wiremill", "bench", which, "--quiet", "--json", "-", "--folder", WORK, "--model",
-               f"{WORK}/model.wmm", "--input", source, "--spec", spec, *options, env=env)
-    whole = json.loads(said)
-    report["not_tested"] = whole["machine"]["not_tested"]
-    points.setdefault(name, []).append(whole["points"][0])
+    points.setdefault(name, []).append(measured(
+        f"{BIN}/wiremill", "bench", which, "--quiet", "--json", "-", "--folder", WORK, "--model", f"{WORK}/model.wmm",
+        "--input", source, "--spec", spec, *options, env=env)[0])
     return points[name][-1]["hits_s" if which == "engine" else "whole_hits_s"]
 
 
@@ -80,8 +98,8 @@ def pipeline(name, source, spec, precision):
 
 
 def peer(name, kind, patches, precision="fp32", env=None):
-    """Another engine, measured in turn with ours at its best setting: it computes every patch in full, so that one
-    sweep finds it for all patches of a size."""
+    """Another engine at its best setting. It computes every patch in full, so that one sweep finds the setting for all
+    patches of a size."""
     command = [sys.executable, "tests/bench/peers.py", kind, f"{WORK}/model.onnx", patches, precision]
     key = f"{kind}, {precision}{', held to ' + env['ONEDNN_MAX_CPU_ISA'] if env else ''}"
     if key not in peers:
@@ -91,15 +109,15 @@ def peer(name, kind, patches, precision="fp32", env=None):
             return name, lambda why=why: fail(why)
         setting, _, took, _ = tried[-1].split()
         batch, side, threads = setting.split(",")
-        peers[key] = {"setting": setting, "tried": tried, "took": took, "words":
+        peers[key] = {"setting": setting, "tried": tried, "took": took, "text":
                       f"{took}, batches of {batch}, {side} side by side, {threads} thread{'s' * (threads != '1')}"}
-        print(f"{key}: best of {len(tried)} settings: {peers[key]['words']}; the slowest: {tried[0]}", flush=True)
-    settings[name] = peers[key]["words"]
+        print(f"{key}: best of {len(tried)} settings: {peers[key]['text']}; the slowest: {tried[0]}", flush=True)
+    settings[name] = peers[key]["text"]
 
     def measure():
         _, rate, _, share = run(*command, SECONDS, peers[key]["setting"], env=env).split()
         if float(share) < 0.95:
-            print(f"  {name} had {100 * float(share):.0f} % of the CPUs only: others use this machine", flush=True)
+            print(f"  {name} had {100 * float(share):.0f} % of the CPUs only: other programs use this machine", flush=True)
         return float(rate)
     return name, measure
 
@@ -108,7 +126,7 @@ def fail(why):
     raise why
 
 
-def in_turn(rounds, *things):
+def alternate(rounds, *things):
     """Measures each thing (name, function) once a round, every second round backwards."""
     for r in range(rounds):
         for name, measure in things if r % 2 == 0 else things[::-1]:
@@ -123,7 +141,7 @@ def in_turn(rounds, *things):
             rates.setdefault(name, []).append(rate)
 
 
-# ---- saying ----------------------------------------------------------------------------------------
+# ---- the table -------------------------------------------------------------------------------------
 
 def known(*names):
     return all(None not in rates.get(name, [None]) for name in names)
@@ -170,7 +188,9 @@ def engine_row(what, name):
 
 def kernels():
     print("\n== engine alone: every kernel this CPU can run, on straight tracks", flush=True)
-    print(run(f"{BUILD}/bench/sparse_bench", f"{WORK}/model.wmm", f"threads=1,{CPUS}" if CPUS > 1 else "threads=1"))
+    report["kernels"] = measured(f"{BUILD}/bench/sparse_bench", f"{WORK}/model.wmm",
+                                 "--threads", f"1,{CPUS}" if CPUS > 1 else "1")
+    show(report["kernels"])
 
 
 def noise():
@@ -186,18 +206,18 @@ def noise():
 
     def ours(name, precision, isa, *options):
         def measure():
-            said = run(f"{BUILD}/bench/sparse_bench", f"{WORK}/model.wmm", f"threads={CPUS}", "repeat=1", f"wires={wires}",
-                       f"plane={WORK}/noise.f4", f"hitfile={WORK}/noise.i4", *options, env={"WM_ISA": f"{isa}/{precision}"})
-            return float(re.search(r"([0-9.]+) hits/s", said)[1])
+            return measured(f"{BUILD}/bench/sparse_bench", f"{WORK}/model.wmm", "--threads", CPUS, "--repeat", 1,
+                            "--wires", wires, "--plane", f"{WORK}/noise.f4", "--hitfile", f"{WORK}/noise.i4", *options,
+                            env={"WM_ISA": f"{isa}/{precision}"})[0]["best_hits_s"]
         return name, measure
 
     things = []
     for precision in ("fp32", "fast"):
         _, isa, kind, *_ = chosen(precision).split("/")
         isa = strict_isa() if kind == "fp32" else isa
-        things += [ours(f"noise_{precision}", kind, isa), ours(f"noise_{precision}_dense", kind, isa, "full"),
+        things += [ours(f"noise_{precision}", kind, isa), ours(f"noise_{precision}_dense", kind, isa, "--full"),
                    peer(f"noise_openvino_{precision}", "openvino", f"{WORK}/noise.npy", precision)]
-    in_turn(LONG_ROUNDS, *things)
+    alternate(LONG_ROUNDS, *things)
     for precision, fast in (("fp32", ""), ("fast", "fast_")):
         rate_row(f"noise, {precision}", f"noise_{precision}")
         rate_row(f"noise, {precision}, OpenVINO", f"noise_openvino_{precision}")
@@ -239,34 +259,37 @@ def other_16bit():
 
 
 def broker():
-    def rates_of(*options, words=False):
+    def point(*options):
+        """Of the broker's own mode, which prints one point."""
         shutil.rmtree(f"{WORK}/broker", ignore_errors=True)
-        return run(f"{BIN}/wiremill-broker", "--bench", f"{WORK}/broker", *options, words=words)
+        return json.loads(run(f"{BIN}/wiremill-broker", "--bench", f"{WORK}/broker", "--json", *options))
 
     def beside(name, idle, hostile=False):
         def measure():
-            harm = subprocess.Popen(["nice", "-n", "19", f"{BUILD}/tests/fault/hostile", f"ipc://{WORK}/broker/b", "600"],
-                                    stdout=subprocess.DEVNULL) if hostile else None
+            flood = subprocess.Popen(["nice", "-n", "19", f"{BUILD}/tests/fault/hostile", f"ipc://{WORK}/broker/b", "600"],
+                                     stdout=subprocess.DEVNULL) if hostile else None
             try:
-                p = json.loads(rates_of("--json", "--batches", 200000, "--task", 100, "--hits", 1, "--idle", idle))
+                p = point("--batches", 200000, "--task", 100, "--hits", 1, "--idle", idle)
             finally:
-                if harm:
-                    harm.kill()
-                    harm.wait()
+                if flood:
+                    flood.kill()
+                    flood.wait()
             rates.setdefault(name + "_cpu", []).append(p["cpu_broker_s"] / p["batches_s"] / p["seconds"] * 1e6)
             points.setdefault(name, []).append(p)
             return p["batches_s"]
         return name, measure
 
     print("\n== broker: 100 KB tasks, 16 KB results, workers that do no work", flush=True)
-    said = rates_of("--batches", os.environ.get("BATCHES", 20000), "--task", 102400, "--hits", 960, "--workers", 2, "--resume")
-    print(said, end="")
-    row("broker: 100 KB tasks, 16 KB results", re.search(r"(\d+) batches/s", said)[1] + " batches/s committed and acknowledged")
-    row("... killed with all returned", re.search(r"serves after.*", said)[0])
-    print("\n== broker: tasks and results of no size, alone and beside idle connections and peers that mean harm", flush=True)
-    in_turn(ROUNDS, beside("idle_0", 0), beside("idle_10", 10), beside("idle_500", 500), beside("hostile", 0, True))
+    batches = os.environ.get("BATCHES", 20000)
+    p = point("--batches", batches, "--task", 102400, "--hits", 960, "--workers", 2, "--resume")
+    show([p])
+    row("broker: 100 KB tasks, 16 KB results", f"{p['batches_s']:,.0f} batches/s committed and acknowledged")
+    row(f"... killed with {int(batches):,} returned", f"serves after {p['serves_s']:.2f} s, its worker is back after "
+        f"{p['worker_back_s']:.2f} s")
+    print("\n== broker: tasks and results of no size, alone, beside idle connections, and beside hostile peers", flush=True)
+    alternate(ROUNDS, beside("idle_0", 0), beside("idle_10", 10), beside("idle_500", 500), beside("hostile", 0, True))
     for name, what in (("idle_0", "broker: tasks of no size"), ("idle_10", "... beside 10 idle connections"),
-                       ("idle_500", "... beside 500 idle connections"), ("hostile", "... beside peers that mean harm")):
+                       ("idle_500", "... beside 500 idle connections"), ("hostile", "... beside hostile peers")):
         if known(name):
             p = sorted(points[name], key=lambda p: p["batches_s"])[len(points[name]) // 2]
             row(what, f"{middle(rates[name])} batches/s, {statistics.median(rates[name + '_cpu']):.2f} us of the broker's CPU "
@@ -275,19 +298,20 @@ def broker():
     ratio("broker_hostile_over_alone", "hostile", "idle_0")
     ratio("broker_hostile_cpu_over_alone", "hostile_cpu", "idle_0_cpu")
     print("\n== broker: a start on ten million finished events and a million returned batches", flush=True)
-    said = rates_of("--finished", 10000, "--returned", 1000000, "--hits", 1)
-    print(said, end="")
-    row("broker: start on 10 M events, 1 M batches", said.strip().splitlines()[-1])
+    p = point("--finished", 10000, "--returned", 1000000, "--hits", 1)
+    show([p])
+    row("broker: start on 10 M events, 1 M batches", f"serves after {p['serves_s']:.2f} s; after "
+        f"{p['rebuilt_serves_s']:.2f} s where the ledger is made again from the journal")
     print("\n== wm_core alone: batches a second it decides, 100,000 events announced", flush=True)
-    said = run(f"{BUILD}/bench/core_bench")
-    print(said, end="")
-    row("wm_core alone, 10 / 100 / 1,000 / 10,000 workers", " / ".join(
-        f"{float(n) / 1e6:.1f}" for n in re.findall(r"(\d+) batches/s", said)) + " million batches/s decided")
+    report["core"] = measured(f"{BUILD}/bench/core_bench")
+    show(report["core"])
+    row("wm_core alone, " + " / ".join(f"{p['workers']:,}" for p in report["core"]) + " workers", " / ".join(
+        f"{p['batches_s'] / 1e6:.1f}" for p in report["core"]) + " million batches/s decided")
 
 
 def synthetic(with_peers):
-    """20 events: engine, whole command, and the peers, on the same hits."""
-    print(f"\n== {EVENTS} synthetic events: the engine alone, the whole command, others", flush=True)
+    """The synthetic events: engine, whole command and other engines, on the same hits."""
+    print(f"\n== {EVENTS} synthetic events: the engine alone, the whole command, other engines", flush=True)
     events, things = f"{WORK}/events.h5", []
     for precision in precisions():
         long = f"{min(40, (1.3 if precision == 'fast' else 1.7) * EVENTS):.1f}"     # here it sees all of them once
@@ -295,7 +319,7 @@ def synthetic(with_peers):
                    pipeline(f"pipeline_{precision}", events, "protodune-2021", precision)]
         if with_peers and precision != "split":
             things.append(peer(f"openvino_synth_{precision}", "openvino", f"{WORK}/synth.npy", precision))
-    in_turn(LONG_ROUNDS, *things)
+    alternate(LONG_ROUNDS, *things)
     for precision in precisions():
         fast = "" if precision == "fp32" else precision + "_"
         other = "openvino_synth_fast" if precision == "fast" else "openvino_synth_fp32"
@@ -312,7 +336,7 @@ def synthetic(with_peers):
 
 
 def profile(precision, whole, alone):
-    """Where the whole command's time goes that the engine alone does not take."""
+    """What the whole command spends its time on, beyond that of the engine alone."""
     hits, n = whole["hits"], CPUS
     engine_s, engine_cpu = hits / alone["hits_s"], hits * alone["cpu_s"] / alone["hits"]
     cpu = {k: whole[f"cpu_{k}_s"] for k in ("engine", "producer", "worker", "broker", "run")}
@@ -335,8 +359,8 @@ def profile(precision, whole, alone):
 
 
 def real():
-    """The event of ../shared: every engine and peer in turn."""
-    print("\n== the real event: engines and others", flush=True)
+    """The event of ../shared: every engine, ours and others."""
+    print("\n== the real event: our engine and others", flush=True)
     spec, isa = f"{GOLDEN}/spec.yaml", other_16bit()
     with open(spec) as f, open(f"{WORK}/own.yaml", "w") as own:
         own.write(re.sub(r"(?m)^view:.*", "view: own", f.read()))
@@ -349,7 +373,7 @@ def real():
         more.append(engine("real_other_16bit", REAL, spec, "fast", env={"WM_ISA": isa}))
     if CPUS > 2:
         more.append(engine("real_fp32_two_threads", REAL, spec, "fp32", threads=2))
-    in_turn(ROUNDS, *more,
+    alternate(ROUNDS, *more,
             engine("real_fp32", REAL, spec, "fp32"),
             peer("openvino_real_fp32", "openvino", f"{WORK}/real.npy"),
             peer("onnxruntime_real", "onnxruntime", f"{WORK}/real.npy"),
@@ -426,6 +450,8 @@ def prepare():
     for name, events in (("events", EVENTS), ("one", 1)):
         run(f"{BIN}/wiremill", "synth", "--events", events, "--seed", 1, "--output", f"{WORK}/{name}.h5")
     run(f"{BIN}/wiremill", "cut", "--spec", "protodune-2021", "--input", f"{WORK}/one.h5", "--patches", f"{WORK}/synth.npy")
+    for precision in ("fp32", "split"):
+        chosen(precision)
     report["fast_took"] = chosen("fast").split("/")[2]
     report["isa"] = strict_isa()
 

@@ -132,7 +132,7 @@ nowhere () { exits 1 bench --folder "$work/none" && says 'No such file'; }
 ok "a folder that is not there" nowhere
 ok "the parts: a stream that is none" exits 5 keep "$bin/wiremill-worker" --bench --cache "$work" <"$work/bad.h5"
 ok "... batches of nothing" exits 2 keep "$bin/wiremill-producer" batches --pins x
-ok "... a broker bench out of range" exits 1 keep "$bin/wiremill-broker" --bench "$work/bb" --batches 1
+ok "... a broker bench out of range" exits 2 keep "$bin/wiremill-broker" --bench "$work/bb" --batches 1
 
 gone () { empty && ! pgrep -f "$TMPDIR"; } # nothing is left, nobody works there
 # Ctrl-C after the first of many points: what was measured is printed, and nothing is left.

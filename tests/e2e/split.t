@@ -7,7 +7,6 @@ make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail
     >/dev/null 2>&1 || bail "wiremill run does not work"
 nvml=$work/libnvidia-ml.so.1 # a GPU's temperature, on machines that have none
 ${CC:-gcc} -shared -fPIC -x c tests/unit/fake_nvml.h -o "$nvml" || bail "no fake NVML"
-port=$((20000 + $$ % 12000)) # below those that the system gives out
 
 for endpoint in "ipc://$work/b" "tcp://127.0.0.1:$port"; do
     out=$work/out-${endpoint%%:*}

@@ -7,7 +7,6 @@ cd "$(dirname "$0")/../.." || exit 1
 periods=${PERIODS:-$(size 30 300 100000)} RANDOM=${SEED:-1}
 echo "# PERIODS=$periods SEED=${SEED:-1}"
 crew_model --events 1 --hits 1200
-port=$((20000 + $$ % 12000)) # below those that the system gives out
 listen=tcp://127.0.0.1:$port connect=tcp://127.0.0.1:$((port + 10))
 "$proof/chaos_proxy" $((port + 10)) $port "${SEED:-1}" 300 "$periods" >"$work/weather" &
 proxy=$!

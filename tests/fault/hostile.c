@@ -1,5 +1,5 @@
-/* hostile.c - peers that mean harm, beside a campaign: silent ones, garbage, frames that are none of
-   ours, sessions without end, and floods of messages whose answers nobody reads.
+/* hostile.c - peers that mean harm, beside a campaign: silent ones, garbage, frames that are none
+   of ours, sessions without end, and floods of messages whose answers nobody reads.
 
    usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds, all ways at once, a process each)
    Each way goes on with a new connection when its own is ended. SIGTERM ends it early. Prints what

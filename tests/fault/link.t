@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-far=wm-$$ near=wm-a$$ end=wm-b$$
+far=wm-$$ near=wm-a$$ end=wm-b$$ net=169.254.$((1 + $$ % 160))
 if ! { ip netns add $far && ip link add $near type veth peer name $end && ip link set $end netns $far; } 2>/dev/null; then
     ip netns del $far 2>/dev/null
     echo "1..0 # SKIP network namespaces need root and iproute2"
@@ -12,7 +12,7 @@ if ! { ip netns add $far && ip link add $near type veth peer name $end && ip lin
 fi
 trap 'finish; ip netns del $far; ip link del $near 2>/dev/null' EXIT
 away () { ip netns exec $far "$@"; }
-ip addr add 169.254.77.1/30 dev $near && ip link set $near up && away ip addr add 169.254.77.2/30 dev $end &&
+ip addr add $net.1/30 dev $near && ip link set $near up && away ip addr add $net.2/30 dev $end &&
     away ip link set $end up && away ip link set lo up || bail "the link cannot be made"
 
 dark=${DARK:-$(size 3 40 5000)} RANDOM=${SEED:-1}
@@ -23,17 +23,17 @@ run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/farm
 
 for c in 1 2; do
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out$c" --batch-hits 512 \
-        --listen tcp://169.254.77.1:$((5550 + 10 * c)) --insecure >"$work/broker$c.words" 2>&1 &
+        --listen tcp://$net.1:$((5550 + 10 * c)) --insecure >"$work/broker$c.words" 2>&1 &
 done
 for c in 1 2; do
     until_true 60 test -s "$work/out$c/.wiremill/endpoint.json"
     # One producer is near, one is far: its inputs and outputs lie on a disk that both see.
     at=; [ $c = 1 ] || at=away
-    $at "$bin/wiremill" produce --broker tcp://169.254.77.1:$((5550 + 10 * c)) --input "$made/farm-$n.h5" >"$work/produce$c.words" 2>&1 &
+    $at "$bin/wiremill" produce --broker tcp://$net.1:$((5550 + 10 * c)) --input "$made/farm-$n.h5" >"$work/produce$c.words" 2>&1 &
     producer[c]=$!
-    ip netns exec $far "$bin/wiremill" work --broker tcp://169.254.77.1:$((5550 + 10 * c)) --threads 1 --cache "$work/cache" >"$work/far$c.words" 2>&1 &
+    ip netns exec $far "$bin/wiremill" work --broker tcp://$net.1:$((5550 + 10 * c)) --threads 1 --cache "$work/cache" >"$work/far$c.words" 2>&1 &
 done
-"$bin/wiremill" work --broker tcp://169.254.77.1:5560 --threads 1 --cache "$work/cache" >"$work/near.words" 2>&1 &
+"$bin/wiremill" work --broker tcp://$net.1:5560 --threads 1 --cache "$work/cache" >"$work/near.words" 2>&1 &
 
 busy () { kill -0 "${producer[1]}" 2>/dev/null || kill -0 "${producer[2]}" 2>/dev/null; }
 times=0
@@ -42,11 +42,11 @@ while busy; do
     [ $times -lt "$dark" ] || continue
     times=$((times + 1))
     if [ $((RANDOM % 2)) = 0 ]; then # nothing arrives and nobody is told; 1 s to 5 s, the silence is 3 s
-        ip route add blackhole 169.254.77.2/32
-        away ip route add blackhole 169.254.77.1/32
+        ip route add blackhole $net.2/32
+        away ip route add blackhole $net.1/32
         sleep $((RANDOM % 5 + 1))
-        ip route del blackhole 169.254.77.2/32
-        away ip route del blackhole 169.254.77.1/32
+        ip route del blackhole $net.2/32
+        away ip route del blackhole $net.1/32
     else
         ip link set $near down
         sleep $((RANDOM % 5 + 1))

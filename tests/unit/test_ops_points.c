@@ -1,5 +1,5 @@
 /* test_ops_points.c - what follows from a measured point: GFLOP/s, and the peak that they are a share of.  */
-#include "ops/wm_points.h"
+#include "ops/bench/wm_points.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,14 +1,15 @@
 /* wm_steps.c - see wm_steps.h.
 
-   A batch's way: the producer's BATCH, then of the worker whose result was acknowledged first TASK,
-   stage, compute, RESULT, RESULT_ACK. What is neither decoding, nor scoring, nor behind the result is
-   waiting and travelling.  */
-#include "ops/wm_steps.h"
+   The steps of a batch: the producer's BATCH, then TASK, stage, compute, RESULT and RESULT_ACK of
+   the worker whose result was acknowledged first. Time that is neither decoding, nor scoring, nor
+   after the result is counted as waiting and travelling (queue_ms).  */
+#include "ops/bench/wm_steps.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +28,8 @@ typedef struct {
     size_t n, max;
     float *total_ms; /* (n at most) */
     size_t n_done;
-    double queue, stage, compute, commit; /* ns, of all that went all the way */
-    int64_t first_ns, last_ns;            /* between them something was scored */
+    double queue, stage, compute, commit; /* ns, sums over the n_done batches */
+    int64_t first_ns, last_ns;            /* start of the first and end of the last scoring */
     json_t *point;
 } steps_t;
 
@@ -49,14 +50,14 @@ static int by_size (const void *a, const void *b)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* What a process says of itself at its end: its CPU time is added, its memory is that of the largest.
+/* The line that a process writes at its end: CPU times are added, of memory the largest counts.
    "wiremill-engine-123" is an engine, "wiremill-123" wiremill run.  */
 static void add_end (steps_t *self, const char *file, const char *what, int64_t amount)
 {
     char key[48];
-    const int is_cpu = strcmp (what, "cpu") == 0;
+    const bool is_cpu = strcmp (what, "cpu") == 0;
     const char *name = file + strlen ("wiremill-");
-    const int is_run = *name >= '0' && *name <= '9';
+    const bool is_run = *name >= '0' && *name <= '9';
     snprintf (key, sizeof key, is_cpu ? "cpu_%.*s_s" : "memory_%.*s_mb",
               is_run ? 3 : (int) strcspn (name, "-"), is_run ? "run" : name);
     const double before = json_number_value (json_object_get (self->point, key));
@@ -73,7 +74,7 @@ static wm_fault_t add_line (steps_t *self, const char *file, uint32_t process, c
     line_t line = { .process = process };
     if (sscanf (text, "%lld %23s %u %u %u %lld", &ns, what, &line.input, &line.ordinal, &line.batch,
                 &amount) != 6)
-        return WM_OK; /* of a process that was killed: half a line */
+        return WM_OK; /* half a line, of a process that was killed */
     if (strcmp (what, "cpu") == 0 || strcmp (what, "memory") == 0)
         add_end (self, file, what, amount);
     while (line.step < NAMES && strcmp (names[line.step], what) != 0)
@@ -119,9 +120,9 @@ static wm_fault_t read_folder (steps_t *self, const char *folder, wm_error_t *er
     return fault;
 }
 
-/* ---- ways ------------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
-/* All lines of one batch, in order of time.  */
+/* Adds one batch: all its lines, in order of time.  */
 static void follow (steps_t *self, const line_t *line, size_t n)
 {
     const line_t *step[NAMES] = { 0 };
@@ -151,7 +152,7 @@ static void report (steps_t *self)
     const struct {
         const char *key;
         double value;
-    } says[] = {
+    } values[] = {
         { "p50_ms", (double) self->total_ms[n / 2] },
         { "p90_ms", (double) self->total_ms[n * 9 / 10] },
         { "p99_ms", (double) self->total_ms[n * 99 / 100] },
@@ -160,8 +161,8 @@ static void report (steps_t *self)
         { "compute_ms", self->compute * ms },
         { "commit_ms", self->commit * ms },
     };
-    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
-        json_object_set_new (self->point, says[i].key, json_real (says[i].value));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        json_object_set_new (self->point, values[i].key, json_real (values[i].value));
 }
 
 wm_fault_t wm_steps_read (const char *folder, int64_t start_ns, int64_t end_ns, json_t *point,

@@ -1,24 +1,25 @@
-/* bench.c - `wiremill bench`: how fast engines, the whole pipeline, and brokers are here.
+/* bench.c - `wiremill bench`: measures engines, the whole pipeline, and brokers on this machine.
 
-   engine    wiremill-producer cuts and encodes batches, wiremill-worker decodes them all and then
+   engine    wiremill-producer cuts and encodes batches, wiremill-worker decodes all of them and
+   then
              times the engine on them
-   pipeline  `wiremill run`, in a folder of its own, each process leaving a trace (WM_TRACE)
-   broker    wiremill-broker --bench: workers that do no work
+   pipeline  `wiremill run`, in a folder of its own; each process writes a trace (WM_TRACE) broker
+   wiremill-broker --bench: workers that compute nothing
 
-   A point of a sweep is a process (or a crew of them) of its own, which cannot spoil the next. One that
-   fails is said and left out: with the rest of its engine where that cannot run here, with the whole
-   sweep where the model or an input is bad, since they would only say the same again. What was measured
-   is printed also after a Ctrl-C.  */
+   Each point of a sweep is measured by processes of its own, so that none affects the next. A point
+   that fails is reported and left out. Where the engine cannot run here the rest of its points is
+   left out too; where the model or an input is bad, the whole sweep: the other points would fail
+   the same way. A Ctrl-C prints the points that were measured.  */
 #include "kernels/wm_import.h"
 #include "kernels/wm_device.h"
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
-#include "ops/wm_points.h"
+#include "ops/bench/wm_points.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
-#include "ops/wm_steps.h"
-#include "ops/wm_sweep.h"
+#include "ops/bench/wm_steps.h"
+#include "ops/bench/wm_sweep.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
@@ -27,14 +28,15 @@
 #include <ftw.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BROKER_HITS_MAX 200000 /* whose result fits a message */
-#define OUT_OF_ORDER 1.1       /* of a kernel that is tried later: less is noise */
-#define REMOVE_TRIES 50        /* processes of a crew that was ended are still dying */
+#define BROKER_HITS_MAX 200000 /* more hits, and a result does not fit a message */
+#define OUT_OF_ORDER 1.1       /* ratio of speeds; less is noise */
+#define REMOVE_TRIES 50        /* of a folder in which killed processes may still write */
 
 /* clang-format off */
 const wm_option_t bench_options[] = {
@@ -44,7 +46,7 @@ const wm_option_t bench_options[] = {
      .help = "files to score; may be repeated (default: synthetic events)"},
     {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"},
     {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 100000,
-     .help = "so many synthetic events"},
+     .help = "synthetic events"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
@@ -57,27 +59,27 @@ const wm_option_t bench_options[] = {
      .help = "fp32, split, fast (default: all; of the pipeline fp32)"},
     {.name = "isa", .value = "NAME", .help = "instruction set of the sparse engine, also amx/bf16"},
     {.name = "workers", .letter = 'w', .value = "N,N",
-     .help = "side by side (default: 1 engine; as many workers as wiremill run starts)"},
+     .help = "in parallel (default: 1 engine; as many workers as wiremill run starts)"},
     {.name = "threads", .letter = 't', .value = "N,N",
      .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
     {.name = "batch", .letter = 'b', .value = "N,N",
      .help = "most hits a batch (default: 64,512,4096; of the pipeline 4096, of a broker 1,1024)"},
     {.name = "task", .value = "N,N", .fallback = "102400", .help = "bytes of a broker's task"},
     {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
-     .help = "hits of an engine compared with the reference in double, which takes milliseconds each"},
+     .help = "hits compared with the reference in double, which takes milliseconds each"},
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
-    {.name = "kernels", .help = "each kernel that fast may take here, and whether the table tries the "
-                                "fastest first"},
+    {.name = "kernels", .help = "each kernel that fast may use here, and whether the table tries "
+                                "the fastest first"},
 
     {.name = "seconds", .value = "S", .fallback = "2", .task = "how",
-     .help = "to measure a point of an engine (after as long, 3 at most, to warm up) or broker"},
+     .help = "of a measurement of an engine (after as many, 3 at most, to warm up) or a broker"},
     {.name = "folder", .value = "DIR",
-     .help = "where campaigns are made and removed again; the disk matters (default: TMPDIR, or /tmp)"},
-    {.name = "csv", .value = "FILE", .task = "what is said",
-     .help = "as CSV; - is stdout, in the tables' place"},
+     .help = "where campaigns are made and removed; the disk matters (default: TMPDIR or /tmp)"},
+    {.name = "csv", .value = "FILE", .task = "output",
+     .help = "the points as CSV; - is stdout, instead of the tables"},
     {.name = "json", .value = "FILE",
-     .help = "as JSON, schema wiremill-bench-1; - is stdout, likewise"},
-    {.name = "quiet", .letter = 'q', .help = "no progress"},
+     .help = "the points as JSON, schema wiremill-bench-1; - is stdout, likewise"},
+    {.name = "quiet", .letter = 'q', .help = "print no progress"},
     {.name = NULL},
 };
 /* clang-format on */
@@ -99,7 +101,7 @@ typedef struct {
 static const char *const benches[] = { "engine", "pipeline", "broker" };
 enum { ENGINE, PIPELINE, BROKER, BENCHES };
 
-/* Options that not every bench has.  */
+/* Options that only some benches use.  */
 static const struct {
     const char *option, *only;
     unsigned benches;
@@ -122,9 +124,10 @@ static const struct {
 };
 
 static volatile sig_atomic_t stops;
-static volatile pid_t running[2]; /* what a Ctrl-C ends; 0: nothing */
+static volatile pid_t running[2]; /* processes that a Ctrl-C kills; 0: none */
 
-/* What they make is thrown away: nothing is finished first, no command is said that would go on.  */
+/* Kills: the output of these processes is removed anyway, so that they need not end cleanly and
+   print how to resume.  */
 static void on_signal (int number)
 {
     (void) number;
@@ -144,10 +147,10 @@ static void block_signals (int how)
     sigprocmask (how, &set, NULL);
 }
 
-/* ---- sweeps -------------------------------------------------------------------------------- */
+/* ---- sweeps ---------------------------------------------------------------------------------- */
 
-/* 0, or the exit code where something was given that would be ignored.  */
-static int ignored (const wm_args_t *args, const char *bench, unsigned wanted)
+/* Refuses options that would be ignored. Returns 0 or the exit code.  */
+static int refuse_ignored (const wm_args_t *args, const char *bench, unsigned wanted)
 {
     for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++)
         if (wm_args_given (args, scopes[i].option) && !(scopes[i].benches & wanted)) {
@@ -166,11 +169,11 @@ static int ignored (const wm_args_t *args, const char *bench, unsigned wanted)
 /* The sweeps of one bench.  */
 static int sweeps (bench_t *self, int bench)
 {
-    const int is_engine = bench == ENGINE, is_broker = bench == BROKER;
+    const bool is_engine = bench == ENGINE, is_broker = bench == BROKER;
     const wm_args_t *args = self->args;
     cpu_set_t set;
     const int cpus = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
-    const int team = (cpus + 3) / 4; /* as wiremill run has them */
+    const int team = (cpus + 3) / 4; /* as many as wiremill run starts */
     char threads[48], workers[16];
     snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);
     snprintf (workers, sizeof workers, "%d", team < 16 ? team : 16);
@@ -222,7 +225,7 @@ static void progress (const bench_t *self, const json_t *point)
              *failed ? "" : " hits/s");
 }
 
-/* Keeps a point that was measured, or says why it was not. Takes it.  */
+/* Keeps a point that was measured, or the reason why not. Takes it.  */
 static void keep (bench_t *self, json_t *point, int code)
 {
     if (stops) {
@@ -243,12 +246,12 @@ static void keep (bench_t *self, json_t *point, int code)
     json_array_append_new (self->points, point);
 }
 
-/* Starts a program; its standard output is read as JSON into *said (NULL: it said none), and its exit
-   code returned. `before` (NULL: nobody) writes to its standard input.  */
-static int ask_program (const char *const before[], const char *const argv[], json_t **said)
+/* Runs a program, whose standard input is the output of `before` (NULL: ours). Reads its standard
+   output as JSON into *answer (NULL: it is none). Returns its exit code.  */
+static int ask_program (const char *const before[], const char *const argv[], json_t **answer)
 {
     int in[2] = { -1, -1 }, out[2];
-    *said = NULL;
+    *answer = NULL;
     if ((before && pipe2 (in, O_CLOEXEC)) || pipe2 (out, O_CLOEXEC)) {
         fprintf (stderr, "wiremill bench: pipe: %s\n", strerror (errno));
         return WM_EXIT_FAILURE;
@@ -263,23 +266,23 @@ static int ask_program (const char *const before[], const char *const argv[], js
         close (in[0]);
     close (out[1]);
     block_signals (SIG_UNBLOCK);
-    FILE *answer = fdopen (out[0], "r");
+    FILE *stream = fdopen (out[0], "r");
     char text[65536];
     size_t n = 0;
-    for (size_t more = 1; answer && more && n < sizeof text;) {
-        more = fread (text + n, 1, sizeof text - n, answer);
+    for (size_t more = 1; stream && more && n < sizeof text;) {
+        more = fread (text + n, 1, sizeof text - n, stream);
         n += more;
-        if (!more && ferror (answer) && errno == EINTR) {
-            clearerr (answer);
+        if (!more && ferror (stream) && errno == EINTR) {
+            clearerr (stream);
             more = 1;
         }
     }
-    if (answer)
-        fclose (answer);
+    if (stream)
+        fclose (stream);
     const int made = before ? wm_spawn_code (running[1]) : 0, code = wm_spawn_code (running[0]);
     running[0] = running[1] = 0;
     if (!made && (!code || code == WM_EXIT_HELD))
-        *said = json_loadb (text, n, 0, NULL);
+        *answer = json_loadb (text, n, 0, NULL);
     return made ? made : code;
 }
 
@@ -300,7 +303,7 @@ static void folder_remove (const char *path)
         fprintf (stderr, "wiremill bench: %s is left over\n", path);
 }
 
-/* ---- what is scored -------------------------------------------------------------------------- */
+/* ---- model and inputs ------------------------------------------------------------------------ */
 
 static wm_fault_t make_events (bench_t *self, wm_error_t *error)
 {
@@ -319,8 +322,8 @@ static wm_fault_t make_events (bench_t *self, wm_error_t *error)
     if (!wm_args_given (self->args, "quiet"))
         fprintf (stderr, "making %s synthetic events, seed 1\n",
                  wm_args_text (self->args, "events"));
-    json_t *said;
-    if (ask_program (NULL, synth, &said) || stops)
+    json_t *answer;
+    if (ask_program (NULL, synth, &answer) || stops)
         return wm_fault (error, stops ? WM_EAGAIN : WM_EHOST, "no events could be made");
     path[n - 1] = '\n';
     self->inputs.n_file = 1;
@@ -331,8 +334,8 @@ static wm_fault_t make_events (bench_t *self, wm_error_t *error)
 static wm_fault_t prepare (bench_t *self, wm_error_t *error)
 {
     const wm_args_t *args = self->args;
-    const int has_input = wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
-                          wm_args_rest (args, 1);
+    const bool has_input = wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
+                           wm_args_rest (args, 1);
     wm_fault_t fault =
         has_input ? wm_setup_inputs (&self->inputs, args, 1, error) : make_events (self, error);
     self->model = wm_args_text (args, "model");
@@ -366,8 +369,8 @@ static json_t *point_new (const bench_t *self, const char *bench, int e, int p, 
                       (json_int_t) self->batch.number[b]);
 }
 
-/* Whether the next point would only fail as the last did.  */
-static int hopeless (const bench_t *self)
+/* Whether the next point would fail as the last did.  */
+static bool is_hopeless (const bench_t *self)
 {
     return stops || self->last == WM_EXIT_INPUT || self->last == WM_EXIT_ENGINE;
 }
@@ -377,26 +380,26 @@ static void each_point (bench_t *self,
 {
     for (int e = 0; e < self->engine.n; e++)
         for (int p = 0; p < self->precision.n && !stops && self->last != WM_EXIT_INPUT; p++) {
-            self->last = 0; /* what one engine cannot do in one precision, others can */
+            self->last = 0; /* an engine that fails in one precision may run in others */
             for (int w = 0; w < self->workers.n; w++)
                 for (int t = 0; t < self->threads.n; t++)
-                    for (int b = 0; b < self->batch.n && !hopeless (self); b++)
+                    for (int b = 0; b < self->batch.n && !is_hopeless (self); b++)
                         measure (self, e, p, w, t, b);
         }
 }
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
-/* Says why nobody knows what the engine executed.  */
-static void say_uncounted (json_t *point, const char *why)
+/* Notes why the number of executed multiply-adds is not known.  */
+static void note_uncounted (json_t *point, const char *why)
 {
     const char *because = strstr (why, WM_IMPORT_UNCOUNTED);
     if (wm_device_engine_of_signature (wm_ask_text (point, "signature"))->is_gpu)
-        because = "a GPU does not tell what it executes";
+        because = "a GPU does not count what it executes";
     else if (!because)
         because = "the model was imported by an earlier wiremill, or without OpenVINO";
     if (json_object_set_new (point, "uncounted", json_string (because))) /* not UTF-8 */
-        json_object_set_new (point, "uncounted", json_string ("wiremill import says why"));
+        json_object_set_new (point, "uncounted", json_string ("wiremill import prints why"));
 }
 
 static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
@@ -404,7 +407,7 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
     static wm_setup_t setup;
     char output[PATH_MAX + 16], models[PATH_MAX + 32];
     wm_error_t error;
-    json_t *said, *point = point_new (self, "engine", e, p, w, t, b);
+    json_t *answer, *point = point_new (self, "engine", e, p, w, t, b);
     snprintf (output, sizeof output, "%s/engine", self->folder);
     const wm_choices_t choices = { .model = self->model,
                                    .output = output,
@@ -438,24 +441,24 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
                                   wm_args_text (self->args, "judged"),
                                   wm_args_given (self->args, "pin") ? "--pin" : NULL,
                                   NULL };
-    int code = ask_program (batches, bench, &said);
-    if (json_object_update (point, said) && !code)
-        code = WM_EXIT_FAILURE; /* it said nothing that could be read */
-    json_decref (said);
+    int code = ask_program (batches, bench, &answer);
+    if (json_object_update (point, answer) && !code)
+        code = WM_EXIT_FAILURE; /* its output was not JSON */
+    json_decref (answer);
     if (!code && wm_ask_real (point, "executed_madds") <= 0)
-        say_uncounted (point, setup.why);
+        note_uncounted (point, setup.why);
     close (setup.pins_fd);
     keep (self, point, code);
 }
 
-/* Each kernel that fast may take here, in the table's order, with all CPUs and the largest batches;
-   and whether it is the order of their speed.  */
+/* Measures each kernel that fast may use here, in the table's order, with all CPUs and the largest
+   batches, and reports whether that is the order of their speed.  */
 static void measure_kernels (bench_t *self)
 {
     wm_rule_t rule;
     char isa[64], before[64] = "";
     double rate = 0;
-    int strict = 0, holds = 1;
+    bool strict = false, holds = true;
     for (uint32_t i = 0; wm_device_rule (i, &rule) && !stops && !strict; i++) {
         if (!rule.here || !rule.fast)
             continue;
@@ -467,7 +470,7 @@ static void measure_kernels (bench_t *self)
         const double now =
             n ? wm_ask_real (json_array_get (self->points, n - 1), "best_hits_s") : 0;
         if (*before && now > OUT_OF_ORDER * rate) {
-            holds = 0;
+            holds = false;
             fprintf (stderr,
                      "the table tries %s before %s, which is %.2f times as fast on this machine\n",
                      before, isa, now / rate);
@@ -477,12 +480,12 @@ static void measure_kernels (bench_t *self)
     }
     unsetenv ("WM_ISA");
     if (holds && !stops && !self->code)
-        fprintf (stderr, "the table's order is that of speed on this machine\n");
+        fprintf (stderr, "the table's order is the order of speed on this machine\n");
 }
 
 /* ---- pipeline -------------------------------------------------------------------------------- */
 
-/* What `wiremill run --json` says of itself, in a point's words.  */
+/* Copies the summary of `wiremill run --json` into a point.  */
 static void take_run (json_t *point, const json_t *run)
 {
     const double hits = wm_ask_real (run, "status.hits.done"), whole = wm_ask_real (run, "seconds");
@@ -504,7 +507,7 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
 {
     char output[PATH_MAX + 48], trace[PATH_MAX + 48];
     wm_error_t error;
-    json_t *said, *point = point_new (self, "pipeline", e, p, w, t, b);
+    json_t *answer, *point = point_new (self, "pipeline", e, p, w, t, b);
     snprintf (output, sizeof output, "%s/run-%d", self->folder, self->n_point);
     snprintf (trace, sizeof trace, "%s/trace-%d", self->folder, self->n_point);
     if (mkdir (trace, 0700) || setenv ("WM_TRACE", trace, 1)) {
@@ -530,17 +533,17 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
     if (wm_args_given (self->args, "pin"))
         run[n++] = "--pin";
     const int64_t start_ns = wm_trace_now_ns ();
-    int code = ask_program (NULL, run, &said);
+    int code = ask_program (NULL, run, &answer);
     const int64_t end_ns = wm_trace_now_ns ();
     unsetenv ("WM_TRACE");
-    if (code == WM_EXIT_HELD || !code) /* what is held was said; the others were scored */
-        code = said ? WM_EXIT_OK : WM_EXIT_FAILURE;
+    if (code == WM_EXIT_HELD || !code) /* run reported what is held; the rest was scored */
+        code = answer ? WM_EXIT_OK : WM_EXIT_FAILURE;
     if (!code && !stops) {
-        take_run (point, said);
+        take_run (point, answer);
         if (wm_steps_read (trace, start_ns, end_ns, point, &error))
             code = wm_setup_complain ("bench", &error);
     }
-    json_decref (said);
+    json_decref (answer);
     keep (self, point, code);
     folder_remove (output);
 }
@@ -550,10 +553,10 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
 static void measure_broker (bench_t *self, int w, int b, int k)
 {
     char folder[PATH_MAX + 16];
-    json_t *said, *point = json_pack ("{s:s, s:I, s:I, s:I}", "bench", "broker", "workers",
-                                      (json_int_t) self->workers.number[w], "batch",
-                                      (json_int_t) self->batch.number[b], "task_bytes",
-                                      (json_int_t) self->task.number[k]);
+    json_t *answer, *point = json_pack ("{s:s, s:I, s:I, s:I}", "bench", "broker", "workers",
+                                        (json_int_t) self->workers.number[w], "batch",
+                                        (json_int_t) self->batch.number[b], "task_bytes",
+                                        (json_int_t) self->task.number[k]);
     snprintf (folder, sizeof folder, "%s/broker", self->folder);
     const char *const bench[] = { "wiremill-broker",
                                   "--bench",
@@ -570,10 +573,10 @@ static void measure_broker (bench_t *self, int w, int b, int k)
                                   "--task",
                                   self->task.text[k],
                                   NULL };
-    int code = ask_program (NULL, bench, &said);
-    if (json_object_update (point, said) && !code)
+    int code = ask_program (NULL, bench, &answer);
+    if (json_object_update (point, answer) && !code)
         code = WM_EXIT_FAILURE;
-    json_decref (said);
+    json_decref (answer);
     keep (self, point, code);
     folder_remove (folder);
 }
@@ -586,9 +589,9 @@ static void bench_broker (bench_t *self)
                 measure_broker (self, w, b, k);
 }
 
-/* ---- together -------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
-/* -: stdout. 0, or the exit code.  */
+/* Opens a file for writing; - is stdout. Returns 0 or the exit code.  */
 static int open_file (const char *option, const char *path, FILE **file)
 {
     if (path && !(*file = strcmp (path, "-") == 0 ? stdout : fopen (path, "we"))) {
@@ -598,7 +601,7 @@ static int open_file (const char *option, const char *path, FILE **file)
     return 0;
 }
 
-/* 0, or the exit code where a file is not whole.  */
+/* Returns 0, or the exit code where the file is incomplete.  */
 static int close_file (const char *option, FILE *file)
 {
     if (!file || (fflush (file) == 0 && !ferror (file) && (file == stdout || fclose (file) == 0)))
@@ -622,7 +625,7 @@ static int print (bench_t *self)
     return stops ? WM_EXIT_AGAIN : self->code ? self->code : csv ? csv : json;
 }
 
-/* Everything that was asked for (a bit each), in a folder of its own.  */
+/* Measures the benches of `wanted` (a bit each), in a folder of its own.  */
 static int measure (bench_t *self, unsigned wanted)
 {
     wm_error_t error;
@@ -679,8 +682,8 @@ int bench_main (const wm_args_t *args)
         fprintf (stderr, "wiremill bench: --seconds takes 0.01 to 86400, not '%s'\n", text);
         return WM_EXIT_USAGE;
     }
-    /* What is wrong is said before anything is measured.  */
-    int code = ignored (args, word, wanted);
+    /* Usage errors are reported before anything is measured.  */
+    int code = refuse_ignored (args, word, wanted);
     for (int k = 0; k < BENCHES && !code; k++)
         code = wanted & 1u << k ? sweeps (&self, k) : 0;
     if (!code)
@@ -690,11 +693,11 @@ int bench_main (const wm_args_t *args)
     if (code)
         return code;
     struct sigaction action = { .sa_handler = on_signal };
-    sigaction (SIGPIPE, &action, NULL); /* nobody reads on: the folder must go all the same */
+    sigaction (SIGPIPE, &action, NULL); /* without a reader the folder must be removed too */
     sigaction (SIGINT, &action, NULL);
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGHUP, &action, NULL);
-    wm_machine_look (&self.machine);
+    wm_machine_inspect (&self.machine);
     code = measure (&self, wanted);
     const int printed = code && !stops ? code : print (&self);
     json_decref (self.points);

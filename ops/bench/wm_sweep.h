@@ -13,11 +13,11 @@ typedef struct {
     char memory[512];
 } wm_sweep_t;
 
-/* The option's value, else `fallback` (NULL: the option's own), each word one of `all` ("a|b|c").
-   WM_EXIT_USAGE, and said, if it is not.  */
+/* Reads the option's value, else `fallback` (NULL: the option's own); each word must be one of
+   `all` ("a|b|c"). Returns 0, or WM_EXIT_USAGE after printing an error.  */
 int wm_sweep_words (wm_sweep_t *self, const wm_args_t *args, const char *option,
                     const char *fallback, const char *all);
-/* Likewise, each a whole number.  */
+/* Reads it likewise; each must be a whole number in the range.  */
 int wm_sweep_numbers (wm_sweep_t *self, const wm_args_t *args, const char *option,
                       const char *fallback, long least, long most);
 

@@ -1,11 +1,12 @@
 /* wm_points.c - see wm_points.h.  */
-#include "ops/wm_points.h"
+#include "ops/bench/wm_points.h"
 #include "kernels/wm_device.h"
 #include "kernels/wm_peak.h"
 #include "ops/wm_show.h"
 #include "schema/wm_limits.h"
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,36 +25,36 @@ static const struct {
     const char *what;
 } columns[] = {
     {"bench", NULL, TEXT, ALL, "engine, pipeline or broker"},
-    {"engine", NULL, TEXT, 0, "as it was asked for"},
+    {"engine", NULL, TEXT, 0, "as given on the command line"},
     {"signature", "engine", TEXT, ENGINE | PIPELINE,
      "what ran: engine, instruction set, precision, version"},
     {"precision", "precision", TEXT, ENGINE | PIPELINE, "fp32, split or fast"},
-    {"workers", "work", COUNT, ALL, "workers side by side"},
+    {"workers", "work", COUNT, ALL, "workers in parallel"},
     {"threads", "thr", COUNT, ENGINE | PIPELINE, "threads of each"},
     {"batch", "batch", COUNT, ALL, "most hits a batch"},
     {"task_bytes", "task B", COUNT, BROKER, "size of a task"},
     {"input_hits", NULL, COUNT, 0, "in all batches"},
-    {"hits", NULL, COUNT, ALL, "scored while it was measured"},
-    {"seconds", NULL, FIXED2, ALL, "that took; of the pipeline the whole command"},
-    {"cpu_s", NULL, FIXED2, 0, "CPU time that it took"},
+    {"hits", NULL, COUNT, ALL, "scored during the measurement"},
+    {"seconds", NULL, FIXED2, ALL, "of the measurement; of the pipeline the whole command"},
+    {"cpu_s", NULL, FIXED2, 0, "CPU time of the measurement"},
     {"hits_s", "hits/s", COUNT, ALL, "mean; of the pipeline while there was work"},
     {"best_hits_s", NULL, COUNT, ENGINE, "of the fastest round over all batches"},
     {"whole_hits_s", "whole cmd", COUNT, PIPELINE, "hits by the time of the whole command"},
     {"events_s", "events/s", FIXED2, ENGINE | PIPELINE, "mean"},
     {"batches_s", "batch/s", COUNT, ALL, "mean"},
     {"p50_ms", "p50 ms", FIXED1, ALL,
-     "of a batch: it is scored; pipeline: from the producer to acknowledged; broker: commit_ms"},
+     "of a batch: scoring; pipeline: from the producer to the acknowledgement; broker: commit_ms"},
     {"p90_ms", "p90", FIXED1, ALL, "likewise"},
     {"p99_ms", "p99", FIXED1, ALL, "likewise"},
-    {"queue_ms", "queue", FIXED1, PIPELINE, "mean of a batch: it waits or travels"},
-    {"stage_ms", "stage", FIXED2, ENGINE | PIPELINE, "... it is decoded"},
-    {"compute_ms", "compute", FIXED1, ENGINE | PIPELINE, "... it is scored"},
+    {"queue_ms", "queue", FIXED1, PIPELINE, "mean of a batch: waiting or travelling"},
+    {"stage_ms", "stage", FIXED2, ENGINE | PIPELINE, "... decoding"},
+    {"compute_ms", "compute", FIXED1, ENGINE | PIPELINE, "... scoring"},
     {"commit_ms", "commit", FIXED2, PIPELINE | BROKER,
      "... from its result to the acknowledgement"},
     {"lead_s", "first", FIXED2, PIPELINE, "s of the whole command before anything is scored"},
     {"tail_s", "last", FIXED2, PIPELINE, "s of it after everything was scored"},
-    {"read_s_event", NULL, SMALL, 0, "a producer reads an event"},
-    {"pack_s_event", NULL, SMALL, 0, "... cuts, digests and encodes it"},
+    {"read_s_event", NULL, SMALL, 0, "of an event in the producer: reading"},
+    {"pack_s_event", NULL, SMALL, 0, "... cutting, digesting and encoding"},
     {"bytes_per_event", NULL, COUNT, 0, "sent to workers"},
     {"cpu_producer_s", NULL, FIXED2, 0, "CPU time of the producer"},
     {"cpu_broker_s", NULL, FIXED2, 0, "... of the broker"},
@@ -69,14 +70,14 @@ static const struct {
     {"dense_madds", NULL, COUNT, 0, "... of the model's dense form"},
     {"gflops", "GFLOP/s", FIXED1, ENGINE,
      "executed in the fastest round, zeros skipped; of bf16x3 its three products in bf16"},
-    {"peak_gflops", NULL, FIXED1, ENGINE, "measured peak of as many threads, in this precision"},
+    {"peak_gflops", NULL, FIXED1, ENGINE, "measured peak of so many threads in this precision"},
     {"peak_share", "of peak", SHARE, ENGINE, "gflops by peak_gflops"},
     {"cpu_peak_share", "by CPU", SHARE, ENGINE,
-     "the same by CPU time: what others on the machine took does not count"},
+     "the same by CPU time: time that other programs took does not count"},
     {"dense_gflops", "as dense", FIXED1, ENGINE | PIPELINE,
-     "what the dense form would have needed"},
+     "GFLOP/s that the dense form would need for these hits/s"},
     {"uncounted", NULL, TEXT, 0, "why multiply-adds are not known"},
-    {"judged", NULL, COUNT, 0, "hits whose scores were compared with double's"},
+    {"judged", NULL, COUNT, 0, "hits whose scores were compared with the reference in double"},
     {"error", "error", SMALL, ENGINE, "largest difference of their scores"},
     {"failed", "failed", TEXT, ALL, "why it was not measured"},
 };
@@ -85,7 +86,7 @@ static const struct {
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-void wm_machine_look (wm_machine_t *self)
+void wm_machine_inspect (wm_machine_t *self)
 {
     static const char *const sets[] = { "avx2", "avx512f", "avx512_bf16", "avx512_vnni",
                                         "amx_bf16" };
@@ -144,10 +145,10 @@ void wm_point_complete (json_t *point, const wm_machine_t *machine)
     set (point, "dense_gflops", 2e-9 * number (point, "dense_madds") * rate);
     if (!kind || best <= 0 || wm_device_engine_of_signature (signature)->is_gpu)
         return;
-    const int on_amx = strncmp (kind, "/amx/", 5) == 0;
+    const bool on_amx = strncmp (kind, "/amx/", 5) == 0;
     kind = strchr (kind + 1, '/') ? strchr (kind + 1, '/') + 1 : kind + 1;
-    const int is_fp32 = strncmp (kind, "fp32", 4) == 0 || strncmp (kind, "v1", 2) == 0;
-    const int three = strncmp (kind, "bf16x3/", 7) == 0; /* products in bf16 for one of fp32 */
+    const bool is_fp32 = strncmp (kind, "fp32", 4) == 0 || strncmp (kind, "v1", 2) == 0;
+    const bool three = strncmp (kind, "bf16x3/", 7) == 0; /* products in bf16 for one of fp32 */
     const double peak = is_fp32  ? machine->peak_fp32
                         : on_amx ? machine->peak_amx
                                  : machine->peak_16bit;
@@ -164,33 +165,33 @@ void wm_point_complete (json_t *point, const wm_machine_t *machine)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static int is_of (const json_t *point, const char *bench)
+static bool is_of (const json_t *point, const char *bench)
 {
     return strcmp (json_string_value (json_object_get (point, "bench")), bench) == 0;
 }
 
-/* Whether this is of an engine's work, and not known.  */
-static int unknown (const json_t *point, size_t c)
+/* Whether the column is about an engine's work, and its value not known.  */
+static bool is_unknown (const json_t *point, size_t c)
 {
     return (strstr (columns[c].key, "gflops") || strstr (columns[c].key, "peak_share")) &&
            is_of (point, "engine") && !json_object_get (point, "failed") &&
            !json_object_get (point, columns[c].key);
 }
 
-/* What the dashes of a point mean, unless those of the point before meant that.  */
-static void put_unknown (FILE *out, const json_t *point, const char **said)
+/* Explains the dashes of a point, unless the point before had the same reason.  */
+static void put_unknown (FILE *out, const json_t *point, const char **last)
 {
     const char *why = json_string_value (json_object_get (point, "uncounted"));
     for (size_t c = 0; c < COLUMNS && !why; c++)
-        why = unknown (point, c) ? "this CPU has no measured peak of its precision" : NULL;
-    if (why && (!*said || strcmp (why, *said) != 0))
-        fprintf (out, "  -: not known: %s\n", *said = why);
+        why = is_unknown (point, c) ? "this CPU has no measured peak of its precision" : NULL;
+    if (why && (!*last || strcmp (why, *last) != 0))
+        fprintf (out, "  -: not known: %s\n", *last = why);
 }
 
 static const char *cell (const json_t *point, size_t c, char text[256])
 {
     const json_t *value = json_object_get (point, columns[c].key);
-    if (unknown (point, c))
+    if (is_unknown (point, c))
         return "-";
     if (!value && strcmp (columns[c].key, "signature") == 0)
         value = json_object_get (point, "engine"); /* it did not run */
@@ -281,12 +282,12 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
         fprintf (out, "; error: largest of %s hits, from double", wm_show_count (judged, text));
     fprintf (out, ")\n ");
     for (size_t c = 0; c < COLUMNS; c++) {
-        const int shown = columns[c].title && columns[c].tables & (1 << table);
+        const bool shown = columns[c].title && columns[c].tables & (1 << table);
         width[c] = shown ? width_of (points, bench, c) : 0;
         put_cell (out, columns[c].title, c, width[c]);
     }
     fprintf (out, "\n");
-    const char *said = NULL;
+    const char *last = NULL;
     json_array_foreach (points, i, point)
     {
         if (!is_of (point, bench))
@@ -300,7 +301,7 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
     json_array_foreach (points, i, point)
     {
         if (is_of (point, bench))
-            put_unknown (out, point, &said);
+            put_unknown (out, point, &last);
     }
     if (table == 0 && machine->missing[0])
         fprintf (out, "  not tested here, this CPU cannot run them: %s\n", machine->missing);

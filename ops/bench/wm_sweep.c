@@ -1,5 +1,5 @@
 /* wm_sweep.c - see wm_sweep.h.  */
-#include "ops/wm_sweep.h"
+#include "ops/bench/wm_sweep.h"
 #include "schema/base/wm_fault.h"
 
 #include <errno.h>

@@ -1,23 +1,18 @@
 /* sparse_bench.c - how fast the exact-sparse engine is, by instruction set, precision and threads.
 
-   For each kernel this machine can run: hits a second, and hits a second of CPU time and thread
-   (the same on an idle machine, the better number on a shared one), multiply-adds executed (zeros
-   skipped) as GFLOP/s of CPU time, their share of the machine's measured peak of fused
-   multiply-adds in fp32, and the largest difference of a score from double over some of the hits.
+   Measures each kernel that this machine can run, and prints a point for each in the format of
+   `wiremill bench --json`: best_hits_s, hits a second in the fastest round; cpu_hits_s, hits a
+   second of CPU time and thread (the same on an idle machine, the better number on a shared one);
+   cpu_gflops, the executed multiply-adds (zeros skipped) by CPU time; cpu_peak_share, their share
+   of the machine's measured peak of fused multiply-adds in fp32; error, the largest difference of a
+   score from double over some of the hits.
 
-     sparse_bench MODEL.wmm [hits=N] [threads=1,2] [repeat=N] [dense] [noise] [full]
-                  [plane=FILE wires=N hitfile=FILE]
-
-   Without a plane one is made up: straight tracks, 960 wires, 1,000 bins. plane: float32 images
-   (wires, bins), 0 between the runs; hitfile: int32 pairs (wire, bin). dense: the same hits as
-   dense patches. noise: a plane where nothing is 0. full: the engine's dense form, which skips no
-   zeros behind the convolution; without sparsity the other should not be slower. WM_ISA picks one
-   instruction set.
-
-   Other programs on the machine change what is measured: compare side by side, in one run.  */
+   WM_ISA picks one instruction set. Other programs on the machine change what is measured: compare
+   side by side, in one run.  */
 #include "kernels/wm_peak.h"
 #include "kernels/wm_reference.h"
 #include "kernels/sparse/wm_sparse.h"
+#include "schema/base/wm_option.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -238,12 +233,16 @@ static void measure (const bench_t *bench, const wm_sparse_kernel_t *kernel, uin
         engine->count_madds = false; /* the first round counts and warms up */
     }
     wm_sparse_stats_t stats = wm_sparse_stats (engine);
-    double gflops = 2e-9 * (double) stats.madds / cpu;
-    printf ("%-7s %-5s %2u %7.0f hits/s %7.0f hits/cpu-s %6.1f GFLOP/s %3.0f %% of peak, "
-            "%5.1f live positions, %.1e from double, open %.0f ms, trial %.0f ns\n",
-            kernel->isa, kernel->precision, threads, bench->batch.n_hit / wall,
-            bench->batch.n_hit / cpu, gflops, 100 * gflops / bench->peak,
-            (double) stats.pairs / (double) stats.cells, difference (bench, scores), 1e3 * opened,
+    const double gflops = 2e-9 * (double) stats.madds / cpu, hits = bench->batch.n_hit;
+    static int n_point;
+    printf ("%s\n{\"bench\": \"kernel\", \"kernel\": \"%s/%s\", \"threads\": %u, "
+            "\"best_hits_s\": %.1f, \"cpu_hits_s\": %.1f, \"cpu_gflops\": %.2f, "
+            "\"cpu_peak_share\": %.4f, \"live_positions\": %.1f, \"judged\": %u, "
+            "\"error\": %.3g, \"open_ms\": %.1f, \"trial_ns\": %.0f}",
+            n_point++ ? "," : "", kernel->isa, kernel->precision, threads, hits / wall, hits / cpu,
+            gflops, bench->peak > 0 ? gflops / bench->peak : 0,
+            (double) stats.pairs / (double) stats.cells, bench->n_checked,
+            fmin (difference (bench, scores), 9.9e99), 1e3 * opened,
             1e9 * wm_sparse_kernel_try (kernel));
     fflush (stdout);
     free (scores);
@@ -252,28 +251,41 @@ static void measure (const bench_t *bench, const wm_sparse_kernel_t *kernel, uin
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-/* The value of `name=` among the arguments, or NULL.  */
-static const char *option (int argc, char **argv, const char *name)
-{
-    size_t n = strlen (name);
-    for (int i = 2; i < argc; i++)
-        if (strncmp (argv[i], name, n) == 0 && (argv[i][n] == '=' || argv[i][n] == 0))
-            return argv[i] + n + (argv[i][n] == '=');
-    return NULL;
-}
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "hits", .value = "N", .least = 1, .most = 10000000,
+     .help = "hits of the made plane (default: 18000; with --noise 3000)"},
+    {.name = "noise", .help = "make a plane where nothing is 0, instead of straight tracks"},
+    {.name = "plane", .value = "FILE",
+     .help = "instead of a made plane: float32 images (wires, bins), 0 between the runs"},
+    {.name = "wires", .value = "N", .least = 1, .most = 1000000, .help = "of that plane"},
+    {.name = "hitfile", .value = "FILE", .help = "of that plane: int32 pairs (wire, bin)"},
+    {.name = "dense", .help = "give the same hits as dense patches"},
+    {.name = "full", .help = "use the dense form, which skips no zeros behind the convolution; "
+                             "without sparsity the other should not be slower"},
+    {.name = "threads", .value = "N,N", .fallback = "1,2", .help = "threads of the engine"},
+    {.name = "repeat", .value = "N", .fallback = "3", .least = 1, .most = 1000000,
+     .help = "rounds of each measurement"},
+    {.name = NULL},
+};
+static const wm_verb_t verb = {
+    .program = "sparse_bench", .name = "", .rest = "MODEL.wmm", .options = options,
+    .summary = "speed of the exact-sparse engine's kernels",
+};
+/* clang-format on */
 
-static plane_t find_plane (int argc, char **argv)
+static plane_t find_plane (const wm_args_t *args)
 {
-    const char *file = option (argc, argv, "plane"), *hits = option (argc, argv, "hits");
-    if (option (argc, argv, "noise"))
-        return make_noise (hits ? (uint32_t) atoi (hits) : 3000);
+    const char *file = wm_args_text (args, "plane"), *hitfile = wm_args_text (args, "hitfile");
+    const uint32_t hits = (uint32_t) wm_args_number (args, "hits");
+    if (wm_args_given (args, "noise"))
+        return make_noise (hits ? hits : 3000);
     if (!file)
-        return make_plane (hits ? (uint32_t) atoi (hits) : 18000);
-    const char *wires = option (argc, argv, "wires"), *hitfile = option (argc, argv, "hitfile");
+        return make_plane (hits ? hits : 18000);
     size_t bytes;
-    plane_t p = { .wires = wires ? (uint32_t) atoi (wires) : 0 };
+    plane_t p = { .wires = (uint32_t) wm_args_number (args, "wires") };
     if (p.wires == 0 || !hitfile)
-        die ("plane= needs wires= and hitfile=");
+        die ("--plane needs --wires and --hitfile");
     p.image = read_file (file, &bytes);
     p.bins = (uint32_t) (bytes / sizeof (float) / p.wires);
     p.hit = read_file (hitfile, &bytes);
@@ -294,37 +306,50 @@ static void cut_dense (bench_t *bench)
     wm_plane_destroy (&plane);
 }
 
+/* Every kernel that runs here, or those that WM_ISA names, by every number of threads.  */
+static void measure_all (const bench_t *bench, const char *threads)
+{
+    const char *isa = getenv ("WM_ISA");
+    const wm_sparse_kernel_t *kernel;
+    for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
+        for (const char *t = threads; t; t = strchr (t, ',')) {
+            t += *t == ',';
+            if (!isa || wm_sparse_kernel_named (kernel, isa))
+                measure (bench, kernel, (uint32_t) atoi (t));
+        }
+}
+
 int main (int argc, char **argv)
 {
+    int code;
     wm_error_t error = { 0 };
-    const char *threads = option (argc, argv, "threads"), *repeat = option (argc, argv, "repeat");
-    const char *isa = getenv ("WM_ISA");
-    wm_model_t *model = argc > 1 ? wm_model_open (argv[1], &error) : NULL;
+    wm_args_t *args = wm_args_new (&verb, argc, argv, &code);
+    if (!args)
+        return code;
+    const char *path = wm_args_rest (args, 0);
+    wm_model_t *model = path ? wm_model_open (path, &error) : NULL;
     if (!model)
-        die (argc > 1 ? error.text
-                      : "usage: sparse_bench MODEL.wmm [options; see its first lines]");
-    bench_t bench = { .net = wm_model_net (model), .repeat = repeat ? atoi (repeat) : 3 };
+        die (path ? error.text : "MODEL.wmm is missing; see sparse_bench --help");
+    bench_t bench = { .net = wm_model_net (model),
+                      .repeat = (int) wm_args_number (args, "repeat"),
+                      .full = wm_args_given (args, "full") };
     if (!bench.net || bench.net->channel != 1)
         die ("not a model of the family, or several channels");
     if (wm_spec_preset (&bench.spec, "protodune-2021", &error))
         die (error.text);
     bench.spec.patch_wire = bench.net->height, bench.spec.patch_bin = bench.net->width;
     bench.n_output = wm_model_n_output (model);
-    plane_t plane = find_plane (argc, argv);
+    plane_t plane = find_plane (args);
     bench.batch = batch_of (&plane);
     judge (&bench);
-    if (option (argc, argv, "dense"))
+    if (wm_args_given (args, "dense"))
         cut_dense (&bench);
-    bench.full = option (argc, argv, "full") != NULL;
     bench.peak = wm_peak_gflops (WM_PEAK_FP32);
-    printf ("%u hits, %u wires, %u bins; peak %.0f GFLOP/s a thread in fp32\n", bench.batch.n_hit,
-            bench.batch.n_wire, bench.batch.n_col, bench.peak);
-    const wm_sparse_kernel_t *kernel;
-    for (uint32_t i = 0; (kernel = wm_sparse_kernel (i)) != NULL; i++)
-        for (const char *t = threads ? threads : "1,2"; t; t = strchr (t, ',')) {
-            t += *t == ',';
-            if (!isa || wm_sparse_kernel_named (kernel, isa))
-                measure (&bench, kernel, (uint32_t) atoi (t));
-        }
+    printf ("{\"schema\": \"wiremill-bench-1\", \"machine\": {\"peak_fp32_gflops\": %.1f}, "
+            "\"about\": {\"hits\": %u, \"wires\": %u, \"bins\": %u}, \"points\": [",
+            bench.peak, bench.batch.n_hit, bench.batch.n_wire, bench.batch.n_col);
+    measure_all (&bench, wm_args_text (args, "threads"));
+    printf ("\n]}\n");
+    wm_args_destroy (&args);
     return 0;
 }

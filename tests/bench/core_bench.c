@@ -1,17 +1,17 @@
 /* core_bench.c - how many batches a second wm_core alone decides, and whether a message costs the
    same whatever is in flight.
 
-   No sockets, no disk: every message of producers and workers is given to the core, what it says
-   is answered at once, records become durable in groups of 256, and its clock moves on by a
-   millisecond every 200 results, so that ticks and heartbeats fire as they would at 200,000
-   batches/s. All events are announced before the first worker comes. A batch is NEED, BATCH, TASK,
-   RESULT, RESULT_ACK and CREDIT.
+   No sockets, no disk: every message of producers and workers is given to the core, the messages
+   that the core sends are answered at once, records become durable in groups of 256, and the core's
+   clock advances by a millisecond every 200 results, so that ticks and heartbeats fire as they
+   would at 200,000 batches/s. All events are announced before the first worker connects. A batch is
+   NEED, BATCH, TASK, RESULT, RESULT_ACK and CREDIT.
 
-   usage: core_bench [--events N] [--batches N] [WORKERS...]   (100000 events of 4 batches; 10, 100,
-   1000 and 10000 workers)
-   Prints, for each number of workers, batches/s, the mean of a message, and what announcing and
-   a restart on the returned batches take in time and memory.  */
+   Prints a point for each number of workers in the format of `wiremill bench --json`: batches/s,
+   the mean time of a message, and the time and memory that announcing and a restart on the returned
+   batches take.  */
 #include "broker/wm_core.h"
+#include "schema/base/wm_option.h"
 
 #include <malloc.h>
 #include <stdio.h>
@@ -25,22 +25,22 @@
 #define TICK_MS 250
 #define PEERS 16384
 
-/* What the core said, as far as it is answered.  */
+/* A message that the core sent, as far as its answer needs it.  */
 typedef struct {
     uint32_t session;
     wm_msg_type_t type;
     wm_key_t key;
     uint8_t digest[16];
     uint32_t n_batch, attempt;
-} said_t;
+} sent_t;
 
 typedef struct {
     wm_core_t *core;
     uint32_t n_event, n_batch; /* batches an event */
     int64_t now_ms, ticked_ms;
-    said_t *said; /* a ring */
-    size_t said_head, said_count, said_max;
-    said_t *task; /* those at workers, a ring */
+    sent_t *need; /* NEEDs not yet answered, a ring */
+    size_t need_head, need_count, need_max;
+    sent_t *task; /* TASKs at workers, a ring */
     size_t task_head, task_count, task_max;
     uint64_t *granted; /* by session */
     size_t n_appended;
@@ -67,21 +67,21 @@ static void *checked (void *memory)
     return memory;
 }
 
-static void push (said_t **ring, size_t head, size_t *count, size_t *max, const said_t *said)
+static void push (sent_t **ring, size_t head, size_t *count, size_t *max, const sent_t *sent)
 {
     if (*count == *max) {
-        said_t *grown = checked (calloc (*max ? 2 * *max : 1024, sizeof *grown));
+        sent_t *grown = checked (calloc (*max ? 2 * *max : 1024, sizeof *grown));
         for (size_t i = 0; i < *count; i++)
             grown[(head + i) % (*max ? 2 * *max : 1024)] = (*ring)[(head + i) % *max];
         free (*ring);
         *ring = grown;
         *max = *max ? 2 * *max : 1024;
     }
-    (*ring)[(head + (*count)++) % *max] = *said;
+    (*ring)[(head + (*count)++) % *max] = *sent;
 }
 
-/* ---- the core's sink ---------------------------------------------------------------------------
- */
+/* ---- the core's sink ------------------------------------------------------------------------- */
+
 static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
                      const wm_payload_t *payload)
 {
@@ -93,16 +93,16 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
         fprintf (stderr, "core_bench: refused: %s\n", msg->text);
         exit (1);
     }
-    said_t said = { .session = session,
+    sent_t sent = { .session = session,
                     .type = msg->type,
                     .key = msg->key,
                     .n_batch = msg->n_batch,
                     .attempt = msg->attempt };
-    memcpy (said.digest, msg->digest, 16);
+    memcpy (sent.digest, msg->digest, 16);
     if (msg->type == WM_MSG_NEED)
-        push (&mill->said, mill->said_head, &mill->said_count, &mill->said_max, &said);
+        push (&mill->need, mill->need_head, &mill->need_count, &mill->need_max, &sent);
     if (msg->type == WM_MSG_TASK)
-        push (&mill->task, mill->task_head, &mill->task_count, &mill->task_max, &said);
+        push (&mill->task, mill->task_head, &mill->task_count, &mill->task_max, &sent);
 }
 
 static void on_append (void *context, const wm_record_t *record, const wm_payload_t *body)
@@ -147,9 +147,9 @@ static wm_core_t *core_new (mill_t *mill, uint64_t epoch)
     return checked (wm_core_new (&config, &sink));
 }
 
-/* ---- its peers ---------------------------------------------------------------------------------
- */
-static void tell (mill_t *mill, uint32_t session, const wm_msg_t *msg, const void *data,
+/* ---- its peers ------------------------------------------------------------------------------- */
+
+static void give (mill_t *mill, uint32_t session, const wm_msg_t *msg, const void *data,
                   size_t bytes)
 {
     const wm_payload_t payload = { &a_payload, data, bytes };
@@ -179,7 +179,7 @@ static uint32_t hello (mill_t *mill, wm_role_t role)
     snprintf (msg.name, sizeof msg.name, "host:%llu", (unsigned long long) n);
     snprintf (msg.text, sizeof msg.text, "%s", role == WM_ROLE_WORKER ? "engine/fp32" : "");
     snprintf (msg.class, sizeof msg.class, "%s", role == WM_ROLE_WORKER ? "x86-64" : "");
-    tell (mill, session, &msg, "", 0);
+    give (mill, session, &msg, "", 0);
     return session;
 }
 
@@ -188,7 +188,7 @@ static void credit (mill_t *mill, uint32_t worker, uint32_t more)
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_CREDIT);
     msg.count = mill->granted[worker] += more;
-    tell (mill, worker, &msg, NULL, 0);
+    give (mill, worker, &msg, NULL, 0);
 }
 
 static void digest_of (uint32_t input, uint32_t ordinal, uint32_t batch, uint8_t digest[16])
@@ -207,7 +207,7 @@ static uint32_t announce (mill_t *mill, uint32_t input, uint32_t n_event)
     msg.size = 1000;
     snprintf (msg.path, sizeof msg.path, "/data/%u.h5", input);
     snprintf (msg.name, sizeof msg.name, "%u.scores.h5", input);
-    tell (mill, session, &msg, NULL, 0);
+    give (mill, session, &msg, NULL, 0);
     durable (mill);
     wm_manifest_batch_t *lines = checked (calloc (mill->n_batch, sizeof *lines));
     for (uint32_t e = 0; e < n_event; e++) {
@@ -219,7 +219,7 @@ static uint32_t announce (mill_t *mill, uint32_t input, uint32_t n_event)
         wm_msg_init (&msg, WM_MSG_SUBMIT);
         msg.key = (wm_key_t){ input, e, 0, 0 };
         msg.n_batch = msg.n_hit = mill->n_batch;
-        tell (mill, session, &msg, lines, mill->n_batch * sizeof *lines);
+        give (mill, session, &msg, lines, mill->n_batch * sizeof *lines);
     }
     free (lines);
     return session;
@@ -227,19 +227,19 @@ static uint32_t announce (mill_t *mill, uint32_t input, uint32_t n_event)
 
 static void answer_need (mill_t *mill)
 {
-    const said_t need = mill->said[mill->said_head];
-    mill->said_head = (mill->said_head + 1) % mill->said_max;
-    mill->said_count--;
+    const sent_t need = mill->need[mill->need_head];
+    mill->need_head = (mill->need_head + 1) % mill->need_max;
+    mill->need_count--;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_BATCH);
     msg.key = need.key;
     memcpy (msg.digest, need.digest, 16);
-    tell (mill, need.session, &msg, &a_payload, sizeof a_payload);
+    give (mill, need.session, &msg, &a_payload, sizeof a_payload);
 }
 
 static void answer_task (mill_t *mill)
 {
-    const said_t task = mill->task[mill->task_head];
+    const sent_t task = mill->task[mill->task_head];
     mill->task_head = (mill->task_head + 1) % mill->task_max;
     mill->task_count--;
     static const uint8_t result[5];
@@ -250,7 +250,7 @@ static void answer_task (mill_t *mill)
     msg.n_batch = task.n_batch;
     msg.n_hit = 1;
     msg.attempt = task.attempt;
-    tell (mill, task.session, &msg, result, sizeof result);
+    give (mill, task.session, &msg, result, sizeof result);
     credit (mill, task.session, 1);
     if (mill->n_appended >= GROUP)
         durable (mill);
@@ -260,16 +260,17 @@ static void answer_task (mill_t *mill)
     }
 }
 
-/* ---- one row -----------------------------------------------------------------------------------
- */
+/* ---- one point ------------------------------------------------------------------------------- */
+
 static size_t memory (void)
 {
     const struct mallinfo2 info = mallinfo2 ();
     return info.uordblks + info.hblkhd;
 }
 
-/* A new core is given what a ledger has when all batches are returned and no file is written.  */
-static void restart (mill_t *mill, uint32_t n_input)
+/* Restores a new core from the ledger of a campaign whose batches are all returned and whose files
+   are not written. Returns the seconds that it takes.  */
+static double restart (mill_t *mill, uint32_t n_input)
 {
     const double start = seconds ();
     wm_core_t *core = core_new (mill, 2);
@@ -292,8 +293,9 @@ static void restart (mill_t *mill, uint32_t n_input)
                 wm_core_restore_batch (core, &batch, "engine/fp32");
             }
     }
-    printf (", restart %.2f s\n", seconds () - start);
+    const double took = seconds () - start;
     wm_core_destroy (&core);
+    return took;
 }
 
 static void run (uint32_t n_event, uint32_t n_batch, uint32_t n_worker)
@@ -317,7 +319,7 @@ static void run (uint32_t n_event, uint32_t n_batch, uint32_t n_worker)
     for (uint32_t i = 0; i < n_worker; i++)
         credit (&mill, hello (&mill, WM_ROLE_WORKER), WINDOW);
     while (mill.n_done < n_event) {
-        while (mill.said_count)
+        while (mill.need_count)
             answer_need (&mill);
         if (mill.task_count)
             answer_task (&mill);
@@ -325,32 +327,57 @@ static void run (uint32_t n_event, uint32_t n_batch, uint32_t n_worker)
             durable (&mill);
     }
     const double took = seconds () - start;
-    printf ("%6u workers: %8.0f batches/s, a message %4.0f ns; %u events announced "
-            "in %.2f s, %zu MB",
-            n_worker, (double) n_event * n_batch / took, 1e9 * took / (double) mill.n_message,
-            n_event, announced, bytes >> 20);
     wm_core_destroy (&mill.core);
-    restart (&mill, n_input);
+    printf ("{\"bench\": \"core\", \"workers\": %u, \"events\": %u, \"batches_s\": %.0f, "
+            "\"message_ns\": %.1f, \"announce_s\": %.4f, \"memory_mb\": %.1f, "
+            "\"restart_s\": %.4f}",
+            n_worker, n_event, (double) n_event * n_batch / took,
+            1e9 * took / (double) mill.n_message, announced, 1e-6 * (double) bytes,
+            restart (&mill, n_input));
     free (mill.granted);
-    free (mill.said);
+    free (mill.need);
     free (mill.task);
 }
 
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "events", .value = "N", .fallback = "100000", .least = 1, .most = 100000000,
+     .help = "events announced"},
+    {.name = "batches", .value = "N", .fallback = "4", .least = 1, .most = 1024,
+     .help = "batches of an event"},
+    {.name = NULL},
+};
+static const wm_verb_t verb = {
+    .program = "core_bench", .name = "", .rest = "[WORKERS...]", .options = options,
+    .summary = "batches a second that wm_core decides (with 10, 100, 1000 and 10000 workers)",
+};
+/* clang-format on */
+
 int main (int argc, char **argv)
 {
-    uint32_t n_event = 100000, n_batch = 4, n_worker[16] = { 10, 100, 1000, 10000 }, n = 0;
-    for (int i = 1; i < argc; i++)
-        if (strcmp (argv[i], "--events") == 0 && i + 1 < argc)
-            n_event = (uint32_t) strtoul (argv[++i], NULL, 10);
-        else if (strcmp (argv[i], "--batches") == 0 && i + 1 < argc)
-            n_batch = (uint32_t) strtoul (argv[++i], NULL, 10);
-        else if (strtoul (argv[i], NULL, 10) && n < 16)
-            n_worker[n++] = (uint32_t) strtoul (argv[i], NULL, 10);
-        else {
-            fprintf (stderr, "usage: core_bench [--events N] [--batches N] [WORKERS...]\n");
-            return 2;
+    int code;
+    wm_args_t *args = wm_args_new (&verb, argc, argv, &code);
+    if (!args)
+        return code;
+    const uint32_t n_event = (uint32_t) wm_args_number (args, "events"),
+                   n_batch = (uint32_t) wm_args_number (args, "batches");
+    uint32_t n_worker[16] = { 10, 100, 1000, 10000 }, n = 4;
+    const char *text;
+    for (uint32_t i = 0; (text = wm_args_rest (args, (int) i)) != NULL; n = ++i) {
+        n_worker[i % 16] = (uint32_t) strtoul (text, NULL, 10);
+        if (i == 16 || n_worker[i % 16] < 1 || n_worker[i % 16] > PEERS - 1) {
+            fprintf (stderr, "core_bench: at most 16 numbers from 1 to %d, not '%s'\n", PEERS - 1,
+                     text);
+            return WM_EXIT_USAGE;
         }
-    for (uint32_t i = 0; i < (n ? n : 4); i++)
+    }
+    printf ("{\"schema\": \"wiremill-bench-1\", \"points\": [");
+    for (uint32_t i = 0; i < n; i++) {
+        printf (i ? ",\n" : "\n");
         run (n_event, n_batch, n_worker[i]);
+        fflush (stdout);
+    }
+    printf ("\n]}\n");
+    wm_args_destroy (&args);
     return 0;
 }

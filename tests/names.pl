@@ -1,0 +1,32 @@
+#!/usr/bin/perl
+# names.pl - functions that nothing calls, and non-static names that do not begin with wm_ (`make lint`).
+#
+# usage: tests/names.pl FILE...     (all C and CUDA sources and headers; those of tests/ only use what others define)
+# Prints "unused PLACE: NAME ..." and "name PLACE: NAME" lines. It counts words: a function whose name appears in no more
+# places than its declarations and definitions is not used; names that macros paste together are left out.
+use strict;
+my (%text, %defined, %public, %product, %tests, %own, %pasted);
+for my $file (@ARGV) {
+    open my $in, '<', $file or die "$file: $!\n";
+    my $text = do { local $/; <$in> };
+    # Comments, strings and characters go; their lines stay.
+    $text =~ s{(/\*.*?\*/|//[^\n]*)|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')}
+              {if ($1) { (my $lines = $1) =~ s/[^\n]//g; $lines } else { '0' }}gsex;
+    my $is_test = $file =~ m{^tests/};
+    my $count = $is_test ? \%tests : \%product;
+    $count->{$1}++ while $text =~ /\b(\w+)\b/g;
+    next if $is_test;
+    $pasted{$1 // $2} = 1 while $text =~ /##\s*(_\w+)|(\w+_)\s*##/g;
+    # In this house's style a definition begins at the left and has its brace on a line of its own.
+    $own{$1}++ while $text =~ /^(?!return\b)[A-Za-z_][^\n;=(]*?\b(\w+) \(/mg;
+    while ($text =~ /^((?!static (?!inline)|typedef|return)[A-Za-z_][^\n;=(]*?)\b(\w+) \([^;{}]*\)\s*\n\{/mg) {
+        $defined{$2} = "$file:" . (1 + (substr ($text, 0, $-[0]) =~ tr/\n//));
+        $public{$2} = 1 if $1 !~ /static/;
+    }
+}
+delete $defined{main};
+for my $name (sort { $defined{$a} cmp $defined{$b} } keys %defined) {
+    print "name $defined{$name}: $name\n" if $public{$name} && $name !~ /^wm_/;
+    next if $product{$name} > $own{$name} || grep { $name =~ /\Q$_\E$|^\Q$_\E/ } keys %pasted;
+    print "unused $defined{$name}: $name", ($tests{$name} ? ' (tests use it)' : ''), "\n";
+}
