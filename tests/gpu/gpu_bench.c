@@ -6,10 +6,10 @@
    batches in host memory to scores in host memory, once ("alone") and several times in one call
    ("steady": what a worker with enough to do has). Times are the host's clock, the best of several
    calls; stages are CUDA events in a second engine with one slot, since two slots overlap.
-   Operations and bytes are counted first (gpu_floor.c), and each version's gap to its floor is told.
+   Operations and bytes are counted first (gpu_floor.c), and each version's gap to its floor is printed.
    The floors' rates are an H200's as measured elsewhere: the machine's own are among the ceilings.
 
-   Every row is a process of its own (gpu_apart): what fails, dies or hangs costs its row only.  */
+   Every row is a process of its own (gpu_apart): one that fails, crashes or hangs costs its row only.  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_event.h"
 #include "tests/gpu/gpu_floor.h"
@@ -26,7 +26,7 @@
 #define COPIES 4u    /* of the event in a call of the steady state */
 #define CHECKED 64u  /* hits compared with double */
 #define ROW_S 45     /* seconds a row may take */
-#define USUAL 55000. /* hits that times are told for */
+#define USUAL 55000. /* hits to which times are scaled */
 #define TENSOR_FLOPS 790e12
 #define MEMORY_RATE 4.3e12
 #define L2_RATE 5.5e12
@@ -135,7 +135,7 @@ static double worst_of (const event_t *event)
 typedef struct {
     event_t *event;
     wm_cuda_config_t config;
-    double *ms; /* shared with whoever started the row: of an event, steady */
+    double *ms; /* shared with the process that started the row: of an event, steady */
 } row_t;
 
 static wm_cuda_t *engine (const row_t *row, wm_error_t *error)
@@ -183,7 +183,7 @@ static bool bench_versions (event_t *event, bool all, double ms[4])
     return ok;
 }
 
-/* What each version must do at least, beside what it took, for 55,000 hits.  */
+/* Prints the least that each version must do beside the time that it took, for 55,000 hits.  */
 static void print_floors (const event_t *event, const double ms[4])
 {
     static const char *const bound[] = { "tensor cores", "memory", "L2 cache" };
@@ -211,7 +211,7 @@ static void print_floors (const event_t *event, const double ms[4])
     fflush (stdout);
 }
 
-/* What the stages took, one after another, a round. Returns 1 with text printed.  */
+/* Prints the time of each stage of a round. Returns 1, with the reason printed, if it failed.  */
 static int time_stages (const row_t *row, double ms[WM_CUDA_STAGES])
 {
     wm_error_t error = { 0 };
@@ -288,7 +288,7 @@ static bool bench_stages (event_t *event)
     return ok;
 }
 
-/* Which of the libraries' algorithms is the fastest: a wish to pin another is made with this.  */
+/* Times the libraries' algorithms, to decide which to pin.  */
 static int run_candidate (void *argument)
 {
     const row_t *row = argument;
@@ -332,7 +332,7 @@ static bool bench_candidates (event_t *event)
     return ok;
 }
 
-/* How many hits a launch: few keep what version 1 convolves in the L2 cache, many fill the chip.  */
+/* Times launches of different sizes: few hits keep version 1's data in L2, many fill the GPU.  */
 static int run_rows (void *argument)
 {
     const row_t *row = argument;
