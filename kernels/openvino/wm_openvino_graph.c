@@ -1,7 +1,8 @@
 /* wm_openvino_graph.c - a model's file as an OpenVINO graph over float32.
 
    ONNX is read from memory. Frozen graphs OpenVINO reads from a path that ends in .pb only: the
-   bytes are put into a memory file, and a link of that name points to it for as long as it reads.  */
+   bytes are put into a memory file, and a link of that name points to it for as long as it
+   reads.  */
 #include "kernels/openvino/wm_openvino_graph.h"
 #include "kernels/wm_wire.h"
 

@@ -1,5 +1,5 @@
-/* wm_openvino_graph.h - a model's file as an OpenVINO graph over float32. Private to wm_openvino*.c.
-   Thread: one at a time.  */
+/* wm_openvino_graph.h - a model's file as an OpenVINO graph over float32. Private to
+   wm_openvino*.c. Thread: one at a time.  */
 #ifndef WM_OPENVINO_GRAPH_H
 #define WM_OPENVINO_GRAPH_H
 
@@ -19,8 +19,8 @@ typedef struct {
 } wm_openvino_graph_t;
 
 /* Reads ONNX bytes or a frozen graph; values of any other type are converted from and to float32.
-   Ports are named; outputs' shapes may be unknown yet. WM_EBATCH: OpenVINO cannot read it, or has no
-   such input or output. On any fault the caller still calls the function below.  */
+   Ports are named; outputs' shapes may be unknown yet. WM_EBATCH: OpenVINO cannot read it, or has
+   no such input or output. On any fault the caller still calls the function below.  */
 wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, const void *bytes,
                                    size_t size, wm_error_t *error);
 void wm_openvino_graph_clear (wm_openvino_graph_t *self);
@@ -28,8 +28,8 @@ void wm_openvino_graph_clear (wm_openvino_graph_t *self);
 /* Gives all inputs `rows` patches. False where the graph does not take them.  */
 bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows);
 
-/* The shape of output i behind its batch dimension, which must be `rows`. False if it is another, not
-   fixed, or too long.  */
+/* The shape of output i behind its batch dimension, which must be `rows`. False if it is another,
+   not fixed, or too long.  */
 bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
                               wm_port_t *port);
 

@@ -1,15 +1,17 @@
 /* gpu_bench.c - how fast the CUDA engine is, by version, precision, stage and algorithm.
 
-   Two events, made as `wiremill synth` makes them and cut as a producer cuts them: the default one of
-   about 55,000 hits, and three that are as sparse as the real event (29 % of the (hit, position) pairs
-   active) and as large. Their batches are scored together through wm_cuda_score_many, from decoded
-   batches in host memory to scores in host memory, once ("alone") and several times in one call
-   ("steady": what a worker with enough to do has). Times are the host's clock, the best of several
-   calls; stages are CUDA events in a second engine with one slot, since two slots overlap.
-   Operations and bytes are counted first (gpu_floor.c), and each version's gap to its floor is printed.
-   The floors' rates are an H200's as measured elsewhere: the machine's own are among the ceilings.
+   Two events, made as `wiremill synth` makes them and cut as a producer cuts them: the default one
+   of about 55,000 hits, and three that are as sparse as the real event (29 % of the (hit, position)
+   pairs active) and as large. Their batches are scored together through wm_cuda_score_many, from
+   decoded batches in host memory to scores in host memory, once ("alone") and several times in one
+   call ("steady": what a worker with enough to do has). Times are the host's clock, the best of
+   several calls; stages are CUDA events in a second engine with one slot, since two slots overlap.
+   Operations and bytes are counted first (gpu_floor.c), and each version's gap to its floor is
+   printed. The floors' rates are an H200's as measured elsewhere: the machine's own are among the
+   ceilings.
 
-   Every row is a process of its own (gpu_apart): one that fails, crashes or hangs costs its row only.  */
+   Every row is a process of its own (gpu_apart): one that fails, crashes or hangs costs its row
+   only.  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_event.h"
 #include "tests/gpu/gpu_floor.h"
@@ -103,7 +105,8 @@ static void free_event (event_t *self)
     gpu_net_destroy (&self->net);
 }
 
-/* Best time of a call with so many copies of the event; negative with *error if the engine failed.  */
+/* Best time of a call with so many copies of the event; negative with *error if the engine
+   failed.  */
 static double time_event (wm_cuda_t *cuda, event_t *event, uint32_t copies, int rounds,
                           wm_error_t *error)
 {

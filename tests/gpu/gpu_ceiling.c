@@ -1,8 +1,8 @@
 /* gpu_ceiling.c - what this GPU can do at best, by the engine's own calls; and that a plane in own
    view is laid out on it as on the host.
 
-   A gap to a floor can only be judged beside the ceilings of the same machine: bytes to
-   memory (cells filled by our kernel), bytes over the bus (pinned copies), operations (cuBLASLt, one
+   A gap to a floor can only be judged beside the ceilings of the same machine: bytes to memory
+   (cells filled by our kernel), bytes over the bus (pinned copies), operations (cuBLASLt, one
    product of 8,192 x 8,192 x 8,192 of random halves; zeros run faster).  */
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_gpu_args.h"

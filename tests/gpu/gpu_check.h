@@ -21,10 +21,12 @@ int gpu_floors (double hits);
 /* Prints this machine's ceilings. Returns 0, or 1 if something failed.  */
 int gpu_ceilings (void);
 
-/* Whether a plane in own view is laid out on the device bit for bit as on the host; else `text` is why not.  */
+/* Whether a plane in own view is laid out on the device bit for bit as on the host; else `text` is
+   why not.  */
 bool gpu_plane_agrees (wm_downscale_t downscale, char text[400]);
 
-/* Whether any CNN's steps give on the GPU what they give on the stand-in; else `text` is why not.  */
+/* Whether any CNN's steps give on the GPU what they give on the stand-in; else `text` is why
+   not.  */
 bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400]);
 
 /* Writes weights, patches (half) and our scores to a folder, for tests/gpu/gpu_torch.py.  */

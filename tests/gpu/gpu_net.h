@@ -42,7 +42,8 @@ wm_batch_t gpu_slice (const wm_batch_t *batch, uint32_t first, uint32_t count);
 void gpu_judge (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                 float *scores);
 
-/* The largest difference of every `step`-th hit's scores from the judge's; NaN if a score is NaN.  */
+/* The largest difference of every `step`-th hit's scores from the judge's; NaN if a score is
+   NaN.  */
 double gpu_worst (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
                   const float *scores, uint32_t step);
 

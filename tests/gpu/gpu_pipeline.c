@@ -1,8 +1,8 @@
 /* gpu_pipeline.c - how fast the whole pipeline is when no file is read.
 
-   A producer that keeps a few synthetic events encoded in memory and announces them over and over to
-   a real broker: broker, ledger, journal, workers and their engines are measured, reading and cutting
-   are not. gpu_check.sh starts broker and workers.
+   A producer that keeps a few synthetic events encoded in memory and announces them over and over
+   to a real broker: broker, ledger, journal, workers and their engines are measured, reading and
+   cutting are not. gpu_check.sh starts broker and workers.
 
    usage: gpu_pipeline ENDPOINT [SECONDS [HITS]]    (15 seconds, events of about 55,000 hits)
    The clock starts when the first event is done. Prints one line; exits 1 where the session ends,

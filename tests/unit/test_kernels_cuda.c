@@ -154,7 +154,8 @@ static void every_activation_agrees_with_double (void **state)
             wm_cuda_t *cuda = engine (net, &spec, (wm_gpu_precision_t) p);
             assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
             const double worst = gpu_worst (net, &spec, &batch, scores, 1);
-            /* So small a network averages little: tf32, of half's mantissa, has half's tolerance.  */
+            /* So small a network averages little: tf32, of half's mantissa, has half's
+               tolerance.  */
             if (!(worst <= tolerance[p == WM_GPU_TF32 ? WM_GPU_F16 : p]))
                 fail_msg ("activation %d, precision %d: off by %g", k, p, worst);
             wm_cuda_destroy (&cuda);

@@ -205,7 +205,8 @@ static void planes_that_cannot_be_cut_are_refused (void **state)
     gpu_plane_free (&plane);
 }
 
-/* Values that half cannot hold: of a patch, it alone is held; of a node, it is float32 and named.  */
+/* Values that half cannot hold: of a patch, it alone is held; of a node, it is float32 and
+   named.  */
 static void what_half_cannot_hold (void **state)
 {
     (void) state;
@@ -264,8 +265,8 @@ static void what_half_cannot_hold (void **state)
 }
 
 /* The network with values that are scale[0] (patches), [1] (convolution), [2] and [3] (dense
-   layers) times as large, and the same scores: all are powers of two. Where weights or values are so
-   small that half loses their bits, `node` (of the convolutions, -1: the patches) is named, and
+   layers) times as large, and the same scores: all are powers of two. Where weights or values are
+   so small that half loses their bits, `node` (of the convolutions, -1: the patches) is named, and
    float32 keeps them.  */
 static void keeps_its_bits (const double scale[4], int node, const char *text)
 {

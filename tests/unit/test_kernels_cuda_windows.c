@@ -1,9 +1,9 @@
 /* test_kernels_cuda_windows.c - versions 2 and 3 of the CUDA engine on the stand-in for a GPU.
 
-   The kernels are the product's, every thread a fiber (tests/standin/wm_gpu_fake_block.c): copies land
-   late, warps run in random order, and reads of shared memory that would wait for each other are
-   counted. Sizes are small: strips of 32 starts, bands of 32 rows, 256 hits a slot, so that planes
-   take several strips, bands and slots.  */
+   The kernels are the product's, every thread a fiber (tests/standin/wm_gpu_fake_block.c): copies
+   land late, warps run in random order, and reads of shared memory that would wait for each other
+   are counted. Sizes are small: strips of 32 starts, bands of 32 rows, 256 hits a slot, so that
+   planes take several strips, bands and slots.  */
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "tests/gpu/gpu_net.h"

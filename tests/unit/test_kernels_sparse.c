@@ -1,5 +1,5 @@
-/* test_kernels_sparse.c - scores of the exact-sparse engine: double's, and the same bits however hits are
-   grouped, in every instruction set here.  */
+/* test_kernels_sparse.c - scores of the exact-sparse engine: double's, and the same bits however
+   hits are grouped, in every instruction set here.  */
 #include "tests/proof.h"
 #include "tests/standin/wm_sparse_amx_twin.h"
 #include "tests/unit/sparse_net.h"

@@ -1,6 +1,6 @@
-/* test_kernels_sparse_engine.c - what the exact-sparse engine does beside scores: it takes many hits and many
-   channels, holds non-finite values, allocates once, shares packed weights, pins threads, chooses a
-   kernel, and refuses what it cannot run.  */
+/* test_kernels_sparse_engine.c - what the exact-sparse engine does beside scores: it takes many
+   hits and many channels, holds non-finite values, allocates once, shares packed weights, pins
+   threads, chooses a kernel, and refuses what it cannot run.  */
 #include "tests/standin/wm_sparse_amx_twin.h"
 #include "tests/unit/sparse_net.h"
 
@@ -40,8 +40,8 @@ static void many_hits_are_scored_at_once (void **state)
     net_free (&net);
 }
 
-/* Half of the plane is full and half empty: blocks of equal work would be of more cells than a thread
-   has room for, which ends some of them before.  */
+/* Half of the plane is full and half empty: blocks of equal work would be of more cells than a
+   thread has room for, which ends some of them before.  */
 static void a_block_is_never_larger_than_its_memory (void **state)
 {
     (void) state;
@@ -166,8 +166,8 @@ static bool packed_path (char path[128], const char *prefix, const wm_sparse_ker
     return kernel->pack || root->n_out % 16;
 }
 
-/* Packed weights are one file for all, as are those that are only padded (the second root's rows are
-   of 5); a file that is another's is not believed.  */
+/* Packed weights are one file for all, as are those that are only padded (the second root's rows
+   are of 5); a file that is another's is not believed.  */
 static void packed_weights_are_shared (void **state)
 {
     (void) state;
