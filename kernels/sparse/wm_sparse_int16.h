@@ -13,9 +13,10 @@
    A file that includes this defines before what wm_sparse_kernel.h needs, and the roundings of a
    vector:
 
-   V_BITS_MAX (a, b) the larger of 32-bit unsigned integers; V_BITS_TOP (a): of all lanes V_ABS (x)
-   without the sign V_ROUND (x) to integers, to nearest even store_words (to, x) stores 16 integers,
-   two to a word; returns which of the 8 words are not 0  */
+   V_BITS_MAX (a, b)     the larger of 32-bit unsigned integers; V_BITS_TOP (a): of all lanes
+   V_ABS (x)             without the sign
+   V_ROUND (x)           to integers, to nearest even
+   store_words (to, x)   stores 16 integers, two to a word; returns the words that are not 0  */
 #include "kernels/sparse/wm_sparse.h"
 
 #include <math.h>
