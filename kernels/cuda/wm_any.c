@@ -2,10 +2,10 @@
 
    Bits: one shape a launch, pinned algorithms, kernels whose sums do not depend on the grid.
 
-   Half is measured, not proved: nothing bounds the values of any CNN. When an engine in half is made,
-   test patches go through an engine in tf32 first. A buffer stays float32 (wm_any_place.h) if its
-   values come within HEADROOM of the end of half's range there, if none of them reaches TINY, where
-   half begins to lose bits, or if half cannot hold the weights that make it. When patches are
+   Half is measured, not proved: nothing bounds the values of any CNN. When an engine in half is
+   made, test patches go through an engine in tf32 first. A buffer stays float32 (wm_any_place.h) if
+   its values come within HEADROOM of the end of half's range there, if none of them reaches TINY,
+   where half begins to lose bits, or if half cannot hold the weights that make it. When patches are
    scored, every value that becomes half is checked, and a patch with one beyond the range is held:
    its scores are NaN.  */
 #include "kernels/cuda/wm_any.h"
@@ -335,7 +335,8 @@ static wm_gpu_text_t try_rows (wm_any_t *self, bool *alike)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Rounds the weights of convolutions in tf32, which cuDNN may cut off instead, always towards 0.  */
+/* Rounds the weights of convolutions in tf32, which cuDNN may cut off instead, always towards
+   0.  */
 static void round_weights (const wm_any_t *self, float *constant)
 {
     for (uint32_t s = 0; s < self->net->n_step; s++) {
@@ -421,8 +422,8 @@ static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
     return NULL;
 }
 
-/* Makes an engine whose buffers marked in `beyond` are float32. NULL with *error; *unplanned is then
-   the convolution for which cuDNN has no plan in half, if that is why.  */
+/* Makes an engine whose buffers marked in `beyond` are float32. NULL with *error; *unplanned is
+   then the convolution for which cuDNN has no plan in half, if that is why.  */
 static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *beyond,
                        uint32_t *unplanned, wm_error_t *error)
 {
@@ -451,7 +452,8 @@ static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *
     return self;
 }
 
-/* Draws test patches, from a quarter full to full, every other one with the largest values there are.  */
+/* Draws test patches, from a quarter full to full, every other one with the largest values there
+   are.  */
 static void draw_patches (wm_any_t *self, const wm_spec_t *spec)
 {
     const float low = spec ? (float) spec->out_min : (float) -DENSE_LEVEL,
@@ -530,7 +532,8 @@ static void sign (wm_any_t *self, const bool *beyond, const char *text)
                   all, text);
 }
 
-/* In half: measures, then makes engines until cuDNN has a plan for each convolution left in half.  */
+/* In half: measures, then makes engines until cuDNN has a plan for each convolution left in
+   half.  */
 static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_error_t *error)
 {
     const wm_any_net_t *net = like->net;

@@ -1,11 +1,11 @@
 /* wm_any.h - any CNN on the GPU: the steps of wm_any_net.h, on any implementation of wm_gpu_api_t.
 
-   Strict float32; or tf32 in the convolutions; or half, with sums in float32, where test patches show
-   that it holds the values, else tf32 by node. Patches, of planes cut on the host, a fixed number at a
-   time over two slots (wm_cuda_chunks.h): bits do not depend on grouping. cuDNN's first algorithms that
-   treat all rows alike are taken. A patch with a non-finite value, or with one on its way that half
-   cannot hold, has scores that are NaN.
-   Thread: one at a time. Any error of the GPU ends the engine, as in wm_cuda.h.  */
+   Strict float32; or tf32 in the convolutions; or half, with sums in float32, where test patches
+   show that it holds the values, else tf32 by node. Patches, of planes cut on the host, a fixed
+   number at a time over two slots (wm_cuda_chunks.h): bits do not depend on grouping. cuDNN's first
+   algorithms that treat all rows alike are taken. A patch with a non-finite value, or with one on
+   its way that half cannot hold, has scores that are NaN. Thread: one at a time. Any error of the
+   GPU ends the engine, as in wm_cuda.h.  */
 #ifndef WM_ANY_H
 #define WM_ANY_H
 
@@ -32,8 +32,8 @@ wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *cons
                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
 uint32_t wm_any_hits (const wm_any_t *self);
 
-/* "cuda/H200/sm_90/fp16/any64+3/9.19.0-13.1.0": 64 patches a launch; of the convolutions 3 are in tf32
-   because half does not hold their values, and wm_any_choice explains why (else "").  */
+/* "cuda/H200/sm_90/fp16/any64+3/9.19.0-13.1.0": 64 patches a launch; of the convolutions 3 are in
+   tf32 because half does not hold their values, and wm_any_choice explains why (else "").  */
 const char *wm_any_signature (const wm_any_t *self);
 const char *wm_any_choice (const wm_any_t *self);
 

@@ -10,12 +10,12 @@
 
 /* ---- faults and constants -------------------------------------------------------------------- */
 
-int wm_any_refuse (wm_any_walk_t *self, const char *format, ...)
+bool wm_any_refuse (wm_any_walk_t *self, const char *format, ...)
 {
     char text[160];
     va_list arguments;
     if (self->fault)
-        return 0;
+        return false;
     va_start (arguments, format);
     vsnprintf (text, sizeof text, format, arguments);
     va_end (arguments);
@@ -23,14 +23,14 @@ int wm_any_refuse (wm_any_walk_t *self, const char *format, ...)
                             "the cuda engine does not run node '%.60s' (%.30s): %s; use --engine "
                             "openvino",
                             wm_onnx_node_name (self->node), wm_onnx_op (self->node), text);
-    return 0;
+    return false;
 }
 
-static int no_memory (wm_any_walk_t *self)
+static bool no_memory (wm_any_walk_t *self)
 {
     if (!self->fault)
         self->fault = wm_fault (self->error, WM_EHOST, "no memory to lower the model");
-    return 0;
+    return false;
 }
 
 float *wm_any_constants (wm_any_walk_t *self, size_t n, size_t *at)
@@ -82,26 +82,26 @@ wm_any_step_t *wm_any_step (wm_any_walk_t *self, wm_any_kind_t kind, uint32_t fr
     return step;
 }
 
-int wm_any_buffer (wm_any_walk_t *self, uint32_t size, uint32_t *buffer)
+bool wm_any_buffer (wm_any_walk_t *self, uint32_t size, uint32_t *buffer)
 {
     wm_any_net_t *net = self->net;
     if (size == 0 || size > WM_ANY_VALUES_MAX || net->n_buffer == WM_ANY_BUFFERS_MAX)
         return wm_any_refuse (self, "%u values, buffer %u", size, net->n_buffer);
     *buffer = net->n_buffer;
     net->size[net->n_buffer++] = size;
-    return 1;
+    return true;
 }
 
-int wm_any_move (wm_any_walk_t *self, wm_any_value_t *value, uint32_t n_dim, const uint32_t *dim,
-                 const uint32_t *stride)
+bool wm_any_move (wm_any_walk_t *self, wm_any_value_t *value, uint32_t n_dim, const uint32_t *dim,
+                  const uint32_t *stride)
 {
     wm_any_step_t *step = wm_any_step (self, WM_ANY_COPY, value->buffer);
     uint32_t size = wm_any_values (value), to_stride = 1;
     if (!step || !wm_any_buffer (self, size, &step->to))
-        return 0;
+        return false;
     step->copy = (wm_gpu_copy_t){ .from_row = size, .to_row = size, .n = size };
     for (uint32_t k = WM_GPU_COPY_DIMS; k-- > 0;) {
-        const int inside = k >= WM_GPU_COPY_DIMS - n_dim;
+        const bool inside = k >= WM_GPU_COPY_DIMS - n_dim;
         const uint32_t d = k - (WM_GPU_COPY_DIMS - n_dim);
         step->copy.dim[k] = inside ? dim[d] : 1;
         step->copy.from_stride[k] = inside ? stride[d] : 0;
@@ -110,16 +110,16 @@ int wm_any_move (wm_any_walk_t *self, wm_any_value_t *value, uint32_t n_dim, con
     }
     value->buffer = step->to;
     value->step = -1;
-    return 1;
+    return true;
 }
 
 /* Whether both orders of a value are the same bytes.  */
-static int is_either (const uint32_t chw[3])
+static bool is_either (const uint32_t chw[3])
 {
     return chw[0] == 1 || chw[1] * chw[2] == 1;
 }
 
-int wm_any_last (wm_any_walk_t *self, wm_any_value_t *value)
+bool wm_any_last (wm_any_walk_t *self, wm_any_value_t *value)
 {
     uint32_t chw[3];
     wm_any_plane (value, chw);
@@ -128,23 +128,23 @@ int wm_any_last (wm_any_walk_t *self, wm_any_value_t *value)
     if (!value->last && !is_either (chw)) {
         const uint32_t dim[2] = { chw[1] * chw[2], chw[0] }, stride[2] = { 1, chw[1] * chw[2] };
         if (!wm_any_move (self, value, 2, dim, stride))
-            return 0;
+            return false;
     }
     value->last = true;
-    return 1;
+    return true;
 }
 
-int wm_any_plain (wm_any_walk_t *self, wm_any_value_t *value)
+bool wm_any_plain (wm_any_walk_t *self, wm_any_value_t *value)
 {
     uint32_t chw[3];
     wm_any_plane (value, chw);
     if (value->last && !is_either (chw)) {
         const uint32_t dim[2] = { chw[0], chw[1] * chw[2] }, stride[2] = { 1, chw[0] };
         if (!wm_any_move (self, value, 2, dim, stride))
-            return 0;
+            return false;
     }
     value->last = false;
-    return 1;
+    return true;
 }
 
 const wm_tensor_t *wm_any_constant (const wm_any_walk_t *self, size_t k)
@@ -191,7 +191,7 @@ static void count_reads (wm_any_walk_t *self)
             value->reads++;
 }
 
-static int visit (wm_any_walk_t *self, const Onnx__NodeProto *node)
+static bool visit (wm_any_walk_t *self, const Onnx__NodeProto *node)
 {
     const wm_tensor_t *constant[WM_ANY_INPUTS_MAX] = { 0 };
     int all = 1, buffers = 0;
@@ -212,7 +212,7 @@ static int visit (wm_any_walk_t *self, const Onnx__NodeProto *node)
         return wm_any_shape (self, out);
     if (all && wm_tensor_fold (&self->arena, node, constant, node->n_input, &out->tensor)) {
         out->kind = WM_ANY_CONSTANT;
-        return 1;
+        return true;
     }
     if (all && !strcmp (wm_onnx_op (node), "ConstantOfShape"))
         return wm_any_fill (self, out);
@@ -222,7 +222,7 @@ static int visit (wm_any_walk_t *self, const Onnx__NodeProto *node)
 }
 
 /* All outputs, one after another, in ONNX's order.  */
-static int gather_outputs (wm_any_walk_t *self)
+static bool gather_outputs (wm_any_walk_t *self)
 {
     const Onnx__GraphProto *graph = self->onnx.graph;
     uint32_t first = 0;
@@ -231,10 +231,10 @@ static int gather_outputs (wm_any_walk_t *self)
         if (!value || value->kind != WM_ANY_BUFFER)
             return wm_any_refuse (self, "output '%.60s' is no tensor", graph->output[i]->name);
         if (!wm_any_plain (self, value))
-            return 0;
+            return false;
         wm_any_step_t *step = wm_any_step (self, WM_ANY_COPY, value->buffer);
         if (!step)
-            return 0;
+            return false;
         const uint32_t n = wm_any_values (value);
         step->to = WM_ANY_SCORES;
         step->copy = (wm_gpu_copy_t){ .from_row = n,
@@ -250,16 +250,16 @@ static int gather_outputs (wm_any_walk_t *self)
     for (uint32_t s = 0; s < self->net->n_step; s++)
         if (self->net->step[s].to == WM_ANY_SCORES)
             self->net->step[s].copy.to_row = first;
-    return 1;
+    return true;
 }
 
-static int lower (wm_any_walk_t *self)
+static bool lower (wm_any_walk_t *self)
 {
     wm_port_t input[WM_MODEL_PORTS_MAX];
     uint32_t n_input;
     self->fault = wm_onnx_inputs (&self->onnx, &self->ports, input, &n_input, self->error);
     if (self->fault)
-        return 0;
+        return false;
     self->value = wm_arena_take (&self->arena, self->onnx.n_value, sizeof *self->value);
     if (!self->value)
         return no_memory (self);
@@ -270,7 +270,7 @@ static int lower (wm_any_walk_t *self)
                       "the cuda engine runs models of one input of float32; this has %u: use "
                       "--engine openvino",
                       n_input);
-        return 0;
+        return false;
     }
     count_reads (self);
     wm_any_value_t *value = value_of (self, input[0].name);
@@ -283,7 +283,7 @@ static int lower (wm_any_walk_t *self)
     self->net->size[WM_ANY_INPUT] = input[0].n_value;
     for (size_t i = 0; i < self->onnx.n_node && !self->fault; i++)
         if (!visit (self, self->onnx.node[i]))
-            return 0;
+            return false;
     return !self->fault && gather_outputs (self);
 }
 

@@ -9,13 +9,13 @@ typedef wm_any_value_t value_t;
 
 #define REFUSE(...) return wm_any_refuse (self, __VA_ARGS__)
 
-static int is (const walk_t *self, const char *op)
+static bool is (const walk_t *self, const char *op)
 {
     return strcmp (wm_onnx_op (self->node), op) == 0;
 }
 
 /* Whether a text attribute equals `word`.  */
-static int is_word (const walk_t *self, const char *name, const char *word)
+static bool is_word (const walk_t *self, const char *name, const char *word)
 {
     const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, name);
     return a && a->s.len == strlen (word) && !memcmp (a->s.data, word, a->s.len);
@@ -30,11 +30,11 @@ static void set (value_t *out, uint32_t buffer, uint32_t n_dim, const uint32_t *
 }
 
 /* The result is the first input under other dimensions.  */
-static int alias (value_t *out, const value_t *in, uint32_t n_dim, const uint32_t *dim)
+static bool alias (value_t *out, const value_t *in, uint32_t n_dim, const uint32_t *dim)
 {
     set (out, in->buffer, n_dim, dim, in->last);
     out->step = in->reads == 1 ? in->step : -1;
-    return 1;
+    return true;
 }
 
 /* ---- windows: Conv and pools ----------------------------------------------------------------- */
@@ -55,21 +55,22 @@ static int64_t element (const walk_t *self, const char *name, uint32_t n_dim, si
     return at < a->n_ints ? a->ints[at] : otherwise;
 }
 
-/* auto_pad: 0 none given, 1 VALID, 2 SAME_UPPER, 3 SAME_LOWER.  */
-static int auto_pad (const walk_t *self)
+typedef enum { PAD_NOTSET, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_UNKNOWN } auto_pad_t;
+
+static auto_pad_t auto_pad (const walk_t *self)
 {
     static const char *const names[] = { "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER" };
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < PAD_UNKNOWN; i++)
         if (is_word (self, "auto_pad", names[i]))
-            return i;
-    return wm_onnx_attribute (self->node, "auto_pad") ? -1 : 0;
+            return (auto_pad_t) i;
+    return wm_onnx_attribute (self->node, "auto_pad") ? PAD_UNKNOWN : PAD_NOTSET;
 }
 
 /* Fills in a window whose kernel is known.  */
-static int window_of (walk_t *self, const value_t *in, window_t *w)
+static bool window_of (walk_t *self, const value_t *in, window_t *w)
 {
     uint32_t chw[3];
-    const int mode = auto_pad (self);
+    const auto_pad_t mode = auto_pad (self);
     wm_any_plane (in, chw);
     for (int s = 0; s < 2; s++) {
         const int64_t size = chw[1 + s], stride = element (self, "strides", in->n_dim, 0, s, 1),
@@ -77,14 +78,14 @@ static int window_of (walk_t *self, const value_t *in, window_t *w)
                       reach = (w->kernel[s] - 1) * dilation + 1;
         int64_t before = element (self, "pads", in->n_dim, 0, s, 0),
                 after = element (self, "pads", in->n_dim, 1, s, 0);
-        if (mode < 0 || stride < 1 || stride > 1 << 16 || dilation < 1 || dilation > 1 << 16 ||
-            before < 0 || after < 0 || before > 1 << 16 || after > 1 << 16)
+        if (mode == PAD_UNKNOWN || stride < 1 || stride > 1 << 16 || dilation < 1 ||
+            dilation > 1 << 16 || before < 0 || after < 0 || before > 1 << 16 || after > 1 << 16)
             REFUSE ("its strides, dilations or pads");
-        if (mode >= 2) {
+        if (mode >= PAD_SAME_UPPER) {
             int64_t pad = ((size + stride - 1) / stride - 1) * stride + reach - size;
             pad = pad > 0 ? pad : 0;
-            before = mode == 2 ? pad / 2 : pad - pad / 2, after = pad - before;
-        } else if (mode == 1)
+            before = mode == PAD_SAME_UPPER ? pad / 2 : pad - pad / 2, after = pad - before;
+        } else if (mode == PAD_VALID)
             before = after = 0;
         const int64_t room = size + before + after - reach;
         if (room < 0)
@@ -95,25 +96,25 @@ static int window_of (walk_t *self, const value_t *in, window_t *w)
         w->stride[s] = (uint32_t) stride, w->dilation[s] = (uint32_t) dilation;
         w->before[s] = (uint32_t) before, w->after[s] = (uint32_t) after;
     }
-    return 1;
+    return true;
 }
 
 /* A result of `channels` and the window's size, with the rank of the input, channels last.  */
-static int set_plane (walk_t *self, value_t *out, const value_t *in, wm_any_step_t *step,
-                      uint32_t channels, const window_t *w)
+static bool set_plane (walk_t *self, value_t *out, const value_t *in, wm_any_step_t *step,
+                       uint32_t channels, const window_t *w)
 {
     const uint32_t three[3] = { channels, w->out[0], w->out[1] }, two[2] = { channels, w->out[1] };
     const uint64_t places = (uint64_t) w->out[0] * w->out[1];
     const bool fits = places <= WM_ANY_VALUES_MAX && places * channels <= WM_ANY_VALUES_MAX;
     if (!wm_any_buffer (self, fits ? (uint32_t) (places * channels) : 0, &step->to))
-        return 0;
+        return false;
     set (out, step->to, in->n_dim, in->n_dim == 3 ? three : two, true);
-    return 1;
+    return true;
 }
 
 /* A convolution whose weights are w(o, c, i, j); returns where they lie, as (o, i, j, c).  */
-static int add_conv (walk_t *self, value_t *out, const value_t *in, const float *weight,
-                     const float *bias, uint32_t channels, uint32_t groups, const window_t *w)
+static bool add_conv (walk_t *self, value_t *out, const value_t *in, const float *weight,
+                      const float *bias, uint32_t channels, uint32_t groups, const window_t *w)
 {
     uint32_t chw[3];
     wm_any_plane (in, chw);
@@ -121,26 +122,26 @@ static int add_conv (walk_t *self, value_t *out, const value_t *in, const float 
     wm_any_step_t *step = wm_any_step (self, WM_ANY_CONV, in->buffer);
     float *to = step ? wm_any_constants (self, channels * c_in * taps, &step->weight) : NULL;
     if (!to)
-        return 0;
+        return false;
     for (size_t o = 0; o < channels; o++)
         for (size_t c = 0; c < c_in; c++)
             for (size_t t = 0; t < taps; t++)
                 to[(o * taps + t) * c_in + c] = weight[(o * c_in + c) * taps + t];
     if (!(to = wm_any_constants (self, channels, &step->bias)))
-        return 0;
+        return false;
     if (bias)
         memcpy (to, bias, channels * sizeof *to);
     step->conv = (wm_gpu_anyconv_t){ .c_in = chw[0], .c_out = channels, .groups = groups };
     memcpy (step->conv.in, w->in, sizeof *w); /* the same seven pairs, in the same order */
     if (!set_plane (self, out, in, step, channels, w))
-        return 0;
+        return false;
     out->step = (int32_t) (step - self->net->step);
-    return 1;
+    return true;
 }
 _Static_assert(sizeof (wm_gpu_anyconv_t) == offsetof (wm_gpu_anyconv_t, in) + sizeof (window_t),
                "a window is the tail of a convolution");
 
-static int visit_conv (walk_t *self, value_t *out)
+static bool visit_conv (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     const wm_tensor_t *weight = wm_any_constant (self, 1), *bias = wm_any_constant (self, 2);
@@ -161,7 +162,7 @@ static int visit_conv (walk_t *self, value_t *out)
                      (uint32_t) groups, &w);
 }
 
-static int visit_pool (walk_t *self, value_t *out)
+static bool visit_pool (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     const int global = strncmp (wm_onnx_op (self->node), "Global", 6) == 0;
@@ -177,12 +178,12 @@ static int visit_pool (walk_t *self, value_t *out)
         w.kernel[s] = (uint32_t) k;
     }
     if (!window_of (self, in, &w) || !wm_any_last (self, in))
-        return 0;
+        return false;
     if (w.dilation[0] > 1 || w.dilation[1] > 1)
         REFUSE ("dilations");
     wm_any_step_t *step = wm_any_step (self, WM_ANY_POOL, in->buffer);
     if (!step)
-        return 0;
+        return false;
     step->pool = (wm_gpu_pool_t){
         .channels = chw[0],
         .mean = strstr (wm_onnx_op (self->node), "Average") != NULL,
@@ -199,8 +200,8 @@ static int visit_pool (walk_t *self, value_t *out)
 /* ---- dense layers ---------------------------------------------------------------------------- */
 
 /* y = x w + b for x (k): a convolution of 1x1 over one place. turned: w is (n, k), else (k, n).  */
-static int add_dense (walk_t *self, value_t *out, value_t *in, const wm_tensor_t *w, bool turned,
-                      const float *bias)
+static bool add_dense (walk_t *self, value_t *out, value_t *in, const wm_tensor_t *w, bool turned,
+                       const float *bias)
 {
     const size_t n = (size_t) w->dim[turned ? 0 : 1], k = (size_t) w->dim[turned ? 1 : 0];
     const window_t one = { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0 }, { 0 } };
@@ -210,22 +211,22 @@ static int add_dense (walk_t *self, value_t *out, value_t *in, const wm_tensor_t
     if (!turned) {
         float *turned_w = wm_arena_take (&self->arena, n * k, sizeof *turned_w);
         if (!turned_w)
-            return 0;
+            return false;
         for (size_t o = 0; o < n; o++)
             for (size_t i = 0; i < k; i++)
                 turned_w[o * k + i] = w->f[i * n + o];
         weight = turned_w;
     }
     if (!wm_any_plain (self, in) || !add_conv (self, out, in, weight, bias, (uint32_t) n, 1, &one))
-        return 0;
+        return false;
     const uint32_t dim = (uint32_t) n;
     const int32_t step = out->step;
     set (out, out->buffer, 1, &dim, false);
     out->step = step;
-    return 1;
+    return true;
 }
 
-static int visit_gemm (walk_t *self, value_t *out)
+static bool visit_gemm (walk_t *self, value_t *out)
 {
     const int matmul = is (self, "MatMul");
     const wm_tensor_t *w = wm_any_constant (self, 1), *bias = wm_any_constant (self, 2);
@@ -255,7 +256,7 @@ static wm_any_step_t *open_conv (walk_t *self, const value_t *in)
                : NULL;
 }
 
-static int visit_norm (walk_t *self, value_t *out)
+static bool visit_norm (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     const wm_tensor_t *t[4];
@@ -271,7 +272,7 @@ static int visit_norm (walk_t *self, value_t *out)
         window_t w = one;
         float *ones = wm_arena_take (&self->arena, n, sizeof *ones);
         if (!ones)
-            return 0;
+            return false;
         for (size_t c = 0; c < n; c++)
             ones[c] = 1;
         if (in->n_dim < 2 || !window_of (self, in, &w) || !wm_any_last (self, in) ||
@@ -291,20 +292,20 @@ static int visit_norm (walk_t *self, value_t *out)
             weight[o * run + i] = (float) ((double) weight[o * run + i] * scale);
         bias[o] = (float) (((double) bias[o] - (double) t[2]->f[o]) * scale + (double) t[1]->f[o]);
     }
-    return 1;
+    return true;
 }
 
-static int add_join (walk_t *self, value_t *out, value_t *in, const value_t *second)
+static bool add_join (walk_t *self, value_t *out, value_t *in, const value_t *second)
 {
     wm_any_step_t *step = wm_any_step (self, WM_ANY_JOIN, in->buffer);
     const uint32_t n = wm_any_values (in);
     if (!step || !wm_any_buffer (self, n, &step->to))
-        return 0;
+        return false;
     step->second = second ? second->buffer : WM_ANY_NONE;
     step->join = (wm_gpu_join_t){ .n = n, WM_GPU_JOIN_PLAIN };
     set (out, step->to, in->n_dim, in->dim, in->last);
     out->step = (int32_t) (step - self->net->step);
-    return 1;
+    return true;
 }
 
 /* A number that a node has as input k (newer operator sets), as an attribute, or `otherwise`.  */
@@ -320,12 +321,12 @@ static float number (walk_t *self, const char *name, size_t k, float otherwise)
 }
 
 /* The activation of a node, whose slopes are one (in `bend`) or a constant for each channel.  */
-static int act_of (walk_t *self, wm_gpu_join_t *how, const wm_tensor_t **slopes)
+static bool act_of (walk_t *self, wm_gpu_join_t *how, const wm_tensor_t **slopes)
 {
     static const struct {
         const char *op;
         wm_act_t act;
-        float alpha; /* where the node does not say */
+        float alpha; /* by default */
     } table[] = {
         { "Relu", WM_ACT_RELU, 0 },
         { "Sigmoid", WM_ACT_SIGMOID, 0 },
@@ -365,12 +366,12 @@ static int act_of (walk_t *self, wm_gpu_join_t *how, const wm_tensor_t **slopes)
     }
     if (isnan (how->bend) || isnan (how->least) || isinf (how->scale))
         REFUSE ("its slope or its ends are no constants");
-    return 1;
+    return true;
 }
 
 /* A slope for each channel of `in`, for the join that its activation is.  */
-static int add_slopes (walk_t *self, const value_t *in, const wm_tensor_t *slopes,
-                       wm_any_step_t *step)
+static bool add_slopes (walk_t *self, const value_t *in, const wm_tensor_t *slopes,
+                        wm_any_step_t *step)
 {
     const uint32_t channels = in->dim[0], rank = slopes->n_dim;
     if (slopes->n != channels || rank < in->n_dim ||
@@ -378,21 +379,21 @@ static int add_slopes (walk_t *self, const value_t *in, const wm_tensor_t *slope
         REFUSE ("its slopes are not one, or one a channel");
     float *to = wm_any_constants (self, channels, &step->weight);
     if (!to)
-        return 0;
+        return false;
     memcpy (to, slopes->f, channels * sizeof *to);
     step->join.n_slope = channels;
     step->join.slope_run = in->last ? 1 : wm_any_values (in) / channels;
-    return 1;
+    return true;
 }
 
-static int visit_act (walk_t *self, value_t *out)
+static bool visit_act (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     wm_any_step_t *step = in->step >= 0 && in->reads == 1 ? &self->net->step[in->step] : NULL;
     const wm_tensor_t *slopes = NULL;
     wm_gpu_join_t how;
     if (!act_of (self, &how, &slopes))
-        return 0;
+        return false;
     if (how.act == WM_ACT_RELU && open_conv (self, in)) {
         step->conv.relu = true;
         return alias (out, in, in->n_dim, in->dim);
@@ -400,7 +401,7 @@ static int visit_act (walk_t *self, value_t *out)
     if (step && step->kind == WM_ANY_JOIN && step->join.act == WM_ACT_NONE)
         alias (out, in, in->n_dim, in->dim);
     else if (!add_join (self, out, in, NULL))
-        return 0;
+        return false;
     else
         step = &self->net->step[out->step];
     how.n = step->join.n;
@@ -409,7 +410,7 @@ static int visit_act (walk_t *self, value_t *out)
 }
 
 /* A constant added to a convolution's channels, or to a dense layer's outputs.  */
-static int add_bias (walk_t *self, value_t *out, value_t *in, const wm_tensor_t *constant)
+static bool add_bias (walk_t *self, value_t *out, value_t *in, const wm_tensor_t *constant)
 {
     wm_any_step_t *step = open_conv (self, in);
     const size_t n = in->dim[0];
@@ -422,10 +423,10 @@ static int add_bias (walk_t *self, value_t *out, value_t *in, const wm_tensor_t 
         self->net->constant[step->bias + o] += constant->f[o];
     alias (out, in, in->n_dim, in->dim);
     out->step = in->step;
-    return 1;
+    return true;
 }
 
-static int visit_add (walk_t *self, value_t *out)
+static bool visit_add (walk_t *self, value_t *out)
 {
     if (self->n_in == 2)
         for (size_t k = 0; k < 2; k++)
@@ -441,18 +442,18 @@ static int visit_add (walk_t *self, value_t *out)
             REFUSE ("terms of different shapes");
         if (in->n_dim <= 3 && in->last != sum.last &&
             (!wm_any_last (self, in) || !wm_any_last (self, &sum)))
-            return 0;
+            return false;
         if (!add_join (self, &sum, &sum, in))
-            return 0;
+            return false;
     }
     set (out, sum.buffer, sum.n_dim, sum.dim, sum.last);
     out->step = sum.step;
-    return 1;
+    return true;
 }
 
 /* ---- order and dimensions -------------------------------------------------------------------- */
 
-static int visit_concat (walk_t *self, value_t *out)
+static bool visit_concat (walk_t *self, value_t *out)
 {
     const value_t *first = self->in[0];
     int64_t axis = wm_onnx_int (self->node, "axis", 1);
@@ -474,12 +475,12 @@ static int visit_concat (walk_t *self, value_t *out)
     }
     const uint64_t size = (uint64_t) dim[0] * places;
     if (!wm_any_buffer (self, size <= WM_ANY_VALUES_MAX ? (uint32_t) size : 0, &buffer))
-        return 0;
+        return false;
     for (size_t k = 0; k < self->n_in; k++) {
         const uint32_t c = self->in[k]->dim[0];
         wm_any_step_t *step = wm_any_step (self, WM_ANY_COPY, self->in[k]->buffer);
         if (!step)
-            return 0;
+            return false;
         step->to = buffer;
         step->copy = (wm_gpu_copy_t){ .from_row = c * places,
                                       .to_row = dim[0] * places,
@@ -491,10 +492,10 @@ static int visit_concat (walk_t *self, value_t *out)
         at += c;
     }
     set (out, buffer, first->n_dim, dim, true);
-    return 1;
+    return true;
 }
 
-static int visit_transpose (walk_t *self, value_t *out)
+static bool visit_transpose (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     const Onnx__AttributeProto *perm = wm_onnx_attribute (self->node, "perm");
@@ -503,7 +504,7 @@ static int visit_transpose (walk_t *self, value_t *out)
     if (!perm || perm->n_ints != n + 1 || perm->ints[0] != 0 || n > WM_GPU_COPY_DIMS)
         REFUSE ("it moves the batch, or has %u dimensions", n + 1);
     if (!wm_any_plain (self, in))
-        return 0;
+        return false;
     for (uint32_t d = n; d-- > 0; step *= in->dim[d])
         from[d] = step;
     for (uint32_t d = 0; d < n; d++) {
@@ -514,13 +515,13 @@ static int visit_transpose (walk_t *self, value_t *out)
     }
     value_t moved = *in;
     if (!wm_any_move (self, &moved, n, dim, stride))
-        return 0;
+        return false;
     set (out, moved.buffer, n, dim, false);
-    return 1;
+    return true;
 }
 
 /* The dimensions that a Reshape asks for, without the batch.  */
-static int target_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t *dim)
+static bool target_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t *dim)
 {
     size_t n;
     const wm_tensor_t *const input[2] = { NULL, wm_any_constant (self, 1) };
@@ -544,11 +545,11 @@ static int target_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t
                           (shape[0] == -1 && !open) || (shape[0] == 1 && self->ports.fixed_batch)))
         REFUSE ("it does not keep the batch dimension");
     *n_dim = (uint32_t) n - 1;
-    return 1;
+    return true;
 }
 
 /* Squeeze and Unsqueeze, by their axes.  */
-static int axes_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t *dim)
+static bool axes_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t *dim)
 {
     const bool insert = is (self, "Unsqueeze");
     size_t n;
@@ -572,10 +573,10 @@ static int axes_of (walk_t *self, const value_t *in, uint32_t *n_dim, uint32_t *
         else if (!hit)
             dim[(*n_dim)++] = in->dim[d - 1];
     }
-    return 1;
+    return true;
 }
 
-static int visit_reshape (walk_t *self, value_t *out)
+static bool visit_reshape (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     uint32_t n_dim = 1, dim[WM_MODEL_DIMS_MAX + 1] = { wm_any_values (in) };
@@ -590,7 +591,7 @@ static int visit_reshape (walk_t *self, value_t *out)
     return fine && wm_any_plain (self, in) && alias (out, in, n_dim, dim);
 }
 
-static int visit_softmax (walk_t *self, value_t *out)
+static bool visit_softmax (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     const int64_t old = self->onnx.opset < 13,
@@ -604,37 +605,37 @@ static int visit_softmax (walk_t *self, value_t *out)
     for (uint32_t d = (uint32_t) at; d <= in->n_dim; d++)
         n *= in->dim[d - 1];
     if (!wm_any_plain (self, in) || !add_join (self, out, in, NULL))
-        return 0;
+        return false;
     wm_any_step_t *step = wm_any_step (self, WM_ANY_SPREAD, out->buffer);
     if (!step)
-        return 0;
+        return false;
     step->to = out->buffer, out->step = -1;
     step->spread = (wm_gpu_spread_t){ .groups = all / n, .n = n };
-    return 1;
+    return true;
 }
 
-static int visit_same (walk_t *self, value_t *out)
+static bool visit_same (walk_t *self, value_t *out)
 {
     return alias (out, self->in[0], self->in[0]->n_dim, self->in[0]->dim);
 }
 
-int wm_any_shape (walk_t *self, value_t *out)
+bool wm_any_shape (walk_t *self, value_t *out)
 {
     const value_t *in = self->in[0];
     int64_t *size = wm_arena_take (&self->arena, in->n_dim + 1, sizeof *size);
     if (!size)
-        return 0;
+        return false;
     size[0] = WM_TENSOR_BATCH;
     for (uint32_t d = 0; d < in->n_dim; d++)
         size[d + 1] = in->dim[d];
     out->kind = WM_ANY_CONSTANT;
     out->tensor =
         (wm_tensor_t){ .n_dim = 1, .dim = { in->n_dim + 1 }, .n = in->n_dim + 1, .i = size };
-    return 1;
+    return true;
 }
 
 /* Weights that a file does not spell out, as those of ONNX's own test networks.  */
-int wm_any_fill (walk_t *self, value_t *out)
+bool wm_any_fill (walk_t *self, value_t *out)
 {
     const wm_tensor_t *shape = wm_any_constant (self, 0);
     const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "value");
@@ -656,11 +657,11 @@ int wm_any_fill (walk_t *self, value_t *out)
     return all != NULL;
 }
 
-int wm_any_operator (walk_t *self, value_t *out)
+bool wm_any_operator (walk_t *self, value_t *out)
 {
     static const struct {
         const char *op;
-        int (*visit) (walk_t *self, value_t *out);
+        bool (*visit) (walk_t *self, value_t *out);
     } table[] = {
         { "Conv", visit_conv },
         { "BatchNormalization", visit_norm },

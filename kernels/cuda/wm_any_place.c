@@ -79,7 +79,8 @@ static void find_lives (const wm_any_net_t *net, uint32_t *first, uint32_t *last
     first[WM_ANY_SCORES] = 0, last[WM_ANY_SCORES] = UINT32_MAX;
 }
 
-/* The free slot that fits best, else one that has to grow, else a new one. WM_ANY_SLOTS_MAX: none. */
+/* The free slot that fits best, else one that has to grow, else a new one. WM_ANY_SLOTS_MAX:
+   none.  */
 static uint32_t choose_slot (const wm_any_place_t *self, const bool *taken, size_t size)
 {
     uint32_t best = self->n_slot;

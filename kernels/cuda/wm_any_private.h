@@ -34,26 +34,26 @@ typedef struct {
     wm_error_t *error;
 } wm_any_walk_t;
 
-/* All of these return 0, or NULL, after a fault was set.  */
-int wm_any_refuse (wm_any_walk_t *self, const char *format, ...)
+/* All of these return false, or NULL, after a fault was set.  */
+bool wm_any_refuse (wm_any_walk_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 float *wm_any_constants (wm_any_walk_t *self, size_t n, size_t *at); /* n of them, zeros */
 wm_any_step_t *wm_any_step (wm_any_walk_t *self, wm_any_kind_t kind, uint32_t from);
-int wm_any_buffer (wm_any_walk_t *self, uint32_t size, uint32_t *buffer);
+bool wm_any_buffer (wm_any_walk_t *self, uint32_t size, uint32_t *buffer);
 
 uint32_t wm_any_values (const wm_any_value_t *value);
 void wm_any_plane (const wm_any_value_t *value, uint32_t chw[3]);
 const wm_tensor_t *wm_any_constant (const wm_any_walk_t *self, size_t k);
 
 /* Copies a value to a new buffer, dimension d of which is read `stride[d]` apart.  */
-int wm_any_move (wm_any_walk_t *self, wm_any_value_t *value, uint32_t n_dim, const uint32_t *dim,
-                 const uint32_t *stride);
-int wm_any_last (wm_any_walk_t *self, wm_any_value_t *value);  /* channels last, */
-int wm_any_plain (wm_any_walk_t *self, wm_any_value_t *value); /* ONNX's order */
+bool wm_any_move (wm_any_walk_t *self, wm_any_value_t *value, uint32_t n_dim, const uint32_t *dim,
+                  const uint32_t *stride);
+bool wm_any_last (wm_any_walk_t *self, wm_any_value_t *value);  /* channels last, */
+bool wm_any_plain (wm_any_walk_t *self, wm_any_value_t *value); /* ONNX's order */
 
 /* The node at work, one of whose inputs at least is a buffer (wm_any_ops.c).  */
-int wm_any_operator (wm_any_walk_t *self, wm_any_value_t *out);
-int wm_any_shape (wm_any_walk_t *self, wm_any_value_t *out);
-int wm_any_fill (wm_any_walk_t *self, wm_any_value_t *out); /* ConstantOfShape */
+bool wm_any_operator (wm_any_walk_t *self, wm_any_value_t *out);
+bool wm_any_shape (wm_any_walk_t *self, wm_any_value_t *out);
+bool wm_any_fill (wm_any_walk_t *self, wm_any_value_t *out); /* ConstantOfShape */
 
 #endif

@@ -1,4 +1,5 @@
-/* wm_cuda.c - the CUDA engine's versions behind one interface, and what an error of the GPU ends.  */
+/* wm_cuda.c - the CUDA engine's versions behind one interface, and what an error of the GPU
+   ends.  */
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_cuda_v1.h"

@@ -53,16 +53,16 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
                         const wm_cuda_config_t *config, wm_error_t *error);
 void wm_cuda_destroy (wm_cuda_t **self_p);
 
-/* Pins memory in which batches will lie, unchanged while they are scored, so that the GPU copies from
-   there. WM_EHOST if it cannot be pinned; the engine then copies as before.  */
+/* Pins memory in which batches will lie, unchanged while they are scored, so that the GPU copies
+   from there. WM_EHOST if it cannot be pinned; the engine then copies as before.  */
 wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error);
 
 /* scores (n_hit, n_output).  */
 wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
                           _Atomic uint64_t *progress, wm_error_t *error);
 
-/* Scores several batches, scores[i] those of batch i: versions 2 and 3 lay them out together, so that
-   small batches fill the GPU. After a fault no score is valid.  */
+/* Scores several batches, scores[i] those of batch i: versions 2 and 3 lay them out together, so
+   that small batches fill the GPU. After a fault no score is valid.  */
 wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
                                float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
 
@@ -75,7 +75,8 @@ const char *wm_cuda_signature (const wm_cuda_t *self);
 const char *wm_cuda_choice (const wm_cuda_t *self); /* the libraries' algorithms, one line */
 uint32_t wm_cuda_version (const wm_cuda_t *self);
 
-/* Returns the largest residual of Dense-1's checksum so far, and what is allowed; 0 in version 1.  */
+/* Returns the largest residual of Dense-1's checksum so far, and what is allowed; 0 in version
+   1.  */
 double wm_cuda_residual (const wm_cuda_t *self, double *allowed);
 
 /* Sets the milliseconds of each stage since the last call, if the engine is timed.  */

@@ -36,10 +36,10 @@ typedef struct {
     wm_spec_t spec;
     wm_plane_t *plane; /* cuts on the host; NULL: dense patches only */
 
-    /* The engine's functions. fill: writes the host's data of `count` hits from `first` on to slot s,
-       from row `at` on, and marks the rows behind them as empty; WM_EBATCH: the batch is refused.
-       start: queues the slot's work, ending with the copy of its scores. after (or NULL): called when
-       that work has ended.  */
+    /* The engine's functions. fill: writes the host's data of `count` hits from `first` on to slot
+       s, from row `at` on, and marks the rows behind them as empty; WM_EBATCH: the batch is
+       refused. start: queues the slot's work, ending with the copy of its scores. after (or NULL):
+       called when that work has ended.  */
     void *engine;
     wm_fault_t (*fill) (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first,
                         uint32_t count, uint32_t at, wm_error_t *error);
@@ -48,8 +48,8 @@ typedef struct {
     bool alone; /* one slot: two would wait for each other's kernels where stages are timed */
 } wm_chunks_t;
 
-/* Sets the fields above and makes a GPU, not opened yet. spec NULL: dense patches only. A fault without
-   memory.  */
+/* Sets the fields above and makes a GPU, not opened yet. spec NULL: dense patches only. A fault
+   without memory.  */
 wm_fault_t wm_chunks_make (wm_chunks_t *self, const wm_gpu_api_t *api, const wm_spec_t *spec,
                            uint32_t rows, size_t n_value, size_t n_output, wm_error_t *error);
 void wm_chunks_clear (wm_chunks_t *self); /* the GPU with all its memory; does nothing if unmade */
@@ -61,7 +61,8 @@ size_t wm_chunks_bytes (const wm_chunks_t *self);
 /* Gives both slots `bytes` of workspace.  */
 wm_gpu_text_t wm_chunks_workspace (wm_chunks_t *self, size_t bytes);
 
-/* Loads a batch's plane into the cutter; nothing for dense patches. WM_EBATCH: it cannot be cut.  */
+/* Loads a batch's plane into the cutter; nothing for dense patches. WM_EBATCH: it cannot be
+   cut.  */
 wm_fault_t wm_chunks_load (wm_chunks_t *self, const wm_batch_t *batch, wm_error_t *error);
 
 /* Patches of a loaded batch to h_source, from row `at` on.  */

@@ -1,11 +1,12 @@
 /* wm_cuda_module.c - the CUDA engines behind kernels/wm_device.h: what wm_cuda.so exports.
 
-   "cuda" takes the version of wm_cuda.h's rule, "cudnn" version 1, whose arithmetic is all NVIDIA's.
+   "cuda" takes the version of wm_cuda.h's rule, "cudnn" version 1, whose arithmetic is all
+   NVIDIA's.
 
-   Precision fp32 is strict float32, which the campaign's limit of 1e-5 needs; fast is half with sums
-   in float32 (off by 3.7e-4 at most on the stand-in; tf32 needs twice the memory). Models outside
-   the family run by wm_any.h, `fast` in half where half holds their values. The
-   GPU is the first that CUDA_VISIBLE_DEVICES leaves.  */
+   Precision fp32 is strict float32, which the campaign's limit of 1e-5 needs; fast is half with
+   sums in float32 (off by 3.7e-4 at most on the stand-in; tf32 needs twice the memory). Models
+   outside the family run by wm_any.h, `fast` in half where half holds their values. The GPU is the
+   first that CUDA_VISIBLE_DEVICES leaves.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/wm_backend_private.h"

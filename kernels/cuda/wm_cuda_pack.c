@@ -8,9 +8,9 @@
    c is 0 here and the bias the network's own.
 
    The checksum of Dense-1: the sum of all outputs must equal the output of one more column, whose
-   weights are the sums over all columns of W. These sums are of the rounded weights, and are kept in
-   two parts, because they have more bits than one value holds. The two may differ by what adding in
-   float32 loses: K steps a split that may truncate, each by 2^-23 of the magnitude of the terms,
+   weights are the sums over all columns of W. These sums are of the rounded weights, and are kept
+   in two parts, because they have more bits than one value holds. The two may differ by what adding
+   in float32 loses: K steps a split that may truncate, each by 2^-23 of the magnitude of the terms,
    which a third column measures.  */
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
@@ -175,7 +175,8 @@ wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const w
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
-/* Where byte `byte` of a segment, for output o, lies in the panel: with the lane that multiplies it.  */
+/* Where byte `byte` of a segment, for output o, lies in the panel: with the lane that multiplies
+   it.  */
 static size_t panel_at (uint32_t byte, uint32_t o)
 {
     const uint32_t step = byte / 32, word = byte % 32 / 4, lane = o % 8 * 4 + word % 4;

@@ -24,8 +24,8 @@ typedef struct {
 /* NULL, or why not.  */
 const char *wm_cuda_pack_refuse (const wm_net_t *net, wm_gpu_precision_t precision);
 
-/* starts: columns of a strip that patches begin at; band: rows that one convolution makes. WM_EBATCH
-   as wm_cuda_net_plan, or where a checksum leaves half.  */
+/* starts: columns of a strip that patches begin at; band: rows that one convolution makes.
+   WM_EBATCH as wm_cuda_net_plan, or where a checksum leaves half.  */
 wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const wm_spec_t *spec,
                               wm_gpu_precision_t precision, uint32_t version, uint32_t starts,
                               uint32_t band, wm_error_t *error);

@@ -8,9 +8,9 @@
    into pinned memory, 9.2 kB a hit instead of a few bytes.
 
    Bits do not depend on grouping: one shape, one pinned algorithm each, sums per row of the last
-   convolution's output, added in order (wm_gpu_cublas.c). Whether a library's algorithm treats every
-   row of a launch alike is tested when the engine is made: rows of equal patches must give equal
-   bits, twice. The first candidates that pass are pinned.
+   convolution's output, added in order (wm_gpu_cublas.c). Whether a library's algorithm treats
+   every row of a launch alike is tested when the engine is made: rows of equal patches must give
+   equal bits, twice. The first candidates that pass are pinned.
 
    Check and time: make gpu-check.  */
 #include "kernels/cuda/wm_cuda_v1.h"

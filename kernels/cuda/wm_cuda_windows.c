@@ -1,35 +1,38 @@
 /* wm_cuda_windows.c - the CUDA engine, versions 2 and 3: hits are windows of strips.
 
-   Planes become STRIPS on the device: images of one width, in half, above each other in a slot, with
-   as much of a plane beside them as the patches need that begin in their first `starts` columns. So
-   all that cuDNN ever sees is one shape, a BAND of rows, pinned when the engine is made; and planes of
-   several batches, patches that were cut on the host, and what own view makes of a plane, lie in one
-   slot and are worked off together. A UNIT is what the hits of one strip need of it, in rows.
+   Planes become STRIPS on the device: images of one width, in half, above each other in a slot,
+   with as much of a plane beside them as the patches need that begin in their first `starts`
+   columns. So all that cuDNN ever sees is one shape, a BAND of rows, pinned when the engine is
+   made; and planes of several batches, patches that were cut on the host, and what own view makes
+   of a plane, lie in one slot and are worked off together. A UNIT is what the hits of one strip
+   need of it, in rows.
 
      load stream   runs -> image (wm_cuda_plane.h) -> strip: rows of it to the slot
      slot stream   convolution of the bands -> active -> graph { hits in, dense, tail, scores out }
 
-   Slots. Each of the two slots has memory, a stream and an event `done`; both share the load stream.
-   A slot is in one of three states:
+   Slots. Each of the two slots has memory, a stream and an event `done`; both share the load
+   stream. A slot is in one of three states:
      free   its memory belongs to the host
      open   (open_slot) the host adds hits and rows; the load stream copies rows to d_image
      busy   (start) its stream convolves, multiplies and copies the scores out; the host touches
             none of its memory until collect () has waited for `done`, which frees the slot
-   A slot is started when the next unit has no room in it, or no batch is left; then the other one is
-   collected and opened. So one is laid out and copied to while the other computes. Launches have 256
-   (or 128) hits times a power of two; each of these sizes is a graph, made with the engine.
+   A slot is started when the next unit has no room in it, or no batch is left; then the other one
+   is collected and opened. So one is laid out and copied to while the other computes. Launches have
+   256 (or 128) hits times a power of two; each of these sizes is a graph, made with the engine.
 
    Order between streams. Each of these waits is necessary; tests/plants removes them one at a time:
-     - start: the slot's stream waits for `laid`, which the load stream records behind the slot's last
-       row; else the convolution reads rows that have not arrived.
-     - collect: the host waits for `done` before it reads scores; else it reads those of a batch before.
+     - start: the slot's stream waits for `laid`, which the load stream records behind the slot's
+       last row; else the convolution reads rows that have not arrived.
+     - collect: the host waits for `done` before it reads scores; else it reads those of a batch
+       before.
      - add_batch, add_source: the host waits for `copied`, recorded behind the copy of a plane or of
        patches, before it writes that pinned memory again.
      - flush: when a call returns every stream is idle, so that the caller may change its batches.
    Only collect () gives out scores, and only if the checksum of every hit of the slot holds.
 
    The bits of a hit do not depend on the hits beside it (wm_gpu_dense.cuh). For cuDNN's convolution
-   that is tested when the engine is made: a band of a repeated pattern must give repeated bits, twice.
+   that is tested when the engine is made: a band of a repeated pattern must give repeated bits,
+   twice.
 
    Memory: at most 80 % of what is free when the engine is made; strips get as many rows as fit,
    WM_CUDA_HEIGHT at most. For the usual network that is 1.2 GB. Nothing is allocated later.  */
@@ -213,7 +216,8 @@ static wm_gpu_text_t start (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
     return NULL;
 }
 
-/* Adds the times of the stages: marks 0 to 3 are before the load, the convolution, active, dense.  */
+/* Adds the times of the stages: marks 0 to 3 are before the load, the convolution, active,
+   dense.  */
 static wm_gpu_text_t add_times (wm_cuda_windows_t *self, wm_windows_slot_t *slot)
 {
     static const wm_cuda_stage_t stage[] = { WM_CUDA_COPY_IN, WM_CUDA_CONV, WM_CUDA_GATHER,
@@ -226,8 +230,8 @@ static wm_gpu_text_t add_times (wm_cuda_windows_t *self, wm_windows_slot_t *slot
     return NULL;
 }
 
-/* Waits for a busy slot, and copies its scores to their batches if the checksum of each hit holds. A
-   held hit of version 2 has NaN for its sums as for its scores.  */
+/* Waits for a busy slot, and copies its scores to their batches if the checksum of each hit holds.
+   A held hit of version 2 has NaN for its sums as for its scores.  */
 static wm_gpu_text_t collect (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
                               _Atomic uint64_t *progress)
 {
@@ -255,8 +259,8 @@ static wm_gpu_text_t collect (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
     return add_times (self, slot);
 }
 
-/* An open slot with room for `rows` rows, `copied` of them from an image, and a hit. Starts the slot
-   that has no room for them.  */
+/* An open slot with room for `rows` rows, `copied` of them from an image, and a hit. Starts the
+   slot that has no room for them.  */
 static wm_gpu_text_t room (wm_cuda_windows_t *self, uint32_t rows, uint32_t copied,
                            _Atomic uint64_t *progress, wm_windows_slot_t **slot_p)
 {
@@ -290,7 +294,8 @@ static void add_hit (wm_cuda_windows_t *self, wm_windows_slot_t *slot, uint32_t 
 }
 
 /* Hits of a strip, `place` of them in the order of the curve: as many as fit a slot become a unit.
-   offset: of their patches in the image, whose rows have n_col cells. Returns how many were added. */
+   offset: of their patches in the image, whose rows have n_col cells. Returns how many were
+   added.  */
 static uint32_t add_unit (wm_cuda_windows_t *self, wm_windows_slot_t *slot,
                           const wm_cuda_place_t *place, uint32_t n, const uint32_t *offset,
                           uint32_t n_col)

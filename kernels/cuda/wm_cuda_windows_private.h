@@ -1,5 +1,5 @@
-/* wm_cuda_windows_private.h - the inside of versions 2 and 3: wm_cuda_windows.c lays batches out and
-   scores them, wm_cuda_windows_open.c makes the engine and tests it.  */
+/* wm_cuda_windows_private.h - the inside of versions 2 and 3: wm_cuda_windows.c lays batches out
+   and scores them, wm_cuda_windows_open.c makes the engine and tests it.  */
 #ifndef WM_CUDA_WINDOWS_PRIVATE_H
 #define WM_CUDA_WINDOWS_PRIVATE_H
 

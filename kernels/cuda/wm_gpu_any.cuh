@@ -1,5 +1,5 @@
-/* wm_gpu_any.cuh - what any CNN needs beside convolutions: reordering, pools, sums, softmax, and range
-   checks.
+/* wm_gpu_any.cuh - what any CNN needs beside convolutions: reordering, pools, sums, softmax, and
+   range checks.
 
    v1. copy: one element a thread and pass, its place counted out of five dimensions. pool: one
    output a thread and pass, its window in reading order. spread: one thread takes a whole group, in

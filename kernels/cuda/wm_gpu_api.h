@@ -98,7 +98,8 @@ typedef struct wm_gpu_api {
     const char *name;            /* "cuda", "fake" */
     void *(*make) (void);        /* a GPU that is not opened yet; NULL without memory */
     void (*destroy) (void *gpu); /* frees what it still holds */
-    /* Opens the first GPU that CUDA_VISIBLE_DEVICES leaves; any thread may make the later calls.  */
+    /* Opens the first GPU that CUDA_VISIBLE_DEVICES leaves; any thread may make the later
+       calls.  */
     wm_gpu_text_t (*open) (void *gpu, wm_gpu_info_t *info);
 
     wm_gpu_text_t (*device_new) (void *gpu, void **d_p, size_t bytes);

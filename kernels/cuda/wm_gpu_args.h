@@ -86,8 +86,8 @@ typedef struct {
     uint32_t dim[WM_GPU_COPY_DIMS], from_stride[WM_GPU_COPY_DIMS], to_stride[WM_GPU_COPY_DIMS];
 } wm_gpu_copy_t;
 
-/* held[r each] = mark for a row r with a value that is not finite or beyond +-limit, if it is 0 yet. each 1: a
-   flag a row, 0: one for all. Any grid.  */
+/* held[r each] = mark for a row r with a value that is not finite or beyond +-limit, if it is 0
+   yet. each 1: a flag a row, 0: one for all. Any grid.  */
 typedef struct {
     const void *from; /* (rows, n) */
     uint32_t *held;
@@ -101,7 +101,8 @@ typedef struct {
     uint32_t rows, groups, n;
 } wm_gpu_spread_t;
 
-/* The largest or the mean of a window, channels last; padding is nothing, or counts as 0. Any grid. */
+/* The largest or the mean of a window, channels last; padding is nothing, or counts as 0. Any
+   grid.  */
 typedef struct {
     const void *from;
     void *to;
@@ -140,11 +141,11 @@ typedef struct {
     float limit;
 } wm_gpu_strip_t;
 
-/* Marks active positions. A position (row, col) of the convolution's output is, if a cell of its window is
-   not bitwise the zero level; it is bad if a cell is not finite, and then never active. A bit each,
-   32 columns a word. Where `constant` is not NULL, value -= constant at active positions, rounded to
-   half, or to tf32; where `clear`, the others become 0. A warp takes a word: blocks * threads / 32 >=
-   n_row * ceil (n_col / 32).  */
+/* Marks active positions. A position (row, col) of the convolution's output is, if a cell of its
+   window is not bitwise the zero level; it is bad if a cell is not finite, and then never active. A
+   bit each, 32 columns a word. Where `constant` is not NULL, value -= constant at active positions,
+   rounded to half, or to tf32; where `clear`, the others become 0. A warp takes a word: blocks *
+   threads / 32 >= n_row * ceil (n_col / 32).  */
 typedef struct {
     const void *image;      /* (n_row + kh - 1, in_col) of half or float32 */
     void *value;            /* (n_row, n_col, c_out) of the same */
@@ -156,15 +157,14 @@ typedef struct {
 } wm_gpu_active_t;
 
 /* Products of the first dense layer(s) with the windows of hits. In the values of the convolution
-   (n_row, n_col, c_out) a hit's window is patch_row rows of patch_col positions from position hit[i]
-   on. A row is read in segments of 96 bytes, the last one filled up with zeros; its weights lie
-   packed, a panel a segment. A block takes `threads` hits (128 or 256) and rows_split rows:
+   (n_row, n_col, c_out) a hit's window is patch_row rows of patch_col positions from position
+   hit[i] on. A row is read in segments of 96 bytes, the last one filled up with zeros; its weights
+   lie packed, a panel a segment. A block takes `threads` hits (128 or 256) and rows_split rows:
    split s of partial (splits, rows, WM_GPU_SUMS) is the sum over rows s rows_split and on, segments
    and values ascending, whatever the hits beside. Columns: 128 outputs; the sum of all of them by
    its own weights, high part and low part; the sum of the outputs' magnitudes that it is measured
-   by; 5 spare.
-   `active` NULL (version 2): all positions are taken. Else (version 3) 8 hits that are all inactive
-   in a segment are skipped, and the inactive ones among others count exactly 0.  */
+   by; 5 spare. `active` NULL (version 2): all positions are taken. Else (version 3) 8 hits that are
+   all inactive in a segment are skipped, and the inactive ones among others count exactly 0.  */
 #define WM_GPU_OUTPUTS 128u
 #define WM_GPU_SUMS 136u
 #define WM_GPU_SEGMENT 96u
@@ -195,9 +195,9 @@ typedef struct {
     float bend;
 } wm_gpu_layer_t;
 
-/* Everything behind the products of the first dense layer(s): the splits' sums added in order, bias,
-   activation, the tree of dense layers, softmax and sigmoid, in float32. A held patch's scores are
-   NaN. One block a patch, n_value floats of shared memory.
+/* Everything behind the products of the first dense layer(s): the splits' sums added in order,
+   bias, activation, the tree of dense layers, softmax and sigmoid, in float32. A held patch's
+   scores are NaN. One block a patch, n_value floats of shared memory.
 
    Versions 2 and 3 give `bad` instead of `held`: a patch is held if a position of its window is
    bad. They have `residual`, too: by how much the sum of the first n_sum columns differs from its

@@ -22,7 +22,8 @@
 
 /* ---- ticks from runs ------------------------------------------------------------------------- */
 
-/* Where samples are read: a wire, what tick 0 of the reader is, and where the plane ends for it.  */
+/* Where samples are read: a wire, what tick 0 of the reader is, and where the plane ends for
+   it.  */
 typedef struct {
     const wm_gpu_ticks_t *ticks;
     uint32_t wire, run; /* run: none before it on this wire reaches a tick that is still to come */

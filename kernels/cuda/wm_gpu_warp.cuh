@@ -1,4 +1,5 @@
-/* wm_gpu_warp.cuh - what threads of a block do together: barriers, asynchronous copies, tensor cores.
+/* wm_gpu_warp.cuh - what threads of a block do together: barriers, asynchronous copies, tensor
+   cores.
 
    Each is an instruction of the GPU, and on the host a function of the stand-in that runs every
    thread of a block as a fiber: copies land only when they are waited for, and what they will

@@ -148,7 +148,7 @@ static wm_fault_t pin (engine_t *self, wm_error_t *error)
     char *streams = NULL;
     if (ov_compiled_model_get_property (self->compiled, ov_property_key_num_streams, &streams) !=
         OK)
-        return wm_openvino_failed (error, WM_EHOST, "say how many streams it has");
+        return wm_openvino_failed (error, WM_EHOST, "report its number of streams");
     const uint32_t n = (uint32_t) atoi (streams);
     bool pinned = false, fine = true;
     ov_free (streams);

@@ -1,7 +1,8 @@
 /* wm_openvino_graph.c - a model's file as an OpenVINO graph over float32.
 
    ONNX is read from memory. Frozen graphs OpenVINO reads from a path that ends in .pb only: the
-   bytes are put into a memory file, and a link of that name points to it for as long as it reads.  */
+   bytes are put into a memory file, and a link of that name points to it for as long as it
+   reads.  */
 #include "kernels/openvino/wm_openvino_graph.h"
 #include "kernels/wm_wire.h"
 
@@ -101,7 +102,7 @@ static wm_fault_t look_at_inputs (wm_openvino_graph_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-static int is_float (ov_output_const_port_t *port)
+static bool is_float (ov_output_const_port_t *port)
 {
     ov_element_type_e type;
     return ov_port_get_element_type (port, &type) == OK && type == F32;
@@ -144,7 +145,7 @@ static wm_fault_t convert (wm_openvino_graph_t *self, wm_error_t *error)
     ov_status_e status = ov_preprocess_prepostprocessor_create (self->graph, &process);
     uint32_t changes = 0;
     for (uint32_t i = 0; i < self->n_input + self->n_output && status == OK; i++) {
-        int in = i < self->n_input;
+        const bool in = i < self->n_input;
         const char *name = in ? self->input_name[i] : self->output_name[i - self->n_input];
         ov_output_const_port_t *port = NULL;
         status = in ? ov_model_const_input_by_name (self->graph, name, &port)
@@ -174,7 +175,7 @@ static wm_fault_t convert (wm_openvino_graph_t *self, wm_error_t *error)
 }
 
 /* A tensor of TensorFlow is called "node:0".  */
-static void name_tensor (char to[132], const char *name, int frozen)
+static void name_tensor (char to[132], const char *name, bool frozen)
 {
     snprintf (to, 132, "%s%s", name, frozen && !strchr (name, ':') ? ":0" : "");
 }
@@ -183,7 +184,7 @@ wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, c
                                    size_t size, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
-    int frozen = wm_wire_is_graphdef (bytes, size);
+    const bool frozen = wm_wire_is_graphdef (bytes, size);
     for (uint32_t i = 0; i < self->n_input; i++)
         name_tensor (self->input_name[i], self->input[i].name, frozen);
     for (uint32_t i = 0; i < self->n_output; i++)
@@ -205,12 +206,12 @@ void wm_openvino_graph_clear (wm_openvino_graph_t *self)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-int wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
+bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
 {
     const char *name[WM_MODEL_PORTS_MAX];
     ov_partial_shape_t shape[WM_MODEL_PORTS_MAX];
     uint32_t made = 0;
-    int fine = !self->whole || rows == 1;
+    bool fine = !self->whole || rows == 1;
     for (; fine && made < self->n_input; made++) {
         const wm_port_t *port = &self->input[made];
         int64_t dim[WM_MODEL_DIMS_MAX + 1] = { rows };
@@ -226,16 +227,16 @@ int wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
     return fine;
 }
 
-int wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
-                             wm_port_t *port)
+bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
+                              wm_port_t *port)
 {
     ov_output_const_port_t *output = NULL;
     ov_shape_t shape = { 0 };
     int64_t first = !self->whole;
     uint64_t values = 1;
-    int fine = ov_model_const_output_by_name (self->graph, self->output_name[i], &output) == OK &&
-               ov_const_port_get_shape (output, &shape) == OK && shape.rank >= first &&
-               shape.rank - first <= WM_MODEL_DIMS_MAX && (!first || shape.dims[0] == rows);
+    bool fine = ov_model_const_output_by_name (self->graph, self->output_name[i], &output) == OK &&
+                ov_const_port_get_shape (output, &shape) == OK && shape.rank >= first &&
+                shape.rank - first <= WM_MODEL_DIMS_MAX && (!first || shape.dims[0] == rows);
     *port = self->output[i];
     port->n_dim = fine ? (uint32_t) (shape.rank - first) : 0;
     for (uint32_t k = 0; fine && k < port->n_dim; k++) {

@@ -1,12 +1,13 @@
 /* wm_openvino_pin.c - keeps OpenVINO's threads on CPUs.
 
-   OpenVINO's own ENABLE_CPU_PINNING (2026.4) releases threads between inferences, and pinned only one
-   of two. And the TBB inside it binds a thread to all CPUs of the process, through hwloc, whenever
-   the thread begins to compute, which undoes any earlier binding. hwloc changes nothing where it
-   believes that its topology is of another machine.
+   OpenVINO's own ENABLE_CPU_PINNING (2026.4) releases threads between inferences, and pinned only
+   one of two. And the TBB inside it binds a thread to all CPUs of the process, through hwloc,
+   whenever the thread begins to compute, which undoes any earlier binding. hwloc changes nothing
+   where it believes that its topology is of another machine.
 
    OpenVINO does not tell which threads are the streams, and other threads may start before them. So
-   the streams are found by their CPU time: the threads that ran most while a block was computed.  */
+   the streams are found by their CPU time: the threads that ran most while a block was
+   computed.  */
 #include "kernels/openvino/wm_openvino_pin.h"
 
 #include <dirent.h>

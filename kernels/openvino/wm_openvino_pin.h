@@ -19,9 +19,9 @@ typedef struct {
 /* All of this process but the caller. Returns how many.  */
 uint32_t wm_openvino_tasks (wm_openvino_task_t task[WM_OPENVINO_TASKS_MAX]);
 
-/* Puts the n threads that ran most since they were looked at in `before` on the CPUs that the caller
-   may use, one on each, round and round. false: some of them ran so little that others may be meant,
-   and nothing was done.  */
+/* Puts the n threads that ran most since they were looked at in `before` on the CPUs that the
+   caller may use, one on each, round and round. false: some of them ran so little that others may
+   be meant, and nothing was done.  */
 bool wm_openvino_pin (const wm_openvino_task_t *before, uint32_t n_before, uint32_t n);
 
 #endif

@@ -158,7 +158,8 @@ static wm_fault_t run_cells (wm_sparse_t *self, wm_error_t *error)
     return fault;
 }
 
-/* Copies the scores of the job's cells to its hits. (wm_device.c holds hits with non-finite scores.)  */
+/* Copies the scores of the job's cells to its hits. (wm_device.c holds hits with non-finite
+   scores.)  */
 static void deliver (const wm_sparse_t *self, uint32_t n_hit, float *scores)
 {
     for (uint32_t i = 0; i < n_hit; i++)

@@ -1,7 +1,7 @@
 /* wm_sparse_amx.c - the exact-sparse loops with the roots on AMX tiles.
 
-   The tile instructions are our own asm: gcc 12's _tile_loadd and _tile_stored do not declare that they
-   touch memory, so that gcc drops stores before them.  */
+   The tile instructions are our own asm: gcc 12's _tile_loadd and _tile_stored do not declare that
+   they touch memory, so that gcc drops stores before them.  */
 #define KERNEL_SHARED
 #include "kernels/sparse/wm_sparse_avx512.h"
 #include "kernels/sparse/wm_sparse_kernel.h"

@@ -25,8 +25,8 @@
    rounded to bf16, lo is x - hi (exact) rounded to bf16. Of (hi + lo) (hi' + lo') three products
    are computed, hi lo' + hi hi' + lo hi'. The fourth, lo lo', is at most 2^-16 of the whole, as is
    what rounding lo loses; such errors have either sign and largely cancel in sums of thousands of
-   terms, which leaves scores within 1e-5 of double (`off`). A step multiplies hi by lo', then by hi',
-   and keeps the tiles of hi' for lo: eight loads feed twelve products.
+   terms, which leaves scores within 1e-5 of double (`off`). A step multiplies hi by lo', then by
+   hi', and keeps the tiles of hi' for lo: eight loads feed twelve products.
 
    The loop overlaps what tiles do not do with what they do: while a pair of tile columns is
    computed, the sums of the pair before are added to their cells, part of the next group is copied,
@@ -153,7 +153,8 @@ INLINE void step_tiles (form_t form, const char *a, const char *w, const bool tw
     }
 }
 
-/* A pair of tile columns of the group from list entry g on; now, next: its A and the next one's.  */
+/* A pair of tile columns of the group from list entry g on; now, next: its A and the next
+   one's.  */
 INLINE void run_pair (amx_t *amx, form_t form, uint32_t g, uint32_t tile, const bool two,
                       const char *now, char *next)
 {

@@ -1,5 +1,5 @@
-/* wm_sparse_avxvnni.c - the exact-sparse loops with the roots in 16-bit integers: AVX-VNNI, that is,
-   VNNI of CPUs without AVX-512.  */
+/* wm_sparse_avxvnni.c - the exact-sparse loops with the roots in 16-bit integers: AVX-VNNI, that
+   is, VNNI of CPUs without AVX-512.  */
 #define NAME avx_vnni_int16
 #define ISA_TEXT "avx-vnni"
 #define V_DOT(x, w, c) dot (x, w, c)

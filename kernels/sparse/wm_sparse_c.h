@@ -11,8 +11,8 @@
       its two neighbours in double has an odd last bit. A point half way between two floats is an
       even double, so an inexact sum never becomes one, and stays on its side of it.
    4. In code: s is the sum rounded to nearest and `off` its exact error (Knuth's two-sum). Where
-      off is not 0 and s is even, s moves by one unit towards the true sum, which makes it odd: up in
-      magnitude if off has the sign of s, else down. Where s is not finite, off is not a number,
+      off is not 0 and s is even, s moves by one unit towards the true sum, which makes it odd: up
+      in magnitude if off has the sign of s, else down. Where s is not finite, off is not a number,
       both comparisons are false, and s stays.
 
    Proof: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using

@@ -1,11 +1,11 @@
 /* wm_sparse_fold.c - what of a root does not depend on the patch: packed weights, base, inactive.
 
    Weights are packed as the kernel wants them; for one that wants floats, rows that are no multiple
-   of 16 are padded, others stay the model's own. Packed ones are as large as the model's own, so one
-   copy serves all workers of a machine: a file beside the model in their cache, mapped by all. It is
-   not trusted: every process packs all weights once, a panel at a time, and uses the file only if
-   each panel is the same. The first process that finds no file writes it; others that open meanwhile
-   wait for it, because each would otherwise map a copy of its own.  */
+   of 16 are padded, others stay the model's own. Packed ones are as large as the model's own, so
+   one copy serves all workers of a machine: a file beside the model in their cache, mapped by all.
+   It is not trusted: every process packs all weights once, a panel at a time, and uses the file
+   only if each panel is the same. The first process that finds no file writes it; others that open
+   meanwhile wait for it, because each would otherwise map a copy of its own.  */
 #include "schema/base/wm_file.h"
 #include "kernels/sparse/wm_sparse.h"
 

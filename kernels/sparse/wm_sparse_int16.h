@@ -1,12 +1,12 @@
 /* wm_sparse_int16.h - the roots in 16-bit integers: 8 to 10 times nearer to double than bf16.
 
    Convolutions stay in fp32. A position's values become integers of at most ACT_MAX: its scale is
-   its own largest value's, so that it depends on nothing but the pixels of its window. Weights become
-   integers by one scale an output, so chosen when they are packed (wm_sparse_scale) that ACT_MAX
-   times the weights of a position never passes 31 bits: the sum over a position's filters is exact,
-   whatever the input; sums that pass 31 bits on the way come back. The sum is then a float, times
-   the position's scale; the output's scale comes last, once a hit. A value that is not finite makes
-   the scale NaN, and with it the hit's scores.
+   its own largest value's, so that it depends on nothing but the pixels of its window. Weights
+   become integers by one scale an output, so chosen when they are packed (wm_sparse_scale) that
+   ACT_MAX times the weights of a position never passes 31 bits: the sum over a position's filters
+   is exact, whatever the input; sums that pass 31 bits on the way come back. The sum is then a
+   float, times the position's scale; the output's scale comes last, once a hit. A value that is not
+   finite makes the scale NaN, and with it the hit's scores.
 
    ACT_MAX divides 31 bits between values and weights so that both round about alike.
 
@@ -16,7 +16,7 @@
    V_BITS_MAX (a, b)     the larger of 32-bit unsigned integers; V_BITS_TOP (a): of all lanes
    V_ABS (x)             without the sign
    V_ROUND (x)           to integers, to nearest even
-   store_words (to, x)   stores 16 integers, two to a word; returns which of the 8 words are not 0  */
+   store_words (to, x)   stores 16 integers, two to a word; returns the words that are not 0  */
 #include "kernels/sparse/wm_sparse.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* wm_sparse_tiles.h - AMX tiles: whether this process may use them, and a thread's configuration.
 
    Eight tiles of 16 rows of 64 bytes. The instructions are our own asm: gcc 12's _tile_loadconfig
-   names 8 of the 64 bytes that it reads, so that stores before it are dropped. The permission is the
-   process's, the configuration each thread's.  */
+   names 8 of the 64 bytes that it reads, so that stores before it are dropped. The permission is
+   the process's, the configuration each thread's.  */
 #ifndef WM_SPARSE_TILES_H
 #define WM_SPARSE_TILES_H
 

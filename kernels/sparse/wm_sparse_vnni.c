@@ -1,4 +1,5 @@
-/* wm_sparse_vnni.c - the exact-sparse loops with the roots in 16-bit integers: AVX-512 with VNNI. */
+/* wm_sparse_vnni.c - the exact-sparse loops with the roots in 16-bit integers: AVX-512 with
+   VNNI.  */
 #define NAME avx512_vnni_int16
 #define ISA_TEXT "avx512-vnni"
 #include "kernels/sparse/wm_sparse_avx512.h"

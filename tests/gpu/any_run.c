@@ -4,8 +4,8 @@
                                               time, in strict float32 or half
      any_run plans MODEL.onnx [ROWS]    cuDNN's plans for an H200, an A100 and a T4: a line each
 
-   tests/golden/anygpu.t compares OUT with ONNX Runtime. Exit code 1 with text for what cannot be
-   run, 75 where this machine's cuDNN cannot make plans.  */
+   tests/golden/anygpu.t compares OUT with ONNX Runtime. Exit code 1, and why, if the model cannot
+   be run, 75 where this machine's cuDNN cannot make plans.  */
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
 #include "tests/standin/wm_gpu_fake.h"

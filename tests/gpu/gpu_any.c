@@ -1,9 +1,10 @@
 /* gpu_any.c - a CNN of every step that the engine for any CNN has, on the GPU and on the stand-in.
 
-   Made by hand, since this program has no reader of ONNX: patches of (3, 20, 24) -> channels last ->
-   convolution 5x5, stride 2, padded, ReLU -> three ways: maximum, mean with padding, the sum with a
-   convolution in groups, dilated; a fourth is a convolution of the patch as it came, taken as one channel
-   of (60, 24) -> concatenated -> 1x1 over the flattened rest, in ONNX's order -> softmax and tanh.  */
+   Built in code, because this program has no reader of ONNX: patches of (3, 20, 24) -> channels
+   last -> convolution 5x5, stride 2, padded, ReLU -> three ways: maximum, mean with padding, the
+   sum with a convolution in groups, dilated; a fourth is a convolution of the patch as it came,
+   taken as one channel of (60, 24) -> concatenated -> 1x1 over the flattened rest, in ONNX's order
+   -> softmax and tanh.  */
 #include "kernels/cuda/wm_any.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_seed.h"

@@ -1,6 +1,6 @@
 /* gpu_apart.c - a part of a report as a process of its own.
 
-   An error of a CUDA context never goes away, a kernel may never end, a library may crash: whatever
+   An error of a CUDA context is permanent, a kernel may never end, a library may crash: whatever
    the part does, the rest of the report is made. The caller must not have opened the GPU, since a
    context does not outlive fork.  */
 #include "tests/gpu/gpu_check.h"

@@ -1,15 +1,17 @@
 /* gpu_bench.c - how fast the CUDA engine is, by version, precision, stage and algorithm.
 
-   Two events, made as `wiremill synth` makes them and cut as a producer cuts them: the default one of
-   about 55,000 hits, and three that are as sparse as the real event (29 % of the (hit, position) pairs
-   active) and as large. Their batches are scored together through wm_cuda_score_many, from decoded
-   batches in host memory to scores in host memory, once ("alone") and several times in one call
-   ("steady": what a worker with enough to do has). Times are the host's clock, the best of several
-   calls; stages are CUDA events in a second engine with one slot, since two slots overlap.
-   Operations and bytes are counted first (gpu_floor.c), and each version's gap to its floor is told.
-   The floors' rates are an H200's as measured elsewhere: the machine's own are among the ceilings.
+   Two events, made as `wiremill synth` makes them and cut as a producer cuts them: the default one
+   of about 55,000 hits, and three that are as sparse as the real event (29 % of the (hit, position)
+   pairs active) and as large. Their batches are scored together through wm_cuda_score_many, from
+   decoded batches in host memory to scores in host memory, once ("alone") and several times in one
+   call ("steady": what a worker with enough to do has). Times are the host's clock, the best of
+   several calls; stages are CUDA events in a second engine with one slot, since two slots overlap.
+   Operations and bytes are counted first (gpu_floor.c), and each version's gap to its floor is
+   printed. The floors' rates are an H200's as measured elsewhere: the machine's own are among the
+   ceilings.
 
-   Every row is a process of its own (gpu_apart): what fails, dies or hangs costs its row only.  */
+   Every row is a process of its own (gpu_apart): one that fails, crashes or hangs costs its row
+   only.  */
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_event.h"
 #include "tests/gpu/gpu_floor.h"
@@ -26,7 +28,7 @@
 #define COPIES 4u    /* of the event in a call of the steady state */
 #define CHECKED 64u  /* hits compared with double */
 #define ROW_S 45     /* seconds a row may take */
-#define USUAL 55000. /* hits that times are told for */
+#define USUAL 55000. /* hits to which times are scaled */
 #define TENSOR_FLOPS 790e12
 #define MEMORY_RATE 4.3e12
 #define L2_RATE 5.5e12
@@ -103,7 +105,8 @@ static void free_event (event_t *self)
     gpu_net_destroy (&self->net);
 }
 
-/* Best time of a call with so many copies of the event; negative with *error if the engine failed.  */
+/* Best time of a call with so many copies of the event; negative with *error if the engine
+   failed.  */
 static double time_event (wm_cuda_t *cuda, event_t *event, uint32_t copies, int rounds,
                           wm_error_t *error)
 {
@@ -135,7 +138,7 @@ static double worst_of (const event_t *event)
 typedef struct {
     event_t *event;
     wm_cuda_config_t config;
-    double *ms; /* shared with whoever started the row: of an event, steady */
+    double *ms; /* shared with the process that started the row: of an event, steady */
 } row_t;
 
 static wm_cuda_t *engine (const row_t *row, wm_error_t *error)
@@ -183,7 +186,7 @@ static bool bench_versions (event_t *event, bool all, double ms[4])
     return ok;
 }
 
-/* What each version must do at least, beside what it took, for 55,000 hits.  */
+/* Prints the least that each version must do beside the time that it took, for 55,000 hits.  */
 static void print_floors (const event_t *event, const double ms[4])
 {
     static const char *const bound[] = { "tensor cores", "memory", "L2 cache" };
@@ -211,7 +214,7 @@ static void print_floors (const event_t *event, const double ms[4])
     fflush (stdout);
 }
 
-/* What the stages took, one after another, a round. Returns 1 with text printed.  */
+/* Prints the time of each stage of a round. Returns 1, with the reason printed, if it failed.  */
 static int time_stages (const row_t *row, double ms[WM_CUDA_STAGES])
 {
     wm_error_t error = { 0 };
@@ -288,7 +291,7 @@ static bool bench_stages (event_t *event)
     return ok;
 }
 
-/* Which of the libraries' algorithms is the fastest: a wish to pin another is made with this.  */
+/* Times the libraries' algorithms, to decide which to pin.  */
 static int run_candidate (void *argument)
 {
     const row_t *row = argument;
@@ -332,7 +335,7 @@ static bool bench_candidates (event_t *event)
     return ok;
 }
 
-/* How many hits a launch: few keep what version 1 convolves in the L2 cache, many fill the chip.  */
+/* Times launches of different sizes: few hits keep version 1's data in L2, many fill the GPU.  */
 static int run_rows (void *argument)
 {
     const row_t *row = argument;

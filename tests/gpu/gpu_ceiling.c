@@ -1,8 +1,8 @@
 /* gpu_ceiling.c - what this GPU can do at best, by the engine's own calls; and that a plane in own
    view is laid out on it as on the host.
 
-   A gap to a floor is only worth something beside the two ceilings of the very machine: bytes to
-   memory (cells filled by our kernel), bytes over the bus (pinned copies), operations (cuBLASLt, one
+   A gap to a floor can only be judged beside the ceilings of the same machine: bytes to memory
+   (cells filled by our kernel), bytes over the bus (pinned copies), operations (cuBLASLt, one
    product of 8,192 x 8,192 x 8,192 of random halves; zeros run faster).  */
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_gpu_args.h"
@@ -24,10 +24,10 @@ typedef struct {
     void *gpu, *stream, *from, *to;
     void *d_a, *d_b, *d_c, *d_workspace, *h_a;
     wm_gemm_plan_t *plan;
-    char text[400]; /* of what failed; "" */
+    char text[400]; /* of the first error; "" */
 } ceiling_t;
 
-/* Whether a call was good; the text of the first that was not are kept.  */
+/* Whether a call succeeded; keeps the text of the first that did not.  */
 static bool fine (ceiling_t *self, wm_gpu_text_t text)
 {
     if (text && !*self->text)

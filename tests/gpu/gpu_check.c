@@ -1,7 +1,7 @@
 /* gpu_check.c - what only a GPU can show of the CUDA engine: one program, nothing of ours beside
    it.
 
-     gpu_check device        which GPU there is, and which libraries are taken
+     gpu_check device        the GPU and the libraries that are used
      gpu_check test          all tests (TAP); skipped without a GPU, failed under WM_REQUIRE_GPU=1
      gpu_check quick         those on small networks, in one process, for compute-sanitizer
      gpu_check bench [N]     Markdown tables: all versions on a synthetic event of N hits (55,000)
@@ -30,14 +30,14 @@ static const double tolerance[] = { 1e-5, 5e-4, 1e-3 };
 static uint32_t version; /* that is tested */
 static struct {
     int number, failures;
-} * told; /* shared by the processes that test */
+} * results; /* shared by the processes that test */
 
-static void tell (bool ok, const char *what, const char *precision, const char *more)
+static void report (bool ok, const char *what, const char *precision, const char *more)
 {
-    printf ("%sok %d - %s%s%s%s%s\n", ok ? "" : "not ", ++told->number, what, precision ? ", " : "",
-            precision ? precision : "", *more ? ": " : "", more);
+    printf ("%sok %d - %s%s%s%s%s\n", ok ? "" : "not ", ++results->number, what,
+            precision ? ", " : "", precision ? precision : "", *more ? ": " : "", more);
     fflush (stdout);
-    told->failures += !ok;
+    results->failures += !ok;
 }
 
 static wm_cuda_t *engine (const wm_net_t *net, const wm_spec_t *spec, int precision,
@@ -76,14 +76,15 @@ static void test_plane (const char *what, const gpu_shape_t *shape, wm_spec_view
     float *scores = calloc (2 * (size_t) n_hit * GPU_OUTPUTS, sizeof *scores);
     wm_cuda_t *cuda = engine (net, &spec, precision, &error);
     if (!cuda || !scores || wm_cuda_score (cuda, &batch, scores, NULL, &error))
-        tell (strstr (error.text, "has no tf32") != NULL, what, precisions[precision], error.text);
+        report (strstr (error.text, "has no tf32") != NULL, what, precisions[precision],
+                error.text);
     else {
         double worst = gpu_worst (net, &spec, &batch, scores, step);
         snprintf (more, sizeof more, "off by %.1e (%s; %s)", worst, wm_cuda_signature (cuda),
                   wm_cuda_choice (cuda));
-        tell (worst <= tolerance[precision], what, precisions[precision], more);
-        tell (same_bits (cuda, &batch, scores, scores + (size_t) n_hit * GPU_OUTPUTS, &error),
-              "the same bits in other groups", precisions[precision], error.text);
+        report (worst <= tolerance[precision], what, precisions[precision], more);
+        report (same_bits (cuda, &batch, scores, scores + (size_t) n_hit * GPU_OUTPUTS, &error),
+                "the same bits in other groups", precisions[precision], error.text);
     }
     wm_cuda_destroy (&cuda);
     gpu_plane_free (&batch);
@@ -107,7 +108,7 @@ static void test_held (int precision)
     for (uint32_t k = 0; ok && k < GPU_OUTPUTS; k++)
         ok = isfinite (scores[k]) && isnan (scores[GPU_OUTPUTS + k]) &&
              isfinite (scores[2 * GPU_OUTPUTS + k]);
-    tell (ok, "a NaN pixel holds its patch only", precisions[precision], error.text);
+    report (ok, "a NaN pixel holds its patch only", precisions[precision], error.text);
     wm_cuda_destroy (&cuda);
     gpu_net_destroy (&net);
 }
@@ -119,7 +120,7 @@ static void test_own_planes (void)
     for (int d = WM_MEAN; d <= WM_MAXMEAN; d++) {
         bool ok = gpu_plane_agrees ((wm_downscale_t) d, text);
         snprintf (more, sizeof more, "%s", text);
-        tell (ok, "own view's images are the host's bit for bit", downscale[d], more);
+        report (ok, "own view's images are the host's bit for bit", downscale[d], more);
     }
 }
 
@@ -128,11 +129,11 @@ static void test_any (void)
     char text[400];
     for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
         bool ok = gpu_any_agrees ((wm_gpu_precision_t) p, text);
-        tell (ok, "any CNN, as on the stand-in", precisions[p], text);
+        report (ok, "any CNN, as on the stand-in", precisions[p], text);
     }
 }
 
-/* Which files the libraries came from: what a machine has twice, it may have in two versions.  */
+/* Prints the files of the libraries: a machine may have two versions of one.  */
 static void say_libraries (void)
 {
     char line[4096], last[4096] = "";
@@ -210,10 +211,10 @@ static void run_part (const char *what, int (*part) (void *), void *argument)
 {
     const int code = gpu_apart (PART_S, part, argument);
     if (code)
-        tell (false, what, NULL, code < 0 ? "see above" : "it ended early");
+        report (false, what, NULL, code < 0 ? "see above" : "it ended early");
 }
 
-/* For compute-sanitizer, which looks at one process.  */
+/* For compute-sanitizer, which checks one process.  */
 static void quick_tests (void)
 {
     test_any ();
@@ -223,14 +224,15 @@ static void quick_tests (void)
 
 int gpu_tests (bool quick)
 {
-    told = mmap (NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (told == MAP_FAILED)
+    results =
+        mmap (NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (results == MAP_FAILED)
         return 1;
     const bool required = getenv ("WM_REQUIRE_GPU") != NULL;
     const int device = quick ? 0 : gpu_apart (PART_S, print_device, NULL);
     if (device)
-        tell (device == 1 && !required,
-              device == 1 && !required ? "# SKIP no GPU" : "a GPU that opens", NULL, "");
+        report (device == 1 && !required,
+                device == 1 && !required ? "# SKIP no GPU" : "a GPU that opens", NULL, "");
     else if (quick)
         quick_tests ();
     else {
@@ -241,8 +243,8 @@ int gpu_tests (bool quick)
         }
         run_part ("any CNN, own view", test_others, NULL);
     }
-    printf ("1..%d\n", told->number);
-    return told->failures;
+    printf ("1..%d\n", results->number);
+    return results->failures;
 }
 
 static int print_properties (void)
@@ -250,7 +252,7 @@ static int print_properties (void)
     wm_gpu_text_t text;
     wm_cudnn_t *cudnn = wm_cudnn_new (NULL, &text);
     char *json = cudnn ? wm_cudnn_properties (cudnn) : NULL;
-    puts (json ? json : cudnn ? "cuDNN does not tell" : text);
+    puts (json ? json : cudnn ? "cuDNN does not give them" : text);
     bool ok = json != NULL;
     free (json);
     wm_cudnn_destroy (&cudnn);

@@ -8,23 +8,25 @@
 /* Prints one line a test; returns how many failed. quick: small networks only.  */
 int gpu_tests (bool quick);
 
-/* Runs `part` in a process of its own, for so many seconds at most. Returns what it returns; -1, with
-   text on stdout, where it dies or is not done in time.  */
+/* Runs `part` in a process of its own, for so many seconds at most. Returns its value; -1, with
+   the reason on stdout, if it crashes or exceeds its time.  */
 int gpu_apart (unsigned seconds, int (*part) (void *argument), void *argument);
 
 /* Prints tables in Markdown. hits: of the synthetic event. Returns 0, or 1 if an engine failed.  */
 int gpu_bench (double hits);
 
-/* Of the same events what is counted, not measured. Returns 0.  */
+/* Prints the floors of the same events, which are counted. Returns 0.  */
 int gpu_floors (double hits);
 
-/* Prints what this machine can do at best. Returns 0, or 1 if something failed.  */
+/* Prints this machine's ceilings. Returns 0, or 1 if something failed.  */
 int gpu_ceilings (void);
 
-/* Whether a plane in own view is laid out on the device bit for bit as on the host; else text.  */
+/* Whether a plane in own view is laid out on the device bit for bit as on the host; else `text` is
+   why not.  */
 bool gpu_plane_agrees (wm_downscale_t downscale, char text[400]);
 
-/* Whether any CNN's steps give on the GPU what they give on the stand-in; else text.  */
+/* Whether any CNN's steps give on the GPU what they give on the stand-in; else `text` is why
+   not.  */
 bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400]);
 
 /* Writes weights, patches (half) and our scores to a folder, for tests/gpu/gpu_torch.py.  */

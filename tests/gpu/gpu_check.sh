@@ -4,8 +4,8 @@
 # usage: gpu_check.sh [PROGRAM]    (PROGRAM: gpu_check, else beside this script)
 # Prints Markdown as it goes, complete enough to decide by it alone, and keeps it as RESULTS.md beside
 # this script (WM_REPORT=file: there); a run that is cut short leaves what it had. Ends within 8 minutes
-# (WM_SECONDS=465): what finds no time any more says so, and where even a kill does not help, as with a
-# driver that keeps a process for ever, the rest is left undone soon after. Parts do not depend on each other. Exits 1 if
+# (WM_SECONDS=465): parts that time is too short for are listed as skipped, and where even a kill does not help,
+# as with a driver that never returns, the rest is skipped soon after. Parts do not depend on each other. Exits 1 if
 # one failed; without a GPU that is so, too. cuDNN 9 and cuBLAS come from the machine: WM_CUDA_LIBS, the
 # loader's path, /usr/local/cuda, the `nvidia` packages of a Python. PYTHON picks the Python that may
 # have torch. The pipeline's programs are in WM_BIN, else in bin/ beside this script.
@@ -28,7 +28,7 @@ indent () { sed -u 's/^/    /'; }
 smi () { timeout 20 nvidia-smi "$@"; } # a sick GPU may keep it for ever
 left () { echo $((WM_SECONDS - SECONDS)); }
 
-# Runs a command for so many seconds at most, fewer where fewer are left; says when it was cut off.
+# Runs a command for so many seconds at most, fewer where fewer are left; reports when it was cut off.
 within () # seconds, command...
 {
     local limit=$1 code
@@ -41,7 +41,7 @@ within () # seconds, command...
     return $code
 }
 
-# A Python's own folders of NVIDIA's libraries, behind what was told.
+# A Python's own folders of NVIDIA's libraries, behind WM_CUDA_LIBS.
 python_libraries=$(timeout 20 "$python" -c '
 import glob, sys
 print(":".join(d for p in sys.path for d in sorted(glob.glob(p + "/nvidia/*/lib"))))' 2>/dev/null)
@@ -67,14 +67,14 @@ machine ()
     found=$( (nvcc --version || /usr/local/cuda/bin/nvcc --version) 2>/dev/null | sed -n 's/.*release/release/p')
     echo "nvcc: ${found:-none, and none is needed}"
     echo "python: $python $("$python" -V 2>&1)"
-    echo "libraries told: ${WM_CUDA_LIBS:-none}"
+    echo "WM_CUDA_LIBS: ${WM_CUDA_LIBS:-none}"
 }
 
 report ()
 {
     printf '# GPU check of %s%s\n\n' "$(date -u +%Y-%m-%dT%H:%MZ)" "$(cat "$here/version" 2>/dev/null)"
     machine | indent
-    look || return 1
+    device || return 1
     if [ -r "$here/ptxas" ]; then
         printf '\nRegisters of our kernels, by architecture (nothing spills):\n\n'
         indent <"$here/ptxas"
@@ -97,7 +97,7 @@ report ()
 }
 
 # Whether there is a GPU that the program can use; if not, why.
-look ()
+device ()
 {
     local code
     within 60 "$program" device >"$folder/device" 2>&1
@@ -145,23 +145,23 @@ campaign () # workers
     mkdir "$home"
     timeout -k 5 $limit "$here/gpu_pipeline" "ipc://$home/b" "${WM_PIPELINE_S:-12}" "${WM_PIPELINE_HITS:-55000}" >"$home/rate" 2>"$home/why" &
     pids+=($!)
-    "$bin/wiremill" broker --model "$folder/m.onnx" --precision fast --output "$home" --listen "ipc://$home/b" >"$home/words" 2>&1 &
+    "$bin/wiremill" broker --model "$folder/m.onnx" --precision fast --output "$home" --listen "ipc://$home/b" >"$home/log" 2>&1 &
     pids+=($!)
     for ((w = 0; w < $1; w++)); do
-        "$bin/wiremill-worker" --broker "ipc://$home/b" --engine cuda --cache "$folder/cache" --give-up 30 >>"$home/words" 2>&1 &
+        "$bin/wiremill-worker" --broker "ipc://$home/b" --engine cuda --cache "$folder/cache" --give-up 30 >>"$home/log" 2>&1 &
         pids+=($!)
     done
-    wait -n "${pids[@]}" # the first that ends; where all is well, who measured
+    wait -n "${pids[@]}" # the first that ends; normally the one that measured
     code=$?
     kill -0 "${pids[0]}" 2>/dev/null && code=1
     kill "${pids[0]}" 2>/dev/null
-    kill -KILL "${pids[@]:1}" 2>/dev/null # nobody wants what they hold
+    kill -KILL "${pids[@]:1}" 2>/dev/null # their work is no longer wanted
     for ((w = 0; w < 50; w++)); do # no `wait`: a sick driver may keep one of them for ever
         [ -n "$(jobs -rp)" ] || break
         sleep 0.1
     done
     echo "- $1 workers on the GPU: $(cat "$home/rate" "$home/why")"
-    ((code == 0)) || { echo; tail -8 "$home/words" | indent; echo; }
+    ((code == 0)) || { echo; tail -8 "$home/log" | indent; echo; }
     cat "$home/rate" >>"$folder/pipeline"
     rm -rf "$home"
     return $code
@@ -175,10 +175,10 @@ pipeline ()
         return 0
     fi
     [ ! -d "$here/lib" ] || local -x LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-    if ! "$bin/wiremill" model new emtrkmichel --seed 1 -o "$folder/m.onnx" >"$folder/words" 2>&1; then
+    if ! "$bin/wiremill" model new emtrkmichel --seed 1 -o "$folder/m.onnx" >"$folder/log" 2>&1; then
         echo "Left out: the programs do not run here:"
         echo
-        tail -3 "$folder/words" | indent
+        tail -3 "$folder/log" | indent
         return 0
     fi
     echo "Producers replaying batches encoded in memory, broker, workers, ledger and journal; no file is read."
@@ -194,8 +194,8 @@ pipeline ()
 torch ()
 {
     local seconds
-    if ! within 60 "$python" -c 'import torch, numpy' 2>"$folder/words"; then
-        echo "$python has no torch with numpy: $(tail -1 "$folder/words")"
+    if ! within 60 "$python" -c 'import torch, numpy' 2>"$folder/log"; then
+        echo "$python has no torch with numpy: $(tail -1 "$folder/log")"
         return
     fi
     if ! within 60 "$program" dump "$folder"; then
@@ -205,7 +205,7 @@ torch ()
     fi
     seconds=$(($(left) - 75))
     within $((seconds < 130 ? seconds : 130)) "$python" -u "$here/gpu_torch.py" "$folder" $((seconds < 100 ? seconds : 90)) \
-        2>"$folder/words" | tee "$folder/torch" || { echo "PyTorch's side failed ($?):"; echo; tail -5 "$folder/words" | indent; echo; }
+        2>"$folder/log" | tee "$folder/torch" || { echo "PyTorch's side failed ($?):"; echo; tail -5 "$folder/log" | indent; echo; }
     read -r row ours <<<"$(fastest)"
     awk -v row="$row" -v ours="$ours" '/^Fastest: / { theirs = $2 + 0 }
         END { if (ours && theirs) printf "\nOurs, the whole way from decoded batches to scores in host memory: %s at %.2f million hits/s, %.1f times the fastest PyTorch (which has its patches on the device). Wanted: 3.\n", row, ours, ours / theirs

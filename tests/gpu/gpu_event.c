@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAU_US 10000. /* both as `wiremill synth` has them, unless it is told */
+#define TAU_US 10000. /* both the defaults of `wiremill synth` */
 #define NOISE_ADC 0.5
 
-/* What a TPC recorded: its planes lie in the event already.  */
+/* Takes a TPC's planes, which lie in the event already.  */
 static void add_rois (wm_event_t *event, const wm_synth_tpc_t *tpc, uint32_t number)
 {
     const wm_synth_roi_t *roi;

@@ -1,7 +1,7 @@
 /* gpu_event.h - an event as `wiremill synth` makes it, as the batches that a producer sends of it.
 
-   From a seed, in memory: no file, no HDF5, nothing compressed. Event 1 of seed 1 with 55,000 hits is
-   the default synthetic event, batch by batch what a campaign under protodune-2021 hands out.  */
+   From a seed, in memory: no file, no HDF5, nothing compressed. Event 1 of seed 1 with 55,000 hits
+   is the default synthetic event, batch by batch what a campaign under protodune-2021 scores.  */
 #ifndef GPU_EVENT_H
 #define GPU_EVENT_H
 

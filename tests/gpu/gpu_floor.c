@@ -1,8 +1,9 @@
 /* gpu_floor.c - counts bytes and operations of the engine's versions for an event.
 
    Versions 2 and 3 as wm_gpu_dense.cuh has them: tiles of 256 hits in the order of the curve, which
-   read a panel of weights a position and 96 bytes of each hit that takes part, and multiply 8 hits at
-   a time. Version 3 leaves out what is inactive: that depends on the event, so it is counted on it.  */
+   read a panel of weights a position and 96 bytes of each active hit, and multiply 8 hits at a
+   time. Version 3 leaves inactive positions out, which depends on the event, so they are counted
+   there.  */
 #include "tests/gpu/gpu_floor.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_cuda_curve.h"

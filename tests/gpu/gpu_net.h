@@ -1,4 +1,4 @@
-/* gpu_net.h - seeded networks of the family and seeded planes, from nothing but a seed.
+/* gpu_net.h - networks of the family and planes, from a seed alone.
 
    For the tests of the CUDA engine and for its benchmark, which must run on a machine that has
    neither ONNX nor a file of ours.  */
@@ -42,7 +42,8 @@ wm_batch_t gpu_slice (const wm_batch_t *batch, uint32_t first, uint32_t count);
 void gpu_judge (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                 float *scores);
 
-/* The largest difference of every `step`-th hit's scores from the judge's; NaN if one is none.  */
+/* The largest difference of every `step`-th hit's scores from the judge's; NaN if a score is
+   NaN.  */
 double gpu_worst (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
                   const float *scores, uint32_t step);
 

@@ -1,8 +1,8 @@
 /* gpu_pipeline.c - how fast the whole pipeline is when no file is read.
 
-   A producer that keeps a few synthetic events encoded in memory and announces them over and over to
-   a real broker: so broker, ledger, journal, workers and their engines are what is measured, and
-   reading and cutting are not. Broker and workers are started by whoever runs this (gpu_check.sh).
+   A producer that keeps a few synthetic events encoded in memory and announces them over and over
+   to a real broker: broker, ledger, journal, workers and their engines are measured, reading and
+   cutting are not. gpu_check.sh starts broker and workers.
 
    usage: gpu_pipeline ENDPOINT [SECONDS [HITS]]    (15 seconds, events of about 55,000 hits)
    The clock starts when the first event is done. Prints one line; exits 1 where the session ends,
@@ -35,7 +35,7 @@ static void die (const char *what, const char *why)
     exit (1);
 }
 
-/* What a campaign in split or fast measures on: batches of the first event.  */
+/* The sample on which a campaign in split or fast measures: batches of the first event.  */
 static void send_sample (wm_client_t *client, wm_coder_t *coder, const gpu_event_t *event)
 {
     uint8_t *payload = malloc (WM_RAW_BYTES_MAX);
@@ -94,7 +94,7 @@ static void claim (wm_client_t *client)
     wm_msg_init (&msg, WM_MSG_INPUT);
     msg.code = 1;
     msg.size = 1;
-    strcpy (msg.name, "replay.scores.h5"); /* no such file: the broker does not look */
+    strcpy (msg.name, "replay.scores.h5"); /* no such file: the broker does not open it */
     strcpy (msg.path, "/replay.h5");
     wm_client_send (client, &msg, NULL, 0);
 }
@@ -148,7 +148,7 @@ static uint64_t produce (wm_client_t *client, double seconds, double *took)
     }
     *took = (double) (wm_now_ms () - first) * 1e-3;
     if (held)
-        die ("batches are held", "see what the workers say");
+        die ("batches are held", "see the workers' logs");
     return hits;
 }
 

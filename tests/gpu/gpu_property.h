@@ -1,4 +1,4 @@
-/* gpu_property.h - three GPUs that need not be here, as cuDNN wants to be told of them.
+/* gpu_property.h - three GPUs that need not be here, in cuDNN's description.
 
    The JSON's keys are not documented; the values are those of data sheets, not of a real device
    (`gpu_check properties` prints a real one's).  */
@@ -21,7 +21,7 @@ static const gpu_t gpus[] = {
 };
 #define GPUS (sizeof gpus / sizeof *gpus)
 
-/* As cuDNN reads it. Lives until the next call.  */
+/* The description as cuDNN reads it; valid until the next call.  */
 static inline char *gpu_property (const gpu_t *gpu)
 {
     static char text[2048];

@@ -6,8 +6,8 @@
      than the host waited for. The target of a copy to the host is NaN until then.
    - A kernel's blocks and threads run in another order every time, shared memory begins as NaN;
      wm_gpu_fake_block.c has what the threads of a block do together.
-   - Convolution and product take factors as tensor cores do: halves, or float32 cut off to 10 bits of
-     mantissa (tf32); sums in float32.
+   - Convolution and product take factors as tensor cores do: halves, or float32 cut off to 10 bits
+     of mantissa (tf32); sums in float32.
    - Any call can be made to fail, also the run of a graph by a file that holds its number
      (WM_STANDIN_FAIL). Errors are sticky.
 
@@ -43,7 +43,8 @@ typedef struct {
 extern wm_gpu_fake_t wm_gpu_fake;
 extern const wm_gpu_api_t wm_gpu_stand_in;
 
-/* `n` factors of the precision's type as float32, rounded as it multiplies; the caller frees them.  */
+/* `n` factors of the precision's type as float32, rounded as it multiplies; the caller frees
+   them.  */
 float *wm_gpu_fake_factors (wm_gpu_precision_t precision, const void *from, size_t n);
 
 /* The arithmetic (wm_gpu_fake_math.c). `bad`: rows from the eighth on are summed backwards.  */

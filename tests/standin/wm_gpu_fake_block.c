@@ -1,10 +1,11 @@
 /* wm_gpu_fake_block.c - a block of threads on the host, a fiber each.
 
    A warp is taken at random and its lanes run, one after another from a random one on, to the next
-   instruction that a warp or a block does together. When all 32 are there it is carried out, and the
-   warp goes on for a random number of such steps before another is taken: so warps are as far apart
-   as the block's barriers allow. A copy of 16 bytes poisons what it will overwrite at once, and is
-   carried out as late as it may: when its thread waits for it. Without a wait it never lands.
+   instruction that a warp or a block does together. When all 32 are there it is carried out, and
+   the warp goes on for a random number of such steps before another is taken: so warps are as far
+   apart as the block's barriers allow. A copy of 16 bytes poisons what it will overwrite at once,
+   and is carried out as late as it may: when its thread waits for it. Without a wait it never
+   lands.
 
    Fibers are switched by ten instructions of x86-64, since a tile of hits takes tens of millions of
    switches. They share the thread's floating-point state and never leave it changed.  */

@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* To the 10 bits of mantissa that a tensor core looks at: NVIDIA's kernels need not round first.  */
+/* To the 10 bits of mantissa that a tensor core looks at: NVIDIA's kernels need not round
+   first.  */
 static float cut_off (float x)
 {
     uint32_t bits;

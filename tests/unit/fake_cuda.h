@@ -1,6 +1,6 @@
 /* fake_cuda.h - an engine like wm_cuda.so's, compiled by the tests: the sparse one, now and then wrong.
 
-   One hit of WM_FAKE_CUDA is off by 0.1; 0 or nothing: none is. A model that is not of the family is
+   One hit of WM_FAKE_CUDA is off by 0.1; 0 or unset: all are right. A model that is not of the family is
    replaced by sums of the patch.  */
 #include "kernels/wm_backend_private.h"
 
@@ -42,8 +42,8 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     static uint64_t seed = 1;
-    const char *told = getenv ("WM_FAKE_CUDA");
-    const uint32_t one_of = told ? (uint32_t) atoi (told) : 0;
+    const char *set = getenv ("WM_FAKE_CUDA");
+    const uint32_t one_of = set ? (uint32_t) atoi (set) : 0;
     wm_fault_t fault =
         engine == &sums ? add_up (batch, scores)
                         : wm_backend_sparse.score (engine, batch, status, scores, progress, error);

@@ -1,8 +1,8 @@
 /* test_kernels_cuda.c - the whole CUDA engine on the stand-in for a GPU.
 
    The engine, its kernels and its order of calls are those of the product, compiled for the host;
-   what NVIDIA's libraries compute is replaced by loops that round alike. What only a GPU can show
-   is in tests/gpu. Each mistake in tests/plants must make the test that it names fail.  */
+   loops that round alike take the place of NVIDIA's libraries. tests/gpu has what only a GPU can
+   show. Each mistake in tests/plants must make the test that it names fail.  */
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
@@ -155,7 +155,8 @@ static void every_activation_agrees_with_double (void **state)
             wm_cuda_t *cuda = engine (net, &spec, (wm_gpu_precision_t) p);
             assert_int_equal (wm_cuda_score (cuda, &batch, scores, NULL, NULL), WM_OK);
             const double worst = gpu_worst (net, &spec, &batch, scores, 1);
-            /* So small a network averages little: tf32, of half's mantissa, is allowed what half is.  */
+            /* So small a network averages little: tf32, of half's mantissa, has half's
+               tolerance.  */
             if (!(worst <= tolerance[p == WM_GPU_TF32 ? WM_GPU_F16 : p]))
                 fail_msg ("activation %d, precision %d: off by %g", k, p, worst);
             wm_cuda_destroy (&cuda);
@@ -256,7 +257,7 @@ static void an_engine_that_is_timed_gives_the_same_bits (void **state)
 
 /* ---- what a library offers ------------------------------------------------------------------- */
 
-static void algorithms_that_look_at_the_row_are_passed_over (void **state)
+static void algorithms_that_depend_on_the_row_are_not_taken (void **state)
 {
     (void) state;
     reset ();
@@ -309,7 +310,7 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
     gpu_net_destroy (&net);
 }
 
-/* A library is found in a folder that is told, and in a Python's nvidia packages.  */
+/* A library is found in WM_CUDA_LIBS, and in a Python's nvidia packages.  */
 static void libraries_are_found (void **state)
 {
     (void) state;
@@ -341,11 +342,11 @@ static void libraries_are_found (void **state)
     assert_null (wm_gpu_library_symbols (found, "wm_a wm_b", symbol));
     assert_int_equal (*(int *) symbol[1], 2);
     assert_string_equal (wm_gpu_library_symbols (found, "wm_a wm_c", symbol), "wm_c");
-    snprintf (line, sizeof line, "cp %s %s/libwm_told.so.9", path, root);
+    snprintf (line, sizeof line, "cp %s %s/libwm_named.so.9", path, root);
     assert_int_equal (system (line), 0);
     snprintf (line, sizeof line, "/nowhere:%s", root);
     setenv ("WM_CUDA_LIBS", line, 1);
-    assert_non_null (wm_gpu_library_open ("libwm_told.so.9"));
+    assert_non_null (wm_gpu_library_open ("libwm_named.so.9"));
     unsetenv ("WM_CUDA_LIBS");
     snprintf (line, sizeof line, "rm -r %s", root);
     assert_int_equal (system (line), 0);
@@ -353,9 +354,9 @@ static void libraries_are_found (void **state)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* One life with a failure at call k. Returns whether the failure showed.  */
-static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
-                  const float *right, uint32_t k, bool late)
+/* One engine from start to end with a failure at call k. Returns whether the failure showed.  */
+static bool run_failing (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                         const float *right, uint32_t k, bool late)
 {
     static float scores[HITS * GPU_OUTPUTS];
     wm_error_t error = { 0 };
@@ -366,7 +367,7 @@ static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *
     if (cuda && wm_cuda_score (cuda, batch, scores, NULL, &error)) {
         failed = true;
         wm_error_t again = { 0 };
-        wm_gpu_fake.fail_at = 0; /* what failed stays dead, whatever the GPU says now */
+        wm_gpu_fake.fail_at = 0; /* an engine that failed stays so, though the GPU works again */
         assert_int_equal (wm_cuda_score (cuda, batch, scores, NULL, &again), WM_EHOST);
         assert_non_null (strstr (again.text, "cudaErrorLaunchFailure"));
     } else if (cuda)
@@ -397,12 +398,12 @@ static void every_failure_is_named_and_releases_nothing (void **state)
     assert_true (calls > 80);
     uint32_t late = 0;
     for (uint32_t k = 1; k <= calls; k++) {
-        assert_true (live (net, &spec, &batch, right, k, false));
-        late += live (net, &spec, &batch, right, k, true);
+        assert_true (run_failing (net, &spec, &batch, right, k, false));
+        late += run_failing (net, &spec, &batch, right, k, true);
     }
     assert_true (late > 40); /* copies and launches; other calls cannot fail late */
     proof_line ("P9", 2 * calls, 2 * calls, start);
-    assert_false (live (net, &spec, &batch, right, calls + 1, false));
+    assert_false (run_failing (net, &spec, &batch, right, calls + 1, false));
     gpu_plane_free (&batch);
     gpu_net_destroy (&net);
 }
@@ -455,7 +456,7 @@ int main (void)
         cmocka_unit_test (values_that_cannot_be_computed_hold_their_patch_only),
         cmocka_unit_test (an_engine_that_is_timed_gives_the_same_bits),
         cmocka_unit_test (libraries_are_found),
-        cmocka_unit_test (algorithms_that_look_at_the_row_are_passed_over),
+        cmocka_unit_test (algorithms_that_depend_on_the_row_are_not_taken),
         cmocka_unit_test (what_cannot_be_run_is_refused_by_name),
         cmocka_unit_test (every_failure_is_named_and_releases_nothing),
         cmocka_unit_test (a_small_engine_is_right_throughout),

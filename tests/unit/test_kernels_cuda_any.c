@@ -205,7 +205,8 @@ static void planes_that_cannot_be_cut_are_refused (void **state)
     gpu_plane_free (&plane);
 }
 
-/* What half cannot hold: a patch is held, alone; a node's values are float32, and it is named.  */
+/* Values that half cannot hold: of a patch, it alone is held; of a node, it is float32 and
+   named.  */
 static void what_half_cannot_hold (void **state)
 {
     (void) state;
@@ -264,8 +265,8 @@ static void what_half_cannot_hold (void **state)
 }
 
 /* The network with values that are scale[0] (patches), [1] (convolution), [2] and [3] (dense
-   layers) times as large, and the same scores: all are powers of two. Where weights or values are so
-   small that half loses their bits, `node` (of the convolutions, -1: the patches) is named, and
+   layers) times as large, and the same scores: all are powers of two. Where weights or values are
+   so small that half loses their bits, `node` (of the convolutions, -1: the patches) is named, and
    float32 keeps them.  */
 static void keeps_its_bits (const double scale[4], int node, const char *text)
 {
@@ -328,8 +329,8 @@ static void what_half_would_lose (void **state)
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
-/* A model whose first convolution reads the patch as it came, and in half: without the copy that
-   turns the layout of this one, which has one channel.  */
+/* A model whose first convolution reads the patch as it came, and in half: without a copy to
+   channels last, because it has one channel.  */
 static void a_first_convolution_reads_the_patch_in_half (void **state)
 {
     (void) state;

@@ -1,6 +1,6 @@
-/* test_kernels_cuda_door.c - the CUDA engine through the door, on whatever machine this is.
+/* test_kernels_cuda_door.c - the CUDA engine through wm_device.h, on any machine.
 
-   Without wm_cuda.so, without a driver or a GPU: one line that says so, and the CPU scores. With a
+   Without wm_cuda.so, without a driver or a GPU: one line reports it, and the CPU scores. With a
    GPU: known answers in both precisions, and the bits of one engine in another's grouping.  */
 #include "kernels/wm_canary.h"
 #include "kernels/wm_import.h"
@@ -106,7 +106,7 @@ static void a_gpu_knows_the_answers (void **state)
 
 /* ---- canaries -------------------------------------------------------------------------------- */
 
-/* A plane with hits everywhere, and what the CPU says of them.  */
+/* A plane with hits everywhere, and their scores by the CPU.  */
 typedef struct {
     wm_spec_t spec;
     wm_batch_t batch;
@@ -212,14 +212,14 @@ static void canaries_never_cry_without_cause (void **state)
         noisy[i] = plane.scores[i] + (float) (wm_seed_next (&seed) % 1000) * 1e-5f - 5e-3f;
     noisy[7 * 4] = NAN; /* held by others */
     for (unsigned long n = 0; n < batches; n++) {
-        part.n_hit = (uint32_t) (n % PLANE_HITS); /* also none, and fewer than canaries */
+        part.n_hit = (uint32_t) (n % PLANE_HITS); /* also 0, and fewer than canaries */
         assert_int_equal (wm_canary_check (canary, &part, noisy, NULL), WM_OK);
     }
     proof_line ("P10", batches, batches, start);
     wm_canary_destroy (&canary);
 }
 
-/* With a twentieth of the time most batches pass: what is wrong is found all the same, later.  */
+/* With a twentieth of the time most batches pass unchecked: a wrong score is found later.  */
 static void canaries_take_no_more_than_their_share (void **state)
 {
     (void) state;
@@ -235,7 +235,7 @@ static void canaries_take_no_more_than_their_share (void **state)
     wm_canary_destroy (&canary);
 }
 
-/* The door, with an engine in wm_cuda.so's place that is wrong now and then.  */
+/* wm_device.h, with an engine in wm_cuda.so's place that is sometimes wrong.  */
 static void the_door_keeps_canaries_for_a_gpu (void **state)
 {
     (void) state;
@@ -259,7 +259,7 @@ static void the_door_keeps_canaries_for_a_gpu (void **state)
                       WM_OK);
     setenv ("WM_FAKE_CUDA", "1", 1);
     wm_fault_t fault = WM_OK;
-    for (int i = 0; i < 100000 && !fault; i++) /* until it looks again */
+    for (int i = 0; i < 100000 && !fault; i++) /* until it checks again */
         fault = wm_device_score (device, &plane.batch, plane.status, plane.scores, &error);
     unsetenv ("WM_FAKE_CUDA");
     assert_int_equal (fault, WM_EHOST);

@@ -1,9 +1,9 @@
 /* test_kernels_cuda_event.c - a whole event through the CUDA engine on the stand-in for a GPU.
 
-   The real event where it is at hand (../shared), else one of `wiremill synth`: every version in every
-   precision that it has, in the sizes that the product takes, against the reference in double. `make
-   soak` takes every hit, `make proof` 300 of them, `make test` a few, of the versions that the product
-   chooses, in small launches.  */
+   The real event where it is at hand (../shared), else one of `wiremill synth`: every version in
+   every precision that it has, in the sizes that the product takes, against the reference in
+   double. `make soak` takes every hit, `make proof` 300 of them, `make test` a few, of the versions
+   that the product chooses, in small launches.  */
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_reference.h"

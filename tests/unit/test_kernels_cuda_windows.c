@@ -1,9 +1,9 @@
 /* test_kernels_cuda_windows.c - versions 2 and 3 of the CUDA engine on the stand-in for a GPU.
 
-   The kernels are the product's, every thread a fiber (tests/standin/wm_gpu_fake_block.c): copies land
-   late, warps run in random order, and reads of shared memory that would wait for each other are
-   counted. Sizes are small: strips of 32 starts, bands of 32 rows, 256 hits a slot, so that planes
-   take several strips, bands and slots.  */
+   The kernels are the product's, every thread a fiber (tests/standin/wm_gpu_fake_block.c): copies
+   land late, warps run in random order, and reads of shared memory that would wait for each other
+   are counted. Sizes are small: strips of 32 starts, bands of 32 rows, 256 hits a slot, so that
+   planes take several strips, bands and slots.  */
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "tests/gpu/gpu_net.h"
@@ -410,9 +410,9 @@ static void a_wrong_sum_is_caught_by_its_checksum (void **state)
     gpu_net_destroy (&net);
 }
 
-/* One life with a failure at call k. Returns whether the failure showed.  */
-static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
-                  const float *right, uint32_t rounds, uint32_t k, bool late)
+/* One engine from start to end with a failure at call k. Returns whether the failure showed.  */
+static bool run_failing (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *batch,
+                         const float *right, uint32_t rounds, uint32_t k, bool late)
 {
     static float scores[HITS * GPU_OUTPUTS];
     wm_error_t error = { 0 };
@@ -428,7 +428,7 @@ static bool live (const wm_net_t *net, const wm_spec_t *spec, const wm_batch_t *
     }
     if (cuda && failed) {
         wm_error_t again = { 0 };
-        wm_gpu_fake.fail_at = 0; /* what failed stays dead, whatever the GPU says now */
+        wm_gpu_fake.fail_at = 0; /* an engine that failed stays so, though the GPU works again */
         assert_int_equal (wm_cuda_score (cuda, batch, scores, NULL, &again), WM_EHOST);
         assert_non_null (strstr (again.text, "cudaErrorLaunchFailure"));
     }
@@ -446,7 +446,7 @@ static void every_failure_is_named_and_releases_nothing (void **state)
     (void) state;
     reset ();
     static float right[HITS * GPU_OUTPUTS];
-    const uint32_t rounds = (uint32_t) proof_size (7, 28, 28); /* batches of a life */
+    const uint32_t rounds = (uint32_t) proof_size (7, 28, 28); /* batches of an engine */
     wm_net_t *net = gpu_net_new (&narrow, 1);
     wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
     wm_batch_t batch;
@@ -459,12 +459,12 @@ static void every_failure_is_named_and_releases_nothing (void **state)
     assert_true (calls >= 18 * rounds);
     uint32_t tried = 0, late = 0;
     for (uint32_t k = 1; k <= calls; k += k < 60 ? 1 : (uint32_t) proof_size (6, 1, 1), tried++) {
-        if (!live (net, &spec, &batch, right, rounds, k, false))
-            fail_msg ("call %u of %u failed, and nobody knew", k, calls);
-        late += live (net, &spec, &batch, right, rounds, k, true);
+        if (!run_failing (net, &spec, &batch, right, rounds, k, false))
+            fail_msg ("call %u of %u failed, and no score or error showed it", k, calls);
+        late += run_failing (net, &spec, &batch, right, rounds, k, true);
     }
     assert_true (late > tried / 4); /* copies and launches; other calls cannot fail late */
-    assert_false (live (net, &spec, &batch, right, rounds, calls + 1, false));
+    assert_false (run_failing (net, &spec, &batch, right, rounds, calls + 1, false));
     gpu_plane_free (&batch);
     gpu_net_destroy (&net);
 }

@@ -3,10 +3,10 @@
    cuDNN makes execution plans for a device of which it knows only the properties, so that any
    machine with cuDNN can show that the engine's convolutions have a plan on an H200, an A100 and a
    T4 (tests/gpu/gpu_property.h), with how much workspace and whether on tensor cores.
-   And whatever machine it is, a launch that fails says of which kernel.
+   On any machine, the error of a launch names the kernel.
 
    Without libcudnn.so.9, or with one that does not know the descriptor (before 9.8), the tests are
-   skipped and say why.  */
+   skipped, with the reason printed.  */
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
 #include "tests/gpu/gpu_property.h"
@@ -32,7 +32,7 @@ static wm_cudnn_t *cudnn_for (const gpu_t *gpu)
 
 static const char *const precisions[] = { "fp32", "tf32", "fp16" };
 
-/* The first plan of a convolution, said in a line.  */
+/* Prints the first plan of a convolution in a line.  */
 static wm_gpu_choice_t first_plan (wm_cudnn_t *cudnn, const gpu_t *gpu, const wm_gpu_conv_t *conv)
 {
     wm_conv_plan_t *plan;
@@ -87,7 +87,7 @@ static void other_shapes_have_plans (void **state)
     wm_cudnn_destroy (&cudnn);
 }
 
-/* A whole plane convolved once, 48 filters channels last: what the plane engines ask for, in full
+/* A whole plane convolved once, 48 filters channels last: what versions 2 and 3 need, in full
    view (one image) and in own view (six, one above the other). In half on tensor cores and without
    workspace.  */
 static void planes_have_plans_on_every_gpu (void **state)

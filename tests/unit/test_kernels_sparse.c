@@ -1,10 +1,10 @@
-/* test_kernels_sparse.c - scores of the exact-sparse engine: double's, and the same bits however hits are
-   grouped, in every instruction set here.  */
+/* test_kernels_sparse.c - scores of the exact-sparse engine: double's, and the same bits however
+   hits are grouped, in every instruction set here.  */
 #include "tests/proof.h"
 #include "tests/standin/wm_sparse_amx_twin.h"
 #include "tests/unit/sparse_net.h"
 
-/* Says which kernels this machine cannot run, so that a green test is not taken for more.  */
+/* Prints the kernels that this machine cannot run, which a green test does not cover.  */
 static int name_the_untested (void **state)
 {
     const char *isa, *precision;
@@ -14,7 +14,7 @@ static int name_the_untested (void **state)
     return 0;
 }
 
-/* Twins, and sums that are fused by hand: fewer of what they are tried on.  */
+/* Twins, and sums that are fused by hand: tried on fewer hits.  */
 static bool is_slow (const wm_sparse_kernel_t *kernel)
 {
     return is_twin (kernel) || kernel == &wm_sparse_kernel_c;

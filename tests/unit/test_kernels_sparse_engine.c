@@ -1,6 +1,6 @@
-/* test_kernels_sparse_engine.c - what the exact-sparse engine does beside scores: it takes many hits and many
-   channels, holds what is no number, allocates once, shares packed weights, pins threads, chooses a
-   kernel, and refuses what it cannot run.  */
+/* test_kernels_sparse_engine.c - what the exact-sparse engine does beside scores: it takes many
+   hits and many channels, holds non-finite values, allocates once, shares packed weights, pins
+   threads, chooses a kernel, and refuses what it cannot run.  */
 #include "tests/standin/wm_sparse_amx_twin.h"
 #include "tests/unit/sparse_net.h"
 
@@ -13,7 +13,7 @@
 static void many_hits_are_scored_at_once (void **state)
 {
     (void) state;
-    enum { HITS = 200000, LOOKS = 400 };
+    enum { HITS = 200000, CHECKS = 400 };
     const wm_sparse_kernel_t *kernel;
     wm_net_t net = net_new (&shapes[3]);
     wm_spec_t spec = spec_of (&shapes[3], WM_FULL_VIEW, WM_MEAN);
@@ -23,10 +23,10 @@ static void many_hits_are_scored_at_once (void **state)
             continue;
         wm_sparse_t *engine = engine_new (&net, &spec, 2, kernel);
         result_t all = score_with (engine, &batch);
-        for (uint32_t look = 0; look < LOOKS; look++) {
+        for (uint32_t check = 0; check < CHECKS; check++) {
             wm_batch_t few = batch;
             uint32_t first = random_below (HITS - 3);
-            few.hit_wire += first, few.hit_col += first, few.n_hit = 1 + look % 3;
+            few.hit_wire += first, few.hit_col += first, few.n_hit = 1 + check % 3;
             result_t some = score_with (engine, &few);
             assert_memory_equal (some.scores, all.scores + (size_t) first * all.n_output,
                                  some.n * some.n_output * sizeof (float));
@@ -40,12 +40,12 @@ static void many_hits_are_scored_at_once (void **state)
     net_free (&net);
 }
 
-/* Half of the plane is full and half empty: blocks of equal work would be of more cells than a thread
-   has room for, which ends some of them before.  */
+/* Half of the plane is full and half empty: blocks of equal work would be of more cells than a
+   thread has room for, which ends some of them before.  */
 static void a_block_is_never_larger_than_its_memory (void **state)
 {
     (void) state;
-    enum { HITS = 12000, WIRES = 120, COLS = 100, LOOKS = 100 };
+    enum { HITS = 12000, WIRES = 120, COLS = 100, CHECKS = 100 };
     wm_net_t net = net_new (&shapes[4]);
     wm_spec_t spec = spec_of (&shapes[4], WM_FULL_VIEW, WM_MEAN);
     wm_batch_t batch = plane_new (&spec, WIRES, COLS, HITS, NOISE);
@@ -60,7 +60,7 @@ static void a_block_is_never_larger_than_its_memory (void **state)
         assert_true (stats.cells >
                      4 * engine->cells_max);          /* blocks that are cut by work alone ... */
         assert_true (stats.pairs > 16 * stats.cells); /* ... have thrice as many as fit */
-        for (uint32_t look = 0; look < LOOKS; look++) {
+        for (uint32_t check = 0; check < CHECKS; check++) {
             wm_batch_t one = batch;
             const uint32_t hit = random_below (HITS);
             one.hit_wire += hit, one.hit_col += hit, one.n_hit = 1;
@@ -122,7 +122,7 @@ static void nonfinite_is_never_a_number (void **state)
                 finite &= isfinite (result.scores[4 + i]) != 0;
                 assert_true (isfinite (result.scores[i]) && isfinite (result.scores[8 + i]));
             }
-            assert_false (finite); /* the door then holds it */
+            assert_false (finite); /* wm_device.c then holds it */
             result_free (&result);
             wm_sparse_destroy (&engine);
         }
@@ -166,8 +166,8 @@ static bool packed_path (char path[128], const char *prefix, const wm_sparse_ker
     return kernel->pack || root->n_out % 16;
 }
 
-/* Packed weights are one file for all, as are those that are only padded (the second root's rows are
-   of 5); a file that is another's is not believed.  */
+/* Packed weights are one file for all, as are those that are only padded (the second root's rows
+   are of 5); a file that is another's is not believed.  */
 static void packed_weights_are_shared (void **state)
 {
     (void) state;
@@ -224,7 +224,7 @@ static void packed_weights_are_shared (void **state)
     net_free (&net);
 }
 
-static void look_where (void *arg, uint32_t task, uint32_t thread)
+static void check_where (void *arg, uint32_t task, uint32_t thread)
 {
     cpu_set_t set;
     (void) task;
@@ -242,7 +242,7 @@ static void threads_are_pinned (void **state)
         int count[3] = { 0 };
         wm_sparse_pool_t *pool = wm_sparse_pool_new (3, pin);
         assert_non_null (pool);
-        wm_sparse_pool_run (pool, look_where, count, 1000);
+        wm_sparse_pool_run (pool, check_where, count, 1000);
         for (int i = 0; i < 3; i++) /* a thread may come too late for any task */
             assert_true (count[i] == 0 || count[i] == (pin ? 1 : CPU_COUNT (&before)));
         assert_true (count[0] > 0);
