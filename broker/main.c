@@ -319,7 +319,7 @@ static int show (const options_t *options,
 static int rebuild (const options_t *options)
 {
     const wm_rebuild_options_t what = { options->campaign, options->output, options->dry_run };
-    int is_whole;
+    bool is_whole;
     wm_error_t error;
     if (wm_rebuild (&what, &is_whole, &error))
         return fail (&error);

@@ -62,8 +62,8 @@ typedef struct {
                    const wm_place_t *place);
     /* Sends MODEL: the piece of the .wmm from this offset.  */
     void (*model) (void *context, uint32_t session, uint64_t offset);
-    /* Notes for the next broker that an operator paused the campaign, and why, or resumed it (NULL).
-       0: durable; -1: it cannot be noted now.  */
+    /* Notes for the next broker that an operator paused the campaign, and why, or resumed it
+       (NULL). 0: durable; -1: it cannot be noted now.  */
     int (*pause) (void *context, const char *why);
     /* Keeps a file of this name in the campaign's folder. 0: durable; -1: not now.  */
     int (*keep) (void *context, const char *name, const wm_payload_t *body);

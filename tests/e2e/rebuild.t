@@ -91,7 +91,7 @@ wiped ()
 {
     rm -r "$work/wiped/.wiremill/journal" && keep "$bin/wiremill" status "$work/wiped/" && says "^wiped +finished" &&
         keep "${run[@]}" --output "$work/wiped" && says "nothing was left" && keep "${rebuild[@]}" "$work/wiped" &&
-        says "[1-9][0-9]* lost: epoch 1" && says "of 2 inputs what the journal lost" && "${rebuild[@]}" --dry-run "$work/wiped" &&
+        says "[1-9][0-9]* lost: epoch 1" && says "has 2 inputs that the journal lost" && "${rebuild[@]}" --dry-run "$work/wiped" &&
         rm "$work/wiped/.wiremill/ledger.db" && keep "${run[@]}" --output "$work/wiped" && says "nothing was left"
 }
 ok "a journal that was deleted, and one begun after it: what the ledger knows is written there again" wiped
