@@ -114,7 +114,7 @@ static void add (void *argument, const wm_ledger_input_t *row)
     self->has_no_memory = !output->row.path || !output->row.name;
 }
 
-static void tell (void *argument, size_t bytes)
+static void report_progress (void *argument, size_t bytes)
 {
     list_t *self = argument;
     const int64_t now_ms = wm_now_ms ();
@@ -138,7 +138,7 @@ static size_t compare (list_t *self, const char *folder)
         output_t *output = &self->output[i];
         snprintf (path, sizeof path, "%s/%s", folder, output->row.name);
         if (!output->is_compared)
-            output->now = wm_output_compare (path, &output->row, tell, self);
+            output->now = wm_output_compare (path, &output->row, report_progress, self);
         output->is_compared = true;
         n_other += output->now.state >= WM_OUTPUT_DAMAGED;
     }

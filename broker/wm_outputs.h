@@ -37,15 +37,15 @@ typedef void wm_outputs_progress_t (uint64_t n_read, uint64_t n_all);
    "written": [{"input": PATH, "output": PATH, "bytes": N, "state": WORD, "why": TEXT,
    "input_changed": BOOL}]}, the caller's. bytes: as written; state: fine, touched, damaged, missing
    or unreadable; why: "" of a fine one; left_out: outputs, not among the others, whose path is no
-   UTF-8. NULL with *error: WM_EAGAIN, as of wm_campaign_lock; WM_EHOST. It lets go of the
+   UTF-8. NULL with *error: WM_EAGAIN, as of wm_campaign_lock; WM_EHOST. It releases the
    campaign's lock while it reads, and takes it again where an output differs from the ledger: a
    run may have written it again meanwhile. On return the campaign is closed.  */
 char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress, wm_error_t *error);
 
-/* Tells a core that was restored from a campaign's ledger how its outputs, in `folder`, and inputs
-   are now: by size and time, as a producer looks at them. What cannot be seen from here is taken to
-   be as it was; a folder that cannot is said on stderr. It waits for file systems that hang: let go
-   of the lock before.  */
+/* Compares the outputs, in `folder`, and the inputs of a core that was restored from a ledger with
+   the files, by size and time, as a producer does. A file that cannot be reached from here counts as
+   unchanged; an outputs' folder that cannot be read is logged. Blocks on file systems that hang:
+   release the lock before.  */
 void wm_outputs_look (wm_core_t *core, const char *folder);
 
 #endif

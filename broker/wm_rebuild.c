@@ -287,7 +287,7 @@ static void check_inputs (rebuild_t *self)
             (unsigned long long) n_gone, (unsigned long long) n_changed);
 }
 
-static wm_fault_t look (rebuild_t *self, wm_error_t *error)
+static wm_fault_t check_all (rebuild_t *self, wm_error_t *error)
 {
     if (!self->campaign.created_ns)
         return wm_fault (error, WM_EBATCH, "there is no campaign in %s: nothing was ever begun",
@@ -479,7 +479,7 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
         report ("lock", "this is a copy of a campaign that was running, or was killed: from now on "
                         "it is a campaign of its own");
     if (fault == WM_OK)
-        fault = look (self, error);
+        fault = check_all (self, error);
     if (fault == WM_OK && !self->options->dry_run)
         fault = repair (self, error);
     if (fault == WM_OK)
