@@ -176,7 +176,7 @@ static wm_fault_t load (list_t *self, const wm_campaign_t *campaign, wm_error_t 
 static wm_fault_t compare_again (list_t *self, wm_campaign_t *campaign, wm_error_t *error)
 {
     list_t again = { .progress = self->progress };
-    wm_fault_t fault = wm_campaign_lock (campaign, campaign->dir, WM_CAMPAIGN_LOOK,
+    wm_fault_t fault = wm_campaign_lock (campaign, campaign->dir, WM_CAMPAIGN_READ,
                                          wm_times ()->lock_ms / 5, error);
     if (!fault)
         fault = wm_campaign_open (campaign, NULL, NULL, error);
@@ -261,16 +261,16 @@ static void check_output (wm_core_t *core, uint32_t id, const wm_core_known_t *i
     snprintf (path, sizeof path, "%s/%s", folder, input->name);
     const bool there = wm_path_look (path, &size, &mtime_ns) == 0;
     if (there && size != input->out_size)
-        wm_core_look_output (core, id, "its output is not as it was written");
+        wm_core_compare_output (core, id, "its output is not as it was written");
     else if (there && mtime_ns != input->out_mtime_ns)
-        wm_core_look_output (core, id,
-                             "its output was touched since it was written; wiremill rebuild "
-                             "accepts it if no byte has changed");
+        wm_core_compare_output (core, id,
+                                "its output was touched since it was written; wiremill rebuild "
+                                "accepts it if no byte has changed");
     else if (!there && errno == ENOENT)
-        wm_core_look_output (core, id, "its output is gone");
+        wm_core_compare_output (core, id, "its output is gone");
 }
 
-void wm_outputs_look (wm_core_t *core, const char *folder)
+void wm_outputs_compare (wm_core_t *core, const char *folder)
 {
     wm_core_known_t input;
     uint64_t size, n_unchecked = 0;
@@ -281,7 +281,7 @@ void wm_outputs_look (wm_core_t *core, const char *folder)
         if (!unseen && input.is_written)
             check_output (core, id, &input, folder);
         if (wm_path_look (input.path, &size, &mtime_ns) == 0)
-            wm_core_look_input (core, id, size, mtime_ns);
+            wm_core_compare_input (core, id, size, mtime_ns);
     }
     if (n_unchecked)
         fprintf (stderr,

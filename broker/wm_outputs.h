@@ -46,6 +46,6 @@ char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress,
    the files, by size and time, as a producer does. A file that cannot be reached from here counts as
    unchanged; an outputs' folder that cannot be read is logged. Blocks on file systems that hang:
    release the lock before.  */
-void wm_outputs_look (wm_core_t *core, const char *folder);
+void wm_outputs_compare (wm_core_t *core, const char *folder);
 
 #endif
