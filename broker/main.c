@@ -230,7 +230,7 @@ static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
         fault = wm_restore (core, campaign->ledger, NULL, NULL, error);
     wm_campaign_close (campaign);
     if (fault == WM_OK) {
-        wm_outputs_look (core, campaign->pins.output);
+        wm_outputs_compare (core, campaign->pins.output);
         wm_core_summary (core, summary);
         summary->waiting_for = summary->inputs_open ? "no broker" : NULL;
         summary->state = summary->inputs_open ? "stopped" : summary->inputs ? "finished" : "idle";
@@ -274,7 +274,7 @@ static int show (const options_t *options,
         return fail (&error);
     }
     int code = WM_EXIT_OK;
-    if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_LOOK, wm_times ()->lock_ms / 5,
+    if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_READ, wm_times ()->lock_ms / 5,
                           &error) ||
         wm_campaign_open (&campaign, NULL, NULL, &error) || print (&campaign, &error))
         code = fail (&error);
@@ -285,7 +285,7 @@ static int show (const options_t *options,
 static int rebuild (const options_t *options)
 {
     const wm_rebuild_options_t what = { options->campaign, options->output, options->dry_run };
-    int is_whole;
+    bool is_whole;
     wm_error_t error;
     if (wm_rebuild (&what, &is_whole, &error))
         return fail (&error);
@@ -296,7 +296,7 @@ static int rebuild (const options_t *options)
  */
 static wm_fault_t look (void *context, const char *endpoint, wm_error_t *error)
 {
-    return wm_campaign_look (context, endpoint, error);
+    return wm_campaign_check (context, endpoint, error);
 }
 
 /* A full disk is the one WM_EAGAIN that a broker waits out. Says what is new of it, and naps.  */
@@ -344,7 +344,7 @@ static void keep_command (const options_t *options)
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
-    wm_reactor_config_t config = { .look = look,
+    wm_reactor_config_t config = { .check = look,
                                    .context = campaign,
                                    .endpoint = options->listen,
                                    .insecure = options->insecure,

@@ -340,7 +340,7 @@ void wm_campaign_unannounce (const wm_campaign_t *self)
     unlink (path);
 }
 
-wm_fault_t wm_campaign_look (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
+wm_fault_t wm_campaign_check (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
 {
     char path[PATH_BYTES];
     struct stat ours, there;

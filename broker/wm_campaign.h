@@ -20,8 +20,8 @@
 
 typedef enum {
     WM_CAMPAIGN_SERVE,   /* makes the folder; "running" until it is closed */
-    WM_CAMPAIGN_LOOK,    /* leaves the lock's second line as it is */
-    WM_CAMPAIGN_REBUILD, /* as LOOK; also a copy of a running one */
+    WM_CAMPAIGN_READ,    /* leaves the lock's second line as it is */
+    WM_CAMPAIGN_REBUILD, /* as READ; also a copy of a running one */
 } wm_campaign_for_t;
 
 typedef struct {
@@ -70,7 +70,7 @@ void wm_campaign_unannounce (const wm_campaign_t *self);
 
 /* Checks a campaign that is served; writes endpoint.json again if it is missing. WM_EBATCH: the
    folder was removed or replaced.  */
-wm_fault_t wm_campaign_look (const wm_campaign_t *self, const char *endpoint, wm_error_t *error);
+wm_fault_t wm_campaign_check (const wm_campaign_t *self, const char *endpoint, wm_error_t *error);
 
 /* Closes everything and releases the lock. Idempotent.  */
 void wm_campaign_close (wm_campaign_t *self);

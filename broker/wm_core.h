@@ -62,8 +62,8 @@ typedef struct {
                    const wm_place_t *place);
     /* Sends MODEL: the piece of the .wmm from this offset.  */
     void (*model) (void *context, uint32_t session, uint64_t offset);
-    /* Notes for the next broker that an operator paused the campaign, and why, or resumed it (NULL).
-       0: durable; -1: it cannot be noted now.  */
+    /* Notes for the next broker that an operator paused the campaign, and why, or resumed it
+       (NULL). 0: durable; -1: it cannot be noted now.  */
     int (*pause) (void *context, const char *why);
     /* Keeps a file of this name in the campaign's folder. 0: durable; -1: not now.  */
     int (*keep) (void *context, const char *name, const wm_payload_t *body);
@@ -123,8 +123,8 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 /* Compare with the files as they are now; nothing of this is recorded. The first: an output is not
    as it was written (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The
    second: the input's file has this size and time, as the next INPUT would give them.  */
-void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what);
-void wm_core_look_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
+void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what);
+void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
 
 /* ---- sessions and time ----------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* wm_core_base.c - what every file of wm_core uses: messages out, records out, the log, texts.
+/* wm_core_base.c - the lowest layer of wm_core: messages out, records out, the log, texts.
 
    The ring of pending effects: a record is appended together with an entry that names it; when the
    record is durable, wm_core_durable (wm_core.c) carries the entry's effect out. A further entry

@@ -8,8 +8,8 @@
    each TASK in flight) and leaves the budget with the last of them.
    Nothing is asked for that does not fit (wm_core_dispatch.c). Where the budget is full, payloads
    of running batches that are no longer in flight are dropped: the producer can send them again if
-   the worker fails. So a worker that does not read its socket keeps bytes of the budget; its session
-   ends for that (session_tick in wm_core.c).  */
+   the worker fails. So a worker that does not read its socket keeps bytes of the budget; its
+   session ends for that (session_tick in wm_core.c).  */
 #include "broker/wm_core_private.h"
 
 #include <stdlib.h>

@@ -9,9 +9,9 @@
    leases: the second is a copy at the tail, or follows an expired one. lease_ms is ten times the
    duration that 95 of 100 recent batches stay below, and at least wm_times ()->lease_ms.
 
-   Credit is absolute: the worker says how many TASKs it may be sent in this session, `sent` counts
+   Credit is absolute: CREDIT gives how many TASKs it may be sent in this session, `sent` counts
    those that were. A message that is lost or repeated therefore changes nothing. The worker's
-   heartbeats say how many TASKs it has received; the payloads of the others are in flight and stay
+   heartbeats give how many TASKs it has received; the payloads of the others are in flight and stay
    in the budget. Workers that may get more (credit left, not draining, stalled or waiting for their
    last batch) form a ring, so that dispatch finds the next one at once.  */
 #include "broker/wm_core_private.h"

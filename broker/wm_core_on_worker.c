@@ -112,11 +112,11 @@ static void name_held_hits (wm_core_t *self, const batch_t *batch, const session
                             uint32_t n_poison)
 {
     char text[200];
-    snprintf (text, sizeof text,
-              "%u of %u hits held: %u kill the engine%s%s%s, %u have no finite score",
-              batch->n_held, batch->n_hit, n_poison, n_poison ? " of " : "",
-              n_poison ? worker->label : "", n_poison ? " (its log tells how to reproduce it)" : "",
-              batch->n_held - n_poison);
+    snprintf (
+        text, sizeof text, "%u of %u hits held: %u kill the engine%s%s%s, %u have no finite score",
+        batch->n_held, batch->n_hit, n_poison, n_poison ? " of " : "",
+        n_poison ? worker->label : "", n_poison ? " (its log has the command to reproduce it)" : "",
+        batch->n_held - n_poison);
     const wm_key_t key = wm_core_batch_key (batch);
     wm_core_note_reason (self, key, text);
     wm_core_log (self, "batch %u.%u.%u of %s: %s", key.input, key.ordinal, key.batch,
@@ -166,7 +166,7 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
 }
 
 /* The batch of a result that may count, else NULL. An event that is not announced again yet is made
-   from what the result tells of it.  */
+   from the result.  */
 static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
 {
     input_t *input = wm_core_input_find (self, msg->key.input);

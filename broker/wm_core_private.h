@@ -148,7 +148,7 @@ struct input_t {
     int64_t mtime_ns;
     char *path, *name;
     char *text;       /* why it is held or changed; NULL */
-    const char *lost; /* how its output is, by wm_core_look_output; lent; NULL */
+    const char *lost; /* how its output is, by wm_core_compare_output; lent; NULL */
     wm_ledger_input_state_t state;
     bool changed, ended;
     bool closing, holding, kicking;   /* that record is not durable yet */

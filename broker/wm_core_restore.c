@@ -99,7 +99,7 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
     return input != NULL;
 }
 
-void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what)
+void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what)
 {
     input_t *input = wm_core_input_find (self, id);
     if (!input || input->state != WM_LEDGER_WRITTEN)
@@ -108,7 +108,7 @@ void wm_core_look_output (wm_core_t *self, uint32_t id, const char *what)
     input->lost = what;
 }
 
-void wm_core_look_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns)
+void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns)
 {
     input_t *input = wm_core_input_find (self, id);
     if (input && !input->unpinned)

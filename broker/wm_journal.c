@@ -199,7 +199,7 @@ static int by_id (const void *a, const void *b)
     return ((*x)->id > (*y)->id) - ((*x)->id < (*y)->id);
 }
 
-static wm_fault_t look_at (wm_journal_t *self, segment_t *segment, wm_error_t *error)
+static wm_fault_t read_first_record (wm_journal_t *self, segment_t *segment, wm_error_t *error)
 {
     char path[PATH_MAX];
     wm_journal_path (self, segment, path);
@@ -250,7 +250,7 @@ static wm_fault_t open_all (wm_journal_t *self, const char *dir, wm_error_t *err
     if (self->n_segment)
         qsort (self->segment, self->n_segment, sizeof *self->segment, by_id);
     for (size_t i = 0; i < self->n_segment; i++) {
-        const wm_fault_t fault = look_at (self, self->segment[i], error);
+        const wm_fault_t fault = read_first_record (self, self->segment[i], error);
         if (fault != WM_OK)
             return fault;
         self->epoch_max = SEGMENT_EPOCH (self->segment[i]->id);

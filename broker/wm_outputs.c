@@ -1,4 +1,4 @@
-/* wm_outputs.c - what a campaign wrote, and what became of that and of its inputs since.  */
+/* wm_outputs.c - compares what a campaign wrote, and its inputs, with what they are now.  */
 #include "broker/wm_outputs.h"
 
 #include "schema/wm_limits.h"
@@ -71,16 +71,16 @@ wm_output_now_t wm_output_compare (const char *path, const wm_ledger_input_t *ro
 typedef struct {
     wm_ledger_input_t row; /* its path and name are copies, its text is none */
     wm_output_now_t now;
-    int is_compared;
+    bool is_compared;
 } output_t;
 
 typedef struct {
     output_t *output;
     size_t n_output, output_max;
     uint64_t n_read, n_all; /* bytes */
-    int64_t told_ms;
+    int64_t reported_ms;
     wm_outputs_progress_t *progress;
-    int has_no_memory;
+    bool has_no_memory;
 } list_t;
 
 static void list_free (list_t *self)
@@ -114,39 +114,39 @@ static void add (void *argument, const wm_ledger_input_t *row)
     self->has_no_memory = !output->row.path || !output->row.name;
 }
 
-static void tell (void *argument, size_t bytes)
+static void report_progress (void *argument, size_t bytes)
 {
     list_t *self = argument;
     const int64_t now_ms = wm_now_ms ();
     self->n_read += bytes;
-    if (!self->progress || now_ms - self->told_ms < PROGRESS_EVERY_MS)
+    if (!self->progress || now_ms - self->reported_ms < PROGRESS_EVERY_MS)
         return;
-    self->told_ms = now_ms;
+    self->reported_ms = now_ms;
     self->progress (self->n_read, self->n_all);
 }
 
-/* Those not compared yet. Returns how many are other than they were written.  */
+/* Compares those not compared yet. Returns how many have changed or are missing.  */
 static size_t compare (list_t *self, const char *folder)
 {
     char path[WM_PATH_BYTES_MAX + 4096];
     size_t n_other = 0;
     self->n_read = self->n_all = 0;
-    self->told_ms = wm_now_ms ();
+    self->reported_ms = wm_now_ms ();
     for (size_t i = 0; i < self->n_output; i++)
         self->n_all += self->output[i].is_compared ? 0 : (uint64_t) self->output[i].row.out_size;
     for (size_t i = 0; i < self->n_output; i++) {
         output_t *output = &self->output[i];
         snprintf (path, sizeof path, "%s/%s", folder, output->row.name);
         if (!output->is_compared)
-            output->now = wm_output_compare (path, &output->row, tell, self);
-        output->is_compared = 1;
+            output->now = wm_output_compare (path, &output->row, report_progress, self);
+        output->is_compared = true;
         n_other += output->now.state >= WM_OUTPUT_DAMAGED;
     }
     return n_other;
 }
 
-/* What was found fine before is read once, if the ledger still has the same of it; both are in the
-   order of ids.  */
+/* Outputs that were found fine before are not read again, if the ledger still has the same digest;
+   both lists are in the order of ids.  */
 static void take_over (list_t *self, const list_t *before)
 {
     size_t k = 0;
@@ -159,7 +159,7 @@ static void take_over (list_t *self, const list_t *before)
             memcmp (before->output[k].row.out_digest, output->row.out_digest, 16) != 0)
             continue;
         output->now = before->output[k].now;
-        output->is_compared = 1;
+        output->is_compared = true;
     }
 }
 
@@ -171,12 +171,12 @@ static wm_fault_t load (list_t *self, const wm_campaign_t *campaign, wm_error_t 
                                : fault;
 }
 
-/* An output that seems to be another may have been written again by a run that came meanwhile: it
-   is compared once more with what the ledger has of it then, under the lock.  */
+/* An output that has changed may have been written again by a run meanwhile: it is compared once
+   more with the ledger as it is then, under the lock.  */
 static wm_fault_t compare_again (list_t *self, wm_campaign_t *campaign, wm_error_t *error)
 {
     list_t again = { .progress = self->progress };
-    wm_fault_t fault = wm_campaign_lock (campaign, campaign->dir, WM_CAMPAIGN_LOOK,
+    wm_fault_t fault = wm_campaign_lock (campaign, campaign->dir, WM_CAMPAIGN_READ,
                                          wm_times ()->lock_ms / 5, error);
     if (!fault)
         fault = wm_campaign_open (campaign, NULL, NULL, error);
@@ -198,7 +198,7 @@ static json_t *print_why (const output_t *output)
     return now->state < WM_OUTPUT_DAMAGED ? json_string ("")
            : now->error == ENOENT         ? json_string ("is gone")
            : now->error
-               ? json_sprintf ("cannot be read: %s; let it be read, or, where the disk lost "
+               ? json_sprintf ("cannot be read: %s; allow reading it, or, where the disk lost "
                                "it, wiremill rebuild opens its input again",
                                strerror (now->error))
            : now->size != output->row.out_size
@@ -217,8 +217,8 @@ static json_t *print_output (const output_t *output, const char *folder)
     const wm_ledger_input_t *row = &output->row;
     uint64_t size;
     int64_t mtime_ns;
-    const int changed = wm_path_look (row->path, &size, &mtime_ns) == 0 && row->size >= 0 &&
-                        ((int64_t) size != row->size || mtime_ns != row->mtime_ns);
+    const bool changed = wm_path_look (row->path, &size, &mtime_ns) == 0 && row->size >= 0 &&
+                         ((int64_t) size != row->size || mtime_ns != row->mtime_ns);
     return json_pack ("{s:s, s:o, s:I, s:s, s:o, s:b}", "input", row->path, "output",
                       json_sprintf ("%s/%s", folder, row->name), "bytes",
                       (json_int_t) row->out_size, "state",
@@ -232,7 +232,7 @@ char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress,
     wm_pins_print (&campaign->pins, pins);
     list_t list = { .progress = progress };
     wm_fault_t fault = load (&list, campaign, error);
-    wm_campaign_close (campaign); /* a file system that hangs holds up nobody else */
+    wm_campaign_close (campaign); /* so that a file system that hangs delays no run */
     if (!fault && compare (&list, campaign->pins.output))
         fault = compare_again (&list, campaign, error);
     json_t *written = json_array ();
@@ -252,39 +252,40 @@ char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress,
 
 /* ---- as they seem to be now
  --------------------------------------------------------------------  */
-static void look_at (wm_core_t *core, uint32_t id, const wm_core_known_t *input, const char *folder)
+static void check_output (wm_core_t *core, uint32_t id, const wm_core_known_t *input,
+                          const char *folder)
 {
     char path[WM_PATH_BYTES_MAX + 256];
     uint64_t size;
     int64_t mtime_ns;
     snprintf (path, sizeof path, "%s/%s", folder, input->name);
-    const int there = wm_path_look (path, &size, &mtime_ns) == 0;
+    const bool there = wm_path_look (path, &size, &mtime_ns) == 0;
     if (there && size != input->out_size)
-        wm_core_look_output (core, id, "its output is not as it was written");
+        wm_core_compare_output (core, id, "its output is not as it was written");
     else if (there && mtime_ns != input->out_mtime_ns)
-        wm_core_look_output (core, id,
-                             "its output was touched since it was written; wiremill rebuild takes "
-                             "it as it is if every byte is");
+        wm_core_compare_output (core, id,
+                                "its output was touched since it was written; wiremill rebuild "
+                                "accepts it if no byte has changed");
     else if (!there && errno == ENOENT)
-        wm_core_look_output (core, id, "its output is gone");
+        wm_core_compare_output (core, id, "its output is gone");
 }
 
-void wm_outputs_look (wm_core_t *core, const char *folder)
+void wm_outputs_compare (wm_core_t *core, const char *folder)
 {
     wm_core_known_t input;
-    uint64_t size, n_unseen = 0;
+    uint64_t size, n_unchecked = 0;
     int64_t mtime_ns;
     const int unseen = access (folder, R_OK | X_OK) ? errno : 0;
     for (uint32_t id = 1; wm_core_known (core, id, &input); id++) {
-        n_unseen += unseen && input.is_written;
+        n_unchecked += unseen && input.is_written;
         if (!unseen && input.is_written)
-            look_at (core, id, &input, folder);
+            check_output (core, id, &input, folder);
         if (wm_path_look (input.path, &size, &mtime_ns) == 0)
-            wm_core_look_input (core, id, size, mtime_ns);
+            wm_core_compare_input (core, id, size, mtime_ns);
     }
-    if (n_unseen)
+    if (n_unchecked)
         fprintf (stderr,
                  "wiremill-broker: the folder of the %llu outputs, %s, cannot be read: %s; mount "
-                 "it, or say where it is now with wiremill rebuild --output DIR\n",
-                 (unsigned long long) n_unseen, folder, strerror (unseen));
+                 "it, or give its present place with wiremill rebuild --output DIR\n",
+                 (unsigned long long) n_unchecked, folder, strerror (unseen));
 }

@@ -1,6 +1,6 @@
-/* wm_outputs.h - what a campaign wrote, and whether that and its inputs are still as they were: by
-   every byte for `wiremill verify` and wm_rebuild, by size and time for the status of a campaign
-   that nobody serves.  */
+/* wm_outputs.h - compares a campaign's outputs and inputs with what they were: every byte for
+   `wiremill verify` and wm_rebuild, size and time for the status of a campaign that no broker
+   serves.  */
 #ifndef WM_OUTPUTS_H
 #define WM_OUTPUTS_H
 
@@ -22,30 +22,30 @@ typedef struct {
     int error;              /* errno where it cannot be read; 0 */
 } wm_output_now_t;
 
-/* So many bytes more were read.  */
+/* Reports that so many more bytes were read.  */
 typedef void wm_output_progress_t (void *argument, size_t bytes);
 
-/* Reads the file whole, unless its size tells already, and compares with what the ledger has of it:
-   its size, its digest and its time. progress may be NULL. Thread: one (it has one buffer).  */
+/* Compares a file with the ledger's size, digest and time; reads all of it if the size is right.
+   progress may be NULL. Thread: one (it has one buffer).  */
 wm_output_now_t wm_output_compare (const char *path, const wm_ledger_input_t *row,
                                    wm_output_progress_t *progress, void *argument);
 
-/* So many bytes of all outputs were read, of so many.  */
+/* Reports how many bytes of all outputs were read, and of how many.  */
 typedef void wm_outputs_progress_t (uint64_t n_read, uint64_t n_all);
 
 /* Reads every output and compares it. {"schema": "wiremill-outputs-1", "pins": TEXT, "left_out": N,
    "written": [{"input": PATH, "output": PATH, "bytes": N, "state": WORD, "why": TEXT,
    "input_changed": BOOL}]}, the caller's. bytes: as written; state: fine, touched, damaged, missing
    or unreadable; why: "" of a fine one; left_out: outputs, not among the others, whose path is no
-   UTF-8. NULL with *error: WM_EAGAIN, as of wm_campaign_lock; WM_EHOST. It lets go of the
-   campaign's lock while it reads, and takes it again where an output is not as the ledger has it: a
+   UTF-8. NULL with *error: WM_EAGAIN, as of wm_campaign_lock; WM_EHOST. It releases the
+   campaign's lock while it reads, and takes it again where an output differs from the ledger: a
    run may have written it again meanwhile. On return the campaign is closed.  */
 char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress, wm_error_t *error);
 
-/* Tells a core that was restored from a campaign's ledger how its outputs, in `folder`, and inputs
-   are now: by size and time, as a producer looks at them. What cannot be seen from here is taken to
-   be as it was; a folder that cannot is said on stderr. It waits for file systems that hang: let go
-   of the lock before.  */
-void wm_outputs_look (wm_core_t *core, const char *folder);
+/* Compares the outputs, in `folder`, and the inputs of a core that was restored from a ledger with
+   the files, by size and time, as a producer does. A file that cannot be reached from here counts as
+   unchanged; an outputs' folder that cannot be read is logged. Blocks on file systems that hang:
+   release the lock before.  */
+void wm_outputs_compare (wm_core_t *core, const char *folder);
 
 #endif

@@ -1,7 +1,7 @@
 /* wm_rate.h - how many per second: counts of the last ten seconds.
 
-   A zeroed rate is empty. After a pause of ten seconds it starts again, so that the pause is no part
-   of the mean. Thread: one at a time.  */
+   A zeroed rate is empty. After a pause of ten seconds it starts again, so that the pause is not
+   part of the mean. Thread: one at a time.  */
 #ifndef WM_RATE_H
 #define WM_RATE_H
 

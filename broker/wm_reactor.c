@@ -396,9 +396,9 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             wm_core_tick (self->core, now_ms);
             wm_listener_tick (self->listener, now_ms);
         }
-        if (self->config->look && now_ms - checked_ms >= times->heartbeat_ms) {
+        if (self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
             checked_ms = now_ms;
-            fault = self->config->look (self->config->context, wm_reactor_endpoint (self), error);
+            fault = self->config->check (self->config->context, wm_reactor_endpoint (self), error);
         }
         self->n_appended = wm_recorder_turn (self->recorder);
     }

@@ -30,8 +30,8 @@ typedef struct {
     wm_journal_t *journal; /* lent, started */
     wm_ledger_t *ledger;   /* lent, caught up */
     /* Checks the folder every heartbeat_ms; other than WM_OK ends the run. NULL: no check.  */
-    wm_fault_t (*look) (void *context, const char *endpoint, wm_error_t *error);
-    void *context; /* of look */
+    wm_fault_t (*check) (void *context, const char *endpoint, wm_error_t *error);
+    void *context; /* of check */
 } wm_reactor_config_t;
 
 typedef struct wm_reactor_t wm_reactor_t;
@@ -48,7 +48,7 @@ void wm_reactor_destroy (wm_reactor_t **self_p);
 const char *wm_reactor_endpoint (const wm_reactor_t *self);
 
 /* Serves until *stop is set by a signal handler; then syncs, sends BYE to all and commits the
-   ledger. Other than WM_OK: the disk, the database or config->look failed, *error explains it;
+   ledger. Other than WM_OK: the disk, the database or config->check failed, *error explains it;
    nothing acknowledged is lost. */
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop,
                            wm_error_t *error);

@@ -1,8 +1,8 @@
-/* wm_rebuild.c - see wm_rebuild.h. Opens the campaign as a broker does, which repairs most of it;
-   compares the ledger with a second one made of the whole journal in memory; then looks at files.
+/* wm_rebuild.c - checks and repairs a campaign. Opens it as a broker does, which repairs most of it;
+   compares the ledger with a second one made of the whole journal in memory; then checks the files.
 
-   Where the two ledgers differ and the journal has lost nothing, the journal is right. Where it has
-   lost records, the ledger is: it had seen them.  */
+   Where the two ledgers differ and the journal has lost nothing, the journal is right. Where the
+   journal has lost records, the ledger is right: it had applied them.  */
 #include "broker/wm_rebuild.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_outputs.h"
@@ -25,7 +25,7 @@
 /* An input as the ledger has it; its strings are copies.  */
 typedef struct {
     wm_ledger_input_t row;
-    int is_in_journal; /* the journal alone says the same */
+    bool is_in_journal; /* the journal alone gives the same */
     wm_output_state_t output;
 } entry_t;
 
@@ -34,18 +34,19 @@ typedef struct {
     wm_campaign_t campaign;
     wm_journal_found_t found; /* of the whole journal */
     char ledger_dir[PATH_BYTES];
-    int had_ledger;
+    bool had_ledger;
     entry_t *entry;
     size_t n_entry, entry_max;
     uint64_t n_unlike, n_result, n_unreadable;
     uint64_t n_output[WM_OUTPUT_STATES];
-    uint64_t n_wrong; /* of all that was looked at: what repair mends */
-    uint64_t n_left;  /* and what is left to whoever asked, or to the next run */
+    uint64_t n_wrong; /* found, and repaired */
+    uint64_t n_left;  /* found, and left to the user or the next run */
     uint8_t *buffer;  /* (READ_BYTES) */
     wm_fault_t fault;
 } rebuild_t;
 
-static void __attribute__ ((format (printf, 2, 3))) say (const char *what, const char *format, ...)
+static void __attribute__ ((format (printf, 2, 3)))
+report (const char *what, const char *format, ...)
 {
     va_list arguments;
     va_start (arguments, format);
@@ -88,7 +89,7 @@ static void take_input (void *argument, const wm_ledger_input_t *row)
         self->fault = WM_EHOST;
 }
 
-static int is_same (const wm_ledger_input_t *a, const wm_ledger_input_t *b)
+static bool is_same (const wm_ledger_input_t *a, const wm_ledger_input_t *b)
 {
     return a->generation == b->generation && a->state == b->state && a->size == b->size &&
            a->mtime_ns == b->mtime_ns && a->n_event == b->n_event && a->out_size == b->out_size &&
@@ -142,46 +143,47 @@ static wm_fault_t compare (rebuild_t *self, wm_error_t *error)
     return fault;
 }
 
-static wm_fault_t look_at_ledger (rebuild_t *self, wm_error_t *error)
+static wm_fault_t check_ledger (rebuild_t *self, wm_error_t *error)
 {
     wm_campaign_t *campaign = &self->campaign;
     wm_journal_found_t caught_up;
     if (compare (self, error))
         return error->fault;
-    say ("journal", "%llu epochs, %llu records; %llu lost%s%s, %llu torn off by a crash",
-         (unsigned long long) wm_journal_epoch (campaign->journal),
-         (unsigned long long) self->found.n_record, (unsigned long long) self->found.n_lost,
-         self->found.n_lost ? ": " : "", self->found.text, (unsigned long long) self->found.n_torn);
+    report ("journal", "%llu epochs, %llu records; %llu lost%s%s, %llu torn off by a crash",
+            (unsigned long long) wm_journal_epoch (campaign->journal),
+            (unsigned long long) self->found.n_record, (unsigned long long) self->found.n_lost,
+            self->found.n_lost ? ": " : "", self->found.text,
+            (unsigned long long) self->found.n_torn);
     if (self->n_unlike && !self->found.n_lost) {
-        wm_fault_t fault = wm_ledger_begin_again (campaign->ledger,
-                                                  "it does not say what the journal says", error);
+        wm_fault_t fault =
+            wm_ledger_begin_again (campaign->ledger, "it does not agree with the journal", error);
         if (fault == WM_OK)
             fault = wm_ledger_catch_up (campaign->ledger, campaign->journal, &caught_up, error);
         if (fault == WM_OK)
             fault = load_inputs (self, error);
         for (size_t i = 0; i < self->n_entry; i++)
-            self->entry[i].is_in_journal = 1;
+            self->entry[i].is_in_journal = true;
         if (fault)
             return fault;
     }
     const char *aside = wm_ledger_set_aside (campaign->ledger);
-    const int made_again = *aside || !self->had_ledger;
-    self->n_wrong += self->n_unlike + (uint64_t) made_again; /* what is lost and known stays lost */
+    const bool made_again = *aside || !self->had_ledger;
+    self->n_wrong += self->n_unlike + (uint64_t) made_again; /* what the journal lost stays lost */
     if (made_again)
-        say ("ledger",
-             "%s; made again from the journal: counters of failures and lost workers "
-             "begin at 0",
-             *aside ? aside : "it was missing");
+        report ("ledger",
+                "%s; made again from the journal: counters of failures and lost workers "
+                "begin at 0",
+                *aside ? aside : "it was missing");
     else
-        say ("ledger", "sound%s", campaign->found.n_record ? "; it was behind the journal" : "");
+        report ("ledger", "sound%s", campaign->found.n_record ? "; it was behind the journal" : "");
     if (self->n_unlike && self->found.n_lost)
-        say ("", "it knows of %llu inputs what the journal lost: that is written there again",
-             (unsigned long long) self->n_unlike);
+        report ("", "it still has %llu inputs that the journal lost: they are written there again",
+                (unsigned long long) self->n_unlike);
     return WM_OK;
 }
 
 /* ---- results, outputs, inputs ---------------------------------------------------------------- */
-static void look_at_result (void *argument, const wm_ledger_batch_t *batch)
+static void check_result (void *argument, const wm_ledger_batch_t *batch)
 {
     rebuild_t *self = argument;
     wm_record_t record;
@@ -198,7 +200,7 @@ static void output_path (const rebuild_t *self, const entry_t *entry, char path[
     snprintf (path, PATH_BYTES, "%s/%s", self->campaign.pins.output, entry->row.name);
 }
 
-static void look_at_output (rebuild_t *self, entry_t *entry)
+static void check_output (rebuild_t *self, entry_t *entry)
 {
     static const char *const words[] = {
         [WM_OUTPUT_DAMAGED] = "is not as it was written", [WM_OUTPUT_MISSING] = "is gone"
@@ -210,12 +212,12 @@ static void look_at_output (rebuild_t *self, entry_t *entry)
     if (now.state == WM_OUTPUT_TOUCHED)
         entry->row.out_mtime_ns = now.mtime_ns;
     if (words[entry->output] && self->n_output[entry->output] < NAMED_MAX)
-        say ("output", "%s %s: its input is open again", path, words[entry->output]);
+        report ("output", "%s %s: its input is open again", path, words[entry->output]);
     self->n_output[entry->output]++;
 }
 
-/* A campaign that lies in an output folder of its own, but has its outputs in another: a copy.  */
-static void say_if_elsewhere (const rebuild_t *self)
+/* A campaign in an output folder of its own that has its outputs in another folder: a copy.  */
+static void report_if_elsewhere (const rebuild_t *self)
 {
     char beside[PATH_BYTES];
     struct stat here, there;
@@ -224,36 +226,38 @@ static void say_if_elsewhere (const rebuild_t *self)
     if (name && strcmp (name, "/.wiremill") == 0 && stat (beside, &here) == 0 &&
         (stat (self->campaign.pins.output, &there) || here.st_ino != there.st_ino ||
          here.st_dev != there.st_dev))
-        say ("", "which is not where this campaign lies; --output %.*s looks for them there",
-             (int) (name - self->options->dir), self->options->dir);
+        report ("", "which is not where this campaign is; --output %.*s searches for them there",
+                (int) (name - self->options->dir), self->options->dir);
 }
 
-static wm_fault_t look_at_outputs (rebuild_t *self, wm_error_t *error)
+static wm_fault_t check_outputs (rebuild_t *self, wm_error_t *error)
 {
     const wm_pins_t *pins = &self->campaign.pins;
     uint64_t n = 0;
     for (size_t i = 0; i < self->n_entry; i++)
         n += self->entry[i].row.state == WM_LEDGER_WRITTEN;
     if (n && access (pins->output, R_OK | X_OK))
-        return wm_fault (error, WM_EHOST,
-                         "the folder of the %llu outputs, %s, cannot be read: %s; mount it, or say "
-                         "where it is now with --output",
-                         (unsigned long long) n, pins->output, strerror (errno));
+        return wm_fault (
+            error, WM_EHOST,
+            "the folder of the %llu outputs, %s, cannot be read: %s; mount it, or give "
+            "its present place with --output",
+            (unsigned long long) n, pins->output, strerror (errno));
     for (size_t i = 0; i < self->n_entry; i++)
         if (self->entry[i].row.state == WM_LEDGER_WRITTEN)
-            look_at_output (self, &self->entry[i]);
-    say ("outputs",
-         "%llu written: %llu with every byte as it was written, %llu not, %llu gone; in %s",
-         (unsigned long long) n,
-         (unsigned long long) (self->n_output[WM_OUTPUT_FINE] + self->n_output[WM_OUTPUT_TOUCHED]),
-         (unsigned long long) self->n_output[WM_OUTPUT_DAMAGED],
-         (unsigned long long) self->n_output[WM_OUTPUT_MISSING], pins->output);
+            check_output (self, &self->entry[i]);
+    report (
+        "outputs",
+        "%llu written: %llu with every byte as it was written, %llu not, %llu gone; in %s",
+        (unsigned long long) n,
+        (unsigned long long) (self->n_output[WM_OUTPUT_FINE] + self->n_output[WM_OUTPUT_TOUCHED]),
+        (unsigned long long) self->n_output[WM_OUTPUT_DAMAGED],
+        (unsigned long long) self->n_output[WM_OUTPUT_MISSING], pins->output);
     self->n_wrong += self->n_output[WM_OUTPUT_DAMAGED] + self->n_output[WM_OUTPUT_MISSING];
-    say_if_elsewhere (self);
+    report_if_elsewhere (self);
     return WM_OK;
 }
 
-static void look_at_inputs (rebuild_t *self)
+static void check_inputs (rebuild_t *self)
 {
     uint64_t n_gone = 0, n_changed = 0, n_open = 0;
     for (size_t i = 0; i < self->n_entry; i++) {
@@ -265,25 +269,25 @@ static void look_at_inputs (rebuild_t *self)
         if (row->state == WM_LEDGER_HELD)
             continue;
         const int there = wm_path_look (row->path, &size, &time_ns) == 0;
-        const int gone = open && !there; /* what is written needs its input no more */
+        const int gone = open && !there; /* a written output does not need its input any more */
         const int changed =
             there && row->size >= 0 && ((int64_t) size != row->size || time_ns != row->mtime_ns);
         if ((gone || changed) && n_gone + n_changed < NAMED_MAX)
-            say ("input", "%s %s", row->path,
-                 gone   ? "is gone: put it back, it is still needed"
-                 : open ? "changed since it was added: put it back, or run with --retry-held"
-                        : "changed since its output was written: put it back, or run with "
-                          "--retry-held");
+            report ("input", "%s %s", row->path,
+                    gone   ? "is gone: put it back, it is still needed"
+                    : open ? "changed since it was added: put it back, or run with --retry-held"
+                           : "changed since its output was written: put it back, or run with "
+                             "--retry-held");
         n_gone += (uint64_t) gone;
         n_changed += (uint64_t) changed;
     }
     self->n_left += n_gone + n_changed;
-    say ("inputs", "%llu, of which %llu are open: %llu of those gone; %llu changed",
-         (unsigned long long) self->n_entry, (unsigned long long) n_open,
-         (unsigned long long) n_gone, (unsigned long long) n_changed);
+    report ("inputs", "%llu, of which %llu are open: %llu of those gone; %llu changed",
+            (unsigned long long) self->n_entry, (unsigned long long) n_open,
+            (unsigned long long) n_gone, (unsigned long long) n_changed);
 }
 
-static wm_fault_t look (rebuild_t *self, wm_error_t *error)
+static wm_fault_t check_all (rebuild_t *self, wm_error_t *error)
 {
     if (!self->campaign.created_ns)
         return wm_fault (error, WM_EBATCH, "there is no campaign in %s: nothing was ever begun",
@@ -291,18 +295,18 @@ static wm_fault_t look (rebuild_t *self, wm_error_t *error)
     if (self->options->output)
         snprintf (self->campaign.pins.output, sizeof self->campaign.pins.output, "%s",
                   self->options->output);
-    wm_fault_t fault = look_at_ledger (self, error);
-    const wm_ledger_load_t to = { .batch = look_at_result };
+    wm_fault_t fault = check_ledger (self, error);
+    const wm_ledger_load_t to = { .batch = check_result };
     if (fault == WM_OK)
         fault = wm_ledger_load (self->campaign.ledger, NULL, &to, self, NULL, error);
     if (fault != WM_OK)
         return fault;
-    say ("results", "%llu of open inputs: %llu cannot be read and are scored again",
-         (unsigned long long) self->n_result, (unsigned long long) self->n_unreadable);
+    report ("results", "%llu of open inputs: %llu cannot be read and are scored again",
+            (unsigned long long) self->n_result, (unsigned long long) self->n_unreadable);
     self->n_left += self->n_unreadable;
-    fault = look_at_outputs (self, error);
+    fault = check_outputs (self, error);
     if (fault == WM_OK)
-        look_at_inputs (self);
+        check_inputs (self);
     return fault;
 }
 
@@ -350,7 +354,7 @@ static wm_fault_t record_written (rebuild_t *self, const wm_ledger_input_t *row,
     return wm_campaign_record (&self->campaign, &record, error);
 }
 
-/* What is there goes aside first: a producer overwrites nothing that it does not know.  */
+/* Renames what is there first: a producer does not overwrite a file that it does not know.  */
 static wm_fault_t record_lost (rebuild_t *self, const entry_t *entry, wm_error_t *error)
 {
     char path[PATH_BYTES], aside[PATH_BYTES + 24];
@@ -407,18 +411,18 @@ static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *erro
         fclose (in);
     failed |= out && fclose (out);
     return failed ? wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST,
-                              "cannot copy %.300s, to look at it: %s", path, strerror (errno))
+                              "cannot copy %.300s to check it: %s", path, strerror (errno))
                   : WM_OK;
 }
 
-/* With whatever lies in it.  */
+/* With all its files.  */
 static void ledger_aside_remove (const rebuild_t *self)
 {
     char path[PATH_BYTES + 300];
     DIR *folder = opendir (self->ledger_dir);
     for (struct dirent *entry; folder && (entry = readdir (folder));) {
         snprintf (path, sizeof path, "%s/%s", self->ledger_dir, entry->d_name);
-        unlink (path); /* "." and ".." are none */
+        unlink (path); /* fails for "." and "..", as it should */
     }
     if (folder)
         closedir (folder);
@@ -429,7 +433,7 @@ static void ledger_aside_remove (const rebuild_t *self)
 static wm_fault_t ledger_aside (rebuild_t *self, wm_error_t *error)
 {
     snprintf (self->ledger_dir, sizeof self->ledger_dir, "%.4000s/rebuild.new", self->options->dir);
-    ledger_aside_remove (self); /* of one that was killed */
+    ledger_aside_remove (self); /* left by a run that was killed */
     if (mkdir (self->ledger_dir, 0777))
         return wm_fault (error, WM_EHOST, "cannot make %.300s: %s", self->ledger_dir,
                          strerror (errno));
@@ -437,7 +441,7 @@ static wm_fault_t ledger_aside (rebuild_t *self, wm_error_t *error)
     return fault ? fault : copy_file (self, "ledger.db-wal", error);
 }
 
-/* What goes on: without --campaign a command finds the one beside its outputs.  */
+/* Prints the command that goes on: without --campaign it finds the campaign beside its outputs.  */
 static void say_what_next (const rebuild_t *self)
 {
     char beside[PATH_BYTES];
@@ -472,10 +476,10 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
                                   NULL, error);
     self->n_wrong += self->campaign.is_copy != 0;
     if (fault == WM_OK && self->campaign.is_copy)
-        say ("lock", "this is a copy of a campaign that was running, or was killed: from now on "
-                     "it is one of its own");
+        report ("lock", "this is a copy of a campaign that was running, or was killed: from now on "
+                        "it is a campaign of its own");
     if (fault == WM_OK)
-        fault = look (self, error);
+        fault = check_all (self, error);
     if (fault == WM_OK && !self->options->dry_run)
         fault = repair (self, error);
     if (fault == WM_OK)
@@ -483,7 +487,7 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
     return fault;
 }
 
-wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, int *is_whole, wm_error_t *error)
+wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, bool *is_whole, wm_error_t *error)
 {
     rebuild_t self = { .options = options, .campaign.lock_fd = -1, .buffer = malloc (READ_BYTES) };
     const wm_fault_t fault =

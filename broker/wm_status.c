@@ -100,7 +100,7 @@ static void arithmetic_json (const wm_summary_t *s, json_t *root)
     json_object_set_new (root, "rows", rows);
 }
 
-/* What a worker says of its GPU, if it is a JSON object; else null.  */
+/* What a worker reports of its GPU, if it is a JSON object; else null.  */
 static json_t *health_json (const char *health)
 {
     json_t *object = json_loads (health, 0, NULL), *value;

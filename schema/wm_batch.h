@@ -3,7 +3,7 @@
    A batch is one plane of one event with its hits (or a slice of its hits), or N ready-made
    patches of one event. It travels as a payload frame:
 
-     PLANE   the zero-suppressed runs of the plane and the cells of the hits; whoever scores it
+     PLANE   the zero-suppressed runs of the plane and the cells of the hits; the worker
              cuts the patches. In drift bins (full view: values are downscaled and scaled, Z
              between the runs) or in ticks (own view: values are adc x lifetime factor, 0 between).
      PATCHES dense patches, float32, the model's inputs one after another per hit.
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Who a batch is, inside its campaign. generation: `kick` adds one, the highest wins.  */
+/* Identifies a batch in its campaign. generation: `kick` adds one, the highest wins.  */
 typedef struct {
     uint32_t input, ordinal, batch, generation;
 } wm_key_t;
@@ -39,7 +39,7 @@ typedef enum {
     WM_HIT_BAD_TIME = 1,  /* peak time not finite, or beyond 2^30 ticks */
     WM_HIT_BAD_WIRE = 2,  /* wire outside its plane, or no such plane */
     WM_HIT_BAD_PIXEL = 3, /* its patch holds a non-finite pixel */
-    WM_HIT_POISON = 4,    /* the engine dies of it */
+    WM_HIT_POISON = 4,    /* it kills the engine */
     WM_HIT_HELD = 5,      /* its batch is held: attempts used up, or an alarm */
     WM_HIT_NONFINITE = 6, /* the engine answered with a non-finite score */
     WM_HIT_NO_EVENT = 7,  /* its event is not in the file */
@@ -87,7 +87,7 @@ void wm_batch_digest (const wm_batch_t *self, const uint8_t pins_digest[16], uin
 /* Compression contexts and work space for encoding and decoding, reused from call to call.
    Thread: one at a time.  */
 typedef struct wm_coder_t wm_coder_t;
-wm_coder_t *wm_coder_new (void); /* never NULL (asserts on memory) */
+wm_coder_t *wm_coder_new (void); /* never NULL (without memory the process ends) */
 void wm_coder_destroy (wm_coder_t **self_p);
 
 /* Largest encoded size of this batch; at most WM_FRAME_BYTES_MAX for a batch within the limits.  */

@@ -1,8 +1,8 @@
 /* wm_client.c - a session with a broker: connect, HELLO, WELCOME, messages, the end.
 
-   The library does not report in its own calls that a connection is gone: the DEALER's pipe
-   outlives the connection, keeps what has arrived readable, and accepts messages that nobody will
-   send. So every session's DEALER has a monitor socket, and its DISCONNECTED or CLOSED is the end
+   The library does not report in its own calls that a connection is closed: the DEALER's pipe
+   outlives the connection, keeps what has arrived readable, and accepts messages that will never be
+   sent. So every session's DEALER has a monitor socket, and its DISCONNECTED or CLOSED is the end
    of the session: wm_client_send reads the monitor first, and wm_client_wait returns the messages
    that have arrived before it reports the end.
 

@@ -33,8 +33,8 @@
 
 /* All times of the protocol, in milliseconds.  */
 typedef struct {
-    int64_t heartbeat_ms;    /* 2,000: a peer says something at least this often */
-    int64_t silence_ms;      /* 30,000 without a word: the link is dead */
+    int64_t heartbeat_ms;    /* 2,000: a peer sends something at least this often */
+    int64_t silence_ms;      /* 30,000 without a message: the link is dead */
     int64_t reconnect_ms;    /* 3,000: leases of a closed connection wait for their instance */
     int64_t lease_ms;        /* 30,000: least lease; 10 x p95 above it */
     int64_t handshake_ms;    /* 3,000 */
@@ -43,7 +43,7 @@ typedef struct {
     int64_t backoff_ms;      /* 100: first reconnect delay, doubled up to backoff_max_ms */
     int64_t backoff_max_ms;  /* 2,000 */
     int64_t lock_ms;         /* 10,000: how long a second master waits for the lock */
-    int64_t disk_full_ms;    /* 1,000: between looks at a full disk */
+    int64_t disk_full_ms;    /* 1,000: between attempts on a full disk */
     int64_t engine_ms;       /* 20,000 without a hit finished: an engine hangs; below lease_ms */
     int64_t engine_start_ms; /* 300,000: it loads libraries, a model, and proves itself */
     int64_t failures_ms;     /* 600,000: three failures of an engine within it drain its worker */

@@ -69,10 +69,10 @@ static const field_t fields[F_COUNT_OF] = {
 };
 
 enum {
-    TO_WORKER = 1 << WM_ROLE_WORKER,
-    TO_PRODUCER = 1 << WM_ROLE_PRODUCER,
-    TO_OPERATOR = 1 << WM_ROLE_OPERATOR,
-    TO_ALL = TO_WORKER | TO_PRODUCER | TO_OPERATOR,
+    TO_W = 1 << WM_ROLE_WORKER,
+    TO_P = 1 << WM_ROLE_PRODUCER,
+    TO_O = 1 << WM_ROLE_OPERATOR,
+    TO_ALL = TO_W | TO_P | TO_O,
 };
 
 #define KEY F_INPUT, F_ORDINAL, F_BATCH, F_GENERATION
@@ -80,45 +80,51 @@ enum {
 static const struct {
     const char *name;
     bool has_payload;
-    uint8_t to; /* the roles that a broker sends it to: TO_...; 0: peers send it */
+    uint8_t to;                /* the roles that a broker sends it to: TO_...; 0: peers send it */
     uint8_t field[FIELDS_MAX]; /* ends with F_END */
 } types[WM_MSG_TYPE_END] = {
     /* clang-format off */
     [WM_MSG_HELLO]        = { "HELLO", true, 0,
                               { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT, F_CLASS, F_ERROR, F_N_HIT } },
-    [WM_MSG_WELCOME]      = { "WELCOME", true, TO_ALL, { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_CODE, F_TEXT } },
+    [WM_MSG_WELCOME]      = { "WELCOME", true, TO_ALL,
+                              { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_CODE, F_TEXT } },
     [WM_MSG_REJECT]       = { "REJECT", false, TO_ALL, { F_CODE, F_TEXT } },
     [WM_MSG_BYE]          = { "BYE", false, TO_ALL, { F_CODE, F_TEXT } },
     [WM_MSG_HEARTBEAT]    = { "HEARTBEAT", false, TO_ALL, { KEY, F_COUNT, F_RECEIVED, F_TEXT } },
-    [WM_MSG_ACK]          = { "ACK", false, TO_PRODUCER | TO_OPERATOR, { KEY, F_CODE } },
+    [WM_MSG_ACK]          = { "ACK", false, TO_P | TO_O, { KEY, F_CODE } },
     [WM_MSG_INPUT]        = { "INPUT", false, 0, { F_CODE, F_SIZE, F_MTIME, F_NAME, F_PATH } },
-    [WM_MSG_INPUT_ACK]    = { "INPUT_ACK", false, TO_PRODUCER, { KEY, F_CODE, F_SIZE, F_MTIME, F_DIGEST, F_NAME, F_TEXT, F_PATH } },
-    [WM_MSG_SUBMIT]       = { "SUBMIT", true, 0, { KEY, F_RUN, F_SUBRUN, F_EVENT, F_N_BATCH, F_N_HIT, F_N_HELD } },
-    [WM_MSG_SUBMIT_ACK]   = { "SUBMIT_ACK", true, TO_PRODUCER, { KEY } },
-    [WM_MSG_NEED]         = { "NEED", false, TO_PRODUCER, { KEY, F_DIGEST } },
+    [WM_MSG_INPUT_ACK]    = { "INPUT_ACK", false, TO_P,
+                              { KEY, F_CODE, F_SIZE, F_MTIME, F_DIGEST, F_NAME, F_TEXT, F_PATH } },
+    [WM_MSG_SUBMIT]       = { "SUBMIT", true, 0,
+                              { KEY, F_RUN, F_SUBRUN, F_EVENT, F_N_BATCH, F_N_HIT, F_N_HELD } },
+    [WM_MSG_SUBMIT_ACK]   = { "SUBMIT_ACK", true, TO_P, { KEY } },
+    [WM_MSG_NEED]         = { "NEED", false, TO_P, { KEY, F_DIGEST } },
     [WM_MSG_BATCH]        = { "BATCH", true, 0, { KEY, F_DIGEST } },
-    [WM_MSG_EVENT_DONE]   = { "EVENT_DONE", false, TO_PRODUCER, { KEY, F_N_HELD } },
+    [WM_MSG_EVENT_DONE]   = { "EVENT_DONE", false, TO_P, { KEY, F_N_HELD } },
     [WM_MSG_INPUT_END]    = { "INPUT_END", false, 0, { KEY, F_COUNT } },
     [WM_MSG_FETCH]        = { "FETCH", false, 0, { KEY } },
-    [WM_MSG_RESULTS]      = { "RESULTS", true, TO_PRODUCER, { KEY, F_DIGEST, F_N_HIT, F_CODE, F_ERROR, F_TEXT } },
+    [WM_MSG_RESULTS]      = { "RESULTS", true, TO_P,
+                              { KEY, F_DIGEST, F_N_HIT, F_CODE, F_ERROR, F_TEXT } },
     [WM_MSG_FILE_WRITTEN] = { "FILE_WRITTEN", false, 0, { KEY, F_SIZE, F_MTIME, F_DIGEST } },
     [WM_MSG_FILE_LOST]    = { "FILE_LOST", false, 0, { KEY, F_TEXT } },
     [WM_MSG_INPUT_HELD]   = { "INPUT_HELD", false, 0, { KEY, F_CODE, F_TEXT } },
     [WM_MSG_MODEL_GET]    = { "MODEL_GET", false, 0, { F_OFFSET } },
-    [WM_MSG_MODEL]        = { "MODEL", true, TO_WORKER, { F_OFFSET, F_SIZE } },
+    [WM_MSG_MODEL]        = { "MODEL", true, TO_W, { F_OFFSET, F_SIZE } },
     [WM_MSG_CREDIT]       = { "CREDIT", false, 0, { F_COUNT } },
-    [WM_MSG_TASK]         = { "TASK", true, TO_WORKER, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT } },
-    [WM_MSG_RESULT]       = { "RESULT", true, 0, { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT, F_TEXT, F_NAME } },
-    [WM_MSG_RESULT_ACK]   = { "RESULT_ACK", false, TO_WORKER, { KEY } },
+    [WM_MSG_TASK]         = { "TASK", true, TO_W,
+                              { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT } },
+    [WM_MSG_RESULT]       = { "RESULT", true, 0,
+                              { KEY, F_DIGEST, F_N_BATCH, F_N_HIT, F_ATTEMPT, F_TEXT, F_NAME } },
+    [WM_MSG_RESULT_ACK]   = { "RESULT_ACK", false, TO_W, { KEY } },
     [WM_MSG_NACK]         = { "NACK", false, 0, { KEY, F_ATTEMPT, F_CODE, F_TEXT } },
-    [WM_MSG_REVOKE]       = { "REVOKE", false, TO_WORKER, { KEY } },
-    [WM_MSG_DRAIN]        = { "DRAIN", false, TO_WORKER | TO_PRODUCER, { F_TEXT } },
+    [WM_MSG_REVOKE]       = { "REVOKE", false, TO_W, { KEY } },
+    [WM_MSG_DRAIN]        = { "DRAIN", false, TO_W | TO_P, { F_TEXT } },
     [WM_MSG_STATUS]       = { "STATUS", false, 0, { F_END } },
-    [WM_MSG_STATUS_REPLY] = { "STATUS_REPLY", true, TO_OPERATOR, { F_END } },
+    [WM_MSG_STATUS_REPLY] = { "STATUS_REPLY", true, TO_O, { F_END } },
     [WM_MSG_CONTROL]      = { "CONTROL", false, 0, { F_NAME, F_TEXT } },
     [WM_MSG_SAMPLE]       = { "SAMPLE", true, 0, { F_N_HIT } },
     [WM_MSG_TRIAL_GET]    = { "TRIAL_GET", false, 0, { F_END } },
-    [WM_MSG_TRIAL]        = { "TRIAL", true, TO_WORKER, { F_CODE } },
+    [WM_MSG_TRIAL]        = { "TRIAL", true, TO_W, { F_CODE } },
     /* clang-format on */
 };
 
@@ -344,7 +350,8 @@ static int field_read (walk_t *walk, const field_t *field, uint8_t *to)
             return -1;
         break;
     case STRING:
-        if (walk_length (walk, false, &length) || length >= field->size || memchr (walk->at, 0, length))
+        if (walk_length (walk, false, &length) || length >= field->size ||
+            memchr (walk->at, 0, length))
             return -1;
         break;
     }

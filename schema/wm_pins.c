@@ -130,8 +130,9 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
 
 double wm_pins_max_error (const wm_pins_t *self)
 {
-    return *self->max_error                         ? strtod (self->max_error, NULL)
-           : strcmp (self->precision, "fast") == 0  ? 5e-3 /* begun before it could be said */
+    return *self->max_error ? strtod (self->max_error, NULL)
+           : strcmp (self->precision, "fast") == 0
+               ? 5e-3 /* a campaign from before max_error was a pin */
            : strcmp (self->precision, "split") == 0 ? 1e-5
                                                     : 0;
 }

@@ -20,8 +20,8 @@ typedef struct {
     uint32_t batch_hits;  /* most hits a batch */
     uint32_t batch_bytes; /* most raw bytes a batch */
     char output[1025];    /* absolute folder the output files go to */
-    char max_error[16];   /* of split and fast: what a score may be off, "5e-03"; "": of fp32, and
-                             of campaigns begun before there was one */
+    char max_error[16];   /* of split and fast: the largest error of a score, "5e-03"; "": of fp32,
+                             and of campaigns older than this pin */
     char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
@@ -31,7 +31,7 @@ size_t wm_pins_print (const wm_pins_t *self, char text[WM_PINS_BYTES_MAX]);
 /* Parses what wm_pins_print wrote; anything else is WM_EPEER with the line named.  */
 wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_error_t *error);
 
-/* What a score may be off in this campaign, relative above 1; 0: fp32.  */
+/* The largest error of a score in this campaign, relative above 1; 0: fp32.  */
 double wm_pins_max_error (const wm_pins_t *self);
 
 /* XXH3-128 of the canonical text without `output` and `max_error`: goes into every batch

@@ -16,21 +16,22 @@
      HELD          key, digest, n_batch, n_hit; code: wm_hit_status_t; text: why. batch WM_ALL: the
                    event as a whole; ordinal WM_ALL: the input as a whole.
      KICK          key with the new generation, ordinal and batch WM_ALL: the whole input begins
-                   anew; text: why; size and mtime_ns pin the file as it is now; size -1: the next
+                   again; text: why; size and mtime_ns pin the file as it is now; size -1: the next
                    INPUT does.
      FILE_WRITTEN  key.input; size, mtime_ns, digest of the output file; totals that outlive the
                    results: n_event, n_hit, n_held (hits without scores), n_batch (batches held).
      FILE_LOST     key.input; text: why. The input is open again, all of it to be scored again
-                   (rows that the file at hand can still give are the producer's business).
+                   (rows that the file at hand can still give are read by the producer).
    The journal's own (never shown to its users):
-     EPOCH         first record of an epoch; code: WM_JOURNAL_FORMAT of who wrote it (0: as 1), which
-                   any release reads from this head; size: the epoch before it; n_event: up to there
-                   that epoch was found complete; n_hit: how many of those stay, and one; 0: unknown.
+     EPOCH         first record of an epoch; code: WM_JOURNAL_FORMAT of its writer (0: as 1), which
+                   any release reads from this head; size: the epoch before it; n_event: up to which
+                   sequence that epoch was found complete; n_hit: one more than how many of those
+                   stay; 0: unknown.
      DROPPED       a RESULT segment was deleted, all its inputs written; n_event: its epoch; its
                    RESULTs were those from sequence n_hit to n_held of that epoch.
 
    A record is valid at one place only: segment and offset seed its checksums, so that neither a
-   stale block nor a record quoted inside a payload is ever taken for one.
+   stale block nor a record inside a payload is ever taken for one.
    Thread: any.  */
 #ifndef WM_RECORD_H
 #define WM_RECORD_H
@@ -109,7 +110,7 @@ wm_fault_t wm_record_size (const wm_record_t *self, size_t *bytes, wm_error_t *e
 size_t wm_record_encode (wm_record_t *self, uint64_t segment, uint64_t offset, uint8_t *buffer);
 
 /* Checks whether a head lies at `buffer` (WM_RECORD_HEAD_BYTES readable): returns the size of the
-   whole record, or 0 if this is none. Cheap: never looks past the head.  */
+   whole record, or 0 if this is none. Cheap: never reads past the head.  */
 size_t wm_record_peek (const uint8_t *buffer, uint64_t segment, uint64_t offset);
 
 /* Checks the whole record at `buffer` (`bytes` readable) and decodes it; its pointers lend into

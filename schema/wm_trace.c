@@ -33,7 +33,7 @@ static void __attribute__ ((constructor)) begin (void)
         fprintf (stderr, "WM_TRACE: %s: cannot be written; there is no trace\n", path);
 }
 
-/* The most memory that the process had at once; 0 where nobody says.  */
+/* The largest resident memory of the process so far; 0 where it is unknown.  */
 static int64_t peak_bytes (void)
 {
     char line[128];

@@ -1,11 +1,11 @@
-/* wm_trace.h - when what happened to which batch, for `wiremill bench`.
+/* wm_trace.h - timestamps of each batch's steps, for `wiremill bench`.
 
    WM_TRACE=FOLDER in the environment: each process writes FOLDER/<program>-<pid>, a line for each
    message of a session and for each step of a worker with a batch:
      NS WHAT INPUT ORDINAL BATCH AMOUNT     CLOCK_MONOTONIC, the same for all processes of a machine
    and, when it ends by itself, two last lines, "NS cpu 0 0 0 NS" with the CPU time that it used and
-   "NS memory 0 0 0 BYTES" with the most that was resident at once. Without the variable a step costs a
-   load and a branch. Thread: any.  */
+   "NS memory 0 0 0 BYTES" with the largest resident memory. Without the variable a step costs a load
+   and a branch. Thread: any.  */
 #ifndef WM_TRACE_H
 #define WM_TRACE_H
 
@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-/* Where it goes; NULL: nowhere.  */
+/* The open file; NULL: no trace.  */
 extern FILE *wm_trace_file;
 
 int64_t wm_trace_now_ns (void);

@@ -58,7 +58,7 @@ left () { keep "$bin/wiremill" status "$out" && says "^out +stopped" && ! grep -
 gone () { keep "${rebuild[@]}" "$out" && says "$score is gone" && left && (cd / && eval "$(tail -n 1 "$work/said")") && same_scores two "$out" "$work/whole"; }
 ok "rebuild misses it too; status says what is left to do, and the command that does it" gone
 touch "$score"
-touched () { keep "$bin/wiremill" status "$out" && says "^to write: $score .*: its output was touched since it was written; wiremill rebuild takes it" && "${rebuild[@]}" "$out" && nothing_left; }
+touched () { keep "$bin/wiremill" status "$out" && says "^to write: $score .*: its output was touched since it was written; wiremill rebuild accepts it" && "${rebuild[@]}" "$out" && nothing_left; }
 ok "one that was only copied is taken as it is" touched
 
 # Behind the back of a run that works on another input.
@@ -91,7 +91,7 @@ wiped ()
 {
     rm -r "$work/wiped/.wiremill/journal" && keep "$bin/wiremill" status "$work/wiped/" && says "^wiped +finished" &&
         keep "${run[@]}" --output "$work/wiped" && says "nothing was left" && keep "${rebuild[@]}" "$work/wiped" &&
-        says "[1-9][0-9]* lost: epoch 1" && says "of 2 inputs what the journal lost" && "${rebuild[@]}" --dry-run "$work/wiped" &&
+        says "[1-9][0-9]* lost: epoch 1" && says "has 2 inputs that the journal lost" && "${rebuild[@]}" --dry-run "$work/wiped" &&
         rm "$work/wiped/.wiremill/ledger.db" && keep "${run[@]}" --output "$work/wiped" && says "nothing was left"
 }
 ok "a journal that was deleted, and one begun after it: what the ledger knows is written there again" wiped
@@ -111,7 +111,7 @@ ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "
 moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer; }
 ok "rebuild --output takes them where they are" moved
 cp -r "$out" "$work/copied"
-original () { keep "${rebuild[@]}" --dry-run "$work/copied" && says "gone; in $out$" && says "not where this campaign lies; --output $work/copied looks"; }
+original () { keep "${rebuild[@]}" --dry-run "$work/copied" && says "gone; in $out$" && says "not where this campaign is; --output $work/copied searches"; }
 ok "of a copy it says whose outputs it looked at" original
 names () { exits 5 keep "${run[@]}" --output "$work/copied" && says "pinned to output '$out', not '$work/copied'.*wiremill rebuild --output DIR"; }
 ok "and run, what to do" names
@@ -134,8 +134,8 @@ copied () { exits 4 "$bin/wiremill" pause --campaign "$work/running" && [ ! -e "
 ok "what is said to a copy does not reach the original, whose address came with it" copied
 kill $broker && wait $broker
 ok "a copy of a running one asks for rebuild, once" asks
-own () { keep "${rebuild[@]}" "$work/running" && says "one of its own" && says "with --campaign $work/running --output $out goes on from here" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
-ok "and is one of its own then" own
+own () { keep "${rebuild[@]}" "$work/running" && says "a campaign of its own" && says "with --campaign $work/running --output $out goes on from here" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
+ok "and is a campaign of its own then" own
 ok "the original goes on as if nothing had been" nothing_left
 ok "where there is no campaign, it says so" exits 5 "${rebuild[@]}" "$work/whole/none"
 done_testing

@@ -51,7 +51,7 @@ whose ()
     "$bin/wiremill" produce --broker "ipc://$work/w" --input "$work/in.h5" >"$work/produce" 2>&1 &
     local producer=$!
     until_true 60 grep -q 'kill the engine of' "$work/whose.broker" || return 1
-    keep "$bin/wiremill" why "$work/whose" "$work/in.h5" && says '1 kill the engine of [^ ]+:[0-9]+ \(its log says how to see it again\)' &&
+    keep "$bin/wiremill" why "$work/whose" "$work/in.h5" && says '1 kill the engine of [^ ]+:[0-9]+ \(its log has the command to reproduce it\)' &&
         says 'have what the reason names put right .*the same wiremill produce command with --retry-held' &&
         grep -q 'wiremill-worker --replay .* reproduces it' "$work/whose.worker"
     local code=$?

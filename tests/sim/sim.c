@@ -18,7 +18,7 @@ static uint32_t every_s (uint32_t from, uint32_t to)
     return chance (400) ? 0 : from + roll (to - from);
 }
 
-/* Power cuts one after another, over work that is begun anew again and again.  */
+/* Power cuts one after another, over work that begins again and again.  */
 static const faults_t power_cuts = { .worker_dies = 15,
                                      .producer_dies = 4,
                                      .output_lost = 2,
@@ -91,7 +91,7 @@ static void cut_something (void)
         link = &sim.link[roll (LINKS)];
     if (!link->used || !link->peer || !link->broker_end)
         return;
-    say ("network", "cuts %s off", link->peer->label);
+    log_event ("network", "cuts %s off", link->peer->label);
     sim.count.cuts++;
     link_cut (link);
 }
@@ -100,7 +100,7 @@ static void freeze (peer_t *peer, int64_t ms)
 {
     if (!peer->alive)
         return;
-    say (peer->label, "is stopped for %lld ms", (long long) ms);
+    log_event (peer->label, "is stopped for %lld ms", (long long) ms);
     if (peer->frozen_ms < sim.now_ms)
         peer->stopped_ms = sim.now_ms;
     peer->frozen_ms = sim.now_ms + ms;
@@ -152,12 +152,12 @@ static void disturb (void)
         broker_stall (500 + roll (chance (300) ? 90000 : 5000));
     if (due (f->disk_full) || (sim_disk_is_full () && roll (50) == 0)) {
         sim_disk_full (!sim_disk_is_full ());
-        say ("disk", sim_disk_is_full () ? "is full" : "has room");
+        log_event ("disk", sim_disk_is_full () ? "is full" : "has room");
     }
     if (due (f->output_lost)) {
         truth_input_t *input = &sim.input[roll (sim.n_input)];
         if (input->there)
-            say ("disk", "output %u is deleted", (unsigned) (input - sim.input));
+            log_event ("disk", "output %u is deleted", (unsigned) (input - sim.input));
         input->there = false;
     }
     if (due (f->rots) && sim_disk_rot ())
@@ -226,7 +226,7 @@ static void peer_step (peer_t *peer)
         producer_step (peer);
 }
 
-/* Where workers fail more often than they score the campaign pauses until somebody resumes it.  */
+/* Where workers fail more often than they score the campaign pauses until an operator resumes it.  */
 static void resume_in_calm (void)
 {
     if (!broker_is_up () || !broker_core ()->paused || sim.now_ms < sim.resumed_ms + 10000)
@@ -238,11 +238,11 @@ static void resume_in_calm (void)
 /* Faults are over: what hangs goes on, and the same command runs once more.  */
 static void calm_begin (void)
 {
-    say ("world", "faults are over");
+    log_event ("world", "faults are over");
     sim.calm = true;
     sim.faults = (faults_t){ .late_ms = 300 };
     broker_control ("resume", "");
-    sim.paused = sim.paused_promised = false; /* where no broker is there to be told */
+    sim.paused = sim.paused_promised = false; /* without a broker there is nothing to resume */
     sim_disk_full (false);
     sim_disk_power (UINT64_MAX);
     for (uint32_t i = 0; i < PEERS; i++) {

@@ -6,7 +6,7 @@
      sim_broker.c    drives wm_core and wm_recorder as broker/wm_reactor.c does
      sim_bugs.c      planted bugs
      sim_producer.c  announces, answers NEED, fetches, writes outputs
-     sim_worker.c    executes, answers; hangs, errs and lies as it is told
+     sim_worker.c    executes, answers; hangs, fails and gives wrong results on command
      sim_check.c     what must hold after every step; what the world promised
      sim.c           faults, the loop
      sim_main.c      the command line: many seeds, power cuts, planted bugs
@@ -87,7 +87,7 @@ extern const bug_text_t bug_text[BUG_END];
 
 /* ---- the truth ---------------------------------------------------------------------------------
  */
-/* A batch: what it is, and what was ever said of it.  */
+/* A batch: its truth, and everything that was reported of it.  */
 typedef struct {
     uint8_t digest[16];
     uint32_t n_hit, raw_bytes, payload_bytes;
@@ -96,7 +96,7 @@ typedef struct {
     uint64_t hash;     /* of the one */
     bool held;         /* there is a HELD record */
     bool alarm;        /* two answers with other bytes exist */
-    bool alarmed;      /* and that was said */
+    bool alarmed;      /* and that was reported */
     bool lasting;      /* every worker refuses it, for ever */
     uint32_t engine;   /* of the one record, where this broker's life appended it; 0 */
     uint32_t failures; /* times that something happened which may be blamed on it */
@@ -149,7 +149,7 @@ typedef struct {
     uint32_t serial;
     peer_t *peer; /* NULL: that end is gone */
     wm_role_t role;
-    bool heard;
+    bool is_known;
     uint32_t session;     /* at the broker; 0: none, or over */
     bool broker_end;      /* the broker's end is there */
     pipe_t up, down;      /* to the broker, to the peer */
@@ -241,7 +241,7 @@ typedef struct {
     uint32_t nack, twice, wrong; /* per thousand answers */
     uint32_t flipped;            /* per ten thousand messages: a bit of it */
     uint32_t late_ms;            /* how long what is under way may be late */
-    uint32_t slow_ms;            /* a turn of the broker's loop takes up to so long */
+    uint32_t slow_ms;            /* one pass of the broker's loop takes up to so long */
     uint32_t worker_drains, broker_ends;
     uint32_t ledger_spoils;        /* the ledger, at one start of so many */
     uint32_t power_cut_operations; /* the power goes within so many after each start; 0: not so */
@@ -264,7 +264,7 @@ typedef struct {
     uint64_t blames; /* what may be blamed, since the broker's start */
     uint64_t held_bytes;
     bool paused;          /* the note on its disk */
-    bool paused_promised; /* an operator was told so */
+    bool paused_promised; /* acknowledged to an operator */
     bool rotten;          /* bits of results on the disk are wrong */
     wm_key_t fetched;     /* BUG_ROT_ANSWERED */
     uint64_t n_bug;       /* chances that a planted bug had */
@@ -277,15 +277,15 @@ extern sim_t sim;
 /* ---- sim.c ------------------------------------------------------------------------------------
  */
 /* Runs one seed; only_cuts: of all faults the power cuts, many of them, in odd seeds with a ledger
-   that is synced as SQLite's synchronous=NORMAL does. false: it broke, sim.failure says how.  */
+   that is synced as SQLite's synchronous=NORMAL does. false: it broke, sim.failure explains it.  */
 bool sim_run (uint64_t seed, bug_t bug, bool only_cuts, bool story);
 
 /* ---- sim_bus.c --------------------------------------------------------------------------------
  */
 uint32_t roll (uint32_t sides);
 bool chance (uint32_t permille);
-/* A line of the story, if it is told.  */
-void say (const char *who, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+/* Prints a line of the story of one seed; nothing where many run.  */
+void log_event (const char *who, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 /* The seed has failed; the first text counts.  */
 void fail (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 const char *msg_text (const wm_msg_t *msg, size_t bytes);
@@ -353,7 +353,7 @@ void handle_unref (void *context, void *handle);
 
 /* ---- sim_bugs.c -------------------------------------------------------------------------------
  */
-/* true: the message is not sent; the core never sees it; nobody tells the core of the end.  */
+/* true: the message is not sent; the core never sees it; the end is not reported to the core.  */
 bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
 bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload);
 bool bug_closes (link_t *link);
@@ -391,7 +391,7 @@ unit_t *truth_unit_of_key (const wm_key_t *key);
 truth_input_t *truth_input_of_id (uint32_t id);
 /* The bytes a result must have; returns its size.  */
 size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signature, uint8_t *result);
-/* What the broker found in its journal, before anything is said.  */
+/* What the broker found in its journal, before any effect leaves.  */
 void check_journal_begin (void);
 void check_journal_record (const wm_record_t *record);
 void check_journal_end (void);
@@ -400,14 +400,14 @@ void check_restored (const wm_core_t *core);
 void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
 void check_appended (const wm_record_t *record, const uint8_t *body, size_t bytes);
 void check_core (const wm_core_t *core);
-/* A worker that is stopped keeps nobody waiting who could do its work.  */
+/* A stopped worker does not delay others that could do its work.  */
 void check_tail (const wm_core_t *core);
 /* A result cannot be read back.  */
 void check_unreadable (const wm_key_t *key, const char *why);
-/* Two answers of one engine with other bytes must be said, and nothing else may: before and after the
+/* Two different results of one engine must raise an alarm, and nothing else may: before and after the
    core sees this message.  */
 bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
-void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t said);
+void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t n_alarm);
 /* Something happened to the worker of this tag that may be blamed on the batch.  */
 void unit_blame (unit_t *unit, uint32_t tag);
 /* A NACK (not of a drain) or RESULT of a leased batch.  */

@@ -140,8 +140,8 @@ void broker_transmit (link_t *link, const wm_msg_t *msg, const wm_payload_t *pay
     }
     check_sent (link, msg, payload);
     if (msg->type != WM_MSG_HEARTBEAT)
-        say ("broker", "-> %s %u: %s", link->role == WM_ROLE_WORKER ? "worker" : "producer",
-             link->peer ? link->peer->index : 99, msg_text (msg, bytes));
+        log_event ("broker", "-> %s %u: %s", link->role == WM_ROLE_WORKER ? "worker" : "producer",
+                   link->peer ? link->peer->index : 99, msg_text (msg, bytes));
     link_send (link, false, msg, data, data_bytes, bytes);
 }
 
@@ -168,7 +168,7 @@ static void on_drop (void *context, uint32_t session)
 static void on_log (void *context, const char *text)
 {
     (void) context;
-    say ("broker", "%s", text);
+    log_event ("broker", "%s", text);
 }
 
 static void on_model (void *context, uint32_t session, uint64_t offset)
@@ -198,7 +198,7 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
         return;
     wm_record_t record;
     sim.fetched = results->key;
-    wm_error_t error = { .text = "another record lies where a result should be" };
+    wm_error_t error = { .text = "the journal has another record where a result should be" };
     if (wm_journal_read (broker.campaign.journal, place, &record, &error) != WM_OK ||
         record.type != WM_RECORD_RESULT ||
         memcmp (&record.key, &results->key, sizeof record.key) != 0) {
@@ -221,7 +221,7 @@ static void on_append (void *context, const wm_record_t *record, const wm_payloa
     wm_recorder_append (broker.recorder, record, body);
 }
 
-/* The core has returned: what it appended goes into the journal, what went wrong is told to it.  */
+/* The core has returned: what it appended goes into the journal, failures are reported to it.  */
 static void settle (void)
 {
     if (broker.fetch_failed) {
@@ -241,7 +241,7 @@ static void closed (link_t *link)
     link->broker_end = false;
     uint32_t session = link->session;
     if (session && bug_closes (link)) {
-        link->session = 0; /* nobody tells the core; and it hears a ghost */
+        link->session = 0; /* the end is not reported to the core, which keeps the session */
         link_free_if_over (link);
         return;
     }
@@ -273,17 +273,18 @@ static bool is_leased (const link_t *link, const wm_key_t *key)
 
 static void receive (link_t *link, packet_t *packet)
 {
-    if (link->heard && !link->session)
+    if (link->is_known && !link->session)
         return;
     const size_t header_bytes = packet_unseal (packet);
     if (!header_bytes && sim.bug != BUG_SEAL_IGNORED) { /* as damaged () of wm_reactor.c */
-        say ("broker", "a message of %s is damaged", link->peer ? link->peer->label : "nobody");
+        log_event ("broker", "a message of %s is damaged",
+                   link->peer ? link->peer->label : "a closed link");
         hang_up (link);
         return;
     }
-    if (!link->heard) {
+    if (!link->is_known) {
         link->session = wm_core_open (broker.core, link->role, sim.now_ms);
-        link->heard = true;
+        link->is_known = true;
         if (!link->session) {
             fail ("no session for a peer, and there are few");
             return;
@@ -299,8 +300,8 @@ static void receive (link_t *link, packet_t *packet)
         return;
     }
     if (msg.type != WM_MSG_HEARTBEAT)
-        say ("broker", "<- %s %u: %s", link->role == WM_ROLE_WORKER ? "worker" : "producer",
-             link->peer ? link->peer->index : 99, msg_text (&msg, packet->bytes));
+        log_event ("broker", "<- %s %u: %s", link->role == WM_ROLE_WORKER ? "worker" : "producer",
+                   link->peer ? link->peer->index : 99, msg_text (&msg, packet->bytes));
     if (msg.type == WM_MSG_CREDIT && msg.count > link->granted)
         link->granted = msg.count;
     if (msg.type == WM_MSG_NACK && link->peer)
@@ -385,7 +386,7 @@ static void next (void)
 
 static void end (bool is_power_cut, const char *why)
 {
-    say ("broker", "dies: %s", why);
+    log_event ("broker", "dies: %s", why);
     in_process = false;
     broker.up = false;
     for (size_t i = 0; i < LINKS; i++)
@@ -418,7 +419,7 @@ static wm_fault_t see (void *argument, const wm_record_t *record, const wm_place
 }
 
 /* What the journal has, judged by itself.  */
-static wm_fault_t look_at_journal (wm_error_t *error)
+static wm_fault_t check_journal (wm_error_t *error)
 {
     wm_journal_found_t found;
     wm_journal_t *journal = wm_journal_open ("/sim", &sim_disk_ops, error);
@@ -429,7 +430,7 @@ static wm_fault_t look_at_journal (wm_error_t *error)
     if (!fault)
         check_journal_end ();
     if (!fault && found.n_lost && !sim.rotten)
-        fail ("the journal speaks of damage: %s", found.text);
+        fail ("the journal reports damage: %s", found.text);
     wm_journal_destroy (&journal);
     return fault;
 }
@@ -444,7 +445,7 @@ static wm_fault_t campaign_open (wm_error_t *error)
     memset (pins.model, 'a', 64);
     memset (pins.wmm, 'b', 64);
     broker.campaign = (wm_campaign_t){ .dir = "/sim", .lock_fd = -1 };
-    wm_fault_t fault = look_at_journal (error);
+    wm_fault_t fault = check_journal (error);
     if (!fault)
         fault = wm_campaign_open (&broker.campaign, NULL, &sim_disk_ops, error);
     return fault ? fault : wm_campaign_start (&broker.campaign, &pins, error);
@@ -505,7 +506,7 @@ static wm_fault_t core_begin (wm_error_t *error)
 static void begin (void)
 {
     wm_error_t error = { 0 };
-    say ("broker", "starts");
+    log_event ("broker", "starts");
     if (sim.bug == BUG_TAIL_TRUNCATED)
         sim_disk_truncate_tail ();
     wm_fault_t fault = campaign_open (&error);
@@ -521,7 +522,7 @@ static void begin (void)
         end (sim_disk_is_gone (), "while it starts");
         return;
     }
-    say ("broker", "runs, epoch %llu", (unsigned long long) broker.campaign.epoch);
+    log_event ("broker", "runs, epoch %llu", (unsigned long long) broker.campaign.epoch);
     broker.up = true;
     broker.ticked_ms = sim.now_ms;
     broker.next_ms = sim.now_ms + TICK_MS;
@@ -576,7 +577,7 @@ void broker_control (const char *word, const char *text)
 {
     if (!broker.up)
         return;
-    say ("operator", "%s %s", word, text);
+    log_event ("operator", "%s %s", word, text);
     if (strcmp (word, "resume") == 0)
         sim.paused_promised = false;
     uint32_t session = wm_core_open (broker.core, WM_ROLE_OPERATOR, sim.now_ms);
@@ -601,7 +602,7 @@ void broker_stall (int64_t ms)
 {
     if (!broker.core)
         return;
-    say ("broker", "is stopped for %lld ms", (long long) ms);
+    log_event ("broker", "is stopped for %lld ms", (long long) ms);
     broker.stopped_ms = sim.now_ms + ms;
 }
 

@@ -34,7 +34,7 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_DONE_FORGOTTEN] = { "done-forgotten", "one EVENT_DONE in 16 is not sent" },
     [BUG_BUDGET_IGNORED] = { "budget-ignored", "four times the byte budget" },
     [BUG_QUEUE_IGNORED] = { "queue-ignored",
-                            "what lies in the queue to a worker is not in the budget" },
+                            "payloads in the queue to a worker are not in the budget" },
     [BUG_CLAIM_OUTLIVES] = { "claim-outlives", "a claim outlives its session" },
     [BUG_DISK_STAYS_FULL] = { "disk-stays-full", "room on the disk is not noticed" },
     [BUG_WRONG_PAYLOAD] = { "wrong-payload", "a TASK with the payload of another" },
@@ -42,15 +42,14 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_RESULT_OF_A_NEIGHBOUR] = { "result-of-a-neighbour", "a batch is given the wrong place" },
     [BUG_NO_SECOND_ACK] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
     [BUG_NO_FDATASYNC] = { "no-fdatasync", "the journal's fdatasync is left out" },
-    [BUG_SEAL_IGNORED] = { "seal-ignored", "a message damaged on its way is taken as it is" },
+    [BUG_SEAL_IGNORED] = { "seal-ignored", "a message damaged in transit is accepted" },
     [BUG_ROT_ANSWERED] = { "rot-answered", "a result that rotted on the disk is answered" },
     [BUG_NO_COPIES] = { "no-copies", "no copy of what a stopped worker holds" },
-    [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "a broker started anew does not know of a pause" },
+    [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "a restarted broker does not know of a pause" },
     [BUG_KICK_FORGOTTEN] = { "kick-forgotten", "KICK never enters the journal" },
     [BUG_BREAKER_STUCK] = { "breaker-stuck", "a worker that fails and fails gets more" },
-    [BUG_LEDGER_ANEW] = { "ledger-anew",
-                          "a ledger that is gone begins anew, at the journal's end" },
-    [BUG_ALARM_FORGOTTEN] = { "alarm-forgotten", "two results with other bytes are passed over" },
+    [BUG_LEDGER_ANEW] = { "ledger-anew", "a missing ledger begins empty, at the journal's end" },
+    [BUG_ALARM_FORGOTTEN] = { "alarm-forgotten", "two different results raise no alarm" },
     [BUG_HELD_BY_ONE] = { "held-by-one", "three failures of one worker hold a batch" },
     [BUG_WRONG_BLAME] = { "wrong-blame", "a failure is blamed on another worker" },
     [BUG_TRIED_FOR_EVER] = { "tried-for-ever", "what every worker refuses is never held" },
@@ -265,8 +264,8 @@ static void carry_credit_over (const link_t *link, wm_msg_t *msg)
         before[i] = granted;
 }
 
-/* One batch of the event of this RESULT is missing, and its producer is there to be told.  */
-static void say_done_early (const wm_msg_t *msg, const batch_t *batch)
+/* One batch of the event of this RESULT is missing, and its producer is connected.  */
+static void send_done_early (const wm_msg_t *msg, const batch_t *batch)
 {
     const event_t *event = batch->event;
     link_t *to = event->input->claim ? link_of_session (event->input->claim->id) : NULL;
@@ -279,7 +278,7 @@ static void say_done_early (const wm_msg_t *msg, const batch_t *batch)
     broker_transmit (to, &done, NULL);
 }
 
-/* The core hears the NACK; then the batch is said to have failed on whoever else is there.  */
+/* The core gets the NACK; then the failure is blamed on another worker.  */
 static bool blame_another (const link_t *link, const wm_msg_t *msg, batch_t *batch)
 {
     wm_core_t *core = broker_core ();
@@ -330,7 +329,7 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         return false;
     case BUG_DONE_ONE_EARLY:
         if (is_result && batch)
-            say_done_early (msg, batch);
+            send_done_early (msg, batch);
         return false;
     case BUG_ALARM_FORGOTTEN:
         if (is_result && batch)

@@ -24,7 +24,7 @@ bool chance (uint32_t permille)
 /* ---- the story ---------------------------------------------------------------------------------
  */
 
-void say (const char *who, const char *format, ...)
+void log_event (const char *who, const char *format, ...)
 {
     if (!sim.story)
         return;
@@ -44,7 +44,7 @@ void fail (const char *format, ...)
     va_start (args, format);
     vsnprintf (sim.failure, sizeof sim.failure, format, args);
     va_end (args);
-    say ("VIOLATION", "%s", sim.failure);
+    log_event ("VIOLATION", "%s", sim.failure);
 }
 
 const char *msg_text (const wm_msg_t *msg, size_t bytes)
@@ -178,7 +178,7 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
         memcpy (packet->data + header_bytes, data, data_bytes);
     if (sim.faults.flipped && roll (10000) < sim.faults.flipped) {
         packet->data[roll ((uint32_t) (header_bytes + data_bytes))] ^= (uint8_t) (1 << roll (8));
-        say ("network", "flips a bit of %s", wm_msg_name (msg->type));
+        log_event ("network", "flips a bit of %s", wm_msg_name (msg->type));
     }
     pipe_push (up ? &link->up : &link->down, packet);
     if (up)
@@ -223,7 +223,7 @@ void link_leave (link_t *link, bool lossy)
     int64_t last = lossy ? pipe_tear (&link->up) : link->up.last_ms;
     if (last < sim.now_ms)
         last = sim.now_ms;
-    /* Most ends are known at once; of a host that vanished only silence is heard. */
+    /* Most ends are known at once; the end of a vanished host shows by silence only. */
     link->up_closed_ms = lossy && chance (150) ? last + roll (40000) : last + roll (5);
     broker_wake (link->up_closed_ms);
 }

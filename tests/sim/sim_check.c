@@ -1,7 +1,7 @@
 /* sim_check.c - what must hold, judged by what the world did and not by what the broker believes.
 
    The truth of a batch is made from the seed; promises are noted when an acknowledgement leaves the
-   broker; the journal is read anew at every start and must keep them all.  */
+   broker; the journal is read again at every start and must keep them all.  */
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -147,7 +147,7 @@ static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
     if (record->type == WM_RECORD_INPUT) {
         uint32_t i = record->text_bytes > 6 ? (uint32_t) (record->text[6] - '0') : INPUTS;
         if (i >= sim.n_input) {
-            fail ("an INPUT record of a path that nobody gave");
+            fail ("an INPUT record of a path that no producer gave");
             return;
         }
         for (uint32_t j = 0; j < sim.n_input; j++)
@@ -210,7 +210,7 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
         const truth_input_t *input = truth_input_of_id (record->key.input);
         if (input && input->bad_at)
             return;
-        fail ("input %u is held as a whole, and nobody asked for it: %.*s", record->key.input,
+        fail ("input %u is held as a whole, and no producer asked for it: %.*s", record->key.input,
               (int) record->text_bytes, record->text);
         return;
     }
@@ -266,7 +266,7 @@ void check_restored (const wm_core_t *core)
                                        : truth->state == WM_RECORD_HELD       ? WM_LEDGER_HELD
                                                                               : WM_LEDGER_OPEN;
         if (input->state != want || (want == WM_LEDGER_OPEN && truth->ended && !input->ended))
-            fail ("input %u: the journal says %s%s, the core %d%s", truth->id,
+            fail ("input %u: the journal has %s%s, the core %d%s", truth->id,
                   wm_record_name (truth->state), truth->ended ? ", ended" : "", (int) input->state,
                   input->ended ? ", ended" : "");
         for (uint32_t e = 0; want == WM_LEDGER_OPEN && e < truth->n_event; e++)
@@ -299,7 +299,7 @@ static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *p
               msg->key.ordinal, msg->key.batch);
     if (link->peer)
         worker_lent (link->peer, &msg->key, true);
-    if (unit && (!link->peer || link->mourned)) { /* its worker is gone, and nobody knows yet */
+    if (unit && (!link->peer || link->mourned)) { /* its worker is gone, which is not known yet */
         sim.blames++;
         unit_blame (unit, link->tag);
     }
@@ -346,7 +346,7 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         if (!input)
             return;
         input->promised_id = input->id;
-        if (msg->key.generation > input->promised_generation) { /* it begins anew */
+        if (msg->key.generation > input->promised_generation) { /* it begins again */
             input->promised_generation = msg->key.generation;
             for (size_t i = 0; i < LINKS; i++)
                 memset (sim.link[i].done_sent[input - sim.input], 0, sizeof link->done_sent[0]);
@@ -367,7 +367,7 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         return;
     case WM_MSG_BYE:
         if (msg->code == WM_REASON_STALE && link->up.head && link->up.head->at_ms <= sim.now_ms)
-            fail ("a peer is told that it is silent, and its words lie there unread");
+            fail ("a peer is ended as silent although its messages wait unread");
         return;
     case WM_MSG_EVENT_DONE:
         check_event_done (link, msg);
@@ -393,21 +393,21 @@ bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_
            XXH3_64bits (payload->data, payload->bytes) != unit->hash;
 }
 
-void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t said)
+void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t n_alarm)
 {
     unit_t *unit = truth_unit_of_key (&msg->key);
     const batch_t *batch = wm_core_batch_find (core, &msg->key);
-    if (due && !said)
-        fail ("two results of %u.%u.%u have other bytes, and nobody says so", msg->key.input,
+    if (due && !n_alarm)
+        fail ("two results of %u.%u.%u differ, and no alarm was raised", msg->key.input,
               msg->key.ordinal, msg->key.batch);
-    if (said && (!unit || !unit->alarm))
+    if (n_alarm && (!unit || !unit->alarm))
         fail ("an alarm for %u.%u.%u, which was answered rightly", msg->key.input, msg->key.ordinal,
               msg->key.batch);
-    if (said && batch && !unit->held && !(batch->event->flags & EVENT_DONE) &&
+    if (n_alarm && batch && !unit->held && !(batch->event->flags & EVENT_DONE) &&
         !batch->event->input->closing)
         fail ("an alarm for %u.%u.%u, which is not held", msg->key.input, msg->key.ordinal,
               msg->key.batch);
-    if (said && unit)
+    if (n_alarm && unit)
         unit->alarmed = true;
 }
 
@@ -484,8 +484,7 @@ static void check_batch (const batch_t *batch, sums_t *sums)
     if (n > 2)
         fail ("batch %u.%u.%u is held by %u leases", key.input, key.ordinal, key.batch, n);
     if (batch->state == BATCH_RUNNING && !awake)
-        fail ("batch %u.%u.%u is running and nobody works on it", key.input, key.ordinal,
-              key.batch);
+        fail ("batch %u.%u.%u is running and no worker has it", key.input, key.ordinal, key.batch);
     if (batch->state == BATCH_READY && !batch->payload)
         fail ("batch %u.%u.%u is ready without a payload", key.input, key.ordinal, key.batch);
     if (batch->state >= BATCH_COMMITTING && (n || batch->payload))
@@ -518,7 +517,7 @@ static void check_event (const event_t *event, sums_t *sums)
         const link_t *link = &sim.link[i];
         if (link->used && link->session == claim->id &&
             !link->done_sent[truth - sim.input][event->ordinal])
-            fail ("event %u.%u is done and its producer was not told", event->input->id,
+            fail ("event %u.%u is done and its producer did not get EVENT_DONE", event->input->id,
                   event->ordinal);
     }
 }
@@ -560,7 +559,7 @@ static void check_input (const input_t *input, sums_t *sums)
     sums->hits_held += input->n_hit_held;
 }
 
-/* What lies in the queue to a worker is in the budget.  */
+/* Payloads in the queue to a worker are in the budget.  */
 static void check_queue (const link_t *link, const session_t *session)
 {
     uint64_t queued = 0, counted = 0;
@@ -662,7 +661,8 @@ void check_end (void)
                 if (!(hash ? is_right (unit, hash) : unit->held) && !unit->alarm)
                     fail ("output %u has wrong scores for %u.%u", input->id, e, b);
                 if (unit->lasting && hash)
-                    fail ("output %u has scores for %u.%u, which nobody scored", input->id, e, b);
+                    fail ("output %u has scores for %u.%u, which no worker scored", input->id, e,
+                          b);
             }
     }
 }

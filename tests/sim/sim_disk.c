@@ -21,11 +21,11 @@ static int lying_fd = -1; /* BUG_FSYNC_IGNORED: nothing of it reaches the disk a
 static void disk_power_gone (void)
 {
     if (broker_is_up ())
-        say ("disk", "the power goes");
+        log_event ("disk", "the power goes");
 }
 
 /* What Linux does with what it could not write: it is clean in memory and wrong, or right, on the
-   disk, and no later sync says so.  */
+   disk, and no later sync reports it.  */
 static void give_up (int fd)
 {
     disk_file_t *file = &disk->file[fd];
@@ -55,7 +55,7 @@ static int sync_or_fail (void *context, int fd)
     if (fail_sync && !disk->gone) {
         fail_sync = 0;
         errno = EIO;
-        say ("disk", "an fdatasync fails");
+        log_event ("disk", "an fdatasync fails");
         if (sim.bug != BUG_FSYNC_IGNORED) {
             give_up (fd);
             return -1;
@@ -331,7 +331,7 @@ static void settle (disk_file_t *file)
 static void put_back_ledger (void)
 {
     const int full = disk->full;
-    disk->full = 0; /* whoever copies makes room */
+    disk->full = 0; /* a copy needs room */
     for (int i = 0; i < 2; i++) {
         disk_file_t *file = disk_find (ledger_names[i]);
         if (!file && kept[i].there)
@@ -375,22 +375,22 @@ void sim_disk_spoil_ledger (void)
     sim.count.spoils++;
     const uint32_t how = roll (5);
     if (how == 3 && kept[0].there) {
-        say ("disk", "the ledger is an earlier one");
+        log_event ("disk", "the ledger is an earlier one");
         put_back_ledger ();
     } else if (how >= 3) {
-        say ("disk", "the ledger is gone");
+        log_event ("disk", "the ledger is gone");
         for (int i = 0; i < 2; i++)
             if (file[i])
                 disk_wipe (file[i]);
     } else {
         const int i = file[1] && file[1]->touched && chance (500);
-        say ("disk", "the ledger's %s is %s", i ? "WAL" : "file", words[how]);
+        log_event ("disk", "the ledger's %s is %s", i ? "WAL" : "file", words[how]);
         if (file[i]->touched)
             spoil_file (file[i], how);
     }
 }
 
-/* Of the ledger only, which is set aside so: nobody looks at it again.  */
+/* Of the ledger only, which is renamed so and not read again.  */
 int __real_rename (const char *from, const char *to);
 int __wrap_rename (const char *from, const char *to);
 int __wrap_rename (const char *from, const char *to)
@@ -492,7 +492,7 @@ bool sim_disk_rot (void)
             return false; /* bits only rise: what rotted does not heal */
         file->data[at] |= bit;
         file->durable[at] |= bit;
-        say ("disk", "a bit of %s rots at %zu", file->name, at);
+        log_event ("disk", "a bit of %s rots at %zu", file->name, at);
         return true;
     }
     return false;

@@ -238,7 +238,7 @@ int main (int argc, char **argv)
     n_job = sysconf (_SC_NPROCESSORS_ONLN);
     setvbuf (stdout, NULL, _IOLBF, 0);
     signal (SIGABRT, on_abort);
-    if (!freopen ("/dev/null", "w", stderr)) /* what the journal says when it ends its process */
+    if (!freopen ("/dev/null", "w", stderr)) /* the journal's last line when it ends the process */
         return 2;
     for (int i = 1; i < argc; i++) {
         const uint64_t value = number (argc, argv, i + 1, 0);

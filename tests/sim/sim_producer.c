@@ -1,7 +1,7 @@
 /* sim_producer.c - a producer as producer/wm_produce.c is one, its files made from the seed.
 
    It makes its inputs known, claims them, announces their events, answers NEED, fetches, writes the
-   output and says so; what it fetched outlives its sessions, not its process.  */
+   output and reports it; what it fetched outlives its sessions, not its process.  */
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ void producer_begin (peer_t *peer)
     peer->open_max = 1 + roll (8);
     uint64_t id[2] = { peer->index + 1, peer->n_instance + 1 };
     memcpy (peer->instance, id, 16);
-    say (peer->label, "begins, %u open events", peer->open_max);
+    log_event (peer->label, "begins, %u open events", peer->open_max);
 }
 
 bool producer_is_done (const peer_t *peer)
@@ -108,7 +108,7 @@ static in_work_t *in_of (peer_t *peer, const wm_msg_t *msg)
     return NULL;
 }
 
-/* Unasked: the input was kicked, and begins anew. (An INPUT that only makes it known is answered so
+/* Unasked: the input was kicked, and begins again. (An INPUT that only makes it known is answered so
    too.)  */
 static bool is_kicked (peer_t *peer, const wm_msg_t *msg)
 {
@@ -141,13 +141,14 @@ static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
     if (peer->asked && truth_input_of_id (msg->key.input) != &sim.input[peer->asked - 1]) {
         in_work_t *in = in_of (peer, msg);
         if (!in || msg->code != WM_INPUT_HELD)
-            fail ("%s is told of input %u, and asked for another", peer->label, msg->key.input);
+            fail ("%s gets an answer about input %u, and asked for another", peer->label,
+                  msg->key.input);
         else
             in->is = IN_HELD;
         return;
     }
     if (!peer->asked) {
-        fail ("%s is told of input %u, and did not ask", peer->label, msg->key.input);
+        fail ("%s gets an answer about input %u, and did not ask", peer->label, msg->key.input);
         return;
     }
     uint32_t i = peer->asked - 1;
@@ -308,7 +309,7 @@ static void write_output (peer_t *peer, uint32_t i)
         truth->out_mtime_ns = sim.now_ms * 1000 + peer->index;
         memcpy (truth->out_hash, in->hash, sizeof truth->out_hash);
         in->placed = true;
-        say (peer->label, "writes output %u", i);
+        log_event (peer->label, "writes output %u", i);
         return;
     }
     wm_msg_t msg;

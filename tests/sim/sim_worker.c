@@ -37,7 +37,7 @@ void peer_lose (peer_t *peer)
 
 void peer_die (peer_t *peer, int64_t back_ms)
 {
-    say (peer->label, "dies");
+    log_event (peer->label, "dies");
     if (peer->link) {
         link_t *link = peer->link;
         link_leave (link, true);
@@ -72,7 +72,7 @@ bool peer_session (peer_t *peer, const void *held, size_t held_bytes)
     if (peer->link && peer->welcome) {
         if (sim.now_ms - peer->heard_ms <= SILENCE_MS)
             return true;
-        say (peer->label, "hears nothing any more");
+        log_event (peer->label, "receives nothing any more");
         peer_lose (peer);
     }
     if (peer->link && sim.now_ms - peer->opened_ms > WELCOME_MS)
@@ -99,14 +99,14 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
     *packet = link_take (link, false);
     if (!*packet) {
         if (link->down_closed_ms <= sim.now_ms && !link->down.head) {
-            say (peer->label, "its connection is closed");
+            log_event (peer->label, "its connection is closed");
             peer_lose (peer);
         }
         return false;
     }
     size_t header_bytes = packet_unseal (*packet);
     if (!header_bytes) {
-        say (peer->label, "a message is damaged");
+        log_event (peer->label, "a message is damaged");
         free (*packet);
         *packet = NULL;
         peer_lose (peer);
@@ -124,7 +124,7 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
         fail ("%s, which is honest, is refused: %s", peer->label, msg->text);
     if (msg->type == WM_MSG_BYE && msg->code == WM_REASON_STALE && sim.now_ms >= peer->frozen_ms &&
         sim.now_ms - peer->frozen_ms > SILENCE_MS && silent_ms < SILENCE_MS)
-        fail ("%s, which is not silent, is told that it is: %s", peer->label, msg->text);
+        fail ("%s, which is not silent, is ended as silent: %s", peer->label, msg->text);
     free (*packet);
     *packet = NULL;
     peer_lose (peer);
@@ -265,15 +265,15 @@ static void finish (peer_t *peer)
     unit_t *unit = truth_unit (task->msg.digest);
     const bool lasting = peer->broken || (unit && unit->lasting);
     if (lasting || (!sim.calm && chance (sim.faults.nack))) {
-        say (peer->label, "fails on %u.%u.%u", task->msg.key.input, task->msg.key.ordinal,
-             task->msg.key.batch);
+        log_event (peer->label, "fails on %u.%u.%u", task->msg.key.input, task->msg.key.ordinal,
+                   task->msg.key.batch);
         nack (peer, task, (lasting ? !peer->broken : chance (500)) ? WM_EBATCH : WM_EHOST);
         peer->window = 1;
         return;
     }
     if (!sim.calm && unit && chance (sim.faults.wrong)) {
-        say (peer->label, "answers %u.%u.%u with other bytes", task->msg.key.input,
-             task->msg.key.ordinal, task->msg.key.batch);
+        log_event (peer->label, "answers %u.%u.%u with wrong bytes", task->msg.key.input,
+                   task->msg.key.ordinal, task->msg.key.batch);
         unit->alarm = task->wrong = true;
     }
     task->state = TASK_RETURNED;
@@ -289,7 +289,7 @@ void worker_hang (peer_t *peer)
     if (!oldest (peer, TASK_EXECUTING))
         return;
     int64_t ms = 20000 + roll (chance (300) ? 600000 : 60000);
-    say (peer->label, "hangs for %lld ms", (long long) ms);
+    log_event (peer->label, "hangs for %lld ms", (long long) ms);
     peer->finish_ms = sim.now_ms + ms;
     peer->hangs = true;
     worker_misfortune (peer, NULL);
@@ -300,7 +300,7 @@ void worker_drain (peer_t *peer)
 {
     if (!peer->alive || peer->draining)
         return;
-    say (peer->label, "drains");
+    log_event (peer->label, "drains");
     peer->draining = true;
     peer->drained_ms = sim.now_ms;
     for (size_t i = 0; i < TASKS; i++)
@@ -414,7 +414,7 @@ void worker_begin (peer_t *peer)
     peer->signature = 1 + (peer->index % 3 == 0);
     uint64_t id[2] = { peer->index + 1, peer->n_instance + 1 };
     memcpy (peer->instance, id, 16);
-    say (peer->label, "begins, %u ms a batch", peer->speed_ms);
+    log_event (peer->label, "begins, %u ms a batch", peer->speed_ms);
 }
 
 bool worker_is_clear (const peer_t *peer)
@@ -483,7 +483,7 @@ void hostile_step (peer_t *peer)
     wm_msg_init (&msg, (wm_msg_type_t) (1 + roll (WM_MSG_TYPE_END - 1)));
     if (msg.type == WM_MSG_INPUT || msg.type == WM_MSG_CONTROL || msg.type == WM_MSG_FILE_LOST ||
         msg.type == WM_MSG_INPUT_HELD)
-        return; /* in the right turn these are a producer's or an operator's good right */
+        return; /* valid from a producer or an operator */
     if (msg.type == WM_MSG_RESULT && chance (900))
         return;
     msg.key = (wm_key_t){ roll (INPUTS + 2), roll (EVENTS), roll (BATCHES), chance (100) };

@@ -589,7 +589,7 @@ static int is_output_hit (uint32_t id)
 static const char *rebuild (const world_t *world)
 {
     const wm_rebuild_options_t options = { .dir = dir };
-    int is_whole;
+    bool is_whole;
     if (wm_rebuild (&options, &is_whole, &error) || !is_whole)
         return "rebuild fails";
     answer_t answer = { .world = world };
