@@ -321,6 +321,32 @@ install: all ## programs to $(PREFIX)/bin, engines and the libraries they need t
 	$(if $(CUDA_SO),install $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib)
 	[ ! -e $(B)/lib/wm_openvino.so ] || install $(B)/lib/wm_openvino.so $(DESTDIR)$(PREFIX)/lib
 	[ ! -e $(B)/lib/wm_openvino.so ] || install $(OPENVINO_LIB:%=$(B)/lib/openvino/%) $(DESTDIR)$(PREFIX)/lib/openvino
+
+# The programs print their man pages and bash completion themselves, from the tables of their options.
+DOC     := $(B)/doc
+MANDIR  := share/man/man1
+BASHDIR := share/bash-completion/completions
+install: install-doc
+.PHONY: doc install-doc uninstall
+doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
+$(DOC)/.made: $(PROGRAMS)
+	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash
+	$(Q){ $(B)/bin/wiremill --print-pages && $(B)/bin/wiremill-worker --print-pages; } | while read -r page program verb; do \
+	    $(B)/bin/$$program --print-man $$verb >$(DOC)/man1/$$page.1 || exit 1; done
+	$(Q)for program in $(PROGRAMS); do $$program --print-completion || exit 1; done >$(DOC)/bash/wiremill
+	$(Q)touch $@
+install-doc: doc
+	install -d $(DESTDIR)$(PREFIX)/$(MANDIR) $(DESTDIR)$(PREFIX)/$(BASHDIR)
+	install -m 644 $(DOC)/man1/*.1 $(DESTDIR)$(PREFIX)/$(MANDIR)
+	install -m 644 $(DOC)/bash/wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)
+	for program in $(filter-out wiremill,$(notdir $(PROGRAMS))); do \
+	    ln -sf wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)/$$program; done
+uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so wm_openvino.so $(OPENVINO_LIB:%=openvino/%))
+	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
+	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino 2>/dev/null
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread $(DEMO)
 

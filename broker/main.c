@@ -13,9 +13,11 @@
 #include "broker/wm_outputs.h"
 #include "broker/wm_status.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_option.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <getopt.h>
+#include <limits.h>
 #include <openssl/evp.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -26,48 +28,70 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char help[] =
-    "usage: wiremill-broker --campaign DIR --listen ENDPOINT --pins FILE --wmm FILE [options]\n"
-    "       wiremill-broker --campaign DIR --status | --outputs\n"
-    "       wiremill-broker --campaign DIR --rebuild [--output DIR] [--dry-run]\n"
-    "       wiremill-broker --bench FOLDER [options]     (--bench --help lists them)\n"
-    "\n"
-    "The one master of a campaign: takes batches from producers, gives them to workers, keeps\n"
-    "results in DIR/journal and progress in DIR/ledger.db. Killed at any time, it goes on where "
-    "it\n"
-    "was when it is started again.\n"
-    "\n"
-    "  --campaign DIR     folder of the campaign, on a local disk (made if it is not there)\n"
-    "  --listen ENDPOINT  tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH\n"
-    "  --pins FILE        what the campaign is pinned to\n"
-    "  --wmm FILE         the imported model that workers fetch\n"
-    "  --shape AxB        of a ready-made patch, 3x32x32: producers refuse others (default: any)\n"
-    "  --budget BYTES     payloads held in memory at most (default 1073741824)\n"
-    "  --command FILE     kept as DIR/command: how people go on with the campaign\n"
-    "  --insecure         listen on other addresses than loopback and ipc, unprotected\n"
-    "  --mixed            admit workers that score by another engine than the campaign has for\n"
-    "                     their class of machines; outputs say which engine made which row\n"
-    "  --parent           end when the parent process ends\n"
-    "  --status           print the status of a campaign that has no broker now, as JSON\n"
-    "  --outputs          read all that such a campaign has written, print as JSON whether every\n"
-    "                     byte is as it was written; before it, where that takes long, now and "
-    "then\n"
-    "                     a line of the bytes that were read\n"
-    "  --rebuild          look at journal, ledger and every output, and make them whole again\n"
-    "  --output DIR       with --rebuild: where the outputs are now\n"
-    "  --dry-run          with --rebuild: only say what is wrong\n"
-    "  --help             this text\n"
-    "\n"
-    "exit: 0 stopped by a signal, 1 failure (--dry-run: also where something is wrong), 2 usage, 5 "
-    "the\n"
-    "folder is not this campaign's (other pins, another model, a copy that needs --rebuild, a "
-    "newer\n"
-    "wiremill's), 75 another broker has the campaign, or the disk is full: try again\n";
+#define BUDGET_BYTES_MIN (4l * WM_FRAME_BYTES_MAX)
+static_assert (WM_BUDGET_BYTES == 1073741824, "as --help states");
+
+/* clang-format off */
+static const wm_option_t option_table[] = {
+    {.name = "campaign", .value = "DIR", .is_needed = true, .task = "the campaign",
+     .help = "its folder, on a local disk (made if it is not there)"},
+    {.name = "pins", .value = "FILE", .help = "what the campaign is pinned to"},
+    {.name = "wmm", .value = "FILE", .help = "the imported model that workers fetch"},
+    {.name = "shape", .value = "AxB",
+     .help = "of a ready-made patch, as 3x32x32: producers refuse others (default: any)"},
+    {.name = "budget", .value = "BYTES", .fallback = "1073741824", .least = BUDGET_BYTES_MIN,
+     .most = LONG_MAX, .help = "payloads held in memory at most"},
+    {.name = "command", .value = "FILE",
+     .help = "kept as DIR/command: how people go on with the campaign"},
+    {.name = "mixed",
+     .help = "admit workers that score by another engine than the campaign has for their class of "
+             "machines; outputs state which engine made which row"},
+    {.name = "listen", .value = "ENDPOINT", .task = "listeners",
+     .help = "tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH"},
+    {.name = "insecure", .help = "listen on other addresses than loopback and ipc, unprotected"},
+    {.name = "parent", .help = "end when the parent process ends"},
+    {.name = "status", .task = "instead of serving, where no broker has the campaign",
+     .help = "print the campaign's status as JSON"},
+    {.name = "outputs",
+     .help = "read every output and print as JSON whether each byte is as it was written; where "
+             "that takes long, print now and then how many bytes were read"},
+    {.name = "rebuild", .help = "check journal, ledger and every output, and repair them"},
+    {.name = "output", .value = "DIR", .help = "with --rebuild: where the outputs are now"},
+    {.name = "dry-run", .help = "with --rebuild: only report what is wrong"},
+    {.name = "bench", .value = "FOLDER", .task = "measuring",
+     .help = "measure a broker on a campaign made in FOLDER; must come first, and --bench --help "
+             "lists its options"},
+    {.name = NULL},
+};
+
+static const char help_text[] =
+    "Takes batches from producers, hands them to workers, keeps results in DIR/journal and progress\n"
+    "in DIR/ledger.db. Killed at any time, it continues when it is started again. Serving needs\n"
+    "--listen, --pins and --wmm.\n\n"
+    "exit codes\n"
+    "   0  stopped by a signal\n"
+    "   1  failure (--dry-run: also where something is wrong)\n"
+    "   2  usage\n"
+    "   5  the folder is not this campaign's: other pins, another model, a copy that needs --rebuild,\n"
+    "      or made by a newer wiremill\n"
+    "  75  try again: another broker has the campaign, or the disk is full\n";
+
+static int broker_main (const wm_args_t *args);
+static const wm_verb_t verb = {
+    .program = "wiremill-broker", .name = "",
+    .summary = "holds one campaign until SIGTERM or SIGINT; wiremill run or wiremill broker starts it",
+    .text = help_text, .options = option_table, .run = broker_main };
+static const wm_verb_t *const verbs[] = { &verb, NULL };
+
+static const wm_program_t program = {
+    .name = "wiremill-broker", .version = WM_VERSION, .summary = "holds one campaign",
+    .verbs = verbs };
+/* clang-format on */
 
 typedef struct {
     const char *campaign, *listen, *pins, *wmm, *shape, *command, *output;
     uint64_t budget_bytes;
-    int insecure, mixed, parent, status, outputs, rebuild, dry_run;
+    bool insecure, mixed, parent, status, outputs, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -86,96 +110,38 @@ static int fail (const wm_error_t *error)
                                        : WM_EXIT_FAILURE;
 }
 
-static int usage (const char *text)
+/* -1: go on; else the exit code.  */
+static int take_options (const wm_args_t *args, options_t *options)
 {
-    fprintf (stderr, "wiremill-broker: %s (see wiremill-broker --help)\n", text);
-    return WM_EXIT_USAGE;
-}
-
-/* Whether they go together. -1: they do; else the exit code.  */
-static int check (const options_t *options)
-{
-    if (!options->campaign)
-        return usage ("--campaign DIR is missing");
+    *options = (options_t){ .campaign = wm_args_text (args, "campaign"),
+                            .listen = wm_args_text (args, "listen"),
+                            .pins = wm_args_text (args, "pins"),
+                            .wmm = wm_args_text (args, "wmm"),
+                            .shape = wm_args_text (args, "shape"),
+                            .command = wm_args_text (args, "command"),
+                            .output = wm_args_text (args, "output"),
+                            .budget_bytes = (uint64_t) wm_args_number (args, "budget"),
+                            .insecure = wm_args_given (args, "insecure"),
+                            .mixed = wm_args_given (args, "mixed"),
+                            .parent = wm_args_given (args, "parent"),
+                            .status = wm_args_given (args, "status"),
+                            .outputs = wm_args_given (args, "outputs"),
+                            .rebuild = wm_args_given (args, "rebuild"),
+                            .dry_run = wm_args_given (args, "dry-run") };
+    if (wm_args_given (args, "bench"))
+        return wm_args_refuse (args, "--bench FOLDER must come first");
     if (!options->rebuild && (options->dry_run || options->output))
-        return usage ("--dry-run and --output go with --rebuild");
+        return wm_args_refuse (args, "--dry-run and --output go with --rebuild");
     if (!options->status && !options->outputs && !options->rebuild &&
         (!options->listen || !options->pins || !options->wmm))
-        return usage ("--listen, --pins and --wmm are needed");
+        return wm_args_refuse (args, "--%s is missing",
+                               !options->listen ? "listen ENDPOINT"
+                               : !options->pins ? "pins FILE"
+                                                : "wmm FILE");
     wm_error_t error;
     if (options->listen && wm_listener_check (options->listen, options->insecure, &error))
-        return usage (error.text);
+        return wm_args_refuse (args, "%s", error.text);
     return -1;
-}
-
-/* -1: go on; else the exit code.  */
-static int parse (int argc, char **argv, options_t *options)
-{
-    const struct option table[] = { { "campaign", required_argument, NULL, 'c' },
-                                    { "listen", required_argument, NULL, 'l' },
-                                    { "pins", required_argument, NULL, 'p' },
-                                    { "wmm", required_argument, NULL, 'w' },
-                                    { "shape", required_argument, NULL, 's' },
-                                    { "command", required_argument, NULL, 'm' },
-                                    { "output", required_argument, NULL, 'o' },
-                                    { "budget", required_argument, NULL, 'b' },
-                                    { "insecure", no_argument, &options->insecure, 1 },
-                                    { "mixed", no_argument, &options->mixed, 1 },
-                                    { "parent", no_argument, &options->parent, 1 },
-                                    { "status", no_argument, &options->status, 1 },
-                                    { "outputs", no_argument, &options->outputs, 1 },
-                                    { "rebuild", no_argument, &options->rebuild, 1 },
-                                    { "dry-run", no_argument, &options->dry_run, 1 },
-                                    { "help", no_argument, NULL, 'h' },
-                                    { 0 } };
-    *options = (options_t){ .budget_bytes = WM_BUDGET_BYTES };
-    int option;
-    opterr = 0;
-    while ((option = getopt_long (argc, argv, "", table, NULL)) != -1)
-        switch (option) {
-        case 0: /* a flag */
-            break;
-        case 'c':
-            options->campaign = optarg;
-            break;
-        case 'l':
-            options->listen = optarg;
-            break;
-        case 'p':
-            options->pins = optarg;
-            break;
-        case 'w':
-            options->wmm = optarg;
-            break;
-        case 's':
-            options->shape = optarg;
-            break;
-        case 'm':
-            options->command = optarg;
-            break;
-        case 'b':
-            errno = 0;
-            options->budget_bytes = strtoull (optarg, NULL, 10);
-            if (errno || optarg[strspn (optarg, "0123456789")] ||
-                options->budget_bytes < 4 * WM_FRAME_BYTES_MAX)
-                return usage ("--budget takes a number of bytes, at least 17039360");
-            break;
-        case 'o':
-            options->output = optarg;
-            break;
-        case 'h':
-            fputs (help, stdout);
-            return WM_EXIT_OK;
-        default:
-            fprintf (stderr,
-                     "wiremill-broker: %s: unknown, or without its value (see "
-                     "wiremill-broker --help)\n",
-                     argv[optind - 1]);
-            return WM_EXIT_USAGE;
-        }
-    if (optind < argc)
-        return usage ("takes no arguments, only options");
-    return check (options);
 }
 
 static wm_fault_t read_pins (const char *path, wm_pins_t *pins, wm_error_t *error)
@@ -204,7 +170,7 @@ static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, wm_error_t
     if (!file)
         return wm_fault (error, WM_EHOST, "cannot read the model %s: %s", path, strerror (errno));
     EVP_MD_CTX *state = EVP_MD_CTX_new ();
-    int ok = state && EVP_DigestInit_ex (state, EVP_sha256 (), NULL);
+    bool ok = state && EVP_DigestInit_ex (state, EVP_sha256 (), NULL);
     for (size_t bytes; ok && (bytes = fread (buffer, 1, sizeof buffer, file)) > 0;)
         ok = EVP_DigestUpdate (state, buffer, bytes);
     fclose (file);
@@ -334,14 +300,14 @@ static wm_fault_t look (void *context, const char *endpoint, wm_error_t *error)
 }
 
 /* A full disk is the one WM_EAGAIN that a broker waits out. Says what is new of it, and naps.  */
-static int waits_for_room (const wm_error_t *error, char told[sizeof error->text])
+static bool waits_for_room (const wm_error_t *error, char told[sizeof error->text])
 {
     if (error->fault != WM_EAGAIN || strncmp (error->text, "disk full", 9) != 0 || stop)
-        return 0;
+        return false;
     if (strcmp (told, error->text) != 0)
         fprintf (stderr, "wiremill-broker: %s\n", strcpy (told, error->text));
     usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
-    return 1;
+    return true;
 }
 
 static wm_fault_t open_it (wm_campaign_t *campaign, wm_error_t *error)
@@ -370,7 +336,7 @@ static void keep_command (const options_t *options)
     FILE *to = bytes ? fopen (temporary, "we") : NULL;
     if (!to)
         return;
-    const int failed = fwrite (text, 1, bytes, to) != bytes;
+    const bool failed = fwrite (text, 1, bytes, to) != bytes;
     if (fclose (to) || failed || rename (temporary, path))
         unlink (temporary);
 }
@@ -413,20 +379,19 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     return fault;
 }
 
-int main (int argc, char **argv)
+static pid_t parent_pid; /* when the process began */
+
+static int broker_main (const wm_args_t *args)
 {
     options_t options;
-    pid_t parent = getppid ();
-    if (argc > 1 && strcmp (argv[1], "--bench") == 0)
-        return wm_broker_bench_main (argc - 1, argv + 1);
-    int code = parse (argc, argv, &options);
+    int code = take_options (args, &options);
     if (code >= 0)
         return code;
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
     signal (SIGPIPE, SIG_IGN);
-    if (options.parent && (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent))
+    if (options.parent && (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent_pid))
         return WM_EXIT_AGAIN; /* it ended before this took effect */
     if (sodium_init () < 0) {
         fprintf (stderr, "wiremill-broker: libsodium cannot start\n");
@@ -461,4 +426,12 @@ int main (int argc, char **argv)
         code = WM_EXIT_OK;
     wm_campaign_close (&campaign);
     return code;
+}
+
+int main (int argc, char **argv)
+{
+    parent_pid = getppid ();
+    if (argc > 1 && strcmp (argv[1], "--bench") == 0)
+        return wm_broker_bench_main (argc - 1, argv + 1);
+    return wm_program_run (&program, argc, argv);
 }

@@ -6,57 +6,87 @@
 #include "gpuworker/wm_worker.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_option.h"
+#include "schema/wm_limits.h"
 
+#include <assert.h>
 #include <czmq.h>
-#include <getopt.h>
 #include <math.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: wiremill-worker --broker ENDPOINT [options]\n"
-    "       wiremill-worker --replay FILE [--cache DIR]\n"
-    "       wiremill-worker --verify --cache DIR [--tolerance X] <SAMPLE\n"
-    "       wiremill-worker --bench --cache DIR [--seconds S] [--workers N] [--judged N] <BATCHES\n"
-    "Pulls batches from brokers, scores them and returns the results.\n"
-    "\n"
-    "  --broker ENDPOINT   tcp://host:port or ipc:///path, as the broker prints it; several are\n"
-    "                      served in turn, one ending in =N as often as N others\n"
-    "  --replay FILE       score the hit that an engine died of once more, and say what happens\n"
-    "  --verify            score a sample of wiremill-producer sample again and compare\n"
-    "  --tolerance X       ... by so much scores may differ (default: what the outputs state, or "
-    "else\n"
-    "                      what their engines promise)\n"
-    "  --bench             measure the engine on the batches of wiremill-producer batches\n"
-    "  --seconds S         ... for so long (2), after as long, 3 at most, to warm up\n"
-    "  --judged N          ... and so many hits against the reference in double (1000)\n"
-    "  --workers N         ... so many engines side by side (1), each of --threads\n"
-    "\n"
-    "engine\n"
-    "  --engine NAME       auto, sparse, openvino, cuda, cudnn or reference (auto)\n"
-    "  --device NAME       auto, cpu, cuda or cuda:N: the same by what it computes on (auto)\n"
-    "  --isa NAME          instruction set of the sparse engine: amx, avx512-vnni, avx512, "
-    "avx-vnni,\n"
-    "                      avx2, c or sse2, also as amx/bf16 (default: by rule, see wiremill "
-    "doctor)\n"
-    "  --threads N         threads it computes with (default: the CPUs it may use)\n"
-    "  --pin               keep each thread on a CPU of its own\n"
-    "  --cache DIR         where models are kept (default: $XDG_CACHE_HOME/wiremill)\n"
-    "\n"
-    "when to leave\n"
-    "  --idle-timeout S    after so many seconds without work (default: never)\n"
-    "  --wall-time S       after so many seconds in all (default: never)\n"
-    "  --give-up S         after so many seconds without a broker (default: 600)\n"
-    "  --parent            with the process that started it\n"
-    "\n"
-    "SIGTERM or SIGINT: finish what executes, give the rest back, leave; a second one: leave at "
-    "once.\n"
-    "exit: 0 idle, wall time, or the broker is done; 75 stopped by a signal; 4 no broker; 5 the "
-    "model\n"
-    "is refused; 6 the engine cannot run here; 1 this machine failed; 2 the command line.\n"
-    "--replay: 3 the engine dies of it again, 0 it does not\n";
+#define SECONDS_MAX 1e9
+
+/* clang-format off */
+static const wm_option_t option_table[] = {
+    {.name = "broker", .value = "ENDPOINT", .task = "what to do",
+     .help = "score for this broker: tcp://host:port or ipc:///path, as it prints it; may be repeated: "
+             "the worker serves several brokers in rounds, one ending in =N as often as N others"},
+    {.name = "replay", .value = "FILE",
+     .help = "score once more the hit that an engine died of, and report what happens"},
+    {.name = "verify",
+     .help = "score again a sample of wiremill-producer sample, from standard input, and compare"},
+    {.name = "tolerance", .value = "X", .real_most = INFINITY, .is_above = true,
+     .help = "with --verify: scores may differ by so much (default: what the outputs state, or else "
+             "what their engines promise)"},
+    {.name = "bench",
+     .help = "measure the engine on batches of wiremill-producer batches, from standard input"},
+    {.name = "seconds", .value = "S", .fallback = "2", .real_most = SECONDS_MAX,
+     .help = "with --bench: for so long, after as long, 3 at most, to warm up"},
+    {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
+     .help = "with --bench: so many hits are compared with the reference in double"},
+    {.name = "workers", .value = "N", .fallback = "1", .least = 1, .most = WM_BENCH_WORKERS_MAX,
+     .help = "with --bench: so many engines side by side, each of --threads"},
+
+    {.name = "engine", .value = "NAME", .fallback = "auto", .task = "engine",
+     .help = "auto, sparse, openvino, cuda, cudnn or reference"},
+    {.name = "device", .value = "NAME", .fallback = "auto",
+     .help = "auto, cpu, cuda or cuda:N: chooses the engine by what it computes on"},
+    {.name = "isa", .value = "NAME",
+     .help = "instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni, avx2, c or "
+             "sse2, also as amx/bf16 (default: by rule, see wiremill doctor)"},
+    {.name = "threads", .value = "N", .least = 1, .most = 1024,
+     .help = "threads it computes with (default: the CPUs it may use)"},
+    {.name = "pin", .help = "keep each thread on a CPU of its own"},
+    {.name = "cache", .value = "DIR",
+     .help = "where models are kept (default: $XDG_CACHE_HOME/wiremill)"},
+
+    {.name = "idle-timeout", .value = "S", .real_most = SECONDS_MAX, .task = "when to leave",
+     .help = "after so many seconds without work (default: never)"},
+    {.name = "wall-time", .value = "S", .real_most = SECONDS_MAX,
+     .help = "after so many seconds in all (default: never)"},
+    {.name = "give-up", .value = "S", .fallback = "600", .real_most = SECONDS_MAX,
+     .help = "after so many seconds without a broker"},
+    {.name = "parent", .help = "with the process that started it"},
+    {.name = NULL},
+};
+
+static const char help_text[] =
+    "SIGTERM or SIGINT: finish the batch that executes, give the rest back, leave; a second signal:\n"
+    "leave at once.\n\n"
+    "exit codes\n"
+    "   0  idle, wall time, or the broker is done; with --replay: the engine does not die of the hit\n"
+    "   1  this machine failed\n"
+    "   2  usage\n"
+    "   3  with --replay: the engine dies of the hit again\n"
+    "   4  no broker\n"
+    "   5  the model is refused\n"
+    "   6  the engine cannot run here\n"
+    "  75  stopped by a signal\n";
+
+static int worker_main (const wm_args_t *args);
+static const wm_verb_t verb = {
+    .program = "wiremill-worker", .name = "",
+    .summary = "pulls batches from brokers, scores them and returns the results",
+    .text = help_text, .options = option_table, .run = worker_main };
+static const wm_verb_t *const verbs[] = { &verb, NULL };
+
+static const wm_program_t program = {
+    .name = "wiremill-worker", .version = WM_VERSION,
+    .summary = "scores batches", .verbs = verbs };
+/* clang-format on */
 
 static void on_signal (int number)
 {
@@ -66,47 +96,39 @@ static void on_signal (int number)
     zsys_interrupted = 1;
 }
 
-/* Seconds, 0 or more; -1 for anything else.  */
-static double seconds_of (const char *text)
-{
-    char *end;
-    double value = strtod (text, &end);
-    return end == text || *end || !isfinite (value) || value < 0 || value > 1e9 ? -1 : value;
-}
-
 static int cpus (void)
 {
     cpu_set_t set;
     return sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
 }
 
-/* "ENDPOINT" or "ENDPOINT=N". 0: the weight is none, or there are too many.  */
-static int add_broker (wm_worker_config_t *config, char *text)
+/* Takes every --broker, "ENDPOINT" or "ENDPOINT=N". false: refused, and printed.  */
+static bool take_brokers (const wm_args_t *args, wm_worker_config_t *config)
 {
-    if (config->n_broker == WM_WORKER_BROKERS_MAX) {
-        fprintf (stderr, "wiremill-worker: --broker is taken at most %d times\n",
-                 WM_WORKER_BROKERS_MAX);
-        return 0;
-    }
-    unsigned long weight = 1;
-    char *equals = strrchr (text, '=');
-    if (equals && equals[1] && !equals[1 + strspn (equals + 1, "0123456789")]) {
-        weight = strtoul (equals + 1, NULL, 10);
-        if (weight < 1 || weight > WM_WORKER_WEIGHT_MAX) {
-            fprintf (stderr, "wiremill-worker: --broker %s: the weight is 1 to %d\n", text,
-                     WM_WORKER_WEIGHT_MAX);
-            return 0;
+    const char *given;
+    for (int i = 0; (given = wm_args_each (args, "broker", i)); i++) {
+        if (config->n_broker == WM_WORKER_BROKERS_MAX)
+            return !wm_args_refuse (args, "--broker may be given at most %d times",
+                                    WM_WORKER_BROKERS_MAX);
+        unsigned long weight = 1;
+        char *text = strdup (given), *equals = text ? strrchr (text, '=') : NULL;
+        assert (text); /* kept until the process ends */
+        if (equals && equals[1] && !equals[1 + strspn (equals + 1, "0123456789")]) {
+            weight = strtoul (equals + 1, NULL, 10);
+            if (weight < 1 || weight > WM_WORKER_WEIGHT_MAX)
+                return !wm_args_refuse (args, "--broker %s: the weight is 1 to %d", given,
+                                        WM_WORKER_WEIGHT_MAX);
+            *equals = '\0';
         }
-        *equals = '\0';
+        config->broker[config->n_broker].endpoint = text;
+        config->broker[config->n_broker++].weight = (unsigned) weight;
     }
-    config->broker[config->n_broker].endpoint = text;
-    config->broker[config->n_broker++].weight = (unsigned) weight;
-    return 1;
+    return true;
 }
 
-/* Leaves only GPU `number` of those that CUDA_VISIBLE_DEVICES leaves to see, which a batch system may
-   have set: the engine, and its health, see no other. 0: it leaves fewer.  */
-static int choose_gpu (const char *number)
+/* Leaves only GPU `number` of those that CUDA_VISIBLE_DEVICES leaves visible, which a batch system may
+   have set: the engine and its health monitor see no other. false: it leaves fewer.  */
+static bool choose_gpu (const char *number)
 {
     const char *visible = getenv ("CUDA_VISIBLE_DEVICES");
     char name[96];
@@ -120,216 +142,106 @@ static int choose_gpu (const char *number)
     return *name && !setenv ("CUDA_VISIBLE_DEVICES", name, 1);
 }
 
-/* "auto", "cpu", "cuda", "cuda:N" as an engine and the device it may see. 0: it is none of them, or
-   not of the engine that was named.  */
-static int choose_device (wm_worker_config_t *config, const char *device)
+/* Takes --device, "auto", "cpu", "cuda" or "cuda:N", as an engine and the GPU that it may use. false:
+   it is none of them, or does not fit the engine that was named; printed.  */
+static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
 {
-    const int cuda = strncmp (device, "cuda", 4) == 0 && (!device[4] || device[4] == ':');
-    const int named = strcmp (config->engine, "auto") != 0;
+    const char *device = wm_args_text (args, "device");
+    const bool cuda = strncmp (device, "cuda", 4) == 0 && (!device[4] || device[4] == ':');
+    const bool named = strcmp (config->engine, "auto") != 0;
     if (cuda && device[4]) {
         const char *number = device + 5;
-        if (!*number || number[strspn (number, "0123456789")]) {
-            fprintf (stderr, "wiremill-worker: --device %s: a GPU is cuda:N, N a number\n", device);
-            return 0;
-        }
-        if (!choose_gpu (number)) {
-            fprintf (stderr, "wiremill-worker: --device %s: CUDA_VISIBLE_DEVICES leaves only %s\n",
-                     device, getenv ("CUDA_VISIBLE_DEVICES"));
-            return 0;
-        }
+        if (!*number || number[strspn (number, "0123456789")])
+            return !wm_args_refuse (args, "--device %s: a GPU is cuda:N, N a number", device);
+        if (!choose_gpu (number))
+            return !wm_args_refuse (args, "--device %s: CUDA_VISIBLE_DEVICES leaves only %s",
+                                    device, getenv ("CUDA_VISIBLE_DEVICES"));
     }
-    setenv ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* numbers mean what they mean to NVML */
-    if (!cuda && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0) {
-        fprintf (stderr, "wiremill-worker: --device %s: there are auto, cpu, cuda and cuda:N\n",
-                 device);
-        return 0;
-    }
-    if (strcmp (device, "auto") != 0 && named && cuda != (strncmp (config->engine, "cu", 2) == 0)) {
-        fprintf (stderr, "wiremill-worker: --device %s and --engine %s do not go together\n",
-                 device, config->engine);
-        return 0;
-    }
+    setenv ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* CUDA numbers GPUs as NVML does */
+    if (!cuda && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0)
+        return !wm_args_refuse (args, "--device takes auto, cpu, cuda or cuda:N, not '%s'", device);
+    if (strcmp (device, "auto") != 0 && named && cuda != (strncmp (config->engine, "cu", 2) == 0))
+        return !wm_args_refuse (args, "--device %s and --engine %s do not go together", device,
+                                config->engine);
     if (cuda && !named)
         config->engine = "cuda";
-    return 1;
+    return true;
 }
 
-typedef struct {
+static pid_t parent_pid; /* when the process began */
+
+/* false: refused, and printed.  */
+static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
+{
+    const bool verify = wm_args_given (args, "verify"), bench = wm_args_given (args, "bench");
+    *config = (wm_worker_config_t){ .engine = wm_args_text (args, "engine"),
+                                    .cache = wm_args_text (args, "cache"),
+                                    .threads = (int) wm_args_number (args, "threads"),
+                                    .pin = wm_args_given (args, "pin"),
+                                    .idle_s = wm_args_real (args, "idle-timeout"),
+                                    .wall_s = wm_args_real (args, "wall-time"),
+                                    .give_up_s = wm_args_real (args, "give-up") };
+    if (!config->threads)
+        config->threads = cpus ();
+    if (!take_brokers (args, config))
+        return false;
+    if ((verify || bench) && !config->cache)
+        return !wm_args_refuse (args, "--cache DIR is missing");
+    if (!config->n_broker && !wm_args_given (args, "replay") && !verify && !bench)
+        return !wm_args_refuse (args, "--broker ENDPOINT is missing");
+    if (wm_args_text (args, "isa") && setenv ("WM_ISA", wm_args_text (args, "isa"), 1))
+        return false; /* the engine process reads it, too */
+    return choose_device (args, config);
+}
+
+static int bench (const wm_args_t *args, const wm_worker_config_t *config)
+{
+    return wm_bench_run (&(wm_bench_config_t){
+        .engine = config->engine,
+        .cache = config->cache,
+        .threads = config->threads,
+        .pin = config->pin,
+        .workers = (int) wm_args_number (args, "workers"),
+        .seconds = wm_args_real (args, "seconds"),
+        .judged = (int) wm_args_number (args, "judged"),
+        .cpus = cpus (),
+    });
+}
+
+static int worker_main (const wm_args_t *args)
+{
     wm_worker_config_t config;
-    const char *device, *replay;
-    int parent, verify, bench, workers, judged;
-    double tolerance, seconds;
-} options_t;
-
-static int check (options_t *self, int words_left)
-{
-    const wm_worker_config_t *config = &self->config;
-    const char *wrong =
-        words_left                                        ? "only options are taken"
-        : (self->verify || self->bench) && !config->cache ? "--cache DIR is missing"
-        : !config->n_broker && !self->replay && !self->verify && !self->bench
-            ? "--broker ENDPOINT is missing"
-        : self->judged < 0 || self->judged > 1000000                ? "--judged takes 0 to 1000000"
-        : self->workers < 1 || self->workers > WM_BENCH_WORKERS_MAX ? "--workers takes 1 to 64"
-        : config->threads < 1 || config->threads > 1024             ? "--threads takes 1 to 1024"
-                                                                    : NULL;
-    if (wrong)
-        fprintf (stderr, "wiremill-worker: %s; try wiremill-worker --help\n", wrong);
-    return !wrong && choose_device (&self->config, self->device);
-}
-
-enum {
-    BROKER = 1,
-    ENGINE,
-    DEVICE,
-    THREADS,
-    PIN,
-    CACHE,
-    IDLE,
-    WALL,
-    GIVE_UP,
-    PARENT,
-    REPLAY,
-    VERIFY,
-    TOLERANCE,
-    BENCH,
-    SECONDS,
-    WORKERS,
-    JUDGED,
-    ISA,
-    HELP
-};
-
-/* One option. 0: its value is none.  */
-static int take (options_t *self, int option, char *value)
-{
-    wm_worker_config_t *config = &self->config;
-    double *const seconds[] = { &config->idle_s, &config->wall_s, &config->give_up_s };
-    const char **const text[] = { [ENGINE] = &config->engine,
-                                  [DEVICE] = &self->device,
-                                  [CACHE] = &config->cache,
-                                  [REPLAY] = &self->replay };
-    switch (option) {
-    case BROKER:
-        return add_broker (config, value);
-    case THREADS:
-        config->threads = atoi (value);
-        return 1;
-    case PIN:
-        config->pin = 1;
-        return 1;
-    case PARENT:
-        self->parent = 1;
-        return 1;
-    case VERIFY:
-        self->verify = 1;
-        return 1;
-    case TOLERANCE:
-        self->tolerance = seconds_of (value);
-        if (self->tolerance <= 0)
-            fprintf (stderr, "wiremill-worker: --tolerance %s is no number above 0\n", value);
-        return self->tolerance > 0;
-    case ISA:
-        return setenv ("WM_ISA", value, 1) == 0; /* the engine process reads it, too */
-    case BENCH:
-        self->bench = 1;
-        return 1;
-    case SECONDS:
-        self->seconds = seconds_of (value);
-        if (self->seconds < 0)
-            fprintf (stderr, "wiremill-worker: --seconds %s is no number of seconds\n", value);
-        return self->seconds >= 0;
-    case WORKERS:
-        self->workers = atoi (value);
-        return 1;
-    case JUDGED:
-        self->judged = atoi (value);
-        return 1;
-    case IDLE:
-    case WALL:
-    case GIVE_UP:
-        *seconds[option - IDLE] = seconds_of (value);
-        if (*seconds[option - IDLE] < 0)
-            fprintf (stderr, "wiremill-worker: %s is no number of seconds\n", value);
-        return *seconds[option - IDLE] >= 0;
-    default:
-        *text[option] = value;
-        return 1;
-    }
-}
-
-/* 1: go on; else the exit code is in *code.  */
-static int parse (int argc, char **argv, options_t *self, int *code)
-{
-    static const struct option options[] = {
-        { "broker", 1, 0, BROKER },       { "engine", 1, 0, ENGINE },
-        { "device", 1, 0, DEVICE },       { "pin", 0, 0, PIN },
-        { "threads", 1, 0, THREADS },     { "cache", 1, 0, CACHE },
-        { "replay", 1, 0, REPLAY },       { "verify", 0, 0, VERIFY },
-        { "tolerance", 1, 0, TOLERANCE }, { "bench", 0, 0, BENCH },
-        { "seconds", 1, 0, SECONDS },     { "workers", 1, 0, WORKERS },
-        { "idle-timeout", 1, 0, IDLE },   { "wall-time", 1, 0, WALL },
-        { "parent", 0, 0, PARENT },       { "give-up", 1, 0, GIVE_UP },
-        { "judged", 1, 0, JUDGED },       { "isa", 1, 0, ISA },
-        { "help", 0, 0, HELP },           { 0 },
-    };
-    int option;
-    *code = WM_EXIT_USAGE;
-    while ((option = getopt_long (argc, argv, "", options, NULL)) != -1) {
-        if (option == HELP) {
-            fputs (usage, stdout);
-            *code = WM_EXIT_OK;
-            return 0;
-        }
-        if (option == '?')
-            fputs ("try wiremill-worker --help\n", stderr);
-        if (option == '?' || !take (self, option, optarg))
-            return 0;
-    }
-    return check (self, optind < argc);
-}
-
-int main (int argc, char **argv)
-{
-    if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0) {
-        wm_log_start ();
-        return wm_engine_main (argc > 2 ? argv[2] : NULL);
-    }
-    options_t options = { .config = { .engine = "auto", .threads = cpus (), .give_up_s = 600 },
-                          .device = "auto",
-                          .workers = 1,
-                          .judged = 1000,
-                          .seconds = 2 };
-    int code;
-    pid_t parent_pid = getppid ();
-    if (!parse (argc, argv, &options, &code))
-        return code;
-    /* The kernel ends us with our parent, however that dies; what we hold is computed again.  */
-    if (options.parent && (prctl (PR_SET_PDEATHSIG, SIGKILL) || getppid () != parent_pid)) {
-        fputs ("wiremill-worker: its parent is gone\n", stderr);
+    if (!take_options (args, &config))
+        return WM_EXIT_USAGE;
+    /* The kernel kills us when our parent ends, however it does; the batches we hold are scored again
+       elsewhere.  */
+    if (wm_args_given (args, "parent") &&
+        (prctl (PR_SET_PDEATHSIG, SIGKILL) || getppid () != parent_pid)) {
+        fputs ("wiremill-worker: the parent process has ended\n", stderr);
         return WM_EXIT_AGAIN;
     }
-    if (options.replay)
-        return wm_replay_run (options.replay, options.config.cache);
-    if (options.bench)
-        return wm_bench_run (&(wm_bench_config_t){
-            .engine = options.config.engine,
-            .cache = options.config.cache,
-            .threads = options.config.threads,
-            .pin = options.config.pin,
-            .workers = options.workers,
-            .seconds = options.seconds,
-            .judged = options.judged,
-            .cpus = cpus (),
-        });
-    if (options.verify)
-        return wm_verify_run (options.config.engine, options.config.threads, options.config.cache,
-                              options.tolerance);
+    if (wm_args_text (args, "replay"))
+        return wm_replay_run (wm_args_text (args, "replay"), config.cache);
+    if (wm_args_given (args, "bench"))
+        return bench (args, &config);
+    if (wm_args_given (args, "verify"))
+        return wm_verify_run (config.engine, config.threads, config.cache,
+                              wm_args_real (args, "tolerance"));
     wm_log_start ();
     zsys_handler_set (NULL);
     zsys_init (); /* here, while there is one thread: lanes that came first together would end it */
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
-    return wm_worker_run (&options.config);
+    return wm_worker_run (&config);
+}
+
+int main (int argc, char **argv)
+{
+    parent_pid = getppid ();
+    if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0) {
+        wm_log_start ();
+        return wm_engine_main (argc > 2 ? argv[2] : NULL);
+    }
+    return wm_program_run (&program, argc, argv);
 }

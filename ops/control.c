@@ -15,37 +15,62 @@
 #define GO_ON (-1) /* no exit code yet */
 
 /* clang-format off */
-#define WHERE_OPTIONS \
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "which", \
-     .help = "the broker's base address"}, \
-    {.name = "campaign", .letter = 'c', .value = "DIR", \
-     .help = "or the folder of its campaign or output (default: here)"}, \
-    {.name = "dry-run", .task = "how", .help = "say what would happen, and do nothing"}
+#define CONTROL_OPTIONS \
+    WHERE_OPTIONS, \
+    {.name = "dry-run", .task = "how", .help = "print what would happen, and do nothing"}
 
-const wm_option_t pause_options[] = {
-    WHERE_OPTIONS,
+static const wm_option_t pause_options[] = {
+    CONTROL_OPTIONS,
     {.name = "why", .value = "TEXT", .help = "shown by wiremill status"},
     {.name = NULL},
 };
-const wm_option_t resume_options[] = { WHERE_OPTIONS, {.name = NULL} };
-const wm_option_t drain_options[] = {
-    WHERE_OPTIONS,
+static const wm_option_t resume_options[] = { CONTROL_OPTIONS, {.name = NULL} };
+static const wm_option_t drain_options[] = {
+    CONTROL_OPTIONS,
     {.name = "worker", .letter = 'w', .value = "NAME",
      .help = "only this one, as wiremill status names it (default: all)"},
     {.name = NULL},
 };
+
+static const char pause_text[] =
+    "  wiremill pause --campaign out/ --why 'the disk is being moved'\n\n"
+    "Workers finish the batches they have, then wait. The broker notes the pause in the campaign's\n"
+    "folder, so it lasts, also over a restart of the broker, until `wiremill resume`.\n";
+
+static const char drain_text[] =
+    "  wiremill drain --campaign out/ --worker node7:4711\n\n"
+    "A worker finishes the batch it executes, gives back the rest and ends; nothing counts as failed.\n"
+    "Without --worker all workers are drained and new ones are sent away too, until `wiremill resume`\n"
+    "or until the broker is started again.\n";
+
+static int pause_main (const wm_args_t *args);
+static int resume_main (const wm_args_t *args);
+static int drain_main (const wm_args_t *args);
+
+const wm_verb_t wm_verb_pause = {
+    .name = "pause", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .summary = "hand out nothing until wiremill resume", .text = pause_text,
+    .options = pause_options, .run = pause_main };
+const wm_verb_t wm_verb_resume = {
+    .name = "resume", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .summary = "hand out work again, after pause or drain",
+    .options = resume_options, .run = resume_main };
+const wm_verb_t wm_verb_drain = {
+    .name = "drain", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .summary = "let workers finish and leave", .text = drain_text,
+    .options = drain_options, .run = drain_main };
 /* clang-format on */
 
 typedef struct {
     const char *word; /* of CONTROL */
     const char *text; /* of CONTROL */
-    int dry_run;
+    bool dry_run;
 } control_t;
 
 /* ---- what it changes ------------------------------------------------------------------------- */
 
 /* Names the workers that would be drained. 0: the one that is meant is not here.  */
-static int show_workers (const control_t *self, const json_t *status)
+static bool show_workers (const control_t *self, const json_t *status)
 {
     const json_t *list = json_object_get (status, "workers"), *one;
     size_t i;
@@ -63,7 +88,7 @@ static int show_workers (const control_t *self, const json_t *status)
     if (total > (int64_t) json_array_size (list)) {
         if (!*self->text)
             printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (list)));
-        return 1;
+        return true;
     }
     if (*self->text && !n)
         fprintf (stderr, "wiremill drain: no worker is called '%s'; wiremill status names them\n",
@@ -119,7 +144,7 @@ static wm_fault_t order (wm_client_t *client, const control_t *self, wm_error_t 
 }
 
 /* Whether a broker that is gone left a pause there (DIR/paused).  */
-static int is_paused (const char *campaign)
+static bool is_paused (const char *campaign)
 {
     char path[PATH_MAX + 8];
     snprintf (path, sizeof path, "%s/paused", campaign);
@@ -159,17 +184,17 @@ static int control (const wm_args_t *args, const char *word, const char *text)
     return code;
 }
 
-int pause_main (const wm_args_t *args)
+static int pause_main (const wm_args_t *args)
 {
     return control (args, "pause", wm_args_text (args, "why"));
 }
 
-int resume_main (const wm_args_t *args)
+static int resume_main (const wm_args_t *args)
 {
     return control (args, "resume", NULL);
 }
 
-int drain_main (const wm_args_t *args)
+static int drain_main (const wm_args_t *args)
 {
     return control (args, "drain", wm_args_text (args, "worker"));
 }

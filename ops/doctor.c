@@ -30,11 +30,17 @@
 #define SLOW_FSYNC_MS 50 /* ten times a group commit's share of a second */
 
 /* clang-format off */
-const wm_option_t doctor_options[] = {
+static const wm_option_t options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR",
      .help = "the folder a campaign is in or will be in (default: here)"},
     {.name = NULL},
 };
+
+static int doctor_main (const wm_args_t *args);
+const wm_verb_t wm_verb_doctor = {
+    .name = "doctor", .task = INSPECT_TASK, .rest = "[DIR]",
+    .summary = "check whether this machine is fit, and advise",
+    .options = options, .run = doctor_main };
 /* clang-format on */
 
 typedef enum { GOOD, WARN, FAIL } verdict_t;
@@ -58,20 +64,20 @@ static void say (verdict_t verdict, const char *what, const char *format, ...)
 /* ---- the machine ----------------------------------------------------------------------------- */
 
 /* Whether /proc/cpuinfo's first flags line has this word.  */
-static int has_flag (const char *flags, const char *word)
+static bool has_flag (const char *flags, const char *word)
 {
     const size_t n = strlen (word);
     for (const char *p = flags; (p = strstr (p, word)); p += n)
         if (p[-1] == ' ' && (p[n] == ' ' || p[n] == '\n' || !p[n]))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
 static void check_cpu (void)
 {
     char *line = NULL, model[128] = "unknown";
     size_t room = 0;
-    int avx2 = 0, avx512 = 0, bf16 = 0, amx = 0;
+    bool avx2 = false, avx512 = false, bf16 = false, amx = false;
     FILE *file = fopen ("/proc/cpuinfo", "re");
     while (file && getline (&line, &room, file) > 0) {
         const char *colon = strchr (line, ':');
@@ -100,7 +106,7 @@ static void check_kernels (void)
     char taken[3][64] = { "", "", "" }, more[3][160] = { "", "", "" };
     wm_rule_t rule;
     for (uint32_t i = 0; wm_device_rule (i, &rule); i++) {
-        const int allowed[3] = { rule.fp32, rule.split, rule.fast };
+        const bool allowed[3] = { rule.fp32, rule.split, rule.fast };
         for (int p = 0; p < 3; p++) {
             char word[32];
             snprintf (word, sizeof word, "/%s,", rule.arithmetic);
@@ -168,9 +174,9 @@ static double try_folder (const char *folder)
     const int fd = open (path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
-    const int written = write (fd, block, sizeof block) == (ssize_t) sizeof block;
+    const bool written = write (fd, block, sizeof block) == (ssize_t) sizeof block;
     clock_gettime (CLOCK_MONOTONIC, &a);
-    const int synced = written && fdatasync (fd) == 0;
+    const bool synced = written && fdatasync (fd) == 0;
     clock_gettime (CLOCK_MONOTONIC, &b);
     const int saved = errno;
     close (fd);
@@ -236,11 +242,11 @@ static void check_programs (void)
                                          "wiremill-worker" };
     char path[PATH_MAX];
     wm_error_t error;
-    int missing = 0;
+    bool missing = false;
     for (size_t i = 0; i < 3; i++)
         if (wm_setup_program (path, names[i], &error)) {
             say (FAIL, "programs", "%s", error.text);
-            missing = 1;
+            missing = true;
         }
     if (!missing)
         say (GOOD, "programs", "broker, producer and worker lie beside this one");
@@ -283,7 +289,7 @@ static void check_gpu (void)
     dlclose (cuda);
 }
 
-int doctor_main (const wm_args_t *args)
+static int doctor_main (const wm_args_t *args)
 {
     const char *folder = wm_args_text (args, "campaign");
     if (!folder)

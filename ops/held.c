@@ -20,23 +20,39 @@
 #define ANSWER_MS 10000
 
 /* clang-format off */
-#define WHERE_OPTIONS \
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what", \
-     .help = "folder of the campaign or of its output (default: here)"}, \
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "or the broker's base address"}
-
-const wm_option_t held_options[] = {
+static const wm_option_t held_options[] = {
     WHERE_OPTIONS,
     {.name = "json", .task = "how", .help = "the list as JSON"},
     {.name = NULL},
 };
-const wm_option_t why_options[] = { WHERE_OPTIONS, {.name = NULL} };
-const wm_option_t kick_options[] = {
+static const wm_option_t why_options[] = { WHERE_OPTIONS, {.name = NULL} };
+static const wm_option_t kick_options[] = {
     WHERE_OPTIONS,
     {.name = "all-held", .task = "what", .help = "every input that is held or changed, whole or in part"},
-    {.name = "dry-run", .letter = 'n', .help = "only say what would be kicked"},
+    {.name = "dry-run", .letter = 'n', .help = "only print what would be kicked"},
     {.name = NULL},
 };
+
+static const char kick_text[] =
+    "  wiremill kick --campaign out/ data/events-7.h5\n\n"
+    "Name inputs by path or number. The broker discards their results, and the whole input is scored\n"
+    "again from the file as it is then; an existing output stays until the new one is written.\n"
+    "Where no broker runs, `wiremill run --retry-held` does this for what is held or changed.\n";
+
+static int held_main (const wm_args_t *args);
+static int why_main (const wm_args_t *args);
+static int kick_main (const wm_args_t *args);
+
+const wm_verb_t wm_verb_held = {
+    .name = "held", .task = INSPECT_TASK, .rest = "[DIR]", .summary = "list what is held, and why",
+    .options = held_options, .run = held_main };
+const wm_verb_t wm_verb_why = {
+    .name = "why", .task = INSPECT_TASK, .rest = "[DIR] [INPUT]",
+    .summary = "what holds a campaign or an input back", .options = why_options, .run = why_main };
+const wm_verb_t wm_verb_kick = {
+    .name = "kick", .task = BY_HAND_TASK, .rest = "INPUT...",
+    .summary = "score inputs again that are held, changed or written", .text = kick_text,
+    .options = kick_options, .run = kick_main };
 /* clang-format on */
 
 /* ---- held ------------------------------------------------------------------------------------ */
@@ -50,7 +66,7 @@ static void show_hits (const json_t *status)
                 wm_show_count (hits, text));
 }
 
-int held_main (const wm_args_t *args)
+static int held_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX];
     wm_error_t error;
@@ -86,12 +102,12 @@ int held_main (const wm_args_t *args)
 /* ---- inputs as people name them -------------------------------------------------------------- */
 
 /* The real path of a file, or of one that is gone from its folder. 0: neither.  */
-static int real_path (const char *file, char real[PATH_MAX])
+static bool real_path (const char *file, char real[PATH_MAX])
 {
     char folder[PATH_MAX];
     const char *slash = strrchr (file, '/'), *base = slash ? slash + 1 : file;
     if (realpath (file, real))
-        return 1;
+        return true;
     snprintf (folder, sizeof folder, "%.*s.", (int) (base - file), file);
     const size_t room = realpath (folder, real) ? PATH_MAX - strlen (real) : 0;
     return room && (size_t) snprintf (real + strlen (real), room, "/%s", base) < room;
@@ -114,7 +130,7 @@ static void input_name (const char *given, char name[PATH_MAX])
     strcat (name, given + length);
 }
 
-static int is_named (const json_t *row, const char *name)
+static bool is_named (const json_t *row, const char *name)
 {
     char number[24];
     snprintf (number, sizeof number, "%lld", (long long) wm_ask_int (row, "input"));
@@ -177,20 +193,20 @@ static void why_campaign (const json_t *status, const char *campaign)
 }
 
 /* Whether a line names this, and not something longer: it ends there, or a space or ": " follows.  */
-static int names (const char *text, const char *what)
+static bool names (const char *text, const char *what)
 {
     const size_t length = strlen (what);
     for (const char *at = text; *what && (at = strstr (at, what)); at++) {
         const char *end = at + length;
         end += *end == ':';
         if ((at == text || at[-1] == ' ') && (!*end || *end == ' '))
-            return 1;
+            return true;
     }
-    return 0;
+    return false;
 }
 
 /* Whether it names a batch of this input: "batch 12.3.4".  */
-static int names_batch (const char *text, int64_t input)
+static bool names_batch (const char *text, int64_t input)
 {
     char batch[32];
     snprintf (batch, sizeof batch, "batch %lld.", (long long) input);
@@ -269,7 +285,7 @@ static void why_input (const json_t *status, const char *name, const char *campa
         why_said (status, name, name[strspn (name, "0123456789")] ? 0 : strtoll (name, NULL, 10));
 }
 
-int why_main (const wm_args_t *args)
+static int why_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
     wm_error_t error;
@@ -305,7 +321,7 @@ int why_main (const wm_args_t *args)
 typedef struct {
     wm_client_t *client;
     const char *campaign; /* its folder; "" */
-    int dry_run;
+    bool dry_run;
     uint32_t n_kicked, n_refused;
 } kick_t;
 
@@ -388,17 +404,15 @@ static int no_broker (const char *why, const char *campaign)
     return WM_EXIT_UNREACHABLE;
 }
 
-int kick_main (const wm_args_t *args)
+static int kick_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
     wm_error_t error;
     const char *given;
     kick_t self = { .campaign = campaign, .dry_run = wm_args_given (args, "dry-run") };
-    const int all = wm_args_given (args, "all-held");
-    if (!all == !wm_args_rest (args, 0)) {
-        fprintf (stderr, "wiremill kick: name inputs by path or number, or give --all-held\n");
-        return WM_EXIT_USAGE;
-    }
+    const bool all = wm_args_given (args, "all-held");
+    if (all == (wm_args_rest (args, 0) != NULL))
+        return wm_args_refuse (args, "name inputs by path or number, or give --all-held");
     wm_fault_t fault = wm_ask_at (wm_args_text (args, "broker"), wm_args_text (args, "campaign"),
                                   endpoint, campaign, &error);
     if (fault)

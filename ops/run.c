@@ -27,7 +27,7 @@
 #define WORKER_THREADS 4
 
 /* clang-format off */
-const wm_option_t run_options[] = {
+static const wm_option_t options[] = {
     INPUT_OPTIONS,
     RETRY_OPTION,
     CAMPAIGN_OPTIONS,
@@ -35,10 +35,9 @@ const wm_option_t run_options[] = {
      .most = WM_CREW_WORKERS_MAX, .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: cores / workers)"},
-    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = 1,
+    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = true,
      .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
-    {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
-     .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
+    DEVICE_OPTION,
     ISA_OPTION,
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
@@ -47,6 +46,17 @@ const wm_option_t run_options[] = {
     {.name = "quiet", .letter = 'q', .help = "no progress"},
     {.name = NULL},
 };
+
+static const char run_text[] =
+    "  wiremill run --model m.onnx --input 'data/*.h5' --output out/\n\n"
+    "Killed at any moment, the same command continues; every hit is scored exactly once.\n"
+    "The first Ctrl-C drains and prints the command that resumes, the second kills.\n";
+
+static int run_main (const wm_args_t *args);
+const wm_verb_t wm_verb_run = {
+    .name = "run", .task = "a whole campaign", .rest = "[FILES]",
+    .summary = "score files on this machine, or continue", .text = run_text,
+    .options = options, .run = run_main };
 /* clang-format on */
 
 typedef struct {
@@ -191,7 +201,7 @@ static const char *output_folder (const run_t *self)
 }
 
 /* A file of scores to show people how to read one: the first input's, else any.  */
-static int example_file (const run_t *self, char path[PATH_MAX])
+static bool example_file (const run_t *self, char path[PATH_MAX])
 {
     char stem[256];
     glob_t found;
@@ -202,13 +212,13 @@ static int example_file (const run_t *self, char path[PATH_MAX])
         *dot = 0;
     snprintf (path, PATH_MAX, "%.3800s/%.255s.scores.h5", output_folder (self), stem);
     if (access (path, R_OK) == 0)
-        return 1;
+        return true;
     snprintf (path, PATH_MAX, "%.3800s/*.scores.h5", output_folder (self));
     if (glob (path, 0, NULL, &found))
-        return 0;
+        return false;
     snprintf (path, PATH_MAX, "%s", found.gl_pathv[0]);
     globfree (&found);
-    return 1;
+    return true;
 }
 
 static void print_reading (const run_t *self)
@@ -311,7 +321,7 @@ static int finish (run_t *self, int code)
 {
     const double seconds = (double) (wm_now_ms () - self->started_ms) / 1e3;
     before_words ();
-    const int finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
+    const bool finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
     if (wm_args_given (self->args, "json"))
         print_json (self, code, seconds);
     else if (finished && self->status)
@@ -382,21 +392,20 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");
     self->crew.device = wm_args_text (self->args, "device");
-    self->crew.mixed = wm_args_given (self->args, "mixed") != 0;
-    self->crew.pin = wm_args_given (self->args, "pin") != 0;
-    self->crew.retry_held = wm_args_given (self->args, "retry-held") != 0;
+    self->crew.mixed = wm_args_given (self->args, "mixed");
+    self->crew.pin = wm_args_given (self->args, "pin");
+    self->crew.retry_held = wm_args_given (self->args, "retry-held");
 }
 
-int run_main (const wm_args_t *args)
+static int run_main (const wm_args_t *args)
 {
     wm_error_t error;
     char threads[16];
     const char *broker = wm_args_text (args, "broker");
-    if (!broker && (!wm_args_text (args, "model") || !wm_args_text (args, "output"))) {
-        fprintf (stderr, "wiremill run: --%s is missing; see wiremill run --help\n",
-                 wm_args_text (args, "model") ? "output" : "model");
-        return WM_EXIT_USAGE;
-    }
+    if (!broker && !wm_args_text (args, "model"))
+        return wm_args_refuse (args, "--model FILE is missing");
+    if (!broker && !wm_args_text (args, "output"))
+        return wm_args_refuse (args, "--output DIR is missing");
     static wm_setup_t setup;
     static run_t run;
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };

@@ -19,13 +19,16 @@
 #define HELD_SHOWN_MAX 10
 
 /* clang-format off */
-const wm_option_t status_options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what",
-     .help = "folder of the campaign or of its output (default: here)"},
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "or the broker's base address"},
+static const wm_option_t options[] = {
+    WHERE_OPTIONS,
     {.name = "json", .task = "how", .help = "the broker's answer, schema wiremill-status-1"},
     {.name = NULL},
 };
+
+static int status_main (const wm_args_t *args);
+const wm_verb_t wm_verb_status = {
+    .name = "status", .task = INSPECT_TASK, .rest = "[DIR]",
+    .summary = "how far a campaign is, and its workers", .options = options, .run = status_main };
 /* clang-format on */
 
 /* ---- showing --------------------------------------------------------------------------------- */
@@ -217,7 +220,7 @@ static void show_status (const json_t *s, const char *campaign)
     show_held (s);
 }
 
-int status_main (const wm_args_t *args)
+static int status_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX];
     wm_error_t error = { 0 };

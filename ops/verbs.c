@@ -16,16 +16,10 @@
 
 #define WORDS_MAX 32
 
-void take_isa (const wm_args_t *args)
-{
-    if (wm_args_text (args, "isa"))
-        setenv ("WM_ISA", wm_args_text (args, "isa"), 1);
-}
-
 /* ---- broker ---------------------------------------------------------------------------------- */
 
 /* clang-format off */
-const wm_option_t broker_options[] = {
+static const wm_option_t broker_options[] = {
     CAMPAIGN_OPTIONS,
     {.name = "listen", .letter = 'l', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "who may come", .help = "workers' port; producers +1, operators +2 (ipc: .w .p .o)"},
@@ -33,17 +27,28 @@ const wm_option_t broker_options[] = {
     {.name = "budget", .value = "BYTES", .help = "payloads held in memory (default: 1 GiB)"},
     {.name = NULL},
 };
+
+static const char broker_text[] =
+    "  wiremill broker  --model m.onnx --output out/ --listen tcp://127.0.0.1:5555\n"
+    "  wiremill produce --broker tcp://127.0.0.1:5555 --input 'data/*.h5'\n"
+    "  wiremill work    --broker tcp://127.0.0.1:5555\n\n"
+    "`wiremill run` starts these three on one machine.\n";
+
+static int broker_main (const wm_args_t *args);
+const wm_verb_t wm_verb_broker = {
+    .name = "broker", .task = BY_HAND_TASK,
+    .summary = "hold a campaign: hand out work, keep results", .text = broker_text,
+    .options = broker_options, .run = broker_main };
 /* clang-format on */
 
-int broker_main (const wm_args_t *args)
+static int broker_main (const wm_args_t *args)
 {
     static wm_setup_t setup;
     wm_error_t error;
-    if (!wm_args_text (args, "model") || !wm_args_text (args, "output")) {
-        fprintf (stderr, "wiremill broker: --%s is missing; see wiremill broker --help\n",
-                 wm_args_text (args, "model") ? "output" : "model");
-        return WM_EXIT_USAGE;
-    }
+    if (!wm_args_text (args, "model"))
+        return wm_args_refuse (args, "--model FILE is missing");
+    if (!wm_args_text (args, "output"))
+        return wm_args_refuse (args, "--output DIR is missing");
     const wm_choices_t choices = wm_setup_choices (args);
     char command[32];
     if (wm_setup (&setup, &choices, &error) ||
@@ -80,7 +85,7 @@ int broker_main (const wm_args_t *args)
 /* ---- produce, work --------------------------------------------------------------------------- */
 
 /* clang-format off */
-const wm_option_t produce_options[] = {
+static const wm_option_t produce_options[] = {
     INPUT_OPTIONS,
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "where to", .help = "the broker's base address"},
@@ -89,9 +94,14 @@ const wm_option_t produce_options[] = {
      .help = "seconds without a broker before giving up"},
     {.name = NULL},
 };
+
+static int produce_main (const wm_args_t *args);
+const wm_verb_t wm_verb_produce = {
+    .name = "produce", .task = BY_HAND_TASK, .rest = "[FILES]",
+    .summary = "send files, write their scores", .options = produce_options, .run = produce_main };
 /* clang-format on */
 
-int produce_main (const wm_args_t *args)
+static int produce_main (const wm_args_t *args)
 {
     wm_inputs_t inputs;
     wm_error_t error;
@@ -109,7 +119,8 @@ int produce_main (const wm_args_t *args)
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
-int pass_to_producer (int argc, char **argv)
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut.  */
+static int pass_to_producer (int argc, char **argv)
 {
     char **words = calloc ((size_t) argc + 2, sizeof *words);
     if (!words)
@@ -119,19 +130,43 @@ int pass_to_producer (int argc, char **argv)
     return wm_setup_exec (words[0], words);
 }
 
+/* clang-format off */
+const wm_verb_t wm_verb_synth = {
+    .name = "synth", .task = FILES_TASK, .summary = "write seeded synthetic events",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_cut = {
+    .name = "cut", .task = FILES_TASK,
+    .summary = "cut patches to a .npy file, to train on or to inspect",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+/* clang-format on */
+
 /* ---- rebuild --------------------------------------------------------------------------------- */
 
 /* clang-format off */
-const wm_option_t rebuild_options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what",
-     .help = "folder of the campaign or of its output (default: here)"},
+static const wm_option_t rebuild_options[] = {
+    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
+     .help = "its folder, or the folder of its output (default: here)"},
     {.name = "output", .letter = 'o', .value = "DIR", .help = "where the outputs are now, if they were moved"},
-    {.name = "dry-run", .letter = 'n', .task = "how", .help = "only say what is wrong"},
+    {.name = "dry-run", .letter = 'n', .task = "how", .help = "only report what is wrong"},
     {.name = NULL},
 };
+
+static const char rebuild_text[] =
+    "  wiremill rebuild --dry-run out/\n\n"
+    "Reads the whole journal, every result and every byte of the outputs (their digests were stored\n"
+    "when they were written). A ledger that is missing, damaged or out of date is made again; the next\n"
+    "run makes an output again that is missing or was changed, and keeps the changed file as\n"
+    "NAME.damaged-1. Works also on a copy of a campaign that was running, and with --output on outputs\n"
+    "that were moved or copied. No broker may run. Exit 1 of a dry run: something is wrong.\n";
+
+static int rebuild_main (const wm_args_t *args);
+const wm_verb_t wm_verb_rebuild = {
+    .name = "rebuild", .task = "after damage", .rest = "[DIR]",
+    .summary = "check journal, ledger and outputs, and repair them", .text = rebuild_text,
+    .options = rebuild_options, .run = rebuild_main };
 /* clang-format on */
 
-int rebuild_main (const wm_args_t *args)
+static int rebuild_main (const wm_args_t *args)
 {
     char campaign[4096], endpoint[256], output[PATH_MAX];
     wm_error_t error;
@@ -156,14 +191,20 @@ int rebuild_main (const wm_args_t *args)
 /* ---- import, model --------------------------------------------------------------------------- */
 
 /* clang-format off */
-const wm_option_t import_options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .help = "where the .wmm goes"},
+static const wm_option_t import_options[] = {
+    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true, .help = "where the .wmm goes"},
     {.name = "outputs", .value = "NAMES",
      .help = "which outputs, in this order, with commas between (default: all)"},
     {.name = "whole", .help = "inputs and outputs have no batch dimension: one patch is all of them"},
     {.name = "general", .help = "for the general engine, even if the sparse one would take it"},
     {.name = NULL},
 };
+
+static int import_main (const wm_args_t *args);
+const wm_verb_t wm_verb_import = {
+    .name = "import", .task = FILES_TASK, .rest = "MODEL",
+    .summary = "turn an ONNX model or a frozen .pb into a .wmm, and report its engine",
+    .options = import_options, .run = import_main };
 /* clang-format on */
 
 static void print_port (const char *what, const wm_port_t *port)
@@ -174,18 +215,13 @@ static void print_port (const char *what, const wm_port_t *port)
     printf ("\n");
 }
 
-int import_main (const wm_args_t *args)
+static int import_main (const wm_args_t *args)
 {
     wm_error_t error;
     char why[480] = "";
     const char *from = wm_args_rest (args, 0), *to = wm_args_text (args, "output");
-    if (!from || !to || wm_args_rest (args, 1)) {
-        fprintf (stderr, "wiremill import: %s; usage: wiremill import MODEL -o MODEL.wmm\n",
-                 !from ? "the model to read is missing"
-                 : !to ? "--output is missing"
-                       : "one model at a time");
-        return WM_EXIT_USAGE;
-    }
+    if (!from || wm_args_rest (args, 1))
+        return wm_args_refuse (args, from ? "name one model at a time" : "name the model to read");
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
                                           .whole = wm_args_given (args, "whole"),
                                           .general = wm_args_given (args, "general") };
@@ -207,8 +243,9 @@ int import_main (const wm_args_t *args)
 }
 
 /* clang-format off */
-const wm_option_t model_options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .help = "where the ONNX file goes"},
+static const wm_option_t model_options[] = {
+    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true,
+     .help = "where the ONNX file goes"},
     {.name = "seed", .value = "N", .fallback = "1", .least = 0, .most = 1L << 62,
      .help = "the same seed gives the same bytes"},
     {.name = "wire", .value = "N", .fallback = "48", .least = 5, .most = 256,
@@ -217,20 +254,21 @@ const wm_option_t model_options[] = {
      .help = "patch size in drift bins"},
     {.name = NULL},
 };
+
+static int model_main (const wm_args_t *args);
+const wm_verb_t wm_verb_model = {
+    .name = "model", .task = FILES_TASK, .rest = "new emtrkmichel",
+    .summary = "write a seeded network as ONNX", .options = model_options, .run = model_main };
 /* clang-format on */
 
-int model_main (const wm_args_t *args)
+static int model_main (const wm_args_t *args)
 {
     wm_error_t error;
     const char *what = wm_args_rest (args, 0), *kind = what ? wm_args_rest (args, 1) : NULL;
     const char *to = wm_args_text (args, "output");
-    if (!what || strcmp (what, "new") != 0 || !kind || strcmp (kind, "emtrkmichel") != 0 || !to) {
-        fprintf (stderr,
-                 "wiremill model: %s; usage: wiremill model new emtrkmichel [--seed N] -o "
-                 "MODEL.onnx\n",
-                 to ? "it makes one kind of network" : "--output is missing");
-        return WM_EXIT_USAGE;
-    }
+    if (!what || strcmp (what, "new") != 0 || !kind || strcmp (kind, "emtrkmichel") != 0)
+        return wm_args_refuse (args, "it writes one kind of network; type wiremill model new "
+                                     "emtrkmichel -o MODEL.onnx");
     if (wm_model_new_emtrkmichel ((uint64_t) wm_args_number (args, "seed"),
                                   (uint32_t) wm_args_number (args, "wire"),
                                   (uint32_t) wm_args_number (args, "bin"), to, &error))

@@ -1,62 +1,69 @@
-/* verbs.h - what each verb brings to the table in main.c: its options and its function. */
+/* verbs.h - the verbs of `wiremill`, and the options that several of them share.
+
+   A verb is a wm_verb_t, wm_verb_NAME, in a file of its own or beside its relatives. A new one is
+   that and a row of WM_VERBS.  */
 #ifndef VERBS_H
 #define VERBS_H
 
 #include "schema/base/wm_option.h"
 
-extern const wm_option_t run_options[], broker_options[], produce_options[], work_options[],
-    status_options[], drain_options[], import_options[], model_options[], doctor_options[],
-    held_options[], why_options[], kick_options[], rebuild_options[], pause_options[],
-    resume_options[], verify_options[], bench_options[];
+#include <stdlib.h>
 
-/* Each returns an exit code.  */
-int run_main (const wm_args_t *args);
-int broker_main (const wm_args_t *args);
-int produce_main (const wm_args_t *args);
-int work_main (const wm_args_t *args);
-int status_main (const wm_args_t *args);
-int held_main (const wm_args_t *args);
-int why_main (const wm_args_t *args);
-int kick_main (const wm_args_t *args);
-int pause_main (const wm_args_t *args);
-int resume_main (const wm_args_t *args);
-int drain_main (const wm_args_t *args);
-int import_main (const wm_args_t *args);
-int model_main (const wm_args_t *args);
-int rebuild_main (const wm_args_t *args);
-int doctor_main (const wm_args_t *args);
-int verify_main (const wm_args_t *args);
-int bench_main (const wm_args_t *args);
+/* In the order of --help.  */
+/* clang-format off */
+#define WM_VERBS(row) \
+    row (run) \
+    row (broker) row (produce) row (work) \
+    row (pause) row (resume) row (drain) row (kick) \
+    row (status) row (held) row (why) row (verify) row (bench) row (doctor) \
+    row (rebuild) \
+    row (import) row (model) row (synth) row (cut)
+/* clang-format on */
 
-/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut. */
-int pass_to_producer (int argc, char **argv);
+#define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;
+WM_VERBS (WM_VERB_DECLARE)
+
+/* The groups of --help.  */
+#define BY_HAND_TASK "the same by hand, on many machines"
+#define INSPECT_TASK "inspecting"
+#define FILES_TASK "models and events"
 
 /* Hands --isa on to the programs that are started from here.  */
-void take_isa (const wm_args_t *args);
+static inline void take_isa (const wm_args_t *args)
+{
+    if (wm_args_text (args, "isa"))
+        setenv ("WM_ISA", wm_args_text (args, "isa"), 1);
+}
 
 /* The engines by name (kernels/wm_device.h).  */
 #define ENGINE_WORDS "auto|sparse|openvino|cuda|cudnn|reference"
 
-/* The options that pin a campaign, shared by run and broker.  */
 /* clang-format off */
+/* The options that pin a campaign, of run and broker. run needs neither --model nor --output with
+   --broker, so each checks these two.  */
 #define CAMPAIGN_OPTIONS \
     {.name = "model", .letter = 'm', .value = "FILE", .task = "what is scored, and how", \
      .help = "ONNX file, or .wmm of wiremill import"}, \
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021", \
      .help = "patch specification"}, \
-    {.name = "precision", .value = "fp32|split|fast", .one_of = 1, .fallback = "fp32", \
+    {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
      .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix units; " \
-             "fast: 16 bits. split and fast are measured on the first hits before they are taken"}, \
+             "fast: 16 bits. The error of split and fast is measured on the first hits; the " \
+             "campaign uses them only where it is small enough"}, \
     {.name = "max-error", .value = "X", \
-     .help = "what a score may be off in split (1e-5) or fast (5e-3), relative above 1"}, \
+     .help = "largest allowed error of a score in split (1e-5) or fast (5e-3), relative above 1"}, \
     {.name = "mixed", \
      .help = "admit workers that score by another engine than others of their kind of machine"}, \
     {.name = "batch-hits", .value = "N", .fallback = "4096", .least = 1, .most = 1 << 20, \
-     .help = "most hits a batch"}, \
+     .help = "most hits in a batch"}, \
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \
      .help = "folder of the campaign, on a local disk (default: OUTPUT/.wiremill)"}
+
+#define DEVICE_OPTION \
+    {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto", \
+     .help = "auto, cpu, cuda or cuda:N: chooses the engine by what it computes on"}
 
 #define ISA_OPTION \
     {.name = "isa", .value = "NAME", \
@@ -64,12 +71,18 @@ void take_isa (const wm_args_t *args);
              "(default: by rule)"}
 
 #define RETRY_OPTION \
-    {.name = "retry-held", .help = "score anew what is held, or changed since it was scored"}
+    {.name = "retry-held", .help = "score again what is held, or changed since it was scored"}
 
 #define INPUT_OPTIONS \
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
      .help = "files to score; may be repeated"}, \
     {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"}
+
+/* Which campaign: of verbs that inspect or control one.  */
+#define WHERE_OPTIONS \
+    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign", \
+     .help = "its folder, or the folder of its output (default: here)"}, \
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "or its broker's base address"}
 /* clang-format on */
 
 #endif

@@ -30,9 +30,9 @@
 #define CHANGED_SHOWN_MAX 20
 
 /* clang-format off */
-const wm_option_t verify_options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "of what",
-     .help = "folder of the campaign or of its output (default: here)"},
+static const wm_option_t options[] = {
+    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
+     .help = "its folder, or the folder of its output (default: here)"},
     {.name = "share", .value = "S", .fallback = "0.001", .task = "how many hits; each is as likely as any other",
      .help = "the smallest share of wrong hits that must be found (0.1% is 0.001)"},
     {.name = "confidence", .value = "P", .fallback = "0.99",
@@ -41,17 +41,31 @@ const wm_option_t verify_options[] = {
      .help = "so many instead; all, if there are fewer"},
     {.name = "seed", .value = "N", .least = 0, .most = 1L << 62,
      .help = "the same seed chooses the same hits (default: others each time)"},
-    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = 1,
+    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = true,
      .fallback = "auto", .task = "how",
      .help = "who scores again, in fp32; auto: reference, or openvino where it cannot"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads to compute with (default: the CPUs it may use)"},
-    {.name = "tolerance", .value = "X", .help = "by so much scores may differ, relative above 1 "
-     "(default: the bound that all outputs state as max_error, or else as promised of the engines that scored: "
-     "1e-5 in fp32, 16 bits 5e-3; general models 1e-4 and 0.02)"},
+    {.name = "tolerance", .value = "X", .real_most = INFINITY, .is_above = true,
+     .help = "scores may differ by so much, relative above 1 (default: the max_error that all outputs "
+     "state, else what the engines that scored promise: 1e-5 in fp32, 5e-3 in 16 bits; general models "
+     "1e-4 and 0.02)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-verify-1"},
     {.name = NULL},
 };
+
+static const char verify_text[] =
+    "  wiremill verify out/ --confidence 0.999\n\n"
+    "First reads every output and compares its digest with the one stored when it was written. Then\n"
+    "cuts random hits again from the inputs, scores them and compares them with the outputs. No broker\n"
+    "may run. Exit 1: files changed, or hits differ by more than the campaign promises; both are\n"
+    "listed. Another machine tells which of the two computations is wrong.\n";
+
+static int verify_main (const wm_args_t *args);
+const wm_verb_t wm_verb_verify = {
+    .name = "verify", .task = INSPECT_TASK, .rest = "[DIR]",
+    .summary = "compare digests of the outputs; score random hits again, and compare",
+    .text = verify_text, .options = options, .run = verify_main };
 /* clang-format on */
 
 typedef struct {
@@ -69,7 +83,7 @@ typedef struct {
     double tolerance, largest;
     long long n_hit, n_bad, n_scored;
     unsigned n_same, n_other; /* engines that scored them: the same as now, and others */
-    int done;
+    bool done;
 } verify_t;
 
 /* ---- how many hits --------------------------------------------------------------------------- */
@@ -96,18 +110,10 @@ static int take_share (const wm_args_t *args, const char *name, double *share)
    (printed).  */
 static int take_options (verify_t *self, const wm_args_t *args)
 {
-    const char *tolerance = wm_args_text (args, "tolerance"),
-               *sample = wm_args_text (args, "sample");
-    char *end;
+    const char *sample = wm_args_text (args, "sample");
     if (take_share (args, "share", &self->share) ||
         take_share (args, "confidence", &self->confidence))
         return -1;
-    const double allowed = tolerance ? strtod (tolerance, &end) : 1;
-    if (tolerance && (end == tolerance || *end || !isfinite (allowed) || allowed <= 0)) {
-        fprintf (stderr, "wiremill verify: --tolerance takes a number above 0, not '%s'\n",
-                 tolerance);
-        return -1;
-    }
     const double wanted = ceil (log1p (-self->confidence) / log1p (-self->share));
     snprintf (self->sample, sizeof self->sample, "%.0f", fmin (wanted, 1e15)); /* all, by far */
     if (sample) {
@@ -218,11 +224,11 @@ static void print_hint (const verify_t *self, const char *verb)
     putchar ('`');
 }
 
-static int has_damaged (const verify_t *self)
+static bool has_damaged (const verify_t *self)
 {
     size_t i;
     json_t *one;
-    int found = 0;
+    bool found = false;
     json_array_foreach (self->changed, i, one)
     {
         found |= strcmp (wm_ask_text (one, "state"), "damaged") == 0;
@@ -276,7 +282,7 @@ static void show_bad (const verify_t *self)
 {
     size_t i;
     json_t *one;
-    int input_changed = 0;
+    bool input_changed = false;
     json_array_foreach (self->bad, i, one)
     {
         input_changed |= json_is_true (json_object_get (one, "input_changed"));
@@ -389,21 +395,21 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
 
 /* Where the folder of the outputs cannot be read nothing changed: a file system is not mounted, or
    the outputs were moved. Says what brings it back.  */
-static int is_folder_gone (const verify_t *self)
+static bool is_folder_gone (const verify_t *self)
 {
     const json_t *one = json_array_get (self->changed, 0);
     if (!one || !strcmp (wm_ask_text (one, "state"), "damaged"))
-        return 0;
+        return false;
     const char *output = wm_ask_text (one, "output");
     char folder[PATH_MAX];
     snprintf (folder, sizeof folder, "%.*s", (int) (strrchr (output, '/') - output), output);
     if (access (folder, R_OK | X_OK) == 0)
-        return 0;
+        return false;
     fprintf (stderr,
              "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or say "
              "where it is now with wiremill rebuild --output DIR\n",
              folder, strerror (errno));
-    return 1;
+    return true;
 }
 
 /* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again;
@@ -460,7 +466,7 @@ static int sample (verify_t *self, const wm_args_t *args, const char *pins)
 static int verify (verify_t *self, const wm_args_t *args, const char *campaign,
                    const json_t *outputs)
 {
-    const int json = wm_args_given (args, "json");
+    const bool json = wm_args_given (args, "json");
     sort_outputs (self, outputs);
     if (json_array_size (self->written) == 0 && !self->n_left_out) {
         fprintf (stderr, "wiremill verify: the campaign has no output yet\n");
@@ -480,7 +486,7 @@ static int verify (verify_t *self, const wm_args_t *args, const char *campaign,
     return n_changed || self->n_left_out ? WM_EXIT_FAILURE : code;
 }
 
-int verify_main (const wm_args_t *args)
+static int verify_main (const wm_args_t *args)
 {
     static verify_t self;
     char endpoint[256], campaign[PATH_MAX];

@@ -21,12 +21,12 @@
 
 /* A broker holds its campaign's lock for life. Where nobody does, endpoint.json was left behind by one
    that was killed, or came with a copy of the folder and speaks of the original's broker.  */
-static int nobody_serves (const char *campaign, long *pid)
+static bool nobody_serves (const char *campaign, long *pid)
 {
     char path[4200], text[24] = "";
     snprintf (path, sizeof path, "%s/lock", campaign);
     const int fd = open (path, O_RDONLY | O_CLOEXEC);
-    const int nobody = fd >= 0 ? flock (fd, LOCK_SH | LOCK_NB) == 0 : errno == ENOENT;
+    const bool nobody = fd >= 0 ? flock (fd, LOCK_SH | LOCK_NB) == 0 : errno == ENOENT;
     *pid = fd >= 0 && read (fd, text, sizeof text - 1) > 0 ? strtol (text, NULL, 10) : 0;
     if (fd >= 0)
         close (fd);
@@ -58,16 +58,16 @@ int wm_ask_nobody (const char *campaign, char text[480])
     return WM_EXIT_AGAIN;
 }
 
-int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
+bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 {
     char path[4200];
     long holder;
     if (nobody_serves (campaign, &holder))
-        return 0;
+        return false;
     snprintf (path, sizeof path, "%s/endpoint.json", campaign);
     json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
     const char *text = json_string_value (json_object_get (file, "endpoint"));
-    const int sound = text && strlen (text) < 256;
+    const bool sound = text && strlen (text) < 256;
     if (sound) {
         strcpy (endpoint, text);
         if (pid)
@@ -228,7 +228,7 @@ void wm_ask_held (FILE *out, const json_t *held)
 }
 
 /* Whether all that is open has changed: then no command goes on but one with --retry-held.  */
-static int has_all_changed (const json_t *s)
+static bool has_all_changed (const json_t *s)
 {
     const json_t *open, *held;
     size_t i, k, n_changed = 0;
@@ -274,7 +274,7 @@ static json_t *read_answer (int fd)
     wm_progress_t progress;
     json_t *answer = NULL, *next;
     FILE *from = fdopen (fd, "r");
-    wm_progress_init (&progress, 0);
+    wm_progress_init (&progress, false);
     progress.quiet = !progress.terminal; /* nobody waits before a log */
     while (from && (next = json_loadf (from, JSON_DISABLE_EOF_CHECK, NULL))) {
         char line[128], n_read[32], n_all[32];

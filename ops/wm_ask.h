@@ -28,7 +28,7 @@ int wm_ask_nobody (const char *campaign, char text[480]);
 
 /* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none, it is not sound, or no broker
    holds the campaign's lock. */
-int wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
+bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
 
 /* wm_client_open without a payload, of the campaign in this folder ("": of any). WM_EAGAIN also
    where another campaign's broker answers.  */

@@ -108,18 +108,18 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
     return WM_OK;
 }
 
-int wm_child_ended (wm_child_t *self)
+bool wm_child_ended (wm_child_t *self)
 {
     if (!self->pid)
-        return 0;
+        return false;
     int status;
     const pid_t pid = waitpid (self->pid, &status, WNOHANG);
     if (pid == 0 || (pid < 0 && errno == EINTR))
-        return 0;
+        return false;
     self->status = pid < 0 ? 0 : status;
     self->pid = 0;
     WM_FAILPOINT ("ops-child-ended");
-    return 1;
+    return true;
 }
 
 void wm_child_signal (const wm_child_t *self, int signal)
@@ -140,10 +140,10 @@ const char *wm_child_how (const wm_child_t *self, char text[80])
     return text;
 }
 
-int wm_child_crashed (const wm_child_t *self)
+bool wm_child_crashed (const wm_child_t *self)
 {
     if (!WIFSIGNALED (self->status))
-        return 0;
+        return false;
     switch (WTERMSIG (self->status)) {
     case SIGSEGV:
     case SIGABRT:
@@ -151,13 +151,13 @@ int wm_child_crashed (const wm_child_t *self)
     case SIGFPE:
     case SIGILL:
     case SIGSYS:
-        return 1;
+        return true;
     default:
-        return 0;
+        return false;
     }
 }
 
-int wm_child_plan_return (wm_child_t *self)
+bool wm_child_plan_return (wm_child_t *self)
 {
     const int64_t now = wm_now_ms ();
     self->failures = now - self->started_ms < QUICK_MS ? self->failures + 1 : 1;
@@ -166,7 +166,7 @@ int wm_child_plan_return (wm_child_t *self)
     return self->failures < FAILURES_MAX;
 }
 
-void wm_child_show (wm_child_t *self, FILE *out, int all)
+void wm_child_show (wm_child_t *self, FILE *out, bool all)
 {
     FILE *log = self->words;
     if (!log)

@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -42,8 +43,8 @@ void wm_child_share (wm_child_t *self, int i, int n);
 wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *const argv[],
                            wm_error_t *error);
 
-/* 1 if it has ended since the last call: pid is 0 and status says how.  */
-int wm_child_ended (wm_child_t *self);
+/* Returns whether it has ended since the last call: pid is 0 and status says how.  */
+bool wm_child_ended (wm_child_t *self);
 
 /* Sends a signal if it runs.  */
 void wm_child_signal (const wm_child_t *self, int signal);
@@ -52,15 +53,15 @@ void wm_child_signal (const wm_child_t *self, int signal);
 const char *wm_child_how (const wm_child_t *self, char text[80]);
 
 /* Whether it ended by a signal that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS).  */
-int wm_child_crashed (const wm_child_t *self);
+bool wm_child_crashed (const wm_child_t *self);
 
 /* Plans the return of a child that has failed: retry_ms, after a pause that doubles from 0.2 s to
    10 s while it keeps ending within 10 s. 0: it did five times in a row; that is for its owner to
    judge.  */
-int wm_child_plan_return (wm_child_t *self);
+bool wm_child_plan_return (wm_child_t *self);
 
 /* Copies what is new in the log and is of interest to `out`: every line if `all`, else those that
    say "error" or "warning". At most 20 lines a call; how many were left out is said.  */
-void wm_child_show (wm_child_t *self, FILE *out, int all);
+void wm_child_show (wm_child_t *self, FILE *out, bool all);
 
 #endif

@@ -45,7 +45,7 @@ wm_fault_t wm_columns_choose (wm_spec_t *spec, const wm_columns_from_t *from,
 {
     char list[400], whose[300], why[100] = "labels: [] asks for them";
     const uint32_t n_output = wm_model_n_output (model);
-    const int own = from->file && from->labelled;
+    const bool own = from->file && from->labelled;
     if (own && spec->n_label && spec->n_label != n_output)
         return wm_fault (error, WM_EBATCH,
                          "%s names %u labels, the model gives %u scores a hit; change its labels",

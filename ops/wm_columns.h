@@ -10,13 +10,15 @@
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
 
+#include <stdbool.h>
+
 #define WM_COLUMNS_BYTES_MAX 640
 
 typedef struct {
     const char *preset; /* the labels in the specification are its, unless the file has some */
     const char *file;   /* --spec is this file; NULL: a preset, or left out */
     int labelled;       /* the file has the key `labels` */
-    int chosen;         /* --spec is given: the patch is meant, so the model must take it */
+    bool chosen;        /* --spec is given: the patch is meant, so the model must take it */
 } wm_columns_from_t;
 
 /* Keeps the labels in `spec` or puts the names of the model's outputs there (none where these

@@ -60,7 +60,8 @@ static void print_place (FILE *out)
 static void print_with (FILE *out, const char *verb, const char *endpoint, const char *rest)
 {
     const char *port = strrchr (endpoint, ':');
-    const int chosen = strcmp (port ? port : "", ":*") == 0 || strcmp (port ? port : "", ":0") == 0;
+    const bool chosen =
+        strcmp (port ? port : "", ":*") == 0 || strcmp (port ? port : "", ":0") == 0;
     fputs ("  ", out);
     print_place (out);
     wm_command_word (out, program_invocation_name);
@@ -99,9 +100,9 @@ static size_t read_command (const char *campaign, char command[BYTES_MAX])
     char path[PATH_MAX + 16], line[PATH_MAX + 2], real[PATH_MAX];
     snprintf (path, sizeof path, "%.4090s/command", campaign);
     FILE *file = *campaign ? fopen (path, "re") : NULL;
-    const int ours = file && realpath (campaign, real) && fgets (line, sizeof line, file) &&
-                     strncmp (line, real, strlen (real)) == 0 &&
-                     strcmp (line + strlen (real), "\n") == 0;
+    const bool ours = file && realpath (campaign, real) && fgets (line, sizeof line, file) &&
+                      strncmp (line, real, strlen (real)) == 0 &&
+                      strcmp (line + strlen (real), "\n") == 0;
     const size_t n = ours ? fread (command, 1, BYTES_MAX, file) : 0;
     if (file)
         fclose (file);

@@ -169,7 +169,7 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
                                  "--parent",
                                  self->retry_held ? "--retry-held" : NULL,
                                  NULL };
-    self->retry_held = 0; /* what is held later, because it crashes its reader, stays so */
+    self->retry_held = false; /* what is held later, because it crashes its reader, stays so */
     return wm_child_start (&self->producer, argv[0], argv, error);
 }
 
@@ -207,10 +207,10 @@ static int broker_ended (wm_crew_t *self)
     char how[80];
     wm_error_t error;
     const int code = code_of (&self->broker);
-    const int by_itself = WIFEXITED (self->broker.status);
+    const bool by_itself = WIFEXITED (self->broker.status);
     if (self->before_words)
         self->before_words ();
-    wm_child_show (&self->broker, stderr, 1);
+    wm_child_show (&self->broker, stderr, true);
     if (by_itself && code == WM_EXIT_AGAIN)
         say (self, "wiremill run: the broker cannot go on now; why: %s", self->broker.log);
     if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN))
@@ -251,7 +251,7 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
         if (wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid)
             return WM_CREW_WORKING;
         if (wm_now_ms () - self->broker.started_ms > 500)
-            wm_child_show (&self->broker, stderr, 1); /* it waits for the lock and says whose */
+            wm_child_show (&self->broker, stderr, true); /* it waits for the lock and says whose */
         wm_crew_nap (TICK_MS);
     }
     return WM_EXIT_AGAIN;
@@ -291,7 +291,7 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     char how[80];
     if (self->before_words)
         self->before_words ();
-    wm_child_show (worker, stderr, 1);
+    wm_child_show (worker, stderr, true);
     wm_child_how (worker, how);
     /* what a command line, a model or an engine cannot do now it can never do, nor can its likes */
     const int code = code_of (worker);
@@ -321,7 +321,7 @@ static int producer_ended (wm_crew_t *self)
     wm_child_how (&self->producer, how);
     if (self->before_words)
         self->before_words ();
-    wm_child_show (&self->producer, stderr, 1);
+    wm_child_show (&self->producer, stderr, true);
     if (!wm_child_crashed (&self->producer)) {
         if (WIFSIGNALED (self->producer.status))
             say (self, "wiremill run: the producer ended by %s; what was done is kept", how);
@@ -332,7 +332,7 @@ static int producer_ended (wm_crew_t *self)
         say (self, "wiremill run: the producer crashed by %s; see %s", how, self->producer.log);
         return WM_EXIT_FAILURE;
     }
-    const int again = strcmp (input, self->crashed) == 0;
+    const bool again = strcmp (input, self->crashed) == 0;
     self->producer.failures = again ? self->producer.failures + 1 : 1;
     if (again) {
         say (self, "wiremill run: the producer crashed a second time on %s (%s): held as bad",
@@ -357,7 +357,7 @@ static void producer_words (wm_crew_t *self)
         return;
     if (self->before_words)
         self->before_words ();
-    wm_child_show (&self->producer, stderr, 1);
+    wm_child_show (&self->producer, stderr, true);
 }
 
 int wm_crew_tend (wm_crew_t *self)

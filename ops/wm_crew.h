@@ -27,9 +27,9 @@ typedef struct {
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
     const wm_inputs_t *inputs;
     const char *engine, *device, *threads;
-    int pin, mixed;
+    bool pin, mixed;
+    bool retry_held; /* for the producer's first start: it kicks before it reads anything */
     int n_worker;
-    int retry_held; /* for the producer's first life: it kicks before it reads anything */
     char endpoint[256];
     char command[32];    /* memory file with the command that goes on with the campaign */
     char temporary[128]; /* made for sockets or a log that have no campaign to lie in, else "" */

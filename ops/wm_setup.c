@@ -141,18 +141,18 @@ static wm_fault_t copy_file (const char *from, const char *to, wm_error_t *error
 }
 
 /* Whether `path` is a sound .wmm of the model `sha256`.  */
-static int is_imported (const char *path, const char *sha256)
+static bool is_imported (const char *path, const char *sha256)
 {
     wm_error_t error;
     if (access (path, R_OK))
-        return 0;
+        return false;
     wm_model_t *model = wm_model_open (path, &error);
-    const int same = model && strcmp (wm_model_sha256 (model), sha256) == 0;
+    const bool same = model && strcmp (wm_model_sha256 (model), sha256) == 0;
     wm_model_destroy (&model);
     return same;
 }
 
-static int ends_with (const char *text, const char *end)
+static bool ends_with (const char *text, const char *end)
 {
     const size_t n = strlen (text), m = strlen (end);
     return n >= m && strcmp (text + n - m, end) == 0;
@@ -174,7 +174,7 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
     wm_fault_t fault = wm_setup_model (path, error);
     if (fault)
         return fault;
-    const int ready = ends_with (path, ".wmm");
+    const bool ready = ends_with (path, ".wmm");
     if (ready) {
         wm_model_t *model = wm_model_open (path, error);
         if (!model)
@@ -313,7 +313,7 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
 /* What a score may be off, as it is pinned: three digits, so that 0.005 and 5e-3 are the same.  */
 static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
-    const int measured = strcmp (choices->precision, "fp32") != 0;
+    const bool measured = strcmp (choices->precision, "fp32") != 0;
     char *end;
     double most = measured ? wm_device_max_error (choices->precision) : 0;
     if (choices->max_error && !measured)

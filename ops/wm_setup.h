@@ -19,7 +19,7 @@ typedef struct {
     char output[PATH_MAX];    /* absolute */
     char campaign[PATH_MAX];  /* absolute */
     char wmm[PATH_MAX];       /* the imported model in the campaign */
-    int family;               /* the sparse engine runs the model */
+    bool family;              /* the sparse engine runs the model */
     char why[480];            /* which engine the model gets, and why */
     char shape[80];           /* of its only input, "3x32x32"; "" where there are several */
     char spec_name[PATH_MAX]; /* as people call it */

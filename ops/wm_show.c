@@ -78,7 +78,7 @@ const char *wm_show_bar (double share, int width, char text[64])
     return text;
 }
 
-void wm_progress_init (wm_progress_t *self, int quiet)
+void wm_progress_init (wm_progress_t *self, bool quiet)
 {
     const char *term = getenv ("TERM");
     *self = (wm_progress_t){ .quiet = quiet };
@@ -95,7 +95,7 @@ void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
     char time[WM_LOG_TIME_BYTES];
     if (self->terminal) {
         fprintf (stderr, "\r\033[K%s", line);
-        self->drawn = 1;
+        self->drawn = true;
     } else
         fprintf (stderr, "%s%s\n", wm_log_time (time), line);
     fflush (stderr);
@@ -105,5 +105,5 @@ void wm_progress_clear (wm_progress_t *self)
 {
     if (self->drawn)
         fputs ("\r\033[K", stderr);
-    self->drawn = 0;
+    self->drawn = false;
 }

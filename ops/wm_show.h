@@ -5,6 +5,7 @@
 #ifndef WM_SHOW_H
 #define WM_SHOW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,12 +17,12 @@ const char *wm_show_time (double seconds, char text[32]);         /* 12.3 s, 04:
 const char *wm_show_bar (double share, int width, char text[64]); /* [####----] */
 
 typedef struct {
-    int quiet, terminal;
+    bool quiet, terminal;
     int64_t last_ms; /* when something was shown */
-    int drawn;       /* a line stands on the terminal */
+    bool drawn;      /* a line stands on the terminal */
 } wm_progress_t;
 
-void wm_progress_init (wm_progress_t *self, int quiet);
+void wm_progress_init (wm_progress_t *self, bool quiet);
 /* Shows `line` if it is time to.  */
 void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms);
 /* Clears the drawn line, before anything else is printed.  */

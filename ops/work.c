@@ -24,15 +24,14 @@
 #define NAP_MS 50
 
 /* clang-format off */
-const wm_option_t work_options[] = {
+static const wm_option_t options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "for whom", .help = "the broker's base address; several are served in turn, ENDPOINT=3 "
                                  "three times as often"},
-    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = 1,
+    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = true,
      .fallback = "auto", .task = "how",
      .help = "auto: sparse where the model is of its family, else openvino"},
-    {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto",
-     .help = "auto, cpu, cuda or cuda:N: the same by what it computes on"},
+    DEVICE_OPTION,
     ISA_OPTION,
     {.name = "gpus", .letter = 'g', .value = "LIST",
      .help = "one worker for each of these GPUs: all, or 0,1"},
@@ -51,12 +50,17 @@ const wm_option_t work_options[] = {
      .help = "seconds without a broker before giving up"},
     {.name = NULL},
 };
+
+static int work_main (const wm_args_t *args);
+const wm_verb_t wm_verb_work = {
+    .name = "work", .task = BY_HAND_TASK, .summary = "score what a broker hands out",
+    .options = options, .run = work_main };
 /* clang-format on */
 
 typedef struct {
     const char *argv[WORDS_MAX];
     unsigned n_word, n;
-    int has_gpus, is_pinned;
+    bool has_gpus, is_pinned;
     char gpu[WM_GPUS_MAX][WM_GPU_BYTES];
     wm_child_t worker[WM_CREW_WORKERS_MAX];
 } team_t;
@@ -95,7 +99,7 @@ static void add_words (team_t *self, const wm_args_t *args)
         if (wm_args_text (args, names[i][0]) &&
             !(self->has_gpus && strcmp (names[i][0], "device") == 0))
             add (self, names[i][1], wm_args_text (args, names[i][0]));
-    self->is_pinned = wm_args_given (args, "pin") != 0;
+    self->is_pinned = wm_args_given (args, "pin");
     if (self->is_pinned)
         add (self, "--pin", NULL);
 }
@@ -127,7 +131,8 @@ static int ended (team_t *self, unsigned i, int *worst)
 {
     char how[80];
     wm_child_t *worker = &self->worker[i];
-    const int by_itself = WIFEXITED (worker->status), code = WEXITSTATUS (worker->status);
+    const bool by_itself = WIFEXITED (worker->status);
+    const int code = WEXITSTATUS (worker->status);
     wm_child_how (worker, how);
     if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
         return code; /* the others would say the same */
@@ -206,20 +211,20 @@ static int work_together (team_t *self)
     return tend (self);
 }
 
-int work_main (const wm_args_t *args)
+static int work_main (const wm_args_t *args)
 {
     static team_t team;
     char threads[16];
     wm_error_t error;
     const char *gpus = wm_args_text (args, "gpus");
-    const int is_cuda = strncmp (wm_args_text (args, "engine"), "cu", 2) == 0;
+    const bool is_cuda = strncmp (wm_args_text (args, "engine"), "cu", 2) == 0;
     team.n = (unsigned) wm_args_number (args, "workers");
     if (gpus && (team.n || wm_args_given (args, "device"))) {
         fprintf (stderr, "wiremill work: --gpus says how many workers there are, and on what\n");
         return WM_EXIT_USAGE;
     }
     if (gpus) {
-        team.has_gpus = 1;
+        team.has_gpus = true;
         team.n = wm_gpus_list (gpus, team.gpu, &error);
         if (!team.n) {
             fprintf (stderr, "wiremill work: %s\n", error.text);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,22 +19,33 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "usage: wiremill-producer cut --input FILE --patches OUT.npy [--spec FILE|PRESET] [--event N]\n"
-    "                             [--timing]\n"
-    "Writes the patch of every hit, in input order, as float32 (hits, wires, bins); NaN where a "
-    "hit\n"
-    "is held.\n"
-    "  --input FILE     any layout a campaign reads\n"
-    "  --patches FILE   the array to write\n"
-    "  --spec S         YAML file or preset (protodune-2021)\n"
-    "  --event N        only event number N of the file, from 0\n"
-    "  --timing         also encode as for a broker, and print where the time went\n";
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "input", .value = "FILE", .is_needed = true, .task = "what is cut",
+     .help = "any layout that a campaign reads"},
+    {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
+    {.name = "spec", .value = "FILE|PRESET", .fallback = "protodune-2021",
+     .help = "patch specification"},
+    {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
+     .help = "only event number N of the file, from 0 (default: all)"},
+    {.name = "timing", .task = "how",
+     .help = "also encode as for a broker, and print where the time went"},
+    {.name = NULL},
+};
+
+static int cut_main (const wm_args_t *args);
+const wm_verb_t wm_verb_cut = {
+    .name = "cut", .task = "files",
+    .summary = "cut patches to a .npy file, to train on or to inspect",
+    .text = "Writes the patch of every hit, in input order, as float32 (hits, wires, bins); NaN where a\n"
+            "hit is held.\n",
+    .options = options, .run = cut_main };
+/* clang-format on */
 
 typedef struct {
     const char *input, *patches, *spec_name;
     long event; /* -1: all */
-    int timing;
+    bool timing;
 
     wm_spec_t spec;
     wm_reader_t *reader;
@@ -57,14 +69,15 @@ static int64_t now_ns (void)
     return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *error)
+/* A specification by file or preset.  */
+static wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *error)
 {
     char text[16384];
     FILE *file = fopen (name, "re");
     if (!file)
         return wm_spec_preset (spec, name, error);
     size_t bytes = fread (text, 1, sizeof text, file);
-    int whole = !ferror (file) && bytes < sizeof text;
+    bool whole = !ferror (file) && bytes < sizeof text;
     fclose (file);
     return whole ? wm_spec_parse (spec, text, bytes, name, error)
                  : wm_fault (error, WM_EBATCH, "%s: cannot be read, or is no specification", name);
@@ -216,41 +229,13 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     return fault || !job->timing ? fault : time_print (job, error);
 }
 
-static int usage_error (const char *format, const char *word)
+static int cut_main (const wm_args_t *args)
 {
-    fprintf (stderr, format, word);
-    fputs (usage, stderr);
-    return WM_EXIT_USAGE;
-}
-
-int cut_main (int argc, char **argv)
-{
-    job_t job = { .spec_name = "protodune-2021", .event = -1 };
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp (word, "--help"))
-            return fputs (usage, stdout), WM_EXIT_OK;
-        if (!strcmp (word, "--timing")) {
-            job.timing = 1;
-            continue;
-        }
-        const char **text = !strcmp (word, "--input")     ? &job.input
-                            : !strcmp (word, "--patches") ? &job.patches
-                            : !strcmp (word, "--spec")    ? &job.spec_name
-                                                          : NULL;
-        if (!text && strcmp (word, "--event"))
-            return usage_error ("unknown option %s\n", word);
-        if (!value)
-            return usage_error ("%s takes a value\n", word);
-        char *end = NULL;
-        if (text)
-            *text = value;
-        else if ((job.event = strtol (value, &end, 10)) < 0 || end == value || *end)
-            return usage_error ("--event %s is no number\n", value);
-        i++;
-    }
-    if (!job.input || !job.patches)
-        return usage_error ("%s is missing\n", job.input ? "--patches" : "--input");
+    job_t job = { .input = wm_args_text (args, "input"),
+                  .patches = wm_args_text (args, "patches"),
+                  .spec_name = wm_args_text (args, "spec"),
+                  .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1,
+                  .timing = wm_args_given (args, "timing") };
     wm_error_t error;
     wm_fault_t fault = job_run (&job, &error);
     if (fault)

@@ -12,20 +12,29 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define GIVE_UP_S 60
+/* clang-format off */
+static const wm_option_t option_table[] = {
+    {.name = "broker", .value = "ENDPOINT", .is_needed = true, .task = "what is sent where",
+     .help = "the broker's base address: tcp://host:port or ipc:///path"},
+    {.name = "input-list", .value = "FILE", .is_needed = true,
+     .help = "file with one path a line (file.h5:/dataset names a dataset of patches)"},
+    {.name = "retry-held",
+     .help = "score inputs again that are held, or changed since they were added or scored"},
+    {.name = "give-up", .value = "S", .fallback = "60", .least = 1, .most = 1 << 30,
+     .task = "when to end", .help = "after so many seconds without a broker"},
+    {.name = "parent", .help = "with the process that started this one"},
+    {.name = "quiet", .task = "messages", .help = "no warnings"},
+    {.name = NULL},
+};
 
-static const char usage[] =
-    "usage: wiremill-producer produce --broker ENDPOINT --input-list FILE [--parent]\n"
-    "                                 [--retry-held] [--give-up S] [--quiet]\n"
-    "Has the hits of input files scored through a broker, and writes one HDF5 file of scores for\n"
-    "each into the campaign's output folder. The same command again continues.\n"
-    "  --broker E       the broker's base address: tcp://host:port or ipc:///path\n"
-    "  --input-list F   file with one path a line (file.h5:/dataset names a dataset of patches)\n"
-    "  --retry-held     score inputs anew that are held, or changed since they were added or "
-    "scored\n"
-    "  --parent         end with the process that started this one\n"
-    "  --give-up S      seconds without a broker before giving up (60)\n"
-    "  --quiet          no warnings\n";
+static int produce_main (const wm_args_t *args);
+const wm_verb_t wm_verb_produce = {
+    .program = "wiremill-producer", .name = "produce", .task = "campaigns",
+    .summary = "have the hits of files scored by a broker's workers, and write the scores",
+    .text = "Writes one HDF5 file of scores for each input into the campaign's output folder.\n"
+            "The same command again continues.\n",
+    .options = option_table, .run = produce_main };
+/* clang-format on */
 
 /* A damaged file may crash the library that reads it: whoever started us wants to know which.  */
 static void crashed (int signal_number)
@@ -57,7 +66,7 @@ static void crash_watch (void)
 }
 
 /* Ends with the parent; false: it is gone already.  */
-static int parent_follow (void)
+static bool parent_follow (void)
 {
     pid_t parent = getppid ();
     prctl (PR_SET_PDEATHSIG, SIGTERM);
@@ -101,52 +110,17 @@ static int list_read (const char *name, char ***lines, uint32_t *count)
     return code;
 }
 
-static int usage_error (const char *format, const char *word)
+static int produce_main (const wm_args_t *args)
 {
-    fprintf (stderr, format, word);
-    fputs (usage, stderr);
-    return WM_EXIT_USAGE;
-}
-
-int produce_main (int argc, char **argv)
-{
-    wm_produce_options_t options = { .give_up_ms = GIVE_UP_S * 1000 };
-    const char *input_list = NULL;
-    int parent = 0;
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        char *end;
-        if (!strcmp (word, "--help"))
-            return fputs (usage, stdout), WM_EXIT_OK;
-        if (!strcmp (word, "--parent"))
-            parent = 1;
-        else if (!strcmp (word, "--retry-held"))
-            options.retry_held = 1;
-        else if (!strcmp (word, "--quiet"))
-            options.quiet = 1;
-        else if (strcmp (word, "--broker") && strcmp (word, "--input-list") &&
-                 strcmp (word, "--give-up"))
-            return usage_error ("unknown option %s\n", word);
-        else if (!value)
-            return usage_error ("%s takes a value\n", word);
-        else if (i++, !strcmp (word, "--broker"))
-            options.broker = value;
-        else if (!strcmp (word, "--input-list"))
-            input_list = value;
-        else {
-            long seconds = strtol (value, &end, 10);
-            if (end == value || *end || seconds < 1 || seconds > 1 << 30)
-                return usage_error ("--give-up %s is no number of seconds\n", value);
-            options.give_up_ms = seconds * 1000;
-        }
-    }
-    if (!options.broker || !input_list)
-        return usage_error ("%s is missing\n", options.broker ? "--input-list" : "--broker");
-    if (parent && !parent_follow ())
+    wm_produce_options_t options = { .broker = wm_args_text (args, "broker"),
+                                     .give_up_ms = wm_args_number (args, "give-up") * 1000,
+                                     .retry_held = wm_args_given (args, "retry-held"),
+                                     .quiet = wm_args_given (args, "quiet") };
+    if (wm_args_given (args, "parent") && !parent_follow ())
         return WM_EXIT_AGAIN;
     wm_log_start ();
     char **list;
-    int code = list_read (input_list, &list, &options.n_input);
+    int code = list_read (wm_args_text (args, "input-list"), &list, &options.n_input);
     if (code == WM_EXIT_OK) {
         wm_h5_init ();
         crash_watch ();

@@ -17,19 +17,31 @@
 #include "schema/wm_pins.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: wiremill-producer sample --pins FILE --list FILE --sample N --seed S\n"
-    "Prints random hits of finished outputs, for wiremill-worker --verify; `wiremill verify` runs "
-    "both.\n"
-    "  --pins FILE   what the campaign is pinned to\n"
-    "  --list FILE   two lines for each input: its output, and itself\n"
-    "  --sample N    so many hits\n"
-    "  --seed S      the same seed chooses the same hits\n";
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "pins", .value = "FILE", .is_needed = true, .task = "of what",
+     .help = "what the campaign is pinned to"},
+    {.name = "list", .value = "FILE", .is_needed = true,
+     .help = "two lines for each input: its output, and itself"},
+    {.name = "sample", .value = "N", .is_needed = true, .least = 0, .most = LONG_MAX,
+     .task = "which hits", .help = "so many"},
+    {.name = "seed", .value = "S", .fallback = "1", .least = 0, .most = LONG_MAX,
+     .help = "the same seed chooses the same hits"},
+    {.name = NULL},
+};
+
+static int sample_main (const wm_args_t *args);
+const wm_verb_t wm_verb_sample = {
+    .program = "wiremill-producer", .name = "sample", .task = "parts of other verbs",
+    .summary = "print random hits of finished outputs, for wiremill-worker --verify",
+    .text = "`wiremill verify` runs both.\n", .options = options, .run = sample_main };
+/* clang-format on */
 
 #define PIECE_ROWS 65536u
 
@@ -48,7 +60,7 @@ typedef struct {
     char **engine; /* (n_engine) signatures */
     uint32_t n_engine;
     double bound;          /* the largest error that an output's campaign promises */
-    int lacks_bound;       /* not every output states one */
+    bool lacks_bound;      /* not every output states one */
     uint64_t left, wanted; /* scored hits not looked at yet, and how many to choose of them */
 
     /* the file being sampled */
@@ -120,13 +132,13 @@ static void take_bound (job_t *self, wm_h5_t *h5)
     char text[64], *end = text;
     const double bound = wm_h5_text (h5, "max_error", text, sizeof text) ? strtod (text, &end) : 0;
     if (end == text || *end || !isfinite (bound) || bound <= 0)
-        self->lacks_bound = 1;
+        self->lacks_bound = true;
     else
         self->bound = fmax (self->bound, bound);
 }
 
 /* Looks at every row's status: counts the scored ones, or chooses among them.  */
-static wm_fault_t look (job_t *self, wm_h5_t *h5, file_t *file, int choose, wm_error_t *error)
+static wm_fault_t look (job_t *self, wm_h5_t *h5, file_t *file, bool choose, wm_error_t *error)
 {
     static int32_t status[PIECE_ROWS];
     char name[96];
@@ -269,12 +281,12 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
     return fault;
 }
 
-static int has_chosen (const job_t *self)
+static bool has_chosen (const job_t *self)
 {
     for (uint32_t i = 0; i < self->event.n_hit; i++)
         if (find (self, self->event.hit[i].row) >= 0)
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
 static wm_fault_t cut_events (job_t *self, uint32_t file, wm_reader_t *reader, wm_error_t *error)
@@ -413,38 +425,13 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     return fault;
 }
 
-static int usage_error (const char *format, const char *word)
-{
-    fprintf (stderr, format, word);
-    fputs (usage, stderr);
-    return WM_EXIT_USAGE;
-}
-
-int sample_main (int argc, char **argv)
+static int sample_main (const wm_args_t *args)
 {
     static job_t job;
-    const char *pins = NULL, *list = NULL, *sample = NULL, *seed = "1";
-    for (int i = 1; i < argc; i += 2) {
-        const char *word = argv[i];
-        if (!strcmp (word, "--help"))
-            return fputs (usage, stdout), WM_EXIT_OK;
-        const char **text = !strcmp (word, "--pins")     ? &pins
-                            : !strcmp (word, "--list")   ? &list
-                            : !strcmp (word, "--sample") ? &sample
-                            : !strcmp (word, "--seed")   ? &seed
-                                                         : NULL;
-        if (!text)
-            return usage_error ("unknown option %s\n", word);
-        if (i + 1 == argc)
-            return usage_error ("%s takes a value\n", word);
-        *text = argv[i + 1];
-    }
-    if (!pins || !list || !sample)
-        return usage_error ("%s is missing\n", !pins ? "--pins" : !list ? "--list" : "--sample");
     wm_error_t error;
-    job.n_sample = strtoull (sample, NULL, 10);
-    job.seed = strtoull (seed, NULL, 10);
-    wm_fault_t fault = run (&job, pins, list, &error);
+    job.n_sample = (uint64_t) wm_args_number (args, "sample");
+    job.seed = (uint64_t) wm_args_number (args, "seed");
+    wm_fault_t fault = run (&job, wm_args_text (args, "pins"), wm_args_text (args, "list"), &error);
     if (fault)
         fprintf (stderr, "%s\n", error.text);
     wm_event_clear (&job.event);

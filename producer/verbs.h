@@ -1,15 +1,9 @@
-/* verbs.h - what wiremill-producer can be asked to do; each takes its own command line.  */
+/* verbs.h - the verbs of wiremill-producer: each is defined in its own file.  */
 #ifndef VERBS_H
 #define VERBS_H
 
-#include "kernels/wm_spec.h"
+#include "schema/base/wm_option.h"
 
-int produce_main (int argc, char **argv);
-int cut_main (int argc, char **argv);
-int sample_main (int argc, char **argv);
-int batches_main (int argc, char **argv);
-
-/* A specification by file or preset.  */
-wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *error);
+extern const wm_verb_t wm_verb_produce, wm_verb_cut, wm_verb_synth, wm_verb_sample, wm_verb_batches;
 
 #endif

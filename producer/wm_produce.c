@@ -3,7 +3,7 @@
    One loop: a message, if there is one, is answered; else one piece of work is done (`work` lists
    them by urgency); else it waits. Inputs are made known many at a time, claimed one at a time.
 
-   What must end the process (produce_fatal) and what ends only an input (produce_hold) are told
+   What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are told
    apart by the fault: WM_EBATCH is the input's.  */
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_failpoint.h"
@@ -25,7 +25,7 @@
 static const char *reading = "";
 
 /* The timer counts computing, not waiting: a slow disk is no endless loop.  */
-void produce_reading (const char *path)
+void wm_produce_set_reading (const char *path)
 {
     const struct itimerval limit = { .it_value.tv_sec = path[0] ? WM_PRODUCE_READ_S : 0 };
     reading = path;
@@ -39,7 +39,7 @@ const char *wm_produce_reading (void)
 
 /* ---- words ------------------------------------------------------------------------------------*/
 
-void produce_warn (const produce_t *self, const char *format, ...)
+void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
 {
     va_list arguments;
     if (self->options->quiet)
@@ -51,7 +51,7 @@ void produce_warn (const produce_t *self, const char *format, ...)
     va_end (arguments);
 }
 
-void produce_fatal (produce_t *self, int code, const char *text)
+void wm_produce_fatal (wm_produce_t *self, int code, const char *text)
 {
     if (self->exit_code >= 0)
         return;
@@ -59,14 +59,14 @@ void produce_fatal (produce_t *self, int code, const char *text)
     self->exit_code = code;
 }
 
-void produce_send (produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
+void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
 {
     WM_FAILPOINT ("producer-send");
     wm_client_send (self->client, msg, payload, bytes);
     WM_FAILPOINT ("producer-sent");
 }
 
-wm_key_t produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
+wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
 {
     return (wm_key_t){ input->id, ordinal, batch, input->generation };
 }
@@ -74,7 +74,7 @@ wm_key_t produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
 /* ---- ends of inputs ---------------------------------------------------------------------------*/
 
 /* Takes the input's events out of the counters and queues, and closes it.  */
-static void input_end (produce_t *self, wm_input_t *input, wm_input_is_t is)
+static void input_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
 {
     for (uint32_t i = 0; i < input->n_event; i++) {
         const wm_input_event_t *event = &input->event[i];
@@ -86,7 +86,7 @@ static void input_end (produce_t *self, wm_input_t *input, wm_input_is_t is)
     }
     uint32_t n = 0;
     for (uint32_t i = 0; i < self->n_fetch; i++) {
-        place_t place = self->fetch[(self->fetch_first + i) % WM_OPEN_EVENTS_MAX];
+        wm_produce_place_t place = self->fetch[(self->fetch_first + i) % WM_OPEN_EVENTS_MAX];
         if (place.input != input)
             self->fetch[(self->fetch_first + n++) % WM_OPEN_EVENTS_MAX] = place;
     }
@@ -97,39 +97,39 @@ static void input_end (produce_t *self, wm_input_t *input, wm_input_is_t is)
     input->is = is;
 }
 
-void produce_claim_over (produce_t *self, wm_input_t *input)
+void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input)
 {
     input_end (self, input, WM_INPUT_IS_BUSY);
     input->retry_ms = wm_now_ms () + wm_times ()->heartbeat_ms;
 }
 
-void produce_hold (produce_t *self, wm_input_t *input, const char *text)
+void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT_HELD);
-    msg.key = produce_key (input, 0, 0);
+    msg.key = wm_produce_key (input, 0, 0);
     snprintf (msg.text, sizeof msg.text, "%s", text);
-    produce_warn (self, "input held: %s", text);
+    wm_produce_warn (self, "input held: %s", text);
     input_end (self, input, WM_INPUT_IS_ENDING);
-    produce_send (self, &msg, NULL, 0);
+    wm_produce_send (self, &msg, NULL, 0);
 }
 
-void produce_blame (produce_t *self, wm_input_t *input, wm_fault_t fault)
+void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault)
 {
     if (fault == WM_EBATCH)
-        produce_hold (self, input, self->error.text);
+        wm_produce_hold (self, input, self->error.text);
     else if (fault == WM_EAGAIN) {
         if (!self->full_said)
-            produce_warn (self, "%s", self->error.text);
+            wm_produce_warn (self, "%s", self->error.text);
         wm_client_say (self->client, self->error.text);
         self->full_said = true;
         self->full_ms = wm_now_ms () + wm_times ()->disk_full_ms;
     } else
-        produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
+        wm_produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
 }
 
 /* What was full has room again.  */
-static void has_room (produce_t *self)
+static void has_room (wm_produce_t *self)
 {
     self->full_said = false;
     wm_client_say (self->client, "");
@@ -137,7 +137,7 @@ static void has_room (produce_t *self)
 
 /* ---- INPUT ------------------------------------------------------------------------------------*/
 
-static void input_ask (produce_t *self, wm_input_t *input, uint32_t code)
+static void input_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT);
@@ -148,17 +148,17 @@ static void input_ask (produce_t *self, wm_input_t *input, uint32_t code)
     snprintf (msg.path, sizeof msg.path, "%s", input->path);
     input->asked = true;
     self->n_asked++;
-    produce_send (self, &msg, NULL, 0);
+    wm_produce_send (self, &msg, NULL, 0);
 }
 
-static void output_path (const produce_t *self, const wm_input_t *input, char path[1400])
+static void output_path (const wm_produce_t *self, const wm_input_t *input, char path[1400])
 {
     snprintf (path, 1400, "%s/%s", self->pins.output, input->name);
 }
 
 /* A file in the way of the output that is not this campaign's stays; nothing is done at all then.
  */
-static bool in_the_way (produce_t *self, const wm_input_t *input)
+static bool in_the_way (wm_produce_t *self, const wm_input_t *input)
 {
     char path[1400], text[480];
     output_path (self, input, path);
@@ -168,12 +168,12 @@ static bool in_the_way (produce_t *self, const wm_input_t *input)
               "%.300s is in the way: it was not written by this campaign; move it, or choose "
               "another output folder",
               path);
-    produce_fatal (self, WM_EXIT_INPUT, text);
+    wm_produce_fatal (self, WM_EXIT_INPUT, text);
     return true;
 }
 
 /* Something else lies where an output of ours was written: it is kept under another name.  */
-static bool put_aside (produce_t *self, const char *path)
+static bool put_aside (wm_produce_t *self, const char *path)
 {
     char aside[1450];
     if (wm_writer_is_ours (path, self->campaign, NULL))
@@ -184,14 +184,15 @@ static bool put_aside (produce_t *self, const char *path)
             continue;
         if (rename (path, aside))
             break;
-        produce_warn (self, "%s cannot be read as it was written: it is kept as %s", path, aside);
+        wm_produce_warn (self, "%s cannot be read as it was written: it is kept as %s", path,
+                         aside);
         return true;
     }
     return false;
 }
 
 /* Whether the output lies there with the size and time that it was written with.  */
-static bool as_written (const produce_t *self, const wm_input_t *input, bool *there)
+static bool as_written (const wm_produce_t *self, const wm_input_t *input, bool *there)
 {
     char path[1400];
     uint64_t size;
@@ -202,7 +203,7 @@ static bool as_written (const produce_t *self, const wm_input_t *input, bool *th
 }
 
 /* The broker says that the output is written: is it still there, and of the file as it is?  */
-static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *msg)
+static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 {
     char path[1400];
     bool there;
@@ -213,7 +214,7 @@ static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *m
         wm_writer_is_ours (path, self->campaign, &input->n_held);
         input->changed = msg->text[0] != 0;
         if (input->changed)
-            produce_warn (self, "%s: %s", input->path, msg->text);
+            wm_produce_warn (self, "%s: %s", input->path, msg->text);
         input_end (self, input, WM_INPUT_IS_WRITTEN);
         return;
     }
@@ -223,22 +224,22 @@ static void written_check (produce_t *self, wm_input_t *input, const wm_msg_t *m
                   "output %.300s was written %u times and is %s again: end what removes or changes "
                   "it; then the same command makes it again",
                   path, OUTPUT_MADE_AGAIN_MAX, there ? "not as it was written" : "gone");
-        produce_fatal (self, WM_EXIT_FAILURE, text);
+        wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
     if (there && !put_aside (self, path) && in_the_way (self, input))
         return;
-    produce_warn (self, "output %s is %s: made again", path,
-                  there ? "not as it was written" : "gone");
+    wm_produce_warn (self, "output %s is %s: made again", path,
+                     there ? "not as it was written" : "gone");
     wm_msg_t lost;
     wm_msg_init (&lost, WM_MSG_FILE_LOST);
-    lost.key = produce_key (input, 0, 0);
+    lost.key = wm_produce_key (input, 0, 0);
     snprintf (lost.text, sizeof lost.text, "%s", there ? "changed" : "missing");
     input_end (self, input, WM_INPUT_IS_LOST);
-    produce_send (self, &lost, NULL, 0);
+    wm_produce_send (self, &lost, NULL, 0);
 }
 
-static void on_input_ack (produce_t *self, const wm_msg_t *msg)
+static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
 {
     wm_input_t *input = NULL;
     for (uint32_t i = 0; i < self->n_input && !input; i++)
@@ -279,12 +280,12 @@ static void on_input_ack (produce_t *self, const wm_msg_t *msg)
         return;
     default:
         if (input->is != WM_INPUT_IS_ENDING) /* else it was said, and is what we asked for */
-            produce_warn (self, "input held: %s: %s", input->path, msg->text);
+            wm_produce_warn (self, "input held: %s: %s", input->path, msg->text);
         input_end (self, input, WM_INPUT_IS_HELD);
     }
 }
 
-static void on_ack (produce_t *self, const wm_msg_t *msg)
+static void on_ack (wm_produce_t *self, const wm_msg_t *msg)
 {
     wm_input_t *input = NULL;
     for (uint32_t i = 0; i < self->n_input && !input; i++)
@@ -316,28 +317,28 @@ static void on_ack (produce_t *self, const wm_msg_t *msg)
 
 /* ---- the output -------------------------------------------------------------------------------*/
 
-static void file_written_send (produce_t *self, wm_input_t *input)
+static void file_written_send (wm_produce_t *self, wm_input_t *input)
 {
     char text[480];
     if (wm_input_changed (input)) {
         snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
         unlink (input->output); /* of a file that is no more: nobody is to take it for this one's */
-        produce_hold (self, input, text);
+        wm_produce_hold (self, input, text);
         return;
     }
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
-    msg.key = produce_key (input, 0, 0);
+    msg.key = wm_produce_key (input, 0, 0);
     msg.size = input->result.size;
     msg.mtime_ns = input->result.mtime_ns;
     memcpy (msg.digest, input->result.digest, 16);
     input->written_sent = true;
     WM_FAILPOINT ("producer-file-written-send");
-    produce_send (self, &msg, NULL, 0);
+    wm_produce_send (self, &msg, NULL, 0);
     WM_FAILPOINT ("producer-file-written-sent");
 }
 
-static void write_step (produce_t *self, wm_input_t *input)
+static void write_step (wm_produce_t *self, wm_input_t *input)
 {
     if (input->placed) {
         file_written_send (self, input);
@@ -347,7 +348,7 @@ static void write_step (produce_t *self, wm_input_t *input)
         if (in_the_way (self, input))
             return;
         if (input->n_empty)
-            produce_warn (
+            wm_produce_warn (
                 self,
                 "%s: %llu hits have nothing but zeros in their patch; they are scored, but do "
                 "hits and planes belong together?",
@@ -367,11 +368,11 @@ static void write_step (produce_t *self, wm_input_t *input)
         input->writer = wm_writer_new (&job);
     }
     bool done;
-    produce_reading (input->path);
+    wm_produce_set_reading (input->path);
     wm_fault_t fault = wm_writer_step (input->writer, &done, &input->result, &self->error);
-    produce_reading ("");
+    wm_produce_set_reading ("");
     if (fault)
-        produce_blame (self, input, fault);
+        wm_produce_blame (self, input, fault);
     else if (done) {
         wm_writer_destroy (&input->writer);
         input->placed = true;
@@ -382,20 +383,20 @@ static void write_step (produce_t *self, wm_input_t *input)
 /* ---- work -------------------------------------------------------------------------------------*/
 
 /* One step of an input of ours; false: there is nothing to do for it now.  */
-static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
+static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced)
 {
     bool full = wm_now_ms () < self->full_ms;
     if (!input->event) {
         if (full)
             return false;
-        produce_reading (input->path);
+        wm_produce_set_reading (input->path);
         wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins, &self->error);
         if (!fault)
             fault = wm_reader_fits (input->reader, input->path, wm_client_shape (self->client),
                                     &self->error);
-        produce_reading ("");
+        wm_produce_set_reading ("");
         if (fault)
-            produce_blame (self, input, fault);
+            wm_produce_blame (self, input, fault);
         else
             has_room (self);
         return true;
@@ -409,17 +410,17 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
             (!known &&
              (self->n_kept >= WM_OPEN_EVENTS_MAX || self->frame_bytes >= FRAMES_BYTES_MAX)))
             return false;
-        produce_announce (self, input);
+        wm_produce_announce (self, input);
         return true;
     }
     if (!input->end_sent) {
         wm_msg_t msg;
         wm_msg_init (&msg, WM_MSG_INPUT_END);
-        msg.key = produce_key (input, 0, 0);
+        msg.key = wm_produce_key (input, 0, 0);
         msg.count = input->n_event;
         input->end_sent = true;
         WM_FAILPOINT ("producer-input-end-send");
-        produce_send (self, &msg, NULL, 0);
+        wm_produce_send (self, &msg, NULL, 0);
         return true;
     }
     if (!input->end_acked || input->n_complete < input->n_event || input->n_done < input->n_event ||
@@ -431,7 +432,7 @@ static bool input_work (produce_t *self, wm_input_t *input, bool *unannounced)
 
 /* Asks for the next input: those never seen first, so that totals are known; then those to claim,
    where all events of the claimed ones are announced.  */
-static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
+static bool input_next (wm_produce_t *self, bool unannounced, uint32_t n_ours)
 {
     wm_input_t *claim = NULL;
     int64_t now = wm_now_ms ();
@@ -454,7 +455,7 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
         return false;
     if (!self->sampled) { /* all inputs are known now: those that are held are not read */
         self->sampled = true;
-        produce_sample (self);
+        wm_produce_sample (self);
     } else
         input_ask (self, claim, 1);
     return true;
@@ -462,7 +463,7 @@ static bool input_next (produce_t *self, bool unannounced, uint32_t n_ours)
 
 /* All is written or held. What became of an output since then is asked of the broker, who knows
    what another producer wrote; written_check does the rest. false: all lie there as written.  */
-static bool outputs_missed (produce_t *self)
+static bool outputs_missed (wm_produce_t *self)
 {
     bool there, missed = false;
     for (uint32_t i = 0; i < self->n_input; i++)
@@ -475,12 +476,12 @@ static bool outputs_missed (produce_t *self)
 }
 
 /* Does one piece of work; false: there is none now.  */
-static bool work (produce_t *self)
+static bool work (wm_produce_t *self)
 {
     bool unannounced = false, done = false;
     uint32_t n_ours = 0, n_ended = 0;
     if (!self->fetching && self->n_fetch) {
-        produce_fetch (self);
+        wm_produce_fetch (self);
         done = true;
     }
     for (uint32_t i = 0; i < self->n_input && !done; i++) {
@@ -503,7 +504,7 @@ static bool work (produce_t *self)
 
 /* ---- sessions ---------------------------------------------------------------------------------*/
 
-static void message (produce_t *self)
+static void message (wm_produce_t *self)
 {
     const wm_msg_t *msg = wm_client_msg (self->client);
     switch (msg->type) {
@@ -514,13 +515,13 @@ static void message (produce_t *self)
         on_ack (self, msg);
         return;
     case WM_MSG_NEED:
-        produce_on_need (self, msg);
+        wm_produce_on_need (self, msg);
         return;
     case WM_MSG_EVENT_DONE:
-        produce_on_event_done (self, msg);
+        wm_produce_on_event_done (self, msg);
         return;
     case WM_MSG_RESULTS:
-        produce_on_results (self, msg);
+        wm_produce_on_results (self, msg);
         return;
     case WM_MSG_DRAIN:
         self->exit_code = WM_EXIT_AGAIN;
@@ -531,7 +532,7 @@ static void message (produce_t *self)
 }
 
 /* Takes what the campaign is pinned to.  */
-static wm_fault_t pins_take (produce_t *self)
+static wm_fault_t pins_take (wm_produce_t *self)
 {
     const wm_pins_t *pins = wm_client_pins (self->client);
     wm_error_t *error = &self->error;
@@ -553,14 +554,14 @@ static wm_fault_t pins_take (produce_t *self)
 }
 
 /* Opens a session, the first or the next.  */
-static void session_open (produce_t *self)
+static void session_open (wm_produce_t *self)
 {
     const int64_t all_ms = self->options->give_up_ms, some_ms = wm_times ()->reconnect_ms;
     wm_fault_t fault = wm_client_open_patiently (self->client, NULL, 0,
                                                  all_ms < some_ms ? all_ms : some_ms, &self->error);
     if (fault == WM_EAGAIN && !zsys_interrupted && all_ms > some_ms) {
-        produce_warn (self, "%s; goes on trying for %lld s", self->error.text,
-                      (long long) (all_ms - some_ms) / 1000);
+        wm_produce_warn (self, "%s; goes on trying for %lld s", self->error.text,
+                         (long long) (all_ms - some_ms) / 1000);
         fault = wm_client_open_patiently (self->client, NULL, 0, all_ms - some_ms, &self->error);
     }
     if (zsys_interrupted) {
@@ -568,16 +569,17 @@ static void session_open (produce_t *self)
         return;
     }
     if (fault) {
-        produce_fatal (self, fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE,
-                       self->error.text);
+        wm_produce_fatal (self, fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE,
+                          self->error.text);
         return;
     }
     if (!self->packer) {
         if (pins_take (self))
-            produce_fatal (self, WM_EXIT_INPUT, self->error.text);
+            wm_produce_fatal (self, WM_EXIT_INPUT, self->error.text);
     } else if (memcmp (self->campaign, wm_client_campaign (self->client), 16) ||
                memcmp (self->pins_digest, wm_client_pins_digest (self->client), 16))
-        produce_fatal (self, WM_EXIT_FAILURE, "another campaign is now at this broker's address");
+        wm_produce_fatal (self, WM_EXIT_FAILURE,
+                          "another campaign is now at this broker's address");
     bool new_epoch = self->epoch != wm_client_epoch (self->client);
     self->epoch = wm_client_epoch (self->client);
     for (uint32_t i = 0; i < self->n_input; i++)
@@ -588,7 +590,7 @@ static void session_open (produce_t *self)
     self->sampled = !wm_client_wants_sample (self->client);
 }
 
-static void run (produce_t *self)
+static void run (wm_produce_t *self)
 {
     bool idle = false;
     session_open (self);
@@ -607,7 +609,7 @@ static void run (produce_t *self)
 }
 
 /* What became of it all.  */
-static int result (const produce_t *self)
+static int result (const wm_produce_t *self)
 {
     uint32_t n_bad = 0;
     uint64_t n_held = 0;
@@ -628,7 +630,7 @@ static int path_compare (const void *a, const void *b)
 }
 
 /* Drops inputs that were given twice, keeping the order.  */
-static void repeats_drop (produce_t *self)
+static void repeats_drop (wm_produce_t *self)
 {
     wm_input_t **order = malloc ((self->n_input + 1ul) * sizeof *order);
     assert (order);
@@ -654,7 +656,7 @@ static void repeats_drop (produce_t *self)
     free (order);
 }
 
-static wm_fault_t inputs_make (produce_t *self)
+static wm_fault_t inputs_make (wm_produce_t *self)
 {
     const wm_produce_options_t *options = self->options;
     self->input = calloc (options->n_input + 1ul, sizeof *self->input);
@@ -672,7 +674,7 @@ static wm_fault_t inputs_make (produce_t *self)
 
 int wm_produce (const wm_produce_options_t *options)
 {
-    produce_t *self = calloc (1, sizeof *self);
+    wm_produce_t *self = calloc (1, sizeof *self);
     assert (self);
     self->options = options;
     self->exit_code = -1;
@@ -681,14 +683,15 @@ int wm_produce (const wm_produce_options_t *options)
     gethostname (host, sizeof host - 1);
     snprintf (label, sizeof label, "%s:%d", host, (int) getpid ());
     if (inputs_make (self))
-        produce_fatal (self, WM_EXIT_INPUT, self->error.text);
+        wm_produce_fatal (self, WM_EXIT_INPUT, self->error.text);
     else {
         self->client = wm_client_new (options->broker, WM_ROLE_PRODUCER, label, NULL, NULL);
         run (self);
     }
     if (self->n_repeat > 1)
-        produce_warn (self, "%" PRIu64 " events in all carry another one's run, subrun and event",
-                      self->n_repeat);
+        wm_produce_warn (self,
+                         "%" PRIu64 " events in all carry another one's run, subrun and event",
+                         self->n_repeat);
     int code = self->exit_code ? self->exit_code : result (self);
     if (self->client && wm_client_is_open (self->client))
         wm_client_close (self->client,

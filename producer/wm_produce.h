@@ -22,8 +22,8 @@
 typedef struct {
     const char *broker;
     int64_t give_up_ms; /* without a broker */
-    int quiet;          /* no warnings */
-    int retry_held;     /* inputs held or changed are kicked, and scored anew */
+    bool quiet;         /* no warnings */
+    bool retry_held;    /* inputs held or changed are kicked, and scored again */
     const char *const *input;
     uint32_t n_input;
 } wm_produce_options_t;

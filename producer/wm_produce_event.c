@@ -10,7 +10,7 @@
 /* ---- events -----------------------------------------------------------------------------------*/
 
 /* The input of ours that a message speaks of; NULL: of a claim that is over.  */
-static wm_input_t *input_of (produce_t *self, const wm_msg_t *msg)
+static wm_input_t *input_of (wm_produce_t *self, const wm_msg_t *msg)
 {
     for (uint32_t i = 0; i < self->n_input; i++) {
         wm_input_t *input = &self->input[i];
@@ -22,31 +22,31 @@ static wm_input_t *input_of (produce_t *self, const wm_msg_t *msg)
 }
 
 /* Says it of the first few; wm_produce says how many there were.  */
-static void repeat_notice (produce_t *self, const wm_input_t *input, uint32_t ordinal)
+static void repeat_notice (wm_produce_t *self, const wm_input_t *input, uint32_t ordinal)
 {
     const wm_pack_t *pack = input->event[ordinal].pack;
     const wm_repeats_at_t at = { (uint32_t) (input - self->input), ordinal };
     wm_repeats_at_t first;
     if (wm_repeats_add (self->repeats, pack->run, pack->subrun, pack->event, at, &first) &&
         self->n_repeat++ < REPEATS_SAID_MAX)
-        produce_warn (self,
-                      "%s: event %u is run %" PRId64 ", subrun %" PRId64 ", event %" PRId64
-                      ", as is event %u of %s; both are scored",
-                      input->path, ordinal, pack->run, pack->subrun, pack->event, first.ordinal,
-                      self->input[first.input].path);
+        wm_produce_warn (self,
+                         "%s: event %u is run %" PRId64 ", subrun %" PRId64 ", event %" PRId64
+                         ", as is event %u of %s; both are scored",
+                         input->path, ordinal, pack->run, pack->subrun, pack->event, first.ordinal,
+                         self->input[first.input].path);
 }
 
-void produce_announce (produce_t *self, wm_input_t *input)
+void wm_produce_announce (wm_produce_t *self, wm_input_t *input)
 {
     uint32_t ordinal = input->next;
     wm_input_event_t *event = &input->event[ordinal];
     if (!event->pack) {
-        produce_reading (input->path);
+        wm_produce_set_reading (input->path);
         wm_fault_t fault =
             wm_input_pack (input, ordinal, self->packer, &self->content, &self->error);
-        produce_reading ("");
+        wm_produce_set_reading ("");
         if (fault) {
-            produce_blame (self, input, fault);
+            wm_produce_blame (self, input, fault);
             return;
         }
         self->n_kept++;
@@ -56,7 +56,7 @@ void produce_announce (produce_t *self, wm_input_t *input)
     const wm_pack_t *pack = event->pack;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_SUBMIT);
-    msg.key = produce_key (input, ordinal, 0);
+    msg.key = wm_produce_key (input, ordinal, 0);
     msg.run = pack->run;
     msg.subrun = pack->subrun;
     msg.event = pack->event;
@@ -67,18 +67,18 @@ void produce_announce (produce_t *self, wm_input_t *input)
     self->n_open++;
     input->next++;
     WM_FAILPOINT ("producer-submit-send");
-    produce_send (self, &msg, pack->batch, pack->manifest_bytes);
+    wm_produce_send (self, &msg, pack->batch, pack->manifest_bytes);
     WM_FAILPOINT ("producer-submit-sent");
 }
 
-static void event_complete (produce_t *self, wm_input_t *input, uint32_t ordinal)
+static void event_complete (wm_produce_t *self, wm_input_t *input, uint32_t ordinal)
 {
     self->n_kept--;
     self->frame_bytes -= wm_input_event_bytes (input, ordinal);
     wm_input_complete (input, ordinal);
 }
 
-void produce_on_event_done (produce_t *self, const wm_msg_t *msg)
+void wm_produce_on_event_done (wm_produce_t *self, const wm_msg_t *msg)
 {
     wm_input_t *input = input_of (self, msg);
     wm_input_event_t *event = input ? &input->event[msg->key.ordinal] : NULL;
@@ -93,11 +93,11 @@ void produce_on_event_done (produce_t *self, const wm_msg_t *msg)
         event_complete (self, input, msg->key.ordinal);
     else /* kept events are at most as many as the ring takes, and each is in it once */
         self->fetch[(self->fetch_first + self->n_fetch++) % WM_OPEN_EVENTS_MAX] =
-            (place_t){ input, msg->key.ordinal };
+            (wm_produce_place_t){ input, msg->key.ordinal };
 }
 
 /* The frames of an event: those kept, or made again.  */
-static const wm_pack_t *frames_of (produce_t *self, wm_input_t *input, uint32_t ordinal)
+static const wm_pack_t *frames_of (wm_produce_t *self, wm_input_t *input, uint32_t ordinal)
 {
     const wm_pack_t *pack = input->event[ordinal].pack;
     if (pack && pack->frames)
@@ -105,17 +105,17 @@ static const wm_pack_t *frames_of (produce_t *self, wm_input_t *input, uint32_t 
     if (self->rebuilt && self->rebuilt_for.input == input && self->rebuilt_for.ordinal == ordinal)
         return self->rebuilt;
     wm_pack_destroy (&self->rebuilt);
-    produce_reading (input->path);
+    wm_produce_set_reading (input->path);
     wm_fault_t fault = wm_input_repack (input, ordinal, self->packer, &self->content,
                                         &self->rebuilt, &self->error);
-    produce_reading ("");
+    wm_produce_set_reading ("");
     if (fault)
-        produce_blame (self, input, fault);
-    self->rebuilt_for = (place_t){ input, ordinal };
+        wm_produce_blame (self, input, fault);
+    self->rebuilt_for = (wm_produce_place_t){ input, ordinal };
     return self->rebuilt;
 }
 
-void produce_on_need (produce_t *self, const wm_msg_t *need)
+void wm_produce_on_need (wm_produce_t *self, const wm_msg_t *need)
 {
     wm_msg_t msg;
     wm_input_t *input = input_of (self, need);
@@ -126,33 +126,33 @@ void produce_on_need (produce_t *self, const wm_msg_t *need)
     if (b >= pack->n_batch || memcmp (pack->batch[b].digest, need->digest, 16)) {
         char text[480];
         snprintf (text, sizeof text, "%.400s changed while it was read", input->path);
-        produce_hold (self, input, text);
+        wm_produce_hold (self, input, text);
         return;
     }
     WM_FAILPOINT ("producer-batch-send");
     wm_msg_init (&msg, WM_MSG_BATCH);
     msg.key = need->key;
     memcpy (msg.digest, need->digest, 16);
-    produce_send (self, &msg, pack->frames + pack->frame_start[b],
-                  pack->frame_start[b + 1] - pack->frame_start[b]);
+    wm_produce_send (self, &msg, pack->frames + pack->frame_start[b],
+                     pack->frame_start[b + 1] - pack->frame_start[b]);
 }
 
 /* ---- results ----------------------------------------------------------------------------------*/
 
-void produce_fetch (produce_t *self)
+void wm_produce_fetch (wm_produce_t *self)
 {
-    const place_t *place = &self->fetch[self->fetch_first];
+    const wm_produce_place_t *place = &self->fetch[self->fetch_first];
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_FETCH);
-    msg.key =
-        produce_key (place->input, place->ordinal, place->input->event[place->ordinal].n_fetched);
+    msg.key = wm_produce_key (place->input, place->ordinal,
+                              place->input->event[place->ordinal].n_fetched);
     self->fetching = true;
     WM_FAILPOINT ("producer-fetch-send");
-    produce_send (self, &msg, NULL, 0);
+    wm_produce_send (self, &msg, NULL, 0);
 }
 
 /* Number of a signature, from 1; 0: too many, or no memory.  */
-static uint16_t engine_number (produce_t *self, const char *signature, double error)
+static uint16_t engine_number (wm_produce_t *self, const char *signature, double error)
 {
     for (uint32_t i = 0; i < self->n_engine; i++)
         if (!strcmp (self->engine[i], signature))
@@ -171,17 +171,17 @@ static uint16_t engine_number (produce_t *self, const char *signature, double er
     return copy ? (uint16_t) self->n_engine : 0;
 }
 
-void produce_on_results (produce_t *self, const wm_msg_t *msg)
+void wm_produce_on_results (wm_produce_t *self, const wm_msg_t *msg)
 {
     size_t bytes;
     const uint8_t *payload = wm_client_payload (self->client, &bytes);
     self->fetching = false;
     wm_input_t *input = input_of (self, msg);
-    const place_t *place = self->n_fetch ? &self->fetch[self->fetch_first] : NULL;
+    const wm_produce_place_t *place = self->n_fetch ? &self->fetch[self->fetch_first] : NULL;
     if (!input || !place || place->input != input || place->ordinal != msg->key.ordinal)
         return;                     /* of an input that was held meanwhile */
     if (msg->code && !msg->n_hit) { /* no batch is empty: the input is held, or was kicked */
-        produce_claim_over (self, input);
+        wm_produce_claim_over (self, input);
         return;
     }
     wm_input_event_t *event = &input->event[place->ordinal];
@@ -190,19 +190,20 @@ void produce_on_results (produce_t *self, const wm_msg_t *msg)
     if (msg->key.batch != b || memcmp (msg->digest, pack->batch[b].digest, 16) ||
         msg->n_hit != pack->batch[b].n_hit ||
         (!msg->code && bytes != wm_result_bytes (msg->n_hit, self->pins.n_output))) {
-        produce_fatal (self, WM_EXIT_FAILURE, "the broker sent results that were not asked for");
+        wm_produce_fatal (self, WM_EXIT_FAILURE, "the broker sent results that were not asked for");
         return;
     }
     if (msg->code) {
         wm_input_hold_batch (input, place->ordinal, b,
                              (uint8_t) (msg->code < UINT8_MAX ? msg->code : WM_HIT_HELD));
-        produce_warn (self, "%u hits held: %s: event %lld:%lld:%lld batch %u: %s", msg->n_hit,
-                      input->path, (long long) pack->run, (long long) pack->subrun,
-                      (long long) pack->event, b, msg->text);
+        wm_produce_warn (self, "%u hits held: %s: event %lld:%lld:%lld batch %u: %s", msg->n_hit,
+                         input->path, (long long) pack->run, (long long) pack->subrun,
+                         (long long) pack->event, b, msg->text);
     } else {
         uint16_t engine = engine_number (self, msg->text, msg->error);
         if (!engine) {
-            produce_fatal (self, WM_EXIT_FAILURE, "too many engine signatures, or out of memory");
+            wm_produce_fatal (self, WM_EXIT_FAILURE,
+                              "too many engine signatures, or out of memory");
             return;
         }
         WM_FAILPOINT ("producer-results");

@@ -14,7 +14,7 @@
 typedef struct {
     wm_input_t *input;
     uint32_t ordinal;
-} place_t;
+} wm_produce_place_t;
 
 typedef struct {
     const wm_produce_options_t *options;
@@ -28,16 +28,16 @@ typedef struct {
 
     wm_input_t *input;
     uint32_t n_input;
-    uint32_t n_asked;                  /* INPUTs on their way */
-    uint32_t n_open;                   /* events announced and not done */
-    uint32_t n_kept;                   /* events with frames or results to fetch */
-    uint64_t frame_bytes;              /* of those */
-    place_t fetch[WM_OPEN_EVENTS_MAX]; /* ring */
+    uint32_t n_asked;                             /* INPUTs on their way */
+    uint32_t n_open;                              /* events announced and not done */
+    uint32_t n_kept;                              /* events with frames or results to fetch */
+    uint64_t frame_bytes;                         /* of those */
+    wm_produce_place_t fetch[WM_OPEN_EVENTS_MAX]; /* ring */
     uint32_t fetch_first, n_fetch;
     bool fetching;
     bool sampled; /* the broker of this session has its sample, or does not want one */
 
-    place_t rebuilt_for; /* the last event whose frames had to be made again */
+    wm_produce_place_t rebuilt_for; /* the last event whose frames had to be made again */
     wm_pack_t *rebuilt;
 
     char **engine;        /* signatures, numbered from 1 */
@@ -52,46 +52,46 @@ typedef struct {
     bool full_said;
     int exit_code; /* -1: go on */
     wm_error_t error;
-} produce_t;
+} wm_produce_t;
 
 /* The input being read, named by wm_produce_reading; "" between.  */
-void produce_reading (const char *path);
+void wm_produce_set_reading (const char *path);
 
 /* One line for people, unless --quiet.  */
-void produce_warn (const produce_t *self, const char *format, ...)
+void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 
 /* The broker ended the claim (held, kicked): the input is asked for again a little later.  */
-void produce_claim_over (produce_t *self, wm_input_t *input);
+void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input);
 
 /* Ends the process with this code; says why.  */
-void produce_fatal (produce_t *self, int code, const char *text);
+void wm_produce_fatal (wm_produce_t *self, int code, const char *text);
 
 /* Sends; a failure shows as CLOSED at the next wait.  */
-void produce_send (produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes);
-wm_key_t produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch);
+void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes);
+wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch);
 
 /* The input is bad as a whole: tells the broker, goes on with the others.  */
-void produce_hold (produce_t *self, wm_input_t *input, const char *text);
+void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text);
 
 /* What a fault (self->error) while working on an input means.  */
-void produce_blame (produce_t *self, wm_input_t *input, wm_fault_t fault);
+void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault);
 
 /* ---- wm_produce_sample.c ----------------------------------------------------------------------*/
 
 /* Sends SAMPLE, of a session whose broker wants it.  */
-void produce_sample (produce_t *self);
+void wm_produce_sample (wm_produce_t *self);
 
 /* ---- wm_produce_event.c -----------------------------------------------------------------------*/
 
 /* Announces the next event of an input, making it if needed.  */
-void produce_announce (produce_t *self, wm_input_t *input);
+void wm_produce_announce (wm_produce_t *self, wm_input_t *input);
 
 /* FETCHes the next batch; there must be one, and none on its way.  */
-void produce_fetch (produce_t *self);
+void wm_produce_fetch (wm_produce_t *self);
 
-void produce_on_event_done (produce_t *self, const wm_msg_t *msg);
-void produce_on_need (produce_t *self, const wm_msg_t *msg);
-void produce_on_results (produce_t *self, const wm_msg_t *msg);
+void wm_produce_on_event_done (wm_produce_t *self, const wm_msg_t *msg);
+void wm_produce_on_need (wm_produce_t *self, const wm_msg_t *msg);
+void wm_produce_on_results (wm_produce_t *self, const wm_msg_t *msg);
 
 #endif

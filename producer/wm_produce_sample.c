@@ -10,7 +10,7 @@
 #include <string.h>
 
 typedef struct {
-    produce_t *self;
+    wm_produce_t *self;
     wm_cut_t *cut;
     wm_coder_t *coder;
     wm_batch_t batch;
@@ -37,7 +37,7 @@ static void thin_out (wm_event_t *event, uint32_t most)
 
 static void add_event (sample_t *sample, const char *path)
 {
-    produce_t *self = sample->self;
+    wm_produce_t *self = sample->self;
     const uint32_t *hit;
     thin_out (&self->content, WM_SAMPLE_HITS - sample->n_hit);
     if (wm_cut_start (sample->cut, &self->content, path, &self->error))
@@ -57,7 +57,7 @@ static void add_event (sample_t *sample, const char *path)
 
 /* Lets heartbeats out. A DRAIN ends the process as it does elsewhere; nothing else is said to a
    producer that has claimed nothing.  */
-static bool stays_open (produce_t *self)
+static bool stays_open (wm_produce_t *self)
 {
     if (wm_client_is_open (self->client) && wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE &&
         wm_client_msg (self->client)->type == WM_MSG_DRAIN)
@@ -67,22 +67,22 @@ static bool stays_open (produce_t *self)
 
 static void add_input (sample_t *sample, const wm_input_t *input)
 {
-    produce_t *self = sample->self;
+    wm_produce_t *self = sample->self;
     wm_error_t error;
-    produce_reading (input->path);
+    wm_produce_set_reading (input->path);
     wm_reader_t *reader = wm_reader_open (input->path, &self->spec, self->pins.n_value, &error);
     const bool fits =
         reader && !wm_reader_fits (reader, input->path, wm_client_shape (self->client), &error);
     for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++) {
-        produce_reading (input->path); /* the time limit for one read starts again */
+        wm_produce_set_reading (input->path); /* the time limit for one read starts again */
         if (!wm_reader_event (reader, e, &self->content, &error) && self->content.n_hit)
             add_event (sample, input->path);
-        produce_reading ("");
+        wm_produce_set_reading ("");
         if (!stays_open (self))
             break;
     }
     wm_reader_destroy (&reader);
-    produce_reading ("");
+    wm_produce_set_reading ("");
 }
 
 /* Raw bytes of a batch: small, so that a few that cannot be compressed still fit the sample, but
@@ -94,7 +94,7 @@ static uint32_t batch_bytes (const wm_pins_t *pins)
     return bytes < pins->batch_bytes ? (uint32_t) bytes : pins->batch_bytes;
 }
 
-void produce_sample (produce_t *self)
+void wm_produce_sample (wm_produce_t *self)
 {
     const wm_pins_t *pins = &self->pins;
     sample_t sample = { .self = self,
@@ -111,7 +111,7 @@ void produce_sample (produce_t *self)
     wm_msg_init (&msg, WM_MSG_SAMPLE);
     msg.n_hit = sample.n_hit;
     if (sample.n_hit || sample.full) /* else another producer may have hits */
-        produce_send (self, &msg, sample.payload, sample.bytes);
+        wm_produce_send (self, &msg, sample.payload, sample.bytes);
     free (sample.payload);
     wm_batch_clear (&sample.batch);
     wm_coder_destroy (&sample.coder);

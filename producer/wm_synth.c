@@ -3,14 +3,15 @@
    Besides the tables of the layout (the producer reads nothing else), hit_table carries `truth`, a
    label per hit in the order of its attribute `labels`, so that a network could be trained on it.
    The file is written under a temporary name and renamed when complete.  */
+#include "producer/verbs.h"
 #include "producer/wm_synth.h"
-
 #include "schema/base/wm_fault.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <getopt.h>
 #include <hdf5.h>
+#include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,81 +277,44 @@ static int file_write (const options_t *options, const char *path)
     return H5Fclose (file) < 0 || fault ? -1 : 0;
 }
 
-static const char usage[] =
-    "usage: wiremill synth --output FILE.h5 [--events N] [--seed N] [--hits N] [--tpcs N]\n"
-    "\n"
-    "Writes seeded ProtoDUNE-like events in the exchange layout, with a truth label per hit.\n"
-    "  --output FILE   the file to write (replaced if it exists)\n"
-    "  --events N      events (default 2)\n"
-    "  --seed N        seed (default 1); event i depends on the seed and i alone\n"
-    "  --hits N        hits an event, about (default 55000)\n"
-    "  --tpcs N        drift volumes, 1 to 6 (default 6)\n"
-    "  --run N         run number (default 1)\n"
-    "  --noise ADC     width of the noise (default 0.5)\n"
-    "  --tau US        electron lifetime in microseconds (default 10000)\n";
+/* clang-format off */
+static const wm_option_t option_table[] = {
+    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true, .task = "the file",
+     .help = "the HDF5 file to write (replaced if it exists)"},
+    {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 1000000,
+     .help = "how many events"},
+    {.name = "seed", .value = "N", .fallback = "1", .least = LONG_MIN, .most = LONG_MAX,
+     .help = "event i depends on the seed and i alone"},
+    {.name = "run", .value = "N", .fallback = "1", .least = 0, .most = INT32_MAX,
+     .help = "run number"},
+    {.name = "hits", .value = "N", .fallback = "55000", .least = 1, .most = 10000000,
+     .task = "an event", .help = "hits, about"},
+    {.name = "tpcs", .value = "N", .fallback = "6", .least = 1, .most = WM_TPCS,
+     .help = "drift volumes"},
+    {.name = "noise", .value = "ADC", .fallback = "0.5", .real_most = 100,
+     .help = "width of the noise"},
+    {.name = "tau", .value = "US", .fallback = "10000", .real_least = 100, .real_most = INFINITY,
+     .is_above = true, .help = "electron lifetime in microseconds"},
+    {.name = NULL},
+};
 
-static int parse (options_t *options, int argc, char **argv)
-{
-    static const struct option table[] = {
-        { "output", 1, 0, 'o' }, { "events", 1, 0, 'n' }, { "seed", 1, 0, 's' },
-        { "hits", 1, 0, 'h' },   { "tpcs", 1, 0, 't' },   { "run", 1, 0, 'r' },
-        { "noise", 1, 0, 'z' },  { "tau", 1, 0, 'u' },    { "help", 0, 0, 'H' },
-        { 0, 0, 0, 0 },
-    };
-    for (int c; (c = getopt_long (argc, argv, "o:", table, NULL)) != -1;) {
-        char *end = NULL;
-        long *number = c == 'n'   ? &options->events
-                       : c == 's' ? &options->seed
-                       : c == 'h' ? &options->hits
-                       : c == 't' ? &options->tpcs
-                       : c == 'r' ? &options->run
-                                  : NULL;
-        double *real = c == 'z' ? &options->noise : c == 'u' ? &options->tau_us : NULL;
-        if (c == 'o')
-            options->output = optarg;
-        else if (number)
-            *number = strtol (optarg, &end, 10);
-        else if (real)
-            *real = strtod (optarg, &end);
-        else
-            return c == 'H' ? 1 : -1;
-        if (end && (end == optarg || *end)) {
-            fprintf (stderr, "wiremill synth: '%s' is no number\n", optarg);
-            return -1;
-        }
-    }
-    const char *wrong =
-        !options->output                                   ? "--output FILE is needed"
-        : optind < argc                                    ? "an argument too many"
-        : options->events < 1 || options->events > 1000000 ? "--events takes 1 to 1000000"
-        : options->tpcs < 1 || options->tpcs > WM_TPCS     ? "--tpcs takes 1 to 6"
-        : options->hits < 1 || options->hits > 10000000    ? "--hits takes 1 to 10000000"
-        : options->run < 0 || options->run > INT32_MAX     ? "--run takes 0 to 2147483647"
-        : !(options->noise >= 0 && options->noise < 100)   ? "--noise takes 0 to 100"
-        : !(options->tau_us > 100)                         ? "--tau takes more than 100"
-                                                           : NULL;
-    if (wrong) {
-        fprintf (stderr, "wiremill synth: %s (see --help)\n", wrong);
-        return -1;
-    }
-    return 0;
-}
+static int synth_main (const wm_args_t *args);
+const wm_verb_t wm_verb_synth = {
+    .name = "synth", .task = "files", .summary = "write seeded synthetic events",
+    .text = "Writes ProtoDUNE-like events in the exchange layout, with a truth label per hit.\n",
+    .options = option_table, .run = synth_main };
+/* clang-format on */
 
-int wm_synth_main (int argc, char **argv)
+static int synth_main (const wm_args_t *args)
 {
-    options_t options = { .events = 2,
-                          .seed = 1,
-                          .run = 1,
-                          .hits = 55000,
-                          .tpcs = WM_TPCS,
-                          .noise = 0.5,
-                          .tau_us = 10000 };
-    optind = 1;
-    int asked = parse (&options, argc, argv);
-    if (asked) {
-        fputs (asked > 0 ? usage : "", stdout);
-        return asked > 0 ? WM_EXIT_OK : WM_EXIT_USAGE;
-    }
+    const options_t options = { .events = wm_args_number (args, "events"),
+                                .seed = wm_args_number (args, "seed"),
+                                .run = wm_args_number (args, "run"),
+                                .hits = wm_args_number (args, "hits"),
+                                .tpcs = wm_args_number (args, "tpcs"),
+                                .noise = wm_args_real (args, "noise"),
+                                .tau_us = wm_args_real (args, "tau"),
+                                .output = wm_args_text (args, "output") };
     H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
     char *temporary;
     int length = asprintf (&temporary, "%s.tmp%ld", options.output, (long) getpid ());

@@ -80,7 +80,4 @@ size_t wm_synth_tpc_rois (const wm_synth_tpc_t *self, const wm_synth_roi_t **roi
                           const float **values, size_t *n_value);
 size_t wm_synth_tpc_hits (const wm_synth_tpc_t *self, const wm_synth_hit_t **hits);
 
-/* `wiremill synth`: parses its command line, writes one exchange file. Returns an exit code.  */
-int wm_synth_main (int argc, char **argv);
-
 #endif

@@ -8,6 +8,7 @@
 #include <libgen.h>
 #include <limits.h>
 #include <openssl/evp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -71,7 +72,7 @@ void wm_digest_add (wm_digest_t *self, const void *bytes, size_t size)
 
 wm_fault_t wm_digest_finish (wm_digest_t **self_p, uint8_t digest[32], wm_error_t *error)
 {
-    int ok = *self_p && EVP_DigestFinal_ex (*self_p, digest, NULL) == 1;
+    bool ok = *self_p && EVP_DigestFinal_ex (*self_p, digest, NULL) == 1;
     EVP_MD_CTX_free (*self_p);
     *self_p = NULL;
     return ok ? WM_OK : wm_fault (error, WM_EHOST, "libcrypto cannot compute a SHA-256");
@@ -125,7 +126,7 @@ static int sync_folder (const char *path)
 /* ---- temporary files ---------------------------------------------------------------------------
    PATH.PID.tmp, locked by its writer: what nobody has locked was left behind by one that was killed.  */
 
-static int is_still (int fd, const char *name)
+static bool is_still (int fd, const char *name)
 {
     struct stat ours, there;
     return fstat (fd, &ours) == 0 && stat (name, &there) == 0 && ours.st_ino == there.st_ino &&

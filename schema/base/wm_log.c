@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -61,7 +62,7 @@ static ssize_t take (void *cookie, const char *bytes, size_t size)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static char line[LINE_BYTES + WM_LOG_TIME_BYTES];
-    static int inside; /* a line longer than the buffer */
+    static bool inside; /* a line longer than the buffer */
     const int error_number = errno;
     (void) cookie;
     pthread_mutex_lock (&mutex);

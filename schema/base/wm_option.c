@@ -1,16 +1,16 @@
-/* wm_option.c - see wm_option.h. */
-
-#include "schema/base/wm_option.h"
+/* wm_option.c - parses a command line by its tables and runs the verb it names.  */
+#include "schema/base/wm_option_private.h"
 #include "schema/base/wm_fault.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAME_MAX_CHARS 32 /* longer names are near to nothing */
-#define LEFT_WIDTH 28     /* of an option in --help; its words stand to the right, or below */
 
 typedef struct {
     const wm_option_t *option; /* NULL: an argument that is no option */
@@ -63,12 +63,12 @@ static void nearer (const char *name, const char *candidate, const char **best, 
     }
 }
 
-const char *wm_verb_nearest (const wm_verb_t *verbs, const char *name)
+const char *wm_verb_nearest (const wm_verb_t *const *verbs, const char *name)
 {
     const char *best = NULL;
     size_t least = NAME_MAX_CHARS;
-    for (; verbs->name; verbs++)
-        nearer (name, verbs->name, &best, &least);
+    for (; *verbs; verbs++)
+        nearer (name, (*verbs)->name, &best, &least);
     return best;
 }
 
@@ -79,52 +79,6 @@ const char *wm_option_nearest (const wm_option_t *options, const char *name)
     for (; options->name; options++)
         nearer (name, options->name, &best, &least);
     return best;
-}
-
-static const char *program_of (const wm_verb_t *verb)
-{
-    return verb->program ? verb->program : "wiremill";
-}
-
-/* ---- help ------------------------------------------------------------------------------------ */
-
-void wm_verbs_help (const wm_verb_t *verbs)
-{
-    printf (
-        "wiremill - scores every hit of many events with a CNN, and finishes whatever is killed\n"
-        "\nusage: wiremill VERB [OPTIONS]     (wiremill VERB --help lists a verb's options)\n");
-    for (const wm_verb_t *v = verbs; v->name; v++) {
-        if (v->task)
-            printf ("\n%s\n", v->task);
-        printf ("  %-9s %s\n", v->name, v->summary);
-    }
-    printf ("\nexit codes: 0 all done, 1 failure, 2 usage, 3 finished with held events, 4 broker\n"
-            "unreachable, 5 bad model, input or campaign folder, 6 the engine asked for cannot run "
-            "here,\n75 try again (also: drained, the same command resumes)\n");
-}
-
-void wm_verb_help (const wm_verb_t *verb)
-{
-    printf ("%s %s - %s\n\nusage: %s %s [OPTIONS]%s%s\n", program_of (verb), verb->name,
-            verb->summary, program_of (verb), verb->name, verb->rest ? " " : "",
-            verb->rest ? verb->rest : "");
-    for (const wm_option_t *o = verb->options; o->name; o++) {
-        char left[64];
-        if (o->task)
-            printf ("\n%s\n", o->task);
-        snprintf (left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
-                  o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
-                  o->value ? " " : "", o->value ? o->value : "");
-        if (strlen (left) > LEFT_WIDTH)
-            printf ("  %s\n  %-*s %s", left, LEFT_WIDTH, "", o->help);
-        else
-            printf ("  %-*s %s", LEFT_WIDTH, left, o->help);
-        if (o->fallback)
-            printf (" (default: %s)", o->fallback);
-        printf ("\n");
-    }
-    if (verb->text)
-        printf ("\n%s", verb->text);
 }
 
 /* ---- parsing --------------------------------------------------------------------------------- */
@@ -145,49 +99,89 @@ static const wm_option_t *find_letter (const wm_verb_t *verb, char letter)
     return NULL;
 }
 
-static int complain_unknown (const wm_verb_t *verb, const char *word)
+/* Prints "wiremill run: TEXT; see wiremill run --help".  */
+static void refuse_all (const wm_verb_t *verb, const char *format, va_list arguments)
+{
+    char title[64];
+    wm_verb_title (verb, title);
+    fprintf (stderr, "%s: ", title);
+    vfprintf (stderr, format, arguments);
+    fprintf (stderr, "; see %s --help\n", title);
+}
+
+static bool refuse (const wm_verb_t *verb, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
+static bool refuse (const wm_verb_t *verb, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    refuse_all (verb, format, arguments);
+    va_end (arguments);
+    return false;
+}
+
+int wm_args_refuse (const wm_args_t *self, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    refuse_all (self->verb, format, arguments);
+    va_end (arguments);
+    return WM_EXIT_USAGE;
+}
+
+static bool refuse_unknown (const wm_verb_t *verb, const char *word)
 {
     char name[NAME_MAX_CHARS + 1];
     snprintf (name, sizeof name, "%s", word + strspn (word, "-"));
     name[strcspn (name, "=")] = 0;
     const char *near = wm_option_nearest (verb->options, name);
-    fprintf (stderr, "%s %s: there is no option '%s'%s%s%s; see %s %s --help\n", program_of (verb),
-             verb->name, word, near ? ", did you mean --" : "", near ? near : "", near ? "?" : "",
-             program_of (verb), verb->name);
-    return -1;
+    return refuse (verb, "there is no option '%s'%s%s%s", word, near ? " (did you mean --" : "",
+                   near ? near : "", near ? "?)" : "");
 }
 
-static int is_one_of (const char *list, const char *value)
+static bool is_one_of (const char *list, const char *value)
 {
     const size_t n = strlen (value);
     for (const char *word = list; word; word = strchr (word, '|') ? strchr (word, '|') + 1 : NULL)
         if (strcspn (word, "|") == n && memcmp (word, value, n) == 0)
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
-static int check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)
+static bool check_real (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
-    if (option->one_of && !is_one_of (option->value, value)) {
-        fprintf (stderr, "%s %s: --%s takes %s, not '%s'\n", program_of (verb), verb->name,
-                 option->name, option->value, value);
-        return -1;
-    }
+    char *end;
+    const double number = strtod (value, &end);
+    if (end != value && !*end && isfinite (number) && number <= option->real_most &&
+        (option->is_above ? number > option->real_least : number >= option->real_least))
+        return true;
+    if (isinf (option->real_most))
+        return refuse (verb, "--%s takes a number %s %g, not '%s'", option->name,
+                       option->is_above ? "above" : "from", option->real_least, value);
+    return refuse (verb, "--%s takes a number %s %g %s %g, not '%s'", option->name,
+                   option->is_above ? "above" : "from", option->real_least,
+                   option->is_above ? "and up to" : "to", option->real_most, value);
+}
+
+static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)
+{
+    if (option->one_of && !is_one_of (option->value, value))
+        return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
+    if (option->real_most > 0)
+        return check_real (verb, option, value);
     if (!option->most)
-        return 0;
+        return true;
     char *end;
     errno = 0;
     const long number = strtol (value, &end, 10);
-    if (errno || end == value || *end || number < option->least || number > option->most) {
-        fprintf (stderr, "%s %s: --%s takes a whole number from %ld to %ld, not '%s'\n",
-                 program_of (verb), verb->name, option->name, option->least, option->most, value);
-        return -1;
-    }
-    return 0;
+    if (!errno && end != value && !*end && number >= option->least && number <= option->most)
+        return true;
+    return refuse (verb, "--%s takes a whole number from %ld to %ld, not '%s'", option->name,
+                   option->least, option->most, value);
 }
 
-/* Reads the option at argv[*i], moves *i past its value. 0 or -1 (printed).  */
-static int parse_option (wm_args_t *self, int argc, char **argv, int *i)
+/* Reads the option at argv[*i] and moves *i past its value. false: refused, and printed.  */
+static bool parse_option (wm_args_t *self, int argc, char **argv, int *i)
 {
     const wm_verb_t *verb = self->verb;
     const char *word = argv[*i], *value = NULL;
@@ -203,24 +197,48 @@ static int parse_option (wm_args_t *self, int argc, char **argv, int *i)
             value = word + 2;
     }
     if (!option)
-        return complain_unknown (verb, word);
-    if (!option->value && value) {
-        fprintf (stderr, "%s %s: --%s takes no value\n", program_of (verb), verb->name,
-                 option->name);
-        return -1;
-    }
+        return refuse_unknown (verb, word);
+    if (!option->value && value)
+        return refuse (verb, "--%s takes no value", option->name);
     if (option->value && !value) {
-        if (*i + 1 >= argc) {
-            fprintf (stderr, "%s %s: --%s needs %s\n", program_of (verb), verb->name, option->name,
-                     option->value);
-            return -1;
-        }
+        if (*i + 1 >= argc)
+            return refuse (verb, "--%s needs %s", option->name, option->value);
         value = argv[++*i];
     }
-    if (value && check_value (verb, option, value))
-        return -1;
+    if (value && !check_value (verb, option, value))
+        return false;
     self->given[self->n_given++] = (given_t){ option, value ? value : "" };
-    return 0;
+    return true;
+}
+
+/* Reads the whole line. -1: it is as the table says, else the exit code (help or an error is printed). */
+static int parse_all (wm_args_t *self, int argc, char **argv)
+{
+    const wm_verb_t *verb = self->verb;
+    bool only_rest = false;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (!only_rest && (strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0)) {
+            wm_verb_help (verb);
+            return WM_EXIT_OK;
+        }
+        if (!only_rest && strcmp (word, "--") == 0)
+            only_rest = true;
+        else if (!only_rest && word[0] == '-' && word[1]) {
+            if (!parse_option (self, argc, argv, &i))
+                return WM_EXIT_USAGE;
+        } else if (!verb->rest) {
+            refuse (verb, "'%s' is one argument too many", word);
+            return WM_EXIT_USAGE;
+        } else
+            self->given[self->n_given++] = (given_t){ NULL, word };
+    }
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        if (o->is_needed && !wm_args_given (self, o->name)) {
+            refuse (verb, "--%s %s is missing", o->name, o->value);
+            return WM_EXIT_USAGE;
+        }
+    return -1;
 }
 
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code)
@@ -230,32 +248,10 @@ wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_
     self->verb = verb;
     self->argc = argc;
     self->argv = argv;
-    *exit_code = WM_EXIT_USAGE;
-    int only_rest = 0;
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
-        if (!only_rest && (strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0)) {
-            wm_verb_help (verb);
-            *exit_code = WM_EXIT_OK;
-            wm_args_destroy (&self);
-            return NULL;
-        }
-        if (!only_rest && strcmp (word, "--") == 0)
-            only_rest = 1;
-        else if (!only_rest && word[0] == '-' && word[1]) {
-            if (parse_option (self, argc, argv, &i)) {
-                wm_args_destroy (&self);
-                return NULL;
-            }
-        } else if (!verb->rest) {
-            fprintf (stderr, "%s %s: '%s' is one word too many; see %s %s --help\n",
-                     program_of (verb), verb->name, word, program_of (verb), verb->name);
-            wm_args_destroy (&self);
-            return NULL;
-        } else
-            self->given[self->n_given++] = (given_t){ NULL, word };
-    }
-    *exit_code = WM_EXIT_OK;
+    const int code = parse_all (self, argc, argv);
+    *exit_code = code < 0 ? WM_EXIT_OK : code;
+    if (code >= 0)
+        wm_args_destroy (&self);
     return self;
 }
 
@@ -277,26 +273,31 @@ const char *wm_args_each (const wm_args_t *self, const char *name, int i)
     return NULL;
 }
 
-int wm_args_given (const wm_args_t *self, const char *name)
+bool wm_args_given (const wm_args_t *self, const char *name)
 {
-    int n = 0;
-    while (wm_args_each (self, name, n))
-        n++;
-    return n;
+    return wm_args_each (self, name, 0) != NULL;
 }
 
 const char *wm_args_text (const wm_args_t *self, const char *name)
 {
     const wm_option_t *option = find (self->verb, name, strlen (name));
     assert (option); /* a verb reads only what its table has */
-    const int n = wm_args_given (self, name);
-    return n ? wm_args_each (self, name, n - 1) : option->fallback;
+    for (int k = self->n_given; k-- > 0;)
+        if (self->given[k].option == option)
+            return self->given[k].value;
+    return option->fallback;
 }
 
 long wm_args_number (const wm_args_t *self, const char *name)
 {
     const char *text = wm_args_text (self, name);
     return text ? strtol (text, NULL, 10) : 0;
+}
+
+double wm_args_real (const wm_args_t *self, const char *name)
+{
+    const char *text = wm_args_text (self, name);
+    return text ? strtod (text, NULL) : 0;
 }
 
 const char *wm_args_rest (const wm_args_t *self, int i)
@@ -310,4 +311,89 @@ const char *wm_args_rest (const wm_args_t *self, int i)
 const char *wm_args_word (const wm_args_t *self, int i)
 {
     return i < self->argc ? self->argv[i] : NULL;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+const char *wm_verb_title (const wm_verb_t *verb, char title[64])
+{
+    snprintf (title, 64, "%s%s%s", verb->program ? verb->program : "wiremill",
+              *verb->name ? " " : "", verb->name);
+    return title;
+}
+
+bool wm_program_has_verbs (const wm_program_t *program)
+{
+    return *program->verbs[0]->name != 0;
+}
+
+/* The verb of this name; of a program without verbs its only one, whatever the name.  */
+static const wm_verb_t *find_verb (const wm_program_t *program, const char *name)
+{
+    if (!wm_program_has_verbs (program))
+        return program->verbs[0];
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        if (strcmp ((*v)->name, name) == 0)
+            return *v;
+    return NULL;
+}
+
+int wm_verb_main (const wm_verb_t *verb, int argc, char **argv)
+{
+    int code;
+    wm_args_t *args = wm_args_new (verb, argc, argv, &code);
+    if (args)
+        code = verb->run (args);
+    wm_args_destroy (&args);
+    return code;
+}
+
+static int refuse_verb (const wm_program_t *program, const char *name)
+{
+    const char *near = wm_verb_nearest (program->verbs, name);
+    fprintf (stderr, "%s: there is no verb '%s'%s%s%s; see %s --help\n", program->name, name,
+             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", program->name);
+    return WM_EXIT_USAGE;
+}
+
+/* What `make doc` asks for. -1: it is something else, else the exit code.  */
+static int print_for_build (const wm_program_t *program, int argc, char **argv)
+{
+    const char *verb_name = argc > 2 ? argv[2] : "";
+    if (strcmp (argv[1], "--print-pages") == 0)
+        wm_option_print_pages (program);
+    else if (strcmp (argv[1], "--print-completion") == 0)
+        wm_option_print_completion (program);
+    else if (strcmp (argv[1], "--print-man") == 0) {
+        const wm_verb_t *verb = find_verb (program, verb_name);
+        if (!verb && *verb_name)
+            return refuse_verb (program, verb_name);
+        wm_option_print_man (program, verb);
+    } else
+        return -1;
+    return WM_EXIT_OK;
+}
+
+int wm_program_run (const wm_program_t *program, int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    const bool has_verbs = wm_program_has_verbs (program);
+    const int printed = argc > 1 ? print_for_build (program, argc, argv) : -1;
+    if (printed >= 0)
+        return printed;
+    if (strcmp (name, "--version") == 0) {
+        printf ("%s %s\n", program->name, program->version);
+        return WM_EXIT_OK;
+    }
+    if (has_verbs && (!*name || strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 ||
+                      strcmp (name, "help") == 0)) {
+        wm_program_help (program);
+        return *name ? WM_EXIT_OK : WM_EXIT_USAGE;
+    }
+    const wm_verb_t *verb = find_verb (program, name);
+    if (!verb)
+        return refuse_verb (program, name);
+    argc -= has_verbs;
+    argv += has_verbs;
+    return verb->pass ? verb->pass (argc, argv) : wm_verb_main (verb, argc, argv);
 }

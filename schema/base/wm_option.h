@@ -1,59 +1,98 @@
-/* wm_option.h - the command line as a table: parsing, help and errors come from it.
+/* wm_option.h - command lines as tables: parsing, --help, man pages and errors come from them.
 
-   A verb is one line of the table in main.c; its options are a table beside its code. Values are
-   checked while parsing (numbers have a range), so that a verb's function only reads them.
-   Everything here lives as long as main's argv. Thread: one.  */
+   A program (wm_program_t) has a table of verbs, a verb a table of options. wm_program_run chooses
+   the verb, parses and calls its function, which only reads: names and values were checked while
+   parsing. A program without verbs has one verb whose name is "". A new verb is one file and one
+   row of its program's table. Texts are borrowed: tables are static, values are main's argv.
+   Thread: one.  */
 #ifndef WM_OPTION_H
 #define WM_OPTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+/* One option. Whoever leaves a member out gets 0, NULL or false.  */
 typedef struct {
     const char *name;     /* long name without dashes; NULL ends the table */
-    char letter;          /* one-letter form, 0 for none */
-    const char *value;    /* what it takes, for people ("FILE"); NULL: a flag */
-    const char *fallback; /* the default as one would type it; NULL: none */
-    const char *help;
-    long least, most; /* a number in this range if most > 0 */
-    int one_of;       /* value lists all it takes ("fp32|fast") */
-    const char *task; /* heading in --help; NULL: as the option before */
+    char letter;          /* one-letter form; 0: none */
+    const char *value;    /* what it takes, for people ("FILE"); NULL: nothing, it is a flag */
+    const char *fallback; /* the default, as one would type it; NULL: none */
+    const char *help;     /* one line */
+    long least, most;     /* if most > 0: the value is a whole number from least to most */
+    double real_least; /* if real_most > 0: the value is a number from real_least to real_most; */
+    double real_most;  /* INFINITY: without an upper limit */
+    bool is_above;     /* ... and real_least itself is refused */
+    bool one_of;       /* `value` lists all that are allowed ("fp32|fast") */
+    bool is_needed;    /* the command is refused without it */
+    const char *task;  /* heading in --help of the group that begins here; NULL: the same group */
 } wm_option_t;
 
 typedef struct wm_args_t wm_args_t;
 
+/* One verb. It has either `run` or `pass`.  */
 typedef struct {
     const char *program; /* that has the verb; NULL: "wiremill" */
     const char *name;    /* "": the program itself, which has no verbs */
-    const char *task;    /* heading in --help; NULL: as the verb before */
-    const char *rest;    /* what may follow the options, for people; NULL: nothing may */
+    const char *task;    /* heading of its group in the program's --help; verbs of a group follow
+                            each other */
+    const char *rest;    /* arguments beside options, for people; NULL: none are taken */
     const char *summary; /* one line */
-    const char *text;    /* more, with an example; may be NULL */
+    const char *text;    /* paragraphs, NULL: none. A line that begins with a space stays as it is,
+                            other lines are filled; an empty line separates */
     const wm_option_t *options;
-    int (*run) (const wm_args_t *args);  /* returns the exit code; NULL: not built yet */
-    int (*pass) (int argc, char **argv); /* instead of run: another program has the options */
+    int (*run) (const wm_args_t *args);  /* returns the exit code */
+    int (*pass) (int argc, char **argv); /* the same, parsing for itself; argv[0] is the verb */
+    const char *pass_to;                 /* with pass: the program whose table has the options */
 } wm_verb_t;
 
-/* Parses argv[1..] for `verb`. NULL after --help (*exit_code 0) or an error that has been printed
-   (*exit_code WM_EXIT_USAGE). "--name value", "--name=value", "-x value", "--" are understood.  */
+typedef struct {
+    const char *name, *version;
+    const char *summary;           /* one line */
+    const char *text;              /* after the list of verbs; as wm_verb_t's */
+    const wm_verb_t *const *verbs; /* NULL ends the table */
+} wm_program_t;
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+/* Runs the verb that argv names and returns the exit code. Answers --help, --version and, for the
+   build, --print-man [VERB], --print-pages and --print-completion by itself.  */
+int wm_program_run (const wm_program_t *program, int argc, char **argv);
+
+/* Parses for the verb and runs it. Returns the exit code.  */
+int wm_verb_main (const wm_verb_t *verb, int argc, char **argv);
+
+/* ---- parsing --------------------------------------------------------------------------------- */
+
+/* Parses argv[1..] for `verb`. Understands --name value, --name=value, -x value, -xvalue and "--",
+   behind which everything is an argument. Returns NULL after --help (*exit_code is WM_EXIT_OK) or
+   after an error, which has been printed (WM_EXIT_USAGE).  */
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code);
 void wm_args_destroy (wm_args_t **self_p);
 
-/* The last value given, else the default, else NULL. The name must be in the verb's table.  */
-const char *wm_args_text (const wm_args_t *self, const char *name);
-int wm_args_given (const wm_args_t *self, const char *name); /* how many times */
-long wm_args_number (const wm_args_t *self, const char *name);
-const char *wm_args_each (const wm_args_t *self, const char *name, int i); /* NULL past the last */
-const char *wm_args_rest (const wm_args_t *self, int i);                   /* likewise */
+/* Prints "wiremill run: TEXT; see wiremill run --help". Returns WM_EXIT_USAGE.  */
+int wm_args_refuse (const wm_args_t *self, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
 
-/* The words as they were typed, from the verb on. */
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Return the last value given, else the default, else NULL or 0. A name that is not in the verb's
+   table is a bug.  */
+const char *wm_args_text (const wm_args_t *self, const char *name);
+long wm_args_number (const wm_args_t *self, const char *name);
+double wm_args_real (const wm_args_t *self, const char *name);
+
+/* Returns whether the option was typed.  */
+bool wm_args_given (const wm_args_t *self, const char *name);
+
+/* Return the i-th value of an option, the i-th argument that is no option; NULL past the last.  */
+const char *wm_args_each (const wm_args_t *self, const char *name, int i);
+const char *wm_args_rest (const wm_args_t *self, int i);
+
+/* Returns the i-th word of the command as it was typed, the verb first; NULL past the last.  */
 const char *wm_args_word (const wm_args_t *self, int i);
 
-/* Help of all verbs, of one.  */
-void wm_verbs_help (const wm_verb_t *verbs);
-void wm_verb_help (const wm_verb_t *verb);
-
-/* The name in verbs[] or options[] nearest to `name`, NULL if none is near. */
-const char *wm_verb_nearest (const wm_verb_t *verbs, const char *name);
+/* Return the name nearest to `name`; NULL if none is near.  */
+const char *wm_verb_nearest (const wm_verb_t *const *verbs, const char *name);
 const char *wm_option_nearest (const wm_option_t *options, const char *name);
 
 #endif

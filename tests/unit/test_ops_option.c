@@ -3,21 +3,58 @@
 #include "schema/base/wm_option.h"
 #include "schema/base/wm_fault.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 static const wm_option_t options[] = {
-    { .name = "model", .letter = 'm', .value = "FILE" },
-    { .name = "workers", .letter = 'w', .value = "N", .least = 1, .most = 8, .fallback = "2" },
-    { .name = "input", .value = "GLOB" },
-    { .name = "quiet", .letter = 'q' },
+    { .name = "model", .letter = 'm', .value = "FILE", .help = "a file" },
+    { .name = "workers",
+      .letter = 'w',
+      .value = "N",
+      .least = 1,
+      .most = 8,
+      .fallback = "2",
+      .help = "so many" },
+    { .name = "input", .value = "GLOB", .help = "files" },
+    { .name = "seconds", .value = "S", .real_most = 10, .fallback = "1.5", .help = "so long" },
+    { .name = "above", .value = "X", .real_most = INFINITY, .is_above = true, .help = "so much" },
+    { .name = "kind", .value = "fp32|fast", .one_of = true, .help = "which" },
+    { .name = "quiet", .letter = 'q', .help = "no messages" },
     { .name = NULL },
 };
-static const wm_verb_t verb = { .name = "run", .rest = "[FILES]", .options = options };
-static const wm_verb_t narrow = { .name = "narrow", .options = options };
+static const wm_option_t needs[] = {
+    { .name = "to", .value = "FILE", .is_needed = true, .help = "a file" },
+    { .name = NULL },
+};
+
+static int run (const wm_args_t *args)
+{
+    return wm_args_given (args, "quiet") ? wm_args_refuse (args, "not that") : 40;
+}
+static int pass (int argc, char **argv)
+{
+    return argc + (strcmp (argv[0], "pass") == 0);
+}
+
+static const wm_verb_t verb = {
+    .name = "run", .summary = "s", .rest = "[FILES]", .options = options, .run = run
+};
+static const wm_verb_t narrow = { .name = "narrow", .summary = "s", .options = options };
+static const wm_verb_t needy = { .name = "needy", .summary = "s", .options = needs };
+static const wm_verb_t passed = { .name = "pass", .summary = "s", .pass = pass };
+static const wm_verb_t alone = { .program = "p", .name = "", .options = options, .run = run };
+static const wm_verb_t *const verbs[] = { &verb, &passed, NULL };
+static const wm_verb_t *const only[] = { &alone, NULL };
+static const wm_program_t program = {
+    .name = "wiremill", .version = "1", .summary = "s", .verbs = verbs
+};
+static const wm_program_t single = { .name = "p", .version = "1", .summary = "s", .verbs = only };
 
 static wm_args_t *parse (const wm_verb_t *of, const char *const *words, int *code)
 {
@@ -37,12 +74,12 @@ static void test_values (void **state)
     assert_non_null (args);
     assert_string_equal (wm_args_text (args, "model"), "a.onnx");
     assert_int_equal (wm_args_number (args, "workers"), 2);
-    assert_int_equal (wm_args_given (args, "workers"), 0);
-    assert_int_equal (wm_args_given (args, "input"), 2);
+    assert_false (wm_args_given (args, "workers"));
+    assert_true (wm_args_given (args, "input"));
     assert_string_equal (wm_args_each (args, "input", 0), "x");
     assert_string_equal (wm_args_text (args, "input"), "y");
     assert_null (wm_args_each (args, "input", 2));
-    assert_int_equal (wm_args_given (args, "quiet"), 1);
+    assert_true (wm_args_given (args, "quiet"));
     assert_string_equal (wm_args_rest (args, 0), "one");
     assert_string_equal (wm_args_rest (args, 1), "--two");
     assert_null (wm_args_rest (args, 2));
@@ -72,6 +109,61 @@ static void test_refusals (void **state)
     assert_int_equal (code, WM_EXIT_OK);
 }
 
+static void test_numbers (void **state)
+{
+    (void) state;
+    int code;
+    wm_args_t *args = PARSE ("--seconds", "0", "--above=0.25");
+    assert_non_null (args);
+    assert_true (wm_args_real (args, "seconds") == 0 && wm_args_real (args, "above") == 0.25);
+    assert_true (wm_args_number (args, "input") == 0 && wm_args_real (args, "input") == 0);
+    wm_args_destroy (&args);
+    args = PARSE ("--kind", "fast");
+    assert_true (wm_args_real (args, "seconds") == 1.5);
+    assert_string_equal (wm_args_text (args, "kind"), "fast");
+    wm_args_destroy (&args);
+    static const char *const wrong[][2] = {
+        { "--seconds", "10.5" }, { "--seconds", "-1" }, { "--seconds", "nan" },
+        { "--seconds", "1s" },   { "--above", "0" },    { "--above", "inf" },
+        { "--above", "" },       { "--kind", "slow" },  { "--kind", "fp32|fast" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_null (PARSE (wrong[i][0], wrong[i][1]));
+        assert_int_equal (code, WM_EXIT_USAGE);
+    }
+}
+
+static int run_program (const wm_program_t *of, const char *const *words)
+{
+    int n = 0;
+    while (words[n])
+        n++;
+    return wm_program_run (of, n, (char **) (uintptr_t) words);
+}
+#define PROGRAM(...) run_program (&program, (const char *const[]){ "wiremill", __VA_ARGS__, NULL })
+#define SINGLE(...) run_program (&single, (const char *const[]){ "p", __VA_ARGS__, NULL })
+
+static void test_programs (void **state)
+{
+    (void) state;
+    int code;
+    assert_null (parse (&needy, (const char *const[]){ "needy", NULL }, &code));
+    assert_int_equal (code, WM_EXIT_USAGE);
+    assert_int_equal (PROGRAM ("run"), 40);
+    assert_int_equal (PROGRAM ("run", "-q"), WM_EXIT_USAGE);
+    assert_int_equal (PROGRAM ("pass", "--anything"), 3);
+    assert_int_equal (PROGRAM ("rnu"), WM_EXIT_USAGE);
+    assert_int_equal (PROGRAM (NULL), WM_EXIT_USAGE);
+    assert_int_equal (PROGRAM ("--help"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("run", "--help"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("--version"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("--print-man", "rnu"), WM_EXIT_USAGE);
+    assert_int_equal (SINGLE (NULL), 40);
+    assert_int_equal (SINGLE ("--quiet"), WM_EXIT_USAGE);
+    assert_int_equal (SINGLE ("run"), WM_EXIT_USAGE);
+    assert_int_equal (SINGLE ("--help"), WM_EXIT_OK);
+}
+
 static void test_nearest (void **state)
 {
     (void) state;
@@ -87,8 +179,8 @@ static void test_nearest (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_values),
-        cmocka_unit_test (test_refusals),
+        cmocka_unit_test (test_values),  cmocka_unit_test (test_refusals),
+        cmocka_unit_test (test_numbers), cmocka_unit_test (test_programs),
         cmocka_unit_test (test_nearest),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* test_producer_synth.c - synthetic events: reproducible, well-formed, plausible.  */
+#include "producer/verbs.h"
 #include "producer/wm_synth.h"
 #include "schema/base/wm_fault.h"
 
@@ -26,7 +27,7 @@ static int synth (const char *name, const char *events, const char *seed)
     path_of (path, name);
     char *argv[] = { "synth",       "--output", path, "--events", (char *) events, "--seed",
                      (char *) seed, "--tpcs",   "1",  "--hits",   "3000",          NULL };
-    return wm_synth_main (11, argv);
+    return wm_verb_main (&wm_verb_synth, 11, argv);
 }
 
 /* Reads a 1-D or (n,3) dataset of a file as doubles; *rows counts its rows.  */
@@ -128,10 +129,10 @@ static void bad_command_lines_are_refused (void **state)
     path_of (path, "never.h5");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *argv[] = { "synth", "--output", path, (char *) bad[i][0], (char *) bad[i][1], NULL };
-        assert_int_equal (wm_synth_main (5, argv), WM_EXIT_USAGE);
+        assert_int_equal (wm_verb_main (&wm_verb_synth, 5, argv), WM_EXIT_USAGE);
     }
     char *nowhere[] = { "synth", "--output", "/nonexistent/x.h5", NULL };
-    assert_int_equal (wm_synth_main (3, nowhere), WM_EXIT_FAILURE);
+    assert_int_equal (wm_verb_main (&wm_verb_synth, 3, nowhere), WM_EXIT_FAILURE);
     assert_int_equal (access (path, F_OK), -1);
 }
 

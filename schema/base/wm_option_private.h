@@ -1,0 +1,27 @@
+/* wm_option_private.h - what the two files of wm_option share: parsing, and texts for people.  */
+#ifndef WM_OPTION_PRIVATE_H
+#define WM_OPTION_PRIVATE_H
+
+#include "schema/base/wm_option.h"
+
+/* Writes what people type for the verb: "wiremill run", "wiremill-broker".  */
+const char *wm_verb_title (const wm_verb_t *verb, char title[64]);
+
+/* Returns whether the program has verbs, not only one without a name.  */
+bool wm_program_has_verbs (const wm_program_t *program);
+
+/* Print the help of a program, of a verb.  */
+void wm_program_help (const wm_program_t *program);
+void wm_verb_help (const wm_verb_t *verb);
+
+/* Print a man page: of a verb, of a program without verbs, or (verb NULL) of a program with all its
+   verbs listed.  */
+void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb);
+
+/* Prints one line for each man page, "NAME PROGRAM [VERB]": PROGRAM --print-man VERB prints it.  */
+void wm_option_print_pages (const wm_program_t *program);
+
+/* Prints a bash function that completes the program's command line.  */
+void wm_option_print_completion (const wm_program_t *program);
+
+#endif

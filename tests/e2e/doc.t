@@ -1,0 +1,61 @@
+#!/bin/bash
+# doc.t - --help, man pages, bash completion: complete, well-formed, installed and removed.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+
+ok "make doc" make --no-print-directory B="${WM_BUILD:-build/release}" doc
+man=${WM_BUILD:-build/release}/doc/man1 bash=${WM_BUILD:-build/release}/doc/bash/wiremill
+pages=$("$bin/wiremill" --print-pages; "$bin/wiremill-worker" --print-pages)
+
+# Without groff only the requests are checked: each line that begins with one is of those we use.
+formatted () # page
+{
+    if command -v groff >/dev/null; then
+        groff -man -Tutf8 -ww -P-cbou "$1" 2>"$work/warnings" >"$work/page" && [ -s "$work/page" ] && [ ! -s "$work/warnings" ] || { cat "$work/warnings"; return 1; }
+    else
+        cp "$1" "$work/page"
+        ! grep -En '^[.'\'']' "$1" | grep -Ev '^[0-9]+:\.(TH|SH|SS|TP|PP|nf|fi|BR)( |$)' && head -1 "$1" | grep -q '^\.TH ' && grep -qx '\.SH NAME' "$1"
+    fi
+}
+has_options () # page program [verb]: every option of --help stands in the page
+{
+    local options option
+    options=$("$bin/$2" ${3:+"$3"} --help | sed -nE 's/^  (-.,)? +--([a-z-]+).*/\2/p')
+    [ -n "$options" ] || { echo "$2 $3 --help lists no options"; return 1; }
+    for option in $options; do
+        sed 's/\\-/-/g' "$man/$1.1" | grep -q -- "--$option" || { echo "$1: --$option is missing"; return 1; }
+    done
+}
+while read -r page program verb; do
+    ok "$page is well-formed" formatted "$man/$page.1"
+    [ "$page" = wiremill ] || ok "... and has every option" has_options "$page" "$program" "$verb"
+done <<<"$pages"
+verbs () { for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do grep -q "^wiremill-$v " <<<"$pages" || { echo "$v has no page"; return 1; }; done; }
+ok "every verb has a page" verbs
+
+complete_words () # words of a command line; the last is completed
+{
+    ( . "$bash" && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && "_${1//-/_}" && printf '%s\n' "${COMPREPLY[@]}" )
+}
+completes () # wanted, words...
+{
+    local wanted=$1
+    shift
+    complete_words "$@" >"$work/replies"
+    grep -qx -- "$wanted" "$work/replies" || { echo "$* gives:"; cat "$work/replies"; return 1; }
+}
+ok "a verb is completed" completes verify wiremill ver
+ok "an option is completed" completes --precision wiremill run --pre
+ok "a value is completed" completes split wiremill run --precision sp
+ok "an option of another program's verb" completes --events wiremill synth --ev
+ok "an option of a program without verbs" completes --replay wiremill-worker --re
+ok "a file is completed" completes Makefile wiremill run --model Makef
+
+# What is installed is there, and gone again; nothing else is removed.
+installed () { [ -x "$work/to/usr/bin/wiremill" ] && [ -s "$work/to/usr/share/man/man1/wiremill-run.1" ] && [ -e "$work/to/usr/share/bash-completion/completions/wiremill-worker" ]; }
+install () { make --no-print-directory B="${WM_BUILD:-build/release}" DESTDIR="$work/to" PREFIX=/usr "$@"; }
+ok "make install" install install
+ok "... puts programs, pages and completion there" installed
+left () { touch "$work/to/usr/bin/other" && install uninstall && [ "$(find "$work/to" -type f -o -type l)" = "$work/to/usr/bin/other" ] || { find "$work/to"; return 1; }; }
+ok "make uninstall removes all of it, and only it" left
+done_testing
