@@ -247,9 +247,9 @@ proof: all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at 
 	@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	@WM_BUILD=$(B) tests/proof.sh soak
-unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some, here and below)
-	@printf '%s\n' $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)) | \
-	    WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}
+PICKED := $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN))
+unit: $(PICKED) all ## build and run the unit tests (T=prefix picks some, here and below)
+	@printf '%s\n' $(PICKED) | WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}
 e2e: all $(NEEDED_e2e) ## whole campaigns: killed and resumed, refused, started by hand
 	@$(call prove,e2e)
 golden: all $(NEEDED_golden) ## patches and scores against NumPy and ONNX Runtime
