@@ -50,7 +50,7 @@ USES_gpuworker := gpuworker kernels schema
 USES_ops       := ops kernels schema
 
 $(foreach r,$(ROOMS),$(eval FLAGS_$(r) := $(call PKG,--cflags,$(PKG_$(r)))))
-libs = $(foreach r,$(USES_$(1)),$(call library,$(r))) 
+libs = $(foreach r,$(USES_$(1)),$(call library,$(r)))
 links = -Wl,--as-needed,--start-group $(call libs,$(1)) -Wl,--end-group \
         $(call PKG,--libs,$(sort $(foreach r,$(USES_$(1)),$(PKG_$(r))))) -lm -ldl
 
@@ -58,12 +58,13 @@ PROGRAM_broker    := wiremill-broker
 PROGRAM_producer  := wiremill-producer
 PROGRAM_gpuworker := wiremill-worker
 PROGRAM_ops       := wiremill
-PROGRAMS := $(foreach r,broker producer gpuworker ops,$(if $(wildcard $(r)/main.c),$(B)/bin/$(PROGRAM_$(r))))
+WITH_PROGRAM := broker producer gpuworker ops
+PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r)))
 
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(if $(wildcard kernels/openvino/wm_openvino.c),$(B)/lib/wm_openvino.so) ## build everything
+all: $(PROGRAMS) $(B)/lib/wm_openvino.so ## build everything
 
 define room
 $(call library,$(1)): $(call objects,$(1))
@@ -79,7 +80,7 @@ $(B)/bin/$(PROGRAM_$(1)): $(B)/obj/$(1)/main.o $(call libs,$(1))
 	$$(call step,LINK  $$@)
 	$(Q)$(CC) $(LDFLAGS) $$< $(call links,$(1)) -o $$@
 endef
-$(foreach r,broker producer gpuworker ops,$(eval $(call program,$(r))))
+$(foreach r,$(WITH_PROGRAM),$(eval $(call program,$(r))))
 
 # Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
 # Nothing reads floating-point exception flags. Without them gcc turns loops that select into vectors.
@@ -113,8 +114,8 @@ $(B)/gen/ledger.sql.inc: schema/ledger.sql
 $(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
 
 # ---- the general engine ------------------------------------------------------------------------
-# OpenVINO's wheel, unpacked, and a shared object of ours that links it and is opened at run time. Where the wheel can be
-# neither found nor fetched, everything else is built, and a model that needs OpenVINO is refused with the advice below.
+# OpenVINO's wheel, unpacked, and a shared object of ours that links it and is opened at run time. Where the wheel can
+# be neither found nor fetched, everything else is built, and a model that needs OpenVINO is refused with advice.
 OPENVINO_VERSION := 2026.4.1
 OPENVINO         ?= build/openvino-$(OPENVINO_VERSION)
 OPENVINO_WHEEL_SHA256 := 2d22b1da03f7caf74df30e9f6417d0ab2f637e4a38e08e1dcd294d2c37407aaf
@@ -145,8 +146,9 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	    "$(OPENVINO). Type make where PyPI can be reached, or unzip the wheel of openvino $(OPENVINO_VERSION)" \
 	    "and type make OPENVINO=ITS_FOLDER. Until then models outside the EmTrkMichelId family are refused."; exit 0; }; \
 	ln -sfn $(abspath $(OPENVINO))/openvino/libs $(@D)/openvino && \
-	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include -MMD -MP -MF $(B)/obj/wm_openvino.d \
-	    -MT $@ -shared $(OPENVINO_SRC) -o $@ -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
+	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include \
+	    -MMD -MP -MF $(B)/obj/wm_openvino.d -MT $@ -shared $(OPENVINO_SRC) -o $@ \
+	    -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
 # The CUDA engine, what runs it without a GPU, and what only a GPU can show.
@@ -230,6 +232,7 @@ $(eval $(call bench,broker,core_bench))
 NEEDED_fault  := $(KILLER) $(FAULT)
 NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS)
 NEEDED_golden := $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
+NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(NEEDED_e2e) $(NEEDED_golden)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
 
@@ -244,8 +247,9 @@ proof: all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at 
 	@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	@WM_BUILD=$(B) tests/proof.sh soak
-unit: $(UNIT_RUN) all ## build and run the unit tests (T=prefix picks some, here and below)
-	@printf '%s\n' $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN)) | WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}
+PICKED := $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN))
+unit: $(PICKED) all ## build and run the unit tests (T=prefix picks some, here and below)
+	@printf '%s\n' $(PICKED) | WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}
 e2e: all $(NEEDED_e2e) ## whole campaigns: killed and resumed, refused, started by hand
 	@$(call prove,e2e)
 golden: all $(NEEDED_golden) ## patches and scores against NumPy and ONNX Runtime
@@ -269,7 +273,7 @@ sanitized: all $(UNIT_RUN)
 	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
 
 ##@ measure
-bench: all $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made ## engines, pipeline, broker beside others (ONLY=pipeline: a part)
+bench: all $(NEEDED_bench) ## engines, pipeline, broker beside others (ONLY=pipeline: a part)
 	@WM_BUILD=$(B) PYTHONPATH=$(OPENVINO) $(VENV)/bin/python tests/bench/bench.py $(ONLY)
 
 # ---- build and run -----------------------------------------------------------------------------

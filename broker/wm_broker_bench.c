@@ -49,7 +49,7 @@ typedef struct {
 static const wm_option_t options[] = {
     {.name = "batches", .value = "N", .fallback = "20000", .least = EVENT_BATCHES, .most = 1L << 40,
      .task = "batches a second", .help = "most batches"},
-    {.name = "seconds", .value = "S", .fallback = "0",
+    {.name = "seconds", .value = "S", .fallback = "0", .real_most = 86400,
      .help = "announce batches for so many seconds only; 0: until all are announced"},
     {.name = "task", .value = "BYTES", .fallback = "102400", .least = 1, .most = 1L << 32,
      .help = "size of a task"},
@@ -297,8 +297,6 @@ static int parse (int argc, char **argv, int *exit_code)
     wm_args_t *args = wm_args_new (&verb, argc, argv, exit_code);
     if (!args)
         return -1;
-    char *end;
-    const char *seconds = wm_args_text (args, "seconds");
     setup.folder = wm_args_rest (args, 0);
     setup.batches = (uint64_t) wm_args_number (args, "batches");
     setup.task_bytes = (size_t) wm_args_number (args, "task");
@@ -309,17 +307,11 @@ static int parse (int argc, char **argv, int *exit_code)
     setup.returned = (uint32_t) wm_args_number (args, "returned");
     setup.resume = wm_args_given (args, "resume");
     setup.json = wm_args_given (args, "json");
-    setup.seconds = strtod (seconds, &end);
-    const bool is_number = end != seconds && !*end && setup.seconds >= 0;
+    setup.seconds = wm_args_real (args, "seconds");
+    if (!setup.folder)
+        *exit_code = wm_args_refuse (args, "FOLDER is missing");
     wm_args_destroy (&args);
-    if (setup.folder && is_number)
-        return 0;
-    fprintf (stderr,
-             setup.folder ? "wiremill-broker --bench: --seconds takes a number, not '%s'\n"
-                          : "wiremill-broker --bench: FOLDER is missing; see --bench --help\n",
-             seconds);
-    *exit_code = WM_EXIT_USAGE;
-    return -1;
+    return setup.folder ? 0 : -1;
 }
 
 /* ---- a start on much that is done ------------------------------------------------------------ */

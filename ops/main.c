@@ -17,17 +17,6 @@ static const char exit_codes[] =
     "   6  the engine asked for cannot run here\n"
     "  75  try again (also: drained, the same command resumes)\n";
 
-static const char bench_text[] =
-    "  wiremill bench engine --batch 1,16,64,256,1024,4096 --threads 1,2 --precision fp32,fast\n"
-    "  wiremill bench engine --engine sparse,openvino --input data/events.h5 --csv engines.csv\n"
-    "  wiremill bench all --json all.json\n\n"
-    "engine: the engine alone on batches in memory; pipeline: a whole campaign by real processes;\n"
-    "broker: a broker with workers that do no work. Ctrl-C prints what was measured so far.\n";
-
-const wm_verb_t wm_verb_bench = {
-    .name = "bench", .task = INSPECT_TASK, .rest = "[engine|pipeline|broker|all] [FILES]",
-    .summary = "measure engines, the pipeline or brokers on this machine", .text = bench_text,
-    .options = bench_options, .run = bench_main };
 /* clang-format on */
 
 #define ROW(name) &wm_verb_##name,

@@ -28,10 +28,6 @@ WM_VERBS (WM_VERB_DECLARE)
 #define INSPECT_TASK "inspecting"
 #define FILES_TASK "models and events"
 
-/* Of the verb bench.  */
-extern const wm_option_t bench_options[];
-int bench_main (const wm_args_t *args);
-
 /* Hands --isa on to the programs that are started from here.  */
 static inline void take_isa (const wm_args_t *args)
 {

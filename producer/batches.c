@@ -21,16 +21,17 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "pins", .value = "FILE", .help = "what the campaign is pinned to"},
-    {.name = "input-list", .value = "FILE", .help = "one path a line"},
+    {.name = "pins", .value = "FILE", .is_needed = true, .help = "what the campaign is pinned to"},
+    {.name = "input-list", .value = "FILE", .is_needed = true, .help = "one path a line"},
     {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
      .help = "so many hits, or few more (default: all, up to 1 GiB)"},
     {.name = NULL},
 };
-static const wm_verb_t verb = {
-    .program = "wiremill-producer", .name = "batches", .options = options,
+static int batches_main (const wm_args_t *args);
+const wm_verb_t wm_verb_batches = {
+    .program = "wiremill-producer", .name = "batches", .task = "parts of other verbs", .options = options,
     .summary = "print the encoded batches of files, for wiremill-worker --bench",
-    .text = "`wiremill bench` runs both.\n",
+    .text = "`wiremill bench` runs both.\n", .run = batches_main,
 };
 /* clang-format on */
 
@@ -141,24 +142,14 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     return fault;
 }
 
-int batches_main (int argc, char **argv)
+static int batches_main (const wm_args_t *args)
 {
     static job_t job;
-    int code;
-    wm_args_t *args = wm_args_new (&verb, argc, argv, &code);
-    if (!args)
-        return code;
-    const char *pins = wm_args_text (args, "pins"), *list = wm_args_text (args, "input-list");
     const long hits = wm_args_number (args, "hits");
-    wm_args_destroy (&args);
-    if (!pins || !list) {
-        fprintf (stderr, "wiremill-producer batches: --%s is missing\n",
-                 pins ? "input-list" : "pins");
-        return WM_EXIT_USAGE;
-    }
     wm_error_t error;
     job.hits_max = hits ? (uint64_t) hits : UINT64_MAX;
-    wm_fault_t fault = run (&job, pins, list, &error);
+    wm_fault_t fault =
+        run (&job, wm_args_text (args, "pins"), wm_args_text (args, "input-list"), &error);
     if (fault)
         fprintf (stderr, "%s\n", error.text);
     wm_packer_destroy (&job.packer);

@@ -2,16 +2,8 @@
 #include "producer/verbs.h"
 #include "schema/wm_limits.h"
 
-static const wm_verb_t batches = {
-    .program = "wiremill-producer",
-    .name = "batches",
-    .task = "parts of other verbs",
-    .summary = "print the batches of files, for wiremill-worker --bench",
-    .pass = batches_main,
-};
-
 static const wm_verb_t *const verbs[] = {
-    &wm_verb_produce, &wm_verb_cut, &wm_verb_synth, &wm_verb_sample, &batches, NULL,
+    &wm_verb_produce, &wm_verb_cut, &wm_verb_synth, &wm_verb_sample, &wm_verb_batches, NULL,
 };
 
 static const wm_program_t program = {

@@ -4,9 +4,6 @@
 
 #include "schema/base/wm_option.h"
 
-extern const wm_verb_t wm_verb_produce, wm_verb_cut, wm_verb_synth, wm_verb_sample;
-
-/* Parses for itself.  */
-int batches_main (int argc, char **argv);
+extern const wm_verb_t wm_verb_produce, wm_verb_cut, wm_verb_synth, wm_verb_sample, wm_verb_batches;
 
 #endif

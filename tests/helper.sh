@@ -7,7 +7,7 @@ work=$(mktemp -d)
 export LC_ALL=C NO_COLOR=1
 tests=0 failures=0
 
-# Whatever a test started in the background is ended by its own id, then its files go.
+# Ends what a test started in the background by its id, then removes its files.
 finish ()
 {
     local pid
@@ -15,20 +15,20 @@ finish ()
     wait 2>/dev/null
     rm -rf "$work"
 }
-# WM_KEEP=1 leaves everything as it is, to look at.
+# WM_KEEP=1 leaves everything as it is, for inspection.
 [ -n "$WM_KEEP" ] || trap finish EXIT
 
-ok () # description, command...: passes if the command succeeds; its words follow a failure
+ok () # description, command...: passes if the command succeeds; a failure prints its output
 {
     local what=$1
     shift
     tests=$((tests + 1))
-    if "$@" >"$work/words" 2>&1; then
+    if "$@" >"$work/output" 2>&1; then
         echo "ok $tests - $what"
     else
         echo "not ok $tests - $what"
         echo "# exit $? of: $*"
-        tail -n 40 "$work/words" | sed 's/^/# /'
+        tail -n 40 "$work/output" | sed 's/^/# /'
         failures=$((failures + 1))
     fi
 }
@@ -45,11 +45,11 @@ exits () # code, command...: true if the command exits with this code
     code=$?
     [ $code = "$wanted" ] || { echo "exit $code, wanted $wanted"; return 1; }
 }
-says () # pattern: true if the last words of exits/ok hold it (grep -E)
+says () # pattern: true if the output of the last `keep` contains it (grep -E)
 {
-    grep -Eq -- "$1" "$work/said" || { echo "not said: $1; but:"; cat "$work/said"; return 1; }
+    grep -Eq -- "$1" "$work/said" || { echo "not in the output: $1; but:"; cat "$work/said"; return 1; }
 }
-keep () # command...: as it is, its words also kept for `says`
+keep () # command...: runs it, and keeps its output for `says`
 {
     "$@" >"$work/said" 2>&1
     local code=$?
@@ -73,7 +73,7 @@ until_true () # seconds, command...: true as soon as the command is
 
 # A model and events, made once a build and kept: they are the same bytes each time.
 made=$PWD/${WM_BUILD:-build/release}/made
-# What several tests score is made once, under its name, whichever of those that run comes first.
+# What several tests score is made once under its name, by the first test that needs it.
 made_once () # file, command...
 {
     local file=$1
@@ -93,7 +93,7 @@ new_events () # name, synth options...
     "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 && mv "$made/$name.part" "$made/$name.h5"
 }
 make_events () { made_once "$made/$1.h5" new_events "$@"; } # name, synth options...: $made/name.h5
-# A file of scores, with the one thing in it that is a campaign's own, its id, blotted out.
+# A file of scores with the id of its campaign, the only difference between two runs, overwritten by zeros.
 scores () # file, campaign folder
 {
     local id
@@ -106,12 +106,12 @@ same_scores () # name, folder, folder: true if two campaigns gave the same bytes
     scores "$2/$1.scores.h5" "$2/.wiremill" >"$work/a.bytes" && scores "$3/$1.scores.h5" "$3/.wiremill" >"$work/b.bytes" &&
         cmp "$work/a.bytes" "$work/b.bytes"
 }
-# How much is tried, as WM_SIZE says: in `make test`, `make proof`, `make soak`.
+# Prints how much to try, by WM_SIZE: in `make test`, `make proof`, `make soak`.
 size () # test, proof, soak
 {
     case ${WM_SIZE:-test} in soak) echo "$3" ;; proof) echo "$2" ;; *) echo "$1" ;; esac
 }
-# What became of it: a line of the table that tests/proof.sh makes. Seconds are this test's so far.
+# Prints the result: a line that tests/proof.sh adds to its table. Seconds are those since the line before.
 proved () # promise, tried, survived
 {
     echo "proof: $1 tried $2 survived $3 seconds $((SECONDS - proved_s))"

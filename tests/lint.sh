@@ -61,7 +61,7 @@ for room in schema/base "${rooms[@]}"; do
     done < <(grep -rnE "^[[:space:]]*#[[:space:]]*include[[:space:]]*<(${not[$room]})[./_]" --include='*.[ch]' $room)
 done
 
-# Every source file says what it is in its first line, stays short and narrow.
+# Every source file has its purpose in its first line, and stays short and narrow.
 while read -r file; do
     base=${file##*/}
     read -r first <"$file"

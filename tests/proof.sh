@@ -16,7 +16,7 @@ shift
 B=${WM_BUILD:-build/release}
 mkdir -p "$B" && log=$B/proof-$WM_SIZE.log && : >"$log" || exit 1
 
-# What is promised, in a few words each. G: needs a GPU, `make gpu-check` tries it.
+# The promises, in short. G: needs a GPU, `make gpu-check` tries it.
 promises='P1 killed at any instant: 0 lost, 0 duplicated
 P2 the same across power loss
 P3 a full disk pauses and loses nothing

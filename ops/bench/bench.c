@@ -39,7 +39,7 @@
 #define REMOVE_TRIES 50        /* of a folder in which killed processes may still write */
 
 /* clang-format off */
-const wm_option_t bench_options[] = {
+static const wm_option_t options[] = {
     {.name = "model", .letter = 'm', .value = "FILE", .task = "what is scored",
      .help = "ONNX file, or .wmm of wiremill import (default: wiremill model new --seed 1)"},
     {.name = "input", .letter = 'i', .value = "GLOB",
@@ -71,7 +71,7 @@ const wm_option_t bench_options[] = {
     {.name = "kernels", .help = "each kernel that fast may use here, and whether the table tries "
                                 "the fastest first"},
 
-    {.name = "seconds", .value = "S", .fallback = "2", .task = "how",
+    {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 86400, .task = "how",
      .help = "of a measurement of an engine (after as many, 3 at most, to warm up) or a broker"},
     {.name = "folder", .value = "DIR",
      .help = "where campaigns are made and removed; the disk matters (default: TMPDIR or /tmp)"},
@@ -82,6 +82,19 @@ const wm_option_t bench_options[] = {
     {.name = "quiet", .letter = 'q', .help = "print no progress"},
     {.name = NULL},
 };
+
+static const char bench_text[] =
+    "  wiremill bench engine --batch 1,16,64,256,1024,4096 --threads 1,2 --precision fp32,fast\n"
+    "  wiremill bench engine --engine sparse,openvino --input data/events.h5 --csv engines.csv\n"
+    "  wiremill bench all --json all.json\n\n"
+    "engine: the engine alone on batches in memory; pipeline: a whole campaign by real processes;\n"
+    "broker: a broker with workers that do no work. Ctrl-C prints what was measured so far.\n";
+
+static int bench_main (const wm_args_t *args);
+const wm_verb_t wm_verb_bench = {
+    .name = "bench", .task = INSPECT_TASK, .rest = "[engine|pipeline|broker|all] [FILES]",
+    .summary = "measure engines, the pipeline or brokers on this machine", .text = bench_text,
+    .options = options, .run = bench_main };
 /* clang-format on */
 
 typedef struct {
@@ -656,7 +669,7 @@ static int measure (bench_t *self, unsigned wanted)
     return code;
 }
 
-int bench_main (const wm_args_t *args)
+static int bench_main (const wm_args_t *args)
 {
     static bench_t self;
     const char *word = wm_args_rest (args, 0) ? wm_args_rest (args, 0) : "engine";
@@ -673,13 +686,6 @@ int bench_main (const wm_args_t *args)
     const char *csv = wm_args_text (args, "csv"), *json = wm_args_text (args, "json");
     if (csv && json && strcmp (csv, "-") == 0 && strcmp (json, "-") == 0) {
         fprintf (stderr, "wiremill bench: --csv - and --json - do not go together\n");
-        return WM_EXIT_USAGE;
-    }
-    char *end;
-    const char *text = wm_args_text (args, "seconds");
-    const double seconds = strtod (text, &end);
-    if (end == text || *end || !(seconds >= 0.01 && seconds <= 86400)) {
-        fprintf (stderr, "wiremill bench: --seconds takes 0.01 to 86400, not '%s'\n", text);
         return WM_EXIT_USAGE;
     }
     /* Usage errors are reported before anything is measured.  */

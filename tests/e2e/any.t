@@ -31,7 +31,7 @@ ok "holds nothing up" $python tests/e2e/make.py held "$work/out/empty.scores.h5"
 
 $python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
 import () { keep "$bin/wiremill" import "$work/cnn.onnx" -o "$work/cnn.wmm" && says 'general engine.*(squeeze|Conv|LeakyRelu)'; }
-ok "import says why a network gets the general engine, by node" import
+ok "import prints why a network gets the general engine, by node" import
 dense () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/patches.npy"; }
 ok "it scores ready-made patches" dense
 ok "as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \

@@ -36,42 +36,42 @@ for row, point, line in zip (rows, points, lines):
     assert point["bench"] == bench and point["p50_ms"] <= point["p90_ms"] <= point["p99_ms"], point
 PY
 }
-ok "... table, CSV and JSON say the same" agree engine "$work/e.table" "$work/e.csv" "$work/e.json"
+ok "... table, CSV and JSON agree" agree engine "$work/e.table" "$work/e.csv" "$work/e.json"
 ok "... every combination once" look "$work/e.json" 'sorted ((x["engine"], x["threads"], x["batch"]) for x in p) == sorted ((e, t, b) for e in ("sparse", "reference") for t in (1, 2) for b in (16, 300))'
 ok "... the reference executes the dense form, the sparse engine less, within 1e-5 of it" look "$work/e.json" \
     'all ((x["executed_madds"] == x["dense_madds"] and x["error"] == 0) if x["engine"] == "reference" else (0 < 3 * x["executed_madds"] < x["dense_madds"] and 0 < x["error"] < 1e-5) for x in p)'
 ok "... GFLOP/s follow from what was executed" look "$work/e.json" \
     'all (abs (x["gflops"] / (2e-9 * x["executed_madds"] * x["best_hits_s"]) - 1) < 1e-6 and abs (x["peak_share"] * x["peak_gflops"] / x["gflops"] - 1) < 1e-6 for x in p)'
 ok "... batches are cut as asked" look "$work/e.json" 'all (x["input_hits"] >= 600 and x["hits_s"] <= 1.05 * x["batches_s"] * x["batch"] for x in p)'
-judges () # hits of each point, said above the table; what this CPU cannot run, below it
+judges () # above the table: hits of each point; below it: what this CPU cannot run
 {
     look "$work/e.json" 'all (60 <= x["judged"] < 80 for x in p)' && grep -q '; error: largest of 6[0-9] hits, from double)$' "$work/e.table" &&
         $python -c 'import json, sys; n = json.load (open (sys.argv[1]))["machine"]["not_tested"]; t = open (sys.argv[2]).read (); assert not n or t.endswith (f"cannot run them: {n}\n"), (n, t)' "$work/e.json" "$work/e.table"
 }
-ok "... hits that were compared with double, and what could not be tried, are said" judges
+ok "... the numbers of compared hits, and what could not be tried, are printed" judges
 ok "... and its progress is on stderr" grep -q '8\. engine, reference fp32, 1 worker x 2 threads, batches of 300: ' "$work/e.words"
 
 pipelines () { "$bin/wiremill" bench pipeline "${inputs[@]}" --batch 100,4096 --csv "$work/p.csv" --json "$work/p.json" >"$work/p.table" 2>"$work/p.words"; }
 ok "pipeline: real processes" pipelines
-ok "... table, CSV and JSON say the same" agree pipeline "$work/p.table" "$work/p.csv" "$work/p.json"
+ok "... table, CSV and JSON agree" agree pipeline "$work/p.table" "$work/p.csv" "$work/p.json"
 # Each mean is of the same batches: what it took in all lies between the fastest and the slowest batch.
 ok "... the parts of a batch's time are all there, and every hit" look "$work/p.json" \
     'all (min (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) > 0 and sum (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) < 1.5 * x["p99_ms"] and
     min (x["lead_s"], x["tail_s"]) > 0 and x["lead_s"] + x["tail_s"] < x["seconds"] + 1 for x in p) and p[0]["hits"] == p[1]["hits"] > 4000'
 bad_hits () { $python tests/e2e/make.py bad "$made/two.h5" "$work/bad_hits.h5" && bench pipeline --model "$made/model-1.wmm" --input "$work/bad_hits.h5" \
     --json "$work/h.json" && says 'held: [0-9]* hits' && look "$work/h.json" 'len (p) == 1 and 4000 < p[0]["hits"] and p[0]["hits_s"] > 0'; }
-ok "... bad hits are said, the others measured" bad_hits
+ok "... bad hits are reported, the others measured" bad_hits
 ok "... and who had how much memory" look "$work/p.json" 'all (x["memory_engine_mb"] > 40 and x["memory_worker_mb"] > 1 and x["memory_broker_mb"] > 1
     and x["memory_engine_mb"] + x["memory_worker_mb"] < 170 for x in p) # 150 and the working set of one plane'
 ok "... and who used the CPU" look "$work/p.json" 'all (x["cpu_engine_s"] > x["cpu_producer_s"] > 0 and x["cpu_broker_s"] > 0 and x["cpu_worker_s"] > 0 for x in p)'
 
 brokers () { "$bin/wiremill" bench broker --workers 1,2 --batch 1,64 --task 100 --seconds 0.2 --csv "$work/b.csv" --json "$work/b.json" >"$work/b.table" 2>"$work/b.words"; }
 ok "broker: workers that do no work" brokers
-ok "... table, CSV and JSON say the same" agree broker "$work/b.table" "$work/b.csv" "$work/b.json"
+ok "... table, CSV and JSON agree" agree broker "$work/b.table" "$work/b.csv" "$work/b.json"
 ok "... nothing is left of what was made" empty
 units () { grep -q '^  ms of a batch: p50 to compute; GFLOP/s' "$work/e.table" && grep -q '^  ms of a batch: p50 to commit; .* first, last$' "$work/p.table" &&
     grep -q '^  ms: p50 to commit$' "$work/b.table"; }
-ok "each table says the units of columns that do not" units
+ok "below each table are the units of columns whose titles have none" units
 
 stdout_json () { "$bin/wiremill" bench "${given[@]}" -q --batch 300 --threads 1 --precision fp32 --json - >"$work/o.json" && look "$work/o.json" 'len (p) == 1'; }
 ok "JSON on stdout, in the table's place" stdout_json
@@ -100,13 +100,13 @@ ok "... or why they are not" uncounted
 
 absent () { exits 6 bench "${given[@]}" --engine cuda,sparse --threads 1 --batch 300,301 --precision fp32 --json "$work/a.json" && says 'cuda .*this engine cannot run here' &&
     look "$work/a.json" 'len (p) == 3 and "failed" in p[0] and p[1]["hits_s"] > 0 and p[2]["hits_s"] > 0'; }
-WM_CUDA_SO=$work/none.so ok "an engine that is not here: said once, left out, the others are measured, exit 6" absent
+WM_CUDA_SO=$work/none.so ok "an engine that is not here is reported once and left out; the others are measured, exit 6" absent
 printf 'no events\n' >"$work/bad.h5"
 once () { exits 5 bench "$@" --input "$work/bad.h5" --batch 1,2,3 --threads 1 && [ "$(grep -c '^ *[0-9]*\. ' "$work/said")" = 1 ]; }
-ok "an input that is none: no other point is tried" once --precision fp32,fast
+ok "a bad input: no other point is tried" once --precision fp32,fast
 ok "... of the pipeline too" once pipeline
 ok "no such input" exits 5 bench --input "$work/none.h5"
-ok "a model that is none" exits 5 bench --model "$work/bad.h5" --input "$made/two.h5" --batch 1 --threads 1 --precision fp32
+ok "a bad model" exits 5 bench --model "$work/bad.h5" --input "$made/two.h5" --batch 1 --threads 1 --precision fp32
 refused () { exits 2 bench "${@:2}" && says "$1"; }
 ok "no such bench" refused "there are engine, pipeline, broker and all, not 'speed'" speed
 ok "no such engine" refused '.--engine. *|--engine takes a list of auto' --engine sparse,magic
@@ -118,23 +118,23 @@ ok "too many numbers" refused 'at most 32 values' --batch "$(seq -s, 1 40)"
 for only in "engine --task 1: --task is for broker only" "pipeline --hits 1: --hits is for engine only" \
     "pipeline --seconds 1: --seconds is for engine and broker only" "broker --threads 1: --threads is for engine and pipeline only" \
     "broker x.h5: files .x.h5. are for engine and pipeline only"; do
-    # shellcheck disable=SC2086 # words of an option
+    # shellcheck disable=SC2086 # it is split
     ok "what would be ignored: ${only#*: }" refused "${only#*: }" ${only%%: *}
 done
 ok "both on stdout" refused 'do not go together' --csv - --json -
 ok "no time" exits 2 bench --seconds 0
 unwritable () { exits 1 bench --"$1" "$work/none/x" && says "--$1 $work/none/x: No such file" && ! says 'making' >/dev/null; }
-ok "a CSV file that cannot be written is said before anything is measured" unwritable csv
+ok "a CSV file that cannot be written is reported before anything is measured" unwritable csv
 ok "a JSON file likewise" unwritable json
 full () { exits 1 bench "${given[@]}" --batch 300 --threads 1 --precision fp32 --csv /dev/full && says '--csv cannot be written: No space' && says 'sparse/.*300'; }
-ok "a file whose disk is full: said, the table is there" full
+ok "a file on a full disk is reported; the table is printed" full
 nowhere () { exits 1 bench --folder "$work/none" && says 'No such file'; }
 ok "a folder that is not there" nowhere
-ok "the parts: a stream that is none" exits 5 keep "$bin/wiremill-worker" --bench --cache "$work" <"$work/bad.h5"
+ok "the parts: a malformed stream" exits 5 keep "$bin/wiremill-worker" --bench --cache "$work" <"$work/bad.h5"
 ok "... batches of nothing" exits 2 keep "$bin/wiremill-producer" batches --pins x
 ok "... a broker bench out of range" exits 2 keep "$bin/wiremill-broker" --bench "$work/bb" --batches 1
 
-gone () { empty && ! pgrep -f "$TMPDIR"; } # nothing is left, nobody works there
+gone () { empty && ! pgrep -f "$TMPDIR"; } # no file is left, and no process that uses the folder
 # Ctrl-C after the first of many points: what was measured is printed, and nothing is left.
 interrupted () # bench, signal, options...
 {
@@ -151,5 +151,5 @@ ok "Ctrl-C in the engine bench prints what there is" interrupted engine INT "${g
 ok "... in the pipeline bench, and no command of a campaign that is gone" interrupted pipeline INT "${inputs[@]}"
 ok "... in the broker bench" interrupted broker INT --seconds 0.2
 unread () { "$bin/wiremill" bench "${given[@]}" --batch 300,301,302 2>&1 >"$work/said" | head -1 && until_true 60 gone; }
-ok "nobody reads on: nothing is left" unread
+ok "a reader that ends early: nothing is left" unread
 done_testing

@@ -1,5 +1,5 @@
 #!/bin/bash
-# control.t - pause, resume, drain: said, done, and what a broker that is killed remembers of it.
+# control.t - pause, resume, drain: what they print and do, and what a broker that was killed remembers.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
@@ -35,7 +35,7 @@ run () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input
 run &
 run=$!
 told () { grep -q "paused: by .*: lunch; wiremill resume" "$work/run"; }
-ok "the broker of wiremill run knows it, and says what ends it" until_true 60 told
+ok "the broker of wiremill run knows it, and logs what ends it" until_true 60 told
 waits () { keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "wiremill resume goes on"; }
 ok "why names the pause" waits
 ok "a worker comes, and gets nothing" until_true 60 state "^[^ ]+:[0-9]+ .* idle +0 "
@@ -63,7 +63,7 @@ ok "status names a producer that is waited for" until_true 60 state "^waiting fo
 asks () { "$bin/wiremill" status "$out" --json | grep -Eq '"waiting_for": *"producer"'; }
 ok "so does its JSON" asks
 reads () { keep "$bin/wiremill" why --campaign "$out" && says "^waiting for: producer; it reads an input or writes an output"; }
-ok "why says what that may be" reads
+ok "why prints the possible causes" reads
 kill -CONT "$producer"
 finished () { wait $run; }
 ok "the campaign is finished" finished
@@ -86,7 +86,7 @@ ok "one worker is drained by its name" "$bin/wiremill" drain "$out" --worker "$l
 gone () { ! kill -0 $worker; }
 ok "it leaves" until_true 60 gone
 
-# endpoint.json is removed behind a broker's back; before it is written again, the truth is said.
+# endpoint.json is removed under a running broker; until it is written again, why reports that.
 kill -STOP $broker
 rm "$out/.wiremill/endpoint.json"
 lost () { exits 75 keep "$bin/wiremill" "$@" && says "process $broker has the campaign $out/.wiremill.* --broker ENDPOINT"; }
@@ -99,7 +99,7 @@ mv "$out" "$work/moved"
 ended () { ! kill -0 $broker; }
 ok "a folder that is moved away from under a broker ends it" until_true 60 ended
 why () { ! wait $broker && grep -q "was moved, removed or replaced while its broker ran" "$work/broker"; }
-ok "and it says so" why
+ok "and it reports that" why
 mv "$work/moved" "$out"
 down () { exits 4 keep "$bin/wiremill" pause "$out" && says "none is running"; }
 ok "no broker, no pause" down

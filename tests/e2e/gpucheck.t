@@ -12,7 +12,7 @@ make () # name, script: a program of the machine
     printf '#!/bin/bash\n%s\n' "$2" >"$machine/$1"
     chmod +x "$machine/$1"
 }
-report () # code: what the check says, kept for `says`
+report () # code: the output of the check, kept for `says`
 {
     keep exits "$1" bash tests/gpu/gpu_check.sh "$machine/gpu_check"
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# kick.t - what is held or has changed is no dead end: put right and retried, it is as if never wrong.
+# kick.t - inputs that were held or changed, repaired and retried, have the output of an undisturbed run.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
@@ -21,7 +21,7 @@ ok "a truncated file is held, and the command that helps is named" held
 inputs () { keep "$bin/wiremill" held "$out" && says "^held: $work/two.h5: "; }
 ok "held names it" inputs
 why () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^held: $work/two.h5" && says "the same wiremill run command with --retry-held" && says "truncated|two.h5" && says "retry-held"; }
-ok "why says what helps" why
+ok "why prints what to type" why
 still () { exits 3 keep "${run[@]}" --output "$out" --retry-held && says "held: $work/two.h5: "; }
 ok "retried while it is bad: held again, and that is an end" still
 cp "$made/two.h5" "$work/two.h5"
@@ -39,7 +39,7 @@ changed ()
     exits 3 keep "${run[@]}" --output "$out" && says "two.h5: changed since its output was written" &&
         [ "$(grep -c "changed since" "$work/said")" = 1 ] && says "run --retry-held"
 }
-ok "changed after its output was written: said in one line" changed
+ok "changed after its output was written: reported in one line" changed
 ok "and the old output stays" same_scores two "$out" "$work/fresh"
 known ()
 {
@@ -57,7 +57,7 @@ again () # nothing but --retry-held would make it again
         keep "$bin/wiremill" why "$out" && says "^waiting for: no broker; what is open has changed" && mv "$work/aside" "$out/two.scores.h5"
 }
 ok "its output gone too: no command is named that would do nothing" again
-ok "retried: written anew" retried
+ok "retried: written again" retried
 kept () { grep -q "wiremill run" "$out/.wiremill/command" && ! grep -q "retry-held" "$out/.wiremill/command"; }
 ok "the kept command does not retry for ever" kept
 ok "with the new file's scores" same_scores two "$out" "$work/other"
@@ -76,21 +76,21 @@ ok "an input that nobody knows is refused by name" unknown
 cp "$made/two.h5" "$work/two.h5"
 kicked () { keep "${kick[@]}" "$work/two.h5" && says "kicked" && "${look[@]}" | grep -q '"open": 1,'; }
 ok "kick opens an input that is written" kicked
-whose () # what was said of it, and of nothing that is a part of its name
+whose () # what the log has of it, and nothing of inputs whose names are a part of its name
 {
     keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says 'ago: kicked by' || return 1
     for part in "$work/two.h" two.h 5 ''; do # 5: as in .h5
         keep "$bin/wiremill" why --campaign "$out" "$part" && ! grep 'kicked by' "$work/said" || return 1
     done
 }
-ok "why tells what was said of it, and of no other" whose
+ok "why prints the log lines of this input only" whose
 kill -9 $broker && wait $broker 2>/dev/null
 kept () { "${look[@]}" | grep -q '"open": 1,'; }
 ok "also for the broker after one that was killed" kept
 ok "that broker was started by hand: kick names who sends its inputs" nobody "wiremill produce"
 ok "... which needs that broker" says "start the campaign's, and let"
 open () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^open: $work/two.h5: 0 hits are done" && says "waiting for: no broker; this goes on:" && says "wiremill broker --model"; }
-ok "why says of an open input that it is open, and what goes on" open
+ok "why reports that an input is open, and its progress" open
 done_with () { keep "$bin/wiremill" why "$out" "$work/one.h5" && says "^$work/one.h5 is neither held nor changed, nor open: it is written, or no input of this campaign$"; }
 gone () # the file too; by number, and by a name from here
 {
@@ -102,7 +102,7 @@ ok "and of one that is written, that it is not" done_with
 ok "the next run pins the file as it is and scores it" exits 0 "${run[@]}" --output "$out"
 ok "as a fresh campaign does" same_scores two "$out" "$work/fresh"
 
-# While a run is at it: what it was doing is forgotten, it begins anew and ends well.
+# During a run: its progress is forgotten, it is scored again and completes.
 make_events big --events 1 --seed 7 --hits 60000 --tpcs 1
 big=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/big.h5" --input "$work/one.h5" --batch-hits 256)
 "${big[@]}" --output "$work/whole" >/dev/null 2>&1
@@ -125,6 +125,6 @@ until_true 60 half
 touch "$work/changes.h5"
 changed () { exits 5 wait $pid && says "held: .*changes.h5 changed while it was worked on" && [ ! -e "$work/changes/changes.scores.h5" ]; }
 ok "an input that changes while it is worked on is held, and has no output" changed
-anew () { exits 0 "${changes[@]}" --retry-held && [ -s "$work/changes/changes.scores.h5" ]; }
-ok "retried: written" anew
+again () { exits 0 "${changes[@]}" --retry-held && [ -s "$work/changes/changes.scores.h5" ]; }
+ok "retried: written" again
 done_testing

@@ -351,9 +351,9 @@ def engines(source, target):
         by[:] = np.where(np.arange(len(by)) % 2, 0, by[:] + 1)
 
 
-def scored_by(said):
-    """Of what the worker says: the rows that differ are each by the engine that `engines` gave them."""
-    bad = [line.split() for line in open(said) if line.startswith("bad ")]
+def scored_by(output):
+    """From the output of the worker: the rows that differ are each by the engine that `engines` gave them."""
+    bad = [line.split() for line in open(output) if line.startswith("bad ")]
     assert {int(b[5]) % 2 for b in bad if b[1] == "1"} == {0, 1} == {int(b[1]) for b in bad}, bad
     for b in bad:
         assert b[9] == "other/fp32/v1" if b[1] == "1" and int(b[5]) % 2 else b[9].startswith("sparse/"), b

@@ -37,7 +37,7 @@ ok "$n starts under load: one signature, one output" starts
 proved P22 "$n" $same
 
 # Workers of other instruction sets in one campaign.
-mixed () # folder, how many workers of each of: words of `wiremill work`...
+mixed () # folder, how many workers of each, options of `wiremill work`...
 {
     local to=$1 listen=ipc://$work/$1.b pids=() words
     shift
@@ -46,7 +46,7 @@ mixed () # folder, how many workers of each of: words of `wiremill work`...
     until_true 60 test -e "$work/$to/.wiremill/endpoint.json" || return 1
     "$bin/wiremill" pause "$work/$to" >"$work/said" 2>&1 # until all workers are there
     for words in "$@"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # it is split
         "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" $words >>"$work/$to.work" 2>&1 &
         pids+=($!)
     done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# rebuild.t - what is lost, damaged, copied or moved is found, named and made whole.
+# rebuild.t - lost, damaged, copied or moved files are found, named and repaired.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
@@ -27,7 +27,7 @@ for blow in "rm ledger.db" ": >ledger.db" "head -c 30000 /dev/urandom >ledger.db
     "cp '$work/whole/.wiremill/ledger.db' ledger.db"; do
     (cd "$c" && eval "$blow") && before=$(cksum "$c"/ledger.db* 2>&1)
     dry () { exits 1 keep "${rebuild[@]}" --dry-run "$out" && says "ledger +.*(missing|damaged|is of another).*made again" && [ "$(cksum "$c"/ledger.db* 2>&1)" = "$before" ]; }
-    ok "$(sed 's/ .*work.*/ of another campaign/' <<<"$blow"): a dry run says so and changes nothing" dry
+    ok "$(sed 's/ .*work.*/ of another campaign/' <<<"$blow"): a dry run reports it and changes nothing" dry
     made_again () { "${rebuild[@]}" "$out" && same_answer && nothing_left; }
     ok "it is rebuilt" made_again
     (cd "$c" && eval "$blow")
@@ -56,7 +56,7 @@ ok "one that is gone is missed by status and verify; they name the command that 
 rm "$score"
 left () { keep "$bin/wiremill" status "$out" && says "^out +stopped" && ! grep -q "100\.0%" "$work/said" && says "1 written, 1 open" && says "^to write: $score of $made/two.h5"; }
 gone () { keep "${rebuild[@]}" "$out" && says "$score is gone" && left && (cd / && eval "$(tail -n 1 "$work/said")") && same_scores two "$out" "$work/whole"; }
-ok "rebuild misses it too; status says what is left to do, and the command that does it" gone
+ok "rebuild reports it too; status prints what is left to do, and the command" gone
 touch "$score"
 touched () { keep "$bin/wiremill" status "$out" && says "^to write: $score .*: its output was touched since it was written; wiremill rebuild accepts it" && "${rebuild[@]}" "$out" && nothing_left; }
 ok "one that was only copied is taken as it is" touched
@@ -75,7 +75,7 @@ behind ()
 ok "outputs removed and cut while run works on the next input are made again by it" behind
 shim=(env LD_PRELOAD="$proof/fail_shim.so" WM_SHIM_PROGRAM=wiremill-producer WM_SHIM_FAIL=stat:1+:EIO)
 for_ever () { exits 1 keep "${shim[@]}" "${run[@]}" --output "$out" && says "was written 2 times and is gone again: end what removes or changes it" && nothing_left; }
-ok "where something removes it for ever, run says so and ends; later the same command finds all done" for_ever
+ok "where something removes it again and again, run reports it and ends; later the same command finds all done" for_ever
 
 # The journal.
 input=$(grep -abo "$made/one.h5" "$(ls "$c"/journal/*.keep | head -1)" | head -1 | cut -d: -f1)
@@ -112,7 +112,7 @@ moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer
 ok "rebuild --output takes them where they are" moved
 cp -r "$out" "$work/copied"
 original () { keep "${rebuild[@]}" --dry-run "$work/copied" && says "gone; in $out$" && says "not where this campaign is; --output $work/copied searches"; }
-ok "of a copy it says whose outputs it looked at" original
+ok "of a copy it prints whose outputs it read" original
 names () { exits 5 keep "${run[@]}" --output "$work/copied" && says "pinned to output '$out', not '$work/copied'.*wiremill rebuild --output DIR"; }
 ok "and run, what to do" names
 copied () { keep "${rebuild[@]}" --output "$work/copied" "$work/copied" && says "gone; in $work/copied$" && keep "${run[@]}" --output "$work/copied" && says "nothing was left"; }
@@ -131,11 +131,11 @@ other () { [ "$(look "$work/whole")" = "$whole" ]; }
 ok "an address that is another campaign's by now is not asked" other
 ok "and not told either" exits 4 "$bin/wiremill" pause --campaign "$work/whole"
 copied () { exits 4 "$bin/wiremill" pause --campaign "$work/running" && [ ! -e "$c/paused" ]; }
-ok "what is said to a copy does not reach the original, whose address came with it" copied
+ok "a command to a copy does not reach the original, whose address was copied too" copied
 kill $broker && wait $broker
 ok "a copy of a running one asks for rebuild, once" asks
 own () { keep "${rebuild[@]}" "$work/running" && says "a campaign of its own" && says "with --campaign $work/running --output $out goes on from here" && keep "${run[@]}" --output "$out" --campaign "$work/running" && says "nothing was left"; }
 ok "and is a campaign of its own then" own
 ok "the original goes on as if nothing had been" nothing_left
-ok "where there is no campaign, it says so" exits 5 "${rebuild[@]}" "$work/whole/none"
+ok "where there is no campaign, it reports that" exits 5 "${rebuild[@]}" "$work/whole/none"
 done_testing

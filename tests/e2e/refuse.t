@@ -24,7 +24,7 @@ ok "no such model to import" refused 5 "no.onnx cannot be read" "$bin/wiremill" 
 mkfifo "$work/pipe.onnx"
 ok "... nor a pipe" refused 5 "not a regular file" timeout 20 "$bin/wiremill" import "$work/pipe.onnx" -o "$work/no.wmm"
 printf '\010\001\022\000' >"$work/saved_model.pb"
-ok "a SavedModel is no frozen graph, and what to do is said" refused 5 "SavedModel.* tf2onnx" "$bin/wiremill" import \
+ok "a SavedModel is refused, with advice" refused 5 "SavedModel.* tf2onnx" "$bin/wiremill" import \
     "$work/saved_model.pb" -o "$work/no.wmm"
 head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
 ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
@@ -35,7 +35,7 @@ ok "an unknown key of a specification names the nearest" refused 5 "patch" "${ru
     --spec "$work/spec.yaml" --input "$made/one.h5"
 ok "no broker at that endpoint" refused 4 "" "$bin/wiremill" status --broker "ipc://$work/nobody"
 tries () { WM_TIME_SCALE=10 refused 4 "no (broker answers|answer from a broker) at tcp://127.0.0.1:9; goes on trying for [0-9]+ s" "$bin/wiremill" "$@" --broker tcp://127.0.0.1:9 --give-up 2; }
-ok "a worker says that it waits for a broker" tries work --cache "$work/cache"
+ok "a worker logs that it waits for a broker" tries work --cache "$work/cache"
 ok "a producer too" tries produce --input "$made/one.h5"
 ok "a budget below zero" refused 2 "budget takes a number of bytes" "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/o" --budget -1
 ok "a folder whose name holds a line break" refused 5 "holds a line break" "$bin/wiremill" run --model "$made/model-1.wmm" \
@@ -82,7 +82,7 @@ proved P13 $mismatches $((mismatches - failures + before))
 mkdir -p "$work/shut/.wiremill/lock"
 shut () { refused 5 "cannot open $work/shut/.wiremill/lock: Is a directory; .*--campaign" "$bin/wiremill" run --model "$made/model-1.wmm" \
     --output "$work/shut" --quiet --input "$made/one.h5" && [ "$(grep -c "cannot open" "$work/said")" = 1 ]; }
-ok "a lock that cannot be opened is said once" shut
+ok "a lock that cannot be opened is reported once" shut
 
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
@@ -97,22 +97,22 @@ ok "a precision that is none is a question of usage" refused 2 "fp32.split.fast,
 ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
     --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
 
-# Without OpenVINO all the rest is built, and both make and who needs it say how to get it.
+# Without OpenVINO everything else is built, and make and the programs that need it print how to get it.
 no_openvino () # variables of make...
 {
     local b=$work/without
     keep env PIP_INDEX_URL=http://127.0.0.1:9/ PIP_RETRIES=0 make -o "$b/lib/libkernels.a" -o "$b/lib/libschema.a" B="$b" "$@" \
         "$b/lib/wm_openvino.so" && says "WITHOUT the general engine: .* Type make .*PyPI.* make OPENVINO=" && [ ! -e "$b/lib/wm_openvino.so" ]
 }
-ok "make where OpenVINO is not goes on without it, and says how to get it" no_openvino OPENVINO="$work/nowhere"
+ok "make goes on without OpenVINO, and prints how to get it" no_openvino OPENVINO="$work/nowhere"
 ok "... and where it cannot be fetched" no_openvino OPENVINO_VERSION=0
 ok "of which nothing is left" test ! -e build/openvino-0 -a ! -e build/openvino-0.tmp
 export WM_OPENVINO_SO=$work/none.so
 how="cannot be opened: .*none.so.*make. fetches and builds it .*make OPENVINO="
-ok "doctor says it too" keep "$bin/wiremill" doctor "$work"
+ok "doctor prints it too" keep "$bin/wiremill" doctor "$work"
 ok "... with the models that cannot run" says "warn +openvino +no models outside .*$how"
 ok "a model that needs it" "$bin/wiremill" import --general "$made/model-1.onnx" -o "$work/general.wmm"
-ok "... is refused in one line that says how to get it" refused 6 "$how" "$bin/wiremill" run --model "$work/general.wmm" \
+ok "... is refused in one line that explains how to get it" refused 6 "$how" "$bin/wiremill" run --model "$work/general.wmm" \
     --output "$work/general" --quiet --input "$made/one.h5"
 ok "... which is one" test "$(grep -c OpenVINO "$work/said")" = 1
 unset WM_OPENVINO_SO

@@ -28,7 +28,7 @@ for victim in worker broker; do
     ok "and it says so, and when" grep -Eq "^20[0-9-]+T[0-9:]+Z wiremill run: .*$victim.*signal 9" "$work/$victim.words"
     unsaid () { grep -hvE '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z [^ ]' "$out"/.wiremill/log/*.log; }
     when () { [ -s "$out/.wiremill/log/worker-1.log" ] && ! unsaid; }
-    ok "each line of each log says when" when
+    ok "each line of each log has its time" when
 done
 
 start producer
@@ -60,7 +60,7 @@ ok "and then there is nothing left to do" nothing
 
 start away
 moved () { mv "$out" "$work/put-away" && exits 5 wait $pid && grep "was moved, removed or replaced while its broker ran" "$work/away.words"; }
-ok "its folder is moved away: run ends, and says why" moved
+ok "its folder is moved away: run ends, and prints why" moved
 back () { mv "$work/put-away" "$out" && resumed; }
 ok "put back, the same command goes on" back
 done_testing

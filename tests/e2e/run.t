@@ -1,12 +1,12 @@
 #!/bin/bash
-# run.t - a whole campaign on one machine, the same command again, what it says.
+# run.t - a whole campaign on one machine, the same command again, its messages.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --quiet)
 
 first () { keep "${run[@]}" --input "$made/two.h5" && says 'events +2$' && says 'hits/s' && says 'sent per event'; }
-ok "a campaign runs and says what came of it" first
+ok "a campaign runs and prints a summary" first
 ok "its output is there" test -s "$work/out/two.scores.h5"
 cp "$work/out/two.scores.h5" "$work/first.h5"
 
@@ -15,7 +15,7 @@ ok "the same command again has nothing to do" again
 ok "and leaves the output as it is" cmp "$work/out/two.scores.h5" "$work/first.h5"
 
 columns () { keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --input "$made/two.h5" && says '^columns track em none michel: labels of the preset protodune-2021$'; }
-ok "a line says which columns are written, and where their names are from" columns
+ok "a line names the columns that are written, and where their names are from" columns
 finished () { keep "$bin/wiremill" status "$work/out" && says 'broker not running' && says '100.0%'; }
 ok "status without a broker" finished
 json () { keep "$bin/wiremill" status --campaign "$work/out/.wiremill" --json && says '"schema": "wiremill-status-1"'; }
@@ -35,11 +35,11 @@ ok "equal stems get different names" both
 long=$work/$(printf 'a%.0s' {1..90})
 deep () { "${run[@]}" --campaign "$long" --output "$work/deep" --input "$made/one.h5"; }
 ok "a campaign whose path is too long for a socket" deep
-# Answers that come late, because the broker was stopped for a while, are not taken for the last word.
+# Answers that come late, because the broker was stopped for a while, are not taken for the final state.
 late ()
 {
     local pid broker= try
-    for try in 1 2 3 4 5; do # it may have ended before we come
+    for try in 1 2 3 4 5; do # it may have ended before
         rm -rf "$work/late"
         "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/late" --quiet --input "$made/two.h5" >"$work/said" 2>&1 &
         pid=$!
@@ -50,7 +50,7 @@ late ()
     sleep 0.9
     kill -CONT "$broker" && wait $pid && says 'hits +4,929 scored, 0 held'
 }
-ok "the last words are of the end, not of an earlier answer" late
+ok "the summary is that of the end, not of an earlier answer" late
 summary () { keep "${run[@]}" --json --input "$made/two.h5" && says '"schema": "wiremill-run-1"' && says '"exit": 0'; }
 ok "the summary as JSON" summary
 

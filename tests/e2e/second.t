@@ -21,7 +21,7 @@ ok "scores as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/second.
     "$work/out/one.scores.h5" 1e-5
 columns () { keep "${@:2}" && says "^columns $1" && ! says '^columns.*track'; }
 again=("$bin/wiremill" run --model "$work/second.onnx" --input "$made/one.h5")
-ok "its columns have the names of its outputs, and a line says why not a preset's" columns 'y_0 y_1 y_2 y_3: names of the model.s outputs \(the preset.s labels are for a softmax of three' \
+ok "its columns have the names of its outputs, and a line explains why not a preset's" columns 'y_0 y_1 y_2 y_3: names of the model.s outputs \(the preset.s labels are for a softmax of three' \
     "${again[@]}" --spec dunefd-44x48 --output "$work/out"
 printf 'patch: [44, 48]\nlabels: [p, mu, e, gamma]\n' >"$work/labels.yaml"
 ok "... unless a specification names others" columns 'p mu e gamma: labels of .*/labels.yaml$' "${again[@]}" --spec "$work/labels.yaml" --output "$work/named"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # verify.t - outputs of finished campaigns compared with their digests, and their hits scored again by another
-# engine: equal, changed, and not there; how many hits, by what bound, and what is said of a difference.
+# engine: equal, changed, and missing; how many hits, by what bound, and how a difference is reported.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
@@ -33,7 +33,7 @@ ok "one in 100 with 95 %: 299 hits" sized
 odd () { verify "$work/out" --confidence .5 --share 0.3% --engine sparse && says '^231 of .*: if 0.3 % of the hits were wrong, this would find it with 50 % confidence$'; }
 ok "0.3 % with 50 %: 231 hits" odd
 given () { verify "$work/out" --sample 150 --engine sparse && says '^150 of .*: if one hit in 1,000 were wrong, this would find it with 13\.9. % confidence$'; }
-ok "what 150 hits are worth is said" given
+ok "the confidence of 150 hits is printed" given
 sure () { verify "$work/out" --sample 100 --share 0.5 --engine sparse && says '^100 of .*: if one hit in 2 were wrong, this would find it with more than 99.99 % confidence$'; }
 ok "... and is not rounded up to certainty" sure
 refused () { exits 2 verify "$work/out" "$1" "$2" && says "^wiremill verify: $1 takes a number above 0( and below 1, as 0.01 or 1%)?, not '$2'$"; }
@@ -53,7 +53,7 @@ changed ()
 ok "a score that is off by 0.01 in a finished file: the file is named, hits of the other are scored" changed
 changed_json () { exits 1 verify "$work/out" --sample 5 --json && judge '[c["output"].endswith ("/two.scores.h5") and c["state"] == "damaged" for c in d["changed"]] == [True] and d["hits"] == 5 and not d["bad"]'; }
 ok "... as JSON" changed_json
-ok "what it says to type mends it" run_again
+ok "the command that it prints repairs it" run_again
 flip () { perl -e 'my ($f, $at) = @ARGV; open my $h, "+<", $f or die; seek $h, $at, 0; read $h, my $b, 1; seek $h, $at, 0; print $h chr (ord ($b) ^ 4)' "$1" "$2"; }
 flip "$score" 9000 || bail "no bit was flipped"
 bit () { exits 1 verify "$work/out" --sample 5 && says "^  $score has another digest than when it was written$"; }
@@ -66,7 +66,7 @@ ok "one that seems to be another is compared once more, under the lock: a run ma
 unread () { exits 1 keep "${shim[@]}" WM_SHIM_FAIL=stat:1+:EIO "$bin/wiremill" verify "$work/out" --json && judge '[c["state"] for c in d["changed"]] == ["unreadable"] * 2 and d["changed"][0]["why"].startswith ("cannot be read: Input/output error")'; }
 ok "files that cannot be read are not called changed" unread
 
-# A long read is shown, to a terminal only: a broker that says how far it is, in the place of the real one.
+# The progress of a long read is shown on a terminal only: a script that prints progress replaces the broker.
 mkdir "$work/slow" && cp "$bin/wiremill" "$bin/wiremill-producer" "$bin/wiremill-worker" "$work/slow" && cat >"$work/slow/wiremill-broker" <<END
 #!/bin/sh
 echo '{"read": 1500000000, "of": 3e9}'
@@ -74,12 +74,12 @@ exec "$bin/wiremill-broker" "\$@"
 END
 chmod +x "$work/slow/wiremill-broker"
 long () { keep "$work/slow/wiremill" verify "$work/out" --sample 5 --engine sparse && says "$whole" && ! says 'reading the outputs'; }
-ok "how far it has read is not said to a file" long
+ok "progress is not printed into a file" long
 shown () { TERM=xterm keep script -qec "'$work/slow/wiremill' verify '$work/out' --sample 5 --engine sparse" /dev/null </dev/null && says 'reading the outputs: 1.50 GB of 3.00 GB.*every digest is as it was written'; }
 ok "... but to a terminal" shown
 
 # The bound that outputs state, on copies of them: the campaign's own have their digest.
-sample_of () # its files: what wiremill-producer says of some of their hits
+sample_of () # its files: a sample of their hits, by wiremill-producer
 {
     local file
     "$bin/wiremill-broker" --outputs --campaign "$work/out/.wiremill" >"$work/outputs" && $python -c 'import json, sys; print (json.load (open (sys.argv[1]))["pins"], end="")' "$work/outputs" >"$work/pins" &&
@@ -111,7 +111,7 @@ named ()
 ok "each row that differs is named with the engine that scored it" named
 cp "$work/two.h5" "$work/three.h5"
 ok "an input that is another now is refused by name" exits 5 verify "$work/out" --engine sparse
-ok "... and said" says 'three.h5 has .* hits, its output .*: it has changed'
+ok "... and reported" says 'three.h5 has .* hits, its output .*: it has changed'
 
 $python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
 "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/patches.npy" || bail "no campaign of patches"
@@ -120,7 +120,7 @@ ok "ready-made patches of any network" dense
 
 judged () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/judged" --input "$work/patch.npy" --engine reference --quiet >/dev/null && verify "$work/judged" --json && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert d["same_engine"] and d["largest"] == 0, d' "$work/said"; }
 $python -c 'import numpy, sys; numpy.save (sys.argv[1], numpy.random.default_rng (1).normal (0, 1, (3, 48, 48)).astype ("f4"))' "$work/patch.npy"
-ok "scored by the reference, and again by it: said" judged
+ok "scored by the reference, and again by it: reported" judged
 : >"$work/judged/patch.scores.h5"
 nothing () { exits 1 verify "$work/judged" --json && judge 'd["changed"] and d["outputs"] == 1 and not d["sampled"]' && exits 1 verify "$work/judged" && says '^1 output, .*: 1 is not as it was written' && says 'has 0 bytes, it was written with' && ! says 'scored again'; }
 ok "its only output is emptied: no hit is scored" nothing
@@ -139,7 +139,7 @@ differs_json () { exits 1 verify "$work/cnn" --json && judge '[(b["row"], b["sto
 ok "... as JSON" differs_json
 touch "$work/patches.npy"
 explained () { exits 1 verify "$work/cnn" && says '^an input of these changed since it was scored, which explains differences'; }
-ok "where the input is seen to have changed, that is said too" explained
+ok "where the input has changed, that is reported too" explained
 nobody () { exits 5 verify "$work/none" && says 'holds no campaign'; }
 ok "no campaign there" nobody
 engine () { exits 5 verify "$work/cnn" --engine reference && says 'reference engine cannot run this model'; }

@@ -84,7 +84,7 @@ ok "in peace" idle_left
 never () { exits 0 keep timeout 120 "$bin/wiremill" work --idle-timeout 1 --broker "ipc://$work/b1" --broker "ipc://$work/nobody" --cache "$work/cache" && says 'nobody without having reached a broker: no work for its idle time'; }
 ok "so it does where one was never there" never
 only () { exits 4 keep timeout 120 "$bin/wiremill" work --idle-timeout 1 --give-up 2 --broker "ipc://$work/nobody" --cache "$work/cache"; }
-ok "the only broker is waited for as long as --give-up says" only
+ok "the only broker is waited for as long as --give-up allows" only
 wall () { exits 0 keep timeout 120 "$bin/wiremill" work --wall-time 1 --broker "ipc://$work/nobody" --cache "$work/cache" && says 'its wall time is over'; }
 ok "but not beyond --wall-time" wall
 kill -TERM $work_pid

@@ -1,6 +1,6 @@
 #!/bin/bash
 # breaker.t - the circuit breaker: a worker that fails more often than it scores is sent away by itself, and
-# others score its batches; where two such workers are all there is, the campaign pauses and says why, until
+# others score its batches; where two such workers are all there is, the campaign pauses and logs why, until
 # somebody has mended the machines and resumes it. TRIES times each: nothing is held, the output is that of an
 # undisturbed run.
 cd "$(dirname "$0")/../.." || exit 1
@@ -10,9 +10,9 @@ tries=${TRIES:-$(size 1 25 500)} RANDOM=${SEED:-1}
 echo "# TRIES=$tries SEED=${SEED:-1}"
 crew_model --events 1 --hits 1200
 
-# All workers have one engine, that of an undisturbed run; what a machine is like is said in its environment.
+# All workers have one engine, that of an undisturbed run; the environment of a worker makes its machine good or bad.
 export WM_OPENVINO_SO=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so
-machine () # worker, words for env...
+machine () # worker, arguments of env...
 {
     local name=$1
     shift

@@ -45,7 +45,7 @@ campaign () # victim, program, WM_SHIM_FAIL
         fi
         start "$role"
     done
-    [ "$role$code" = producer0 ] || echo 'nobody ends any more'
+    [ "$role$code" = producer0 ] || echo 'no process ends any more'
     # shellcheck disable=SC2086 # pids
     kill $timers 2>/dev/null
     wait $timers 2>/dev/null

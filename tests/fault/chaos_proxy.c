@@ -151,8 +151,8 @@ static size_t may_go (const flow_t *flow)
 static void flow_write (wire_t *self, int i)
 {
     flow_t *flow = &self->flow[i];
-    /* One byte a segment, some hundreds a turn, or nothing would ever arrive.  */
-    for (int turn = weather == BYTES ? 300 : 1; turn-- && flow->bytes;) {
+    /* One byte a segment, some hundreds a round, or nothing would ever arrive.  */
+    for (int round = weather == BYTES ? 300 : 1; round-- && flow->bytes;) {
         const size_t count = may_go (flow);
         const ssize_t n = count ? send (self->fd[!i], flow->data, count, MSG_NOSIGNAL) : 0;
         if (n < 0 && errno != EAGAIN)
@@ -205,7 +205,7 @@ int main (int argc, char **argv)
         struct pollfd ready[3];
         for (int i = 0; i < 3; i++)
             ready[i] = (struct pollfd){ .fd = listener[i], .events = POLLIN };
-        poll (ready, 3, 1); /* 1 ms a turn is a fine grain for a link */
+        poll (ready, 3, 1); /* rounds of 1 ms are fine enough for a link */
         for (int i = 0; i < 3; i++)
             if (ready[i].revents)
                 accept_one (listener[i], broker_port + i);

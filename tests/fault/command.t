@@ -20,7 +20,7 @@ done
 declare -A killed=() missed=()
 n_killed=0
 
-start () # words for env...
+start () # arguments of env...
 {
     env "$@" "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --workers 2 --threads 1 --batch-hits 64 \
         --input "$made/crew-[12].h5" --output "$work/out" >"$work/words.run" 2>&1 &

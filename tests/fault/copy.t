@@ -1,7 +1,7 @@
 #!/bin/bash
 # copy.t - a campaign's folder copied while its broker runs (COPIES at random moments; as it comes, the ledger
 # first, or the journal first, some time apart): `wiremill run` refuses the copy by name, `wiremill rebuild`
-# makes it whole or says why it cannot, and then the same command ends it with the output of an undisturbed
+# makes it whole or reports why it cannot, and then the same command ends it with the output of an undisturbed
 # run; and so does the original.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
@@ -22,7 +22,7 @@ moment ()
     sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
 }
 pause () { sleep "0.0$((RANDOM % 10))"; }
-take_copy () # what is there vanishes under its hands, which is said and passed over
+take_copy () # files vanish while they are copied, which is reported and ignored
 {
     local first=(.wiremill/ledger.db .wiremill/ledger.db-wal)
     rm -rf "$copy"
@@ -36,7 +36,7 @@ take_copy () # what is there vanishes under its hands, which is said and passed 
     esac 2>/dev/null
     return 0
 }
-# What became of the copy: 0 right, 2 refused in words, 1 neither.
+# The result of the copy: 0 right, 2 refused with a message, 1 neither.
 judge ()
 {
     local code was_running

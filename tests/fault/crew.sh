@@ -5,7 +5,7 @@
 export WM_TIME_SCALE=${WM_TIME_SCALE:-20}
 listen=ipc://$work/b
 declare -A who=() # pid: broker, producer, worker-1, ...
-declare -A preload=() environment=() # of a role: `env` words for its processes
+declare -A preload=() environment=() # of a role: arguments of env for its processes
 crew_workers=2
 
 # Two small inputs, and an undisturbed run of them to compare with.
@@ -23,7 +23,7 @@ crew_new () # a fresh campaign; `crew_input` is what a producer is started with
     crew_input=${crew_inputs[0]} retry_held=
     rm -rf "$work/out" "$work/cache" "$work"/words.*
 }
-crew_start () # role, words for env (NAME=value)...
+crew_start () # role, arguments of env (NAME=value)...
 {
     local role=$1 command
     shift
@@ -32,7 +32,7 @@ crew_start () # role, words for env (NAME=value)...
     producer) command=("$bin/wiremill" produce --broker "${connect:-$listen}" --input "$made/$crew_input.h5" $retry_held) ;;
     worker-*) command=("$bin/wiremill" work --broker "${connect:-$listen}" --cache "$work/cache" --threads 1) ;;
     esac
-    # shellcheck disable=SC2086 # words are meant
+    # shellcheck disable=SC2086 # it is split
     env ${environment[${role%-*}]} "$@" "${command[@]}" >>"$work/words.$role" 2>&1 &
     who[$!]=$role
     pid=$!
@@ -43,7 +43,7 @@ crew_pid () # role: its process
     for p in "${!who[@]}"; do [ "${who[$p]}" = "$1" ] && echo "$p" && return; done
     return 1
 }
-# The next process of the crew that ends: $role, $code. Nobody within crew_patience seconds: fails.
+# Waits for the next process of the crew to end: $role, $code. Fails if none does within crew_patience seconds.
 # (bash's `wait -n` passes over one that ended while something else ran.)
 mkfifo "$work/tick" && exec {tick}<>"$work/tick"
 crew_wait ()
@@ -61,7 +61,7 @@ crew_wait ()
     done
     return 1
 }
-# Until producers have written both inputs; others may end in peace. Whoever fails is named.
+# Waits until producers have written both inputs; other processes may end with 0. A process that fails is named.
 crew_written ()
 {
     while crew_wait; do
@@ -71,7 +71,7 @@ crew_written ()
         crew_input=${crew_inputs[1]}
         crew_start producer
     done
-    echo 'nobody ends any more'
+    echo 'no process ends any more'
     return 1
 }
 crew_stop () # signal: ends all that are left
@@ -86,15 +86,15 @@ crew_same ()
     local input
     for input in "${crew_inputs[@]}"; do same_scores "$input" "$work/out" "$work/whole" || return 1; done
 }
-# Nobody may speak of an assertion or of damage.
+# No log may contain an assertion or report damage.
 crew_words () { ! grep -HE 'assert|Assertion|corrupt|is damaged' "$work"/words.*; }
-crew_tell () # what became of it, for people
+crew_tell () # the last log lines, for people
 {
     echo "# $*"
     tail -qn 3 "$work"/words.* | sed 's/^/#   /'
 }
-# Kills at failpoints: campaigns (`campaign` says what is wrong of one) until no try is left in `queue`; then what
-# became of `points`, each of which is to be `killed` `tries` times, `n_killed` in all.
+# Kills at failpoints: campaigns (`campaign` prints what is wrong of one) until no try is left in `queue`; then reports
+# `points`, each of which is to be `killed` `tries` times, `n_killed` in all.
 crew_kills ()
 {
     local campaigns=0 wrong=0 never='' before point

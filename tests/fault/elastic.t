@@ -37,12 +37,12 @@ one_campaign ()
             joined=$((joined + 1)) logs=$((logs + 1))
             WM_OPENVINO_SO=$lib/wm_killer.so WM_KILLER_SLOW_MS=$slow "$bin/wiremill-worker" --broker "ipc://$work/b$finished" \
                 --engine openvino --threads 1 --cache "$work/cache" "${how[@]}" >"$work/log-$logs" 2>&1 &
-            worker[i]=$! leave[i]=$way turns[i]=0
+            worker[i]=$! leave[i]=$way rounds[i]=0
         done
         sleep 0.$((RANDOM % 5 + 2))
         for i in 0 1; do
-            turns[i]=$((turns[i] + 1))
-            { [ "${leave[i]}" = 0 ] || { [ "${leave[i]}" = 2 ] && [ "${turns[i]}" -gt 2 ]; }; } &&
+            rounds[i]=$((rounds[i] + 1))
+            { [ "${leave[i]}" = 0 ] || { [ "${leave[i]}" = 2 ] && [ "${rounds[i]}" -gt 2 ]; }; } &&
                 kill -TERM "${worker[i]}" 2>/dev/null && leave[i]=5
             [ "${leave[i]}" = 3 ] && leave[i]=6 &&
                 "$bin/wiremill" drain --broker "ipc://$work/b$finished" --worker "$(hostname):${worker[i]}" >>"$work/drains" 2>&1
@@ -55,7 +55,7 @@ one_campaign ()
     kill -TERM $broker
     wait $broker
     same_scores elastic-$n "$out" "$work/whole" || return 1
-    # What the workers say they computed is what there was, and the copies sent at the tail.
+    # The workers report to have computed what there was, and the copies sent at the tail.
     batches=$(computed "$work"/log-*) total=$(computed "$work"/whole/.wiremill/log/worker-*)
     echo "# $batches batches computed of $total, $(count copies) copies; $(count n_preempt) given back"
     [ "$batches" -ge "$total" ] && [ "$batches" -le $((total + $(count copies))) ] &&

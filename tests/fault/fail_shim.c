@@ -218,7 +218,7 @@ int open64 (const char *path, int flags, ...)
     return open_as (path, flags, mode);
 }
 
-/* ---- memory: what the program's own text asks for ---------------------------------------------*/
+/* ---- memory: what the program's own text asks for -------------------------------------------- */
 
 extern void *__libc_malloc (size_t), *__libc_calloc (size_t, size_t),
     *__libc_realloc (void *, size_t);
@@ -252,7 +252,7 @@ void *mmap64 (void *at, size_t bytes, int protection, int flags, int fd, off64_t
     return mmap (at, bytes, protection, flags, fd, offset);
 }
 
-/* ---- the clock --------------------------------------------------------------------------------*/
+/* ---- the clock ------------------------------------------------------------------------------- */
 
 int clock_gettime (clockid_t clock, struct timespec *now)
 {

@@ -1,6 +1,6 @@
 #!/bin/bash
 # flood.t - PRODUCERS (20) with more payload than the byte budget, first without a worker, then with eight that ask
-# for all they can and are stopped: the broker fills its budget and stays within it, `wiremill status` says what
+# for all they can and are stopped: the broker fills its budget and stays within it, `wiremill status` prints what
 # holds the campaign back; then workers come and all is done.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
@@ -44,7 +44,7 @@ echo "# broker $before KiB, with $n producers $peak KiB at most, allowed $room K
 ok "the broker stays within its budget" test "$peak" -le "$room"
 ok "... which it needed" test "$peak" -ge $((before + budget / 2 / 1024))
 left () { keep "$bin/wiremill" status --broker "$listen" && says 'no worker'; }
-ok "status says what holds the campaign back" until_true 60 left
+ok "status prints what holds the campaign back" until_true 60 left
 for i in 1 2; do "$bin/wiremill" work --broker "$listen" --cache "$work/cache" --threads 1 >>"$work/words.worker" 2>&1 & done
 finished () { [ "$(find "$work/out" -name '*.scores.h5' | wc -l)" = "$n" ]; }
 [ "${WM_SIZE:-test}" = test ] || ok "with workers all is done" until_true 3600 finished

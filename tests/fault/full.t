@@ -1,6 +1,6 @@
 #!/bin/bash
 # full.t - the disk of the campaign, and that of the outputs, is a small one that fills and empties, again
-# and again (FULL times): all pause, say so, lose nothing and go on by themselves.
+# and again (FULL times): all pause, report it, lose nothing and go on by themselves.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
@@ -16,7 +16,7 @@ crew_model --events 1 --hits 1200
 fill () { dd if=/dev/zero of="$work/disk/ballast" bs=64k 2>/dev/null; }
 free () { rm -f "$work/disk/ballast"; }
 
-# Where it waits, and for what, is said by whoever is asked.
+# status and why report where it waits, and for what.
 mkdir "$work/disk/out"
 fill
 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-1.h5" --batch-hits 64 --output "$work/disk/out" \
@@ -53,7 +53,7 @@ campaign ()
         if [ "$role$code" = producer0 ]; then
             [ "$crew_input" != "${crew_inputs[1]}" ] || break
             crew_input=${crew_inputs[1]}
-        else # who could not even begin says so and may be started again
+        else # a process that could not even start reports it and may be started again
             grep -qiE 'no space|disk (is )?full|cannot' "$work/words.$role" || echo "$role ended with $code without a word of the disk"
             [ $((failures += 1)) -lt 200 ] || break
             sleep 0.1
@@ -73,11 +73,11 @@ for ((i = 0; i < n; i++)); do
     crew_tell "campaign $i: $(head -n 5 "$work/said" | tr '\n' ';')"
 done
 ok "every campaign ends with the output of an undisturbed run" test $wrong = 0
-ok "and it was full ($full words of it)" test $full -gt 0
+ok "and it was full ($full lines about it)" test $full -gt 0
 proved P3 $((2 * n)) $((2 * (n - wrong)))
 
 # A broker is killed there with results in its journal, and started again on the disk that is full by then: it cannot
-# open its ledger (or, where it has nothing to add to that, begin). It says so, once, and waits for room; a signal
+# open its ledger (or, where it has nothing to add to that, begin). It reports that once, and waits for room; a signal
 # ends it meanwhile, with 75.
 again () # with or without a ledger, what is full then
 {
@@ -90,7 +90,7 @@ again () # with or without a ledger, what is full then
     fill
     crew_start broker
     until_true 60 grep -q "disk full at $work/disk/.*$2: waiting; free some space" "$work/words.broker" || return 1
-    read -rt 1 -u "$tick" # twenty looks at the disk
+    read -rt 1 -u "$tick" # long enough for twenty checks of the disk
     kill -0 "$(crew_pid broker)" && [ ! -e "$work/out/.wiremill/endpoint.json" ] || return 1
     if [ "$1" = with ]; then
         kill -TERM "$(crew_pid broker)" && crew_wait && [ "$role$code" = broker75 ] || return 1
@@ -112,6 +112,6 @@ waits () # with, without
 }
 before=$failures
 ok "killed and started again on the full disk: waits for room, and goes on" waits with ''
-ok "where its ledger is gone too: says so once" waits without /ledger.db
+ok "where its ledger is gone too: reports it once" waits without /ledger.db
 proved P3 2 $((2 - (failures - before)))
 done_testing

@@ -1,5 +1,5 @@
-/* hostile.c - peers that mean harm, beside a campaign: silent ones, garbage, frames that are none
-   of ours, sessions without end, and floods of messages whose answers nobody reads.
+/* hostile.c - hostile peers beside a campaign: silent ones, garbage, malformed frames, sessions
+   without end, and floods of messages whose answers nobody reads.
 
    usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds, all ways at once, a process each)
    Each way goes on with a new connection when its own is ended. SIGTERM ends it early. Prints what
@@ -38,13 +38,13 @@ static int goes_on (void)
     return !is_over && wm_now_ms () < end_ms;
 }
 
-/* ---- without the protocol ----------------------------------------------------------------------
- */
-static int plug (char door)
+/* ---- without the protocol -------------------------------------------------------------------- */
+
+static int plug (char listener)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf (address.sun_path, sizeof address.sun_path, "%.90s.%c", endpoint + strlen ("ipc://"),
-              door);
+              listener);
     const int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect (fd, (struct sockaddr *) &address, sizeof address) == 0) {
         n_connection++;
@@ -105,8 +105,8 @@ static void strange (void)
     }
 }
 
-/* ---- in a session ------------------------------------------------------------------------------
- */
+/* ---- in a session ---------------------------------------------------------------------------- */
+
 /* Says it until the session ends, and reads nothing.  */
 static void flood (wm_role_t role, wm_msg_t *msg, int with_payload)
 {

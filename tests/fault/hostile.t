@@ -1,5 +1,5 @@
 #!/bin/bash
-# hostile.t - a campaign beside peers that mean harm (tests/fault/hostile.c, all ways at once, for FLOOD_S seconds
+# hostile.t - a campaign beside hostile peers (tests/fault/hostile.c, all kinds at once, for FLOOD_S seconds
 # at least): the honest work is done as if they were not there, and the broker's memory stays bounded. (What they
 # take of its throughput: make bench.)
 cd "$(dirname "$0")/../.." || exit 1
@@ -22,7 +22,7 @@ honest ()
     crew_start worker-1
     crew_start producer
     crew_written || return 1
-    kill -0 $hostile || { echo "they were gone before"; return 1; }
+    kill -0 $hostile || { echo "the hostile peers ended before"; return 1; }
     crew_same
 }
 crew_patience=300
@@ -32,7 +32,7 @@ kill $hostile
 wait $hostile
 sed 's/^/# /' "$work/hostile"
 all () { [ "$(grep -c 'hostile: [a-z]* *[1-9][0-9]* connections' "$work/hostile")" = 7 ]; }
-ok "each way had its connections" all
+ok "each kind had its connections" all
 peak=$(kib VmHWM)
 room=$((before + 262144)) # unread messages of all of them, while the broker waits for a processor
 echo "# broker $before KiB, $peak KiB at most, allowed $room KiB"

@@ -37,7 +37,7 @@ while :; do
         same_scores "$events" "$work/out" "$work/whole" || wrong=$((wrong + 1))
         clean || unclean=$((unclean + 1))
         [ $killed -lt "$kills" ] || break
-        rm -rf "$work/out" # done before all kills are spent: begin anew, the kills go on
+        rm -rf "$work/out" # done before all kills were made: begin again, the kills go on
     fi
     [ $starts -lt $((50 + 5 * kills)) ] || break
 done

@@ -2,7 +2,7 @@
 
 usage: poison.py make EVENTS.h5 OUT.h5 CELLS N_BAD N_KILL HOW...
            N_BAD hits lie outside their plane or at no time; N_KILL others are named in CELLS, as
-           "wire column how" lines, the ways of dying in turn
+           "wire column how" lines, the ways of dying one after another
        poison.py check CLEAN.h5 SCORES.h5 N_BAD N_KILL
            SCORES holds what CLEAN holds and N_KILL poisoned hits, all else has the same bits
 """

@@ -61,7 +61,7 @@ whose ()
 "$python" tests/fault/poison.py make "$made/$events.h5" "$work/in.h5" "$work/cells" "$bads" "$kills" segv abort fault kill exit
 ok "why names the worker whose log has the file, and what goes on" whose
 
-# A machine on which every batch dies: it says so, gives them back, and leaves; the others do the work.
+# A machine on which every batch dies: its worker logs that, gives them back, and leaves; the others do the work.
 hole ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/hole" --batch-hits 1024 --listen "ipc://$work/b" >"$work/broker" 2>&1 &

@@ -55,6 +55,6 @@ while [ $raced -lt "$races" ]; do
     crew_stop KILL
     raced=$((raced + 5))
 done
-ok "of brokers that start at once one has the campaign, and the others say who" test $wrong = 0
+ok "of brokers that start at once one has the campaign, and the others name it" test $wrong = 0
 proved P17 $raced $((raced - wrong))
 done_testing

@@ -37,7 +37,7 @@ campaign () # with a stopper, if its argument is not empty
         fi
         crew_start "$role"
     done
-    [ "$role$code" = producer0 ] || echo 'nobody ends any more'
+    [ "$role$code" = producer0 ] || echo 'no process ends any more'
     [ -z "$stopper" ] || { kill $stopper; wait $stopper; } 2>/dev/null
     crew_stop
     crew_same && crew_words
@@ -66,7 +66,7 @@ done
 environment=()
 ok "a clock that jumps changes nothing" test $wrong = 0
 
-# A broker that was stopped for a minute reads what came before it looks at its clock.
+# A broker that was stopped for a minute reads the messages that came before it reads its clock.
 minute ()
 {
     crew_new

@@ -3,7 +3,7 @@
 usage: anygpu.py PROGRAM WORK CASE...    (PROGRAM: any_run; CASE: small, a light network's name, refuse)
 
 small: seeded networks that together have every operator the engine knows. A light network (inside
-PyPI's onnx) has its constant weights replaced by random ones, so that its outputs say something.
+PyPI's onnx) has its constant weights replaced by random ones, so that its outputs depend on the input.
 Exits 1 if a difference is too large.
 """
 import os
@@ -197,7 +197,7 @@ def compare(program, work, what, model, n, rows, limit=2e-5, *precision):
     if got.shape != want.shape:
         return report(what, False, f"{got.shape} for {want.shape}")
     off, size = np.abs(got - want).max(), np.abs(want).max()
-    # Half holds all of these: a node said to be beyond it was looked at before all of it was there.
+    # Half holds all of these: a node reported to be beyond it was inspected before all of it was there.
     report(what, off <= limit * max(1, size) and want.std() > 1e-3 * size and "tf32" not in run.stdout,
            f"{got.shape[1]} outputs of {n} patches, up to {size:.2g}, off by {off:.1e}; {run.stdout.strip()}")
 

@@ -28,7 +28,7 @@ class Graph:
     def __init__(self, opset, shape, reverse=False):
         self.opset, self.shape, self.reverse = opset, shape, reverse
         self.nodes, self.constants, self.outputs, self.at, self.n = [], [], [], "x", 0
-        self.judge = None                   # a graph that says the same, if ONNX Runtime does not take this one
+        self.judge = None                   # an equivalent graph, if ONNX Runtime does not take this one
 
     def name(self, op):
         self.n += 1
