@@ -46,7 +46,8 @@ PEAK (peak_vnni, "avx512f,avx512vnni", 64, 32, DOT_INT16)
 
 #define TILE_MADDS (16 * 16 * 32)
 
-/* Four tiles of sums, as the engine has them. Of ones, not of zeros, which are faster by a fifth.  */
+/* Four tiles of sums, as the engine has them. Of ones, not of zeros, which are faster by a
+   fifth.  */
 static double peak_amx (void)
 {
     static uint16_t one[16 * 32];

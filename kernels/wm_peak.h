@@ -1,7 +1,7 @@
-/* wm_peak.h - what a core of this machine can do at best: multiply-adds in registers, measured.
+/* wm_peak.h - measures the peak rate of one core: multiply-adds in registers.
 
-   Not a data sheet's number: clocks and neighbours change it, so it is measured beside what is
-   compared with it. Takes a tenth of a second.  */
+   Clocks and neighbours change it, so it is measured together with what is compared with it. Takes
+   a tenth of a second.  */
 #ifndef WM_PEAK_H
 #define WM_PEAK_H
 
@@ -11,7 +11,7 @@ typedef enum {
     WM_PEAK_AMX,   /* products of tiles in bf16 */
 } wm_peak_t;
 
-/* GFLOP/s of one thread; 0: no such instructions here.  */
+/* Returns GFLOP/s of one thread; 0: this CPU lacks the instructions.  */
 double wm_peak_gflops (wm_peak_t what);
 
 #endif
