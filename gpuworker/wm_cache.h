@@ -10,12 +10,13 @@
 
 #define WM_CACHE_PATH_MAX 4096
 
-/* Fills in $XDG_CACHE_HOME/wiremill, else ~/.cache/wiremill; WM_EHOST if neither variable is set.  */
+/* Fills in $XDG_CACHE_HOME/wiremill, else ~/.cache/wiremill; WM_EHOST if neither variable is
+   set.  */
 wm_fault_t wm_cache_default (char folder[WM_CACHE_PATH_MAX], wm_error_t *error);
 
-/* Makes sure that the model is in `folder`, which it creates, and fetches it through the open session
-   if needed; `path` names the file. WM_EAGAIN: the session ended, or a signal came; WM_EPEER: the broker
-   sends another file than the hash names; WM_EHOST: this machine's disk.  */
+/* Makes sure that the model is in `folder`, which it creates, and fetches it through the open
+   session if needed; `path` names the file. WM_EAGAIN: the session ended, or a signal came;
+   WM_EPEER: the broker sends another file than the hash names; WM_EHOST: this machine's disk.  */
 wm_fault_t wm_cache_model (const char *folder, const char *sha256, wm_client_t *client,
                            char path[WM_CACHE_PATH_MAX], wm_error_t *error);
 

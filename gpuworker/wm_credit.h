@@ -1,8 +1,8 @@
 /* wm_credit.h - how many batches a worker asks for.
 
    Credit is the number of batches that the broker may send in this session, counted from its start:
-   an absolute counter, so that a repeated or late CREDIT message changes nothing. The worker derives
-   it from a window, the number of unscored batches that it wants to have:
+   an absolute counter, so that a repeated or late CREDIT message changes nothing. The worker
+   derives it from a window, the number of unscored batches that it wants to have:
    - the window starts at 2: one batch computes, one waits;
    - it falls to 1 after a failure, so that a worker that fails fast cannot drain the queue;
    - every success raises it by one, up to the number of batches that this worker, at its measured
@@ -39,8 +39,8 @@ void wm_credit_failure (wm_credit_t *self);
 void wm_credit_again (wm_credit_t *self);
 
 /* Returns the grant to send now, 0: nothing new. unscored: batches without result; all: those and
-   the results not acknowledged, which together never pass WM_CREDIT_MAX (a broker whose disk is full
-   acknowledges nothing, and results must not pile up).  */
+   the results not acknowledged, which together never pass WM_CREDIT_MAX (a broker whose disk is
+   full acknowledges nothing, and results must not pile up).  */
 uint64_t wm_credit_grant (wm_credit_t *self, uint32_t unscored, uint32_t all);
 
 #endif

@@ -10,9 +10,9 @@
 #include "gpuworker/wm_slots.h"
 #include "kernels/wm_device.h"
 
-/* Opens *device, and *judge: strict fp32, or NULL if the device is strict fp32 itself. WM_EBATCH: the
-   model or the trial is refused; WM_EAGAIN: a device failed while it was measured; WM_EHOST: this
-   machine.  */
+/* Opens *device, and *judge: strict fp32, or NULL if the device is strict fp32 itself. WM_EBATCH:
+   the model or the trial is refused; WM_EAGAIN: a device failed while it was measured; WM_EHOST:
+   this machine.  */
 wm_fault_t wm_engine_device_open (wm_control_t *control, const wm_model_t *model,
                                   const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
                                   wm_error_t *error);

@@ -10,8 +10,8 @@
 
 #define WM_ENGINE_MODE "--engine-process" /* the first argument; the second goes to the function */
 
-/* `files`: "N,M", descriptors of the shared memory and of the line. Returns the exit code: 0 the line
-   was closed; WM_EXIT_ENGINE, WM_EXIT_INPUT: this engine, this model, can never start here;
+/* `files`: "N,M", descriptors of the shared memory and of the line. Returns the exit code: 0 the
+   line was closed; WM_EXIT_ENGINE, WM_EXIT_INPUT: this engine, this model, can never start here;
    WM_EXIT_FAILURE: anything else. The control block has the text.  */
 int wm_engine_process_main (const char *files);
 

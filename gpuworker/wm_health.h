@@ -1,8 +1,8 @@
 /* wm_health.h - health of the GPU: temperature, power, load, memory, ECC errors, throttling.
 
    NVML is opened at run time ("libnvidia-ml.so.1", or the library that WM_NVML_SO names). Values
-   that it does not know are left out. A thread of its own reads it, since NVML may block on a faulty
-   GPU: the worker copies the last reading.
+   that it does not know are left out. A thread of its own reads it, since NVML may block on a
+   faulty GPU: the worker copies the last reading.
 
    The GPU is the first of CUDA_VISIBLE_DEVICES (a number or a UUID), else number 0.
    Thread: wm_health_text and wm_health_ecc from any; the rest from one.  */

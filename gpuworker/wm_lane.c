@@ -206,7 +206,8 @@ static void grant (wm_lane_t *self)
     wm_client_send (self->client, &msg, NULL, 0);
 }
 
-/* Stops the engine of a GPU that reports uncorrectable memory errors: its scores cannot be trusted. */
+/* Stops the engine of a GPU that reports uncorrectable memory errors: its scores cannot be
+   trusted. */
 static void check_gpu_memory (wm_lane_t *self)
 {
     char why[160];
@@ -309,7 +310,7 @@ static int serve (wm_lane_t *self)
 {
     watch_health (self);
     int fd = wm_scorer_fd (self->scorer);
-    if (self->stride) { /* the engine's descriptor is an epoll set: the stride's is one more in it */
+    if (self->stride) { /* the engine's descriptor is an epoll set, which takes one more */
         struct epoll_event event = { .events = EPOLLIN };
         int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_stride_fd (self->stride, self->number), &event);
         assert (rc == 0);

@@ -6,10 +6,10 @@
    drain     the lane gives queued batches back (NACK EAGAIN), finishes what executes, waits for the
              acknowledgements of its results, and sends BYE with the reason
 
-   The lane refuses a batch that cannot be decoded with NACK and goes on. If the engine process dies,
-   the lane starts another one and searches the batch for the hit that kills it (wm_poison.h). After
-   three failures that no hit explains, within failures_ms, the lane drains and returns 1. If memory
-   was short, it gives the batch back without blaming the batch.
+   The lane refuses a batch that cannot be decoded with NACK and goes on. If the engine process
+   dies, the lane starts another one and searches the batch for the hit that kills it (wm_poison.h).
+   After three failures that no hit explains, within failures_ms, the lane drains and returns 1. If
+   memory was short, it gives the batch back without blaming the batch.
 
    Thread: after wm_lane_new only the lane's own thread touches it, first with wm_lane_run.  */
 #ifndef WM_LANE_H
@@ -22,8 +22,8 @@
 
 typedef struct wm_lane_t wm_lane_t;
 
-/* All of it is lent. stride: which lane may compute, where several share the machine, and this lane's
-   number in it; NULL for one lane. busy_ms: when any lane had work last. Never NULL.  */
+/* All of it is lent. stride: which lane may compute, where several share the machine, and this
+   lane's number in it; NULL for one lane. busy_ms: when any lane had work last. Never NULL.  */
 wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_stride_t *stride,
                         unsigned number, _Atomic int64_t *busy_ms);
 

@@ -49,8 +49,8 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
     }
 }
 
-/* Requests the trial, which split and fast measure on, until the broker has it, and writes it beside
-   the model. WM_EAGAIN: the session ended, or the worker is to stop.  */
+/* Requests the trial, which split and fast measure on, until the broker has it, and writes it
+   beside the model. WM_EAGAIN: the session ended, or the worker is to stop.  */
 static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t *error)
 {
     const char *why;

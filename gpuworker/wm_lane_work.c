@@ -5,10 +5,10 @@
                                               +-- next part ---+ (wm_poison)
 
    A slot keeps its batch until the engine has scored it or the lane gives it back. If the engine
-   dies of one batch, the lane submits only parts of this batch until it has found the hit; the other
-   slots go on meanwhile. If the engine dies while it scores several batches together, the lane
-   submits each of them alone: one that kills the engine again explains the crash; if none does, the
-   crash counts as a failure of this machine.  */
+   dies of one batch, the lane submits only parts of this batch until it has found the hit; the
+   other slots go on meanwhile. If the engine dies while it scores several batches together, the
+   lane submits each of them alone: one that kills the engine again explains the crash; if none
+   does, the crash counts as a failure of this machine.  */
 #include "gpuworker/wm_lane_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/wm_trace.h"
@@ -246,8 +246,8 @@ static void conclude (wm_lane_t *self, unsigned i, wm_poison_verdict_t verdict, 
     }
 }
 
-/* The engine survived, alone, a batch that it had died of among others. After the last of these none
-   of them is the cause.  */
+/* The engine survived, alone, a batch that it had died of among others. After the last of these
+   none of them is the cause.  */
 static void survived_alone (wm_lane_t *self)
 {
     char how[sizeof self->together];

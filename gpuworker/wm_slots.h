@@ -3,8 +3,8 @@
    One anonymous memory file: a control block and the results, which both sides write, and the
    batches, which the worker decodes into and the engine process can only read. An engine that
    writes to wrong addresses can therefore spoil its own answer only: not a batch, which is scored
-   again after a crash, and no decision of the worker, which reads states, counters and bounded texts
-   here, but no pointers and no sizes.
+   again after a crash, and no decision of the worker, which reads states, counters and bounded
+   texts here, but no pointers and no sizes.
 
    Hand-over of a slot. Its state decides which side may touch the rest of the slot:
 

@@ -17,8 +17,8 @@ typedef struct wm_stride_t wm_stride_t;
 wm_stride_t *wm_stride_new (unsigned n_lane, const unsigned *weight);
 void wm_stride_destroy (wm_stride_t **self_p);
 
-/* Returns a descriptor that becomes readable when the machine is given to a lane that waited for it,
-   until that lane's next request or release.  */
+/* Returns a descriptor that becomes readable when the machine is given to a lane that waited for
+   it, until that lane's next request or release.  */
 int wm_stride_fd (const wm_stride_t *self, unsigned lane);
 
 /* Requests the machine. true: the lane holds it until wm_stride_release. false: the lane waits.  */

@@ -61,7 +61,8 @@ wm_fault_t wm_tasks_add (wm_tasks_t *self, const wm_msg_t *task, const uint8_t *
         row++;
     if (row == self->task + WM_CREDIT_MAX)
         return wm_fault (error, WM_EAGAIN, "this worker has %u batches already", WM_CREDIT_MAX);
-    /* The scores follow the status bytes and must be aligned, so the status begins 0 to 3 bytes in. */
+    /* The scores follow the status bytes and must be aligned, so the status begins 0 to 3 bytes
+       in. */
     size_t lead = (4 - task->n_hit % 4) % 4;
     if (!grow (&row->payload, &row->payload_bytes_max, bytes ? bytes : 1) ||
         !grow (&row->result_memory, &row->result_bytes_max, lead + result_bytes))

@@ -74,8 +74,9 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Returns how much the campaign's scores may differ; *from: where that is from. The bound that outputs
-   state was measured against strict fp32, so the limit of strict fp32 itself is the least.  */
+/* Returns how much the campaign's scores may differ; *from: where that is from. The bound that
+   outputs state was measured against strict fp32, so the limit of strict fp32 itself is the
+   least.  */
 static double allowed (const verify_t *self, const char **from)
 {
     const double strict = wm_device_limit (self->model, "");

@@ -18,8 +18,8 @@
 
 /* Compares by `engine` in fp32 ("auto": the reference in double for the family, else OpenVINO).
    cache: the folder of the model. tolerance 0: what the outputs state, or else the limit of their
-   engines. Returns the exit code: 0 all was compared, 5 the sample or the model is bad, 6 the engine
-   cannot run here, 1 anything else.  */
+   engines. Returns the exit code: 0 all was compared, 5 the sample or the model is bad, 6 the
+   engine cannot run here, 1 anything else.  */
 int wm_verify_run (const char *engine, int threads, const char *cache, double tolerance);
 
 #endif

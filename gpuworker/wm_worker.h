@@ -28,9 +28,9 @@ typedef struct {
     double give_up_s;      /* leave after so long without a broker */
 } wm_worker_config_t;
 
-/* Works until the worker may stop. Returns the program's exit code: 0 idle, wall time, or the broker
-   is done; 75 drained by a signal; 4 no broker; 5 the model is refused; 6 the engine cannot run
-   here; 1 this machine failed. Of several brokers the gravest: 1, 6, 5, 4, 75, 0.  */
+/* Works until the worker may stop. Returns the program's exit code: 0 idle, wall time, or the
+   broker is done; 75 drained by a signal; 4 no broker; 5 the model is refused; 6 the engine cannot
+   run here; 1 this machine failed. Of several brokers the gravest: 1, 6, 5, 4, 75, 0.  */
 int wm_worker_run (const wm_worker_config_t *config);
 
 #endif

@@ -1,4 +1,4 @@
-/* wm_canary.c - the judge is the exact-sparse engine in float32, on one thread.  */
+/* wm_canary.c - compares with the exact-sparse engine in fp32, on one thread.  */
 #include "kernels/wm_canary.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_seed.h"
@@ -14,7 +14,7 @@ struct wm_canary_t {
     void *judge;
     double tolerance, share, next_s;
     uint64_t seed;
-    _Atomic uint64_t progress; /* the judge counts, nobody reads */
+    _Atomic uint64_t progress; /* of the judge, unused */
     float *patch, *score;      /* (WM_CANARIES, n_value), (WM_CANARIES, n_output) */
 };
 
@@ -52,14 +52,14 @@ void wm_canary_destroy (wm_canary_t **self_p)
     }
 }
 
-/* `count` hits at random places as a batch of their own, in their order.  */
+/* Makes a batch of `count` hits at random places, in their order.  */
 static void draw (wm_canary_t *self, const wm_batch_t *batch, uint32_t count, uint32_t *place,
                   wm_batch_t *few, uint32_t *wire, int32_t *col)
 {
     const size_t n = batch->patch_values;
     *few = *batch;
     few->n_hit = count;
-    for (uint32_t i = 0; i < count; i++) { /* one of each stretch */
+    for (uint32_t i = 0; i < count; i++) { /* one of each stretch of the batch */
         uint64_t first = (uint64_t) batch->n_hit * i / count,
                  last = (uint64_t) batch->n_hit * (i + 1) / count;
         place[i] = (uint32_t) (first + wm_seed_next (&self->seed) % (last - first));
@@ -91,7 +91,7 @@ wm_fault_t wm_canary_check (wm_canary_t *self, const wm_batch_t *batch, const fl
                      should = (double) self->score[i];
         if (isfinite (is) && isfinite (should) && fabs (is - should) > self->tolerance)
             fault = wm_fault (error, WM_EHOST,
-                              "a canary died: output %u of hit %u is %.6f, the CPU says %.6f "
+                              "a canary died: output %u of hit %u is %.6f, on the CPU %.6f "
                               "(allowed %.0e): this GPU, or its memory, computes wrongly; the "
                               "batch's scores are dropped",
                               i % n, place[i / n], is, should, self->tolerance);

@@ -1,8 +1,8 @@
-/* wm_device.c - the door: chooses an engine, guards what goes in and comes out, tests itself.
+/* wm_device.c - chooses an engine, checks batches and scores, runs the self-test.
 
-   What every engine would have to do alike is done here once: batches that do not fit the model or
-   the specification are refused before an engine sees them, and scores that are not finite become
-   a held hit after. Engines fill scores and count progress, nothing else.
+   What all engines need is done here once: batches that do not fit the model or the specification
+   are refused before the engine sees them, and a hit whose scores are not finite is held
+   afterwards. Engines fill in scores and count progress, nothing else.
 
    The table of engines, and how their shared objects are opened: kernels/wm_engines.c.  */
 #include "kernels/wm_backend_private.h"
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANARY_SHARE 0.05 /* of the time: at a GPU's full speed not every batch is looked at */
-#define PROBES 3u         /* seeded patches where a model has no known answers */
+#define CANARY_SHARE 0.05 /* of the time: a fast GPU has more batches than the CPU can check */
+#define PROBES 3u         /* seeded patches if a model has no known answers */
 
 struct wm_device_t {
     const wm_model_t *model;
@@ -27,9 +27,9 @@ struct wm_device_t {
     const wm_engine_t *engine;
     const wm_backend_t *backend;
     void *state;         /* the backend's */
-    wm_canary_t *canary; /* of a GPU; NULL: a CPU's scores are believed */
-    wm_recall_t *recall; /* the same for a model that the CPU does not judge */
-    uint32_t turn;       /* the batch of a call that canaries look at first */
+    wm_canary_t *canary; /* of a GPU and a family model; NULL: none */
+    wm_recall_t *recall; /* of a GPU and a general model; NULL: none */
+    uint32_t first;      /* the batch of the next call that canaries check first */
     char signature[64];
     _Atomic uint64_t *progress, own_progress;
 };
@@ -75,11 +75,12 @@ static void part_of (const char *signature, int n, char *part, size_t size)
               signature ? signature : "");
 }
 
+/* Whether the arithmetic that a signature names has 16 bits.  */
 static bool is_rounded (const char *signature)
 {
-    static const char *const words[] = { "/int16/", "/bf16/", "/fp16/", "/tf32/", "/fast/" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr (signature, words[i]))
+    static const char *const part[] = { "/int16/", "/bf16/", "/fp16/", "/tf32/", "/fast/" };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        if (strstr (signature, part[i]))
             return true;
     return false;
 }
@@ -105,8 +106,8 @@ double wm_device_max_error (const char *precision)
 
 void wm_device_strict_isa (const char *isa, char strict[32])
 {
-    const char *told = isa && *isa ? isa : getenv ("WM_ISA");
-    snprintf (strict, 32, "%.*s", told ? (int) strcspn (told, "/") : 0, told ? told : "");
+    const char *named = isa && *isa ? isa : getenv ("WM_ISA");
+    snprintf (strict, 32, "%.*s", named ? (int) strcspn (named, "/") : 0, named ? named : "");
 }
 
 bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
@@ -141,7 +142,7 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
     part_of (signature, 1, isa, sizeof isa);
     part_of (signature, 2, arithmetic, sizeof arithmetic);
     *candidate = (wm_candidate_t){ .isa = "" };
-    const bool strict = strstr (signature, "/fp32/") != NULL; /* a GPU's comes later in it */
+    const bool strict = strstr (signature, "/fp32/") != NULL; /* a GPU's has more parts */
     snprintf (candidate->precision, sizeof candidate->precision, "%s", strict ? "fp32" : precision);
     if (strict)
         wm_device_strict_isa (NULL, candidate->isa);
@@ -177,7 +178,7 @@ double wm_device_off (double score, double right)
     return isnan (off) ? INFINITY : off;
 }
 
-/* What looks after a GPU. 0 with *error.  */
+/* Creates what checks a GPU. false with *error.  */
 static bool keep_canaries (wm_device_t *self, wm_error_t *error)
 {
     if (!self->engine->is_gpu)
@@ -203,7 +204,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
         return NULL;
     }
     if (spec && !spec_fits (model, spec))
-        spec = NULL; /* any CNN: it has dense patches, and a plane is refused when it comes */
+        spec = NULL; /* any CNN: it takes dense patches, planes are refused */
     const wm_engine_t *engine = choose_engine (config->engine, model, error);
     const wm_backend_t *backend = engine ? wm_backend_find (engine, error) : NULL;
     if (!backend)
@@ -276,13 +277,12 @@ static wm_fault_t check_batch (const wm_device_t *self, const wm_batch_t *batch,
             wm_model_n_value (self->model));
     bool own = self->spec.view == WM_OWN_VIEW;
     if (batch->kind != (own ? WM_BATCH_TICKS : WM_BATCH_BINS))
-        return wm_fault (error, WM_EBATCH,
-                         "a batch of kind %d where the specification has view: %s",
+        return wm_fault (error, WM_EBATCH, "a batch of kind %d, but the specification has view: %s",
                          (int) batch->kind, own ? "own" : "full");
     return WM_OK;
 }
 
-/* A hit with a score that is no number is held, and none of its scores is passed on.  */
+/* Holds a hit with a score that is not finite; none of its scores is passed on.  */
 static void hold_nonfinite (uint32_t n_hit, uint32_t n_output, uint8_t *status, float *scores)
 {
     for (uint32_t i = 0; i < n_hit; i++) {
@@ -297,9 +297,9 @@ static void hold_nonfinite (uint32_t n_hit, uint32_t n_output, uint8_t *status, 
     }
 }
 
-/* Looks at what the engine made of a batch.  */
-static wm_fault_t look (wm_device_t *self, const wm_batch_t *batch, uint8_t *status, float *scores,
-                        wm_error_t *error)
+/* Checks the scores of a batch.  */
+static wm_fault_t check_scores (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, wm_error_t *error)
 {
     wm_fault_t fault = self->canary ? wm_canary_check (self->canary, batch, scores, error) : WM_OK;
     if (!fault && self->recall)
@@ -317,7 +317,7 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
         return fault;
     memset (status, WM_HIT_SCORED, batch->n_hit);
     fault = self->backend->score (self->state, batch, status, scores, self->progress, error);
-    return fault ? fault : look (self, batch, status, scores, error);
+    return fault ? fault : check_scores (self, batch, status, scores, error);
 }
 
 wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error)
@@ -341,10 +341,10 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
     }
     if (!fault && wm_device_fill (self)) {
         fault = self->backend->score_many (self->state, n, batch, scores, self->progress, error);
-        for (uint32_t i = 0; i < n && !fault; i++) /* not always the first when canaries are due */
-            fault = look (self, batch[(i + self->turn) % n], status[(i + self->turn) % n],
-                          scores[(i + self->turn) % n], error);
-        self->turn++;
+        for (uint32_t i = 0; i < n && !fault; i++) /* canaries rarely have time for all */
+            fault = check_scores (self, batch[(i + self->first) % n], status[(i + self->first) % n],
+                                  scores[(i + self->first) % n], error);
+        self->first++;
         return fault;
     }
     for (uint32_t i = 0; i < n && !fault; i++)
@@ -369,15 +369,16 @@ static wm_fault_t score_patches (wm_device_t *self, const float *inputs, uint32_
     wm_fault_t fault = wm_device_score (self, &batch, status, scores, error);
     for (uint32_t i = 0; !fault && i < count; i++)
         if (status[i] != WM_HIT_SCORED)
-            fault = wm_fault (error, WM_EHOST,
-                              "self-test of %s failed: test patch %u has a score that is no number",
-                              self->signature, i);
+            fault =
+                wm_fault (error, WM_EHOST,
+                          "self-test of %s failed: test patch %u has a score that is not finite",
+                          self->signature, i);
     free (status);
     return fault;
 }
 
-/* Compares with what the model's file says. In fast a general model's scores share the rounding of
-   the largest of them.  */
+/* Compares with the known answers of the model's file. In fast the error of a general model's
+   scores is relative to the largest of them.  */
 static wm_fault_t test_known (wm_device_t *self, const float *inputs, const float *want,
                               uint32_t count, float *scores, wm_error_t *error)
 {
@@ -405,7 +406,7 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
     return WM_OK;
 }
 
-/* Without known answers: the same patches, each at another place beside others or alone, must give
+/* Without known answers: the same patches, each alone or at another place beside others, must give
    the same bits.  */
 static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores, float *again,
                                  wm_error_t *error)
@@ -433,9 +434,9 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error)
 {
     const float *inputs, *want;
-    bool judged =
+    const bool comparable =
         !self->fast || wm_model_kind (self->model) == WM_MODEL_FAMILY || self->engine->is_gpu;
-    uint32_t known = judged ? wm_model_known (self->model, &inputs, &want) : 0;
+    uint32_t known = comparable ? wm_model_known (self->model, &inputs, &want) : 0;
     size_t n_value = wm_model_n_value (self->model), n_output = wm_model_n_output (self->model);
     float *probe = known ? NULL : calloc (PROBES * n_value, sizeof *probe);
     float *scores = calloc ((known ? known : 2 * PROBES) * n_output, sizeof *scores);

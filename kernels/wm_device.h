@@ -1,15 +1,14 @@
-/* wm_device.h - the only door out of this folder: an engine that scores batches.
+/* wm_device.h - the interface of kernels/ to engines: opens a device, which scores batches.
 
-   Engines: "reference" (double, plain loops: the judge), "sparse" (the exact-sparse CPU engine for
-   the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (on an NVIDIA GPU: the
+   Engines: "reference" (double precision, plain loops), "sparse" (the exact-sparse CPU engine of
+   the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (an NVIDIA GPU: the
    family, and CNNs of ordinary operators), "cudnn" (the same, but the family by NVIDIA's libraries
-   alone), and "auto": sparse where the model is of the family, else openvino. auto does not take the
-   GPU yet: no GPU has run the engine so far.
+   alone), and "auto": sparse for the family, else openvino. auto never takes the GPU.
 
-   Rules every engine keeps: row i of the scores is hit i; the bits of a row do not depend on which
-   hits it was grouped with, on the number of threads, or on the batch; identical cells get
-   identical rows; a hit whose score is not finite gets status WM_HIT_NONFINITE and NaN, never a
-   silent number. Thread: one at a time per device; wm_device_progress from any.  */
+   Rules every engine keeps: row i of the scores is hit i; the bits of a row depend neither on the
+   other hits of its batch nor on the number of threads; identical cells get identical rows; a hit
+   whose score is not finite gets status WM_HIT_NONFINITE and NaN. Thread: one at a time per device;
+   wm_device_progress from any.  */
 #ifndef WM_DEVICE_H
 #define WM_DEVICE_H
 
@@ -19,7 +18,7 @@
 
 #include <stdbool.h>
 
-#define WM_SHAPES_MAX 512u /* that the importer asks for at once */
+#define WM_SHAPES_MAX 512u /* outputs whose shapes the importer gets in one call */
 
 /* What is known of an engine before it is opened.  */
 typedef struct {
@@ -28,19 +27,19 @@ typedef struct {
     bool gathers;     /* may gain by several batches in one call (wm_device_fill) */
     bool any_model;   /* runs any CNN, else those of the family only */
     bool has_isa;     /* its kernels are chosen by instruction set (isa of wm_device_config_t) */
-    bool rounds;      /* has arithmetics of 16 bits for split and fast */
+    bool rounds;      /* has arithmetic of 16 bits for fast */
     const char *object, *variable, *advice; /* the shared object that it lies in, the variable that
                                                names another, how to get it; NULL: it is built in */
     struct {
         double fp32, rounded;
-    } family, general; /* what a score of it may be off, by kind of model (wm_device_limit) */
+    } family, general; /* allowed error of a score, by kind of model (wm_device_limit) */
 } wm_engine_t;
 
 /* Returns the engine that --engine names. Never NULL: of another name, also "auto", one without a
    name, of which every bool is false.  */
 const wm_engine_t *wm_device_engine (const char *name);
 
-/* The same of a signature, of which nothing else may be left.  */
+/* The same for a signature, e.g. of an old output whose engine is not here.  */
 const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 
 /* "auto, sparse, ... and reference", for messages.  */
@@ -57,10 +56,10 @@ typedef struct {
     const char *precision;      /* "fp32", "split", "fast" */
     const char *isa;            /* instruction set of the sparse engine, "avx2", or one and an
                                    arithmetic, "amx/bf16"; NULL or "": by rule (wm_device_rule) */
-    double max_error;           /* of split and fast: what a score may be off; 0: the default */
-    int threads;                /* >= 1: threads it computes with */
+    double max_error;           /* of split and fast: allowed error of a score; 0: the default */
+    int threads;                /* 1 or more */
     int pin;                    /* keep each thread on a CPU of its own */
-    _Atomic uint64_t *progress; /* counts hits finished, for another process to see; NULL: inside */
+    _Atomic uint64_t *progress; /* counts hits finished, in shared memory; NULL: inside */
 } wm_device_config_t;
 
 /* Opens an engine for a model; `spec` is copied (NULL, or one whose patch is not the model's input:
@@ -70,43 +69,42 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_error_t *error);
 void wm_device_destroy (wm_device_t **self_p);
 
-/* "sparse/amx/bf16/v1" and the like: engine, instruction set, arithmetic, version. Results of one
-   signature are equal bit for bit. Threads are not in it: they never change bits. Strict fp32 of
+/* Returns the signature (lent), ENGINE/INSTRUCTION SET/ARITHMETIC/VERSION: "sparse/amx/bf16/v1".
+   Results of one signature are equal bit for bit, whatever the number of threads. Strict fp32 of
    the family is one arithmetic on every x86-64, so that its signature names no instruction set.  */
 const char *wm_device_signature (const wm_device_t *self);
 #define WM_SIGNATURE_FP32 "sparse/fma/fp32/v1"
 
-/* What a score may be off in a campaign of this precision, relative above 1, unless it says
-   otherwise: split 1e-5, fast 5e-3; fp32 1e-5, which is not measured but kept by its
-   arithmetic.  */
+/* Returns the default max_error of a campaign of this precision, relative above 1: split 1e-5, fast
+   5e-3; fp32 1e-5, which its arithmetic keeps without a measurement.  */
 double wm_device_max_error (const char *precision);
 
-/* The i-th way to compute that config's precision may take on this machine, the fastest first; the
-   last is strict fp32. false: there are no more (or *error: there is none). A device of `precision`
-   and `isa` computes so.  */
+/* Fills in the i-th arithmetic that config's precision may take on this machine, the fastest first;
+   the last is strict fp32. false: there are no more (or *error: the engine cannot run). A device of
+   this `precision` and `isa` has the arithmetic.  */
 typedef struct {
     char precision[8], isa[32];
 } wm_candidate_t;
 bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
                           wm_candidate_t *candidate, wm_error_t *error);
 
-/* The instruction set that computes strict fp32 where isa ("": WM_ISA) names one, or a rounded
-   kernel of it; "": by rule.  */
+/* Fills in the instruction set of strict fp32 if isa ("": WM_ISA) names it or a rounded kernel of
+   it; "": by rule.  */
 void wm_device_strict_isa (const char *isa, char strict[32]);
 
-/* The candidate that a signature names, so that an engine comes back as what it was.  */
+/* Fills in the candidate that has this signature, so that a restarted engine makes the same
+   bits.  */
 void wm_device_recall (const char *signature, const char *precision, wm_candidate_t *candidate);
 
-/* The class of machines that this one is of, as far as scores can differ: a campaign pins one
-   signature to each. "x86-64" for strict fp32 of the family; the instruction sets that split and
-   fast may take (of those that --isa leaves); of general models OpenVINO's; the GPU's name. Which
-   engine was asked for plays no part, but for a GPU. signature: of a device of config's engine that
-   is open, or for a CPU of any that scores the model.  */
+/* Fills in the class of this machine, as far as scores can differ: a campaign pins one signature to
+   each class. "x86-64" for strict fp32 of the family; the instruction sets that split and fast may
+   take (of those that --isa leaves); OpenVINO's for general models; a GPU's name. signature: of an
+   open device of config's engine; on a CPU of any device that scores the model.  */
 void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
                       const char *signature, char name[64]);
 
-/* Row i of the sparse engine's table: which precisions may take it, and whether this CPU can.
-   false: there are no more.  */
+/* Fills in row i of the sparse engine's table: which precisions may take it, and whether this CPU
+   can run it (`here`). false: there are no more.  */
 typedef struct {
     const char *isa, *arithmetic;
     bool here, fp32, split, fast;
@@ -121,46 +119,46 @@ bool wm_device_rule (uint32_t i, wm_rule_t *rule);
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 
-/* Batches will lie in this memory until the device is destroyed: a GPU pins it and copies from there.
-   WM_EHOST, with why: it cannot; scores come all the same, with one copy more on the host.  */
+/* Tells the device that batches will lie in this memory until it is destroyed: a GPU pins it and
+   copies from there. WM_EHOST: it cannot; then batches need one more copy on the host.  */
 wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error);
 
-/* Hits that a call should hold to fill the device: so much gains by several batches together. 0:
-   nothing does, and wm_device_score_many only adds up.  */
+/* Returns the hits needed to saturate the device in one call. 0: several batches in one call gain
+   nothing.  */
 uint32_t wm_device_fill (const wm_device_t *self);
 
-/* wm_device_score of n batches in one call, each with the bits it has alone. After a fault no scores
-   hold, and nobody says whose it was: WM_EBATCH, score each alone.  */
+/* Scores n batches in one call, each with the bits that it has alone. After a fault none of the
+   scores is valid, and it is unknown which batch was the cause: after WM_EBATCH, score each
+   alone.  */
 wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t *const *batch,
                                  uint8_t *const *status, float *const *scores, wm_error_t *error);
 
-/* Hits finished since the device was made; advances while wm_device_score runs.  */
+/* Returns the hits finished since the device was made; advances while wm_device_score runs.  */
 uint64_t wm_device_progress (const wm_device_t *self);
 
-/* Multiply-adds executed since the device was made, as far as they were counted: `count` says whether
-   they are from now on, which takes time. 0: nobody can tell (a GPU that skips), or the engine
-   computes every patch in full, wm_model_madds of it.  */
+/* Returns the multiply-adds executed since the device was made while counting was on; `count` turns
+   counting, which takes time, on or off. 0: unknown (a GPU), or the engine computes every patch in
+   full (wm_model_madds).  */
 uint64_t wm_device_madds (wm_device_t *self, bool count);
 
-/* How far a score may be from the right one, by the signature of the engine that made it, where no
-   campaign says so: of the family 1e-5, by 16 bits 5e-3 (of another's 2e-2); general models 1e-4,
-   and 2e-2. What 16 bits do to a score depends on the model: a campaign measures it
-   (wm_trial.h).  */
+/* Returns the allowed error of a score by the signature of the engine that made it, if no campaign
+   states one: the limits in its row of the table. What 16 bits do to a score depends on the model:
+   a campaign measures it (wm_trial.h).  */
 double wm_device_limit (const wm_model_t *model, const char *signature);
 
-/* How far a score is from the right one: relative above 1, because not all scores are probabilities.
-   Infinity if only one of them is a number.  */
+/* Returns the error of a score: relative above 1, because not all scores are probabilities.
+   Infinity if only one of the two is a number.  */
 double wm_device_off (double score, double right);
 
-/* The i-th instruction set and precision of the sparse engine that this CPU cannot run, so that nothing
-   here tests it ("amx", "bf16"); NULL: there are no more.  */
+/* Returns the i-th instruction set, and its precision, of the sparse engine that this CPU cannot
+   run, so that no test here covers it ("amx", "bf16"); NULL: there are no more.  */
 const char *wm_device_missing (uint32_t i, const char **precision);
 
-/* Known-answer test: scores the model's known answers and compares (wm_device_limit; of rounded
-   weights so widely that only a machine that computes wrongly fails: how precise they are is not
-   its business). A general model in OpenVINO's fast, whose error nobody can promise, and a model
-   without known answers: seeded patches, alone and side by side, must give the same finite bits.
-   WM_EHOST with the largest difference if it fails.  */
+/* Self-test: scores the model's known answers and compares (wm_device_limit; with rounded weights
+   the limit is so wide that only a machine that computes wrongly fails, because precision is
+   measured elsewhere). For a general model in OpenVINO's fast, whose error has no bound, and for a
+   model without known answers: seeded patches, alone and side by side, must give the same finite
+   bits. WM_EHOST with the largest difference if it fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 
 #endif

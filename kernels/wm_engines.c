@@ -1,6 +1,6 @@
 /* wm_engines.c - the table of engines: what is known of each, and where its functions are.
 
-   OpenVINO and CUDA are shared objects that are opened when an engine of theirs is asked for: they
+   OpenVINO and CUDA are shared objects that are opened when a device of theirs is: they
    load 100 MB and more of libraries that no other engine needs. They are never closed, because
    their threads may outlive the last device.  */
 #include "kernels/wm_backend_private.h"

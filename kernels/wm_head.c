@@ -4,32 +4,32 @@
 
 #include <string.h>
 
-static int is_layer (const wm_net_t *net, uint32_t column, uint32_t n, wm_act_t act)
+static bool is_layer (const wm_net_t *net, uint32_t column, uint32_t n, wm_act_t act)
 {
     for (uint32_t i = 0; i < net->n_dense; i++) {
         const wm_dense_t *dense = &net->dense[i];
         if (dense->output >= 0 && (uint32_t) dense->output == column && dense->n_out == n &&
             dense->act == act)
-            return 1;
+            return true;
     }
-    return 0;
+    return false;
 }
 
 /* ---- general models -------------------------------------------------------------------------- */
 
-/* Whether a node changes the shape of its first input at most.  */
-static int is_same (const char *op)
+/* Whether a node passes its first input on, at most in another shape.  */
+static bool is_same (const char *op)
 {
     static const char *const same[] = { "Identity",  "Reshape", "Flatten", "Squeeze",
                                         "Unsqueeze", "Dropout", "Cast" };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (!strcmp (op, same[i]))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
-/* The node that makes the values of `name`; NULL: none does. Each step goes to an earlier node, and
-   the graph has no cycle (wm_onnx_read), so this ends.  */
+/* Returns the node that computes the values of `name`, NULL for none. Each step goes to an earlier
+   node, and the graph has no cycle (wm_onnx_read), so this ends.  */
 static const Onnx__NodeProto *maker (const wm_onnx_t *onnx, const char *name)
 {
     for (;;) {
@@ -41,7 +41,7 @@ static const Onnx__NodeProto *maker (const wm_onnx_t *onnx, const char *name)
     }
 }
 
-/* The output that begins at this column of the scores; NULL: none does.  */
+/* Returns the output that begins at this column of the scores, NULL for none.  */
 static const wm_port_t *port_at (const wm_model_t *model, uint32_t column)
 {
     for (uint32_t i = 0, at = 0; i < wm_model_n_output_port (model); i++) {
@@ -53,7 +53,7 @@ static const wm_port_t *port_at (const wm_model_t *model, uint32_t column)
     return NULL;
 }
 
-static int is_node (const wm_model_t *model, uint32_t column, uint32_t n, wm_act_t act)
+static bool is_node (const wm_model_t *model, uint32_t column, uint32_t n, wm_act_t act)
 {
     size_t bytes;
     wm_onnx_t onnx;
@@ -61,8 +61,8 @@ static int is_node (const wm_model_t *model, uint32_t column, uint32_t n, wm_act
     const wm_port_t *port = port_at (model, column);
     const void *original = wm_model_original (model, &bytes);
     if (!original || !port || port->n_value != n)
-        return 0;
-    int found = 0;
+        return false;
+    bool found = false;
     if (!wm_onnx_lend (&onnx, "the model", original, bytes, &ignored) &&
         !wm_onnx_read (&onnx, NULL, &ignored)) {
         const Onnx__NodeProto *node = maker (&onnx, port->name);
@@ -73,10 +73,10 @@ static int is_node (const wm_model_t *model, uint32_t column, uint32_t n, wm_act
     return found;
 }
 
-int wm_head_is (const wm_model_t *model, uint32_t column, uint32_t n, wm_act_t act)
+bool wm_head_is (const wm_model_t *model, uint32_t column, uint32_t n, wm_act_t act)
 {
     const wm_net_t *net = wm_model_net (model);
     if (act != WM_ACT_SOFTMAX && act != WM_ACT_SIGMOID)
-        return 0;
+        return false;
     return net ? is_layer (net, column, n, act) : is_node (model, column, n, act);
 }

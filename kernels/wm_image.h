@@ -1,7 +1,7 @@
 /* wm_image.h - from waveforms to images to patches: downscale, scale, cut.
 
-   Used by the producer (waveforms to the runs of a batch) and by whoever scores a batch (runs to
-   patches). The definition is LArSoft's (larreco DataProviderAlg, larrecodnn PointIdAlg), restated:
+   Producers make the runs of a batch from waveforms, engines make patches from runs. The definition
+   is LArSoft's (larreco DataProviderAlg, larrecodnn PointIdAlg), restated:
 
    Full view: image[wire][tick / W], downscaled (mean, maxpool, maxmean of adc x lifetime factor)
    and scaled; the patch of a hit in (wire w, bin b) is rows w-h/2 .., columns b-n/2 .. , Z outside.
@@ -11,13 +11,13 @@
 
    A PLANE batch carries, full view: the scaled bins that differ from Z (kind BINS, n_col = bins);
    own view: adc x lifetime factor of the ticks that differ from 0, as float32 (kind TICKS,
-   n_col = ticks). wm_image_downscale_range and wm_image_touched are made for a producer that lays
-   the regions of interest of one wire into a zeroed row of n_tick floats, takes the touched bins
+   n_col = ticks). wm_image_downscale_range and wm_image_touched serve a producer that copies the
+   regions of interest of one wire into a zeroed row of n_tick floats, downscales the touched bins
    region by region, and zeroes the regions again.
 
    All images are float32, row-major (n_wire, n_col). Sums are taken in double. A non-finite sample
    makes every bin it enters non-finite, in every mode.
-   Thread: any, one at a time per object; all memory is the caller's unless said.  */
+   Thread: any, one at a time per object; memory is the caller's unless stated.  */
 #ifndef WM_IMAGE_H
 #define WM_IMAGE_H
 
@@ -28,26 +28,29 @@
 
 /* ---- waveforms to images (the producer's side) ----------------------------------------------- */
 
-/* Columns of the plane a batch carries: n_tick / W in full view, n_tick in own view.  */
+/* Returns the columns of the plane that a batch carries: n_tick / W in full view, n_tick in own
+   view.  */
 uint32_t wm_image_n_col (const wm_spec_t *spec, uint32_t n_tick);
 
-/* Column of a hit at `time` (ticks): (int)((float) time / W) in full view, (int) time in own view;
-   may lie outside the plane. time: finite and within +-2^30, which the caller has checked.  */
+/* Returns the column of a hit at `time` (ticks): (int)((float) time / W) in full view, (int) time
+   in own view; may lie outside the plane. time: finite and within +-2^30, which the caller has
+   checked.  */
 int32_t wm_image_col (const wm_spec_t *spec, float time);
 
-/* f(t) = exp (((t - trigger_offset) tick_us - t0_us) / tau_us), t = 0..n_tick-1, kept as float32.
+/* Fills in f(t) = exp (((t - trigger_offset) tick_us - t0_us) / tau_us), t = 0..n_tick-1, kept as
+   float32.
  */
 void wm_image_lifetime (double tau_us, double t0_us, double tick_us, double trigger_offset,
                         uint32_t n_tick, float *factor);
 
-/* The bins [*bin_first, *bin_last) whose value the ticks [first, last) of a wire enter: with
-   maxmean that is one more on either side. Both are at most n_tick / W: ticks after the last whole
+/* Fills in the bins [*bin_first, *bin_last) that the ticks [first, last) of a wire enter: with
+   maxmean one more on either side. Both are at most n_tick / W: ticks after the last whole
    bin enter no bin, but for the first of them as a neighbour.  */
 void wm_image_touched (const wm_spec_t *spec, uint32_t n_tick, uint32_t first, uint32_t last,
                        uint32_t *bin_first, uint32_t *bin_last);
 
-/* One waveform of one wire: adc (n_tick) times the lifetime factor (n_tick; NULL = 1), downscaled
-   to n_tick / W bins and scaled for `plane`. bins: (n_tick / W).  */
+/* Downscales one waveform of one wire: adc (n_tick) times the lifetime factor (n_tick; NULL = 1),
+   to n_tick / W bins, and scales them for `plane`. bins: (n_tick / W).  */
 void wm_image_downscale (const wm_spec_t *spec, uint32_t plane, const float *adc,
                          const float *factor, uint32_t n_tick, float *bins);
 
@@ -57,26 +60,26 @@ void wm_image_downscale_range (const wm_spec_t *spec, uint32_t plane, const floa
                                const float *factor, uint32_t n_tick, uint32_t bin_first,
                                uint32_t bin_last, float *bins);
 
-/* What turns a downscaled adc into a pixel of `plane`, in double:
+/* The scaling of a downscaled adc to a pixel of `plane`, in double:
      v = adc amplitude;  pixel = (float) (zero + slope clamped (v) + 0 v)
-   evaluated in this order, for those who do it elsewhere (kernels/cuda/) and want the same bits.  */
+   evaluated in this order; kernels/cuda/ does the same, with the same bits.  */
 typedef struct {
     double zero, slope, amplitude, adc_min, adc_max;
 } wm_image_scaling_t;
 wm_image_scaling_t wm_image_scaling (const wm_spec_t *spec, uint32_t plane);
 
-/* Scaled value of a downscaled adc: amplitude, clamp, scale. Non-finite in, non-finite out.  */
+/* Returns the pixel of a downscaled adc. Non-finite in, non-finite out.  */
 float wm_image_scale (const wm_spec_t *spec, uint32_t plane, double adc);
 
-/* Whether the patch of a hit in (hit_wire, hit_col) reads the cell (wire, col) of the plane its
-   batch carries: what decides which hits a non-finite cell holds.  */
+/* Returns whether the patch of a hit in (hit_wire, hit_col) reads the cell (wire, col) of the plane
+   that its batch carries. If that cell is not finite, the hit is held.  */
 bool wm_image_covers (const wm_spec_t *spec, uint32_t hit_wire, int32_t hit_col, uint32_t wire,
                       uint32_t col);
 
 /* ---- images to patches (the engines' side) --------------------------------------------------- */
 
-/* The patch of one hit of a PLANE batch by the plain definition, straight from the runs; slow, the
-   judge of everything faster. patch: (patch_wire, patch_bin).  */
+/* Cuts the patch of one hit of a PLANE batch by the definition, directly from the runs; slow, and
+   the reference for everything faster. patch: (patch_wire, patch_bin).  */
 void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                                float *patch);
 
@@ -101,8 +104,8 @@ uint32_t wm_plane_n_image (const wm_plane_t *self);
 const float *wm_plane_image (const wm_plane_t *self, uint32_t image, uint32_t *n_row,
                              uint32_t *n_col);
 
-/* Where a hit's patch lies: true if it is exactly rows row.. and columns col.. of an image; false
-   if it is no window of any (own view: clamped at tick 0, or maxmean) and must be cut.  */
+/* Fills in where a hit's patch lies. true: it is rows row.. and columns col.. of an image; false:
+   it is no window of an image (own view: clamped at tick 0, or maxmean) and must be cut.  */
 bool wm_plane_place (const wm_plane_t *self, uint32_t hit, uint32_t *image, uint32_t *row,
                      uint32_t *col);
 

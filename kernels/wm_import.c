@@ -1,9 +1,9 @@
 /* wm_import.c - makes a .wmm from a model's file.
 
-   Either the graph is of the EmTrkMichelId family, and its network is stored with known answers in
-   double precision; or the file is stored as it is, with answers of the general engine's own fp32.
-   Of these only the steady ones are kept: where a score moves when the input moves by a rounding
-   (softmax over huge numbers), another machine's rounding would pass for a fault.  */
+   If the graph is of the EmTrkMichelId family, its network is stored with known answers in double
+   precision; else the file is stored as it is, with OpenVINO's own fp32 scores as answers. Of these
+   only the steady ones are kept: where a score changes when the input changes by a rounding
+   (softmax over huge numbers), another machine's rounding would look like a fault.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_known.h"
@@ -24,10 +24,10 @@
 #include <unistd.h>
 
 #define KNOWN 8u
-#define ROUNDING 0x1p-20f /* what an input is moved by, a few roundings of it ... */
-#define STEADY 2e-5f      /* ... and how much a steady score may move then; the test allows 1e-4 */
+#define ROUNDING 0x1p-20f /* relative change of an input, a few roundings, ... */
+#define STEADY 2e-5f      /* ... that changes a steady score by this; the self-test allows 1e-4 */
 
-#define NO_RULE "No conversion rule found for operations" /* so OpenVINO begins a list of them */
+#define NO_RULE "No conversion rule found for operations" /* OpenVINO's text before their list */
 
 static const wm_import_choices_t none;
 
@@ -36,7 +36,7 @@ static double draw_below (uint64_t *state, double limit)
     return (double) (wm_seed_next (state) >> 11) * 0x1p-53 * limit;
 }
 
-/* Room for the known answers of a model.  */
+/* Allocates the known answers of a model.  */
 static wm_fault_t known_new (wm_model_parts_t *parts, uint32_t n, wm_arena_t *arena, float **inputs,
                              float **scores, wm_error_t *error)
 {
@@ -73,9 +73,10 @@ static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_ar
 
 /* ---- the general engine ---------------------------------------------------------------------- */
 
-/* Scores of seeded patches in [-2, 2), and of the same patches a rounding away.  */
-static wm_fault_t ask (wm_device_t *device, const wm_model_t *model, uint32_t n, float *inputs,
-                       float *scores, float *moved, uint8_t *status, wm_error_t *error)
+/* Scores seeded patches in [-2, 2), and the same patches a rounding away.  */
+static wm_fault_t score_seeded (wm_device_t *device, const wm_model_t *model, uint32_t n,
+                                float *inputs, float *scores, float *moved, uint8_t *status,
+                                wm_error_t *error)
 {
     size_t n_value = wm_model_n_value (model);
     wm_batch_t batch = {
@@ -95,19 +96,18 @@ static wm_fault_t ask (wm_device_t *device, const wm_model_t *model, uint32_t n,
     return fault;
 }
 
-/* Whether an answer is a number, and stays where it is.  */
-static int is_steady (const float *scores, const float *moved, size_t n)
+/* Whether all scores are finite and steady.  */
+static bool is_steady (const float *scores, const float *moved, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (!(fabsf (scores[i] - moved[i]) <= STEADY * fmaxf (1, fabsf (scores[i]))))
-            return 0;
-    return 1;
+            return false;
+    return true;
 }
 
-/* Refuses a graph whose scores depend on what is beside a patch in its batch: a patch that is alone
-   has others.  */
-static wm_fault_t ask_alone (wm_device_t *device, const wm_model_t *model, const float *inputs,
-                             const float *scores, float *alone, wm_error_t *error)
+/* Refuses a graph whose scores of a patch depend on the other patches of its batch.  */
+static wm_fault_t check_alone (wm_device_t *device, const wm_model_t *model, const float *inputs,
+                               const float *scores, float *alone, wm_error_t *error)
 {
     size_t n_value = wm_model_n_value (model), n_output = wm_model_n_output (model);
     wm_batch_t batch = { .kind = WM_BATCH_PATCHES,
@@ -125,7 +125,7 @@ static wm_fault_t ask_alone (wm_device_t *device, const wm_model_t *model, const
     return fault;
 }
 
-/* Asks the model that was written to `path` and keeps the steady answers in `parts`.  */
+/* Scores the model that was written to `path` and keeps the steady answers in `parts`.  */
 static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
                           wm_error_t *error)
 {
@@ -143,9 +143,9 @@ static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t 
         moved = wm_arena_take (arena, n * n_output, sizeof *moved);
         fault = known_new (parts, n, arena, &inputs, &scores, error);
         if (!fault && moved)
-            fault = ask (device, model, n, inputs, scores, moved, status, error);
+            fault = score_seeded (device, model, n, inputs, scores, moved, status, error);
         if (!fault && moved && is_steady (scores, moved, n_output))
-            fault = ask_alone (device, model, inputs, scores, moved, error);
+            fault = check_alone (device, model, inputs, scores, moved, error);
         for (uint32_t i = 0; i < n && !fault && moved; i++) {
             if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
                 continue;
@@ -159,29 +159,29 @@ static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t 
     return fault;
 }
 
-/* Whether OpenVINO's words mean this node.  */
-static int is_meant (const Onnx__NodeProto *node, const char *unknown, const char *words)
+/* Whether OpenVINO's message names this node.  */
+static bool is_named (const Onnx__NodeProto *node, const char *unknown, const char *message)
 {
     const char *op = wm_onnx_op (node);
     char text[256];
     snprintf (text, sizeof text, "<Node(%.80s): %.120s>", op, node->name ? node->name : "");
     if (!unknown)
-        return strstr (words, text) != NULL;
+        return strstr (message, text) != NULL;
     const size_t n = strlen (op);
     for (const char *at = unknown; n && (at = strstr (at, op)); at += n)
         if ((at[-1] == ' ' || at[-1] == '.') && !isalnum ((unsigned char) at[n]) && at[n] != '_')
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
-/* Says which node the general engine cannot take, and what to do, before OpenVINO's words.  */
+/* Puts before OpenVINO's message which node it cannot run and what to do.  */
 static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
 {
-    const char *words = error->text, *unknown = strstr (words, NO_RULE);
+    const char *message = error->text, *unknown = strstr (message, NO_RULE);
     const Onnx__NodeProto *node = NULL;
     unknown = unknown ? unknown + strlen (NO_RULE) : NULL;
     for (size_t i = 0; i < onnx->n_node && !node; i++)
-        node = is_meant (onnx->node[i], unknown, words) ? onnx->node[i] : NULL;
+        node = is_named (onnx->node[i], unknown, message) ? onnx->node[i] : NULL;
     const wm_error_t theirs = *error;
     if (!node)
         return wm_fault (error, theirs.fault, "%s: %.300s%s", onnx->path, theirs.text,
@@ -194,7 +194,7 @@ static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
         error, theirs.fault, "%s: node '%.60s' (%.60s%s%.60s) %s. %.180s", onnx->path,
         wm_onnx_node_name (node), wm_onnx_op (node), own ? " of domain " : "",
         own ? node->domain : "",
-        !unknown ? "cannot be computed on its inputs: look at its attributes and their shapes"
+        !unknown ? "cannot be computed on its inputs: inspect its attributes and their shapes"
         : own ? "is not known to the general engine: export the model without operators of other "
                 "domains than ONNX's"
               : "is not known to the general engine: export the model with other operators, or "
@@ -202,9 +202,9 @@ static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
         theirs.text);
 }
 
-/* Counts a model's multiply-adds, and says how many, or why that is not known.  */
-static void say_madds (wm_onnx_t *onnx, const wm_backend_t *openvino, wm_model_parts_t *parts,
-                       char why[480])
+/* Counts a model's multiply-adds; `why` gets their number, or why it is not known.  */
+static void count_madds (wm_onnx_t *onnx, const wm_backend_t *openvino, wm_model_parts_t *parts,
+                         char why[480])
 {
     char broken[160];
     const size_t n = strlen (why);
@@ -232,9 +232,9 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
                     ? explain (onnx, error)
                     : WM_OK;
     else if (!fault && onnx->graphdef)
-        fault =
-            wm_fault (error, WM_EHOST, "%s: a frozen graph outside the family (%.120s) needs %s",
-                      onnx->path, why + strlen ("general engine: "), lack.text);
+        fault = wm_fault (error, WM_EHOST,
+                          "%s: a frozen graph outside the family (%.120s) needs OpenVINO: %s",
+                          onnx->path, why + strlen ("general engine: "), lack.text);
     else if (!fault)
         fault = wm_onnx_output_shapes (onnx, how, output, error);
     if (fault || !openvino) {
@@ -242,7 +242,7 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
         snprintf (why + n, 480 - n, "; no known answers: that engine was not there");
         return fault ? fault : wm_model_write (path, parts, error);
     }
-    say_madds (onnx, openvino, parts, why);
+    count_madds (onnx, openvino, parts, why);
     char draft[PATH_MAX];
     if (snprintf (draft, sizeof draft, "%s.%ld.draft", path, (long) getpid ()) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
@@ -253,8 +253,8 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
     return fault ? fault : wm_model_write (path, parts, error);
 }
 
-/* What half precision, the GPU's fast one, is good for.  */
-static void say_half (const wm_net_t *net, char why[480])
+/* Appends to `why` whether half precision, the GPU's fast one, can hold the network.  */
+static void add_half (const wm_net_t *net, char why[480])
 {
     wm_error_t error = { 0 };
     double limit;
@@ -277,7 +277,7 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     wm_onnx_ports_t how = { .whole = choices->whole };
     wm_model_parts_t parts = { .why = why, .input = input, .output = output };
     memcpy (parts.sha256, sha256, sizeof parts.sha256);
-    int family = 0;
+    bool family = false;
     wm_fault_t fault = wm_onnx_inputs (onnx, &how, input, &parts.n_input, error);
     if (fault)
         return fault;
@@ -291,7 +291,7 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
         fault = wm_family_find (onnx, &arena, input, how.fixed_batch, &net, output, &parts.n_output,
                                 &family, why, error);
     if (family && !fault)
-        say_half (&net, why);
+        add_half (&net, why);
     parts.kind = family ? WM_MODEL_FAMILY : WM_MODEL_GENERAL;
     parts.net = family ? &net : NULL;
     if (!fault)
@@ -301,7 +301,7 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     return fault;
 }
 
-/* The file's digest, or where something was chosen one of it and the choices.  */
+/* The file's digest; with choices, the digest of it and them.  */
 static wm_fault_t identify (const wm_onnx_t *onnx, const wm_import_choices_t *choices,
                             uint8_t sha256[32], wm_error_t *error)
 {

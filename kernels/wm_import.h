@@ -1,5 +1,5 @@
-/* wm_import.h - makes a .wmm from an ONNX file or a TensorFlow frozen graph, and a seeded model from
-   nothing.
+/* wm_import.h - makes a .wmm from an ONNX file or a TensorFlow frozen graph, and a seeded model
+   from nothing.
 
    The importer bounds size and nesting before it parses, sorts nodes topologically, folds
    constants, strips no-ops, and recognises the EmTrkMichelId family: one or more valid convolutions
@@ -10,29 +10,30 @@
 
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a person chose; NULL, or all zero, for nothing. A choice is part of the model's identity. */
+/* The user's choices; NULL, or all zero, for none. A choice is part of the model's identity.  */
 typedef struct {
     const char *outputs; /* names with commas between: which outputs, in which order; NULL: all */
-    int whole;   /* its inputs and outputs have no batch dimension: one patch is all of them */
-    int general; /* for the general engine, of the family or not */
+    bool whole;          /* inputs and outputs have no batch dimension: one patch is all of them */
+    bool general;        /* a general model, also if it is of the family */
 } wm_import_choices_t;
 
-/* Follows "; " at the end of `why` where a general model's multiply-adds are not known, before why.  */
+/* In `why`, after "; ", if a general model's multiply-adds are not known; the reason follows.  */
 #define WM_IMPORT_UNCOUNTED "multiply-adds not counted: "
 
-/* Reads the model at `path`, writes `wmm_path` (temporary name, fsync, rename). `why` says which
-   engine the model gets and why, by node and operator. A general model gets its outputs' shapes and
-   its known answers from the general engine; where that is not here, shapes must be in the file, and
-   there are no known answers. WM_EBATCH: damaged, data outside the model's folder, too deep,
-   unsupported shapes, or no engine takes it; WM_EHOST: files, memory.  */
+/* Reads the model at `path` and writes `wmm_path` (temporary name, fsync, rename). `why` names the
+   engine for the model and the reason, by node and operator; the .wmm file contains it. A general
+   model gets its outputs' shapes and its known answers from OpenVINO; without OpenVINO the file
+   must state the shapes, and there are no known answers. WM_EBATCH: damaged, data outside the
+   model's folder, too deep, unsupported shapes, or no engine runs it; WM_EHOST: files, memory.  */
 wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
                       char why[480], wm_error_t *error);
 
-/* The identity that `path` would be imported under: the SHA-256 of the file, of the data it keeps in
-   files beside it, and of what was chosen. Faults as above.  */
+/* Computes the identity of the model that wm_import makes of `path`: the SHA-256 of the file, of
+   the data that it keeps in files beside it, and of the choices. Faults as wm_import.  */
 wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
                              wm_error_t *error);
 

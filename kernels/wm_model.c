@@ -4,9 +4,9 @@
 
      header_t | conv weights, biases | dense weights, biases | known inputs, scores | original file
 
-   The digest in the header is the XXH3-128 of everything behind it, so a flipped bit anywhere is
-   found before any number is believed; what a sound digest covers is checked all the same, because
-   a file may be made to lie. Reader and writer run the same check.  */
+   The digest in the header is the XXH3-128 of everything behind it, so that a flipped bit anywhere
+   is found first. The content is checked as well, because the file may be hostile. Reader and
+   writer run the same check.  */
 #include "kernels/wm_model.h"
 #include "schema/wm_limits.h"
 
@@ -21,7 +21,7 @@
 #include <xxhash.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "a .wmm is mapped as it is: little-endian machines only"
+#error "a .wmm file is little-endian, and mapped unchanged"
 #endif
 
 #define VERSION 1u
@@ -75,9 +75,9 @@ struct wm_model_t {
     wm_net_t net;
 };
 
-/* ---- what must hold of a header - */
+/* ---- rules of a header - */
 
-/* The first broken rule, in words, or NULL.  */
+/* Returns a text on the first broken rule, or NULL.  */
 typedef const char *broken_t;
 
 static int array_fits (const header_t *self, uint64_t offset, uint64_t a, uint64_t b)
@@ -250,7 +250,7 @@ static wm_fault_t check_file (wm_model_t *self, const char *path, wm_error_t *er
                          path, h->version, VERSION);
     if (self->size < sizeof *h || h->file_bytes != self->size)
         return wm_fault (error, WM_EBATCH,
-                         "%s: truncated or padded: %zu bytes, its header says "
+                         "%s: truncated or padded: %zu bytes, by its header "
                          "%llu; import or copy the model again",
                          path, self->size, (unsigned long long) h->file_bytes);
     XXH128_canonical_t digest;
@@ -311,7 +311,7 @@ const char *wm_model_sha256 (const wm_model_t *self)
     return self->sha256;
 }
 
-int wm_model_cache (const wm_model_t *self, char *path, size_t bytes)
+bool wm_model_cache (const wm_model_t *self, char *path, size_t bytes)
 {
     const char *slash = strrchr (self->path, '/'), *name = slash ? slash + 1 : self->path;
     return strspn (name, "0123456789abcdef") == 64 && strcmp (name + 64, ".wmm") == 0 &&

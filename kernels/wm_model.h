@@ -1,11 +1,11 @@
 /* wm_model.h - an imported model: a .wmm file, mapped.
 
    A .wmm holds a header, known answers, and either the network of the EmTrkMichelId family as a
-   graph of ours (convolutions, then a tree of dense layers) or the original file for the general
-   engine. It is made by `wiremill import` (kernels/wm_import.h); workers only map it.
+   graph of ours (convolutions, then a tree of dense layers) or the original file for the engines of
+   any model. `wiremill import` makes it (kernels/wm_import.h); workers only map it.
    A model's identity is the SHA-256 of the file it was imported from, and of the data that this
    keeps in files beside it.
-   Everything a .wmm claims is checked when it is opened. Pointers into it live as long as the
+   wm_model_open checks everything that a .wmm states. Pointers into it live as long as the
    model. Thread: any number may read one model.  */
 #ifndef WM_MODEL_H
 #define WM_MODEL_H
@@ -13,11 +13,12 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define WM_MODEL_CONVS_MAX 8
-#define WM_MODEL_KERNEL_COLUMNS_MAX 64 /* the sparse engine looks at a row of one in one word */
+#define WM_MODEL_KERNEL_COLUMNS_MAX 64 /* bits of a word: the sparse engine keeps one a column */
 #define WM_MODEL_DENSES_MAX 32
 #define WM_MODEL_PORTS_MAX 16 /* inputs, outputs */
 #define WM_MODEL_DIMS_MAX 6
@@ -79,8 +80,8 @@ typedef enum { WM_MODEL_FAMILY = 1, WM_MODEL_GENERAL = 2 } wm_model_kind_t;
 
 typedef struct wm_model_t wm_model_t;
 
-/* Maps and checks a .wmm. NULL with *error set: WM_EBATCH for a file that is damaged or no model
-   (named), WM_EHOST for one that cannot be read.  */
+/* Maps and checks a .wmm. NULL with *error: WM_EBATCH, the file is damaged or not a model;
+   WM_EHOST, it cannot be read.  */
 wm_model_t *wm_model_open (const char *path, wm_error_t *error);
 void wm_model_destroy (wm_model_t **self_p);
 
@@ -95,24 +96,25 @@ uint32_t wm_model_n_value (const wm_model_t *self);    /* input values a patch, 
 uint32_t wm_model_n_output (const wm_model_t *self);   /* scores a patch, all outputs in order */
 const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */
 
-/* Multiply-adds of one patch where nothing is skipped or shared; 0 of a general model: not known, and
-   wm_model_why says why behind WM_IMPORT_UNCOUNTED (nothing: it was imported without that engine).  */
+/* Returns the multiply-adds of one patch if nothing is skipped or shared. 0, for general models:
+   not known; wm_model_why has the reason after WM_IMPORT_UNCOUNTED (without it: imported without
+   OpenVINO).  */
 uint64_t wm_model_madds (const wm_model_t *self);
 
-/* How the names of files begin that are made from this model and shared by the processes of this
-   machine: its own name, if that is a hash, because then it lies in a cache of ours. 0: it does
-   not, or the name is too long.  */
-int wm_model_cache (const wm_model_t *self, char *path, size_t bytes);
+/* Fills in how the names of files begin that are made from this model and shared by the processes
+   of this machine: its own path, if its name is a hash, because then it lies in a cache of workers.
+   false: it does not, or the name is too long.  */
+bool wm_model_cache (const wm_model_t *self, char *path, size_t bytes);
 
-/* The file given to import (ONNX bytes), for the general engine. A family model keeps only its
-   graph: NULL and *bytes = 0 (wm_onnx_write makes an equivalent file).  */
+/* Returns the file given to import. A family model keeps only its graph: NULL and *bytes = 0
+   (wm_onnx_write makes an equivalent file).  */
 const void *wm_model_original (const wm_model_t *self, size_t *bytes);
 
-/* Known answers: n inputs (n, n_value) and their scores (n, n_output): in double for the family,
-   general models have none yet: n is 0.  */
+/* Returns n, the number of known answers: inputs (n, n_value) and their scores (n, n_output),
+   computed in double for the family, else by OpenVINO in fp32. 0: there are none.  */
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores);
 
-/* What a .wmm is made of. `net` for the family, `original` for general models, the other NULL.  */
+/* The content of a .wmm. `net` for the family, `original` for general models, the other NULL.  */
 typedef struct {
     wm_model_kind_t kind;
     uint8_t sha256[32];

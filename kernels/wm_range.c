@@ -8,7 +8,7 @@
 #define NEED_MIN 0x1p-10
 #define ROUNDING (1. / 512) /* of a product: three roundings to half, 2^-11 each, and some more */
 
-/* Where an activation turns: it goes one way below it and one way above.  */
+/* Returns the extremum of an activation: it is monotonic below and above.  */
 static double turn_of (const wm_conv_t *conv)
 {
     switch (conv->act) {

@@ -1,8 +1,8 @@
 /* wm_range.h - whether half precision, which ends at 65,504, can hold a network's convolutions.
 
    Interval arithmetic over all patches whose values are within +-limit: a proof, not a sample.
-   Sums are taken in float32 everywhere, so that only what is stored between layers, and the weights,
-   have to fit. Private to kernels/.  Thread: any.  */
+   Engines sum in float32, so only the values stored between layers and the weights must fit.
+   Private to kernels/.  Thread: any.  */
 #ifndef WM_RANGE_H
 #define WM_RANGE_H
 

@@ -4,24 +4,23 @@
 #include "schema/wm_limits.h"
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 struct wm_recall_t {
     double share, next_s;
-    bool kept; /* the scores of the first time are there */
+    bool kept; /* `first` is filled in */
     uint64_t seed;
     uint32_t n_value, n_output, n_known;
     const float *known;        /* (n_known, n_value): the model's, or probe */
     float *probe;              /* (WM_RECALLS, n_value) */
     float *first;              /* (n_known, n_output) */
     float *patch, *score;      /* (WM_RECALL_ROWS, ...) */
-    _Atomic uint64_t progress; /* of these, nobody reads it */
+    _Atomic uint64_t progress; /* of these patches, unused */
 };
 
-/* The model's known inputs, or patches made up.  */
+/* Chooses the model's known inputs, or seeded patches.  */
 static void choose (wm_recall_t *self, const wm_model_t *model)
 {
     const float *scores;
@@ -68,7 +67,7 @@ void wm_recall_destroy (wm_recall_t **self_p)
     }
 }
 
-/* Lays `rows` patches out: of the batch those from hit `first` on, and known ones in their places.
+/* Mixes `rows` patches: those of the batch from hit `first` on, and the known ones at random rows.
    source[r]: the known one in row r, or -1. Returns how many are the batch's.  */
 static uint32_t mix (wm_recall_t *self, const wm_batch_t *batch, uint32_t first, uint32_t rows,
                      int source[WM_RECALL_ROWS])

@@ -1,4 +1,4 @@
-/* wm_reference.c - the judge: a family network in double precision, plain loops.
+/* wm_reference.c - the reference engine: a family network in double precision, plain loops.
 
    Every sum is a double that starts at the bias and takes its terms in one fixed order: kernel row,
    kernel column, channel for a convolution; input index ascending for a dense layer. Inputs that
@@ -55,7 +55,7 @@ static double gated (wm_act_t act, double bend, double x)
     }
 }
 
-/* A number that is none stays none: relu (NaN) is NaN, never 0.  */
+/* NaN stays NaN: relu (NaN) is NaN, never 0.  */
 static void activate (wm_act_t act, double bend, double *x, size_t n)
 {
     double sum = 0, top = -INFINITY;
@@ -214,7 +214,7 @@ void wm_reference_destroy (wm_reference_t **self_p)
 
 typedef struct engine_t engine_t;
 
-/* One thread's share: its network and the patches it cuts.  */
+/* One thread: its network and the patches that it cuts.  */
 typedef struct {
     engine_t *engine;
     wm_reference_t *reference;
@@ -231,7 +231,7 @@ struct engine_t {
     /* the batch at work */
     const wm_batch_t *batch;
     float *scores;
-    atomic_uint_fast64_t next; /* first hit that nobody has taken */
+    atomic_uint_fast64_t next; /* first hit that no thread has taken */
     _Atomic uint64_t *progress;
 };
 
@@ -309,11 +309,11 @@ static void *work (void *argument)
     }
 }
 
-/* A thread that cannot be started leaves its share to the others.  */
+/* If a thread cannot be started, the others do its work.  */
 static wm_fault_t score (void *engine, const wm_batch_t *batch, uint8_t *status, float *scores,
                          _Atomic uint64_t *progress, wm_error_t *error)
 {
-    (void) status; /* the door looks at the scores */
+    (void) status; /* wm_device.c checks the scores */
     (void) error;
     engine_t *self = engine;
     self->batch = batch;

@@ -1,6 +1,6 @@
-/* wm_reference.h - the judge's arithmetic: a family network on patches, in double.
+/* wm_reference.h - the reference arithmetic: a family network on patches, in double.
 
-   Private to kernels/: the reference engine and the importer's known answers are made of it.
+   Private to kernels/: the reference engine and the importer's known answers use it.
    Thread: one at a time per object; the network is lent.  */
 #ifndef WM_REFERENCE_H
 #define WM_REFERENCE_H

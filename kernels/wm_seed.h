@@ -1,10 +1,10 @@
-/* wm_seed.h - numbers that look random and are the same on every machine.  */
+/* wm_seed.h - pseudorandom numbers, the same on every machine.  */
 #ifndef WM_SEED_H
 #define WM_SEED_H
 
 #include <stdint.h>
 
-/* The next of a seeded sequence: splitmix64 (Steele, Lea, Flood 2014).  */
+/* Returns the next number of a seeded sequence: splitmix64 (Steele, Lea, Flood 2014).  */
 static inline uint64_t wm_seed_next (uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

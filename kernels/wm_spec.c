@@ -1,6 +1,6 @@
 /* wm_spec.c - reads, checks and prints the patch specification.
 
-   One table of keys serves parsing, printing and the words of errors, so that a key cannot be in
+   One table of keys serves parsing, printing and error texts, so that a key cannot be in
    one and not in the others. libyaml's events are read directly: a specification is one flat
    mapping of scalars and lists of scalars, and everything else (nesting, aliases, a second
    document) is refused by line.  */
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#define TEXT_BYTES_MAX (64u << 10) /* a specification is a page; more is another file */
+#define TEXT_BYTES_MAX (64u << 10) /* a specification is about a page */
 #define ITEM_BYTES 64              /* a word or number with its NUL */
 #define PATCH_SIDE_MAX 512u
 #define WINDOW_MAX 64u
@@ -145,7 +145,7 @@ static wm_fault_t read_choice (const char *text, const spec_key_t *key, int *cho
         size_t n = strlen (known);
         snprintf (known + n, sizeof known - n, "%s%s", i ? ", " : "", key->choice[i]);
     }
-    return refuse (place, "%s: '%s' is none of %s", key->name, text, known);
+    return refuse (place, "%s: '%s' is not one of %s", key->name, text, known);
 }
 
 static wm_fault_t read_amplitudes (wm_spec_t *self, const spec_key_t *key, const value_t *value,
@@ -172,7 +172,7 @@ static wm_fault_t read_labels (wm_spec_t *self, const spec_key_t *key, const val
         fault = read_name (value->item[i], key, self->label[i], sizeof self->label[i], place);
         for (uint32_t k = 0; !fault && k < i; k++)
             if (strcmp (self->label[i], self->label[k]) == 0)
-                fault = refuse (place, "%s: '%s' is there twice", key->name, value->item[i]);
+                fault = refuse (place, "%s: '%s' occurs twice", key->name, value->item[i]);
     }
     return fault;
 }
@@ -197,7 +197,8 @@ static wm_fault_t check_shape (const spec_key_t *key, const value_t *value, cons
         list = false;
     }
     if (list != value->list)
-        return refuse (place, list ? "%s takes a list: [..., ...]" : "%s takes one value, no list",
+        return refuse (place,
+                       list ? "%s takes a list: [..., ...]" : "%s takes one value, not a list",
                        key->name);
     if (value->count < least || value->count > most)
         return refuse (place, "%s: %u values, it takes %u to %u", key->name, value->count, least,
@@ -273,7 +274,7 @@ static wm_fault_t check_whole (const wm_spec_t *self, const char *where, wm_erro
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Levenshtein distance; words longer than a row are cut, which is good enough to guess by.  */
+/* Levenshtein distance; longer names are cut, which is good enough for a suggestion.  */
 static unsigned distance (const char *a, const char *b)
 {
     unsigned row[ITEM_BYTES + 1];
@@ -311,7 +312,7 @@ static wm_fault_t find_key (const char *name, uint32_t *seen, const spec_key_t *
         return refuse (place, "unknown key '%s'; the nearest known one is '%s'", name,
                        keys[nearest].name);
     if (*seen & 1u << nearest)
-        return refuse (place, "key '%s' is there twice", name);
+        return refuse (place, "key '%s' occurs twice", name);
     *seen |= 1u << nearest;
     return WM_OK;
 }
@@ -371,7 +372,7 @@ static wm_fault_t read_value (yaml_parser_t *parser, value_t *value, bool *end, 
         else if (type == YAML_MAPPING_END_EVENT)
             *end = true;
         else if (type != YAML_SEQUENCE_END_EVENT)
-            fault = refuse (place, "values are words, numbers and lists of them, nothing nested");
+            fault = refuse (place, "values are names, numbers and lists of them, nothing nested");
         yaml_event_delete (&event);
         if (fault || *end || type == YAML_SEQUENCE_END_EVENT || !value->list)
             return fault;
@@ -409,8 +410,9 @@ wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, 
                                int *labelled, wm_error_t *error)
 {
     if (bytes > TEXT_BYTES_MAX)
-        return wm_fault (error, WM_EBATCH, "%.100s: %zu bytes are no specification (at most %u)",
-                         where, bytes, TEXT_BYTES_MAX);
+        return wm_fault (error, WM_EBATCH,
+                         "%.100s: %zu bytes are too many for a specification (at most %u)", where,
+                         bytes, TEXT_BYTES_MAX);
     wm_spec_t spec;
     wm_spec_preset (&spec, "protodune-2021", NULL);
     place_t place = { where, 1, error };

@@ -1,7 +1,7 @@
 /* wm_spec.h - the patch specification: how a plane becomes a patch.
 
-   The user writes it as YAML (or names a preset); its canonical form is YAML too, with every key
-   present and in a fixed order, and is what a campaign is pinned to. Detector facts that belong to
+   The user writes it as YAML (or names a preset). A campaign is pinned to its canonical form, which
+   is YAML with every key in a fixed order. Detector facts that belong to
    the event (tick length, trigger offset, lifetime) come from the input unless given here.
    Source of the semantics: LArSoft larreco DataProviderAlg, larrecodnn PointIdAlg (v10).
    Thread: any; plain values.  */
@@ -38,33 +38,34 @@ typedef struct {
     char label[WM_SPEC_LABELS_MAX][32];
 } wm_spec_t;
 
-/* A preset by name: "protodune-2021", "dunefd-44x48". WM_EBATCH lists those that exist.  */
+/* Fills in a preset: "protodune-2021", "dunefd-44x48". WM_EBATCH lists those that exist.  */
 wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error);
 
-/* Parses YAML text (a user's file or the canonical form). A key left out takes the value it has in
-   preset "protodune-2021". WM_EBATCH with the line: an unknown or repeated key (the nearest known
-   one is named), a value of the wrong shape or out of its range. `where` names the text in errors.
- */
+/* Parses YAML text (a user's file or the canonical form). A missing key gets its value in preset
+   "protodune-2021". WM_EBATCH with the line: an unknown key (the text names the nearest known one),
+   a repeated key, a value of the wrong shape or out of its range. `where` names the text in
+   errors.  */
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error);
 
-/* The same of a user's file. *labelled: whether it has the key `labels`; without it the labels are
-   the preset's, which the model's outputs need not fit (ops/wm_columns.h).  */
+/* Parses a user's file. *labelled: whether it has the key `labels`; without it the labels are the
+   preset's, which may not fit the model's outputs (ops/wm_columns.h).  */
 wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                                int *labelled, wm_error_t *error);
 
-/* Labels from a model's own output names: the name of an output of one value, name_0, name_1, ... of
-   one of several; what no label may hold becomes '_'. Where two would be alike (Keras freezes
-   "Identity" of three values beside "Identity_1" of one), or one like another column of an output
-   file, all are numbered: Identity_1_0. None (n_label 0) where that does not help, or they are too
-   many or too long: then the columns are out_0, ...  */
+/* Derives labels from a model's output names: the name of an output of one value; name_0, name_1,
+   ... of several values; characters that labels cannot have become '_'. If two are equal (Keras
+   freezes "Identity" of three values beside "Identity_1" of one), or one equals another column of
+   an output file, all are numbered: Identity_1_0. If that does not help, or they are too many or
+   too long, there are none (n_label 0), and the columns are out_0, ...  */
 struct wm_model_t;
 void wm_spec_label (wm_spec_t *self, const struct wm_model_t *model);
 
-/* Canonical text, NUL-terminated; returns its length. WM_EBATCH never: `bytes_max` >= 4096.  */
+/* Prints the canonical text, NUL-terminated. Returns its length. `bytes_max` is 4096 or more.  */
 size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max);
 
-/* The zero level Z: the value of 0 ADC, of bad or missing wires and of everything outside.  */
+/* Returns the zero level Z: the value of 0 ADC, of bad or missing wires and of everything
+   outside.  */
 float wm_spec_zero (const wm_spec_t *self);
 
 #endif

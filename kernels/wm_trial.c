@@ -18,7 +18,7 @@ wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
     return wm_device_new (model, spec, &strict, error);
 }
 
-/* Scores of all batches one after another, (hits, n_output). NULL with *error.  */
+/* Scores all batches one after another, (hits, n_output). NULL with *error.  */
 static float *score_all (wm_device_t *device, const wm_batch_t *batch, uint32_t n, size_t n_hit,
                          uint32_t n_output, wm_error_t *error)
 {
@@ -38,9 +38,9 @@ static float *score_all (wm_device_t *device, const wm_batch_t *batch, uint32_t 
     return scores;
 }
 
-/* What strict fp32 says of the sample, up to WM_TRIAL_HITS and a batch. Batches that it refuses
-   (planes that do not fit the model: their campaign holds them) are left out: *batch and *n are
-   those in mine.  */
+/* Scores the sample by strict fp32, up to WM_TRIAL_HITS and a batch. Batches that it refuses
+   (planes that do not fit the model: their campaign holds them) are left out: *batch and *n become
+   those in `mine`.  */
 static wm_fault_t judge_all (wm_device_t *judge, const wm_batch_t **batch, uint32_t *n,
                              wm_batch_t mine[WM_TRIAL_BATCHES], uint32_t n_output, float **right,
                              size_t *n_hit, wm_error_t *error)
@@ -68,7 +68,7 @@ static wm_fault_t judge_all (wm_device_t *judge, const wm_batch_t **batch, uint3
     return WM_OK;
 }
 
-/* The largest error of finite scores; what strict fp32 finds not finite is nobody's error.  */
+/* The largest error, except where strict fp32 is not finite either.  */
 static double largest_error (const float *scores, const float *right, size_t n)
 {
     double most = 0;
@@ -124,7 +124,7 @@ wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
             note_refused (trial, &candidate, trial->error);
             wm_device_destroy (&device);
         }
-        if (failed && failed != WM_EBATCH) { /* which says nothing of the arithmetic */
+        if (failed && failed != WM_EBATCH) { /* not because of the arithmetic */
             error->fault = WM_EAGAIN;
             break;
         }

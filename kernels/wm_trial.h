@@ -1,9 +1,10 @@
 /* wm_trial.h - which arithmetic a campaign in split or fast takes, measured on its own hits.
 
-   What rounded weights do to a score depends on the model and on the hits. So the candidates of the
-   precision (wm_device_candidate) score a sample of the campaign's hits, strict fp32 judges, and
-   the first is taken whose largest error, times WM_TRIAL_MARGIN, is within the campaign's
-   max_error; strict fp32 where none is. Nothing is timed: machines of one class take the same.
+   What rounded weights do to a score depends on the model and on the hits. The candidates of the
+   precision (wm_device_candidate) score a sample of the campaign's hits, strict fp32 scores it as
+   the judge, and the first candidate is taken whose largest error, times WM_TRIAL_MARGIN, is within
+   the campaign's max_error; else strict fp32. Nothing is timed: machines of one class take the
+   same.
 
    The margin: a sample has 2,000 hits, a campaign perhaps 1e8. Errors are sums of thousands of
    roundings, near to normal, and the largest of 4e8 normal numbers is 1.44 times the largest of
@@ -18,21 +19,20 @@
 #define WM_TRIAL_BATCHES 64u /* of a sample, at most */
 
 typedef struct {
-    wm_candidate_t candidate; /* what was taken */
+    wm_candidate_t candidate; /* the one taken */
     double error;             /* its largest on the sample; 0 of strict fp32 */
     uint32_t n_hit;           /* of the sample */
     char refused[160];        /* those before it, with their errors: "amx/bf16 9.1e-03, ..."; "" */
 } wm_trial_t;
 
-/* Opens the judge: strict fp32 on this CPU, of config's engine, or where that is a GPU the engine
-   that the CPU has for the model. NULL with *error.  */
+/* Opens the judge: strict fp32 on this CPU, of config's engine, or of "auto" if that is a GPU's.
+   NULL with *error.  */
 wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
                              const wm_device_config_t *config, wm_error_t *error);
 
 /* Opens the candidate that is taken. n batches of the sample; with none, strict fp32. NULL with
    *error: WM_EAGAIN, this machine failed while a candidate scored (the process must end, the next
-   one tries again); else no candidate could be opened, and its fault says whose that is.
-   Blocks.  */
+   one tries again); else the fault of the last candidate, which could not be opened. Blocks.  */
 wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_device_t *judge,
                             const wm_batch_t *batch, uint32_t n, wm_trial_t *trial,

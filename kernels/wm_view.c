@@ -13,19 +13,19 @@ static uint32_t factors (const wm_view_t *self, uint32_t before_dim)
 }
 
 /* Appends a factor to the last dimension; one that continues the factor before it is merged.  */
-static int append (wm_view_t *self, uint32_t *n, wm_factor_t f)
+static bool append (wm_view_t *self, uint32_t *n, wm_factor_t f)
 {
     uint32_t *in_dim = &self->n_factor[self->n_dim - 1];
     wm_factor_t *last = *n ? &self->factor[*n - 1] : NULL;
     if (*in_dim && last->stride == (uint64_t) f.size * f.stride) {
         *last = (wm_factor_t){ last->size * f.size, f.stride };
-        return 1;
+        return true;
     }
     if (*n == WM_VIEW_FACTORS_MAX)
-        return 0;
+        return false;
     self->factor[(*n)++] = f;
     ++*in_dim;
-    return 1;
+    return true;
 }
 
 wm_view_t wm_view_plain (const uint32_t *dim, uint32_t n_dim)
@@ -61,7 +61,7 @@ uint64_t wm_view_values (const wm_view_t *self)
     return values;
 }
 
-int wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t stride)
+bool wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t stride)
 {
     if (size == 1)
         return self->n_factor[dim] == 0;
@@ -69,7 +69,7 @@ int wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t str
     return self->n_factor[dim] == 1 && f.size == size && f.stride == stride;
 }
 
-int wm_view_same (const wm_view_t *a, const wm_view_t *b)
+bool wm_view_same (const wm_view_t *a, const wm_view_t *b)
 {
     const uint32_t n = factors (a, a->n_dim);
     return a->n_dim == b->n_dim &&
@@ -77,18 +77,18 @@ int wm_view_same (const wm_view_t *a, const wm_view_t *b)
            !memcmp (a->factor, b->factor, n * sizeof *a->factor);
 }
 
-int wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim)
+bool wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim)
 {
     wm_view_t old = *self;
     uint32_t n = 0, from = 0, end = factors (&old, old.n_dim);
     if (n_dim > WM_VIEW_DIMS_MAX)
-        return 0;
+        return false;
     *self = (wm_view_t){ .n_dim = 0 };
     for (uint32_t d = 0; d < n_dim; d++) {
         self->n_dim++;
         for (uint32_t left = dim[d]; left > 1;) {
             if (from == end)
-                return 0;
+                return false;
             wm_factor_t *f = &old.factor[from];
             wm_factor_t take = *f;
             if (left % f->size == 0)
@@ -97,9 +97,9 @@ int wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim)
                 f->size /= left;
                 take = (wm_factor_t){ left, f->stride * f->size };
             } else
-                return 0;
+                return false;
             if (!append (self, &n, take))
-                return 0;
+                return false;
             left /= take.size;
         }
     }

@@ -1,13 +1,14 @@
-/* wm_view.h - how a tensor of the graph looks at the memory of ours. Private to kernels/.
+/* wm_view.h - a tensor of the graph as a view of a layer's own memory. Private to kernels/.
 
-   Exporters transpose, reshape and flatten between layers. None of that moves data here: a view
-   says, per dimension behind the batch, which strides of the layer's own channels-last memory it
-   runs over. A dimension is a list of factors (size, stride), slowest first, because a flattened
-   transpose has no single stride: (c, h, w) flattened from (h, w, c) memory is one dimension of
-   three factors. Dimensions of size 1 have none.  Thread: any.  */
+   Exporters transpose, reshape and flatten between layers. Here none of that moves data: a view
+   holds, per dimension behind the batch, the strides in the layer's channels-last memory. A
+   dimension is a list of factors (size, stride), slowest first, because a flattened transpose has
+   no single stride: (c, h, w) flattened from (h, w, c) memory is one dimension of three factors.
+   Dimensions of size 1 have none.  Thread: any.  */
 #ifndef WM_VIEW_H
 #define WM_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define WM_VIEW_DIMS_MAX 8
@@ -23,25 +24,26 @@ typedef struct {
     wm_factor_t factor[WM_VIEW_FACTORS_MAX]; /* of all dimensions, in order */
 } wm_view_t;
 
-/* Memory as it lies: (dim[0], dim[1], ...), row-major. At most WM_MODEL_DIMS_MAX dimensions.  */
+/* Returns the view of row-major memory (dim[0], dim[1], ...), at most WM_MODEL_DIMS_MAX
+   dimensions.  */
 wm_view_t wm_view_plain (const uint32_t *dim, uint32_t n_dim);
 
 uint32_t wm_view_size (const wm_view_t *self, uint32_t dim); /* of one dimension */
 uint64_t wm_view_values (const wm_view_t *self);             /* of all */
 
-/* True if dimension `dim` has `size` values, one `stride` apart (any stride for size 1).  */
-int wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t stride);
+/* Returns whether dimension `dim` has `size` values, `stride` apart (any stride for size 1).  */
+bool wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t stride);
 
-/* Whether both look at the same values in the same way.  */
-int wm_view_same (const wm_view_t *a, const wm_view_t *b);
+/* Returns whether both have the same values in the same order and shape.  */
+bool wm_view_same (const wm_view_t *a, const wm_view_t *b);
 
-/* New dimensions over the same order of values; 0 where no factors express it.  */
-int wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim);
+/* Gives the same order of values new dimensions. false: no factors express it.  */
+bool wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim);
 
 /* Dimension d becomes what dimension from[d] was; `from` is a permutation.  */
 void wm_view_transpose (wm_view_t *self, const uint32_t *from);
 
-/* Where value k of the flattened view lies in memory.  */
+/* Returns where value k of the flattened view lies in memory.  */
 uint64_t wm_view_offset (const wm_view_t *self, uint64_t k);
 
 #endif

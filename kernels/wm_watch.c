@@ -8,7 +8,7 @@
 
 struct wm_watch_t {
     wm_device_t *judge;
-    uint32_t n_output, share; /* share: one hit in so many */
+    uint32_t n_output, share; /* share: one hit in this many */
     double max_error;
     wm_watch_counts_t counts;
     uint8_t status[WM_WATCH_HITS];
@@ -21,8 +21,8 @@ wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double ma
     if (!self)
         return NULL;
     self->judge = judge;
-    const char *told = getenv ("WM_WATCH_SHARE"); /* of a test: 1, every hit */
-    self->share = told && atoi (told) > 0 ? (uint32_t) atoi (told) : WM_WATCH_SHARE;
+    const char *set = getenv ("WM_WATCH_SHARE"); /* of a test: 1, every hit */
+    self->share = set && atoi (set) > 0 ? (uint32_t) atoi (set) : WM_WATCH_SHARE;
     self->max_error = max_error;
     self->n_output = wm_model_n_output (model);
     self->scores = calloc ((size_t) WM_WATCH_HITS * self->n_output, sizeof *self->scores);
@@ -41,8 +41,8 @@ void wm_watch_destroy (wm_watch_t **self_p)
     }
 }
 
-/* Hits [*first, *first + returned) of the batch are looked at; 0: none. A batch of n hits is drawn
-   with probability n / (share times the hits that are then looked at).  */
+/* Chooses hits [*first, *first + returned) of the batch; 0: none. A batch of n hits is chosen with
+   probability n / (share times the hits that are then checked).  */
 static uint32_t draw_hits (uint64_t draw, uint32_t share, uint32_t n, uint32_t *first)
 {
     const uint32_t count = n < WM_WATCH_HITS ? n : WM_WATCH_HITS;
@@ -53,7 +53,7 @@ static uint32_t draw_hits (uint64_t draw, uint32_t share, uint32_t n, uint32_t *
     return count;
 }
 
-/* A view of some hits of a batch.  */
+/* Returns a batch that lends some hits of another.  */
 static wm_batch_t part_of (const wm_batch_t *batch, uint32_t first, uint32_t count)
 {
     wm_batch_t part = *batch;
@@ -94,7 +94,7 @@ wm_fault_t wm_watch_check (wm_watch_t *self, uint64_t draw, const wm_batch_t *ba
         return WM_OK;
     self->counts.n_violated++;
     wm_fault (error, WM_OK,
-              "hit %zu, output %zu is %.6f, strict fp32 says %.6f: off by %.1e, the campaign "
+              "hit %zu, output %zu is %.6f, by strict fp32 %.6f: off by %.1e, the campaign "
               "allows %.1e",
               first + where / n, where % n, (double) scores[first * n + where],
               (double) self->scores[where], worst, self->max_error);

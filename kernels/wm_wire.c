@@ -18,8 +18,8 @@ static int read_varint (const uint8_t **at, const uint8_t *end, uint64_t *value)
     return 0;
 }
 
-/* One field at *at inside `frame`: moves behind it, or, if it is a message, to its inside, and says
-   so by *inner and *inner_size. 0 where the bytes are no field.  */
+/* Reads one field at *at inside `frame`: moves behind it, or, if it is a message, to its inside,
+   which *inner and *inner_size then describe. 0: the bytes are not a field.  */
 static int read_field (const frame_t *frame, const uint8_t **at,
                        const ProtobufCFieldDescriptor **field,
                        const ProtobufCMessageDescriptor **inner, uint64_t *inner_size)
@@ -81,8 +81,8 @@ wm_fault_t wm_wire_check (const char *path, const uint8_t *bytes, size_t size,
             return wm_fault (error, WM_EBATCH, "%s: not %s, damaged or truncated (byte %zu)", path,
                              what, (size_t) (at - bytes));
         if (++fields > WM_WIRE_FIELDS_MAX)
-            return wm_fault (error, WM_EBATCH, "%s: more than %u fields: no model looks like this",
-                             path, WM_WIRE_FIELDS_MAX);
+            return wm_fault (error, WM_EBATCH, "%s: more than %u fields: not a model", path,
+                             WM_WIRE_FIELDS_MAX);
         if (seen && field && field == watched)
             *seen = 1;
         if (!inner)
@@ -95,7 +95,7 @@ wm_fault_t wm_wire_check (const char *path, const uint8_t *bytes, size_t size,
     return WM_OK;
 }
 
-int wm_wire_is_graphdef (const uint8_t *bytes, size_t size)
+bool wm_wire_is_graphdef (const uint8_t *bytes, size_t size)
 {
     uint64_t key;
     return read_varint (&bytes, bytes + size, &key) && key == (1 << 3 | 2);

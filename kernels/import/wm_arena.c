@@ -14,7 +14,7 @@ void *wm_arena_take (wm_arena_t *self, uint64_t n, size_t size)
     bytes = (bytes + 127) / 64 * 64; /* one line in front holds the chain */
     char *block = aligned_alloc (64, bytes);
     if (!block) {
-        self->failed = 1;
+        self->failed = true;
         return NULL;
     }
     memset (block, 0, bytes);

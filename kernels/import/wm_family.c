@@ -1,12 +1,12 @@
 /* wm_family.c - recognises the EmTrkMichelId family.
 
    The nodes are visited in topological order and every value gets a state: a folded constant, or a
-   view (wm_view.h) of the patch or of a layer's output, or nothing. The first node that does to a
-   view what the family does not know ends the search with its name.
+   view (wm_view.h) of the patch or of a layer's output, or nothing. The first node that the family
+   does not have on a view ends the search, and the message names it.
 
    A bias or an activation changes a layer in place, so each change raises the layer's version and
-   every reader remembers the version it read: a layer that grew after somebody had read it is no
-   layer of ours, and is refused at the end.  */
+   every reader records the version that it read: a layer that changed after a node had read it is
+   refused at the end.  */
 #include "kernels/import/wm_family_private.h"
 #include "schema/wm_limits.h"
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char *format, ...)
+bool wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char *format, ...)
 {
     va_list arguments;
     va_start (arguments, format);
@@ -28,10 +28,10 @@ int wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char *
         vsnprintf (self->why + n, 480 - (size_t) n, format, arguments);
     }
     va_end (arguments);
-    return 0;
+    return false;
 }
 
-int wm_family_is (const family_t *self, const char *op)
+bool wm_family_is (const family_t *self, const char *op)
 {
     return !strcmp (wm_onnx_op (self->node), op);
 }
@@ -51,7 +51,7 @@ void wm_family_use (family_t *self, const layer_t *layer, uint32_t version)
     self->n_use++;
 }
 
-int wm_family_lacks (family_t *self)
+bool wm_family_lacks (family_t *self)
 {
     return self->nothing->maker
                ? wm_family_outside (self, self->nothing->maker, "it cannot be folded to a constant")
@@ -73,11 +73,11 @@ static const int64_t *list (const family_t *self, const char *name, size_t k, si
     return wm_tensor_list (self->node, name, in, self->n_in, k, n);
 }
 
-typedef int (visit_fn) (family_t *self, state_t *out);
+typedef bool (visit_fn) (family_t *self, state_t *out);
 
-/* ---- nodes that only look differently - */
+/* ---- nodes that change views only - */
 
-static int visit_same (family_t *self, state_t *out)
+static bool visit_same (family_t *self, state_t *out)
 {
     const wm_tensor_t *training =
         wm_family_is (self, "Dropout") ? wm_family_constant (self, 2) : NULL;
@@ -87,10 +87,10 @@ static int visit_same (family_t *self, state_t *out)
         wm_onnx_int (self->node, "to", 0) != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
         return wm_family_outside (self, self->node, "a cast to another type than float32");
     *out = *self->in[0];
-    return 1;
+    return true;
 }
 
-static int visit_shape (family_t *self, state_t *out)
+static bool visit_shape (family_t *self, state_t *out)
 {
     const wm_view_t *view = &self->in[0]->view;
     uint32_t n = view->n_dim + 1;
@@ -108,10 +108,10 @@ static int visit_shape (family_t *self, state_t *out)
                                   .dim = { end - start },
                                   .n = (size_t) (end - start),
                                   .i = size + start } };
-    return 1;
+    return true;
 }
 
-static int visit_transpose (family_t *self, state_t *out)
+static bool visit_transpose (family_t *self, state_t *out)
 {
     const Onnx__AttributeProto *perm = wm_onnx_attribute (self->node, "perm");
     *out = *self->in[0];
@@ -126,14 +126,14 @@ static int visit_transpose (family_t *self, state_t *out)
         from[d] = (uint32_t) p - 1;
     }
     wm_view_transpose (&out->view, from);
-    return 1;
+    return true;
 }
 
-static int reshape_to (family_t *self, state_t *out, const uint32_t *dim, uint32_t n_dim)
+static bool reshape_to (family_t *self, state_t *out, const uint32_t *dim, uint32_t n_dim)
 {
     if (!wm_view_reshape (&out->view, dim, n_dim))
         return wm_family_outside (self, self->node, "it mixes dimensions");
-    return 1;
+    return true;
 }
 
 /* One size of a Reshape's target: copied (0), or given.  */
@@ -143,7 +143,7 @@ static int64_t target_size (const wm_view_t *view, const int64_t *shape, size_t 
                                                        : shape[d];
 }
 
-static int visit_reshape (family_t *self, state_t *out)
+static bool visit_reshape (family_t *self, state_t *out)
 {
     size_t n;
     const int64_t *shape = list (self, "shape", 1, &n);
@@ -171,7 +171,7 @@ static int visit_reshape (family_t *self, state_t *out)
     return reshape_to (self, out, dim, (uint32_t) n - 1);
 }
 
-static int visit_flatten (family_t *self, state_t *out)
+static bool visit_flatten (family_t *self, state_t *out)
 {
     *out = *self->in[0];
     int64_t axis = wm_onnx_int (self->node, "axis", 1);
@@ -181,8 +181,8 @@ static int visit_flatten (family_t *self, state_t *out)
     return reshape_to (self, out, &values, 1);
 }
 
-/* Squeeze and Unsqueeze: reshapes, said by axes.  */
-static int visit_axes (family_t *self, state_t *out)
+/* Squeeze and Unsqueeze: reshapes, given by axes.  */
+static bool visit_axes (family_t *self, state_t *out)
 {
     int insert = wm_family_is (self, "Unsqueeze");
     size_t n_axis;
@@ -210,7 +210,7 @@ static int visit_axes (family_t *self, state_t *out)
 }
 
 /* Heads side by side.  */
-static int visit_concat (family_t *self, state_t *out)
+static bool visit_concat (family_t *self, state_t *out)
 {
     int64_t axis = wm_onnx_int (self->node, "axis", 1);
     uint32_t width = 0;
@@ -226,26 +226,26 @@ static int visit_concat (family_t *self, state_t *out)
         width += wm_view_size (&in->view, 0);
     }
     out->view = wm_view_plain (&width, 1);
-    return 1;
+    return true;
 }
 
 /* ---- the visit
  * ----------------------------------------------------------------------------------- */
 
-static int no_activation (family_t *self, const state_t *s)
+static bool no_activation (family_t *self, const state_t *s)
 {
     return wm_family_outside (self, s->maker,
                               "what is computed of its layer is no activation that is known");
 }
 
-/* Whether a node's values are those of its input.  */
-static int is_moved (visit_fn *visit)
+/* Whether a node passes its input's values on unchanged.  */
+static bool is_moved (visit_fn *visit)
 {
     return visit == visit_same || visit == visit_shape || visit == visit_transpose ||
            visit == visit_reshape || visit == visit_flatten || visit == visit_axes;
 }
 
-static int visit_view (family_t *self, state_t *out)
+static bool visit_view (family_t *self, state_t *out)
 {
     static const struct {
         const char *op;
@@ -306,7 +306,7 @@ static int visit_view (family_t *self, state_t *out)
     return table[k].visit (self, out);
 }
 
-/* The state of a value, made when first asked for. NULL without memory.  */
+/* Returns the state of a value, made at the first call. NULL without memory.  */
 static state_t *state_at (family_t *self, int64_t v)
 {
     state_t **s = &self->state[v];
@@ -321,23 +321,23 @@ static state_t *state_at (family_t *self, int64_t v)
     return *s;
 }
 
-/* A node without a view among its inputs: folded, or nothing until somebody needs it.  */
-static int visit_constant (family_t *self, state_t *out)
+/* A node without a view among its inputs: folded, or nothing until a node needs it.  */
+static bool visit_constant (family_t *self, state_t *out)
 {
     const wm_tensor_t *in[8] = { 0 };
     for (size_t k = 0; k < self->n_in; k++) {
         in[k] = wm_family_constant (self, k);
         if (self->in[k] && !in[k]) { /* reads something that could not be folded */
             out->maker = self->in[k]->maker ? self->in[k]->maker : out->maker;
-            return 1;
+            return true;
         }
     }
     if (wm_tensor_fold (self->arena, self->node, in, self->n_in, &out->tensor))
         out->kind = CONSTANT;
-    return 1;
+    return true;
 }
 
-static int visit (family_t *self, const Onnx__NodeProto *node)
+static bool visit (family_t *self, const Onnx__NodeProto *node)
 {
     self->node = node;
     self->n_in = node->n_input;
@@ -366,14 +366,14 @@ static int visit (family_t *self, const Onnx__NodeProto *node)
 /* ---- the result
  * ---------------------------------------------------------------------------------- */
 
-static int take_outputs (family_t *self, wm_port_t *output, uint32_t *n_output)
+static bool take_outputs (family_t *self, wm_port_t *output, uint32_t *n_output)
 {
     const wm_onnx_t *o = self->onnx;
     uint32_t column = 0;
     if (!self->node || o->n_output < 1 || o->n_output > WM_MODEL_PORTS_MAX) {
         snprintf (self->why, 480, "general engine: %zu outputs, of %zu nodes", o->n_output,
                   o->n_node);
-        return 0;
+        return false;
     }
     for (*n_output = 0; *n_output < o->n_output; ++*n_output) {
         const char *name = o->output[*n_output]->name ? o->output[*n_output]->name : "";
@@ -404,10 +404,10 @@ static int take_outputs (family_t *self, wm_port_t *output, uint32_t *n_output)
         if (column > WM_OUTPUTS_MAX)
             return wm_family_outside (self, self->node, "more than %u scores", WM_OUTPUTS_MAX);
     }
-    return 1;
+    return true;
 }
 
-static int check_uses (family_t *self)
+static bool check_uses (family_t *self)
 {
     if (self->n_use > USES_MAX)
         return wm_family_outside (self, self->node, "too many branches");
@@ -415,7 +415,7 @@ static int check_uses (family_t *self)
         if (self->use[i].version != self->use[i].layer->version)
             return wm_family_outside (self, self->use[i].reader,
                                       "it reads a layer before its bias or activation");
-    return 1;
+    return true;
 }
 
 static wm_fault_t check_finite (const family_t *self, const char *kind, uint32_t index,
@@ -432,7 +432,7 @@ static wm_fault_t check_finite (const family_t *self, const char *kind, uint32_t
     return WM_OK;
 }
 
-/* Moves the layers into the network and says what was found.  */
+/* Moves the layers into the network and describes it in `why`.  */
 static wm_fault_t finish (family_t *self, wm_error_t *error)
 {
     wm_net_t *net = self->net;
@@ -468,17 +468,17 @@ static wm_fault_t finish (family_t *self, wm_error_t *error)
 }
 
 wm_fault_t wm_family_find (const wm_onnx_t *onnx, wm_arena_t *arena, const wm_port_t *input,
-                           int fixed_batch, wm_net_t *net, wm_port_t output[WM_MODEL_PORTS_MAX],
-                           uint32_t *n_output, int *found, char why[480], wm_error_t *error)
+                           bool fixed_batch, wm_net_t *net, wm_port_t output[WM_MODEL_PORTS_MAX],
+                           uint32_t *n_output, bool *found, char why[480], wm_error_t *error)
 {
-    *found = 0;
+    *found = false;
     *net = (wm_net_t){ .n_conv = 0 };
     family_t *self = calloc (1, sizeof *self);
     if (self)
         self->state = calloc (onnx->n_value, sizeof *self->state);
     if (!self || !self->state) {
         free (self);
-        return wm_fault (error, WM_EHOST, "%s: no memory to look at it", onnx->path);
+        return wm_fault (error, WM_EHOST, "%s: no memory to read it", onnx->path);
     }
     self->onnx = onnx;
     self->arena = arena;

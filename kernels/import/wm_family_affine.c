@@ -1,8 +1,9 @@
 /* wm_family_affine.c - constants and activations behind a layer.
 
-   What is added to a layer without an activation, or multiplied with it, goes into its weights; behind
-   an activation it waits in the state for the layers that read it (convolutions are not padded, so
-   that this is exact there too). A bounded activation is Clip from 0 on, moved there and back.  */
+   A constant that is added to a layer without an activation, or multiplied with it, goes into the
+   layer's weights; after an activation it is pending in the state, and the layers that read it take
+   it (exact for convolutions too, because they are not padded). A bounded activation is Clip from 0
+   on, shifted there and back.  */
 #include "kernels/import/wm_family_private.h"
 
 #include <float.h>
@@ -31,7 +32,7 @@ static uint32_t channels (family_t *self, const state_t *s)
     return s->source == PATCH ? 1 : wm_family_layer (self, s)->n_out;
 }
 
-/* One that changes nothing yet.  */
+/* Makes an affine_t that changes nothing.  */
 static affine_t *affine_new (family_t *self, uint32_t n)
 {
     affine_t *a = wm_arena_take (self->arena, 1, sizeof *a);
@@ -56,8 +57,8 @@ static void grow (layer_t *layer, const affine_t *a)
     layer->version++;
 }
 
-/* Does `a` to the values of `out`; `a` is taken.  */
-static int apply (family_t *self, state_t *out, affine_t *a)
+/* Applies `a` to the values of `out`, and takes `a`.  */
+static bool apply (family_t *self, state_t *out, affine_t *a)
 {
     if (out->n_layer != 1)
         return wm_family_outside (self, self->node, "it follows no single layer");
@@ -65,30 +66,30 @@ static int apply (family_t *self, state_t *out, affine_t *a)
     if (layer && layer->act == WM_ACT_NONE && layer->version == out->version) {
         grow (layer, a);
         out->version = layer->version;
-        return 1;
+        return true;
     }
     for (uint32_t c = 0; out->affine && c < a->n; c++) {
         a->shift[c] += a->scale[c] * out->affine->shift[c];
         a->scale[c] *= out->affine->scale[c];
     }
     out->affine = a;
-    return 1;
+    return true;
 }
 
 /* Whether a constant has one value, or one for each channel of the view.  */
-static int by_channel (const wm_view_t *v, const wm_tensor_t *c, uint32_t n)
+static bool by_channel (const wm_view_t *v, const wm_tensor_t *c, uint32_t n)
 {
     if (c->n_dim > v->n_dim + 1 || (c->n != 1 && c->n != n))
-        return 0;
+        return false;
     for (uint32_t d = 0; d < c->n_dim; d++) { /* shapes are aligned at their ends */
         int64_t size = c->dim[c->n_dim - 1 - d];
         if (size > 1 && (d >= v->n_dim || !wm_view_is (v, v->n_dim - 1 - d, n, 1)))
-            return 0;
+            return false;
     }
-    return 1;
+    return true;
 }
 
-int wm_family_arithmetic (family_t *self, state_t *out)
+bool wm_family_arithmetic (family_t *self, state_t *out)
 {
     size_t data = self->in[0]->kind == VIEW || self->n_in != 2 || !self->in[1] ? 0 : 1;
     const wm_tensor_t *c = wm_family_constant (self, 1 - data);
@@ -102,7 +103,7 @@ int wm_family_arithmetic (family_t *self, state_t *out)
         return wm_family_outside (self, self->node, "it divides a constant");
     affine_t *a = affine_new (self, n);
     if (!a)
-        return 0;
+        return false;
     for (uint32_t i = 0; i < n; i++) {
         double value = (double) c->f[c->n == 1 ? 0 : i];
         if (wm_family_is (self, "Mul"))
@@ -119,7 +120,7 @@ int wm_family_arithmetic (family_t *self, state_t *out)
     return apply (self, out, a);
 }
 
-int wm_family_batchnorm (family_t *self, state_t *out)
+bool wm_family_batchnorm (family_t *self, state_t *out)
 {
     const wm_tensor_t *p[4]; /* scale, bias, mean, variance */
     *out = *self->in[0];
@@ -144,7 +145,7 @@ int wm_family_batchnorm (family_t *self, state_t *out)
 /* ---- activations - */
 
 /* One scale and shift for all channels.  */
-static int apply_all (family_t *self, state_t *out, double scale, double shift)
+static bool apply_all (family_t *self, state_t *out, double scale, double shift)
 {
     affine_t *a = affine_new (self, channels (self, out));
     for (uint32_t c = 0; a && c < a->n; c++)
@@ -152,11 +153,11 @@ static int apply_all (family_t *self, state_t *out, double scale, double shift)
     return a && apply (self, out, a);
 }
 
-int wm_family_put (family_t *self, state_t *out, wm_act_t act, float bend)
+bool wm_family_put (family_t *self, state_t *out, wm_act_t act, float bend)
 {
     layer_t *layer = growing (self, out);
     if (!layer)
-        return 0;
+        return false;
     layer->act = act;
     layer->bend = bend;
     out->version = ++layer->version;
@@ -164,33 +165,33 @@ int wm_family_put (family_t *self, state_t *out, wm_act_t act, float bend)
 }
 
 /* From `low` to `high`: moved to begin at 0.  */
-static int put_between (family_t *self, state_t *out, double low, double high)
+static bool put_between (family_t *self, state_t *out, double low, double high)
 {
     if (!(low <= high))
         return wm_family_outside (self, self->node, "its limits are crossed");
     if (low != 0 && !apply_all (self, out, 1, -low))
-        return 0;
+        return false;
     return wm_family_put (self, out, WM_ACT_CLIP, (float) (high - low)) &&
            (low == 0 || apply_all (self, out, 1, low));
 }
 
-int wm_family_limit (family_t *self, const char *name, size_t k, float *value)
+bool wm_family_limit (family_t *self, const char *name, size_t k, float *value)
 {
     *value = wm_family_float (self, name, *value);
     if (k >= self->n_in || !self->in[k])
-        return 1;
+        return true;
     const wm_tensor_t *c = wm_family_constant (self, k);
     if (!c || !c->f || c->n != 1)
         return wm_family_outside (self, self->node, "a limit is no constant");
     *value = c->f[0];
-    return 1;
+    return true;
 }
 
-static int put_clip (family_t *self, state_t *out)
+static bool put_clip (family_t *self, state_t *out)
 {
     float low = -FLT_MAX, high = FLT_MAX;
     if (!wm_family_limit (self, "min", 1, &low) || !wm_family_limit (self, "max", 2, &high))
-        return 0;
+        return false;
     if (low == 0 && high >= FLT_MAX)
         return wm_family_put (self, out, WM_ACT_RELU, 0);
     if (low <= -FLT_MAX || high >= FLT_MAX)
@@ -198,7 +199,7 @@ static int put_clip (family_t *self, state_t *out)
     return put_between (self, out, (double) low, (double) high);
 }
 
-static int put_prelu (family_t *self, state_t *out)
+static bool put_prelu (family_t *self, state_t *out)
 {
     const wm_tensor_t *slope = wm_family_constant (self, 1);
     if (!slope || !slope->f)
@@ -209,7 +210,7 @@ static int put_prelu (family_t *self, state_t *out)
     return wm_family_put (self, out, WM_ACT_LEAKY, slope->f[0]);
 }
 
-static int put_gelu (family_t *self, state_t *out)
+static bool put_gelu (family_t *self, state_t *out)
 {
     const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "approximate");
     if (a && !wm_family_says (a, "none") && !wm_family_says (a, "tanh"))
@@ -218,7 +219,7 @@ static int put_gelu (family_t *self, state_t *out)
                           a && wm_family_says (a, "tanh") ? WM_ACT_GELU_TANH : WM_ACT_GELU, 0);
 }
 
-static int put_softmax (family_t *self, state_t *out)
+static bool put_softmax (family_t *self, state_t *out)
 {
     int64_t axis = wm_onnx_int (self->node, "axis", 1);
     if (out->source != DENSE || out->view.n_dim != 1 || (axis != 1 && axis != -1))
@@ -227,11 +228,11 @@ static int put_softmax (family_t *self, state_t *out)
     return wm_family_put (self, out, WM_ACT_SOFTMAX, 0);
 }
 
-int wm_family_activation (family_t *self, state_t *out)
+bool wm_family_activation (family_t *self, state_t *out)
 {
     *out = *self->in[0];
     if (!growing (self, out))
-        return 0;
+        return false;
     if (wm_family_is (self, "Relu"))
         return wm_family_put (self, out, WM_ACT_RELU, 0);
     if (wm_family_is (self, "Sigmoid"))

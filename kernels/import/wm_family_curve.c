@@ -1,11 +1,11 @@
 /* wm_family_curve.c - activations that exporters write as several nodes: x sigmoid (x), GELU by erf
    or tanh, x relu6 (x + 3) / 6, x tanh (softplus (x)).
 
-   They differ in the order of their nodes and in where constants stand, so that no shape is looked
-   for: what is computed of a layer is a function of one number, and is followed as a CURVE, its
-   values at points that are the same for all. A curve that is that of a known activation at every
-   point is that activation. A layer is followed so when several nodes compute on it; what one node
-   computes alone is an activation by its name (wm_family_affine.c).  */
+   Exporters differ in the order of the nodes and in the places of constants, so the search does not
+   match graphs. What the nodes compute of a layer is a function of one number; it is represented by
+   a CURVE, its values at fixed points. If a curve equals a known activation at every point, it is
+   that activation. This is done where several nodes compute on a layer; an activation of one node
+   is recognised by its name (wm_family_affine.c).  */
 #include "kernels/import/wm_family_private.h"
 #include "kernels/sparse/wm_sparse_act.h"
 
@@ -122,7 +122,7 @@ static const uint32_t *count_readers (family_t *self)
     return count;
 }
 
-int wm_family_follows (family_t *self)
+bool wm_family_follows (family_t *self)
 {
     int follows = 0;
     if (!self->readers)
@@ -141,7 +141,7 @@ int wm_family_follows (family_t *self)
 
 /* ---- which activation it is - */
 
-static int is_curve (const double *curve, wm_act_t act, double bend)
+static bool is_curve (const double *curve, wm_act_t act, double bend)
 {
     size_t i = 0;
     while (i < POINTS && isfinite (curve[i]) &&
@@ -152,7 +152,7 @@ static int is_curve (const double *curve, wm_act_t act, double bend)
 }
 
 /* Puts the activation on the layer if the curve is one's.  */
-static int recognise (family_t *self, state_t *out, const double *curve)
+static bool recognise (family_t *self, state_t *out, const double *curve)
 {
     static const wm_act_t plain[] = { WM_ACT_GELU, WM_ACT_GELU_TANH, WM_ACT_HARDSWISH,
                                       WM_ACT_MISH };
@@ -166,31 +166,31 @@ static int recognise (family_t *self, state_t *out, const double *curve)
         return wm_family_put (self, out, WM_ACT_SWISH, (float) bend);
     out->curve = curve;
     out->maker = self->node;
-    return 1;
+    return true;
 }
 
 /* ---- following - */
 
 /* The values of input k; 0 where it is no number and nothing of the layer of `out`.  */
-static int operand (family_t *self, const state_t *out, size_t k, double value[POINTS])
+static bool operand (family_t *self, const state_t *out, size_t k, double value[POINTS])
 {
     const state_t *s = self->in[k];
     const wm_tensor_t *c = wm_family_constant (self, k);
     if (c && c->f && c->n == 1 && c->n_dim <= out->view.n_dim + 1) {
         for (size_t i = 0; i < POINTS; i++)
             value[i] = (double) c->f[0];
-        return 1;
+        return true;
     }
     if (!s || s->kind != VIEW || s->source != out->source || s->n_layer != 1 ||
         s->layer[0] != out->layer[0] || s->version != out->version || s->affine ||
         !wm_view_same (&s->view, &out->view))
-        return 0;
+        return false;
     for (size_t i = 0; i < POINTS; i++)
         value[i] = s->curve ? s->curve[i] : point (i);
-    return 1;
+    return true;
 }
 
-int wm_family_curve (family_t *self, state_t *out)
+bool wm_family_curve (family_t *self, state_t *out)
 {
     const maths_t *maths = maths_of (wm_onnx_op (self->node));
     double value[2][POINTS], *curve = wm_arena_take (self->arena, POINTS, sizeof *curve);
@@ -203,7 +203,7 @@ int wm_family_curve (family_t *self, state_t *out)
         number[1] = wm_family_float (self, "beta", 0.5f);
     else if (maths->with && (!wm_family_limit (self, "min", 1, &number[0]) ||
                              !wm_family_limit (self, "max", 2, &number[1])))
-        return 0;
+        return false;
     size_t first = 0; /* input that is a view: there is one */
     while (!self->in[first] || self->in[first]->kind != VIEW)
         first++;

@@ -1,23 +1,23 @@
-/* wm_family_layers.c - convolutions and dense layers, their weights in our order.  */
+/* wm_family_layers.c - convolutions and dense layers, with weights in the order of wm_model.h.  */
 #include "kernels/import/wm_family_private.h"
 
 #include <math.h>
 #include <string.h>
 
-static int all_are (const Onnx__AttributeProto *a, int64_t value)
+static bool all_are (const Onnx__AttributeProto *a, int64_t value)
 {
     for (size_t i = 0; a && i < a->n_ints; i++)
         if (a->ints[i] != value)
-            return 0;
-    return 1;
+            return false;
+    return true;
 }
 
-int wm_family_says (const Onnx__AttributeProto *a, const char *text)
+bool wm_family_says (const Onnx__AttributeProto *a, const char *text)
 {
     return a && a->has_s && a->s.len == strlen (text) && !memcmp (a->s.data, text, a->s.len);
 }
 
-static int check_conv (family_t *self, const wm_tensor_t *w)
+static bool check_conv (family_t *self, const wm_tensor_t *w)
 {
     const Onnx__AttributeProto *pad = wm_onnx_attribute (self->node, "auto_pad"),
                                *kernel = wm_onnx_attribute (self->node, "kernel_shape");
@@ -38,11 +38,11 @@ static int check_conv (family_t *self, const wm_tensor_t *w)
     if (kernel &&
         (kernel->n_ints != 2 || kernel->ints[0] != w->dim[2] || kernel->ints[1] != w->dim[3]))
         return wm_family_outside (self, self->node, "its kernel_shape is not that of its weights");
-    return 1;
+    return true;
 }
 
 /* The chain's next convolution must see (channel, row, column) of channels-last memory.  */
-static int check_conv_input (family_t *self, const state_t *in, const wm_tensor_t *w)
+static bool check_conv_input (family_t *self, const state_t *in, const wm_tensor_t *w)
 {
     const wm_view_t *v = &in->view;
     if (v->n_dim != 3 || wm_view_size (v, 0) != w->dim[1])
@@ -64,11 +64,11 @@ static int check_conv_input (family_t *self, const state_t *in, const wm_tensor_
     if (self->net->n_conv == WM_MODEL_CONVS_MAX)
         return wm_family_outside (self, self->node, "more than %d convolutions",
                                   WM_MODEL_CONVS_MAX);
-    return 1;
+    return true;
 }
 
-/* Room for a layer's weights and bias; the arena says why there is none.  */
-static int layer_new (family_t *self, layer_t *layer, uint64_t n_in, uint32_t n_out)
+/* Allocates a layer's weights and bias; false: no memory (arena.failed).  */
+static bool layer_new (family_t *self, layer_t *layer, uint64_t n_in, uint32_t n_out)
 {
     *layer = (layer_t){ .n_in = n_in,
                         .n_out = n_out,
@@ -80,7 +80,7 @@ static int layer_new (family_t *self, layer_t *layer, uint64_t n_in, uint32_t n_
 
 /* Takes what waits behind the inputs of a new layer into its weights; inputs run over `channels`
    again and again. Engines then sum what this takes away again: it must be small.  */
-static int take_affine (family_t *self, const affine_t *a, layer_t *layer, uint32_t channels)
+static bool take_affine (family_t *self, const affine_t *a, layer_t *layer, uint32_t channels)
 {
     double most = 0;
     for (uint32_t o = 0; a && o < layer->n_out; o++) {
@@ -103,12 +103,12 @@ static int take_affine (family_t *self, const affine_t *a, layer_t *layer, uint3
                               MOVED_MAX);
 }
 
-int wm_family_conv (family_t *self, state_t *out)
+bool wm_family_conv (family_t *self, state_t *out)
 {
     const state_t *in = self->in[0];
     const wm_tensor_t *w = wm_family_constant (self, 1), *b = wm_family_constant (self, 2);
     if (!check_conv (self, w) || !check_conv_input (self, in, w))
-        return 0;
+        return false;
     uint32_t o_n = (uint32_t) w->dim[0], c_n = (uint32_t) w->dim[1], kh = (uint32_t) w->dim[2],
              kw = (uint32_t) w->dim[3];
     if (self->n_in > 2 && self->in[2] && (!b || !b->f || b->n != o_n))
@@ -119,7 +119,7 @@ int wm_family_conv (family_t *self, state_t *out)
     uint32_t index = self->net->n_conv++;
     layer_t *layer = &self->conv[index];
     if (!layer_new (self, layer, (uint64_t) kh * kw * c_n, o_n))
-        return 0;
+        return false;
     if (b)
         memcpy (layer->bias, b->f, o_n * sizeof *b->f);
     size_t area = (size_t) kh * kw; /* (o, c, kh, kw) to (kh, kw, c, o) */
@@ -128,7 +128,7 @@ int wm_family_conv (family_t *self, state_t *out)
             for (size_t k = 0; k < area; k++)
                 layer->weight[(k * c_n + c) * o_n + o] = w->f[(o * c_n + c) * area + k];
     if (!take_affine (self, in->affine, layer, c_n))
-        return 0;
+        return false;
     self->net->conv[index] = (wm_conv_t){ .kh = kh, .kw = kw, .c_in = c_n, .c_out = o_n };
     if (index == 0) {
         self->net->height = rows;
@@ -140,13 +140,13 @@ int wm_family_conv (family_t *self, state_t *out)
     uint32_t hwc[3] = { rows - kh + 1, columns - kw + 1, o_n };
     out->view = wm_view_plain (hwc, 3);
     wm_view_transpose (&out->view, (uint32_t[]){ 2, 0, 1 });
-    return 1;
+    return true;
 }
 
 /* Appends a dense layer that reads state `in`: weight element (k, o) at w[k * k_step + o * o_step],
    k in the order of the view, times alpha.  */
-static int add_dense (family_t *self, const wm_tensor_t *w, int transposed, float alpha,
-                      state_t *out)
+static bool add_dense (family_t *self, const wm_tensor_t *w, int transposed, float alpha,
+                       state_t *out)
 {
     const state_t *in = self->in[0];
     if (in->kind != VIEW || in->view.n_dim != 1 || !w || !w->f || w->n_dim != 2)
@@ -166,7 +166,7 @@ static int add_dense (family_t *self, const wm_tensor_t *w, int transposed, floa
     uint32_t index = self->net->n_dense++;
     layer_t *layer = &self->dense[index];
     if (!layer_new (self, layer, n_in, n_out))
-        return 0;
+        return false;
     size_t k_step = transposed ? 1 : n_out, o_step = transposed ? n_in : 1;
     for (size_t k = 0; k < n_in; k++) {
         float *row = layer->weight + wm_view_offset (&in->view, k) * n_out;
@@ -175,7 +175,7 @@ static int add_dense (family_t *self, const wm_tensor_t *w, int transposed, floa
     }
     if (!take_affine (self, in->affine, layer,
                       in->source == CONV ? self->conv[in->layer[0]].n_out : n_in))
-        return 0;
+        return false;
     wm_family_use (self, wm_family_layer (self, in), in->version);
     self->net->dense[index] =
         (wm_dense_t){ .parent = in->source == CONV ? -1 : (int32_t) in->layer[0],
@@ -187,10 +187,10 @@ static int add_dense (family_t *self, const wm_tensor_t *w, int transposed, floa
                       .n_layer = 1,
                       .layer = { index },
                       .view = wm_view_plain (&n_out, 1) };
-    return 1;
+    return true;
 }
 
-int wm_family_matmul (family_t *self, state_t *out)
+bool wm_family_matmul (family_t *self, state_t *out)
 {
     return add_dense (self, wm_family_constant (self, 1), 0, 1, out);
 }
@@ -201,16 +201,16 @@ float wm_family_float (const family_t *self, const char *name, float otherwise)
     return a && a->has_f ? a->f : otherwise;
 }
 
-int wm_family_gemm (family_t *self, state_t *out)
+bool wm_family_gemm (family_t *self, state_t *out)
 {
     if (wm_onnx_int (self->node, "transA", 0))
         return wm_family_outside (self, self->node, "transA");
     if (!add_dense (self, wm_family_constant (self, 1), wm_onnx_int (self->node, "transB", 0) != 0,
                     wm_family_float (self, "alpha", 1), out))
-        return 0;
+        return false;
     const wm_tensor_t *c = wm_family_constant (self, 2);
     if (self->n_in < 3 || !self->in[2])
-        return 1;
+        return true;
     layer_t *layer = &self->dense[out->layer[0]];
     if (!c || !c->f || (c->n != 1 && c->n != layer->n_out) ||
         (c->n > 1 && c->dim[c->n_dim - 1] != (int64_t) c->n))
@@ -218,5 +218,5 @@ int wm_family_gemm (family_t *self, state_t *out)
     float beta = wm_family_float (self, "beta", 1);
     for (uint32_t o = 0; o < layer->n_out; o++)
         layer->bias[o] += beta * c->f[c->n == 1 ? 0 : o];
-    return 1;
+    return true;
 }

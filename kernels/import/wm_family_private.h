@@ -1,8 +1,8 @@
-/* wm_family_private.h - what the parts of the recogniser share. Private to wm_family*.c.
+/* wm_family_private.h - shared by the parts of the recogniser. Private to wm_family*.c.
 
-   wm_family.c walks the graph and says what was found, wm_family_layers.c makes layers,
-   wm_family_affine.c puts constants and activations on them, wm_family_curve.c finds activations that
-   are written as several nodes.  */
+   wm_family.c walks the graph and reports the result, wm_family_layers.c makes layers,
+   wm_family_affine.c adds constants and activations to them, wm_family_curve.c finds activations
+   that exporters write as several nodes.  */
 #ifndef WM_FAMILY_PRIVATE_H
 #define WM_FAMILY_PRIVATE_H
 
@@ -11,7 +11,7 @@
 
 #define USES_MAX 256
 
-/* What is moved into a layer's sums, and taken away by its bias, is at most this: it costs 2e-6.  */
+/* Largest shift that is moved into a layer's sums and subtracted by its bias: it costs 2e-6.  */
 #define MOVED_MAX 32
 
 typedef enum { PATCH, CONV, DENSE } source_t;
@@ -26,8 +26,8 @@ typedef struct {
     uint32_t version;
 } layer_t;
 
-/* What is still to be done to values, by channel: scale * x + shift. The layer that reads them takes
-   it into its own weights.  */
+/* A pending scale * x + shift by channel. The layer that reads the values takes it into its own
+   weights.  */
 typedef struct {
     uint32_t n; /* the layer's outputs; 1 for a patch */
     double *scale, *shift;
@@ -44,7 +44,7 @@ typedef struct {
     source_t source;
     uint32_t version;
     const affine_t *affine; /* or NULL */
-    const double *curve;    /* what was computed of the layer and is no activation yet, or NULL */
+    const double *curve;    /* function of the layer that is not a known activation yet, or NULL */
     uint32_t n_layer;       /* 1, or the heads that were concatenated */
     uint32_t layer[WM_MODEL_DENSES_MAX];
 } state_t;
@@ -52,7 +52,7 @@ typedef struct {
 typedef struct {
     const wm_onnx_t *onnx;
     wm_arena_t *arena;
-    int fixed_batch;
+    bool fixed_batch;
     wm_net_t *net;
     layer_t conv[WM_MODEL_CONVS_MAX], dense[WM_MODEL_DENSES_MAX];
     struct {
@@ -70,16 +70,16 @@ typedef struct {
     char *why;
 } family_t;
 
-/* Why the graph is not of the family; returns 0.  */
-int wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char *format, ...)
+/* Writes why the graph is not of the family. Returns false.  */
+bool wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 
-/* The node needs a constant that could not be folded; returns 0.  */
-int wm_family_lacks (family_t *self);
+/* The same: the node needs a constant that could not be folded. Returns false.  */
+bool wm_family_lacks (family_t *self);
 
-int wm_family_is (const family_t *self, const char *op);
-int wm_family_says (const Onnx__AttributeProto *a,
-                    const char *text); /* it is there, and is `text` */
+bool wm_family_is (const family_t *self, const char *op);
+bool wm_family_says (const Onnx__AttributeProto *a,
+                     const char *text); /* it is there, and is `text` */
 float wm_family_float (const family_t *self, const char *name, float otherwise);
 const wm_tensor_t *wm_family_constant (const family_t *self, size_t k); /* input k, or NULL */
 layer_t *wm_family_layer (family_t *self, const state_t *s);            /* behind a view */
@@ -88,21 +88,21 @@ layer_t *wm_family_layer (family_t *self, const state_t *s);            /* behin
 void wm_family_use (family_t *self, const layer_t *layer, uint32_t version);
 
 /* The activation of the layer behind a view.  */
-int wm_family_put (family_t *self, state_t *out, wm_act_t act, float bend);
+bool wm_family_put (family_t *self, state_t *out, wm_act_t act, float bend);
 
 /* A limit of Clip: an attribute, or input k in newer operator sets.  */
-int wm_family_limit (family_t *self, const char *name, size_t k, float *value);
+bool wm_family_limit (family_t *self, const char *name, size_t k, float *value);
 
-/* Whether the node is one of several that compute an activation: wm_family_curve does it.  */
-int wm_family_follows (family_t *self);
-int wm_family_curve (family_t *self, state_t *out);
+/* Returns whether the node is one of several that compute an activation, for wm_family_curve.  */
+bool wm_family_follows (family_t *self);
+bool wm_family_curve (family_t *self, state_t *out);
 
-/* What nodes make of in[0] (or, of two inputs, the one that is a view); 0 where they are outside.  */
-int wm_family_conv (family_t *self, state_t *out);
-int wm_family_gemm (family_t *self, state_t *out);
-int wm_family_matmul (family_t *self, state_t *out);
-int wm_family_arithmetic (family_t *self, state_t *out); /* Add, Sub, Mul, Div */
-int wm_family_batchnorm (family_t *self, state_t *out);
-int wm_family_activation (family_t *self, state_t *out);
+/* Compute a node's result from in[0] (or, of two inputs, the view). false: not of the family.  */
+bool wm_family_conv (family_t *self, state_t *out);
+bool wm_family_gemm (family_t *self, state_t *out);
+bool wm_family_matmul (family_t *self, state_t *out);
+bool wm_family_arithmetic (family_t *self, state_t *out); /* Add, Sub, Mul, Div */
+bool wm_family_batchnorm (family_t *self, state_t *out);
+bool wm_family_activation (family_t *self, state_t *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* wm_graphdef.c - a TensorFlow frozen graph as an ONNX graph: who reads whom, inputs, outputs.  */
+/* wm_graphdef.c - a TensorFlow frozen graph as an ONNX graph: edges, inputs, outputs.  */
 #include "kernels/import/wm_graphdef_private.h"
 
 #include <stdio.h>
@@ -120,7 +120,7 @@ void wm_graphdef_input (wm_rewriter_t *self)
     Onnx__GraphProto *g = self->graph;
     uint32_t ignored;
     if (!wm_graphdef_find (self, text (self->from->name), &ignored)->read)
-        return; /* a switch that nothing asks any more */
+        return; /* a switch that no node reads any more */
     g->input[g->n_input] = port (self, wm_graphdef_name (self, ""), shape ? shape->shape : NULL,
                                  wm_graphdef_type (type ? type->type : 0));
     g->n_input += g->input[g->n_input] != NULL;
@@ -128,13 +128,13 @@ void wm_graphdef_input (wm_rewriter_t *self)
 
 /* ---- the graph ---- */
 
-/* Sorts the names, and counts who is read.  */
+/* Sorts the names, and counts the readers.  */
 static wm_fault_t look_up (wm_rewriter_t *self, const Graphdef__Graph *file, size_t *n_edge,
                            wm_error_t *error)
 {
     self->named = wm_graphdef_take (self, file->n_node, sizeof *self->named);
     if (!self->named)
-        return WM_OK; /* arena.failed says so */
+        return WM_OK; /* arena.failed is set */
     for (size_t i = 0; i < file->n_node; i++)
         self->named[self->n_named++].node = file->node[i];
     qsort (self->named, self->n_named, sizeof *self->named, by_name);
@@ -158,13 +158,13 @@ static wm_fault_t look_up (wm_rewriter_t *self, const Graphdef__Graph *file, siz
     return WM_OK;
 }
 
-static int is_output (const wm_rewriter_t *self, const Graphdef__Node *node)
+static bool is_output (const wm_rewriter_t *self, const Graphdef__Node *node)
 {
     static const char *const never[] = { "Assert", "Const", "NoOp", "Placeholder",
                                          "PlaceholderWithDefault" };
     for (size_t k = 0; k < sizeof never / sizeof *never; k++)
         if (!strcmp (text (node->op), never[k]))
-            return 0;
+            return false;
     uint32_t ignored;
     const wm_named_t *found = wm_graphdef_find (self, text (node->name), &ignored);
     return found && !found->read;
@@ -201,7 +201,7 @@ wm_fault_t wm_graphdef_read (wm_onnx_t *self, wm_error_t *error)
     wm_rewriter_t *rewriter = self->rewriter = wm_arena_take (&self->arena, 1, sizeof *rewriter);
     Onnx__GraphProto *g = self->graph = wm_arena_take (&self->arena, 1, sizeof *g);
     if (!rewriter || !g)
-        return wm_fault (error, WM_EHOST, "%s: no memory to look at it", self->path);
+        return wm_fault (error, WM_EHOST, "%s: no memory to read it", self->path);
     *rewriter = (wm_rewriter_t){ .onnx = self, .graph = g };
     onnx__graph_proto__init (g);
     size_t n_edge = 0;
@@ -209,7 +209,7 @@ wm_fault_t wm_graphdef_read (wm_onnx_t *self, wm_error_t *error)
     if (!fault && !self->arena.failed)
         rewrite_all (rewriter, file, n_edge);
     if (!fault && self->arena.failed)
-        fault = wm_fault (error, WM_EHOST, "%s: no memory to look at it", self->path);
+        fault = wm_fault (error, WM_EHOST, "%s: no memory to read it", self->path);
     self->opset = 11;
     return fault;
 }
@@ -226,7 +226,8 @@ void wm_graphdef_prune (wm_onnx_t *self)
     self->graph->n_output = n;
 }
 
-/* ---- what is left for the general engine ------------------------------------------------------ */
+/* ---- what is left for the general engine
+   ------------------------------------------------------ */
 
 static void mark_needed (wm_rewriter_t *self, wm_named_t **waiting)
 {
@@ -247,8 +248,8 @@ static void mark_needed (wm_rewriter_t *self, wm_named_t **waiting)
     }
 }
 
-/* Nodes that hand the inner values out. 0: no memory.  */
-static int add_inner (wm_onnx_t *self, Graphdef__Graph *left, const char *const *inner, size_t n)
+/* Adds nodes that make the inner values outputs. false: no memory.  */
+static bool add_inner (wm_onnx_t *self, Graphdef__Graph *left, const char *const *inner, size_t n)
 {
     Graphdef__Node *node = wm_arena_take (&self->arena, n, sizeof *node);
     char **input = wm_arena_take (&self->arena, n, sizeof *input),

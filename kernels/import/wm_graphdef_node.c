@@ -1,4 +1,5 @@
-/* wm_graphdef_node.c - each node of a TensorFlow graph that the family is made of, as ONNX nodes.  */
+/* wm_graphdef_node.c - each node of a TensorFlow graph that the family is made of, as ONNX
+   nodes.  */
 #include "kernels/import/wm_graphdef_private.h"
 #include "kernels/import/wm_tensor.h"
 #include "schema/wm_limits.h"
@@ -16,7 +17,8 @@ static const char *text (const char *s)
     return s ? s : "";
 }
 
-/* ---- what the file says ---------------------------------------------------------------------- */
+/* ---- reading the file
+   ------------------------------------------------------------------------- */
 
 static int64_t attr_int (const Graphdef__Node *node, const char *key)
 {
@@ -36,13 +38,13 @@ static int attr_bool (const Graphdef__Node *node, const char *key)
     return v && v->has_b && v->b;
 }
 
-static int attr_is (const Graphdef__Node *node, const char *key, const char *word)
+static bool attr_is (const Graphdef__Node *node, const char *key, const char *word)
 {
     const Graphdef__Value *v = wm_graphdef_attr (node, key);
     return v && v->has_s && v->s.len == strlen (word) && !memcmp (v->s.data, word, v->s.len);
 }
 
-/* The constant behind an input, through nodes that hand it on; NULL if it is none.  */
+/* Returns the constant behind an input, through nodes that pass it on; NULL: not a constant.  */
 static const Graphdef__Tensor *constant (const wm_rewriter_t *self, const char *input)
 {
     for (int step = 0; step < STEPS_MAX; step++) {
@@ -62,7 +64,8 @@ static const Graphdef__Tensor *constant (const wm_rewriter_t *self, const char *
     return NULL;
 }
 
-/* A short list of integers (or a boolean) that an input holds; how many, 0 if it is none.  */
+/* Reads a short list of integers (or a boolean) from an input. Returns how many, 0 for another
+   value.  */
 static size_t integers (const wm_rewriter_t *self, const char *input, int64_t value[8])
 {
     const Graphdef__Tensor *t = constant (self, input);
@@ -92,16 +95,17 @@ static size_t integers (const wm_rewriter_t *self, const char *input, int64_t va
     return n;
 }
 
-/* ---- what is built --------------------------------------------------------------------------- */
+/* ---- building
+   --------------------------------------------------------------------------------- */
 
-/* A node of ours; its inputs (NULL: none) end the arguments.  */
+/* Adds a node with inputs a, b, c (NULL ends them).  */
 static Onnx__NodeProto *emit (wm_rewriter_t *self, const char *op, char *output, char *a, char *b,
                               char *c)
 {
     Onnx__NodeProto *node = wm_graphdef_take (self, 1, sizeof *node);
     char **names = wm_graphdef_take (self, 4, sizeof *names);
     if (!node || !names || self->graph->n_node == self->node_max) {
-        self->onnx->arena.failed = 1;
+        self->onnx->arena.failed = true;
         return NULL;
     }
     onnx__node_proto__init (node);
@@ -162,7 +166,7 @@ static Onnx__TensorProto *add_tensor (wm_rewriter_t *self, char *called)
 {
     Onnx__TensorProto *t = wm_graphdef_take (self, 1, sizeof *t);
     if (!t || self->graph->n_initializer == self->tensor_max) {
-        self->onnx->arena.failed = 1;
+        self->onnx->arena.failed = true;
         return NULL;
     }
     onnx__tensor_proto__init (t);
@@ -198,7 +202,7 @@ static char *permuted (wm_rewriter_t *self, char *value, char *into, int64_t a, 
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-/* A node that nothing here knows: its name, its operator, all that it reads and that is read.  */
+/* Keeps a node without a rewriting rule: its name, its operator, inputs and outputs.  */
 static void keep (wm_rewriter_t *self)
 {
     Onnx__NodeProto *node =
@@ -306,7 +310,7 @@ static void rewrite_relu6 (wm_rewriter_t *self)
     set_float (self, node, "max", 6);
 }
 
-/* Its first output; one that gives its statistics too is not ours.  */
+/* Its first output; a node with statistics as outputs is kept.  */
 static void rewrite_batchnorm (wm_rewriter_t *self)
 {
     uint32_t ignored;
@@ -493,23 +497,23 @@ static void rewrite_switch (wm_rewriter_t *self)
 }
 
 /* Whether a branch comes out of the side of a Switch that its condition takes.  */
-static int is_live (const wm_rewriter_t *self, const char *input)
+static bool is_live (const wm_rewriter_t *self, const char *input)
 {
     for (int step = 0; step < STEPS_MAX; step++) {
         uint32_t output;
         int64_t phase[8];
         const wm_named_t *found = wm_graphdef_find (self, input, &output);
         if (!found || !found->node->n_input)
-            return 0;
+            return false;
         if (!strcmp (text (found->node->op), "Switch"))
             return found->node->n_input > 1 && integers (self, found->node->input[1], phase) == 1 &&
                    (phase[0] != 0) == (output == 1);
         input = found->node->input[0];
     }
-    return 0;
+    return false;
 }
 
-/* What a conditional left in the graph: dropout, in training or not.  */
+/* The remains of a conditional: dropout, in training or not.  */
 static void rewrite_merge (wm_rewriter_t *self)
 {
     int live[2] = { is_live (self, self->in[0]), is_live (self, self->in[1]) };
@@ -564,7 +568,7 @@ static void fill_values (wm_rewriter_t *self, Onnx__TensorProto *out, const Grap
         out->n_int32_data = n, out->int32_data = (int32_t *) (void *) values;
 }
 
-/* A constant of a type or shape that is not read stays one of no type, which nobody can fold.  */
+/* A constant of an unsupported type or shape becomes one without type, which cannot be folded.  */
 static void rewrite_const (wm_rewriter_t *self)
 {
     const Graphdef__Value *value = wm_graphdef_attr (self->from, "value");
@@ -593,7 +597,8 @@ static void rewrite_const (wm_rewriter_t *self)
         fill_values (self, out, t, n);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------- */
+/* ---- all of them
+   ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *op;

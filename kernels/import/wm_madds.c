@@ -1,11 +1,12 @@
 /* wm_madds.c - see wm_madds.h.
 
-   How large the values inside a network are only the engine knows, which infers the shapes of every
-   operator. It is asked once, by a file that has these values as outputs: nodes are looked at twice,
-   first for the values whose shapes they need, then with the shapes. Weights' are in the file.
+   Only OpenVINO knows the sizes of the values inside a network, because it infers the shapes of
+   every operator. One call gets them all, for a file that has these values as outputs: the nodes
+   are visited twice, first to collect the values whose shapes they need, then with the shapes. The
+   shapes of weights are in the file.
 
-   A node of none of these kinds costs little beside them (activations, pools, sums); one that may do
-   such work in a way not known here makes the count unknown.  */
+   Nodes of other kinds (activations, pools, sums) cost little compared with these; one that may do
+   such work in a way that is not known here makes the count unknown.  */
 #include "kernels/import/wm_madds.h"
 
 #include <stdarg.h>
@@ -14,9 +15,9 @@
 
 typedef struct {
     wm_onnx_t *onnx;
-    uint32_t *question;               /* (n_value) of a value, from 1; 0: not asked */
+    uint32_t *question;               /* (n_value) number of a value, from 1; 0: not needed */
     const char *inner[WM_SHAPES_MAX]; /* (n) */
-    wm_port_t *answer;                /* (n); NULL: it is still asking */
+    wm_port_t *answer;                /* (n); NULL: still collecting */
     uint32_t n;
     char *broken;
 } counter_t;
@@ -35,25 +36,25 @@ static uint64_t unknown (counter_t *self, const char *format, ...)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* All dimensions of a tensor of the file; one that is larger than a model is none.  */
-static int shape_of_tensor (const Onnx__TensorProto *tensor, wm_port_t *shape)
+/* Reads the dimensions of a tensor of the file. false: larger than a model.  */
+static bool shape_of_tensor (const Onnx__TensorProto *tensor, wm_port_t *shape)
 {
     uint64_t n = 1;
     *shape = (wm_port_t){ .n_dim = (uint32_t) tensor->n_dims };
     if (tensor->n_dims > WM_MODEL_DIMS_MAX)
-        return 0;
+        return false;
     for (size_t d = 0; d < tensor->n_dims; d++) {
         const int64_t size = tensor->dims[d];
         if (size < 1 || size > UINT32_MAX || (n *= (uint64_t) size) > UINT32_MAX)
-            return 0;
+            return false;
         shape->dim[d] = (uint32_t) size;
     }
     shape->n_value = (uint32_t) n;
-    return 1;
+    return true;
 }
 
-/* Asks for a value's shape, or has it.  */
-static int ask (counter_t *self, int64_t value, wm_port_t *shape)
+/* Collects a value whose shape is needed, or returns the shape.  */
+static bool query (counter_t *self, int64_t value, wm_port_t *shape)
 {
     if (!self->question[value]) {
         if (self->n == WM_SHAPES_MAX)
@@ -63,7 +64,7 @@ static int ask (counter_t *self, int64_t value, wm_port_t *shape)
     }
     if (self->answer)
         *shape = self->answer[self->question[value] - 1];
-    return 1;
+    return true;
 }
 
 /* The node that makes a value, if it is one of these two.  */
@@ -77,9 +78,10 @@ static const Onnx__NodeProto *made_by (const counter_t *self, int64_t value, con
                : NULL;
 }
 
-/* The shape of a value; ones while it is asking. Inside what a node of TensorFlow became (named
-   "node|part"), weights are that node's, turned, and a result has as many values as that node's.  */
-static int shape_of (counter_t *self, const char *name, wm_port_t *shape)
+/* The shape of a value; ones while collecting. Inside what a node of TensorFlow became (named
+   "node|part"), weights are that node's, turned, and a result has as many values as that
+   node's.  */
+static bool shape_of (counter_t *self, const char *name, wm_port_t *shape)
 {
     const Onnx__AttributeProto *turn = NULL;
     const Onnx__NodeProto *maker;
@@ -96,15 +98,15 @@ static int shape_of (counter_t *self, const char *name, wm_port_t *shape)
     while ((maker = made_by (self, value, "Identity", "Cast")))
         value = wm_onnx_find (self->onnx, maker->input[0]);
     if (value < 0)
-        return 0;
+        return false;
     *shape = (wm_port_t){ .n_dim = 4, .dim = { 1, 1, 1, 1 }, .n_value = 1 };
     const Onnx__TensorProto *tensor = self->onnx->value[value].initializer;
-    if (tensor ? !shape_of_tensor (tensor, shape) : !ask (self, value, shape))
-        return 0;
+    if (tensor ? !shape_of_tensor (tensor, shape) : !query (self, value, shape))
+        return false;
     const wm_port_t plain = *shape;
     for (size_t d = 0; turn && d < plain.n_dim && d < turn->n_ints; d++)
         shape->dim[d] = plain.dim[(uint64_t) turn->ints[d] % plain.n_dim];
-    return 1;
+    return true;
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -141,7 +143,7 @@ static const struct {
 };
 #define RULES (sizeof table / sizeof *table)
 
-static int is_of (const Onnx__NodeProto *node, const char *domain)
+static bool is_of (const Onnx__NodeProto *node, const char *domain)
 {
     return node->domain && !strcmp (node->domain, domain);
 }
@@ -157,21 +159,21 @@ static size_t rule_of (const Onnx__NodeProto *node)
     return k;
 }
 
-/* Whether a node without a rule may hide such work: by a word of its operator, a graph inside it, or
-   an operator set of somebody's own.  */
-static int may_hide (const Onnx__NodeProto *node)
+/* Whether a node without a rule may hide such work: by a word of its operator, a graph inside it,
+   or a private operator set.  */
+static bool may_hide (const Onnx__NodeProto *node)
 {
-    static const char *const words[] = { "Conv",  "MatMul", "Gemm",     "Einsum", "LSTM",
-                                         "GRU",   "RNN",    "FFT",      "DFT",    "STFT",
-                                         "While", "Call",   "Attention" };
+    static const char *const part[] = { "Conv",  "MatMul", "Gemm",     "Einsum", "LSTM",
+                                        "GRU",   "RNN",    "FFT",      "DFT",    "STFT",
+                                        "While", "Call",   "Attention" };
     static const char *const whole[] = { "If", "StatelessIf", "Case", "Loop", "Scan" };
     const char *op = wm_onnx_op (node);
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
-        if (strstr (op, words[k]))
-            return 1;
+    for (size_t k = 0; k < sizeof part / sizeof *part; k++)
+        if (strstr (op, part[k]))
+            return true;
     for (size_t k = 0; k < sizeof whole / sizeof *whole; k++)
         if (!strcmp (op, whole[k]))
-            return 1;
+            return true;
     return node->domain && *node->domain && !is_of (node, "ai.onnx") &&
            !is_of (node, "ai.onnx.ml") && !is_of (node, "tensorflow");
 }
@@ -211,7 +213,8 @@ static uint64_t madds_of (counter_t *self, const Onnx__NodeProto *node)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-/* Of all nodes that depend on the inputs: the others are computed once, when the model is opened.  */
+/* Of all nodes that depend on the inputs: the others are computed once, when the model is
+   opened.  */
 static uint64_t sum (counter_t *self, const uint8_t *fed)
 {
     uint64_t all = 0;

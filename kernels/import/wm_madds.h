@@ -6,9 +6,8 @@
 #include "kernels/import/wm_onnx.h"
 #include "kernels/wm_backend_private.h"
 
-/* Those of one patch: of convolutions, products of matrices and recurrent layers, as of the family.
-   `openvino` answers what the shapes are. 0 where it cannot be known, or it has
-   none: `broken` says why.  */
+/* Counts those of one patch: of convolutions, products of matrices and recurrent layers. `openvino`
+   infers the shapes. 0: unknown, or there are none; `broken` explains.  */
 uint64_t wm_madds_count (wm_onnx_t *onnx, const wm_backend_t *openvino, const wm_port_t *input,
                          uint32_t n_input, char broken[160]);
 

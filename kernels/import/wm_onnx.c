@@ -386,7 +386,7 @@ uint8_t *wm_onnx_fed (wm_onnx_t *self)
 }
 
 /* Adds to the graph's nodes and outputs those that hand the inner values out. 0: no memory.  */
-static int add_inner (wm_onnx_t *self, const char *const *inner, size_t n)
+static bool add_inner (wm_onnx_t *self, const char *const *inner, size_t n)
 {
     Onnx__GraphProto *g = self->graph;
     Onnx__NodeProto **nodes = wm_arena_take (&self->arena, g->n_node + n, sizeof *nodes),
@@ -395,13 +395,13 @@ static int add_inner (wm_onnx_t *self, const char *const *inner, size_t n)
                          *output = wm_arena_take (&self->arena, n, sizeof *output);
     char **names = wm_arena_take (&self->arena, 2 * n, sizeof *names);
     if (!nodes || !node || !outputs || !output || !names)
-        return 0;
+        return false;
     memcpy (nodes, g->node, g->n_node * sizeof *nodes);
     memcpy (outputs, g->output, g->n_output * sizeof *outputs);
     for (size_t k = 0; k < n; k++) {
         char *name = wm_arena_take (&self->arena, 32, 1);
         if (!name)
-            return 0;
+            return false;
         snprintf (name, 32, WM_ONNX_INNER, k);
         names[2 * k] = (char *) (uintptr_t) inner[k];
         names[2 * k + 1] = name;
@@ -415,7 +415,7 @@ static int add_inner (wm_onnx_t *self, const char *const *inner, size_t n)
     }
     g->node = nodes, g->output = outputs;
     g->n_node += n, g->n_output += n;
-    return 1;
+    return true;
 }
 
 wm_fault_t wm_onnx_pack (wm_onnx_t *self, const char *const *inner, size_t n, const void **bytes,

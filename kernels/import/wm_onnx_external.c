@@ -1,12 +1,11 @@
-/* wm_onnx_external.c - brings the data that an ONNX file keeps beside it into its tensors.
+/* wm_onnx_external.c - reads the data that an ONNX file keeps in other files into its tensors.
 
    Newer exporters put weights into a second file and name it by a path, an offset and a length. The
-   path is not trusted: a file that lies, followed to its end, outside the model's folder is refused,
-   and so is more than a model's limit of data. What was read belongs to the message then, and the
-   model goes on as if it had come in one file.
+   path is not trusted: a file whose real path is outside the model's folder is refused, and so is
+   data beyond a model's limit. The message then owns the data, as if the model were one file.
 
    Tensors are initializers and attributes of the graph, of graphs inside attributes, and of the
-   model's functions: all are visited, without recursion, by a list of what is left to look at.  */
+   model's functions: all are visited, without recursion, by a list of the remaining nodes.  */
 #include "kernels/import/wm_onnx.h"
 #include "schema/wm_limits.h"
 
@@ -18,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Nodes still to be looked at.  */
+/* Nodes still to visit.  */
 typedef struct {
     Onnx__NodeProto *const *node;
     size_t n_node;
@@ -67,8 +66,8 @@ static wm_fault_t map_file (loader_t *self, const Onnx__TensorProto *t, const ch
     return wm_file_map (real, WM_MODEL_BYTES_MAX, &self->map, &self->map_size, error);
 }
 
-/* A number of an entry; 0 where it is none.  */
-static int read_number (const char *text, uint64_t *value)
+/* Reads the number of an entry. false: not a number.  */
+static bool read_number (const char *text, uint64_t *value)
 {
     char *end;
     errno = 0;
@@ -144,7 +143,7 @@ static wm_fault_t add_part (loader_t *self, Onnx__NodeProto *const *node, size_t
         size_t more = self->part_max ? 2 * self->part_max : 16;
         part_t *part = realloc (self->part, more * sizeof *part);
         if (!part)
-            return wm_fault (error, WM_EHOST, "%s: no memory to look at it", self->onnx->path);
+            return wm_fault (error, WM_EHOST, "%s: no memory to read it", self->onnx->path);
         self->part = part;
         self->part_max = more;
     }

@@ -1,4 +1,4 @@
-/* wm_onnx_ports.c - what a model's graph says of its inputs and outputs.  */
+/* wm_onnx_ports.c - reads the inputs and outputs of a model's graph.  */
 #include "kernels/import/wm_onnx.h"
 #include "schema/wm_limits.h"
 
@@ -9,7 +9,7 @@ static const char *text (const char *s)
     return s ? s : "";
 }
 
-/* What is being read, for messages.  */
+/* The port being read, for messages.  */
 typedef struct {
     const wm_onnx_t *onnx;
     wm_onnx_ports_t *how;
@@ -81,7 +81,7 @@ static wm_fault_t read_shape (const reader_t *self, const Onnx__ValueInfoProto *
     if (batch > 1)
         return wm_fault (error, WM_EBATCH,
                          "%s: %s '%s' has a batch dimension fixed at %lld; export the model with "
-                         "a dynamic one, or import it with --whole if this is none",
+                         "a dynamic one, or import it with --whole if it is not one",
                          path, self->what, port->name, (long long) batch);
     self->how->fixed_batch |= batch == 1;
     return read_sizes (self, shape, first, port, error);

@@ -1,14 +1,14 @@
-/* wm_onnx_refuse.c - nodes that would give wrong scores without a word.
+/* wm_onnx_refuse.c - refuses nodes that would silently give wrong scores.
 
-   A score must not depend on chance or on the hits that it was grouped with. And OpenVINO 2026.4 reads
-   the fused operators of graphs that ONNX Runtime optimised (FusedConv), but computes them wrongly; it
-   takes a group of 0 or less for something, and crashes where a Conv has no weights.  */
+   A score must not depend on random numbers or on the other hits of its batch. OpenVINO 2026.4
+   reads the fused operators of graphs that ONNX Runtime optimised (FusedConv), but computes them
+   wrongly; it accepts a group of 0 or less, and crashes if a Conv has no weights.  */
 #include "kernels/import/wm_onnx.h"
 #include "kernels/import/wm_tensor.h"
 
 #include <string.h>
 
-static int draws (const char *op)
+static bool draws (const char *op)
 {
     static const char *const chance[] = {
         "Bernoulli",     "Multinomial",       "RandomNormal",         "RandomNormalLike",
@@ -16,16 +16,16 @@ static int draws (const char *op)
     };
     for (size_t k = 0; k < sizeof chance / sizeof *chance; k++)
         if (!strcmp (op, chance[k]))
-            return 1;
-    return 0;
+            return true;
+    return false;
 }
 
 /* Whether a constant input of a node is true.  */
-static int is_true (wm_onnx_t *self, const Onnx__NodeProto *node, size_t k)
+static bool is_true (wm_onnx_t *self, const Onnx__NodeProto *node, size_t k)
 {
     int64_t v = k < node->n_input ? wm_onnx_find (self, node->input[k]) : -1;
     if (v < 0)
-        return 0;
+        return false;
     const wm_onnx_value_t *value = &self->value[v];
     const Onnx__AttributeProto *a = value->node && !strcmp (wm_onnx_op (value->node), "Constant")
                                         ? wm_onnx_attribute (value->node, "value")
@@ -35,14 +35,14 @@ static int is_true (wm_onnx_t *self, const Onnx__NodeProto *node, size_t k)
     return proto && wm_tensor_read (&self->arena, proto, &tensor) && tensor.i && tensor.i[0];
 }
 
-/* Before operator set 14 the number of outputs says it, before 7 an attribute.  */
-static int trains (wm_onnx_t *self, const Onnx__NodeProto *node)
+/* By the number of outputs before operator set 14, by an attribute before 7.  */
+static bool trains (wm_onnx_t *self, const Onnx__NodeProto *node)
 {
     const char *op = wm_onnx_op (node);
     if (!strcmp (op, "Dropout"))
         return is_true (self, node, 2);
     if (strcmp (op, "BatchNormalization"))
-        return 0;
+        return false;
     int more = 0;
     for (size_t k = 1; k < node->n_output; k++)
         more |= *node->output[k] != 0;
@@ -81,13 +81,13 @@ static size_t needs (const char *op)
     return 1;
 }
 
-/* A damaged graph, or one that a person wrote.  */
+/* Refuses a damaged graph.  */
 static wm_fault_t refuse_damaged (const wm_onnx_t *self, wm_error_t *error)
 {
     for (size_t i = 0; i < self->graph->n_initializer; i++)
         if (!wm_tensor_fits (self->graph->initializer[i]))
             return wm_fault (error, WM_EBATCH,
-                             "%s: tensor '%.100s' has other data than its shape and type say: a "
+                             "%s: tensor '%.100s' does not have the data of its shape and type: a "
                              "damaged model",
                              self->path, self->graph->initializer[i]->name);
     for (size_t i = 0; i < self->n_output; i++)

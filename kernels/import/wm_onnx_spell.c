@@ -1,8 +1,8 @@
-/* wm_onnx_spell.c - what OpenVINO does not compute as it is written, spelled out by other nodes.
+/* wm_onnx_spell.c - replaces operators that OpenVINO computes wrongly, or lacks, by other nodes.
 
    Softmax of operator sets 11 and 12: x -> Flatten (axis) -> Softmax (1) -> Reshape (Shape (x)).
-   Erfc and Expm1, which ONNX does not have and tf2onnx writes (Keras 3's GELU, CELU): 1 - Erf (x) and
-   Exp (x) - 1.  */
+   Erfc and Expm1, which ONNX does not have and tf2onnx writes (Keras 3's GELU, CELU): 1 - Erf (x)
+   and Exp (x) - 1.  */
 #include "kernels/import/wm_onnx.h"
 
 #include <stdio.h>
@@ -10,25 +10,26 @@
 
 #define NODES 4
 
-static int is_softmax (const wm_onnx_t *self, const Onnx__NodeProto *node)
+static bool is_softmax (const wm_onnx_t *self, const Onnx__NodeProto *node)
 {
     return (self->opset == 11 || self->opset == 12) && !strcmp (wm_onnx_op (node), "Softmax") &&
            wm_onnx_int (node, "axis", 1) != -1;
 }
 
-static int is_foreign (const Onnx__NodeProto *node)
+static bool is_foreign (const Onnx__NodeProto *node)
 {
     return (!node->domain || !*node->domain) &&
            (!strcmp (wm_onnx_op (node), "Erfc") || !strcmp (wm_onnx_op (node), "Expm1"));
 }
 
-static int is_meant (const wm_onnx_t *self, const Onnx__NodeProto *node)
+static bool is_meant (const wm_onnx_t *self, const Onnx__NodeProto *node)
 {
     return (is_softmax (self, node) || is_foreign (node)) && node->n_input == 1 &&
            node->n_output == 1;
 }
 
-/* A node in the arena that reads a and b (NULL: nothing), and writes "<of>|part"; "" is `of` itself. */
+/* A node in the arena that reads a and b (NULL: nothing), and writes "<of>|part"; "" is `of`
+   itself. */
 static Onnx__NodeProto *node_new (wm_onnx_t *self, const char *op, char *a, char *b, const char *of,
                                   const char *part)
 {
@@ -65,24 +66,24 @@ static Onnx__AttributeProto *attribute (wm_onnx_t *self, Onnx__NodeProto *node, 
     return a;
 }
 
-static int set_axis (wm_onnx_t *self, Onnx__NodeProto *node, int64_t axis)
+static bool set_axis (wm_onnx_t *self, Onnx__NodeProto *node, int64_t axis)
 {
     Onnx__AttributeProto *a = attribute (self, node, "axis");
     if (!a)
-        return 0;
+        return false;
     a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
     a->has_i = 1;
     a->i = axis;
-    return 1;
+    return true;
 }
 
-static int set_one (wm_onnx_t *self, Onnx__NodeProto *node)
+static bool set_one (wm_onnx_t *self, Onnx__NodeProto *node)
 {
     Onnx__AttributeProto *a = attribute (self, node, "value");
     Onnx__TensorProto *t = wm_arena_take (&self->arena, 1, sizeof *t);
     float *one = wm_arena_take (&self->arena, 1, sizeof *one);
     if (!a || !t || !one)
-        return 0;
+        return false;
     *one = 1;
     onnx__tensor_proto__init (t);
     t->has_data_type = 1;
@@ -91,7 +92,7 @@ static int set_one (wm_onnx_t *self, Onnx__NodeProto *node)
     t->float_data = one;
     a->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR;
     a->t = t;
-    return 1;
+    return true;
 }
 
 static size_t spell_softmax (wm_onnx_t *self, const Onnx__NodeProto *node,

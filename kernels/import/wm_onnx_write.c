@@ -26,7 +26,7 @@ typedef struct {
     char *layer[WM_MODEL_DENSES_MAX]; /* name of each dense layer's result */
 } writer_t;
 
-/* Without memory the builders below do nothing; arena.failed is looked at before packing.  */
+/* Without memory the builders below do nothing; arena.failed is checked before packing.  */
 static void *take (writer_t *self, size_t n, size_t size)
 {
     void *memory = wm_arena_take (&self->arena, n, size);
@@ -256,7 +256,7 @@ static void write_dense (writer_t *self, uint32_t i, char *flat)
 }
 
 /* An output that several layers fill side by side; 0 where none do so exactly.  */
-static int write_concat (writer_t *self, const wm_port_t *port, int64_t column)
+static bool write_concat (writer_t *self, const wm_port_t *port, int64_t column)
 {
     char **heads = take (self, WM_MODEL_DENSES_MAX, sizeof *heads);
     size_t n = 0;
@@ -266,11 +266,11 @@ static int write_concat (writer_t *self, const wm_port_t *port, int64_t column)
         while (i < self->net->n_dense && self->net->dense[i].output != at)
             i++;
         if (i == self->net->n_dense)
-            return 0;
+            return false;
         heads[n++] = self->layer[i];
         at += self->net->dense[i].n_out;
         if (at > end)
-            return 0;
+            return false;
     }
     add_node (self, "Concat", (char *) port->name, heads ? heads[0] : NULL, NULL, NULL);
     add_attribute (self, "axis", &(int64_t){ 1 }, 0);
@@ -278,7 +278,7 @@ static int write_concat (writer_t *self, const wm_port_t *port, int64_t column)
         self->node[self->n_node - 1]->input = heads;
         self->node[self->n_node - 1]->n_input = n;
     }
-    return 1;
+    return true;
 }
 
 static Onnx__ValueInfoProto *port_info (writer_t *self, const wm_port_t *port)

@@ -79,39 +79,39 @@ static size_t element (const Onnx__TensorProto *p, size_t *n_typed)
     }
 }
 
-static int set_shape (wm_tensor_t *out, const int64_t *dim, size_t n_dim)
+static bool set_shape (wm_tensor_t *out, const int64_t *dim, size_t n_dim)
 {
     if (n_dim > WM_TENSOR_DIMS_MAX)
-        return 0;
+        return false;
     out->n_dim = (uint32_t) n_dim;
     out->n = 1;
     for (size_t d = 0; d < n_dim; d++) {
         if (dim[d] < 1 || __builtin_mul_overflow (out->n, (size_t) dim[d], &out->n) ||
             out->n > WM_MODEL_BYTES_MAX)
-            return 0;
+            return false;
         out->dim[d] = dim[d];
     }
-    return 1;
+    return true;
 }
 
-int wm_tensor_fits (const Onnx__TensorProto *p)
+bool wm_tensor_fits (const Onnx__TensorProto *p)
 {
     size_t n_typed, size = element (p, &n_typed), n = 1;
     for (size_t d = 0; d < p->n_dims; d++)
         if (p->dims[d] < 0 || __builtin_mul_overflow (n, (size_t) p->dims[d], &n) ||
             n > WM_MODEL_BYTES_MAX)
-            return 0;
+            return false;
     return !size || (p->has_raw_data ? p->raw_data.len == n * size : n_typed == n);
 }
 
-int wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *p, wm_tensor_t *out)
+bool wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *p, wm_tensor_t *out)
 {
     *out = (wm_tensor_t){ 0 };
     size_t n_typed, size = element (p, &n_typed);
     const uint8_t *raw = p->has_raw_data ? p->raw_data.data : NULL;
     if (!size || !set_shape (out, p->dims, p->n_dims) ||
         (raw ? p->raw_data.len != out->n * size : n_typed != out->n))
-        return 0;
+        return false;
     if (p->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
         out->f = raw ? (const float *) (const void *) raw : p->float_data;
     else if (p->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64)
@@ -161,7 +161,7 @@ static const wm_tensor_t *input (const fold_t *self, size_t k)
     return k < self->n_in ? self->in[k] : NULL;
 }
 
-static int fold_constant (const fold_t *self, wm_tensor_t *out)
+static bool fold_constant (const fold_t *self, wm_tensor_t *out)
 {
     const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "value");
     if (a && a->t)
@@ -182,26 +182,26 @@ static int fold_constant (const fold_t *self, wm_tensor_t *out)
     return out->i || out->f;
 }
 
-static int fold_same (const fold_t *self, wm_tensor_t *out)
+static bool fold_same (const fold_t *self, wm_tensor_t *out)
 {
     *out = *input (self, 0);
-    return 1;
+    return true;
 }
 
 /* Integers that a float32 holds: Keras writes the -1 of a Rescaling layer so. Not the batch.  */
-static int cast_to_floats (const fold_t *self, wm_tensor_t *out)
+static bool cast_to_floats (const fold_t *self, wm_tensor_t *out)
 {
     float *f = out->n <= INTS_MAX ? wm_arena_take (self->arena, out->n, sizeof *f) : NULL;
     for (size_t k = 0; f && k < out->n; k++) {
         if (out->i[k] < -(1 << 24) || out->i[k] > 1 << 24)
-            return 0;
+            return false;
         f[k] = (float) out->i[k];
     }
     out->f = f, out->i = NULL;
     return f != NULL;
 }
 
-static int fold_cast (const fold_t *self, wm_tensor_t *out)
+static bool fold_cast (const fold_t *self, wm_tensor_t *out)
 {
     int64_t to = wm_onnx_int (self->node, "to", 0);
     int to_int =
@@ -213,13 +213,13 @@ static int fold_cast (const fold_t *self, wm_tensor_t *out)
     return out->i ? to_int : to_float;
 }
 
-static int fold_reshape (const fold_t *self, wm_tensor_t *out)
+static bool fold_reshape (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *in = input (self, 0);
     size_t n_dim;
     const int64_t *shape = wm_tensor_list (self->node, "shape", self->in, self->n_in, 1, &n_dim);
     if (!shape || n_dim > WM_TENSOR_DIMS_MAX)
-        return 0;
+        return false;
     int64_t dim[WM_TENSOR_DIMS_MAX], known = 1;
     int free_dim = -1;
     for (size_t d = 0; d < n_dim; d++) {
@@ -227,7 +227,7 @@ static int fold_reshape (const fold_t *self, wm_tensor_t *out)
         if (dim[d] == -1 && free_dim < 0)
             free_dim = (int) d;
         else if (dim[d] < 1 || __builtin_mul_overflow (known, dim[d], &known))
-            return 0;
+            return false;
     }
     if (free_dim >= 0)
         dim[free_dim] = (int64_t) in->n / known;
@@ -235,12 +235,12 @@ static int fold_reshape (const fold_t *self, wm_tensor_t *out)
     return set_shape (out, dim, n_dim) && out->n == in->n;
 }
 
-static int fold_transpose (const fold_t *self, wm_tensor_t *out)
+static bool fold_transpose (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *in = input (self, 0);
     const Onnx__AttributeProto *perm = wm_onnx_attribute (self->node, "perm");
     if (!in->f || (perm && perm->n_ints != in->n_dim))
-        return 0;
+        return false;
     size_t stride[WM_TENSOR_DIMS_MAX], step[WM_TENSOR_DIMS_MAX], all = 1;
     for (uint32_t d = in->n_dim; d-- > 0; all *= (size_t) in->dim[d])
         stride[d] = all;
@@ -249,14 +249,14 @@ static int fold_transpose (const fold_t *self, wm_tensor_t *out)
     for (uint32_t d = 0; d < in->n_dim; d++) {
         int64_t from = perm ? perm->ints[d] : in->n_dim - 1 - d;
         if (from < 0 || from >= in->n_dim || seen >> from & 1)
-            return 0;
+            return false;
         seen |= 1u << from;
         dim[d] = in->dim[from];
         step[d] = stride[from];
     }
     float *f = wm_arena_take (self->arena, in->n, sizeof *f);
     if (!f || !set_shape (out, dim, in->n_dim))
-        return 0;
+        return false;
     int64_t at[WM_TENSOR_DIMS_MAX] = { 0 };
     size_t from = 0;
     for (size_t k = 0; k < in->n; k++) {
@@ -270,11 +270,11 @@ static int fold_transpose (const fold_t *self, wm_tensor_t *out)
         }
     }
     out->f = f;
-    return 1;
+    return true;
 }
 
 /* Squeeze and Unsqueeze of constants: same values, new shape.  */
-static int fold_axes (const fold_t *self, wm_tensor_t *out)
+static bool fold_axes (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *in = input (self, 0);
     int insert = !strcmp (wm_onnx_op (self->node), "Unsqueeze");
@@ -282,12 +282,12 @@ static int fold_axes (const fold_t *self, wm_tensor_t *out)
     const int64_t *axis = wm_tensor_list (self->node, "axes", self->in, self->n_in, 1, &n_axis);
     int64_t rank = in->n_dim + (insert ? (int64_t) n_axis : 0), dim[WM_TENSOR_DIMS_MAX];
     if ((insert && !axis) || n_axis > WM_TENSOR_DIMS_MAX || rank > WM_TENSOR_DIMS_MAX)
-        return 0;
+        return false;
     uint32_t marked = 0;
     for (size_t k = 0; k < n_axis; k++) {
         int64_t a = axis[k] < 0 ? axis[k] + rank : axis[k];
         if (a < 0 || a >= rank)
-            return 0;
+            return false;
         marked |= 1u << a;
     }
     size_t n_dim = 0;
@@ -303,11 +303,11 @@ static int fold_axes (const fold_t *self, wm_tensor_t *out)
     return set_shape (out, dim, n_dim) && out->n == in->n;
 }
 
-static int fold_shape (const fold_t *self, wm_tensor_t *out)
+static bool fold_shape (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *in = input (self, 0);
     if (self->node->n_attribute || !in->n_dim)
-        return 0;
+        return false;
     int64_t *i = wm_arena_take (self->arena, in->n_dim, sizeof *i);
     if (i)
         memcpy (i, in->dim, in->n_dim * sizeof *i);
@@ -316,28 +316,28 @@ static int fold_shape (const fold_t *self, wm_tensor_t *out)
 }
 
 /* Elements of a list of integers by a list of indices, or by one, which then gives a scalar.  */
-static int fold_gather (const fold_t *self, wm_tensor_t *out)
+static bool fold_gather (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *in = input (self, 0), *index = input (self, 1);
     if (!index || !in->i || !index->i || in->n_dim != 1 || index->n_dim > 1 ||
         index->n > INTS_MAX || wm_onnx_int (self->node, "axis", 0))
-        return 0;
+        return false;
     int64_t *i = wm_arena_take (self->arena, index->n, sizeof *i);
     if (!i)
-        return 0;
+        return false;
     for (size_t k = 0; k < index->n; k++) {
         int64_t from = index->i[k] < 0 ? index->i[k] + in->dim[0] : index->i[k];
         if (from < 0 || from >= in->dim[0])
-            return 0;
+            return false;
         i[k] = in->i[from];
     }
     *out = *index;
     out->i = i;
-    return 1;
+    return true;
 }
 
 /* A run of a list of integers.  */
-static int fold_slice (const fold_t *self, wm_tensor_t *out)
+static bool fold_slice (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *in = input (self, 0), *step = input (self, 4);
     size_t n_start, n_end;
@@ -345,52 +345,52 @@ static int fold_slice (const fold_t *self, wm_tensor_t *out)
     const int64_t *end = wm_tensor_list (self->node, "ends", self->in, self->n_in, 2, &n_end);
     if (!in->i || in->n_dim != 1 || !start || !end || n_start != 1 || n_end != 1 ||
         (step && (!step->i || step->i[0] != 1)))
-        return 0;
+        return false;
     int64_t n = in->dim[0], a = *start < 0 ? *start + n : *start, b = *end < 0 ? *end + n : *end;
     b = b > n ? n : b;
     if (a < 0 || a >= b)
-        return 0;
+        return false;
     *out = (wm_tensor_t){ .n_dim = 1, .dim = { b - a }, .n = (size_t) (b - a), .i = in->i + a };
-    return 1;
+    return true;
 }
 
-static int fold_concat (const fold_t *self, wm_tensor_t *out)
+static bool fold_concat (const fold_t *self, wm_tensor_t *out)
 {
     size_t n = 0;
     for (size_t k = 0; k < self->n_in; k++) {
         const wm_tensor_t *in = input (self, k);
         if (!in || !in->i || in->n_dim != 1 || in->n > INTS_MAX || n > INTS_MAX)
-            return 0;
+            return false;
         n += in->n;
     }
     int64_t *i = wm_arena_take (self->arena, n, sizeof *i);
     if (!i)
-        return 0;
+        return false;
     *out = (wm_tensor_t){ .n_dim = 1, .dim = { (int64_t) n }, .n = n, .i = i };
     for (size_t k = 0; k < self->n_in; k++) {
         memcpy (i, input (self, k)->i, input (self, k)->n * sizeof *i);
         i += input (self, k)->n;
     }
-    return 1;
+    return true;
 }
 
 /* The product of a list of integers: how many values lie behind the batch dimension.  */
-static int fold_product (const fold_t *self, wm_tensor_t *out)
+static bool fold_product (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *in = input (self, 0);
     int64_t *i = wm_arena_take (self->arena, 1, sizeof *i);
     if (!i || !in->i || in->n_dim != 1)
-        return 0;
+        return false;
     *i = 1;
     for (size_t k = 0; k < in->n; k++)
         if (in->i[k] < 1 || __builtin_mul_overflow (*i, in->i[k], i))
-            return 0;
+            return false;
     *out = (wm_tensor_t){ .n = 1, .i = i };
     if (wm_onnx_int (self->node, "keepdims", 1)) {
         out->n_dim = 1;
         out->dim[0] = 1;
     }
-    return 1;
+    return true;
 }
 
 static double calculate (const char *op, double a, double b)
@@ -403,12 +403,12 @@ static double calculate (const char *op, double a, double b)
 
 /* Numbers of one shape, or of any shape with one number, as weights are normalised with; and the
    product of two sizes.  */
-static int fold_arithmetic (const fold_t *self, wm_tensor_t *out)
+static bool fold_arithmetic (const fold_t *self, wm_tensor_t *out)
 {
     const wm_tensor_t *a = input (self, 0), *b = input (self, 1);
     if (!b || (a->n != 1 && b->n != 1 &&
                (a->n_dim != b->n_dim || memcmp (a->dim, b->dim, a->n_dim * sizeof *a->dim))))
-        return 0;
+        return false;
     *out = a->n > b->n || (a->n == b->n && a->n_dim > b->n_dim) ? *a : *b;
     if (a->f && b->f) {
         float *f = wm_arena_take (self->arena, out->n, sizeof *f);
@@ -426,7 +426,7 @@ static int fold_arithmetic (const fold_t *self, wm_tensor_t *out)
 }
 
 /* Sqrt and Reciprocal.  */
-static int fold_root (const fold_t *self, wm_tensor_t *out)
+static bool fold_root (const fold_t *self, wm_tensor_t *out)
 {
     int root = !strcmp (wm_onnx_op (self->node), "Sqrt");
     *out = *input (self, 0);
@@ -437,12 +437,12 @@ static int fold_root (const fold_t *self, wm_tensor_t *out)
     return f != NULL;
 }
 
-int wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_tensor_t *const *in,
-                    size_t n_in, wm_tensor_t *out)
+bool wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_tensor_t *const *in,
+                     size_t n_in, wm_tensor_t *out)
 {
     static const struct {
         const char *op;
-        int (*fold) (const fold_t *self, wm_tensor_t *out);
+        bool (*fold) (const fold_t *self, wm_tensor_t *out);
     } table[] = {
         { "Add", fold_arithmetic },      { "Cast", fold_cast },
         { "Concat", fold_concat },       { "Gather", fold_gather },
@@ -459,9 +459,9 @@ int wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_ten
     if (!strcmp (wm_onnx_op (node), "Constant"))
         return fold_constant (&self, out);
     if (!n_in || !in[0])
-        return 0;
+        return false;
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         if (!strcmp (wm_onnx_op (node), table[k].op))
             return table[k].fold (&self, out);
-    return 0;
+    return false;
 }

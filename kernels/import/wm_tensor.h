@@ -1,6 +1,6 @@
-/* wm_tensor.h - constants of an ONNX graph, and what the exporters do to them.
+/* wm_tensor.h - reads and folds the constants of an ONNX graph.
 
-   Exporters compute shapes (Shape, Gather, Concat, ...) and turn weights around by nodes; on
+   Exporters compute shapes (Shape, Gather, Concat, ...) and transpose weights by nodes; on
    constants these are folded here. Private to kernels/.  Thread: one at a time.  */
 #ifndef WM_TENSOR_H
 #define WM_TENSOR_H
@@ -23,19 +23,19 @@ typedef struct {
 } wm_tensor_t;
 
 /* Reads a tensor of the file: float16, float32, double to floats, bool, int32, int64 to integers.
-   0 where its type is another, it is empty, or its data do not fill its shape.  */
-int wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *proto, wm_tensor_t *out);
+   false: another type, empty, or its data do not fill its shape.  */
+bool wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *proto, wm_tensor_t *out);
 
-/* Whether a tensor's data fill its shape; types that are not read are not looked into.  */
-int wm_tensor_fits (const Onnx__TensorProto *proto);
+/* Returns whether a tensor's data fill its shape; true also of types that are not read.  */
+bool wm_tensor_fits (const Onnx__TensorProto *proto);
 
-/* A list of integers that a node has as attribute `name` or, in newer operator sets, as input `k`
-   (in, n_in: its inputs; NULL where left out). NULL where it has neither.  */
+/* Returns a list of integers that a node has as attribute `name` or, in newer operator sets, as
+   input `k` (in, n_in: its inputs; NULL if left out). NULL: it has neither.  */
 const int64_t *wm_tensor_list (const Onnx__NodeProto *node, const char *name,
                                const wm_tensor_t *const *in, size_t n_in, size_t k, size_t *n);
 
-/* Folds a node whose inputs are all constants. 0 where it cannot.  */
-int wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_tensor_t *const *in,
-                    size_t n_in, wm_tensor_t *out);
+/* Folds a node whose inputs are all constants. false: it cannot.  */
+bool wm_tensor_fold (wm_arena_t *arena, const Onnx__NodeProto *node, const wm_tensor_t *const *in,
+                     size_t n_in, wm_tensor_t *out);
 
 #endif

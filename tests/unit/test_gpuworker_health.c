@@ -1,4 +1,4 @@
-/* test_gpuworker_health.c - NVML by dlopen: what is there is told, what is not is absent.
+/* test_gpuworker_health.c - NVML by dlopen: known values are reported, others are left out.
 
    The library is made here from C: its functions answer as WM_FAKE_NVML says, one letter a fault.  */
 #include <setjmp.h>

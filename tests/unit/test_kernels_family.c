@@ -280,7 +280,7 @@ static void damaged_graphs (void **state)
         else
             t->raw_data.len--;
         save_graph (&g);
-        check_refused ("has other data than its shape and type say: a damaged model");
+        check_refused ("does not have the data of its shape and type: a damaged model");
     }
     g = family (NCHW);
     g.out[0]->name = copy (&g, "ghost");

@@ -140,7 +140,7 @@ static void unknown_keys_name_the_nearest (void **state)
              "'drift_window'");
     refused ("amplitudes: [1]", "'amplitude'");
     refused ("Out: [1, 2]", "'out'");
-    refused ("view: full\nview: own", "there twice");
+    refused ("view: full\nview: own", "occurs twice");
 }
 
 static void values_out_of_range_are_refused (void **state)
@@ -166,7 +166,7 @@ static void values_out_of_range_are_refused (void **state)
     refused ("tau_us: -1", "not above 0");
     refused ("t0_us: soon", "not a finite number");
     refused ("n_wire: 0", "whole number");
-    refused ("labels: [em, em]", "there twice");
+    refused ("labels: [em, em]", "occurs twice");
     refused ("labels: [a/b]", "not a name");
     refused ("table: ''", "not a name");
     refused ("view: own\nadc: [-20, 30]", "view: own is defined only where 0 ADC becomes 0");
@@ -188,7 +188,7 @@ static void what_is_no_flat_mapping_is_refused (void **state)
     char *large = malloc (70000);
     memset (large, '#', 69999);
     large[69999] = 0;
-    refused (large, "no specification");
+    refused (large, "too many for a specification");
     free (large);
 }
 
