@@ -1,4 +1,4 @@
-/* main.c - wiremill-broker: the one master of a campaign, until SIGTERM or SIGINT.
+/* main.c - wiremill-broker: the one writer of a campaign, until SIGTERM or SIGINT.
 
    Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's file.
  */
@@ -180,7 +180,7 @@ static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, wm_error_t
         return wm_fault (error, WM_EHOST, "libcrypto cannot compute the SHA-256 of %s", path);
     sodium_bin2hex (hex, sizeof hex, digest, sizeof digest);
     if (strcmp (hex, pins->wmm) != 0)
-        return wm_fault (error, WM_EBATCH, "%s has SHA-256 %s, the pins say %s", path, hex,
+        return wm_fault (error, WM_EBATCH, "%s has SHA-256 %s, the pins name %s", path, hex,
                          pins->wmm);
     return WM_OK;
 }
@@ -199,7 +199,7 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
-/* The lock is let go of before anything is looked at: a file system that hangs holds up nobody else.  */
+/* The lock is released before any output is inspected: a file system that hangs then blocks no one.  */
 static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
 {
     char *paused = wm_note_read (campaign->dir, "paused", 4096, NULL);
@@ -246,7 +246,7 @@ static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
     return fault;
 }
 
-/* For `wiremill verify`, which draws it.  */
+/* For `wiremill verify`, which shows it.  */
 static void print_progress (uint64_t n_read, uint64_t n_all)
 {
     printf ("{\"read\": %llu, \"of\": %llu}\n", (unsigned long long) n_read,
@@ -294,18 +294,18 @@ static int rebuild (const options_t *options)
 
 /* ---- serving -----------------------------------------------------------------------------------
  */
-static wm_fault_t look (void *context, const char *endpoint, wm_error_t *error)
+static wm_fault_t inspect (void *context, const char *endpoint, wm_error_t *error)
 {
     return wm_campaign_check (context, endpoint, error);
 }
 
-/* A full disk is the one WM_EAGAIN that a broker waits out. Says what is new of it, and naps.  */
-static bool waits_for_room (const wm_error_t *error, char told[sizeof error->text])
+/* A full disk is the one WM_EAGAIN that a broker waits out. Logs a text that is new, and sleeps.  */
+static bool waits_for_room (const wm_error_t *error, char logged[sizeof error->text])
 {
     if (error->fault != WM_EAGAIN || strncmp (error->text, "disk full", 9) != 0 || stop)
         return false;
-    if (strcmp (told, error->text) != 0)
-        fprintf (stderr, "wiremill-broker: %s\n", strcpy (told, error->text));
+    if (strcmp (logged, error->text) != 0)
+        fprintf (stderr, "wiremill-broker: %s\n", strcpy (logged, error->text));
     usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
     return true;
 }
@@ -313,17 +313,17 @@ static bool waits_for_room (const wm_error_t *error, char told[sizeof error->tex
 static wm_fault_t open_it (wm_campaign_t *campaign, wm_error_t *error)
 {
     wm_fault_t fault;
-    char told[sizeof error->text] = "";
+    char logged[sizeof error->text] = "";
     while ((fault = wm_campaign_open (campaign, NULL, NULL, error)) != WM_OK &&
-           waits_for_room (error, told)) {
+           waits_for_room (error, logged)) {
         wm_ledger_destroy (&campaign->ledger);
         wm_journal_destroy (&campaign->journal);
     }
     return fault;
 }
 
-/* For whoever asks how a campaign goes on that nobody serves. Without it (a disk that is full) they hear
-   less.  */
+/* Keeps the command that continues the campaign: `wiremill status` prints it while no broker runs.
+   Without the file (the disk is full) status prints a general hint.  */
 static void keep_command (const options_t *options)
 {
     char path[4200], temporary[4200], text[16384];
@@ -344,7 +344,7 @@ static void keep_command (const options_t *options)
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
-    wm_reactor_config_t config = { .check = look,
+    wm_reactor_config_t config = { .check = inspect,
                                    .context = campaign,
                                    .endpoint = options->listen,
                                    .insecure = options->insecure,
@@ -355,8 +355,8 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .pins = pins,
                                    .budget_bytes = options->budget_bytes };
     wm_fault_t fault;
-    char told[sizeof error->text] = "";
-    while ((fault = wm_campaign_start (campaign, pins, error)) && waits_for_room (error, told)) {
+    char logged[sizeof error->text] = "";
+    while ((fault = wm_campaign_start (campaign, pins, error)) && waits_for_room (error, logged)) {
     }
     if (fault)
         return fault;

@@ -1,6 +1,6 @@
-/* control.c - pause, resume, drain: what an operator tells a broker that runs.
+/* control.c - `wiremill pause`, `resume`, `drain`: an operator's orders to a running broker.
 
-   Each asks for the status first, so that it can say what it changes, and with --dry-run only that.
+   Each asks for the status first, so that it can print what it changes, and with --dry-run only that.
  */
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
@@ -62,14 +62,14 @@ const wm_verb_t wm_verb_drain = {
 /* clang-format on */
 
 typedef struct {
-    const char *word; /* of CONTROL */
-    const char *text; /* of CONTROL */
+    const char *order; /* name in CONTROL */
+    const char *text;  /* of CONTROL */
     bool dry_run;
 } control_t;
 
 /* ---- what it changes ------------------------------------------------------------------------- */
 
-/* Names the workers that would be drained. 0: the one that is meant is not here.  */
+/* Names the workers that would be drained. false: the one that is named is not connected.  */
 static bool show_workers (const control_t *self, const json_t *status)
 {
     const json_t *list = json_object_get (status, "workers"), *one;
@@ -91,33 +91,37 @@ static bool show_workers (const control_t *self, const json_t *status)
         return true;
     }
     if (*self->text && !n)
-        fprintf (stderr, "wiremill drain: no worker is called '%s'; wiremill status names them\n",
-                 self->text);
+        fprintf (
+            stderr,
+            "wiremill drain: no worker is called '%s'; run `wiremill status` for their names\n",
+            self->text);
     if (!*self->text && !n)
-        printf ("no worker is here; one that comes %s sent away again\n",
+        printf ("no worker is connected; one that connects %s sent away\n",
                 self->dry_run ? "would be" : "is");
     return n || !*self->text;
 }
 
-/* Says what the word does to a campaign that stands so. GO_ON: it is to be said; else the exit code.  */
-static int foretell (const control_t *self, const json_t *status)
+/* Prints what the order changes in this state. GO_ON: send it; else the exit code.  */
+static int print_effect (const control_t *self, const json_t *status)
 {
     const char *state = wm_ask_text (status, "campaign.state");
     const char *paused = wm_ask_text (status, "paused");
     const char *would = self->dry_run ? "would be " : "";
     const int go = self->dry_run ? WM_EXIT_OK : GO_ON;
-    if (strcmp (self->word, "drain") == 0)
+    if (strcmp (self->order, "drain") == 0)
         return show_workers (self, status) ? go : WM_EXIT_FAILURE;
-    if (strcmp (self->word, "pause") == 0 && *paused && !*self->text) {
-        printf ("it is paused already: %s; wiremill resume goes on\n", paused);
+    if (strcmp (self->order, "pause") == 0 && *paused && !*self->text) {
+        printf ("the campaign is already paused: %s; run `wiremill resume` to continue\n", paused);
         return go;
     }
-    if (strcmp (self->word, "pause") == 0) {
-        printf ("%spaused: workers finish what they have; wiremill resume goes on\n", would);
+    if (strcmp (self->order, "pause") == 0) {
+        printf (
+            "%spaused: workers finish the batches they have; run `wiremill resume` to continue\n",
+            would);
         return go;
     }
     if (!*paused && strcmp (state, "draining") != 0) {
-        printf ("it is neither paused nor draining\n");
+        printf ("the campaign is neither paused nor draining\n");
         return WM_EXIT_OK;
     }
     printf ("%sresumed: it was %s%s%s\n", would, *paused ? "paused" : "draining",
@@ -127,11 +131,11 @@ static int foretell (const control_t *self, const json_t *status)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static wm_fault_t order (wm_client_t *client, const control_t *self, wm_error_t *error)
+static wm_fault_t send_order (wm_client_t *client, const control_t *self, wm_error_t *error)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_CONTROL);
-    snprintf (msg.name, sizeof msg.name, "%s", self->word);
+    snprintf (msg.name, sizeof msg.name, "%s", self->order);
     snprintf (msg.text, sizeof msg.text, "%s", self->text);
     wm_client_event_t event = WM_CLIENT_CLOSED;
     if (wm_client_send (client, &msg, NULL, 0) == WM_OK)
@@ -143,7 +147,7 @@ static wm_fault_t order (wm_client_t *client, const control_t *self, wm_error_t 
                                                : "the broker did not answer");
 }
 
-/* Whether a broker that is gone left a pause there (DIR/paused).  */
+/* Whether a broker that has ended left a pause (DIR/paused).  */
 static bool is_paused (const char *campaign)
 {
     char path[PATH_MAX + 8];
@@ -151,13 +155,13 @@ static bool is_paused (const char *campaign)
     return *campaign && access (path, F_OK) == 0;
 }
 
-static int control (const wm_args_t *args, const char *word, const char *text)
+static int control (const wm_args_t *args, const char *order, const char *text)
 {
-    const control_t self = { word, text ? text : "", wm_args_given (args, "dry-run") };
+    const control_t self = { order, text ? text : "", wm_args_given (args, "dry-run") };
     char endpoint[256], campaign[PATH_MAX];
     wm_error_t error;
     if (wm_ask_where (args, endpoint, campaign, &error))
-        return wm_setup_complain (word, &error);
+        return wm_setup_complain (order, &error);
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
     json_t *status = NULL;
     int code = WM_EXIT_UNREACHABLE;
@@ -166,16 +170,16 @@ static int control (const wm_args_t *args, const char *word, const char *text)
         code = wm_ask_nobody (campaign, error.text);
     else if (wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK &&
              (status = wm_ask_status (client, ANSWER_MS, NULL)))
-        code = foretell (&self, status);
+        code = print_effect (&self, status);
     if (code == GO_ON)
-        code = order (client, &self, &error) ? WM_EXIT_FAILURE : WM_EXIT_OK;
+        code = send_order (client, &self, &error) ? WM_EXIT_FAILURE : WM_EXIT_OK;
     else if (status)
-        error.text[0] = 0; /* all is said */
+        error.text[0] = 0; /* all is printed */
     if (code != WM_EXIT_OK && *error.text)
-        fprintf (stderr, "wiremill %s: %s\n", word, error.text);
-    if (code == WM_EXIT_UNREACHABLE && strcmp (word, "resume") == 0 && is_paused (campaign)) {
-        fputs ("a pause lasts until wiremill resume finds a broker; ", stderr);
-        wm_command_say (stderr, campaign, "starts one");
+        fprintf (stderr, "wiremill %s: %s\n", order, error.text);
+    if (code == WM_EXIT_UNREACHABLE && strcmp (order, "resume") == 0 && is_paused (campaign)) {
+        fputs ("a pause lasts until wiremill resume reaches a broker; ", stderr);
+        wm_command_advise (stderr, campaign, "to start one");
     }
     json_decref (status);
     if (wm_client_is_open (client))

@@ -1,7 +1,7 @@
 /* doctor.c - `wiremill doctor`: is this machine fit, and what to do if not.
 
-   One line a check: ok, warn (it will work, less well) or FAIL (it will not), and what to do.
-   Nothing is changed, apart from a temporary file in the folder that is looked at.  */
+   One line for each check: ok, warn (it will work, less well) or FAIL (it will not), and what to do.
+   Nothing is changed, apart from a temporary file in the folder that is checked.  */
 
 #include "kernels/wm_device.h"
 #include "ops/verbs.h"
@@ -47,13 +47,13 @@ typedef enum { GOOD, WARN, FAIL } verdict_t;
 
 static int failures;
 
-static void say (verdict_t verdict, const char *what, const char *format, ...)
+static void report (verdict_t verdict, const char *what, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
-static void say (verdict_t verdict, const char *what, const char *format, ...)
+static void report (verdict_t verdict, const char *what, const char *format, ...)
 {
-    static const char *const words[] = { "ok  ", "warn", "FAIL" };
+    static const char *const label[] = { "ok  ", "warn", "FAIL" };
     va_list args;
-    printf ("%s  %-10s ", words[verdict], what);
+    printf ("%s  %-10s ", label[verdict], what);
     va_start (args, format);
     vprintf (format, args);
     va_end (args);
@@ -94,9 +94,9 @@ static void check_cpu (void)
     free (line);
     if (file)
         fclose (file);
-    say (avx2 ? GOOD : WARN, "cpu", "%ld cores, %s,%s%s%s%s%s", sysconf (_SC_NPROCESSORS_ONLN),
-         model, avx2 ? " AVX2" : "", avx512 ? " AVX-512" : "", bf16 ? " BF16" : "",
-         amx ? " AMX" : "", avx2 ? "" : " no AVX2: it runs, slowly");
+    report (avx2 ? GOOD : WARN, "cpu", "%ld cores, %s,%s%s%s%s%s", sysconf (_SC_NPROCESSORS_ONLN),
+            model, avx2 ? " AVX2" : "", avx512 ? " AVX-512" : "", bf16 ? " BF16" : "",
+            amx ? " AMX" : "", avx2 ? "" : " no AVX2: scoring works, slowly");
 }
 
 /* Which kernel each precision takes here: the first of the sparse engine's table that the CPU can
@@ -118,9 +118,9 @@ static void check_kernels (void)
             snprintf (to, 48, "%s%s/%s", to == taken[p] ? "" : ", ", rule.isa, rule.arithmetic);
         }
     }
-    say (GOOD, "fp32", "%s: the same bits on every x86-64", taken[0]);
-    say (GOOD, "split", "%s%s: the first that is exact enough", taken[1], more[1]);
-    say (GOOD, "fast", "%s%s: likewise", taken[2], more[2]);
+    report (GOOD, "fp32", "%s: the same bits on every x86-64", taken[0]);
+    report (GOOD, "split", "%s%s: the first that is exact enough", taken[1], more[1]);
+    report (GOOD, "fast", "%s%s: likewise", taken[2], more[2]);
     char missing[256] = "";
     const char *isa, *precision;
     for (uint32_t i = 0; (isa = wm_device_missing (i, &precision)) != NULL; i++) {
@@ -128,7 +128,7 @@ static void check_kernels (void)
         snprintf (missing + n, sizeof missing - n, "%s%s/%s", n ? ", " : "", isa, precision);
     }
     if (*missing)
-        say (GOOD, "kernels", "this CPU cannot run %s", missing);
+        report (GOOD, "kernels", "this CPU cannot run %s", missing);
 }
 
 static void check_memory (void)
@@ -137,15 +137,15 @@ static void check_memory (void)
     const double page = (double) sysconf (_SC_PAGESIZE);
     const double total = page * (double) sysconf (_SC_PHYS_PAGES);
     const double available = page * (double) sysconf (_SC_AVPHYS_PAGES);
-    say (total < LOW_MEMORY_BYTES ? WARN : GOOD, "memory", "%s, %s unused%s",
-         wm_show_bytes (total, total_text), wm_show_bytes (available, free_text),
-         total < LOW_MEMORY_BYTES ? "; give wiremill broker a smaller --budget" : "");
+    report (total < LOW_MEMORY_BYTES ? WARN : GOOD, "memory", "%s, %s unused%s",
+            wm_show_bytes (total, total_text), wm_show_bytes (available, free_text),
+            total < LOW_MEMORY_BYTES ? "; give wiremill broker a smaller --budget" : "");
     struct rlimit files;
     if (getrlimit (RLIMIT_NOFILE, &files) == 0)
-        say (files.rlim_max < LOW_FILES ? WARN : GOOD, "open files", "%llu allowed%s",
-             (unsigned long long) files.rlim_max,
-             files.rlim_max < LOW_FILES ? ": fewer workers can connect; raise it with ulimit -n"
-                                        : "");
+        report (files.rlim_max < LOW_FILES ? WARN : GOOD, "open files", "%llu allowed%s",
+                (unsigned long long) files.rlim_max,
+                files.rlim_max < LOW_FILES ? ": fewer workers can connect; raise it with ulimit -n"
+                                           : "");
 }
 
 static void check_clock (void)
@@ -153,12 +153,12 @@ static void check_clock (void)
     struct timex state = { .modes = 0 };
     const time_t now = time (NULL);
     if (now < 1700000000) /* before this was written */
-        say (WARN, "clock", "says %.24s; times in status will be wrong, nothing else",
-             ctime (&now));
+        report (WARN, "clock", "shows %.24s; set it: times in status are wrong, nothing else",
+                ctime (&now));
     else if (adjtimex (&state) == TIME_ERROR)
-        say (GOOD, "clock", "not synchronised (only shown times depend on it)");
+        report (GOOD, "clock", "not synchronised (only shown times depend on it)");
     else
-        say (GOOD, "clock", "synchronised");
+        report (GOOD, "clock", "synchronised");
 }
 
 /* ---- the folder ------------------------------------------------------------------------------ */
@@ -197,23 +197,23 @@ static void check_folder (const char *wanted)
         snprintf (folder, sizeof folder, ".");
     const char *network = wm_folder_network (folder);
     if (network)
-        say (FAIL, "folder",
-             "%s is on a network file system (%s): put the campaign on a local disk "
-             "with --campaign DIR",
-             folder, network);
+        report (FAIL, "folder",
+                "%s is on a network file system (%s): put the campaign on a local disk "
+                "with --campaign DIR",
+                folder, network);
     const double ms = try_folder (folder);
     if (ms < 0)
-        say (FAIL, "folder", "%s cannot be written: %s", folder, strerror (errno));
+        report (FAIL, "folder", "%s cannot be written: %s", folder, strerror (errno));
     else
-        say (ms > SLOW_FSYNC_MS ? WARN : GOOD, "folder", "%s, local, an fdatasync takes %.2f ms",
-             folder, ms);
+        report (ms > SLOW_FSYNC_MS ? WARN : GOOD, "folder", "%s, local, an fdatasync takes %.2f ms",
+                folder, ms);
     if (statvfs (folder, &fs))
         return;
     const double left = (double) fs.f_bavail * (double) fs.f_frsize;
-    say (left < LOW_DISK_BYTES ? WARN : GOOD, "disk",
-         "%s free; the journal needs 16 bytes a hit until its file is written%s",
-         wm_show_bytes (left, space),
-         left < LOW_DISK_BYTES ? "; a full disk pauses the campaign, nothing is lost" : "");
+    report (left < LOW_DISK_BYTES ? WARN : GOOD, "disk",
+            "%s free; the journal needs 16 bytes a hit until its file is written%s",
+            wm_show_bytes (left, space),
+            left < LOW_DISK_BYTES ? "; a full disk pauses the campaign, nothing is lost" : "");
 }
 
 /* ---- libraries, sockets, devices ------------------------------------------------------------- */
@@ -223,15 +223,15 @@ static void check_libraries (void)
     int major, minor, patch;
     unsigned hmajor, hminor, hpatch;
     zmq_version (&major, &minor, &patch);
-    say (major == 4 && minor >= 3 ? GOOD : FAIL, "libzmq", "%d.%d.%d", major, minor, patch);
-    say (GOOD, "czmq", "%d.%d.%d", CZMQ_VERSION_MAJOR, CZMQ_VERSION_MINOR, CZMQ_VERSION_PATCH);
+    report (major == 4 && minor >= 3 ? GOOD : FAIL, "libzmq", "%d.%d.%d", major, minor, patch);
+    report (GOOD, "czmq", "%d.%d.%d", CZMQ_VERSION_MAJOR, CZMQ_VERSION_MINOR, CZMQ_VERSION_PATCH);
     H5get_libversion (&hmajor, &hminor, &hpatch);
-    say (hmajor == 1 && hminor >= 10 ? GOOD : WARN, "hdf5", "%u.%u.%u", hmajor, hminor, hpatch);
+    report (hmajor == 1 && hminor >= 10 ? GOOD : WARN, "hdf5", "%u.%u.%u", hmajor, hminor, hpatch);
     void *sqlite = dlopen ("libsqlite3.so.0", RTLD_LAZY);
     const char *(*version) (void);
     *(void **) &version = sqlite ? dlsym (sqlite, "sqlite3_libversion") : NULL;
-    say (version ? GOOD : FAIL, "sqlite", "%s",
-         version ? version () : "libsqlite3.so.0 is missing: apt-get install libsqlite3-0");
+    report (version ? GOOD : FAIL, "sqlite", "%s",
+            version ? version () : "libsqlite3.so.0 is missing: apt-get install libsqlite3-0");
     if (sqlite)
         dlclose (sqlite);
 }
@@ -245,15 +245,15 @@ static void check_programs (void)
     bool missing = false;
     for (size_t i = 0; i < 3; i++)
         if (wm_setup_program (path, names[i], &error)) {
-            say (FAIL, "programs", "%s", error.text);
+            report (FAIL, "programs", "%s", error.text);
             missing = true;
         }
     if (!missing)
-        say (GOOD, "programs", "broker, producer and worker lie beside this one");
+        report (GOOD, "programs", "broker, producer and worker lie beside this one");
     if (wm_device_is_here ("openvino", &error))
-        say (GOOD, "openvino", "the general engine loads");
+        report (GOOD, "openvino", "the general engine loads");
     else
-        say (WARN, "openvino", "no models outside the EmTrkMichelId family: %s", error.text);
+        report (WARN, "openvino", "no models outside the EmTrkMichelId family: %s", error.text);
 }
 
 static void check_sockets (void)
@@ -261,12 +261,12 @@ static void check_sockets (void)
     zsock_t *tcp = zsock_new (ZMQ_DEALER);
     const int port = zsock_bind (tcp, "tcp://127.0.0.1:*");
     zsock_destroy (&tcp);
-    say (port > 0 ? GOOD : FAIL, "loopback",
-         port > 0 ? "a port can be bound" : "no port of 127.0.0.1 can be bound");
+    report (port > 0 ? GOOD : FAIL, "loopback",
+            port > 0 ? "a port can be bound" : "no port of 127.0.0.1 can be bound");
     const char *runtime = getenv ("XDG_RUNTIME_DIR");
     const char *folder = runtime && *runtime ? runtime : "/tmp";
-    say (access (folder, W_OK) ? WARN : GOOD, "ipc", "sockets of long campaign paths go to %s%s",
-         folder, access (folder, W_OK) ? ", which cannot be written" : "");
+    report (access (folder, W_OK) ? WARN : GOOD, "ipc", "sockets of long campaign paths go to %s%s",
+            folder, access (folder, W_OK) ? ", which cannot be written" : "");
 }
 
 static void check_gpu (void)
@@ -275,17 +275,19 @@ static void check_gpu (void)
     int (*init) (unsigned), (*count) (int *), (*driver) (int *);
     int n = 0, version = 0;
     if (!cuda) {
-        say (GOOD, "gpu", "no driver (libcuda.so.1): the CPU engines are used");
+        report (GOOD, "gpu", "no driver (libcuda.so.1): the CPU engines are used");
         return;
     }
     *(void **) &init = dlsym (cuda, "cuInit");
     *(void **) &count = dlsym (cuda, "cuDeviceGetCount");
     *(void **) &driver = dlsym (cuda, "cuDriverGetVersion");
     if (init && count && driver && init (0) == 0 && count (&n) == 0 && driver (&version) == 0)
-        say (GOOD, "gpu", "%d, driver for CUDA %d.%d; --engine cuda tries it (never measured yet)",
-             n, version / 1000, version % 1000 / 10);
+        report (GOOD, "gpu",
+                "%d, driver for CUDA %d.%d; --engine cuda tries it (never measured yet)", n,
+                version / 1000, version % 1000 / 10);
     else
-        say (WARN, "gpu", "a driver is there, but it does not start; nvidia-smi says why");
+        report (WARN, "gpu",
+                "a driver is installed but does not start; run nvidia-smi for the reason");
     dlclose (cuda);
 }
 

@@ -1,8 +1,8 @@
-/* held.c - `wiremill held`, `why` and `kick`: what holds a campaign back, and how to go on.
+/* held.c - `wiremill held`, `why` and `kick`: what holds a campaign back, and how to continue.
 
-   held and why only look: with a broker running at its status, with none at the ledger's. kick asks
-   the broker that runs to begin an input anew; with none running `wiremill run --retry-held` does
-   that by itself, so kick starts nothing.  */
+   held and why only read: the running broker's status, or with none running the ledger's. kick asks
+   the running broker to have an input scored again; with none running `wiremill run --retry-held`
+   does the same, so kick starts nothing.  */
 
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
@@ -99,9 +99,9 @@ static int held_main (const wm_args_t *args)
     return WM_EXIT_OK;
 }
 
-/* ---- inputs as people name them -------------------------------------------------------------- */
+/* ---- inputs by name -------------------------------------------------------------- */
 
-/* The real path of a file, or of one that is gone from its folder. 0: neither.  */
+/* The real path of a file, or of one that was removed from its folder. false: neither.  */
 static bool real_path (const char *file, char real[PATH_MAX])
 {
     char folder[PATH_MAX];
@@ -139,22 +139,22 @@ static bool is_named (const json_t *row, const char *name)
 
 /* ---- why ------------------------------------------------------------------------------------- */
 
-/* What to do about the thing a campaign waits for; ends the line.  */
+/* Prints what to do about the thing that a campaign waits for; ends the line.  */
 static void advise (const json_t *status, const char *waiting_for, const char *campaign)
 {
     static const char *const table[][2] = {
         { "producer", "it reads an input or writes an output" },
-        { "disk full", "make room on the campaign's disk; it goes on by itself" },
-        { "draining", "wiremill resume goes on, or a broker started anew" },
-        { "paused", "wiremill resume goes on" },
+        { "disk full", "free space on the campaign's disk; the campaign continues by itself" },
+        { "draining", "run `wiremill resume` to continue, or start the broker again" },
+        { "paused", "run `wiremill resume` to continue" },
     };
     const char *endpoint = wm_ask_text (status, "endpoint");
     if (strcmp (waiting_for, "no broker") == 0)
-        wm_ask_goes_on (stdout, status, campaign);
+        wm_ask_advise (stdout, status, campaign);
     else if (strcmp (waiting_for, "no producer") == 0)
-        printf ("the same %s command goes on\n", wm_command_sender (campaign));
+        printf ("type the same %s command to continue\n", wm_command_sender (campaign));
     else if (strcmp (waiting_for, "no worker") == 0)
-        printf ("start one: wiremill work --broker %s\n", endpoint);
+        printf ("start one with `wiremill work --broker %s`\n", endpoint);
     else {
         size_t i = 0;
         while (i < sizeof table / sizeof *table && strcmp (waiting_for, table[i][0]) != 0)
@@ -181,7 +181,7 @@ static void why_campaign (const json_t *status, const char *campaign)
         printf ("waiting for: %s; ", waiting);
         advise (status, waiting, campaign);
     } else if (wm_ask_int (status, "inputs.open"))
-        printf ("nothing holds it back: %lld inputs are open, %lld batches run\n",
+        printf ("nothing holds the campaign back: %lld inputs are open, %lld batches run\n",
                 (long long) wm_ask_int (status, "inputs.open"),
                 (long long) wm_ask_int (status, "batches.running"));
     else
@@ -214,7 +214,7 @@ static bool names_batch (const char *text, int64_t input)
 }
 
 /* What was logged last; of one input, where it or a batch of it is named.  */
-static void why_said (const json_t *status, const char *path, int64_t input)
+static void print_log (const json_t *status, const char *path, int64_t input)
 {
     char ago[32];
     const json_t *one;
@@ -243,7 +243,7 @@ static const json_t *why_open (const json_t *status, const char *name, const cha
         json_array_foreach (json_object_get (status, "producers"), i, one)
         {
             if (strcmp (wm_ask_text (one, "input"), path) == 0)
-                printf ("producer %s is at it\n", wm_ask_text (one, "label"));
+                printf ("producer %s works on it\n", wm_ask_text (one, "label"));
         }
         why_campaign (status, campaign);
         return row;
@@ -271,18 +271,18 @@ static void why_input (const json_t *status, const char *name, const char *campa
         found = one;
     }
     if (found)
-        printf ("%s, then: the same %s command with --retry-held, or, with a broker running, "
-                "wiremill kick\n",
+        printf ("%s, then type the same %s command with --retry-held, or "
+                "`wiremill kick` while a broker runs\n",
                 strcmp (wm_ask_text (found, "state"), "batch") == 0
-                    ? "have what the reason names put right (an engine: another --engine will do)"
-                    : "put the file right",
+                    ? "repair what the reason names (an engine: choose another with --engine)"
+                    : "repair or restore the file",
                 wm_command_sender (campaign));
     else
         found = why_open (status, name, campaign);
     if (found)
-        why_said (status, wm_ask_text (found, "path"), wm_ask_int (found, "input"));
+        print_log (status, wm_ask_text (found, "path"), wm_ask_int (found, "input"));
     else
-        why_said (status, name, name[strspn (name, "0123456789")] ? 0 : strtoll (name, NULL, 10));
+        print_log (status, name, name[strspn (name, "0123456789")] ? 0 : strtoll (name, NULL, 10));
 }
 
 static int why_main (const wm_args_t *args)
@@ -310,7 +310,7 @@ static int why_main (const wm_args_t *args)
         why_campaign (status, campaign);
         json_array_foreach (json_object_get (status, "held"), i, one) wm_ask_held (stdout, one);
         show_hits (status);
-        why_said (status, NULL, 0);
+        print_log (status, NULL, 0);
     }
     json_decref (status);
     return WM_EXIT_OK;
@@ -326,7 +326,7 @@ typedef struct {
 } kick_t;
 
 /* One input, by path or number; a refusal ends the session, so each opens it where it is needed.
-   WM_OK: kicked or refused, and said; else the broker is gone.  */
+   WM_OK: kicked or refused, and printed; else the broker is gone.  */
 static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
 {
     wm_msg_t msg;
@@ -399,7 +399,7 @@ static int no_broker (const char *why, const char *campaign)
     const char *sender = wm_command_sender (campaign);
     fprintf (stderr,
              "wiremill kick: no broker answers (%s): start the campaign's, %s let the same %s "
-             "command with --retry-held score anew what is held or changed\n",
+             "command with --retry-held score again what is held or changed\n",
              why, strcmp (sender, "wiremill produce") == 0 ? "and" : "or", sender);
     return WM_EXIT_UNREACHABLE;
 }
@@ -435,8 +435,8 @@ static int kick_main (const wm_args_t *args)
         wm_client_close (self.client, WM_REASON_DONE, "");
     wm_client_destroy (&self.client);
     if (self.n_kicked && !self.dry_run)
-        printf ("%u begun anew; a producer that runs goes on with them, else the same %s command "
-                "does\n",
+        printf ("%u will be scored again, by the producer that runs; if none runs, type the "
+                "same %s command\n",
                 self.n_kicked, wm_command_sender (campaign));
     else if (all && !fault && !self.n_kicked)
         printf ("nothing is held\n");

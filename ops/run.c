@@ -1,8 +1,8 @@
 /* run.c - `wiremill run`: a whole campaign with one command, and again with the same command.
 
-   It starts a broker, a producer and workers (wm_crew), shows how far they are, stops them and says
-   what came of it. It decides nothing about the work itself: killed at any moment, the same command
-   goes on. With --broker it starts a producer only and a farm does the work.  */
+   It starts a broker, a producer and workers (wm_crew), shows how far they are, stops them and
+   reports the result. It decides nothing about the work itself: killed at any moment, the same command
+   continues. With --broker it starts a producer only and a farm does the work.  */
 
 #include "ops/verbs.h"
 #include "ops/wm_arithmetic.h"
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define ASK_EVERY_MS 200
-#define LAST_WORD_MS 2000
+#define LAST_ANSWER_MS 2000
 #define HELD_SHOWN_MAX 5
 #define WORKER_THREADS 4
 
@@ -42,8 +42,8 @@ static const wm_option_t options[] = {
     ISA_OPTION,
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
-     .help = "send to a farm's broker instead; model, spec and output are its own"},
-    {.name = "json", .task = "what is said", .help = "the summary as JSON on stdout"},
+     .help = "send to a farm's broker instead, which has model, specification and output"},
+    {.name = "json", .task = "what is printed", .help = "the summary as JSON on stdout"},
     {.name = "quiet", .letter = 'q', .help = "no progress"},
     {.name = NULL},
 };
@@ -66,26 +66,25 @@ typedef struct {
     wm_inputs_t inputs;
     wm_crew_t crew;
     wm_client_t *client; /* operator session, open or not */
-    json_t *status;      /* last heard, NULL before */
+    json_t *status;      /* the latest, NULL before */
     unsigned owed;       /* answers that have not come yet */
-    int64_t asked_ms, heard_ms, started_ms;
+    int64_t asked_ms, status_ms, started_ms;
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
     int64_t events_before, events_last;
-    int64_t sent_last, sent_bytes; /* task payloads in this run; a broker's own count begins anew
-                                      with it */
+    int64_t sent_last, sent_bytes; /* task payloads in this run; a restarted broker counts from 0 */
 } run_t;
 
 static volatile int stops; /* Ctrl-C, TERM and HUP so far */
 static wm_progress_t progress;
 
-static void before_words (void)
+static void before_message (void)
 {
     wm_progress_clear (&progress);
 }
 
 /* ---- listening to the broker ----------------------------------------------------------------- */
 
-static void heard (run_t *self, json_t *status)
+static void take_status (run_t *self, json_t *status)
 {
     const int64_t now = wm_now_ms (), done = wm_ask_int (status, "hits.done");
     const int64_t events = wm_ask_int (status, "events.done");
@@ -96,10 +95,10 @@ static void heard (run_t *self, json_t *status)
         self->sent_last = self->setup ? 0 : sent;
     }
     if (sent != self->sent_last && !self->first_ms)
-        self->first_ms = self->heard_ms; /* nobody had anything to do then */
+        self->first_ms = self->status_ms; /* no worker had work then */
     self->sent_bytes += sent - (sent < self->sent_last ? 0 : self->sent_last);
     self->sent_last = sent;
-    if (done < self->hits_last) /* kicked, or their output is lost: they are scored once more */
+    if (done < self->hits_last) /* kicked, or their output is lost: they are scored again */
         self->hits_before -= self->hits_last - done;
     if (events < self->events_last)
         self->events_before -= self->events_last - events;
@@ -107,12 +106,13 @@ static void heard (run_t *self, json_t *status)
     if (done != self->hits_last)
         self->last_ms = now;
     self->hits_last = done;
-    self->heard_ms = now;
+    self->status_ms = now;
     const char *paused = wm_ask_text (status, "paused");
     if (*paused && !*wm_ask_text (self->status, "paused")) {
-        before_words ();
-        fprintf (stderr, "wiremill run: paused: %s; wiremill resume --broker %s goes on\n", paused,
-                 self->crew.endpoint);
+        before_message ();
+        fprintf (stderr,
+                 "wiremill run: paused: %s; run `wiremill resume --broker %s` to continue\n",
+                 paused, self->crew.endpoint);
     }
     json_decref (self->status);
     self->status = status;
@@ -130,10 +130,10 @@ static void ask (run_t *self, int64_t patience_ms)
     }
     json_t *status = wm_ask_status (self->client, patience_ms, &self->owed);
     if (status)
-        heard (self, status);
+        take_status (self, status);
 }
 
-/* One turn: asks, naps until the next turn or a child's end.  */
+/* Asks once, then sleeps until the next time to ask, or until a child ends.  */
 static void listen_once (run_t *self)
 {
     ask (self, ASK_EVERY_MS);
@@ -141,7 +141,7 @@ static void listen_once (run_t *self)
     wm_crew_nap (left > 20 ? left : 20);
 }
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------------------- */
 
 static void first_line (const run_t *self)
 {
@@ -288,7 +288,7 @@ static void print_json (const run_t *self, int code, double seconds)
     json_decref (summary);
 }
 
-/* What is held, but for changed inputs: the producer has said those.  */
+/* What is held, except changed inputs: the producer has reported those.  */
 static void print_held (const run_t *self)
 {
     const json_t *one;
@@ -304,16 +304,18 @@ static void print_held (const run_t *self)
         }
     }
     if (n > shown)
-        fprintf (stderr, "held: and %lld more; see wiremill held\n", (long long) (n - shown));
+        fprintf (stderr, "held: and %lld more; run `wiremill held` for the list\n",
+                 (long long) (n - shown));
     char text[32];
     const int64_t hits = wm_ask_int (self->status, "hits.held");
     if (hits)
-        fprintf (stderr,
-                 "held: %s hits; the table \"held\" of each output file names them and says why\n",
-                 wm_show_count (hits, text));
+        fprintf (
+            stderr,
+            "held: %s hits; the table \"held\" of each output file lists them with the reason\n",
+            wm_show_count (hits, text));
     if (n + changed <= 0)
-        return; /* hits that are bad stay so */
-    fputs ("put the files right, then:\n  ", stderr);
+        return; /* a retry cannot help bad hits */
+    fputs ("repair or restore the files, then type:\n  ", stderr);
     wm_command_print (stderr, self->args,
                       wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");
 }
@@ -321,7 +323,7 @@ static void print_held (const run_t *self)
 static int finish (run_t *self, int code)
 {
     const double seconds = (double) (wm_now_ms () - self->started_ms) / 1e3;
-    before_words ();
+    before_message ();
     const bool finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
     if (wm_args_given (self->args, "json"))
         print_json (self, code, seconds);
@@ -330,7 +332,7 @@ static int finish (run_t *self, int code)
     if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
         print_held (self);
     if (code == WM_EXIT_AGAIN || (code == WM_EXIT_FAILURE && self->status)) {
-        fputs ("what was done is kept; this command goes on:\n  ", stderr);
+        fputs ("what was done is kept; type this to continue:\n  ", stderr);
         wm_command_print (stderr, self->args, NULL);
     }
     return code;
@@ -345,7 +347,7 @@ static int work (run_t *self)
     if (code == WM_CREW_WORKING && stops)
         code = WM_EXIT_AGAIN;
     if (code == WM_CREW_WORKING) {
-        ask (self, LAST_WORD_MS); /* what was done before: hits/s and bytes speak of this run */
+        ask (self, LAST_ANSWER_MS); /* what was done before: hits/s and bytes count this run only */
         code = wm_crew_start_rest (&self->crew);
     }
     while (code == WM_CREW_WORKING && !stops) {
@@ -357,15 +359,17 @@ static int work (run_t *self)
         code = wm_crew_tend (&self->crew);
     }
     if (stops) {
-        before_words ();
-        fprintf (stderr, "stopping: what executes is finished first; Ctrl-C again kills\n");
+        before_message ();
+        fprintf (
+            stderr,
+            "stopping: workers finish the batches they execute; press Ctrl-C again to kill them\n");
         code = WM_EXIT_AGAIN;
     }
     return code;
 }
 
-/* Worker processes where nobody says. The threads of one share the work on a batch but for about 1 %,
-   so 4 would be idle 3 % of the time and 32 a quarter (reckoned); on two cores one worker of two
+/* Default number of worker processes. The threads of one share the work on a batch but for about 1 %,
+   so 4 would be idle 3 % of the time and 32 a quarter (calculated); on two cores one worker of two
    threads takes 5 to 11 % less time than two of one (measured). Two keep a GPU from waiting.  */
 static long default_workers (const run_t *self, long cores)
 {
@@ -424,14 +428,14 @@ static int run_main (const wm_args_t *args)
     if (fault)
         return wm_setup_complain ("run", &error);
     choose_workers (&run, threads);
-    run.crew.before_words = before_words;
+    run.crew.before_message = before_message;
     if (!progress.quiet)
         first_line (&run);
     wm_crew_signals (&stops);
     run.client = wm_client_new (run.crew.endpoint, WM_ROLE_OPERATOR, "wiremill-run", NULL, NULL);
     int code = work (&run);
     if (!run.setup || run.crew.broker.pid)
-        ask (&run, LAST_WORD_MS);
+        ask (&run, LAST_ANSWER_MS);
     wm_crew_stop (&run.crew, &stops, 2);
     code = finish (&run, code);
     wm_client_destroy (&run.client);

@@ -1,4 +1,4 @@
-/* status.c - `wiremill status`: how a campaign and its workers stand.
+/* status.c - `wiremill status`: how far a campaign is, and its workers.
 
    With a broker running it is asked; with none, wiremill-broker reads the ledger under the
    campaign's lock. Either way the answer is the JSON "wiremill-status-1", which --json prints as it
@@ -31,7 +31,7 @@ const wm_verb_t wm_verb_status = {
     .summary = "how far a campaign is, and its workers", .options = options, .run = status_main };
 /* clang-format on */
 
-/* ---- showing --------------------------------------------------------------------------------- */
+/* ---- printing --------------------------------------------------------------------------------- */
 
 static const char *base_name (const char *path)
 {
@@ -52,7 +52,7 @@ static void campaign_name (const json_t *status, char name[64])
     snprintf (name, 64, "%s", *base ? base : "-");
 }
 
-/* What part is done; below 0: not known, since nobody knows yet how much there is.  */
+/* The share that is done; below 0: not known, since the total is not known yet.  */
 static double share_done (const json_t *s)
 {
     const double done = (double) wm_ask_settled (s), announced = wm_ask_real (s, "hits.announced");
@@ -94,7 +94,7 @@ static void show_campaign (const json_t *s)
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
 }
 
-/* What NVML says of a worker's GPU, as far as it does.  */
+/* What NVML reports of a worker's GPU; it leaves some values out.  */
 static void show_gpu (const json_t *gpu)
 {
     const json_t *value;
@@ -164,14 +164,14 @@ static void show_held (const json_t *s)
     json_array_foreach (list, i, one)
     {
         if (i == HELD_SHOWN_MAX) {
-            printf ("held: and more; wiremill status --json lists them\n");
+            printf ("held: and more; run `wiremill held` for the list\n");
             break;
         }
         wm_ask_held (stdout, one);
     }
 }
 
-/* Nobody runs it: what is left to do, and what does it.  */
+/* No broker runs: what is left to do, and the command that does it.  */
 static void show_stopped (const json_t *s, const char *campaign)
 {
     char n[32];
@@ -192,8 +192,8 @@ static void show_stopped (const json_t *s, const char *campaign)
         printf ("to write: and %lld more\n", (long long) (open - (int64_t) json_array_size (list)));
     if (!open)
         return;
-    fputs ("stopped: nobody runs it, what is done is kept; ", stdout);
-    wm_ask_goes_on (stdout, s, campaign);
+    fputs ("stopped: no broker runs, what is done is kept; ", stdout);
+    wm_ask_advise (stdout, s, campaign);
 }
 
 static void show_status (const json_t *s, const char *campaign)
@@ -214,7 +214,7 @@ static void show_status (const json_t *s, const char *campaign)
     else if (*waiting)
         printf ("waiting for: %s\n", waiting);
     if (*paused)
-        printf ("paused: %s; wiremill resume goes on\n", paused);
+        printf ("paused: %s; run `wiremill resume` to continue\n", paused);
     show_workers (s);
     show_producers (s);
     show_held (s);

@@ -1,5 +1,4 @@
-/* verbs.c - the verbs that prepare something and then are another program, or do one small thing.
- */
+/* verbs.c - verbs that prepare something and become another program, or do one small thing.  */
 
 #include "ops/verbs.h"
 #include "kernels/wm_import.h"
@@ -22,7 +21,7 @@
 static const wm_option_t broker_options[] = {
     CAMPAIGN_OPTIONS,
     {.name = "listen", .letter = 'l', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
-     .task = "who may come", .help = "workers' port; producers +1, operators +2 (ipc: .w .p .o)"},
+     .task = "listeners", .help = "workers' port; producers +1, operators +2 (ipc: .w .p .o)"},
     {.name = "insecure", .help = "allow an address other than loopback, without keys"},
     {.name = "budget", .value = "BYTES", .help = "payloads held in memory (default: 1 GiB)"},
     {.name = NULL},
@@ -122,12 +121,12 @@ static int produce_main (const wm_args_t *args)
 /* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut.  */
 static int pass_to_producer (int argc, char **argv)
 {
-    char **words = calloc ((size_t) argc + 2, sizeof *words);
-    if (!words)
+    char **argv_out = calloc ((size_t) argc + 2, sizeof *argv_out);
+    if (!argv_out)
         return WM_EXIT_FAILURE;
-    words[0] = (char *) (uintptr_t) "wiremill-producer"; /* execv changes nothing */
-    memcpy (words + 1, argv, (size_t) argc * sizeof *words);
-    return wm_setup_exec (words[0], words);
+    argv_out[0] = (char *) (uintptr_t) "wiremill-producer"; /* execv changes nothing */
+    memcpy (argv_out + 1, argv, (size_t) argc * sizeof *argv_out);
+    return wm_setup_exec (argv_out[0], argv_out);
 }
 
 /* clang-format off */

@@ -1,14 +1,14 @@
 /* verify.c - `wiremill verify`: every byte of a campaign's outputs, then random hits of them scored
    again.
 
-   wiremill-broker says what the campaign is pinned to and compares the outputs with the digests of
+   wiremill-broker prints what the campaign is pinned to and compares the outputs with the digests of
    when they were written, which finds whatever changed since. What was wrong before it was written
    only another computation finds: wiremill-producer cuts hits again from the inputs,
    wiremill-worker scores and compares them. So many that a share of wrong hits is found with the
    confidence asked for: each hit of the sample misses the share S of wrong ones with the chance 1 -
    S, all n of them with (1 - S)^n.
 
-   A difference says that two computations disagree, not which is right: no machine is blamed.  */
+   A difference shows that two computations disagree, not which is right: no machine is blamed.  */
 
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
@@ -77,7 +77,7 @@ typedef struct {
     char sample[24], seed[24];
     char pins[32], list[32], models[PATH_MAX];
 
-    /* what the worker says */
+    /* what the worker reported */
     json_t *bad; /* at most WM_VERIFY_BAD_MAX */
     char engine[80], bound[16];
     double tolerance, largest;
@@ -100,9 +100,8 @@ static int take_share (const wm_args_t *args, const char *name, double *share)
     }
     if (end != text && !*end && *share > 0 && *share < 1)
         return 0;
-    fprintf (stderr,
-             "wiremill verify: --%s takes a number above 0 and below 1, as 0.01 or 1%%, not '%s'\n",
-             name, text);
+    wm_args_refuse (args, "--%s takes a number above 0 and below 1, as 0.01 or 1%%, not '%s'", name,
+                    text);
     return -1;
 }
 
@@ -147,8 +146,8 @@ static void print_worth (const verify_t *self)
 
 /* ---- the two programs ------------------------------------------------------------------------ */
 
-/* Takes what the worker says.  */
-static void listen_to (verify_t *self, FILE *worker)
+/* Reads what the worker prints.  */
+static void read_report (verify_t *self, FILE *worker)
 {
     char line[512], by[257];
     while (fgets (line, sizeof line, worker)) {
@@ -187,7 +186,7 @@ static int run (verify_t *self, const wm_args_t *args)
     };
     const char *again[16] = { "wiremill-worker", "--verify", "--cache",
                               self->models,      "--engine", wm_args_text (args, "engine") };
-    int n = 6, hits[2], said[2];
+    int n = 6, hits[2], report[2];
     for (int i = 0; i < 2; i++) {
         const char *const name[] = { "threads", "tolerance" }, *const word[] = { "--threads",
                                                                                  "--tolerance" };
@@ -196,18 +195,18 @@ static int run (verify_t *self, const wm_args_t *args)
             again[n++] = wm_args_text (args, name[i]);
         }
     }
-    if (pipe2 (hits, O_CLOEXEC) || pipe2 (said, O_CLOEXEC)) {
+    if (pipe2 (hits, O_CLOEXEC) || pipe2 (report, O_CLOEXEC)) {
         fprintf (stderr, "wiremill verify: pipe: %s\n", strerror (errno));
         return WM_EXIT_FAILURE;
     }
     const pid_t producer = wm_spawn ("verify", sample, STDIN_FILENO, hits[1]);
     close (hits[1]);
-    const pid_t worker = wm_spawn ("verify", again, hits[0], said[1]);
+    const pid_t worker = wm_spawn ("verify", again, hits[0], report[1]);
     close (hits[0]);
-    close (said[1]);
-    FILE *lines = fdopen (said[0], "r");
+    close (report[1]);
+    FILE *lines = fdopen (report[0], "r");
     if (lines) {
-        listen_to (self, lines);
+        read_report (self, lines);
         fclose (lines);
     }
     const int made = wm_spawn_code (producer), compared = wm_spawn_code (worker);
@@ -259,9 +258,9 @@ static void show_outputs (const verify_t *self)
     if (n_changed > CHANGED_SHOWN_MAX)
         printf ("  and %zu more: --json names them\n", n_changed - CHANGED_SHOWN_MAX);
     if (has_damaged (self)) {
-        printf ("a file that changed says nothing of the machines that scored it: ");
+        printf ("a changed file is no evidence against the machines that scored it: ");
         print_hint (self, "rebuild");
-        printf (" puts it aside, and the next run makes it again\n");
+        printf (" renames it, and the next run writes the output again\n");
     }
     if (self->n_left_out) {
         printf ("not compared: %lld with a name that is no UTF-8; ", self->n_left_out);
@@ -311,30 +310,31 @@ static void show_bad (const verify_t *self)
     printf ("` scores this input again\n"
             "  if it agrees with the outputs, the scores were computed wrongly here\n");
     if (input_changed)
-        printf ("an input of these changed since it was scored, which explains differences: put it "
-                "back, or run with --retry-held\n");
+        printf ("an input of these changed since it was scored, which explains differences: "
+                "restore it, or run again with --retry-held\n");
 }
 
 static void show_sample (const verify_t *self)
 {
-    static const char *const words[] = {
-        "asked",   "as --tolerance says",
+    static const char *const origins[] = {
+        "asked",   "given by --tolerance",
         "files",   "as the outputs state (max_error)",
         "fp32",    "as strict fp32 holds; the outputs state less (max_error)",
         "engines", "as the engines that scored promise"
     };
     char hits[32], all[32];
     const char *from = "";
-    for (size_t i = 0; i < sizeof words / sizeof *words; i += 2)
-        from = strcmp (self->bound, words[i]) ? from : words[i + 1];
+    for (size_t i = 0; i < sizeof origins / sizeof *origins; i += 2)
+        from = strcmp (self->bound, origins[i]) ? from : origins[i + 1];
     printf ("%s of %s hits scored again by %s: ", wm_show_count (self->n_hit, hits),
             wm_show_count (self->n_scored, all), self->engine);
     print_worth (self);
     printf ("largest difference %.2g, allowed %g, %s\n", self->largest, self->tolerance, from);
     if (self->n_same)
-        printf ("%s scored by the same engine before: of these it finds damage, and machines that "
-                "compute differently, but no error of the engine itself\n",
-                self->n_other ? "some were" : "they were");
+        printf (
+            "%s scored by the same engine before: this comparison finds damage, and machines that "
+            "compute differently, but no error of the engine itself\n",
+            self->n_other ? "some were" : "they were");
     if (self->n_bad)
         show_bad (self);
 }
@@ -394,7 +394,7 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
 }
 
 /* Where the folder of the outputs cannot be read nothing changed: a file system is not mounted, or
-   the outputs were moved. Says what brings it back.  */
+   the outputs were moved. Prints what brings it back.  */
 static bool is_folder_gone (const verify_t *self)
 {
     const json_t *one = json_array_get (self->changed, 0);
@@ -405,16 +405,17 @@ static bool is_folder_gone (const verify_t *self)
     snprintf (folder, sizeof folder, "%.*s", (int) (strrchr (output, '/') - output), output);
     if (access (folder, R_OK | X_OK) == 0)
         return false;
-    fprintf (stderr,
-             "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or say "
-             "where it is now with wiremill rebuild --output DIR\n",
-             folder, strerror (errno));
+    fprintf (
+        stderr,
+        "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or give its new "
+        "place with `wiremill rebuild --output DIR`\n",
+        folder, strerror (errno));
     return true;
 }
 
-/* An output that is gone cannot be compared: nobody's scores are wrong. Says what makes it again;
-   last, so that the command is the last line.  */
-static void say_gone (const verify_t *self, const char *campaign)
+/* A missing output cannot be compared; no score is wrong. Prints the command that writes it again, last,
+   so that it is the last line.  */
+static void print_missing (const verify_t *self, const char *campaign)
 {
     size_t i;
     json_t *one;
@@ -425,7 +426,7 @@ static void say_gone (const verify_t *self, const char *campaign)
         fflush (stdout);
         fprintf (stderr, "wiremill verify: the output %s %s; ", wm_ask_text (one, "output"),
                  wm_ask_text (one, "why"));
-        wm_command_say (stderr, campaign, "makes it again");
+        wm_command_advise (stderr, campaign, "to write it again");
         return;
     }
 }
@@ -482,7 +483,7 @@ static int verify (verify_t *self, const wm_args_t *args, const char *campaign,
         print_json (self);
     else if (self->done)
         show_sample (self);
-    say_gone (self, campaign);
+    print_missing (self, campaign);
     return n_changed || self->n_left_out ? WM_EXIT_FAILURE : code;
 }
 

@@ -39,7 +39,7 @@ void wm_arithmetic_rows (FILE *out, const json_t *status, const char *head)
     json_object_foreach (json_object_get (status, "rows"), signature, count) all +=
         json_integer_value (count);
     if (all > wm_ask_int (status, "hits.done"))
-        fprintf (out, "%swith what was scored more than once\n", head);
+        fprintf (out, "%scounting again what was scored more than once\n", head);
     const int64_t again = wm_ask_int (status, "counters.again");
     if (again)
         fprintf (out, "%s%s batches held a hit beyond the allowed error: strict fp32 scored them\n",

@@ -14,7 +14,7 @@ void wm_arithmetic_rows (FILE *out, const json_t *status, const char *head);
 /* A line for each class of machines of `wiremill status`.  */
 void wm_arithmetic_classes (FILE *out, const json_t *status);
 
-/* Whether `precision` is one that is measured, with what it promises in words ("fast, off by at
+/* Whether `precision` is one that is measured, with what it promises for people ("fast, off by at
    most 5e-03") into text.  */
 void wm_arithmetic_promise (const char *precision, const char *max_error, char text[80]);
 

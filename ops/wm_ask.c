@@ -16,21 +16,21 @@
 #include <unistd.h>
 
 #define ANSWER_MS 3000
-#define LOOKS 20
-#define LOOK_MS 50
+#define TRIES 20
+#define TRY_MS 50
 
-/* A broker holds its campaign's lock for life. Where nobody does, endpoint.json was left behind by one
-   that was killed, or came with a copy of the folder and speaks of the original's broker.  */
-static bool nobody_serves (const char *campaign, long *pid)
+/* A broker holds its campaign's lock as long as it runs. Where the lock is free, endpoint.json was left
+   behind by a broker that was killed, or came with a copy of the folder and names the original's.  */
+static bool is_unserved (const char *campaign, long *pid)
 {
     char path[4200], text[24] = "";
     snprintf (path, sizeof path, "%s/lock", campaign);
     const int fd = open (path, O_RDONLY | O_CLOEXEC);
-    const bool nobody = fd >= 0 ? flock (fd, LOCK_SH | LOCK_NB) == 0 : errno == ENOENT;
+    const bool is_free = fd >= 0 ? flock (fd, LOCK_SH | LOCK_NB) == 0 : errno == ENOENT;
     *pid = fd >= 0 && read (fd, text, sizeof text - 1) > 0 ? strtol (text, NULL, 10) : 0;
     if (fd >= 0)
         close (fd);
-    return nobody;
+    return is_free;
 }
 
 int wm_ask_nobody (const char *campaign, char text[480])
@@ -39,20 +39,21 @@ int wm_ask_nobody (const char *campaign, char text[480])
     char path[4200];
     snprintf (path, sizeof path, "%s/lock", campaign);
     if (access (path, R_OK) && (errno == EACCES || errno == EPERM)) {
-        snprintf (text, 480, "%.400s cannot be read: %s; it is its owner's to ask or to allow",
-                  path, strerror (errno));
+        snprintf (text, 480, "%.400s cannot be read: %s; ask its owner to allow it", path,
+                  strerror (errno));
         return WM_EXIT_INPUT;
     }
-    for (int i = 0; i < LOOKS; i++, zclock_sleep (LOOK_MS)) { /* who only looks is soon done */
-        if (!nobody_serves (campaign, &pid))
+    for (int i = 0; i < TRIES;
+         i++, zclock_sleep (TRY_MS)) { /* a reader holds the lock for moments only */
+        if (!is_unserved (campaign, &pid))
             continue;
         snprintf (text, 480, "no broker answers at %s: none is running", campaign);
         return WM_EXIT_UNREACHABLE;
     }
     snprintf (
         text, 480,
-        "process %ld has the campaign %.200s, but endpoint.json there does not say where it "
-        "listens: it is just starting (its words in log/broker.log say what it waits for), or the "
+        "process %ld has the campaign %.200s, but endpoint.json there does not name its "
+        "endpoint: it is just starting (log/broker.log tells what it waits for), or the "
         "file was removed and is written again in seconds; try again, or give --broker ENDPOINT",
         pid, campaign);
     return WM_EXIT_AGAIN;
@@ -62,7 +63,7 @@ bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 {
     char path[4200];
     long holder;
-    if (nobody_serves (campaign, &holder))
+    if (is_unserved (campaign, &holder))
         return false;
     snprintf (path, sizeof path, "%s/endpoint.json", campaign);
     json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
@@ -227,7 +228,7 @@ void wm_ask_held (FILE *out, const json_t *held)
     fprintf (out, ": %s\n", *reason ? reason : "no reason given");
 }
 
-/* Whether all that is open has changed: then no command goes on but one with --retry-held.  */
+/* Whether all that is open has changed: then only a command with --retry-held continues.  */
 static bool has_all_changed (const json_t *s)
 {
     const json_t *open, *held;
@@ -239,15 +240,15 @@ static bool has_all_changed (const json_t *s)
     return (int64_t) n_changed == wm_ask_int (s, "inputs.open");
 }
 
-void wm_ask_goes_on (FILE *out, const json_t *status, const char *campaign)
+void wm_ask_advise (FILE *out, const json_t *status, const char *campaign)
 {
     if (has_all_changed (status))
         fprintf (out,
-                 "what is open has changed: restore it, or the same %s command with --retry-held "
-                 "scores it as it is now\n",
+                 "what is open has changed: restore it, or type the same %s command with "
+                 "--retry-held to score it as it is now\n",
                  wm_command_sender (campaign));
     else
-        wm_command_say (out, campaign, "goes on");
+        wm_command_advise (out, campaign, "to continue");
 }
 
 /* ---- with a broker or without -------------------------------------------------------------- */
@@ -267,7 +268,7 @@ static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_
     return status;
 }
 
-/* The answer, and before it how far the program is: {"read": BYTES, "of": BYTES}, now and then.
+/* Reads the answer, and before it how far the program is: {"read": BYTES, "of": BYTES}, now and then.
    NULL: no answer came, or only a part of one.  */
 static json_t *read_answer (int fd)
 {
@@ -275,7 +276,7 @@ static json_t *read_answer (int fd)
     json_t *answer = NULL, *next;
     FILE *from = fdopen (fd, "r");
     wm_progress_init (&progress, false);
-    progress.quiet = !progress.terminal; /* nobody waits before a log */
+    progress.quiet = !progress.terminal; /* a log needs no progress */
     while (from && (next = json_loadf (from, JSON_DISABLE_EOF_CHECK, NULL))) {
         char line[128], n_read[32], n_all[32];
         if (!json_object_get (next, "read")) {

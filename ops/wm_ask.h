@@ -1,4 +1,4 @@
-/* wm_ask.h - asking a broker how it stands.
+/* wm_ask.h - asks a broker for its status.
 
    Readers never open a live ledger: they ask the broker, or, with none running, wiremill-broker
    reads under the campaign's lock. Thread: one.  */
@@ -21,9 +21,8 @@ wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaig
 wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256],
                       char campaign[4096], wm_error_t *error);
 
-/* Why nobody can be asked who wm_ask_where found no endpoint of: nobody has the campaign, or the
-   process that has it does not say where it listens, or its lock may not be read. The exit code for
-   it.  */
+/* Explains in `text` why wm_ask_where found no endpoint: no process has the campaign, or the one that
+   has it has not written where it listens, or its lock may not be read. Returns the exit code.  */
 int wm_ask_nobody (const char *campaign, char text[480]);
 
 /* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none, it is not sound, or no broker
@@ -46,12 +45,12 @@ json_t *wm_ask_reply (const wm_client_t *client);
    time is up and nothing newer has come. NULL: no answer.  */
 json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed);
 
-/* The status of a campaign that wm_ask_where found: of its broker, else of its ledger. NULL: said
-   on stderr as `verb`'s, *code is the exit code.  */
+/* The status of a campaign that wm_ask_where found: of its broker, else of its ledger. NULL: an
+   error was printed as `verb`'s, *code is the exit code.  */
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code);
 
 /* What wiremill-broker prints of a campaign that no broker serves, by its mode "--status" or
-   "--outputs", whose reading is shown on a terminal. NULL: said on stderr, by it or as `verb`'s;
+   "--outputs", whose reading is shown on a terminal. NULL: an error was printed, by it or as `verb`'s;
    *code is the exit code.  */
 json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code);
 
@@ -63,8 +62,8 @@ const char *wm_ask_text (const json_t *status, const char *path);
 /* Hits that need nothing more: scored or held.  */
 int64_t wm_ask_settled (const json_t *status);
 
-/* What goes on with a campaign that nobody runs; ends a sentence and its line.  */
-void wm_ask_goes_on (FILE *out, const json_t *status, const char *campaign);
+/* Prints how to continue a campaign that no broker serves; ends a sentence and its line.  */
+void wm_ask_advise (FILE *out, const json_t *status, const char *campaign);
 
 /* One line about one entry of "held": file, event, batch, reason.  */
 void wm_ask_held (FILE *out, const json_t *held);

@@ -1,7 +1,7 @@
-/* wm_blame.h - a file that kills its reader is held by name.
+/* wm_blame.h - holds an input whose reader crashes.
 
    The producer is the process that may die of a bad file. Which file it was is the last line of the
-   form "... input: PATH" in its log; holding it is done as any producer would: claim it, say
+   form "... input: PATH" in its log; holding it is done as any producer would: claim it, send
    INPUT_HELD. Thread: one.  */
 #ifndef WM_BLAME_H
 #define WM_BLAME_H

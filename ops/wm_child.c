@@ -18,7 +18,7 @@
 
 #define SHOW_LINES_MAX 20
 #define FAILURES_MAX 5
-#define QUICK_MS 10000 /* who ends within it has not worked */
+#define QUICK_MS 10000 /* a child that ends within it has done no work */
 #define PAUSE_MS 200
 #define PAUSE_MAX_MS 10000
 
@@ -64,7 +64,7 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
     close (null);
     if (log >= 0)
         close (log);
-    if (CPU_COUNT (cpus)) /* a wish */
+    if (CPU_COUNT (cpus)) /* best effort; failure is ignored */
         sched_setaffinity (0, sizeof *cpus, cpus);
     WM_FAILPOINT ("ops-child-exec");
     execv (path, (char *const *) (uintptr_t) argv); /* execv takes what it does not change */
@@ -86,9 +86,9 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
             return wm_fault (error, WM_EHOST, "the log %s cannot be opened: %s", self->log,
                              strerror (errno));
         self->shown = (long) st.st_size;
-        if (self->words)
-            fclose (self->words);
-        self->words = fopen (self->log, "re");
+        if (self->reader)
+            fclose (self->reader);
+        self->reader = fopen (self->log, "re");
     }
     const pid_t parent = getpid ();
     fflush (NULL);
@@ -127,7 +127,7 @@ void wm_child_signal (const wm_child_t *self, int signal)
     if (!self->pid)
         return;
     kill (self->pid, signal);
-    kill (self->pid, SIGCONT); /* one that is stopped hears it too */
+    kill (self->pid, SIGCONT); /* a stopped process takes it too */
 }
 
 const char *wm_child_how (const wm_child_t *self, char text[80])
@@ -168,7 +168,7 @@ bool wm_child_plan_return (wm_child_t *self)
 
 void wm_child_show (wm_child_t *self, FILE *out, bool all)
 {
-    FILE *log = self->words;
+    FILE *log = self->reader;
     if (!log)
         return;
     char line[1024], time[WM_LOG_TIME_BYTES];

@@ -1,9 +1,9 @@
-/* wm_child.h - a program that `run` started and answers for.
+/* wm_child.h - a program that `run` started and watches.
 
    Each child has its own session, so that a Ctrl-C on the terminal reaches only `run`, and dies
    with `run` (parent-death signal, set before exec; the programs' --parent does the same in their
    own way). What it prints goes to a log file that outlives everybody; `run` reads the file's tail
-   when the child has something to answer for. Thread: one.  */
+   when the child ends. Thread: one.  */
 #ifndef WM_CHILD_H
 #define WM_CHILD_H
 
@@ -25,7 +25,7 @@ typedef struct {
     int64_t started_ms;
     int64_t retry_ms; /* start it again at this time; 0: not waiting */
     int failures;     /* in a row, quickly */
-    FILE *words;      /* the log, read: it is there when its folder is gone; NULL */
+    FILE *reader;     /* of the log; it works also where the folder was removed; NULL */
     long shown;       /* how much of it has been shown */
     int status;       /* of the last exit, as waitpid gave it */
     cpu_set_t cpus;   /* it may use these only; none: all that we may */
@@ -43,7 +43,7 @@ void wm_child_share (wm_child_t *self, int i, int n);
 wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *const argv[],
                            wm_error_t *error);
 
-/* Returns whether it has ended since the last call: pid is 0 and status says how.  */
+/* Returns whether it has ended since the last call: pid is 0 and status is set.  */
 bool wm_child_ended (wm_child_t *self);
 
 /* Sends a signal if it runs.  */
@@ -56,12 +56,12 @@ const char *wm_child_how (const wm_child_t *self, char text[80]);
 bool wm_child_crashed (const wm_child_t *self);
 
 /* Plans the return of a child that has failed: retry_ms, after a pause that doubles from 0.2 s to
-   10 s while it keeps ending within 10 s. 0: it did five times in a row; that is for its owner to
-   judge.  */
+   10 s while it keeps ending within 10 s. 0: it did five times in a row; the
+   caller decides.  */
 bool wm_child_plan_return (wm_child_t *self);
 
 /* Copies what is new in the log and is of interest to `out`: every line if `all`, else those that
-   say "error" or "warning". At most 20 lines a call; how many were left out is said.  */
+   contain "error" or "warning". At most 20 lines a call; then how many were left out.  */
 void wm_child_show (wm_child_t *self, FILE *out, bool all);
 
 #endif

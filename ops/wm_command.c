@@ -14,8 +14,9 @@
 
 void wm_command_word (FILE *out, const char *word)
 {
-    if (*word && !word[strspn (word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                     "0123456789_-+=./:,@%")]) {
+    if (*word &&
+        !word[strspn (
+            word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%")]) {
         fputs (word, out);
         return;
     }
@@ -45,7 +46,7 @@ void wm_command_print (FILE *out, const wm_args_t *args, const char *option)
     print (out, args, option, NULL);
 }
 
-/* Where it was typed: the programs and files of a command may be named from there.  */
+/* Where it was typed: relative paths of programs and files start there.  */
 static void print_place (FILE *out)
 {
     char here[PATH_MAX];
@@ -81,7 +82,7 @@ wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const c
         return wm_fault (error, WM_EHOST, "no memory for the command");
     fprintf (out, "%s\n", campaign);
     print_place (out);
-    print (out, args, NULL, "--retry-held"); /* what was once asked for is not advised for ever */
+    print (out, args, NULL, "--retry-held"); /* --retry-held was meant for that run only */
     if (endpoint) {
         print_with (out, "produce", endpoint, "--input ... # its inputs, as before");
         print_with (out, "work", endpoint, "# as many as you like");
@@ -109,14 +110,14 @@ static size_t read_command (const char *campaign, char command[BYTES_MAX])
     return n > 1 && command[n - 1] == '\n' ? n : 0; /* as long as it was written */
 }
 
-void wm_command_say (FILE *out, const char *campaign, const char *does)
+void wm_command_advise (FILE *out, const char *campaign, const char *purpose)
 {
     char command[BYTES_MAX];
     const size_t n = read_command (campaign, command);
     if (n)
-        fprintf (out, "this %s:\n  %.*s", does, (int) n, command);
+        fprintf (out, "type this %s:\n  %.*s", purpose, (int) n, command);
     else
-        fprintf (out, "the same wiremill run or wiremill broker command %s\n", does);
+        fprintf (out, "type the same wiremill run or wiremill broker command %s\n", purpose);
 }
 
 const char *wm_command_sender (const char *campaign)

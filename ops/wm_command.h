@@ -1,8 +1,8 @@
-/* wm_command.h - the command that goes on with a campaign: typed by somebody, kept in its folder by the
-   broker (CAMPAIGN/command), named to whoever asks how it goes on.
+/* wm_command.h - the command that continues a campaign: typed once, kept in the campaign's folder by the
+   broker (CAMPAIGN/command), printed to whoever asks how to continue.
 
    The file's first line is the folder it is of, since a copy of the folder brings the original's along.
-   Then the command, from wherever one is; of a `wiremill broker` also those that go with it.  */
+   Then the command, so that it works from any folder; for `wiremill broker` also those that go with it.  */
 #ifndef WM_COMMAND_H
 #define WM_COMMAND_H
 
@@ -21,9 +21,9 @@ void wm_command_print (FILE *out, const wm_args_t *args, const char *option);
 wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const char *endpoint,
                             char path[32], wm_error_t *error);
 
-/* Ends a sentence and its line: the command that goes on with a campaign `does` this. The command itself
-   where it is known, else in words.  */
-void wm_command_say (FILE *out, const char *campaign, const char *does);
+/* Prints the command that a person types for `purpose` ("to continue"), or which command it was where
+   its text is not known; ends a sentence and its line.  */
+void wm_command_advise (FILE *out, const char *campaign, const char *purpose);
 
 /* Who sends the inputs of this campaign: "wiremill run" or "wiremill produce"; where that is not known,
    both (static).  */

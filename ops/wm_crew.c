@@ -22,16 +22,16 @@
 #define TICK_MS 20
 #define BROKER_DEATHS_MAX 5
 #define STOP_MS 60000
-#define WORDS_MS 500
+#define LOG_MS 500
 
-static void say (const wm_crew_t *self, const char *format, ...)
+static void report (const wm_crew_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
-static void say (const wm_crew_t *self, const char *format, ...)
+static void report (const wm_crew_t *self, const char *format, ...)
 {
     va_list args;
     char time[WM_LOG_TIME_BYTES];
-    if (self->before_words)
-        self->before_words ();
+    if (self->before_message)
+        self->before_message ();
     fputs (wm_log_time (time), stderr);
     va_start (args, format);
     vfprintf (stderr, format, args);
@@ -79,7 +79,7 @@ void wm_crew_nap (int64_t ms)
 
 /* ---- where things go ------------------------------------------------------------------------- */
 
-/* A folder only we may enter, on a short path.  */
+/* Makes a folder that only this user may enter, on a short path.  */
 static wm_fault_t make_temporary (wm_crew_t *self, wm_error_t *error)
 {
     const char *runtime = getenv ("XDG_RUNTIME_DIR");
@@ -196,27 +196,27 @@ static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t 
 
 static int failed (const wm_crew_t *self, const wm_error_t *error)
 {
-    if (self->before_words)
-        self->before_words ();
+    if (self->before_message)
+        self->before_message ();
     return wm_setup_complain ("run", error);
 }
 
-/* The broker has ended: says why, and starts it again if that can help.  */
+/* The broker has ended: reports why, and starts it again if that can help.  */
 static int broker_ended (wm_crew_t *self)
 {
     char how[80];
     wm_error_t error;
     const int code = code_of (&self->broker);
     const bool by_itself = WIFEXITED (self->broker.status);
-    if (self->before_words)
-        self->before_words ();
+    if (self->before_message)
+        self->before_message ();
     wm_child_show (&self->broker, stderr, true);
     if (by_itself && code == WM_EXIT_AGAIN)
-        say (self, "wiremill run: the broker cannot go on now; why: %s", self->broker.log);
+        report (self, "wiremill run: the broker cannot continue now; read %s", self->broker.log);
     if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN))
         return code;
     if (by_itself && code == WM_EXIT_OK) {
-        say (self, "wiremill run: the broker was asked to stop");
+        report (self, "wiremill run: the broker was asked to stop");
         return WM_EXIT_AGAIN;
     }
     const int64_t now = wm_now_ms ();
@@ -225,13 +225,14 @@ static int broker_ended (wm_crew_t *self)
         self->broker_deaths = 0;
     }
     if (++self->broker_deaths > BROKER_DEATHS_MAX) {
-        say (self,
-             "wiremill run: the broker ended %d times within a minute, the last time by %s; see %s",
-             self->broker_deaths, wm_child_how (&self->broker, how), self->broker.log);
+        report (
+            self,
+            "wiremill run: the broker ended %d times within a minute, the last time by %s; see %s",
+            self->broker_deaths, wm_child_how (&self->broker, how), self->broker.log);
         return WM_EXIT_FAILURE;
     }
-    say (self, "wiremill run: the broker ended by %s; starting it again",
-         wm_child_how (&self->broker, how));
+    report (self, "wiremill run: the broker ended by %s; starting it again",
+            wm_child_how (&self->broker, how));
     return start_broker (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
@@ -251,7 +252,8 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
         if (wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid)
             return WM_CREW_WORKING;
         if (wm_now_ms () - self->broker.started_ms > 500)
-            wm_child_show (&self->broker, stderr, true); /* it waits for the lock and says whose */
+            wm_child_show (&self->broker, stderr,
+                           true); /* it waits for the lock and logs whose it is */
         wm_crew_nap (TICK_MS);
     }
     return WM_EXIT_AGAIN;
@@ -271,7 +273,7 @@ int wm_crew_start_rest (wm_crew_t *self)
     return WM_CREW_WORKING;
 }
 
-/* ---- looking after them ---------------------------------------------------------------------- */
+/* ---- restarting them ---------------------------------------------------------------------- */
 
 /* A worker does not come back: WM_CREW_WORKING while another runs or will, else this code.  */
 static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
@@ -280,8 +282,8 @@ static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
     for (int i = 0; i < self->n_worker; i++)
         if (self->worker[i].pid || self->worker[i].retry_ms)
             return WM_CREW_WORKING;
-    say (self, "wiremill run: no worker is left%s",
-         code == WM_EXIT_AGAIN ? "; the same command goes on" : "");
+    report (self, "wiremill run: no worker is left%s",
+            code == WM_EXIT_AGAIN ? "; type the same command to continue" : "");
     return code;
 }
 
@@ -289,27 +291,28 @@ static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
 static int worker_ended (wm_crew_t *self, wm_child_t *worker)
 {
     char how[80];
-    if (self->before_words)
-        self->before_words ();
+    if (self->before_message)
+        self->before_message ();
     wm_child_show (worker, stderr, true);
     wm_child_how (worker, how);
-    /* what a command line, a model or an engine cannot do now it can never do, nor can its likes */
+    /* a command line, a model or an engine that is refused here is refused for every worker */
     const int code = code_of (worker);
     if (WIFEXITED (worker->status) &&
         (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
         return code;
     if (WIFEXITED (worker->status) && code == WM_EXIT_OK) { /* the broker asked it to leave */
-        say (self, "wiremill run: %s was sent away and is not started again; see %s", worker->name,
-             worker->log);
+        report (self, "wiremill run: %s was sent away and is not started again; see %s",
+                worker->name, worker->log);
         return one_less (self, worker, WM_EXIT_AGAIN);
     }
     if (!wm_child_plan_return (worker) && WIFEXITED (worker->status)) {
-        say (self, "wiremill run: %s ended by %s again and again and is left alone; see %s",
-             worker->name, how, worker->log);
+        report (self,
+                "wiremill run: %s ended by %s again and again and is not started again; see %s",
+                worker->name, how, worker->log);
         return one_less (self, worker, code);
     }
-    say (self, "wiremill run: %s ended by %s; starting it again in %.1f s", worker->name, how,
-         (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
+    report (self, "wiremill run: %s ended by %s; starting it again in %.1f s", worker->name, how,
+            (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
     return WM_CREW_WORKING;
 }
 
@@ -319,44 +322,45 @@ static int producer_ended (wm_crew_t *self)
     char how[80];
     wm_error_t error;
     wm_child_how (&self->producer, how);
-    if (self->before_words)
-        self->before_words ();
+    if (self->before_message)
+        self->before_message ();
     wm_child_show (&self->producer, stderr, true);
     if (!wm_child_crashed (&self->producer)) {
         if (WIFSIGNALED (self->producer.status))
-            say (self, "wiremill run: the producer ended by %s; what was done is kept", how);
+            report (self, "wiremill run: the producer ended by %s; what was done is kept", how);
         return code_of (&self->producer);
     }
     const char *input = wm_blame_input (&self->producer);
     if (!*input || (strcmp (input, self->crashed) == 0 && self->producer.failures > 8)) {
-        say (self, "wiremill run: the producer crashed by %s; see %s", how, self->producer.log);
+        report (self, "wiremill run: the producer crashed by %s; see %s", how, self->producer.log);
         return WM_EXIT_FAILURE;
     }
     const bool again = strcmp (input, self->crashed) == 0;
     self->producer.failures = again ? self->producer.failures + 1 : 1;
     if (again) {
-        say (self, "wiremill run: the producer crashed a second time on %s (%s): held as bad",
-             input, how);
+        report (self, "wiremill run: the producer crashed a second time on %s (%s): held as bad",
+                input, how);
         if (wm_blame_hold (self->endpoint, input, how, &error))
             return failed (self, &error);
     } else
-        say (self, "wiremill run: the producer crashed by %s on %s; starting it again", how, input);
+        report (self, "wiremill run: the producer crashed by %s on %s; starting it again", how,
+                input);
     snprintf (self->crashed, sizeof self->crashed, "%s", input);
     return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
-/* The producer's words are warnings: held inputs, a full disk. They are shown as they come.  */
-static void producer_words (wm_crew_t *self)
+/* The producer logs warnings only: held inputs, a full disk. They are shown as they come.  */
+static void show_producer_log (wm_crew_t *self)
 {
     struct stat st;
     const int64_t now = wm_now_ms ();
-    if (now < self->words_ms)
+    if (now < self->log_ms)
         return;
-    self->words_ms = now + WORDS_MS;
+    self->log_ms = now + LOG_MS;
     if (stat (self->producer.log, &st) || st.st_size <= self->producer.shown)
         return;
-    if (self->before_words)
-        self->before_words ();
+    if (self->before_message)
+        self->before_message ();
     wm_child_show (&self->producer, stderr, true);
 }
 
@@ -364,7 +368,7 @@ int wm_crew_tend (wm_crew_t *self)
 {
     wm_error_t error;
     int code = WM_CREW_WORKING;
-    producer_words (self);
+    show_producer_log (self);
     if (wm_child_ended (&self->producer) && (code = producer_ended (self)) != WM_CREW_WORKING)
         return code;
     if (self->setup && wm_child_ended (&self->broker) &&
@@ -402,7 +406,7 @@ static void signal_rest (const wm_crew_t *self, int signal)
         wm_child_signal (&self->worker[i], signal);
 }
 
-/* What the producer had to say has been shown.  */
+/* The producer's log has been shown.  */
 static void remove_temporary (const wm_crew_t *self)
 {
     static const char *const names[] = { "broker.w", "broker.p", "broker.o", "producer.log" };

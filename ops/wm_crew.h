@@ -3,13 +3,13 @@
    Starts them, keeps them alive and stops them in order. Who is restarted, and why:
 
      broker     whenever it dies, at once, at most 5 times in a minute; not after exit codes 2, 5
-                and 75, which say that trying again is useless
+                and 75, after which trying again cannot help
      worker     always, with a pause that doubles from 0.2 s to 10 s while it keeps dying within
                 10 s; not one that the broker sent away (drain, or its failures: exit code 0), nor
                 one that fails by itself 5 times in a row; exit codes 2, 5 and 6 (no such engine
-                here) end the run: its likes would say the same
+                here) end the run: other workers would fail identically
      producer   after a crash that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second
-                crash on one input holds that input as bad; KILL and TERM are somebody's wish
+                crash on one input holds that input as bad; KILL and TERM were sent on purpose
 
    Stopping: SIGTERM to workers and producer, which finish what they execute; then to the broker.
    Signals: wm_crew_signals holds them back except while napping, so that neither a library's poll
@@ -31,15 +31,15 @@ typedef struct {
     bool retry_held; /* for the producer's first start: it kicks before it reads anything */
     int n_worker;
     char endpoint[256];
-    char command[32];    /* memory file with the command that goes on with the campaign */
+    char command[32];    /* memory file with the command that continues the campaign */
     char temporary[128]; /* made for sockets or a log that have no campaign to lie in, else "" */
     char log_folder[PATH_MAX];
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
     int broker_deaths; /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
-    char crashed[PATH_MAX];      /* the one it last crashed on */
-    int64_t words_ms;            /* when the producer is listened to again */
-    void (*before_words) (void); /* called before anything is printed; may be NULL */
+    char crashed[PATH_MAX];        /* the one it last crashed on */
+    int64_t log_ms;                /* when the producer's log is read again */
+    void (*before_message) (void); /* called before anything is printed; may be NULL */
 } wm_crew_t;
 
 /* INT, TERM and HUP are counted in *stop, CHLD ends a nap; all are blocked outside wm_crew_nap.  */
@@ -47,7 +47,7 @@ void wm_crew_signals (volatile int *stop);
 void wm_crew_nap (int64_t ms);
 
 /* Fills in where things go. The setup (may be NULL, then `broker` is the endpoint) and inputs are
-   lent for the crew's life.  */
+   lent as long as the crew exists.  */
 wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inputs_t *inputs,
                          const char *broker, wm_error_t *error);
 
@@ -58,8 +58,8 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop);
 /* Starts the producer and the workers.  */
 int wm_crew_start_rest (wm_crew_t *self);
 
-/* Looks after everybody. WM_CREW_WORKING, or the exit code once the producer has ended for good or
-   nothing can go on.  */
+/* Restarts what has ended. Returns WM_CREW_WORKING, or the exit code once the producer has ended for
+   good or nothing can continue.  */
 int wm_crew_tend (wm_crew_t *self);
 
 /* Drains and ends everybody; kills instead when *stop reaches `kill_at` (a second Ctrl-C) or after

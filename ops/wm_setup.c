@@ -370,7 +370,7 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
     return WM_OK;
 }
 
-/* Scores lie beside their inputs where somebody wants it so: a pattern does not mean them.  */
+/* Where outputs lie beside their inputs, a pattern matches both; outputs are left out.  */
 static bool is_output (const char *path)
 {
     const size_t n = strlen (path), suffix = strlen (".scores.h5");

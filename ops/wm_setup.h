@@ -1,4 +1,4 @@
-/* wm_setup.h - from what people type to what the programs take.
+/* wm_setup.h - turns what people type into what the programs take.
 
    Makes the folders of a campaign, imports the model into it, reads the specification, writes the
    pins, expands the inputs. Owns nothing of a running campaign: the broker is its only writer; what
@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     int fd;                    /* one path a line; inherited */
     char path[32];             /* its name for a program that inherited it */
-    size_t n_file, n_left_out; /* left out: outputs and what is no regular file, in a pattern */
+    size_t n_file, n_left_out; /* left out: outputs and folders that a pattern matched */
     char first[PATH_MAX];
 } wm_inputs_t;
 
@@ -57,7 +57,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
 wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
                               wm_error_t *error);
 
-/* WM_EBATCH, with why, unless the file of a model that somebody named can be read.  */
+/* Returns WM_EBATCH, with the reason, unless the model's file can be read.  */
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error);
 
 /* A memory file that programs started from here inherit, by the name in `path`.  */

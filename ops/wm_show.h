@@ -1,6 +1,6 @@
 /* wm_show.h - numbers and progress for people.
 
-   Words and progress go to stderr, results to stdout. On a terminal progress is one line that is
+   Messages and progress go to stderr, results to stdout. On a terminal progress is one line that is
    redrawn; elsewhere a plain line every 30 s. NO_COLOR and TERM=dumb are respected.  */
 #ifndef WM_SHOW_H
 #define WM_SHOW_H

@@ -1,8 +1,8 @@
 /* work.c - `wiremill work`: one worker, or one a GPU, kept alive.
 
-   With neither --gpus nor --workers this process becomes the worker. Else it stays and looks after
-   several: one that fails is started again with a pause that doubles, up to five quick failures in a
-   row; one that leaves in peace (idle, wall time, drained, its campaign done, no broker) is not.
+   With neither --gpus nor --workers this process becomes the worker. Else it stays and restarts
+   them: one that fails is started again with a pause that doubles, up to five quick failures in a
+   row; one that leaves with success (idle, wall time, drained, its campaign done, no broker) is not.
    The first Ctrl-C or SIGTERM drains all of them, the second kills.  */
 
 #include "kernels/wm_device.h"
@@ -27,8 +27,8 @@
 /* clang-format off */
 static const wm_option_t options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
-     .task = "for whom", .help = "the broker's base address; several are served in turn, ENDPOINT=3 "
-                                 "three times as often"},
+     .task = "which brokers", .help = "the broker's base address; several are served in rounds, "
+                                 "ENDPOINT=3 three times as often"},
     {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = true,
      .fallback = "auto", .task = "how",
      .help = "auto: sparse where the model is of its family, else openvino"},
@@ -37,7 +37,7 @@ static const wm_option_t options[] = {
     {.name = "gpus", .letter = 'g', .value = "LIST",
      .help = "one worker for each of these GPUs: all, or 0,1"},
     {.name = "workers", .letter = 'w', .value = "N", .least = 1, .most = WM_CREW_WORKERS_MAX,
-     .help = "so many workers that share the CPUs"},
+     .help = "so many workers, which share the CPUs"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker computes with (default: the CPUs it may use, shared out)"},
     {.name = "pin", .help = "keep each thread on a CPU of its own"},
@@ -77,7 +77,7 @@ static void add (team_t *self, const char *name, const char *value)
         self->argv[self->n_word++] = value;
 }
 
-/* Of too many brokers the worker speaks: one too many reaches it.  */
+/* The worker refuses too many brokers: one too many is passed on.  */
 static void add_words (team_t *self, const wm_args_t *args)
 {
     static const char *const names[][2] = {
@@ -105,7 +105,7 @@ static void add_words (team_t *self, const wm_args_t *args)
         add (self, "--pin", NULL);
 }
 
-/* Each its share of the CPUs, where nothing else was said.  */
+/* Without --threads each worker gets its share of the CPUs.  */
 static void add_threads (team_t *self, const wm_args_t *args, char threads[16])
 {
     cpu_set_t set;
@@ -128,7 +128,7 @@ static wm_fault_t start (team_t *self, unsigned i, wm_error_t *error)
 }
 
 /* A worker has ended. The exit code of all if that ends all, else -1.  */
-static int ended (team_t *self, unsigned i, int *worst)
+static int worker_ended (team_t *self, unsigned i, int *worst)
 {
     char how[80];
     wm_child_t *worker = &self->worker[i];
@@ -136,14 +136,15 @@ static int ended (team_t *self, unsigned i, int *worst)
     const int code = WEXITSTATUS (worker->status);
     wm_child_how (worker, how);
     if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
-        return code; /* the others would say the same */
+        return code; /* other workers would fail identically */
     if (stops || (by_itself && code != WM_EXIT_FAILURE)) {
         if (code && *worst != WM_EXIT_FAILURE)
             *worst = code;
         return -1;
     }
     if (!wm_child_plan_return (worker) && by_itself) {
-        fprintf (stderr, "wiremill work: %s ended by %s again and again and is left alone\n",
+        fprintf (stderr,
+                 "wiremill work: %s ended by %s five times in a row and is not started again\n",
                  worker->name, how);
         *worst = WM_EXIT_FAILURE;
         worker->retry_ms = 0;
@@ -162,27 +163,27 @@ static void signal_all (team_t *self, int number)
     }
 }
 
-/* Looks after everybody until nobody is left.  */
+/* Restarts workers until none is left. Returns the exit code.  */
 static int tend (team_t *self)
 {
     wm_error_t error;
-    int worst = WM_EXIT_OK, over = -1, told = 0;
+    int worst = WM_EXIT_OK, over = -1, n_signalled = 0;
     for (unsigned left = self->n; left;) {
         wm_crew_nap (NAP_MS);
-        if (stops > told || (over >= 0 && !told)) {
+        if (stops > n_signalled || (over >= 0 && !n_signalled)) {
             signal_all (self, stops > 1 ? SIGKILL : SIGTERM);
-            told = stops > 1 ? stops : 1;
+            n_signalled = stops > 1 ? stops : 1;
         }
         left = 0;
         for (unsigned i = 0; i < self->n; i++) {
             wm_child_t *worker = &self->worker[i];
-            int code = wm_child_ended (worker) ? ended (self, i, &worst) : -1;
+            int code = wm_child_ended (worker) ? worker_ended (self, i, &worst) : -1;
             if (code >= 0 && over < 0)
                 over = code;
-            if (!told && worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
+            if (!n_signalled && worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
                 start (self, i, &error) && over < 0)
                 over = wm_setup_complain ("work", &error);
-            left += worker->pid || (worker->retry_ms && !told);
+            left += worker->pid || (worker->retry_ms && !n_signalled);
         }
     }
     return over >= 0 ? over : stops ? WM_EXIT_AGAIN : worst;
@@ -220,10 +221,8 @@ static int work_main (const wm_args_t *args)
     const char *gpus = wm_args_text (args, "gpus");
     const bool is_cuda = wm_device_engine (wm_args_text (args, "engine"))->is_gpu;
     team.n = (unsigned) wm_args_number (args, "workers");
-    if (gpus && (team.n || wm_args_given (args, "device"))) {
-        fprintf (stderr, "wiremill work: --gpus says how many workers there are, and on what\n");
-        return WM_EXIT_USAGE;
-    }
+    if (gpus && (team.n || wm_args_given (args, "device")))
+        return wm_args_refuse (args, "--gpus goes with neither --workers nor --device");
     if (gpus) {
         team.has_gpus = true;
         team.n = wm_gpus_list (gpus, team.gpu, &error);

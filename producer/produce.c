@@ -36,18 +36,18 @@ const wm_verb_t wm_verb_produce = {
     .options = option_table, .run = produce_main };
 /* clang-format on */
 
-/* A damaged file may crash the library that reads it: whoever started us wants to know which.  */
+/* A damaged file may crash the library that reads it; the log then names the file for `wiremill run`.  */
 static void crashed (int signal_number)
 {
-    static const char words[] = "error: crashed on input: ";
+    static const char text[] = "error: crashed on input: ";
     const char *path = wm_produce_reading ();
     if (path[0]) {
-        ssize_t n = write (STDERR_FILENO, words, sizeof words - 1);
+        ssize_t n = write (STDERR_FILENO, text, sizeof text - 1);
         n = write (STDERR_FILENO, path, strlen (path));
         n = write (STDERR_FILENO, "\n", 1);
         (void) n;
     }
-    /* the handler is gone by SA_RESETHAND; an endless loop counts as a crash */
+    /* SA_RESETHAND removed the handler; an endless loop counts as a crash */
     if (signal_number == SIGVTALRM)
         signal (signal_number = SIGABRT, SIG_DFL);
     raise (signal_number);
@@ -65,7 +65,7 @@ static void crash_watch (void)
         sigaction (list[i], &action, NULL);
 }
 
-/* Ends with the parent; false: it is gone already.  */
+/* Ends this process with its parent; false: the parent has ended already.  */
 static bool parent_follow (void)
 {
     pid_t parent = getppid ();
@@ -73,8 +73,8 @@ static bool parent_follow (void)
     return parent != 1 && getppid () == parent;
 }
 
-/* The lines of a file. Other than WM_EXIT_OK with a line said: it cannot be read to its end, or has
-   none.  */
+/* Reads the lines of a file. An exit code other than WM_EXIT_OK, after an error is printed: the file
+   cannot be read to its end, or has no lines.  */
 static int list_read (const char *name, char ***lines, uint32_t *count)
 {
     FILE *file = fopen (name, "re");

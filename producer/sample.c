@@ -6,7 +6,7 @@
    a line "by SIGNATURE\n" for each engine that scored some, "bound X\n" where every output states
    the error that its campaign promises (the largest of them, if they differ); for each batch "batch
    N BYTES FILE RUN SUBRUN EVENT\n", the hits' rows (N x uint64), who scored each (N x uint32: 0 is
-   the first of "by", UINT32_MAX nobody knows), their scores (N x n_output float32) and the encoded
+   the first of "by", UINT32_MAX: not known), their scores (N x n_output float32) and the encoded
    frame; "end\n". Every scored hit of the outputs is as likely as any other.  */
 #include "producer/verbs.h"
 
@@ -61,7 +61,7 @@ typedef struct {
     uint32_t n_engine;
     double bound;          /* the largest error that an output's campaign promises */
     bool lacks_bound;      /* not every output states one */
-    uint64_t left, wanted; /* scored hits not looked at yet, and how many to choose of them */
+    uint64_t left, wanted; /* scored hits not visited yet, and how many to choose of them */
 
     /* the file being sampled */
     wm_span_t *row; /* (n_row) chosen, ascending */
@@ -137,8 +137,9 @@ static void take_bound (job_t *self, wm_h5_t *h5)
         self->bound = fmax (self->bound, bound);
 }
 
-/* Looks at every row's status: counts the scored ones, or chooses among them.  */
-static wm_fault_t look (job_t *self, wm_h5_t *h5, file_t *file, bool choose, wm_error_t *error)
+/* Reads every row's status: counts the scored ones, or chooses among them.  */
+static wm_fault_t scan_status (job_t *self, wm_h5_t *h5, file_t *file, bool choose,
+                               wm_error_t *error)
 {
     static int32_t status[PIECE_ROWS];
     char name[96];
@@ -164,7 +165,7 @@ static wm_fault_t look (job_t *self, wm_h5_t *h5, file_t *file, bool choose, wm_
     return fault;
 }
 
-/* What the output says of the chosen rows.  */
+/* The scores that the output holds for the chosen rows.  */
 static wm_fault_t read_scores (job_t *self, wm_h5_t *h5, wm_error_t *error)
 {
     uint32_t n_output = self->pins.n_output;
@@ -231,7 +232,7 @@ static int64_t find (const job_t *self, uint32_t row)
 static void put (const void *bytes, size_t size)
 {
     if (fwrite (bytes, 1, size, stdout) != size)
-        exit (WM_EXIT_FAILURE); /* whoever read it is gone, and says why */
+        exit (WM_EXIT_FAILURE); /* the reader has ended, and reported why */
 }
 
 /* Leaves the chosen hits in the batch, and prints it.  */
@@ -339,7 +340,7 @@ static wm_fault_t sample_file (job_t *self, uint32_t index, wm_error_t *error)
     if (!h5)
         return error->fault;
     self->n_row = 0;
-    wm_fault_t fault = look (self, h5, &self->file[index], 1, error);
+    wm_fault_t fault = scan_status (self, h5, &self->file[index], 1, error);
     if (!fault && self->n_row)
         fault = read_scores (self, h5, error);
     if (!fault && self->n_row)
@@ -396,7 +397,7 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     wm_fault_t fault = read_job (self, pins, list, error);
     for (uint32_t i = 0; i < self->n_file && !fault; i++) {
         wm_h5_t *h5 = wm_h5_open (self->file[i].output, error);
-        fault = h5 ? look (self, h5, &self->file[i], 0, error) : error->fault;
+        fault = h5 ? scan_status (self, h5, &self->file[i], 0, error) : error->fault;
         if (!fault) {
             take_engines (self, h5);
             take_bound (self, h5);

@@ -29,7 +29,7 @@ wm_cut_t *wm_cut_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_h
 void wm_cut_destroy (wm_cut_t **self_p);
 
 /* Begins with an event, which is lent until the next start. WM_EBATCH: the specification asks for
-   what the input does not say (lifetime), or the readout is shorter than a drift bin; `where` names
+   what the input does not state (lifetime), or the readout is shorter than a drift bin; `where` names
    the event.  */
 wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *where,
                          wm_error_t *error);
@@ -51,7 +51,7 @@ const uint8_t *wm_cut_in_fiducial (const wm_cut_t *self);
 uint32_t wm_cut_n_same_cell (const wm_cut_t *self);
 
 /* After the last batch: hits whose patch is zero everywhere. They are scored; but a hit without
-   charge around it says that hits and planes do not belong together.  */
+   charge around it is a sign that hits and planes do not belong together.  */
 uint32_t wm_cut_n_empty (const wm_cut_t *self);
 
 #endif

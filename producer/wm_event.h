@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
     int64_t run, subrun, event;
     uint32_t n_tick;
-    double tick_us, trigger_offset, tau_us; /* NaN: the input does not say */
+    double tick_us, trigger_offset, tau_us; /* NaN: the input does not state it */
     uint32_t n_lifetime;                    /* n_tick, or 0: no table of factors */
 
     uint32_t n_plane, n_roi, n_hit, n_bad_channel_hit;
@@ -72,7 +72,7 @@ wm_fault_t wm_event_reserve (void *memory_p, size_t *capacity, uint64_t count, s
 uint32_t wm_event_plane (const wm_event_t *self, int32_t cryostat, int32_t tpc, int32_t plane);
 
 /* Puts the planes in order; they have no ROIs yet. WM_EBATCH: one is there twice, or a size is
-   beyond what a batch can say. `where` names the event in the text.  */
+   beyond what a batch can hold. `where` names the event in the text.  */
 wm_fault_t wm_event_sort_planes (wm_event_t *self, const char *where, wm_error_t *error);
 
 /* Appends a ROI (count > 0). WM_EHOST without memory.  */

@@ -312,7 +312,7 @@ typedef struct {
     unsigned count;
 } search_t;
 
-static herr_t look (hid_t group, const char *name, const H5L_info_t *info, void *data)
+static herr_t visit (hid_t group, const char *name, const H5L_info_t *info, void *data)
 {
     search_t *search = data;
     if (info->type != H5L_TYPE_HARD)
@@ -333,7 +333,7 @@ static herr_t look (hid_t group, const char *name, const H5L_info_t *info, void 
 bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max)
 {
     search_t search = { name, bytes_max, 0 };
-    H5Literate (self->file, H5_INDEX_NAME, H5_ITER_INC, NULL, look, &search);
+    H5Literate (self->file, H5_INDEX_NAME, H5_ITER_INC, NULL, visit, &search);
     return search.count == 1;
 }
 

@@ -1,4 +1,4 @@
-/* wm_h5.h - HDF5 files of strangers, read with the doors shut.
+/* wm_h5.h - reads HDF5 files that nobody vouches for.
 
    The library follows external links, external storage and virtual datasets and loads filter
    plugins by default; all of that is refused here, and every dataset's type and size is checked
@@ -39,7 +39,7 @@ typedef struct {
     bool half; /* stored as IEEE float16, little-endian */
 } wm_column_t;
 
-/* Shuts the library's doors; once, before anything else of it. Idempotent.  */
+/* Switches off links out of a file and filter plugins; once, before any other call. Idempotent.  */
 void wm_h5_init (void);
 
 /* Opens for reading. NULL with WM_EBATCH: not readable, truncated, not HDF5.  */

@@ -15,7 +15,7 @@ typedef enum {
     WM_INPUT_IS_OPEN,   /* known, to be claimed */
     WM_INPUT_IS_BUSY,   /* another producer's */
     WM_INPUT_IS_OURS,   /* claimed in this session */
-    WM_INPUT_IS_LOST,   /* written, but the file is gone: FILE_LOST is on its way */
+    WM_INPUT_IS_LOST,   /* written, but the file is missing: FILE_LOST was sent */
     WM_INPUT_IS_ENDING, /* INPUT_HELD is on its way */
     WM_INPUT_IS_WRITTEN,
     WM_INPUT_IS_HELD,
@@ -24,7 +24,7 @@ typedef enum {
 typedef struct {
     wm_pack_t *pack;    /* NULL: never made */
     uint8_t announced;  /* in this session */
-    uint8_t done;       /* the broker has all its results, and said so in this epoch */
+    uint8_t done;       /* the broker has reported in this epoch that it has all results */
     uint8_t complete;   /* they are in the scratch file */
     uint32_t n_fetched; /* batches */
 } wm_input_event_t;
@@ -64,10 +64,10 @@ void wm_input_clear (wm_input_t *self);
 /* The name proposed for the output: "<stem>.scores.h5".  */
 void wm_input_propose (const wm_input_t *self, char name[256]);
 
-/* Looks at size and time again: the file is taken as it is now.  */
+/* Reads size and time again: the file is taken as it is now.  */
 void wm_input_look_again (wm_input_t *self);
 
-/* Whether size or modification time differ from the last look.  */
+/* Whether size or modification time differ from the last check.  */
 bool wm_input_changed (const wm_input_t *self);
 
 /* Opens reader and scratch file; a second call while open does nothing. WM_EBATCH: hold the input;
@@ -83,7 +83,7 @@ void wm_input_close (wm_input_t *self);
 wm_fault_t wm_input_pack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,
                           wm_event_t *content, wm_error_t *error);
 
-/* The same for an event whose frames are gone; *pack is the caller's.  */
+/* The same for an event whose frames were freed; *pack is the caller's.  */
 wm_fault_t wm_input_repack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,
                             wm_event_t *content, wm_pack_t **pack, wm_error_t *error);
 
@@ -100,7 +100,7 @@ void wm_input_hold_batch (wm_input_t *self, uint32_t ordinal, uint32_t batch, ui
 /* All batches of the event are placed: frames and rows are freed.  */
 void wm_input_complete (wm_input_t *self, uint32_t ordinal);
 
-/* The session has ended. new_epoch: what the broker said to be done must be announced again.  */
+/* The session has ended. new_epoch: events that the broker reported as done must be announced again.  */
 void wm_input_session_end (wm_input_t *self, bool new_epoch);
 
 #endif

@@ -37,7 +37,7 @@ const char *wm_produce_reading (void)
     return reading;
 }
 
-/* ---- words ------------------------------------------------------------------------------------*/
+/* ---- messages ------------------------------------------------------------------------------------*/
 
 void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
 {
@@ -119,10 +119,10 @@ void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault)
     if (fault == WM_EBATCH)
         wm_produce_hold (self, input, self->error.text);
     else if (fault == WM_EAGAIN) {
-        if (!self->full_said)
+        if (!self->full_is_logged)
             wm_produce_warn (self, "%s", self->error.text);
         wm_client_say (self->client, self->error.text);
-        self->full_said = true;
+        self->full_is_logged = true;
         self->full_ms = wm_now_ms () + wm_times ()->disk_full_ms;
     } else
         wm_produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
@@ -131,7 +131,7 @@ void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault)
 /* What was full has room again.  */
 static void has_room (wm_produce_t *self)
 {
-    self->full_said = false;
+    self->full_is_logged = false;
     wm_client_say (self->client, "");
 }
 
@@ -202,7 +202,7 @@ static bool as_written (const wm_produce_t *self, const wm_input_t *input, bool 
     return *there && size == input->result.size && mtime_ns == input->result.mtime_ns;
 }
 
-/* The broker says that the output is written: is it still there, and of the file as it is?  */
+/* The broker reports the output as written: checks that the file is still there, and unchanged.  */
 static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 {
     char path[1400];
@@ -252,7 +252,7 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
     bool kicked = input && input->id && input->generation < msg->key.generation;
     if (!input || (!kicked && (input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)))
         return;
-    if (kicked) { /* all anew, from the file as it is now */
+    if (kicked) { /* from the start, from the file as it is now */
         input_end (self, input, WM_INPUT_IS_OPEN);
         wm_input_look_again (input);
         input->n_held = 0;
@@ -279,7 +279,8 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
         written_check (self, input, msg);
         return;
     default:
-        if (input->is != WM_INPUT_IS_ENDING) /* else it was said, and is what we asked for */
+        if (input->is !=
+            WM_INPUT_IS_ENDING) /* else this producer asked for it, and has logged it */
             wm_produce_warn (self, "input held: %s: %s", input->path, msg->text);
         input_end (self, input, WM_INPUT_IS_HELD);
     }
@@ -322,7 +323,7 @@ static void file_written_send (wm_produce_t *self, wm_input_t *input)
     char text[480];
     if (wm_input_changed (input)) {
         snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
-        unlink (input->output); /* of a file that is no more: nobody is to take it for this one's */
+        unlink (input->output); /* scores of the old content must not pass for the new file's */
         wm_produce_hold (self, input, text);
         return;
     }
@@ -461,8 +462,8 @@ static bool input_next (wm_produce_t *self, bool unannounced, uint32_t n_ours)
     return true;
 }
 
-/* All is written or held. What became of an output since then is asked of the broker, who knows
-   what another producer wrote; written_check does the rest. false: all lie there as written.  */
+/* All is written or held. For an output that is missing or changed since then, the broker is asked, because it
+   knows what another producer wrote; written_check does the rest. false: all are there as written.  */
 static bool outputs_missed (wm_produce_t *self)
 {
     bool there, missed = false;
@@ -526,7 +527,7 @@ static void message (wm_produce_t *self)
     case WM_MSG_DRAIN:
         self->exit_code = WM_EXIT_AGAIN;
         return;
-    default: /* SUBMIT_ACK: NEED and EVENT_DONE say all that must be known */
+    default: /* SUBMIT_ACK: NEED and EVENT_DONE carry all that is needed */
         return;
     }
 }

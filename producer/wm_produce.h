@@ -6,10 +6,10 @@
      FETCH its batches -> INPUT_END -> the output is written -> FILE_WRITTEN -> WRITTEN
    Inputs are worked on in order and side by side, so that the end of one does not leave workers
    idle. Bounded: open events (256), the encoded bytes kept for them, inputs claimed at a time.
-   Reading and writing go in pieces between messages, so that the session lives.
+   Reading and writing go in pieces between messages, so that heartbeats go out.
 
-   When all are written it looks whether all outputs still lie there as written; those that do not
-   are made again, twice at most.
+   When all are written it checks that all outputs are still there as written; others are made again,
+   twice at most.
 
    A session that ends is opened again: claims are made again, and every event not known to be done
    is announced again (to a new epoch of the broker, all of them, from their kept manifests).
@@ -38,7 +38,7 @@ int wm_produce (const wm_produce_options_t *options);
    file may send the library that reads it into an endless loop.  */
 #define WM_PRODUCE_READ_S 120
 
-/* The input being read, for whoever must name it in a crash; "" between.  */
+/* Returns the input being read, to name it in a crash; "" between.  */
 const char *wm_produce_reading (void);
 
 #endif

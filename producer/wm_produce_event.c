@@ -21,7 +21,7 @@ static wm_input_t *input_of (wm_produce_t *self, const wm_msg_t *msg)
     return NULL;
 }
 
-/* Says it of the first few; wm_produce says how many there were.  */
+/* Warns of the first few; wm_produce logs how many there were.  */
 static void repeat_notice (wm_produce_t *self, const wm_input_t *input, uint32_t ordinal)
 {
     const wm_pack_t *pack = input->event[ordinal].pack;

@@ -49,7 +49,7 @@ typedef struct {
     uint64_t n_repeat; /* events that carry another one's (run, subrun, event) */
 
     int64_t full_ms; /* disk full: no try before */
-    bool full_said;
+    bool full_is_logged;
     int exit_code; /* -1: go on */
     wm_error_t error;
 } wm_produce_t;
@@ -64,17 +64,17 @@ void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
 /* The broker ended the claim (held, kicked): the input is asked for again a little later.  */
 void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input);
 
-/* Ends the process with this code; says why.  */
+/* Logs `text` and ends the process with this code.  */
 void wm_produce_fatal (wm_produce_t *self, int code, const char *text);
 
 /* Sends; a failure shows as CLOSED at the next wait.  */
 void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes);
 wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch);
 
-/* The input is bad as a whole: tells the broker, goes on with the others.  */
+/* Holds the whole input as bad: reports it to the broker and continues with the others.  */
 void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text);
 
-/* What a fault (self->error) while working on an input means.  */
+/* Acts on a fault (self->error) met while working on an input.  */
 void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault);
 
 /* ---- wm_produce_sample.c ----------------------------------------------------------------------*/

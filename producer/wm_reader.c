@@ -1,4 +1,4 @@
-/* wm_reader.c - tells a file's layout and opens it.  */
+/* wm_reader.c - recognises a file's layout and opens it.  */
 #include "producer/wm_reader.h"
 
 #include "producer/wm_layout.h"

@@ -5,7 +5,7 @@
    OpenSamples  dense waveforms of wires, and hits
    dense        ready-made patches: a .npy file, an HDF5 file with one dataset, or "file.h5:/path"
 
-   The layout is told by looking into the file. An input's rows are those of its hit table (or its
+   The layout is recognised by the file's content. An input's rows are those of its hit table (or its
    patches): the output has one row for each, in the same order. Events are read one at a time.
    A patch file without event ids is cut into events of at most WM_READER_PATCH_BYTES, so that
    memory stays bounded; all of them are run 0, subrun 0, event 0.
@@ -33,7 +33,7 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
                              wm_error_t *error);
 void wm_reader_destroy (wm_reader_t **self_p);
 
-const char *wm_reader_layout (const wm_reader_t *self); /* a word for people */
+const char *wm_reader_layout (const wm_reader_t *self); /* for people */
 uint32_t wm_reader_n_event (const wm_reader_t *self);
 uint64_t wm_reader_n_row (const wm_reader_t *self);
 

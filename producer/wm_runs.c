@@ -31,7 +31,7 @@ static wm_fault_t room_make (wm_runs_t *self, uint64_t count, wm_error_t *error)
 }
 
 /* Appends the cells first.. of a wire that are not `zero`, as runs. Bitwise, so that a cell is
-   left out only where nobody can tell.  */
+   left out only where its value is exactly the zero level.  */
 static wm_fault_t cells_add (wm_runs_t *self, uint32_t wire, uint32_t first, uint32_t count,
                              const float *cell, float zero, wm_error_t *error)
 {
@@ -40,7 +40,7 @@ static wm_fault_t cells_add (wm_runs_t *self, uint32_t wire, uint32_t first, uin
     wm_fault_t fault = room_make (self, count, error);
     wm_run_t *open = self->n_run ? &self->run[self->n_run - 1] : NULL;
     if (open && (open->wire != wire || open->first + open->length != first))
-        open = NULL; /* else the last region's run goes on */
+        open = NULL; /* else the last region's run continues */
     for (uint32_t i = 0; i < count && !fault; i++) {
         memcpy (&bits, &cell[i], sizeof bits);
         if (bits == zero_bits || !isfinite (cell[i])) {

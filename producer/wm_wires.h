@@ -1,7 +1,7 @@
 /* wm_wires.h - a table of wires must have one row for each.
 
    The samples of two rows would both fill it: where they overlap that is refused
-   (wm_event_arrange), elsewhere scores would change without a word.  */
+   (wm_event_arrange), elsewhere scores would change without an error.  */
 #ifndef WM_WIRES_H
 #define WM_WIRES_H
 

@@ -5,7 +5,7 @@
      +---- disk full: the partial file is emptied and removed, and it starts over ----+
 
    A file of the library whose write failed cannot always be closed, and would keep its disk space
-   as long as the process lives: it is truncated to nothing before it is removed, and no other try
+   as long as the process runs: it is truncated to nothing before it is removed, and no other try
    is made before the disk has more room than then.  */
 #include "producer/wm_writer.h"
 

@@ -13,7 +13,7 @@
    Nothing in it depends on when, where or by whom it was scored: equal content is equal bytes.
 
    Written under "<name>.part", fsynced, renamed, the folder fsynced. In steps, so that the session
-   with the broker lives on meanwhile.
+   with the broker stays alive meanwhile.
    Thread: one for all writers and readers.  */
 #ifndef WM_WRITER_H
 #define WM_WRITER_H

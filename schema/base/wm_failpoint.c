@@ -10,7 +10,7 @@
 const char *wm_failpoint_armed;
 static size_t name_bytes;
 static atomic_long passes_left;
-static const char *once; /* a file that the first one to get there makes; NULL: no such */
+static const char *once; /* a file that the first process there creates; NULL: none */
 
 static void __attribute__ ((constructor)) arm (void)
 {

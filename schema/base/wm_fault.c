@@ -1,4 +1,4 @@
-/* wm_fault.c - writes the words of a fault.  */
+/* wm_fault.c - writes the text of a fault.  */
 #include "schema/base/wm_fault.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* wm_fault.h - whose fault it was, and the words for it.
+/* wm_fault.h - fault classes, their texts, and exit codes.
 
-   A fault says who must act, because the decision to retry needs exactly that. The text is
+   A fault's class states who must act, because the decision to retry needs exactly that. The text is
    written once, where the fault is known, and is meant for a person: what, where, why, what next.
    Thread: any; a wm_error_t belongs to its caller.  */
 #ifndef WM_FAULT_H
@@ -8,7 +8,7 @@
 
 typedef enum {
     WM_OK = 0,
-    WM_EAGAIN = 1, /* nobody's: try later (disk full, no memory for a batch, broker away) */
+    WM_EAGAIN = 1, /* no one's: try later (disk full, no memory for a batch, broker away) */
     WM_EPEER = 2,  /* the peer broke the protocol: drop it */
     WM_EBATCH = 3, /* this input is bad: never retry */
     WM_EHOST = 4,  /* this machine is bad: retry elsewhere */

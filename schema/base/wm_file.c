@@ -124,7 +124,7 @@ static int sync_folder (const char *path)
 }
 
 /* ---- temporary files ---------------------------------------------------------------------------
-   PATH.PID.tmp, locked by its writer: what nobody has locked was left behind by one that was killed.  */
+   PATH.PID.tmp, locked by its writer: a file without a lock was left behind by a killed writer.  */
 
 static bool is_still (int fd, const char *name)
 {

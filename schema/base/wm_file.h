@@ -14,8 +14,8 @@
 wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **bytes, size_t *size,
                         wm_error_t *error);
 
-/* SHA-256 of bytes that come one after another. NULL, which the others take too, is no memory, and
-   finish then says WM_EHOST.  */
+/* SHA-256 of bytes that come one after another. wm_digest_new returns NULL without memory; the
+   others accept that, and finish then returns WM_EHOST.  */
 typedef struct evp_md_ctx_st wm_digest_t;
 wm_digest_t *wm_digest_new (void);
 void wm_digest_add (wm_digest_t *self, const void *bytes, size_t size);
@@ -30,7 +30,7 @@ typedef struct {
     size_t size;
 } wm_part_t;
 
-/* Writes all of it where `fd` stands; -1 and errno.  */
+/* Writes all bytes at the position of `fd`. Returns 0, or -1 and errno.  */
 int wm_file_append (int fd, const void *bytes, size_t size);
 
 /* Writes the parts one after another under a temporary name beside `path`, fsyncs, renames, fsyncs
@@ -40,7 +40,7 @@ int wm_file_append (int fd, const void *bytes, size_t size);
 wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part,
                           wm_error_t *error);
 
-/* Removes what writers of this path left behind that were killed; those that live keep theirs.  */
+/* Removes temporary files that killed writers of this path left behind; running writers keep theirs.  */
 void wm_file_sweep (const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* wm_log.c - puts the time before lines, whoever prints them: stderr is another stream from then on.
+/* wm_log.c - puts the time before every line of stderr, which becomes another stream.
 
    Lines leave whole, one write each, so that those of processes that share a log do not mix. What a
    crash handler writes to the descriptor itself comes without a time.  */
@@ -55,8 +55,8 @@ static void put (const char *bytes, size_t size)
                 return;
 }
 
-/* Takes all of it: a log that cannot be written (a full disk) stops nobody. Whoever prints between a
-   failure and its strerror finds errno as it was. The mutex is for ThreadSanitizer, which does not see the
+/* Takes all bytes: a log that cannot be written (a full disk) stops no process. errno is kept, for code
+   that prints between a failure and its strerror. The mutex is for ThreadSanitizer, which does not see the
    stream's own lock.  */
 static ssize_t take (void *cookie, const char *bytes, size_t size)
 {

@@ -18,12 +18,12 @@ dry () { keep "$bin/wiremill" pause --broker "$endpoint" --dry-run && says "woul
 ok "a dry run changes nothing" dry
 paused () { keep "$bin/wiremill" pause "$out" --why lunch && state "paused: by .*: lunch"; }
 ok "pause is noted and shown" paused
-paused_twice () { keep "$bin/wiremill" pause "$out" && says "it is paused already: by .*: lunch" && state "paused: by .*: lunch"; }
+paused_twice () { keep "$bin/wiremill" pause "$out" && says "the campaign is already paused: by .*: lunch" && state "paused: by .*: lunch"; }
 ok "paused once more, by somebody without a reason, it keeps the first" paused_twice
 kill -9 $broker
 wait $broker 2>/dev/null
 ok "status without a broker knows it" state "paused: by .*: lunch"
-by_hand () { exits 4 keep "$bin/wiremill" resume "$out" && says "a pause lasts until wiremill resume finds a broker; this starts one:" && says "wiremill broker --model .* --listen $endpoint$" && says "wiremill produce --broker $endpoint --input"; }
+by_hand () { exits 4 keep "$bin/wiremill" resume "$out" && says "a pause lasts until wiremill resume reaches a broker; type this to start one:" && says "wiremill broker --model .* --listen $endpoint$" && says "wiremill produce --broker $endpoint --input"; }
 ok "resume names the commands that were used, by hand" by_hand
 
 mv "$out/.wiremill/paused" "$work/paused"
@@ -34,9 +34,9 @@ mv "$work/paused" "$out/.wiremill/paused"
 run () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1; }
 run &
 run=$!
-told () { grep -q "paused: by .*: lunch; wiremill resume" "$work/run"; }
+told () { grep -q "paused: by .*: lunch; run .wiremill resume" "$work/run"; }
 ok "the broker of wiremill run knows it, and logs what ends it" until_true 60 told
-waits () { keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "wiremill resume goes on"; }
+waits () { keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "run .wiremill resume. to continue"; }
 ok "why names the pause" waits
 ok "a worker comes, and gets nothing" until_true 60 state "^[^ ]+:[0-9]+ .* idle +0 "
 labels () { "$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p'; }
@@ -47,7 +47,7 @@ ok "one is drained by its name" "$bin/wiremill" drain "$out" --worker "$first"
 away () { grep -q 'worker-[12] was sent away and is not started again' "$work/run"; }
 ok "and is not started again" until_true 60 away
 ok "the other too" "$bin/wiremill" drain "$out" --worker "$second"
-alone () { wait $run; [ $? = 75 ] && grep -q 'no worker is left; the same command goes on' "$work/run"; }
+alone () { wait $run; [ $? = 75 ] && grep -q 'no worker is left; type the same command to continue' "$work/run"; }
 ok "a run without workers ends with 75" alone
 rm "$work/run"
 run &

@@ -53,7 +53,7 @@ known ()
 ok "whoever looks hears of it, with no broker running" known
 again () # nothing but --retry-held would make it again
 {
-    mv "$out/two.scores.h5" "$work/aside" && keep "$bin/wiremill" status "$out" && says "^stopped: .*what is open has changed: restore it, or the same wiremill run command with --retry-held" &&
+    mv "$out/two.scores.h5" "$work/aside" && keep "$bin/wiremill" status "$out" && says "^stopped: .*what is open has changed: restore it, or type the same wiremill run command with --retry-held" &&
         keep "$bin/wiremill" why "$out" && says "^waiting for: no broker; what is open has changed" && mv "$work/aside" "$out/two.scores.h5"
 }
 ok "its output gone too: no command is named that would do nothing" again
@@ -89,7 +89,7 @@ kept () { "${look[@]}" | grep -q '"open": 1,'; }
 ok "also for the broker after one that was killed" kept
 ok "that broker was started by hand: kick names who sends its inputs" nobody "wiremill produce"
 ok "... which needs that broker" says "start the campaign's, and let"
-open () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^open: $work/two.h5: 0 hits are done" && says "waiting for: no broker; this goes on:" && says "wiremill broker --model"; }
+open () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^open: $work/two.h5: 0 hits are done" && says "waiting for: no broker; type this to continue:" && says "wiremill broker --model"; }
 ok "why reports that an input is open, and its progress" open
 done_with () { keep "$bin/wiremill" why "$out" "$work/one.h5" && says "^$work/one.h5 is neither held nor changed, nor open: it is written, or no input of this campaign$"; }
 gone () # the file too; by number, and by a name from here

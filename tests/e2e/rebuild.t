@@ -49,7 +49,7 @@ rm "$score"
 seen () # nobody was told of it, and nothing is written by looking
 {
     keep "$bin/wiremill" status "$out" && says "^out +stopped" && says "1 written, 1 open" && says "^to write: $score of $made/two.h5: its output is gone$" &&
-        exits 1 keep "$bin/wiremill" verify "$out" && says "the output $score is gone; this makes it again:" && (cd / && eval "$(tail -n 1 "$work/said")") &&
+        exits 1 keep "$bin/wiremill" verify "$out" && says "the output $score is gone; type this to write it again:" && (cd / && eval "$(tail -n 1 "$work/said")") &&
         same_scores two "$out" "$work/whole" && keep "$bin/wiremill" status "$out" && says "^out +finished" && says "2 written"
 }
 ok "one that is gone is missed by status and verify; they name the command that makes it again" seen
@@ -98,7 +98,7 @@ ok "a journal that was deleted, and one begun after it: what the ledger knows is
 
 # Moved and copied.
 cp -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/other" >/dev/null
-unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "the same wiremill run or wiremill broker command goes on"; }
+unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "type the same wiremill run or wiremill broker command to continue"; }
 ok "where all is gone nobody knows what part is done; a copy names no command of the original's" unknown
 mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
 unseen () # a folder that is not there is no output that is gone

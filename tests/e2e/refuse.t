@@ -16,7 +16,7 @@ ok "an unknown verb names the nearest" refused 2 "did you mean status" "$bin/wir
 ok "an unknown option names the nearest" refused 2 "did you mean --model" "${run[@]}" --modle x
 ok "a number out of range" refused 2 "whole number from 1" "${run[@]}" --workers 0
 ok "an engine that nobody knows" refused 2 "engine takes auto.sparse.*not 'sprase'" "${run[@]}" --engine sprase --input "$made/one.h5"
-ok "a verb that is not built yet" refused 2 "not built yet" "$bin/wiremill" report
+ok "a verb that does not exist" refused 2 "there is no verb .report" "$bin/wiremill" report
 ok "no such input" refused 5 "no file matches" "${run[@]}" --input "$work/none-*.h5"
 ok "no such model" refused 5 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
     --output "$work/o" --input "$made/one.h5"
@@ -37,7 +37,7 @@ ok "no broker at that endpoint" refused 4 "" "$bin/wiremill" status --broker "ip
 tries () { WM_TIME_SCALE=10 refused 4 "no (broker answers|answer from a broker) at tcp://127.0.0.1:9; goes on trying for [0-9]+ s" "$bin/wiremill" "$@" --broker tcp://127.0.0.1:9 --give-up 2; }
 ok "a worker logs that it waits for a broker" tries work --cache "$work/cache"
 ok "a producer too" tries produce --input "$made/one.h5"
-ok "a budget below zero" refused 2 "budget takes a number of bytes" "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/o" --budget -1
+ok "a budget below zero" refused 2 "budget takes a whole number from 17039360" "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/o" --budget -1
 ok "a folder whose name holds a line break" refused 5 "holds a line break" "$bin/wiremill" run --model "$made/model-1.wmm" \
     --output "$work"/$'a\nb' --input "$made/one.h5"
 ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$work"

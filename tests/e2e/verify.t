@@ -36,7 +36,7 @@ given () { verify "$work/out" --sample 150 --engine sparse && says '^150 of .*: 
 ok "the confidence of 150 hits is printed" given
 sure () { verify "$work/out" --sample 100 --share 0.5 --engine sparse && says '^100 of .*: if one hit in 2 were wrong, this would find it with more than 99.99 % confidence$'; }
 ok "... and is not rounded up to certainty" sure
-refused () { exits 2 verify "$work/out" "$1" "$2" && says "^wiremill verify: $1 takes a number above 0( and below 1, as 0.01 or 1%)?, not '$2'$"; }
+refused () { exits 2 verify "$work/out" "$1" "$2" && says "^wiremill verify: $1 takes a number above 0( and below 1, as 0.01 or 1%)?, not '$2'(; see|$)"; }
 for wrong in "--confidence 2" "--confidence 100%" "--confidence 99" "--confidence nan" "--share 0" "--share -1%" "--share few" "--tolerance 0" "--tolerance 1e-5x"; do
     ok "$wrong is refused" refused ${wrong% *} "${wrong#* }"
 done
