@@ -466,8 +466,8 @@ def finish(part):
     with open(path, "w") as f:
         json.dump(report, f, indent=1)
         f.write("\n")
-    print(f"\n== {report['machine']}; fp32 is {report['fp32_engine']} by {report['isa']}, split {report['split_engine']}, "
-          f"fast {report['fast_engine']};\n"
+    print(f"\n== {report['machine']}; fp32 is {chosen('fp32')} by {report['isa']}, split {chosen('split')}, "
+          f"fast {chosen('fast')};\n"
           f"   commit {report['commit']}, {report['date']}; medians, in brackets the least and the most; also in {path}")
     width = max(len(what) for what, _ in table) if table else 0
     for what, measured in table:
