@@ -185,8 +185,8 @@ static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, wm_error_t
     return WM_OK;
 }
 
-/* ---- --status ----------------------------------------------------------------------------------
- */
+/* ---- --status -------------------------------------------------------------------------------- */
+
 static void ignore_drop (void *context, uint32_t session)
 {
     (void) context;
@@ -292,8 +292,8 @@ static int rebuild (const options_t *options)
     return is_whole ? WM_EXIT_OK : WM_EXIT_FAILURE;
 }
 
-/* ---- serving -----------------------------------------------------------------------------------
- */
+/* ---- serving --------------------------------------------------------------------------------- */
+
 static wm_fault_t inspect (void *context, const char *endpoint, wm_error_t *error)
 {
     return wm_campaign_check (context, endpoint, error);

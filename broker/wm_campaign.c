@@ -21,6 +21,7 @@
 #define CAMPAIGN_COPIES 2 /* of the CAMPAIGN record an epoch: one flipped bit does not cost it */
 
 /* ---- the lock -------------------------------------------------------------------------------- */
+
 typedef struct {
     long pid;
     char state[128]; /* second line, sound; "" */
@@ -161,6 +162,7 @@ wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_f
 }
 
 /* ---- journal and ledger ---------------------------------------------------------------------- */
+
 typedef struct {
     wm_campaign_t *campaign;
     wm_fault_t fault;
@@ -311,6 +313,7 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
 }
 
 /* ---- endpoint.json --------------------------------------------------------------------------- */
+
 wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
 {
     char path[PATH_BYTES], temporary[PATH_BYTES], id[33];

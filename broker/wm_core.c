@@ -51,6 +51,7 @@ static void settle (wm_core_t *self)
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */
+
 uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms)
 {
     enter (self, now_ms);
@@ -135,6 +136,7 @@ void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t id, int64_t now_ms
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
+
 static void session_stale (wm_core_t *self, session_t *session, bool blame, const char *how,
                            int64_t since_ms)
 {
@@ -219,6 +221,7 @@ void wm_core_stop (wm_core_t *self, const char *text)
 }
 
 /* ---- begin and end --------------------------------------------------------------------------- */
+
 wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *sink)
 {
     wm_core_t *self = calloc (1, sizeof *self);

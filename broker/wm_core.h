@@ -169,6 +169,7 @@ double wm_core_error (const wm_core_t *self, const char *signature);
 void wm_core_stop (wm_core_t *self, const char *text);
 
 /* ---- what people see ------------------------------------------------------------------------- */
+
 #define WM_SUMMARY_PEERS_MAX 100
 #define WM_SUMMARY_HELD_MAX 100
 #define WM_SUMMARY_OPEN_MAX 16

@@ -84,6 +84,7 @@ void wm_core_pause (wm_core_t *self, const char *why)
 }
 
 /* ---- records and their effects --------------------------------------------------------------- */
+
 bool wm_core_pending_reserve (wm_core_t *self)
 {
     size_t want = self->pending_count + PENDING_ROOM;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 /* ---- finding --------------------------------------------------------------------------------- */
+
 uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal)
 {
     return wm_table_mix ((uint64_t) input << 32 | ordinal);
@@ -49,6 +50,7 @@ event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, u
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
+
 /* Whether it stands in its producer's queue of batches to ask for.  */
 static bool in_wants (const batch_t *batch)
 {
@@ -171,6 +173,7 @@ void wm_core_batch_back (wm_core_t *self, batch_t *batch)
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
+
 void wm_core_event_open (event_t *event)
 {
     input_t *input = event->input;
@@ -251,6 +254,7 @@ void wm_core_events_free (wm_core_t *self, input_t *input)
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
+
 void wm_core_batch_hold (wm_core_t *self, batch_t *batch, const char *text)
 {
     if (!wm_core_has_room (self))
@@ -297,6 +301,7 @@ void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *work
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
+
 void wm_core_batch_return (wm_core_t *self, batch_t *batch, const wm_place_t *place)
 {
     input_t *input = batch->event->input;

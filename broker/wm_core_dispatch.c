@@ -32,6 +32,7 @@ static bool suits (const wm_core_t *self, const session_t *worker, const batch_t
 }
 
 /* ---- TASK ------------------------------------------------------------------------------------ */
+
 /* false without memory.  */
 static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
 {
@@ -163,6 +164,7 @@ void wm_core_dispatch_tasks (wm_core_t *self)
 }
 
 /* ---- NEED ------------------------------------------------------------------------------------ */
+
 /* Makes room in the budget by dropping payloads of running batches, the longest running first, that
    are no longer in flight and can be asked for again. Returns whether there is room.  */
 static bool budget_make_room (wm_core_t *self, uint64_t bytes)
@@ -220,6 +222,7 @@ static void need_again (wm_core_t *self, batch_t *batch)
 }
 
 /* ---- copies at the tail ---------------------------------------------------------------------- */
+
 static double hits_ms (const wm_core_t *self, const session_t *worker, double hits)
 {
     return wm_speed_ms (worker->speed.hits > 0 ? &worker->speed : &self->speed, hits);

@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 /* ---- finding --------------------------------------------------------------------------------- */
+
 input_t *wm_core_input_find (const wm_core_t *self, uint32_t id)
 {
     return id && id <= self->n_input ? self->input[id - 1] : NULL;
@@ -71,6 +72,7 @@ char *wm_core_input_name (const wm_core_t *self, const char *proposed, const cha
 }
 
 /* ---- adding and freeing ---------------------------------------------------------------------- */
+
 input_t *wm_core_input_add (wm_core_t *self, char *path, char *name)
 {
     input_t *input = calloc (1, sizeof *input);
@@ -119,6 +121,7 @@ void wm_core_input_set_text (input_t *input, const char *text)
 }
 
 /* ---- claims ---------------------------------------------------------------------------------- */
+
 void wm_core_input_claim (session_t *session, input_t *input)
 {
     if (input->claim)
@@ -157,6 +160,7 @@ bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg)
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
+
 void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, uint32_t code,
                          const char *text)
 {

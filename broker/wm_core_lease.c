@@ -20,6 +20,7 @@
 #include <string.h>
 
 /* ---- the ring of eligible workers ------------------------------------------------------------ */
+
 static bool is_eligible (const wm_core_t *self, const session_t *worker)
 {
     return worker->state == SESSION_LIVE && worker->credit > worker->sent &&
@@ -73,6 +74,7 @@ void wm_core_worker_received (wm_core_t *self, session_t *worker, uint64_t count
 }
 
 /* ---- leases ---------------------------------------------------------------------------------- */
+
 lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker)
 {
     lease_t *lease = batch->lease;
@@ -136,6 +138,7 @@ void wm_core_lease_revoke_all (wm_core_t *self, batch_t *batch)
 }
 
 /* ---- the length of a lease ------------------------------------------------------------------- */
+
 static int by_size (const void *a, const void *b)
 {
     uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 /* ---- SUBMIT ---------------------------------------------------------------------------------- */
+
 /* Checks a manifest by itself; returns what is wrong with it, or NULL.  */
 static const char *manifest_fault (const wm_core_t *self, const wm_msg_t *msg,
                                    const wm_payload_t *payload)
@@ -157,6 +158,7 @@ static void on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 }
 
 /* ---- BATCH ----------------------------------------------------------------------------------- */
+
 static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                       const wm_payload_t *payload)
 {
@@ -200,6 +202,7 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 }
 
 /* ---- FETCH ----------------------------------------------------------------------------------- */
+
 static void on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                       const wm_payload_t *payload)
 {
@@ -238,6 +241,7 @@ static void on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 }
 
 /* ---- effects of durable records -------------------------------------------------------------- */
+
 void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place)
 {
     batch_t *batch = wm_core_batch_find (self, &pending->key);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 /* ---- answers --------------------------------------------------------------------------------- */
+
 static void input_ack (wm_core_t *self, session_t *session, const input_t *input,
                        wm_input_answer_t state)
 {
@@ -62,6 +63,7 @@ static void input_answer (wm_core_t *self, session_t *session, input_t *input, b
 }
 
 /* ---- INPUT ----------------------------------------------------------------------------------- */
+
 /* Whether --retry-held applies: the input is held or changed, as a whole or in part.  */
 static bool wants_kick (const input_t *input)
 {
@@ -148,6 +150,7 @@ static void on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 }
 
 /* ---- the end of an input --------------------------------------------------------------------- */
+
 static void on_input_end (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                           const wm_payload_t *payload)
 {
@@ -244,6 +247,7 @@ static void on_input_held (wm_core_t *self, session_t *session, const wm_msg_t *
 }
 
 /* ---- effects of durable records -------------------------------------------------------------- */
+
 static void durable_written (wm_core_t *self, input_t *input)
 {
     input->closing = false;

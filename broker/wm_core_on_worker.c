@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 /* ---- CREDIT, DRAIN, HEARTBEAT ---------------------------------------------------------------- */
+
 static void on_credit (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                        const wm_payload_t *payload)
 {
@@ -66,6 +67,7 @@ static void on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *ms
 }
 
 /* ---- RESULT ---------------------------------------------------------------------------------- */
+
 static void duration_note (wm_core_t *self, session_t *worker, const lease_t *lease)
 {
     int64_t from = lease->sent_ms > worker->result_ms ? lease->sent_ms : worker->result_ms;
@@ -251,6 +253,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
 }
 
 /* ---- NACK ------------------------------------------------------------------------------------ */
+
 static void on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                      const wm_payload_t *payload)
 {

@@ -72,6 +72,7 @@
 #include <stdbool.h>
 
 /* ---- nouns ----------------------------------------------------------------------------------- */
+
 typedef struct session_t session_t;
 typedef struct input_t input_t;
 typedef struct event_t event_t;
@@ -346,6 +347,7 @@ static inline wm_key_t wm_core_batch_key (const batch_t *batch)
 }
 
 /* ---- the table of messages ------------------------------------------------------------------- */
+
 enum {
     BY_WORKER = 1 << WM_ROLE_WORKER,
     BY_PRODUCER = 1 << WM_ROLE_PRODUCER,
@@ -377,10 +379,12 @@ const char *wm_core_role_name (wm_role_t role);
 void wm_core_messages_print (char *text, size_t bytes);
 
 /* ---- wm_core_on_input.c, wm_core_on_event.c: effects of durable records ---------------------- */
+
 void wm_core_input_durable (wm_core_t *self, const pending_t *pending);
 void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
 
 /* ---- wm_core_arithmetic.c -------------------------------------------------------------------- */
+
 /* Whether a worker's HELLO may bring its arithmetic; false: the worker was refused.  */
 bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
 /* Before a result is committed: the first of its class sets the campaign's signature for it. false:
@@ -393,6 +397,7 @@ void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_
 void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
 
 /* ---- wm_core_dispatch.c ---------------------------------------------------------------------- */
+
 void wm_core_dispatch_tasks (wm_core_t *self);
 /* Sends NEEDs as budget and credit allow.  */
 void wm_core_dispatch_needs (wm_core_t *self);
@@ -400,6 +405,7 @@ void wm_core_dispatch_needs (wm_core_t *self);
 void wm_core_dispatch_copies (wm_core_t *self);
 
 /* ---- wm_core_session.c ----------------------------------------------------------------------- */
+
 session_t *wm_core_session_find (const wm_core_t *self, uint32_t id);
 /* NULL without memory.  */
 session_t *wm_core_session_new (wm_core_t *self, wm_role_t role);
@@ -419,6 +425,7 @@ void wm_core_refuse (wm_core_t *self, session_t *session, wm_reason_t reason, co
 input_t *wm_core_session_claim (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 
 /* ---- wm_core_worker.c ------------------------------------------------------------------------ */
+
 /* Adopts what HELLO lists; old: the session of its instance before it, or NULL.  */
 void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
                              const wm_hello_held_t *held, uint32_t n_held);
@@ -438,6 +445,7 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
 void wm_core_worker_tick (wm_core_t *self, session_t *worker);
 
 /* ---- wm_core_input.c ------------------------------------------------------------------------- */
+
 input_t *wm_core_input_find (const wm_core_t *self, uint32_t id);
 input_t *wm_core_input_of_path (const wm_core_t *self, const char *path);
 /* By its path, or its number.  */
@@ -469,6 +477,7 @@ void wm_core_input_forget_totals (wm_core_t *self, input_t *input);
 void wm_core_input_reopen (wm_core_t *self, input_t *input);
 
 /* ---- wm_core_batch.c ------------------------------------------------------------------------- */
+
 uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal);
 event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
 /* NULL without memory.  */
@@ -506,6 +515,7 @@ void wm_core_batch_lose_result (wm_core_t *self, batch_t *batch);
 void wm_core_producer_update (wm_core_t *self, session_t *producer);
 
 /* ---- wm_core_lease.c ------------------------------------------------------------------------- */
+
 /* Sets what follows from its leases and credit: its place in the ring, its share of the window.  */
 void wm_core_worker_update (wm_core_t *self, session_t *worker);
 /* The worker has received so many TASKs: their payloads are no longer in flight.  */
@@ -523,6 +533,7 @@ lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker);
 void wm_core_lease_measure (wm_core_t *self);
 
 /* ---- wm_core_budget.c ------------------------------------------------------------------------ */
+
 /* Takes a reference to the bytes, with one owner. NULL without memory.  */
 payload_t *wm_core_payload_take (wm_core_t *self, const wm_payload_t *from);
 /* One owner less.  */
@@ -534,6 +545,7 @@ void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch);
 void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch);
 
 /* ---- wm_core_base.c -------------------------------------------------------------------------- */
+
 void wm_core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_payload_t *payload);
 /* Sends a message that has nothing but a key.  */
 void wm_core_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);

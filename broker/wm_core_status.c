@@ -86,6 +86,7 @@ static void add_left (const wm_core_t *self, wm_summary_t *summary)
 }
 
 /* ---- what is held ---------------------------------------------------------------------------- */
+
 static wm_summary_held_t *add_held (wm_summary_t *summary, const input_t *input, const char *state,
                                     const char *reason)
 {
@@ -234,6 +235,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
 }
 
 /* ---- counters that outlive the broker -------------------------------------------------------- */
+
 static const struct {
     const char *name;
     size_t offset;

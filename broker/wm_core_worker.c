@@ -21,6 +21,7 @@
 #include <string.h>
 
 /* ---- orphans and adoption -------------------------------------------------------------------- */
+
 static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
 {
     const wm_key_t *key = &worker->orphan[i].key;
@@ -112,6 +113,7 @@ void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
 }
 
 /* ---- the end of a session -------------------------------------------------------------------- */
+
 void wm_core_worker_forget (wm_core_t *self, session_t *worker)
 {
     worker->draining = true;
@@ -154,6 +156,7 @@ void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why
 }
 
 /* ---- the circuit breaker --------------------------------------------------------------------- */
+
 #define OUTCOMES 10
 
 static int failures_of (const session_t *worker)
@@ -190,6 +193,7 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
+
 void wm_core_worker_tick (wm_core_t *self, session_t *worker)
 {
     if (!worker->n_lease || worker->stalled || self->now_ms - worker->progress_ms <= self->lease_ms)

@@ -53,6 +53,7 @@ struct wm_listener_t {
 };
 
 /* ---- addresses ------------------------------------------------------------------------------- */
+
 typedef struct {
     bool ipc;
     char host[256]; /* numeric, in brackets for IPv6; or the ipc path */
@@ -129,6 +130,7 @@ static void address_print (const address_t *address, size_t i, char text[400])
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
 static void set (void *socket, int option, int value)
 {
     int rc = zmq_setsockopt (socket, option, &value, sizeof value);
@@ -268,6 +270,7 @@ void wm_listener_destroy (wm_listener_t **self_p)
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
+
 static uint64_t id_hash (const uint8_t id[5])
 {
     uint64_t value = 0;
@@ -295,6 +298,7 @@ void wm_listener_disconnect (wm_peer_t *peer)
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
 /* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
 static void *grow (void *list, size_t count, size_t *capacity, size_t size)
 {
@@ -504,6 +508,7 @@ const uint8_t *wm_listener_header (wm_listener_t *self, size_t *bytes, zmq_msg_t
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
+
 void wm_listener_send (wm_listener_t *self, wm_peer_t *peer, const wm_msg_t *msg,
                        zmq_msg_t *payload, uint64_t check)
 {

@@ -50,6 +50,7 @@ struct wm_reactor_t {
 };
 
 /* ---- payloads -------------------------------------------------------------------------------- */
+
 static void frame_hold (void *context, void *handle)
 {
     (void) context;
@@ -67,6 +68,7 @@ static void frame_release (void *context, void *handle)
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
+
 static wm_peer_t *peer_of_session (const wm_reactor_t *self, uint32_t session)
 {
     size_t at;
@@ -263,6 +265,7 @@ char *wm_reactor_status (wm_reactor_t *self)
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
 /* Opens a session for a peer that sends its first message. 0: no room.  */
 static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
 {
@@ -408,6 +411,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
 static wm_fault_t load_ledger (wm_reactor_t *self, wm_error_t *error)
 {
     uint64_t n_gone = 0;

@@ -57,6 +57,7 @@ report (const char *what, const char *format, ...)
 }
 
 /* ---- the ledger's inputs, and the journal's -------------------------------------------------- */
+
 static void entries_free (rebuild_t *self)
 {
     for (size_t i = 0; i < self->n_entry; i++) {
@@ -183,6 +184,7 @@ static wm_fault_t check_ledger (rebuild_t *self, wm_error_t *error)
 }
 
 /* ---- results, outputs, inputs ---------------------------------------------------------------- */
+
 static void check_result (void *argument, const wm_ledger_batch_t *batch)
 {
     rebuild_t *self = argument;
@@ -311,6 +313,7 @@ static wm_fault_t check_all (rebuild_t *self, wm_error_t *error)
 }
 
 /* ---- repair ---------------------------------------------------------------------------------- */
+
 static wm_fault_t record_input (rebuild_t *self, const wm_ledger_input_t *row, wm_error_t *error)
 {
     wm_record_t record;
@@ -397,6 +400,7 @@ static wm_fault_t repair (rebuild_t *self, wm_error_t *error)
 }
 
 /* ---- together -------------------------------------------------------------------------------- */
+
 static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *error)
 {
     char path[PATH_BYTES], to[PATH_BYTES + 32];

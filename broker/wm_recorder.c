@@ -193,6 +193,7 @@ wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error)
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
 wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config)
 {
     wm_recorder_t *self = calloc (1, sizeof *self);

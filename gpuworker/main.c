@@ -161,8 +161,7 @@ static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
     setenv ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0); /* CUDA numbers GPUs as NVML does */
     if (!cuda && strcmp (device, "auto") != 0 && strcmp (device, "cpu") != 0)
         return !wm_args_refuse (args, "--device takes auto, cpu, cuda or cuda:N, not '%s'", device);
-    if (strcmp (device, "auto") != 0 && named && 
-        cuda != wm_device_engine (config->engine)->is_gpu)
+    if (strcmp (device, "auto") != 0 && named && cuda != wm_device_engine (config->engine)->is_gpu)
         return !wm_args_refuse (args, "--device %s and --engine %s do not go together", device,
                                 config->engine);
     if (cuda && !named)

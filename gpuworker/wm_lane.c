@@ -121,7 +121,7 @@ static void heartbeat (wm_lane_t *self, int64_t now)
     self->beat_ms = now;
 }
 
-/* ---- sessions ---------------------------------------------------------------------------------*/
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
 {
@@ -192,7 +192,7 @@ static void session_lost (wm_lane_t *self)
     self->delay_ms = wm_times ()->backoff_ms;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------*/
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void grant (wm_lane_t *self)
 {

@@ -66,7 +66,7 @@ struct wm_lane_t {
 /* Logs one line to stderr.  */
 void wm_lane_log (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 
-/* ---- wm_lane.c ---- */
+/* ---- wm_lane.c ------------------------------------------------------------------------------- */
 
 /* Returns whether the broker of the open session serves the campaign that this lane was prepared
    for; else closes the session.  */
@@ -79,12 +79,12 @@ void wm_lane_drain (wm_lane_t *self, int code, const char *why);
    work, or is the only lane and waits for its broker, so that its idle time starts again.  */
 int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why);
 
-/* ---- wm_lane_prepare.c ---- */
+/* ---- wm_lane_prepare.c ----------------------------------------------------------------------- */
 
 /* Fetches pins and model and starts the engine. Returns an exit code, or -1: go on.  */
 int wm_lane_prepare (wm_lane_t *self);
 
-/* ---- wm_lane_work.c ---- */
+/* ---- wm_lane_work.c -------------------------------------------------------------------------- */
 
 void wm_lane_take_message (wm_lane_t *self);
 void wm_lane_check_engine (wm_lane_t *self); /* handles what the engine did */
@@ -93,7 +93,7 @@ void wm_lane_give_back (wm_lane_t *self);    /* all batches that do not execute 
 void wm_lane_send_result (wm_task_t *task, void *self);
 const wm_task_t *wm_lane_executes (const wm_lane_t *self); /* NULL: nothing */
 
-/* ---- wm_replay.c ---- */
+/* ---- wm_replay.c ----------------------------------------------------------------------------- */
 
 /* Writes a file into the cache that reproduces the crash. path: of the file, or of the one that
    could not be written.  */

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- messages out -----------------------------------------------------------------------------*/
+/* ---- messages out ---------------------------------------------------------------------------- */
 
 /* A failed send ends the session, which wm_client_wait reports, so its result is ignored here.  */
 static void nack (wm_lane_t *self, const wm_key_t *key, uint32_t attempt, wm_fault_t code,
@@ -52,7 +52,7 @@ void wm_lane_send_result (wm_task_t *task, void *argument)
     WM_FAILPOINT ("worker-result-sent");
 }
 
-/* ---- slots ------------------------------------------------------------------------------------*/
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 static void slot_clear (wm_lane_slot_t *slot)
 {
@@ -126,7 +126,7 @@ const wm_task_t *wm_lane_executes (const wm_lane_t *self)
     return first;
 }
 
-/* ---- failures ---------------------------------------------------------------------------------*/
+/* ---- failures -------------------------------------------------------------------------------- */
 
 /* Reports the failure of a batch with its fault class.  */
 static void fail (wm_lane_t *self, wm_task_t *task, const wm_error_t *error)
@@ -156,7 +156,7 @@ static void machine_failed (wm_lane_t *self, const char *how)
     wm_lane_drain (self, WM_EXIT_FAILURE, why);
 }
 
-/* ---- poison -----------------------------------------------------------------------------------*/
+/* ---- poison ---------------------------------------------------------------------------------- */
 
 static void hold_hits (wm_lane_t *self, unsigned i, const char *how)
 {
@@ -177,7 +177,7 @@ static void hold_hits (wm_lane_t *self, unsigned i, const char *how)
     self->n_poison += n;
 }
 
-/* ---- the engine's side ------------------------------------------------------------------------*/
+/* ---- the engine's side ----------------------------------------------------------------------- */
 
 /* All hits of the slot's batch have a status.  */
 static void finished (wm_lane_t *self, unsigned i)
@@ -441,7 +441,7 @@ void wm_lane_feed (wm_lane_t *self)
         submit (self);
 }
 
-/* ---- messages in ------------------------------------------------------------------------------*/
+/* ---- messages in ----------------------------------------------------------------------------- */
 
 static void take_task (wm_lane_t *self, const wm_msg_t *msg)
 {

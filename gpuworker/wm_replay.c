@@ -15,7 +15,7 @@
 
 enum { FILE_BYTES_MAX = WM_FRAME_BYTES_MAX + WM_PINS_BYTES_MAX + 4096 };
 
-/* ---- writing ----------------------------------------------------------------------------------*/
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* Encodes the batch in this slot with one of its hits only.  */
 static wm_fault_t encode (const wm_lane_t *self, unsigned slot, uint32_t hit, uint8_t *frame,
@@ -67,7 +67,7 @@ wm_fault_t wm_lane_write_replay (const wm_lane_t *self, unsigned slot, uint32_t 
     return fault;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------*/
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct {
     char engine[16], hit[128], how[WM_TEXT_BYTES_MAX + 1];
@@ -129,7 +129,7 @@ static wm_fault_t parse (replay_t *self, const char *file, const char *at, const
     return WM_OK;
 }
 
-/* ---- running ----------------------------------------------------------------------------------*/
+/* ---- running --------------------------------------------------------------------------------- */
 
 static wm_fault_t model_of (const replay_t *self, const char *file, const char *cache,
                             char path[WM_CACHE_PATH_MAX], wm_error_t *error)

@@ -63,7 +63,7 @@ static unsigned slot_in (const wm_scorer_t *self, wm_slot_state_t state)
     return found;
 }
 
-/* ---- start and end ----------------------------------------------------------------------------*/
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static wm_fault_t spawn (wm_scorer_t *self, int line, wm_error_t *error)
 {
@@ -165,7 +165,7 @@ static void kill_it (wm_scorer_t *self, int64_t now, const char *format, int64_t
     self->killed_ms = now;
 }
 
-/* ---- life -------------------------------------------------------------------------------------*/
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, wm_error_t *error)
 {
@@ -248,7 +248,7 @@ int wm_scorer_fd (const wm_scorer_t *self)
     return self->epoll;
 }
 
-/* ---- events -----------------------------------------------------------------------------------*/
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* Reads the line empty. false: it has ended.  */
 static bool read_line (wm_scorer_t *self)
@@ -410,7 +410,7 @@ wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, unsigned *slot, wm_error_t 
     return WM_SCORER_NOTHING;
 }
 
-/* ---- slots ------------------------------------------------------------------------------------*/
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 wm_batch_t *wm_scorer_batch (wm_scorer_t *self, unsigned slot)
 {

@@ -75,7 +75,7 @@ struct wm_model_t {
     wm_net_t net;
 };
 
-/* ---- rules of a header - */
+/* ---- rules of a header ----------------------------------------------------------------------- */
 
 /* Returns a text on the first broken rule, or NULL.  */
 typedef const char *broken_t;
@@ -199,7 +199,7 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
     return NULL;
 }
 
-/* ---- reading - */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void point (wm_model_t *self)
 {
@@ -388,7 +388,7 @@ uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const flo
     return self->header->n_known;
 }
 
-/* ---- writing - */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 #define PARTS_MAX (2 * (1 + 2 * (WM_MODEL_CONVS_MAX + WM_MODEL_DENSES_MAX) + 3))
 

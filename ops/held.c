@@ -99,7 +99,7 @@ static int held_main (const wm_args_t *args)
     return WM_EXIT_OK;
 }
 
-/* ---- inputs by name -------------------------------------------------------------- */
+/* ---- inputs by name -------------------------------------------------------------------------- */
 
 /* The real path of a file, or of one that was removed from its folder. false: neither.  */
 static bool real_path (const char *file, char real[PATH_MAX])

@@ -31,7 +31,7 @@ const wm_verb_t wm_verb_status = {
     .summary = "how far a campaign is, and its workers", .options = options, .run = status_main };
 /* clang-format on */
 
-/* ---- printing --------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static const char *base_name (const char *path)
 {

@@ -251,7 +251,7 @@ void wm_ask_advise (FILE *out, const json_t *status, const char *campaign)
         wm_command_advise (out, campaign, "to continue");
 }
 
-/* ---- with a broker or without -------------------------------------------------------------- */
+/* ---- with a broker or without ---------------------------------------------------------------- */
 
 static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
 {

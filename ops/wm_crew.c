@@ -273,7 +273,7 @@ int wm_crew_start_rest (wm_crew_t *self)
     return WM_CREW_WORKING;
 }
 
-/* ---- restarting them ---------------------------------------------------------------------- */
+/* ---- restarting them ------------------------------------------------------------------------- */
 
 /* A worker does not come back: WM_CREW_WORKING while another runs or will, else this code.  */
 static int one_less (wm_crew_t *self, wm_child_t *worker, int code)

@@ -72,7 +72,7 @@ void wm_cut_destroy (wm_cut_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- start ------------------------------------------------------------------------------------*/
+/* ---- start ----------------------------------------------------------------------------------- */
 
 static double fact (double of_spec, double of_event)
 {
@@ -227,7 +227,7 @@ wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *wh
     return WM_OK;
 }
 
-/* ---- planes -----------------------------------------------------------------------------------*/
+/* ---- planes ---------------------------------------------------------------------------------- */
 
 /* Whether a hit's patch reads a non-finite cell. They are few, and in wire order.  */
 static bool reads_bad (const wm_cut_t *self, const sorted_t *hit)
@@ -273,7 +273,7 @@ static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-/* ---- slices -----------------------------------------------------------------------------------*/
+/* ---- slices ---------------------------------------------------------------------------------- */
 
 /* The cells a slice needs: wires first_wire .. +n_wire, blocks of columns, > 0 where needed.  */
 typedef struct {

@@ -52,7 +52,7 @@ static void dense_destroy (wm_reader_t *reader)
     free (self);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------*/
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static wm_fault_t npy_read (const dense_t *self, uint64_t first, uint32_t count, float *to,
                             wm_error_t *error)
@@ -153,7 +153,7 @@ static wm_fault_t dense_rows (wm_reader_t *reader, uint64_t first, uint32_t coun
 
 static const wm_layout_t layout = { "dense patches", dense_event, dense_rows, dense_destroy };
 
-/* ---- opening ----------------------------------------------------------------------------------*/
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static wm_fault_t part_add (dense_t *self, uint32_t ordinal, uint64_t n_row, wm_error_t *error)
 {

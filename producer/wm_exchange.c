@@ -55,7 +55,7 @@ static void exchange_destroy (wm_reader_t *reader)
     free (self);
 }
 
-/* ---- one event --------------------------------------------------------------------------------*/
+/* ---- one event ------------------------------------------------------------------------------- */
 
 /* Reads `count` columns of a table's spans into self->cell, one after another.  */
 static wm_fault_t cells_read (exchange_t *self, const wm_column_t *const *column, uint32_t count,
@@ -275,7 +275,7 @@ static wm_fault_t exchange_rows (wm_reader_t *reader, uint64_t first, uint32_t c
 static const wm_layout_t layout = { "wiremill exchange", exchange_event, exchange_rows,
                                     exchange_destroy };
 
-/* ---- opening ----------------------------------------------------------------------------------*/
+/* ---- opening --------------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;

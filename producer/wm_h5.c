@@ -147,7 +147,7 @@ bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number)
     return found;
 }
 
-/* ---- columns ----------------------------------------------------------------------------------*/
+/* ---- columns --------------------------------------------------------------------------------- */
 
 /* Whether every link on the way to `name` is a hard one, so that it stays in this file.  */
 static bool stays_inside (const wm_h5_t *self, const char *name)
@@ -337,7 +337,7 @@ bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max)
     return search.count == 1;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------*/
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static hid_t memory_type (wm_h5_type_t type)
 {

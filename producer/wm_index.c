@@ -85,7 +85,7 @@ wm_fault_t wm_index_read (wm_index_t *self, const wm_column_t *event_id, bool re
     return fault;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------*/
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 void wm_rows_clear (wm_rows_t *self)
 {

@@ -37,7 +37,7 @@ const char *wm_produce_reading (void)
     return reading;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------*/
+/* ---- messages -------------------------------------------------------------------------------- */
 
 void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
 {
@@ -71,7 +71,7 @@ wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t bat
     return (wm_key_t){ input->id, ordinal, batch, input->generation };
 }
 
-/* ---- ends of inputs ---------------------------------------------------------------------------*/
+/* ---- ends of inputs -------------------------------------------------------------------------- */
 
 /* Takes the input's events out of the counters and queues, and closes it.  */
 static void input_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
@@ -135,7 +135,7 @@ static void has_room (wm_produce_t *self)
     wm_client_say (self->client, "");
 }
 
-/* ---- INPUT ------------------------------------------------------------------------------------*/
+/* ---- INPUT ----------------------------------------------------------------------------------- */
 
 static void input_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
 {
@@ -316,7 +316,7 @@ static void on_ack (wm_produce_t *self, const wm_msg_t *msg)
     }
 }
 
-/* ---- the output -------------------------------------------------------------------------------*/
+/* ---- the output ------------------------------------------------------------------------------ */
 
 static void file_written_send (wm_produce_t *self, wm_input_t *input)
 {
@@ -381,7 +381,7 @@ static void write_step (wm_produce_t *self, wm_input_t *input)
     }
 }
 
-/* ---- work -------------------------------------------------------------------------------------*/
+/* ---- work ------------------------------------------------------------------------------------ */
 
 /* One step of an input of ours; false: there is nothing to do for it now.  */
 static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced)
@@ -503,7 +503,7 @@ static bool work (wm_produce_t *self)
     return false;
 }
 
-/* ---- sessions ---------------------------------------------------------------------------------*/
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static void message (wm_produce_t *self)
 {
@@ -623,7 +623,7 @@ static int result (const wm_produce_t *self)
     return n_bad || n_held ? WM_EXIT_HELD : WM_EXIT_OK;
 }
 
-/* ---- from outside -----------------------------------------------------------------------------*/
+/* ---- from outside ---------------------------------------------------------------------------- */
 
 static int path_compare (const void *a, const void *b)
 {

@@ -7,7 +7,7 @@
 #define REPEATS_SAID_MAX 3u
 #define ENGINES_MAX 60000u /* signatures; 16-bit in scratch and output */
 
-/* ---- events -----------------------------------------------------------------------------------*/
+/* ---- events ---------------------------------------------------------------------------------- */
 
 /* The input of ours that a message speaks of; NULL: of a claim that is over.  */
 static wm_input_t *input_of (wm_produce_t *self, const wm_msg_t *msg)
@@ -137,7 +137,7 @@ void wm_produce_on_need (wm_produce_t *self, const wm_msg_t *need)
                      pack->frame_start[b + 1] - pack->frame_start[b]);
 }
 
-/* ---- results ----------------------------------------------------------------------------------*/
+/* ---- results --------------------------------------------------------------------------------- */
 
 void wm_produce_fetch (wm_produce_t *self)
 {

@@ -77,12 +77,12 @@ void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text);
 /* Acts on a fault (self->error) met while working on an input.  */
 void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault);
 
-/* ---- wm_produce_sample.c ----------------------------------------------------------------------*/
+/* ---- wm_produce_sample.c --------------------------------------------------------------------- */
 
 /* Sends SAMPLE, of a session whose broker wants it.  */
 void wm_produce_sample (wm_produce_t *self);
 
-/* ---- wm_produce_event.c -----------------------------------------------------------------------*/
+/* ---- wm_produce_event.c ---------------------------------------------------------------------- */
 
 /* Announces the next event of an input, making it if needed.  */
 void wm_produce_announce (wm_produce_t *self, wm_input_t *input);

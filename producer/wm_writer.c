@@ -154,7 +154,7 @@ void wm_writer_destroy (wm_writer_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- the library's objects --------------------------------------------------------------------*/
+/* ---- the library's objects ------------------------------------------------------------------- */
 
 static hid_t group_make (hid_t file, const char *name)
 {
@@ -227,7 +227,7 @@ static bool number_write (hid_t file, const char *name, uint64_t number)
     return attribute_write (file, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number);
 }
 
-/* ---- create -----------------------------------------------------------------------------------*/
+/* ---- create ---------------------------------------------------------------------------------- */
 
 static void campaign_text (const uint8_t campaign[16], char text[33])
 {
@@ -355,7 +355,7 @@ static bool file_create (wm_writer_t *self)
            engines_write (self);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------*/
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static uint8_t status_of (const wm_scratch_t *scratch, uint64_t row)
 {
@@ -447,7 +447,7 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
     return fine && held_write (self, count);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------*/
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Syncs a file or folder by name; a failure must end the process.  */
 static wm_fault_t sync_path (const char *path, wm_error_t *error)

@@ -142,7 +142,7 @@ void wm_client_destroy (wm_client_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- addresses --------------------------------------------------------------------------------*/
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 /* libzmq gets numeric addresses only. It would resolve a name in its I/O thread and report no
    failure; here each attempt resolves the name again, reports a failure, and tries each address. */
@@ -203,7 +203,7 @@ static int resolve (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *e
     return 0;
 }
 
-/* ---- the socket -------------------------------------------------------------------------------*/
+/* ---- the socket ------------------------------------------------------------------------------ */
 
 static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t timeout_ms)
 {
@@ -265,7 +265,7 @@ static void read_monitor (wm_client_t *self)
     }
 }
 
-/* ---- messages ---------------------------------------------------------------------------------*/
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* Receives the frames of one message and returns their number; 0: there is none.  */
 static int take_frames (wm_client_t *self)
@@ -410,7 +410,7 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
     return WM_OK;
 }
 
-/* ---- waiting ----------------------------------------------------------------------------------*/
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static void heartbeat (wm_client_t *self)
 {
@@ -516,7 +516,7 @@ wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
     return WM_CLIENT_CLOSED;
 }
 
-/* ---- opening and closing ----------------------------------------------------------------------*/
+/* ---- opening and closing --------------------------------------------------------------------- */
 
 static wm_fault_t send_hello (wm_client_t *self, const void *hello, size_t hello_bytes)
 {

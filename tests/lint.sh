@@ -54,7 +54,7 @@ for room in schema/base "${rooms[@]}"; do
             fault "$file:$line: $room must not include $name (see CONTRIBUTING.md, arrows)" ;;
         *) fault "$file:$line: write the folder too: #include \"$room/$name\"" ;;
         esac
-        [[ $name != *_private.h || ${name%/*} = "${file%/*}" ]] || fault "$file:$line: $name is private to ${name%/*}"
+        [[ $name != *_private.h || $file = "${name%/*}"/* ]] || fault "$file:$line: $name is private to ${name%/*}"
     done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[ch]' --include='*.inc' $room)
     while IFS=: read -r file line text; do
         fault "$file:$line: $room must not know this library: $text"

@@ -449,8 +449,7 @@ void wm_cudnn_conv_destroy (wm_cudnn_t *cudnn, wm_conv_plan_t **plan_p)
     }
 }
 
-/* ---- running ---------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 wm_gpu_text_t wm_cudnn_conv_run (wm_cudnn_t *cudnn, wm_conv_plan_t *self, const void *d_x,
                                  const void *d_weight, const void *d_bias, void *d_y,

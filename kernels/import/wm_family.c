@@ -75,7 +75,7 @@ static const int64_t *list (const family_t *self, const char *name, size_t k, si
 
 typedef bool (visit_fn) (family_t *self, state_t *out);
 
-/* ---- nodes that change views only - */
+/* ---- nodes that change views only ------------------------------------------------------------ */
 
 static bool visit_same (family_t *self, state_t *out)
 {

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- scale and shift - */
+/* ---- scale and shift ------------------------------------------------------------------------- */
 
 /* The layer behind a view, if a constant or an activation may still be put on it.  */
 static layer_t *growing (family_t *self, const state_t *in)
@@ -142,7 +142,7 @@ bool wm_family_batchnorm (family_t *self, state_t *out)
     return a && apply (self, out, a);
 }
 
-/* ---- activations - */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 /* One scale and shift for all channels.  */
 static bool apply_all (family_t *self, state_t *out, double scale, double shift)

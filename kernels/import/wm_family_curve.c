@@ -23,7 +23,7 @@ static double point (size_t i)
     return sinh (k / 5 + k * k * k / 2500);
 }
 
-/* ---- what nodes compute - */
+/* ---- what nodes compute ---------------------------------------------------------------------- */
 
 static double negated (double x)
 {
@@ -139,7 +139,7 @@ bool wm_family_follows (family_t *self)
     return follows;
 }
 
-/* ---- which activation it is - */
+/* ---- which activation it is ------------------------------------------------------------------ */
 
 static bool is_curve (const double *curve, wm_act_t act, double bend)
 {
@@ -169,7 +169,7 @@ static bool recognise (family_t *self, state_t *out, const double *curve)
     return true;
 }
 
-/* ---- following - */
+/* ---- following ------------------------------------------------------------------------------- */
 
 /* The values of input k; 0 where it is no number and nothing of the layer of `out`.  */
 static bool operand (family_t *self, const state_t *out, size_t k, double value[POINTS])

@@ -17,7 +17,7 @@ void *wm_graphdef_take (wm_rewriter_t *self, uint64_t n, size_t size)
     return memory;
 }
 
-/* ---- names ---- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static int by_name (const void *a, const void *b)
 {
@@ -77,7 +77,7 @@ int wm_graphdef_type (int32_t type)
     return type > 0 && (size_t) type < sizeof onnx ? onnx[type] : 0;
 }
 
-/* ---- inputs and outputs ---- */
+/* ---- inputs and outputs ---------------------------------------------------------------------- */
 
 static Onnx__ValueInfoProto *port (wm_rewriter_t *self, char *called, const Graphdef__Shape *shape,
                                    int type)
@@ -126,7 +126,7 @@ void wm_graphdef_input (wm_rewriter_t *self)
     g->n_input += g->input[g->n_input] != NULL;
 }
 
-/* ---- the graph ---- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 /* Sorts the names, and counts the readers.  */
 static wm_fault_t look_up (wm_rewriter_t *self, const Graphdef__Graph *file, size_t *n_edge,

@@ -528,7 +528,7 @@ static void rewrite_shape (wm_rewriter_t *self)
     emit (self, "Shape", wm_graphdef_name (self, ""), self->in[0], NULL, NULL);
 }
 
-/* ---- constants --------------------------------------------------------------------- */
+/* ---- constants ------------------------------------------------------------------------------- */
 
 /* Typed values may be fewer than the shape holds: the last one stands for the rest.  */
 static void fill_values (wm_rewriter_t *self, Onnx__TensorProto *out, const Graphdef__Tensor *t,

@@ -38,7 +38,7 @@ int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t othe
     return a && a->has_i ? a->i : otherwise;
 }
 
-/* ---- names - */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static int by_name (const void *a, const void *b)
 {
@@ -105,7 +105,7 @@ static wm_fault_t collect_values (wm_onnx_t *self, wm_error_t *error)
     return merge_values (self, error);
 }
 
-/* ---- order - */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* Kahn's algorithm over edges maker -> reader; among ready nodes the file's order is kept.
    first[i] .. first[i + 1]: the readers of node i.  */
@@ -284,7 +284,7 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
     return fault;
 }
 
-/* ---- the file - */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static wm_fault_t unpack (wm_onnx_t *self, wm_error_t *error)
 {

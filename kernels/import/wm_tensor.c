@@ -8,7 +8,7 @@
 
 #define INTS_MAX 4096 /* folded integers are shapes and axes: never long */
 
-/* ---- reading - */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* IEEE half to single, exact.  */
 static float half_to_float (uint16_t half)
@@ -131,7 +131,7 @@ bool wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *p, wm_tensor_t 
     return out->f || out->i;
 }
 
-/* ---- folding - */
+/* ---- folding --------------------------------------------------------------------------------- */
 
 const int64_t *wm_tensor_list (const Onnx__NodeProto *node, const char *name,
                                const wm_tensor_t *const *in, size_t n_in, size_t k, size_t *n)

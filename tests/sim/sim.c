@@ -9,8 +9,7 @@
 
 sim_t sim;
 
-/* ---- faults ------------------------------------------------------------------------------------
- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 /* Each kind is off in some worlds; else once in so many seconds.  */
 static uint32_t every_s (uint32_t from, uint32_t to)
@@ -168,8 +167,7 @@ static void disturb (void)
         sim_disk_keep_ledger ();
 }
 
-/* ---- the world ---------------------------------------------------------------------------------
- */
+/* ---- the world ------------------------------------------------------------------------------- */
 
 static void peer_new (uint32_t slot, wm_role_t role, uint32_t number, const char *word)
 {

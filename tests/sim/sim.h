@@ -33,8 +33,8 @@
 
 #define NEVER INT64_MAX
 
-/* ---- bugs that can be planted ------------------------------------------------------------------
- */
+/* ---- bugs that can be planted ---------------------------------------------------------------- */
+
 typedef enum {
     BUG_NONE,
     BUG_ACK_BEFORE_SYNC,
@@ -85,8 +85,8 @@ typedef struct {
 } bug_text_t;
 extern const bug_text_t bug_text[BUG_END];
 
-/* ---- the truth ---------------------------------------------------------------------------------
- */
+/* ---- the truth ------------------------------------------------------------------------------- */
+
 /* A batch: its truth, and everything that was reported of it.  */
 typedef struct {
     uint8_t digest[16];
@@ -127,8 +127,8 @@ typedef struct {
     uint64_t out_hash[EVENTS][BATCHES]; /* 0: held */
 } truth_input_t;
 
-/* ---- links -------------------------------------------------------------------------------------
- */
+/* ---- links ----------------------------------------------------------------------------------- */
+
 typedef struct packet_t {
     struct packet_t *next;
     int64_t at_ms;
@@ -163,8 +163,8 @@ typedef struct {
     uint32_t n_failed; /* NACKs of its leases, one after another */
 } link_t;
 
-/* ---- peers -------------------------------------------------------------------------------------
- */
+/* ---- peers ----------------------------------------------------------------------------------- */
+
 typedef enum { TASK_FREE, TASK_QUEUED, TASK_EXECUTING, TASK_RETURNED } task_state_t;
 typedef struct {
     task_state_t state;
@@ -223,8 +223,8 @@ struct peer_t {
     int64_t full_ms;
 };
 
-/* ---- the world ---------------------------------------------------------------------------------
- */
+/* ---- the world ------------------------------------------------------------------------------- */
+
 /* Bytes that outlive a message; what the core holds.  */
 typedef struct {
     uint32_t refs, held; /* held: of them by the core */
@@ -274,14 +274,14 @@ typedef struct {
 } sim_t;
 extern sim_t sim;
 
-/* ---- sim.c ------------------------------------------------------------------------------------
- */
+/* ---- sim.c ----------------------------------------------------------------------------------- */
+
 /* Runs one seed; only_cuts: of all faults the power cuts, many of them, in odd seeds with a ledger
    that is synced as SQLite's synchronous=NORMAL does. false: it broke, sim.failure explains it.  */
 bool sim_run (uint64_t seed, bug_t bug, bool only_cuts, bool story);
 
-/* ---- sim_bus.c --------------------------------------------------------------------------------
- */
+/* ---- sim_bus.c ------------------------------------------------------------------------------- */
+
 uint32_t roll (uint32_t sides);
 bool chance (uint32_t permille);
 /* Prints a line of the story of one seed; nothing where many run.  */
@@ -311,8 +311,8 @@ void link_hang_up (link_t *link);
 size_t packet_unseal (const packet_t *packet);
 void links_clear (void);
 
-/* ---- sim_disk.c -------------------------------------------------------------------------------
- */
+/* ---- sim_disk.c ------------------------------------------------------------------------------ */
+
 extern const wm_storage_ops_t sim_disk_ops;
 #define SIM_VFS "powercut"
 /* lazy: what SQLite syncs in its WAL is synced only before its database is written.  */
@@ -332,8 +332,8 @@ void sim_disk_spoil_ledger (void);
 /* Sets a bit in a segment of results; false: it was set, or there is none.  */
 bool sim_disk_rot (void);
 
-/* ---- sim_broker.c -----------------------------------------------------------------------------
- */
+/* ---- sim_broker.c ---------------------------------------------------------------------------- */
+
 bool broker_is_up (void);
 int64_t broker_next_ms (void);
 void broker_step (void);
@@ -351,16 +351,16 @@ void broker_transmit (link_t *link, const wm_msg_t *msg, const wm_payload_t *pay
 void handle_ref (void *context, void *handle);
 void handle_unref (void *context, void *handle);
 
-/* ---- sim_bugs.c -------------------------------------------------------------------------------
- */
+/* ---- sim_bugs.c ------------------------------------------------------------------------------ */
+
 /* true: the message is not sent; the core never sees it; the end is not reported to the core.  */
 bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
 bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload);
 bool bug_closes (link_t *link);
 void bug_ticks (int64_t ticked_ms);
 
-/* ---- sim_producer.c, sim_worker.c -------------------------------------------------------------
- */
+/* ---- sim_producer.c, sim_worker.c ------------------------------------------------------------ */
+
 void producer_step (peer_t *peer);
 void producer_begin (peer_t *peer);
 bool producer_is_done (const peer_t *peer);
@@ -383,8 +383,8 @@ bool peer_session (peer_t *peer, const void *held, size_t held_bytes);
 bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet);
 void peer_lose (peer_t *peer);
 
-/* ---- sim_check.c ------------------------------------------------------------------------------
- */
+/* ---- sim_check.c ----------------------------------------------------------------------------- */
+
 void truth_new (void);
 unit_t *truth_unit (const uint8_t digest[16]);
 unit_t *truth_unit_of_key (const wm_key_t *key);

@@ -64,8 +64,8 @@ static bool nth (uint32_t n)
     return ++sim.n_bug % n == 0;
 }
 
-/* ---- before the real functions -----------------------------------------------------------------
- */
+/* ---- before the real functions --------------------------------------------------------------- */
+
 wm_fault_t __real_wm_journal_append (wm_journal_t *, wm_record_t *, wm_place_t *, wm_error_t *);
 wm_fault_t __wrap_wm_journal_append (wm_journal_t *, wm_record_t *, wm_place_t *, wm_error_t *);
 void __real_wm_journal_sync (wm_journal_t *);
@@ -175,8 +175,8 @@ void __wrap_wm_core_dispatch_copies (wm_core_t *self)
         __real_wm_core_dispatch_copies (self);
 }
 
-/* ---- what goes out -----------------------------------------------------------------------------
- */
+/* ---- what goes out --------------------------------------------------------------------------- */
+
 /* A NEED that was sent before.  */
 static bool is_second (const wm_msg_t *msg)
 {
@@ -224,8 +224,8 @@ bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
     return false;
 }
 
-/* ---- what comes in -----------------------------------------------------------------------------
- */
+/* ---- what comes in --------------------------------------------------------------------------- */
+
 static void send_early (const link_t *link, const wm_msg_t *msg, wm_msg_type_t type, uint32_t code)
 {
     wm_msg_t early;
@@ -356,8 +356,8 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
     }
 }
 
-/* ---- ends and time -----------------------------------------------------------------------------
- */
+/* ---- ends and time --------------------------------------------------------------------------- */
+
 static bool ghost_of (wm_role_t role)
 {
     return sim.bug == (role == WM_ROLE_WORKER ? BUG_LEASE_OUTLIVES : BUG_CLAIM_OUTLIVES);

@@ -12,8 +12,7 @@
 #define TAIL_MS 12000
 #define FAILURES_BAD 6
 
-/* ---- the truth ---------------------------------------------------------------------------------
- */
+/* ---- the truth ------------------------------------------------------------------------------- */
 
 void truth_new (void)
 {
@@ -78,8 +77,7 @@ size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signatur
     return wm_result_bytes (n_hit, N_OUTPUT);
 }
 
-/* ---- the journal at a start -------------------------------------------------------------------
- */
+/* ---- the journal at a start ------------------------------------------------------------------ */
 
 void check_journal_begin (void)
 {
@@ -248,8 +246,7 @@ void check_journal_end (void)
     }
 }
 
-/* ---- the core after a start: what the journal has, it has -------------------------------------
- */
+/* ---- the core after a start: what the journal has, it has ------------------------------------ */
 
 void check_restored (const wm_core_t *core)
 {
@@ -284,8 +281,7 @@ void check_restored (const wm_core_t *core)
     }
 }
 
-/* ---- what goes out -----------------------------------------------------------------------------
- */
+/* ---- what goes out --------------------------------------------------------------------------- */
 
 static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
 {
@@ -455,8 +451,7 @@ void check_tail (const wm_core_t *core)
     }
 }
 
-/* ---- the inside of the core, after every step --------------------------------------------------
- */
+/* ---- the inside of the core, after every step ------------------------------------------------ */
 
 typedef struct {
     uint64_t by_state[BATCH_HELD + 1], asked, used, leases;
@@ -625,8 +620,7 @@ void check_core (const wm_core_t *core)
               (unsigned long long) sim.blames);
 }
 
-/* ---- the end -----------------------------------------------------------------------------------
- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Whether these scores are what one of the engines gives: a producer may have fetched them before
    the output of another was lost and all was scored again.  */

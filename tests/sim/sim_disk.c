@@ -84,8 +84,7 @@ const wm_storage_ops_t sim_disk_ops = {
     .segment_bytes_max = 4u << 10, /* so that an epoch has many, begun between two syncs too */
 };
 
-/* ---- SQLite's face ----------------------------------------------------------------------------
- */
+/* ---- SQLite's face --------------------------------------------------------------------------- */
 
 typedef struct {
     sqlite3_file base;
@@ -293,8 +292,8 @@ static int vfs_error (sqlite3_vfs *vfs, int bytes, char *text)
     return 0;
 }
 
-/* ---- the ledger --------------------------------------------------------------------------------
- */
+/* ---- the ledger ------------------------------------------------------------------------------ */
+
 static const char *const ledger_names[] = { "/sim/ledger.db", "/sim/ledger.db-wal" };
 static struct {
     bool there;
@@ -405,8 +404,7 @@ int __wrap_rename (const char *from, const char *to)
     return 0;
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void sim_disk_new (uint64_t seed, bool lazy)
 {

@@ -42,8 +42,8 @@ static void on_abort (int signal_number)
         _exit (2);
 }
 
-/* ---- many seeds --------------------------------------------------------------------------------
- */
+/* ---- many seeds ------------------------------------------------------------------------------ */
+
 typedef struct {
     uint64_t first, count; /* count: of seeds, or of power cuts */
     bug_t bug;
@@ -160,8 +160,8 @@ static int run_cuts (uint64_t count, uint64_t first, bug_t bug)
     return t.failed != 0 || !noticed;
 }
 
-/* ---- planted bugs ------------------------------------------------------------------------------
- */
+/* ---- planted bugs ---------------------------------------------------------------------------- */
+
 /* In a process of its own, because a bug may as well end in an assertion. Exit 0: it was caught.  */
 static void hunt (bug_t bug, uint64_t count)
 {
@@ -207,8 +207,8 @@ static int run_bugs (uint64_t count)
     return caught != BUG_END - 1;
 }
 
-/* ---- the command line --------------------------------------------------------------------------
- */
+/* ---- the command line ------------------------------------------------------------------------ */
+
 static bug_t bug_of (const char *text)
 {
     for (int bug = 1; bug < BUG_END; bug++)

@@ -13,8 +13,7 @@
 #define SILENCE_MS 30000
 #define WELCOME_MS 3000
 
-/* ---- sessions ----------------------------------------------------------------------------------
- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 void peer_send (peer_t *peer, const wm_msg_t *msg, const void *data, size_t data_bytes,
                 size_t bytes)
@@ -131,8 +130,7 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
     return false;
 }
 
-/* ---- what may be blamed ------------------------------------------------------------------------
- */
+/* ---- what may be blamed ---------------------------------------------------------------------- */
 
 void worker_lent (peer_t *peer, const wm_key_t *key, bool lent)
 {
@@ -160,8 +158,7 @@ void worker_misfortune (peer_t *peer, link_t *link)
                     unit_blame (&sim.input[i].event[e].unit[b], tag_of (peer));
 }
 
-/* ---- tasks -------------------------------------------------------------------------------------
- */
+/* ---- tasks ----------------------------------------------------------------------------------- */
 
 static task_t *find (peer_t *peer, const wm_key_t *key)
 {
@@ -243,8 +240,7 @@ static void take_task (peer_t *peer, const wm_msg_t *msg)
         nack (peer, task, WM_EAGAIN);
 }
 
-/* ---- the device --------------------------------------------------------------------------------
- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
 static void start (peer_t *peer)
 {
@@ -322,8 +318,7 @@ static bool leave_if_drained (peer_t *peer)
     return true;
 }
 
-/* ---- the step ----------------------------------------------------------------------------------
- */
+/* ---- the step -------------------------------------------------------------------------------- */
 
 static void heartbeat (peer_t *peer)
 {
@@ -453,8 +448,7 @@ void worker_step (peer_t *peer)
         peer->wake_ms = at_ms > sim.now_ms ? at_ms : sim.now_ms + 1;
 }
 
-/* ---- a peer that keeps no rule -----------------------------------------------------------------
- */
+/* ---- a peer that keeps no rule --------------------------------------------------------------- */
 
 /* Any message with any numbers; nothing that forges a result of a batch it was not given.  */
 void hostile_step (peer_t *peer)

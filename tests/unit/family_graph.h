@@ -14,7 +14,7 @@ static void save_graph (graph_t *g)
     wm_arena_clear (&g->arena);
 }
 
-/* ---- the network, as exporters write it - */
+/* ---- the network, as exporters write it ------------------------------------------------------ */
 
 #define WAYS(X)                                                                                    \
     X (NCHW)       /* input (N, 1, h, w) */                                                        \
@@ -288,7 +288,7 @@ static graph_t family (unsigned ways)
     return g;
 }
 
-/* ---- changing it -*/
+/* ---- changing it ----------------------------------------------------------------------------- */
 
 static inline Onnx__NodeProto *find (graph_t *g, const char *op)
 {

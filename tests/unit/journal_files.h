@@ -19,8 +19,7 @@
 
 static char dir[64];
 
-/* ---- an operations table that fails on demand ---------------------------------------------------
- */
+/* ---- an operations table that fails on demand ------------------------------------------------ */
 
 static struct {
     int allocate, write, read, sync, remove; /* errno to fail with; 0: works; sync: once */

@@ -41,7 +41,7 @@ static uint8_t model_bytes[MODEL_BYTES];
         }                                                                                          \
     } while (0)
 
-/* ---- the engine -------------------------------------------------------------------------------*/
+/* ---- the engine ------------------------------------------------------------------------------ */
 
 struct wm_model_t {
     int unused;
@@ -292,7 +292,7 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
     return fault;
 }
 
-/* ---- the broker -------------------------------------------------------------------------------*/
+/* ---- the broker ------------------------------------------------------------------------------ */
 
 typedef struct {
     int n_batch;       /* to send */
@@ -470,7 +470,7 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
         send_batch (self, play, (uint32_t) ++play->sent);
 }
 
-/* ---- running one ------------------------------------------------------------------------------*/
+/* ---- running one ----------------------------------------------------------------------------- */
 
 typedef struct {
     wm_worker_config_t config;

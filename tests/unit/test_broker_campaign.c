@@ -155,8 +155,8 @@ static void races (void **state)
     assert_int_equal (survived, n);
 }
 
-/* ---- what is done takes a row ------------------------------------------------------------------
- */
+/* ---- what is done takes a row ---------------------------------------------------------------- */
+
 static size_t heap_bytes (void)
 {
     const struct mallinfo2 info = mallinfo2 ();

@@ -15,8 +15,8 @@ static void done (harness_t *t, uint32_t session)
     assert_int_equal (must (t, session, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
 }
 
-/* ---- the operator ------------------------------------------------------------------------------
- */
+/* ---- the operator ---------------------------------------------------------------------------- */
+
 static void test_pause (void **state)
 {
     (void) state;
@@ -145,8 +145,8 @@ static void test_drain_one (void **state)
     harness_end (t);
 }
 
-/* ---- the circuit breaker -----------------------------------------------------------------------
- */
+/* ---- the circuit breaker --------------------------------------------------------------------- */
+
 typedef struct {
     harness_t *t;
     uint32_t producer, n_event;

@@ -2,8 +2,8 @@
    failures, new epochs.  */
 #include "tests/unit/core_harness.h"
 
-/* ---- the normal flow ---------------------------------------------------------------------------
- */
+/* ---- the normal flow ------------------------------------------------------------------------- */
+
 static void test_flow (void **state)
 {
     (void) state;
@@ -101,8 +101,8 @@ static void test_empty_event_is_done_at_once (void **state)
     harness_end (t);
 }
 
-/* ---- results that come twice, late, differently ------------------------------------------------
- */
+/* ---- results that come twice, late, differently ---------------------------------------------- */
+
 static void test_duplicates (void **state)
 {
     (void) state;
@@ -196,8 +196,8 @@ static void test_result_of_nothing_known (void **state)
     harness_end (t);
 }
 
-/* ---- workers that go ---------------------------------------------------------------------------
- */
+/* ---- workers that go ------------------------------------------------------------------------- */
+
 static void test_lost_worker (void **state)
 {
     (void) state;
@@ -473,8 +473,8 @@ static void test_gap_moves_deadlines (void **state)
     harness_end (t);
 }
 
-/* ---- NACKs -------------------------------------------------------------------------------------
- */
+/* ---- NACKs ----------------------------------------------------------------------------------- */
+
 static void test_given_back (void **state)
 {
     (void) state;
@@ -543,8 +543,8 @@ static void test_held_after_failures (void **state)
     assert_int_equal (failures_until_held (1), WM_ATTEMPTS_MAX);
 }
 
-/* ---- the epoch ---------------------------------------------------------------------------------
- */
+/* ---- the epoch ------------------------------------------------------------------------------- */
+
 static void restore (harness_t *t, uint64_t epoch)
 {
     wm_core_destroy (&t->core);

@@ -37,8 +37,8 @@
 #define FILES_MAX 40u
 #define WORLDS 12u
 
-/* ---- the die ----------------------------------------------------------------------------------
- */
+/* ---- the die --------------------------------------------------------------------------------- */
+
 static uint64_t die;
 
 static uint32_t roll (uint32_t sides)
@@ -47,8 +47,8 @@ static uint32_t roll (uint32_t sides)
     return (uint32_t) (die >> 33) % sides;
 }
 
-/* ---- the truth ---------------------------------------------------------------------------------
- */
+/* ---- the truth ------------------------------------------------------------------------------- */
+
 typedef struct {
     uint32_t state; /* of wm_ledger_input_state_t; 0: not there */
     uint32_t generation;
@@ -135,8 +135,8 @@ static void model (world_t *world, const wm_record_t *record, const wm_place_t *
     item->after = *input;
 }
 
-/* ---- making a world ----------------------------------------------------------------------------
- */
+/* ---- making a world -------------------------------------------------------------------------- */
+
 typedef struct {
     wm_record_t record;
     wm_place_t place;
@@ -343,8 +343,8 @@ static void world_make (world_t *world)
     keep_folder (world, "out/");
 }
 
-/* ---- damage ------------------------------------------------------------------------------------
- */
+/* ---- damage ---------------------------------------------------------------------------------- */
+
 typedef struct {
     const file_t *file;
     size_t first, last; /* bytes that are not what they were; last: one past */
@@ -464,8 +464,8 @@ static int is_proven (const world_t *world, const item_t *item)
     return 0;
 }
 
-/* ---- what is answered, against the truth -------------------------------------------------------
- */
+/* ---- what is answered, against the truth ----------------------------------------------------- */
+
 typedef struct {
     input_state_t input[INPUTS + 1];
     results_t result; /* as in world_t; item WM_ALL: its record cannot be read */
@@ -576,8 +576,8 @@ static answer_t look (const world_t *world)
     return answer;
 }
 
-/* ---- trials ------------------------------------------------------------------------------------
- */
+/* ---- trials ---------------------------------------------------------------------------------- */
+
 static int is_output_hit (uint32_t id)
 {
     char name[64];

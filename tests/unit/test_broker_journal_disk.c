@@ -184,8 +184,7 @@ static void let_go (void **state)
     }
 }
 
-/* ---- every operation fails in turn --------------------------------------------------------------
- */
+/* ---- every operation fails in turn ----------------------------------------------------------- */
 
 /* What the child acknowledged, seen by the parent after its end.  */
 static struct {

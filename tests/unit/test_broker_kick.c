@@ -359,8 +359,8 @@ static void test_refused (void **state)
     harness_end (t);
 }
 
-/* ---- over restarts -----------------------------------------------------------------------------
- */
+/* ---- over restarts --------------------------------------------------------------------------- */
+
 static void restart (harness_t *t, wm_ledger_input_t input)
 {
     wm_core_destroy (&t->core);

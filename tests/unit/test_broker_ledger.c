@@ -158,8 +158,7 @@ static void commit (void)
     assert_int_equal (wm_ledger_pending (ledger), 0);
 }
 
-/* ---- everything loaded, as text: two ledgers are equal if their texts are ----------------------
- */
+/* ---- everything loaded, as text: two ledgers are equal if their texts are -------------------- */
 
 static char text[1 << 20];
 static size_t text_bytes;

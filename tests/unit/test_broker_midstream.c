@@ -38,8 +38,8 @@ static uint32_t draw (uint64_t *seed, uint32_t below)
     return (uint32_t) (*seed >> 33) % below;
 }
 
-/* ---- ZMTP by hand ------------------------------------------------------------------------------
- */
+/* ---- ZMTP by hand ---------------------------------------------------------------------------- */
+
 static void write_all (int fd, const uint8_t *data, size_t bytes)
 {
     while (bytes) {
@@ -133,8 +133,8 @@ static struct sockaddr_un address_of (const char *name)
     return address;
 }
 
-/* ---- a broker that closes: the DEALER's side ----------------------------------------------------
- */
+/* ---- a broker that closes: the DEALER's side ------------------------------------------------- */
+
 typedef struct {
     int listener;
     uint32_t rounds;
@@ -236,8 +236,8 @@ static void test_dealer (void **state)
     close (broker.listener);
 }
 
-/* ---- peers that close: the broker's side --------------------------------------------------------
- */
+/* ---- peers that close: the broker's side ----------------------------------------------------- */
+
 typedef struct {
     uint32_t first, n;      /* connections, numbered over all writers */
     _Atomic uint32_t *sent; /* messages that left whole, of a connection */

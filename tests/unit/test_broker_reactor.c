@@ -46,8 +46,8 @@ const char *__tsan_default_suppressions (void)
     return "race:libzmq.so\ncalled_from_lib:libzmq.so\nrace:broker_stop\nrace:wm_reactor_run\n";
 }
 
-/* ---- a disk that can be full -------------------------------------------------------------------
- */
+/* ---- a disk that can be full ----------------------------------------------------------------- */
+
 static atomic_int full;
 static wm_storage_ops_t ops;
 
@@ -75,8 +75,8 @@ static ssize_t full_write (void *context, int fd, const void *buffer, size_t byt
     return -1;
 }
 
-/* ---- the broker --------------------------------------------------------------------------------
- */
+/* ---- the broker ------------------------------------------------------------------------------ */
+
 static void *broker_thread (void *argument)
 {
     broker_t *b = argument;
@@ -150,8 +150,8 @@ static void broker_end (broker_t *b)
     free (b);
 }
 
-/* ---- peers -------------------------------------------------------------------------------------
- */
+/* ---- peers ----------------------------------------------------------------------------------- */
+
 static wm_client_t *peer (const broker_t *b, wm_role_t role, const char *label)
 {
     wm_error_t error;
@@ -259,8 +259,8 @@ static json_int_t number (const json_t *json, const char *object, const char *ke
     return json_integer_value (value);
 }
 
-/* ---- tests -------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
+
 static void test_campaign_and_restart (void **state)
 {
     (void) state;

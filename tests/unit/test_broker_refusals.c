@@ -3,8 +3,8 @@
 #include "tests/proof.h"
 #include "tests/unit/core_harness.h"
 
-/* ---- inputs ------------------------------------------------------------------------------------
- */
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
 static void test_inputs (void **state)
 {
     (void) state;
@@ -80,8 +80,8 @@ static void test_claim_dies_and_another_goes_on (void **state)
     harness_end (t);
 }
 
-/* ---- budget, credit, control -------------------------------------------------------------------
- */
+/* ---- budget, credit, control ----------------------------------------------------------------- */
+
 static void test_budget (void **state)
 {
     (void) state;
@@ -259,8 +259,8 @@ static void test_disk_full (void **state)
     harness_end (t);
 }
 
-/* ---- refusals ----------------------------------------------------------------------------------
- */
+/* ---- refusals -------------------------------------------------------------------------------- */
+
 static void test_refused_hellos (void **state)
 {
     (void) state;

@@ -57,8 +57,8 @@ static int tear_down (void **state)
     return system (command);
 }
 
-/* ---- what a campaign says ---------------------------------------------------------------------
- */
+/* ---- what a campaign says -------------------------------------------------------------------- */
+
 static char text[1 << 16];
 static size_t text_bytes;
 
@@ -137,8 +137,8 @@ static char *take (int schema)
     return expected;
 }
 
-/* ---- tests -------------------------------------------------------------------------------------
- */
+/* ---- tests ----------------------------------------------------------------------------------- */
+
 static void every_release (void **state)
 {
     (void) state;
@@ -258,8 +258,8 @@ static void newer_journal (void **state)
     assert_non_null (strstr (said (), "input 6.0 state 1"));
 }
 
-/* ---- making one --------------------------------------------------------------------------------
- */
+/* ---- making one ------------------------------------------------------------------------------ */
+
 /* Segments end where their last record does: what is allocated ahead is no part of a release.  */
 static void trim (const char *folder)
 {

@@ -159,7 +159,7 @@ static void chance_never_blames_many (void **state)
     assert_true (blamed < 15);
 }
 
-/* ---- sharing the machine ------------------------------------------------------------------------------------*/
+/* ---- sharing the machine --------------------------------------------------------------------- */
 
 static int signalled (const wm_stride_t *stride, unsigned lane)
 {

@@ -2,7 +2,7 @@
    (made_worker.h).  */
 #include "made_worker.h"
 
-/* ---- the tests --------------------------------------------------------------------------------*/
+/* ---- the tests ------------------------------------------------------------------------------- */
 
 static void scores_everything_and_leaves (void **state)
 {
@@ -252,7 +252,7 @@ static void an_engine_that_cannot_start (void **state)
     }
 }
 
-/* ---- poison -----------------------------------------------------------------------------------*/
+/* ---- poison ---------------------------------------------------------------------------------- */
 
 /* Hits that kill the engine are held, their neighbours keep their bits, a file shows it again.  */
 static void poison_is_found (void **state)

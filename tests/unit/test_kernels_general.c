@@ -205,7 +205,7 @@ static void labels_from_names (void **state)
     }
 }
 
-/* ---- a graph whose inputs have no batch dimension --------------------------------------------- */
+/* ---- a graph whose inputs have no batch dimension -------------------------------------------- */
 
 /* Three nodes of two features, two edges as (2, 2) integers: score = features at the edges' ends.  */
 static void a_graph_of_fixed_shape (void **state)

@@ -48,7 +48,7 @@ static void every_way_alone_and_in_pairs (void **state)
     check_family (FIRST | PROD | READ | TURNED | DOUBLE | DROPOUT | FLAT_INPUT);
 }
 
-/* ---- for the general engine, or refused ------------------------------------------------------- */
+/* ---- for the general engine, or refused ------------------------------------------------------ */
 
 static Graphdef__Node *find (tf_t *g, const char *op)
 {

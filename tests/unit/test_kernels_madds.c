@@ -119,7 +119,7 @@ static void a_network_counted_by_hand (void **state)
     assert_int_equal (counted (NULL, why), 108 + 144 + 288);
 }
 
-/* ---- what cannot be known --------------------------------------------------------------------- */
+/* ---- what cannot be known -------------------------------------------------------------------- */
 
 static void why_it_is_not_known (void **state)
 {

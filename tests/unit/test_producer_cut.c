@@ -88,7 +88,7 @@ static wm_spec_t spec_of (int i)
     return spec;
 }
 
-/* ---- the invariants ---------------------------------------------------------------------------*/
+/* ---- the invariants -------------------------------------------------------------------------- */
 
 static void batch_is_valid (const wm_batch_t *batch, uint32_t batch_hits, uint32_t batch_bytes)
 {
@@ -386,7 +386,7 @@ static void lifetime_needs_facts (void **state)
     wm_event_clear (&event);
 }
 
-/* ---- packs ------------------------------------------------------------------------------------*/
+/* ---- packs ----------------------------------------------------------------------------------- */
 
 static wm_pack_t *packed (wm_packer_t *packer, const wm_event_t *event)
 {

@@ -183,7 +183,7 @@ static void opensamples_is_read (void **state)
     wm_reader_destroy (&reader);
 }
 
-/* ---- a wire that is there twice ---------------------------------------------------------------*/
+/* ---- a wire that is there twice -------------------------------------------------------------- */
 
 /* A map of a detector's size, rows in any order; `twice`: one of them comes again, from another
    channel. Two in a hundred rows are of channels without a wire, which may be many.  */
@@ -241,7 +241,7 @@ static void a_wire_has_one_row (void **state)
     }
 }
 
-/* ---- patches ----------------------------------------------------------------------------------*/
+/* ---- patches --------------------------------------------------------------------------------- */
 
 static void npy_write (const char *path, const char *dictionary, const void *values, size_t bytes)
 {
@@ -391,7 +391,7 @@ static void long_patch_files_are_cut (void **state)
     wm_reader_destroy (&reader);
 }
 
-/* ---- hostile files ----------------------------------------------------------------------------*/
+/* ---- hostile files --------------------------------------------------------------------------- */
 
 static void broken_tables (void **state)
 {

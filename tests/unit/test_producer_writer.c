@@ -313,7 +313,7 @@ static void names_that_collide_are_refused (void **state)
     assert_int_equal (wm_writer_check (&other, 5, &error), WM_EBATCH);
 }
 
-/* ---- names and identity of inputs -------------------------------------------------------------*/
+/* ---- names and identity of inputs ------------------------------------------------------------ */
 
 static void outputs_are_named_after_inputs (void **state)
 {
