@@ -1,7 +1,7 @@
 /* main.c - wiremill-broker: the one writer of a campaign, until SIGTERM or SIGINT.
 
-   Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's file.
- */
+   Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's
+   file.  */
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_listener.h"
@@ -199,7 +199,8 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
-/* The lock is released before any output is inspected: a file system that hangs then blocks no one.  */
+/* The lock is released before any output is inspected: a file system that hangs then blocks no
+   one.  */
 static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
 {
     char *paused = wm_note_read (campaign->dir, "paused", 4096, NULL);
@@ -299,7 +300,8 @@ static wm_fault_t inspect (void *context, const char *endpoint, wm_error_t *erro
     return wm_campaign_check (context, endpoint, error);
 }
 
-/* A full disk is the one WM_EAGAIN that a broker waits out. Logs a text that is new, and sleeps.  */
+/* A full disk is the one WM_EAGAIN that a broker waits out. Logs a text that is new, and
+   sleeps.  */
 static bool waits_for_room (const wm_error_t *error, char logged[sizeof error->text])
 {
     if (error->fault != WM_EAGAIN || strncmp (error->text, "disk full", 9) != 0 || stop)

@@ -15,8 +15,8 @@
    as it was before.  */
 int wm_note_write (const char *dir, const char *name, const void *data, size_t bytes);
 
-/* Reads a note: the caller's, with a NUL after its *bytes bytes (bytes may be NULL). NULL: it is not
-   there, larger than `most`, or there is no memory.  */
+/* Reads a note: the caller's, with a NUL after its *bytes bytes (bytes may be NULL). NULL: it is
+   not there, larger than `most`, or there is no memory.  */
 char *wm_note_read (const char *dir, const char *name, size_t most, size_t *bytes);
 
 #endif

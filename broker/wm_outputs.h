@@ -43,8 +43,8 @@ typedef void wm_outputs_progress_t (uint64_t n_read, uint64_t n_all);
 char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress, wm_error_t *error);
 
 /* Compares the outputs, in `folder`, and the inputs of a core that was restored from a ledger with
-   the files, by size and time, as a producer does. A file that cannot be reached from here counts as
-   unchanged; an outputs' folder that cannot be read is logged. Blocks on file systems that hang:
+   the files, by size and time, as a producer does. A file that cannot be reached from here counts
+   as unchanged; an outputs' folder that cannot be read is logged. Blocks on file systems that hang:
    release the lock before.  */
 void wm_outputs_compare (wm_core_t *core, const char *folder);
 

@@ -1,5 +1,6 @@
-/* wm_rebuild.c - checks and repairs a campaign. Opens it as a broker does, which repairs most of it;
-   compares the ledger with a second one made of the whole journal in memory; then checks the files.
+/* wm_rebuild.c - checks and repairs a campaign. Opens it as a broker does, which repairs most of
+   it; compares the ledger with a second one made of the whole journal in memory; then checks the
+   files.
 
    Where the two ledgers differ and the journal has lost nothing, the journal is right. Where the
    journal has lost records, the ledger is right: it had applied them.  */

@@ -127,8 +127,8 @@ static bool take_brokers (const wm_args_t *args, wm_worker_config_t *config)
     return true;
 }
 
-/* Leaves only GPU `number` of those that CUDA_VISIBLE_DEVICES leaves visible, which a batch system may
-   have set: the engine and its health monitor see no other. false: it leaves fewer.  */
+/* Leaves only GPU `number` of those that CUDA_VISIBLE_DEVICES leaves visible, which a batch system
+   may have set: the engine and its health monitor see no other. false: it leaves fewer.  */
 static bool choose_gpu (const char *number)
 {
     const char *visible = getenv ("CUDA_VISIBLE_DEVICES");
@@ -143,8 +143,8 @@ static bool choose_gpu (const char *number)
     return *name && !setenv ("CUDA_VISIBLE_DEVICES", name, 1);
 }
 
-/* Takes --device, "auto", "cpu", "cuda" or "cuda:N", as an engine and the GPU that it may use. false:
-   it is none of them, or does not fit the engine that was named; printed.  */
+/* Takes --device, "auto", "cpu", "cuda" or "cuda:N", as an engine and the GPU that it may use.
+   false: it is none of them, or does not fit the engine that was named; printed.  */
 static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
 {
     const char *device = wm_args_text (args, "device");
@@ -214,8 +214,8 @@ static int worker_main (const wm_args_t *args)
     wm_worker_config_t config;
     if (!take_options (args, &config))
         return WM_EXIT_USAGE;
-    /* The kernel kills us when our parent ends, however it does; the batches we hold are scored again
-       elsewhere.  */
+    /* The kernel kills us when our parent ends, however it does; the batches we hold are scored
+       again elsewhere.  */
     if (wm_args_given (args, "parent") &&
         (prctl (PR_SET_PDEATHSIG, SIGKILL) || getppid () != parent_pid)) {
         fputs ("wiremill-worker: the parent process has ended\n", stderr);

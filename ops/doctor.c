@@ -1,7 +1,7 @@
 /* doctor.c - `wiremill doctor`: is this machine fit, and what to do if not.
 
-   One line for each check: ok, warn (it will work, less well) or FAIL (it will not), and what to do.
-   Nothing is changed, apart from a temporary file in the folder that is checked.  */
+   One line for each check: ok, warn (it will work, less well) or FAIL (it will not), and what to
+   do. Nothing is changed, apart from a temporary file in the folder that is checked.  */
 
 #include "kernels/wm_device.h"
 #include "ops/verbs.h"

@@ -113,8 +113,8 @@ static bool real_path (const char *file, char real[PATH_MAX])
     return room && (size_t) snprintf (real + strlen (real), room, "/%s", base) < room;
 }
 
-/* The path an input is known by: real, with ":/dataset" where it has one. Numbers stay as they are.
- */
+/* The path an input is known by: real, with ":/dataset" where it has one. Numbers stay as they
+   are.  */
 static void input_name (const char *given, char name[PATH_MAX])
 {
     char file[PATH_MAX], real[PATH_MAX];
@@ -192,7 +192,8 @@ static void why_campaign (const json_t *status, const char *campaign)
             (long long) wm_ask_int (status, "counters.alarm"));
 }
 
-/* Whether a line names this, and not something longer: it ends there, or a space or ": " follows.  */
+/* Whether a line names this, and not something longer: it ends there, or a space or ": "
+   follows.  */
 static bool names (const char *text, const char *what)
 {
     const size_t length = strlen (what);

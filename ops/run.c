@@ -1,8 +1,8 @@
 /* run.c - `wiremill run`: a whole campaign with one command, and again with the same command.
 
    It starts a broker, a producer and workers (wm_crew), shows how far they are, stops them and
-   reports the result. It decides nothing about the work itself: killed at any moment, the same command
-   continues. With --broker it starts a producer only and a farm does the work.  */
+   reports the result. It decides nothing about the work itself: killed at any moment, the same
+   command continues. With --broker it starts a producer only and a farm does the work.  */
 
 #include "ops/verbs.h"
 #include "ops/wm_arithmetic.h"
@@ -368,9 +368,10 @@ static int work (run_t *self)
     return code;
 }
 
-/* Default number of worker processes. The threads of one share the work on a batch but for about 1 %,
-   so 4 would be idle 3 % of the time and 32 a quarter (calculated); on two cores one worker of two
-   threads takes 5 to 11 % less time than two of one (measured). Two keep a GPU from waiting.  */
+/* Default number of worker processes. The threads of one share the work on a batch but for about 1
+   %, so 4 would be idle 3 % of the time and 32 a quarter (calculated); on two cores one worker of
+   two threads takes 5 to 11 % less time than two of one (measured). Two keep a GPU from
+   waiting.  */
 static long default_workers (const run_t *self, long cores)
 {
     const char *engine = wm_args_text (self->args, "engine");

@@ -1,9 +1,9 @@
 /* verify.c - `wiremill verify`: every byte of a campaign's outputs, then random hits of them scored
    again.
 
-   wiremill-broker prints what the campaign is pinned to and compares the outputs with the digests of
-   when they were written, which finds whatever changed since. What was wrong before it was written
-   only another computation finds: wiremill-producer cuts hits again from the inputs,
+   wiremill-broker prints what the campaign is pinned to and compares the outputs with the digests
+   of when they were written, which finds whatever changed since. What was wrong before it was
+   written only another computation finds: wiremill-producer cuts hits again from the inputs,
    wiremill-worker scores and compares them. So many that a share of wrong hits is found with the
    confidence asked for: each hit of the sample misses the share S of wrong ones with the chance 1 -
    S, all n of them with (1 - S)^n.
@@ -413,8 +413,8 @@ static bool is_folder_gone (const verify_t *self)
     return true;
 }
 
-/* A missing output cannot be compared; no score is wrong. Prints the command that writes it again, last,
-   so that it is the last line.  */
+/* A missing output cannot be compared; no score is wrong. Prints the command that writes it again,
+   last, so that it is the last line.  */
 static void print_missing (const verify_t *self, const char *campaign)
 {
     size_t i;

@@ -19,8 +19,9 @@
 #define TRIES 20
 #define TRY_MS 50
 
-/* A broker holds its campaign's lock as long as it runs. Where the lock is free, endpoint.json was left
-   behind by a broker that was killed, or came with a copy of the folder and names the original's.  */
+/* A broker holds its campaign's lock as long as it runs. Where the lock is free, endpoint.json was
+   left behind by a broker that was killed, or came with a copy of the folder and names the
+   original's.  */
 static bool is_unserved (const char *campaign, long *pid)
 {
     char path[4200], text[24] = "";
@@ -78,7 +79,8 @@ bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
     return sound;
 }
 
-/* endpoint.json outlives a broker that was killed, and its port may be another campaign's by now.  */
+/* endpoint.json outlives a broker that was killed, and its port may be another campaign's by
+   now.  */
 wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, int64_t timeout_ms,
                         wm_error_t *error)
 {
@@ -268,8 +270,8 @@ static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_
     return status;
 }
 
-/* Reads the answer, and before it how far the program is: {"read": BYTES, "of": BYTES}, now and then.
-   NULL: no answer came, or only a part of one.  */
+/* Reads the answer, and before it how far the program is: {"read": BYTES, "of": BYTES}, now and
+   then. NULL: no answer came, or only a part of one.  */
 static json_t *read_answer (int fd)
 {
     wm_progress_t progress;

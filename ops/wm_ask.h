@@ -17,12 +17,13 @@ wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaig
                          wm_error_t *error);
 
 /* The same where arguments mean something else: `broker`, else `folder`, else here; NULL for
- none.  */
+   none.  */
 wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256],
                       char campaign[4096], wm_error_t *error);
 
-/* Explains in `text` why wm_ask_where found no endpoint: no process has the campaign, or the one that
-   has it has not written where it listens, or its lock may not be read. Returns the exit code.  */
+/* Explains in `text` why wm_ask_where found no endpoint: no process has the campaign, or the one
+   that has it has not written where it listens, or its lock may not be read. Returns the exit
+   code.  */
 int wm_ask_nobody (const char *campaign, char text[480]);
 
 /* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none, it is not sound, or no broker
@@ -50,8 +51,8 @@ json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed);
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code);
 
 /* What wiremill-broker prints of a campaign that no broker serves, by its mode "--status" or
-   "--outputs", whose reading is shown on a terminal. NULL: an error was printed, by it or as `verb`'s;
-   *code is the exit code.  */
+   "--outputs", whose reading is shown on a terminal. NULL: an error was printed, by it or as
+   `verb`'s; *code is the exit code.  */
 json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code);
 
 /* A value by its path ("hits.done"); 0, 0.0 or "" if it is not there.  */

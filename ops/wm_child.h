@@ -35,8 +35,8 @@ typedef struct {
 wm_fault_t wm_child_init (wm_child_t *self, const char *name, const char *folder,
                           wm_error_t *error);
 
-/* Gives it the i-th of n equal shares of the CPUs that we may use, so that pinned threads of several
-   children do not meet on one. With fewer CPUs than children nothing is shared out.  */
+/* Gives it the i-th of n equal shares of the CPUs that we may use, so that pinned threads of
+   several children do not meet on one. With fewer CPUs than children nothing is shared out.  */
 void wm_child_share (wm_child_t *self, int i, int n);
 
 /* Starts `program` (beside this one) with the NULL-terminated argv.  */

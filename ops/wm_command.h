@@ -1,8 +1,9 @@
-/* wm_command.h - the command that continues a campaign: typed once, kept in the campaign's folder by the
-   broker (CAMPAIGN/command), printed to whoever asks how to continue.
+/* wm_command.h - the command that continues a campaign: typed once, kept in the campaign's folder
+   by the broker (CAMPAIGN/command), printed to whoever asks how to continue.
 
-   The file's first line is the folder it is of, since a copy of the folder brings the original's along.
-   Then the command, so that it works from any folder; for `wiremill broker` also those that go with it.  */
+   The file's first line is the folder it is of, since a copy of the folder brings the original's
+   along. Then the command, so that it works from any folder; for `wiremill broker` also those that
+   go with it.  */
 #ifndef WM_COMMAND_H
 #define WM_COMMAND_H
 
@@ -16,17 +17,18 @@
 void wm_command_word (FILE *out, const char *word);
 void wm_command_print (FILE *out, const wm_args_t *args, const char *option);
 
-/* The text for CAMPAIGN/command as a memory file that programs started from here inherit, by the name in
-   `path`. endpoint: of a broker started by hand; NULL: `wiremill run` starts all of them.  */
+/* The text for CAMPAIGN/command as a memory file that programs started from here inherit, by the
+   name in `path`. endpoint: of a broker started by hand; NULL: `wiremill run` starts all of
+   them.  */
 wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const char *endpoint,
                             char path[32], wm_error_t *error);
 
-/* Prints the command that a person types for `purpose` ("to continue"), or which command it was where
-   its text is not known; ends a sentence and its line.  */
+/* Prints the command that a person types for `purpose` ("to continue"), or which command it was
+   where its text is not known; ends a sentence and its line.  */
 void wm_command_advise (FILE *out, const char *campaign, const char *purpose);
 
-/* Who sends the inputs of this campaign: "wiremill run" or "wiremill produce"; where that is not known,
-   both (static).  */
+/* Who sends the inputs of this campaign: "wiremill run" or "wiremill produce"; where that is not
+   known, both (static).  */
 const char *wm_command_sender (const char *campaign);
 
 #endif

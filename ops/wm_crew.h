@@ -58,8 +58,8 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop);
 /* Starts the producer and the workers.  */
 int wm_crew_start_rest (wm_crew_t *self);
 
-/* Restarts what has ended. Returns WM_CREW_WORKING, or the exit code once the producer has ended for
-   good or nothing can continue.  */
+/* Restarts what has ended. Returns WM_CREW_WORKING, or the exit code once the producer has ended
+   for good or nothing can continue.  */
 int wm_crew_tend (wm_crew_t *self);
 
 /* Drains and ends everybody; kills instead when *stop reaches `kill_at` (a second Ctrl-C) or after

@@ -42,8 +42,8 @@ typedef struct {
     uint32_t batch_hits;
 } wm_choices_t;
 
-/* Makes folders, imports the model. WM_EBATCH: the model or the specification is bad; WM_EHOST: files,
-   or a place that cannot hold a campaign.  */
+/* Makes folders, imports the model. WM_EBATCH: the model or the specification is bad; WM_EHOST:
+   files, or a place that cannot hold a campaign.  */
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error);
 
 /* --model --output --campaign --spec --precision --batch-hits of `args`.  */

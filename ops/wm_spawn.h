@@ -7,12 +7,12 @@
 
 #include <sys/types.h>
 
-/* Starts argv[0], which lies beside this program, with these as standard input and output. Returns -1 after
-   an error, printed as `verb`'s.  */
+/* Starts argv[0], which lies beside this program, with these as standard input and output. Returns
+   -1 after an error, printed as `verb`'s.  */
 pid_t wm_spawn (const char *verb, const char *const argv[], int in, int out);
 
-/* Waits for its exit code; WM_EXIT_FAILURE for an invalid pid and for a signal, but WM_EXIT_OK for a
-   writer whose reader has ended (SIGPIPE).  */
+/* Waits for its exit code; WM_EXIT_FAILURE for an invalid pid and for a signal, but WM_EXIT_OK for
+   a writer whose reader has ended (SIGPIPE).  */
 int wm_spawn_code (pid_t pid);
 
 #endif

@@ -2,8 +2,8 @@
 
    With neither --gpus nor --workers this process becomes the worker. Else it stays and restarts
    them: one that fails is started again with a pause that doubles, up to five quick failures in a
-   row; one that leaves with success (idle, wall time, drained, its campaign done, no broker) is not.
-   The first Ctrl-C or SIGTERM drains all of them, the second kills.  */
+   row; one that leaves with success (idle, wall time, drained, its campaign done, no broker) is
+   not. The first Ctrl-C or SIGTERM drains all of them, the second kills.  */
 
 #include "kernels/wm_device.h"
 #include "ops/verbs.h"

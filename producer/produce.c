@@ -36,7 +36,8 @@ const wm_verb_t wm_verb_produce = {
     .options = option_table, .run = produce_main };
 /* clang-format on */
 
-/* A damaged file may crash the library that reads it; the log then names the file for `wiremill run`.  */
+/* A damaged file may crash the library that reads it; the log then names the file for `wiremill
+   run`.  */
 static void crashed (int signal_number)
 {
     static const char text[] = "error: crashed on input: ";
@@ -73,8 +74,8 @@ static bool parent_follow (void)
     return parent != 1 && getppid () == parent;
 }
 
-/* Reads the lines of a file. An exit code other than WM_EXIT_OK, after an error is printed: the file
-   cannot be read to its end, or has no lines.  */
+/* Reads the lines of a file. An exit code other than WM_EXIT_OK, after an error is printed: the
+   file cannot be read to its end, or has no lines.  */
 static int list_read (const char *name, char ***lines, uint32_t *count)
 {
     FILE *file = fopen (name, "re");

@@ -368,7 +368,8 @@ static void slice_runs (const wm_cut_t *self, const slice_t *slice, wm_batch_t *
     batch->n_value = n_value > UINT32_MAX ? UINT32_MAX : (uint32_t) n_value;
 }
 
-/* Whether a hit's patch reads no run at all. Its own wire comes first: nearly always it ends there.  */
+/* Whether a hit's patch reads no run at all. Its own wire comes first: nearly always it ends
+   there.  */
 static bool is_empty (const wm_cut_t *self, const sorted_t *hit)
 {
     const wm_runs_t *runs = &self->runs;

@@ -29,8 +29,8 @@ wm_cut_t *wm_cut_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_h
 void wm_cut_destroy (wm_cut_t **self_p);
 
 /* Begins with an event, which is lent until the next start. WM_EBATCH: the specification asks for
-   what the input does not state (lifetime), or the readout is shorter than a drift bin; `where` names
-   the event.  */
+   what the input does not state (lifetime), or the readout is shorter than a drift bin; `where`
+   names the event.  */
 wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *where,
                          wm_error_t *error);
 

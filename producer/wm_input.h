@@ -100,7 +100,8 @@ void wm_input_hold_batch (wm_input_t *self, uint32_t ordinal, uint32_t batch, ui
 /* All batches of the event are placed: frames and rows are freed.  */
 void wm_input_complete (wm_input_t *self, uint32_t ordinal);
 
-/* The session has ended. new_epoch: events that the broker reported as done must be announced again.  */
+/* The session has ended. new_epoch: events that the broker reported as done must be announced
+   again.  */
 void wm_input_session_end (wm_input_t *self, bool new_epoch);
 
 #endif

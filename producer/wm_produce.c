@@ -3,8 +3,8 @@
    One loop: a message, if there is one, is answered; else one piece of work is done (`work` lists
    them by urgency); else it waits. Inputs are made known many at a time, claimed one at a time.
 
-   What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are told
-   apart by the fault: WM_EBATCH is the input's.  */
+   What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are
+   told apart by the fault: WM_EBATCH is the input's.  */
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_path.h"
@@ -156,8 +156,8 @@ static void output_path (const wm_produce_t *self, const wm_input_t *input, char
     snprintf (path, 1400, "%s/%s", self->pins.output, input->name);
 }
 
-/* A file in the way of the output that is not this campaign's stays; nothing is done at all then.
- */
+/* A file in the way of the output that is not this campaign's stays; nothing is done at all
+   then.  */
 static bool in_the_way (wm_produce_t *self, const wm_input_t *input)
 {
     char path[1400], text[480];
@@ -462,8 +462,9 @@ static bool input_next (wm_produce_t *self, bool unannounced, uint32_t n_ours)
     return true;
 }
 
-/* All is written or held. For an output that is missing or changed since then, the broker is asked, because it
-   knows what another producer wrote; written_check does the rest. false: all are there as written.  */
+/* All is written or held. For an output that is missing or changed since then, the broker is asked,
+   because it knows what another producer wrote; written_check does the rest. false: all are there
+   as written.  */
 static bool outputs_missed (wm_produce_t *self)
 {
     bool there, missed = false;

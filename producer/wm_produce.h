@@ -8,8 +8,8 @@
    idle. Bounded: open events (256), the encoded bytes kept for them, inputs claimed at a time.
    Reading and writing go in pieces between messages, so that heartbeats go out.
 
-   When all are written it checks that all outputs are still there as written; others are made again,
-   twice at most.
+   When all are written it checks that all outputs are still there as written; others are made
+   again, twice at most.
 
    A session that ends is opened again: claims are made again, and every event not known to be done
    is announced again (to a new epoch of the broker, all of them, from their kept manifests).

@@ -55,8 +55,8 @@ static void add_event (sample_t *sample, const char *path)
     sample->full |= sample->n_hit >= WM_SAMPLE_HITS;
 }
 
-/* Lets heartbeats out. A DRAIN ends the process as it does elsewhere; the broker sends nothing else to
-   a producer that has claimed nothing.  */
+/* Lets heartbeats out. A DRAIN ends the process as it does elsewhere; the broker sends nothing else
+   to a producer that has claimed nothing.  */
 static bool stays_open (wm_produce_t *self)
 {
     if (wm_client_is_open (self->client) && wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE &&

@@ -5,11 +5,10 @@
    OpenSamples  dense waveforms of wires, and hits
    dense        ready-made patches: a .npy file, an HDF5 file with one dataset, or "file.h5:/path"
 
-   The layout is recognised by the file's content. An input's rows are those of its hit table (or its
-   patches): the output has one row for each, in the same order. Events are read one at a time.
+   The layout is recognised by the file's content. An input's rows are those of its hit table (or
+   its patches): the output has one row for each, in the same order. Events are read one at a time.
    A patch file without event ids is cut into events of at most WM_READER_PATCH_BYTES, so that
-   memory stays bounded; all of them are run 0, subrun 0, event 0.
-   Thread: one for all readers.  */
+   memory stays bounded; all of them are run 0, subrun 0, event 0. Thread: one for all readers.  */
 #ifndef WM_READER_H
 #define WM_READER_H
 

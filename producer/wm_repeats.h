@@ -1,8 +1,8 @@
 /* wm_repeats.h - notices events that carry the (run, subrun, event) of another one.
 
    Simulated files repeat them, and so do files given under two names: both are scored, since an
-   event is named by its place in its input, but readers of the outputs must know. It knows the events
-   that were added since it was made: 16 bytes an event. Thread: one.  */
+   event is named by its place in its input, but readers of the outputs must know. It knows the
+   events that were added since it was made: 16 bytes an event. Thread: one.  */
 #ifndef WM_REPEATS_H
 #define WM_REPEATS_H
 

@@ -85,12 +85,12 @@ done < <(find "${rooms[@]}" -name '*.c' -print0 | sort -z | xargs -0 awk '
     /^\{/ { start = FNR }
     /^\}/ { if (start && FNR - start > 71) print FILENAME ":" start ": a function of " FNR - start - 1 " lines; 70 are enough"; start = 0 }')
 
-# Functions that nothing calls are faults; those that only tests call, and names without wm_, advice.
+# Functions that nothing calls and non-static names without wm_ are faults; functions that only tests call, advice.
 names=$(find "${rooms[@]}" tests \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' \) -print0 |
     xargs -0 perl tests/names.pl) || fault "tests/names.pl failed"
 while read -r name; do fault "$name is called by nothing"; done < <(sed -n '/tests use it/!s/^unused //p' <<<"$names")
 advice 'functions are called by tests only' "$(sed -n 's/^unused [^ ]*: \(.*\) (tests use it)/\1/p' <<<"$names")"
-advice 'non-static names do not begin with wm_' "$(sed -n 's/^name [^ ]*: //p' <<<"$names")"
+while read -r name; do fault "$name is not static and does not begin with wm_"; done < <(sed -n 's/^name //p' <<<"$names")
 
 # Formatting is advice: versions of clang-format differ.
 advice 'wrapped banners (/* ---- x ---- and */ on the next line)' \

@@ -21,7 +21,7 @@ for my $file (@ARGV) {
     $own{$1}++ while $text =~ /^(?!return\b)[A-Za-z_][^\n;=(]*?\b(\w+) \(/mg;
     while ($text =~ /^((?!static (?!inline)|typedef|return)[A-Za-z_][^\n;=(]*?)\b(\w+) \([^;{}]*\)\s*\n\{/mg) {
         $defined{$2} = "$file:" . (1 + (substr ($text, 0, $-[0]) =~ tr/\n//));
-        $public{$2} = 1 if $1 !~ /static/;
+        $public{$2} = 1 if $1 !~ /static|INLINE/; # wm_sparse_kernel.h defines INLINE as static inline
     }
 }
 delete $defined{main};

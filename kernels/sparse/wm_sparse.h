@@ -76,7 +76,7 @@ void wm_sparse_pool_run (wm_sparse_pool_t *self, wm_sparse_task_fn *task_fn, voi
 /* ---- live positions -------------------------------------------------------------------------- */
 
 /* A bit per position, row after row; a row has spare bits behind, so that 64 can be read
- anywhere.  */
+   anywhere.  */
 typedef struct {
     uint32_t n_row, n_col, n_word;
     uint64_t *bit;  /* (n_row, n_word) */

@@ -1,8 +1,8 @@
 /* wm_fault.h - fault classes, their texts, and exit codes.
 
-   A fault's class states who must act, because the decision to retry needs exactly that. The text is
-   written once, where the fault is known, and is meant for a person: what, where, why, what next.
-   Thread: any; a wm_error_t belongs to its caller.  */
+   A fault's class states who must act, because the decision to retry needs exactly that. The text
+   is written once, where the fault is known, and is meant for a person: what, where, why, what
+   next. Thread: any; a wm_error_t belongs to its caller.  */
 #ifndef WM_FAULT_H
 #define WM_FAULT_H
 

@@ -133,8 +133,8 @@ static bool is_still (int fd, const char *name)
            ours.st_dev == there.st_dev;
 }
 
-/* Made and locked, with what was in it: until we have the lock it may be another's, of our pid in another
-   container. A sweeper that came between the two has taken it away again. -1 and errno.  */
+/* Made and locked, with what was in it: until we have the lock it may be another's, of our pid in
+   another container. A sweeper that came between the two has taken it away again. -1 and errno.  */
 static int open_temporary (const char *name)
 {
     for (;;) {

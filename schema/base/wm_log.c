@@ -55,9 +55,9 @@ static void put (const char *bytes, size_t size)
                 return;
 }
 
-/* Takes all bytes: a log that cannot be written (a full disk) stops no process. errno is kept, for code
-   that prints between a failure and its strerror. The mutex is for ThreadSanitizer, which does not see the
-   stream's own lock.  */
+/* Takes all bytes: a log that cannot be written (a full disk) stops no process. errno is kept, for
+   code that prints between a failure and its strerror. The mutex is for ThreadSanitizer, which does
+   not see the stream's own lock.  */
 static ssize_t take (void *cookie, const char *bytes, size_t size)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

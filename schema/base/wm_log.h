@@ -1,4 +1,5 @@
-/* wm_log.h - the time before every line of a log: UTC as ISO 8601, to the second. A terminal gets none.  */
+/* wm_log.h - the time before every line of a log: UTC as ISO 8601, to the second. A terminal gets
+   none.  */
 #ifndef WM_LOG_H
 #define WM_LOG_H
 

@@ -12,8 +12,8 @@
 
 /* ---- --help ---------------------------------------------------------------------------------- */
 
-/* Prints `text` filled between columns `indent` and WIDTH; the cursor is in column `at`. Returns the
-   column after it.  */
+/* Prints `text` filled between columns `indent` and WIDTH; the cursor is in column `at`. Returns
+   the column after it.  */
 static int fill (const char *text, size_t length, int indent, int at)
 {
     while (length) {

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the name that are its file's path: all of them where such a file exists, else those before
-   ":/".  */
+/* Bytes of the name that are its file's path: all of them where such a file exists, else those
+   before ":/".  */
 size_t wm_path_length (const char *name);
 
 /* Size and modification time of that file. -1 and errno where it cannot be seen.  */

@@ -1,11 +1,12 @@
-/* killer.c - an engine for tests that dies on chosen hits: WM_OPENVINO_SO=.../wm_killer.so, --engine
-   openvino; or WM_CUDA_SO and cuda.
+/* killer.c - an engine for tests that dies on chosen hits: WM_OPENVINO_SO=.../wm_killer.so,
+   --engine openvino; or WM_CUDA_SO and cuda.
 
    It is the exact-sparse engine, signature and bits, but for the hits named in the file that
-   WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire and
-   column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES names it
-   adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer, and kills it in any case as
-   WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and lives.  */
+   WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire
+   and column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES
+   names it adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer, and kills it in any
+   case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and
+   lives.  */
 #include "kernels/wm_backend_private.h"
 
 #include <signal.h>

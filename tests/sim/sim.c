@@ -224,7 +224,8 @@ static void peer_step (peer_t *peer)
         producer_step (peer);
 }
 
-/* Where workers fail more often than they score the campaign pauses until an operator resumes it.  */
+/* Where workers fail more often than they score the campaign pauses until an operator resumes
+   it.  */
 static void resume_in_calm (void)
 {
     if (!broker_is_up () || !broker_core ()->paused || sim.now_ms < sim.resumed_ms + 10000)

@@ -404,8 +404,8 @@ void check_core (const wm_core_t *core);
 void check_tail (const wm_core_t *core);
 /* A result cannot be read back.  */
 void check_unreadable (const wm_key_t *key, const char *why);
-/* Two different results of one engine must raise an alarm, and nothing else may: before and after the
-   core sees this message.  */
+/* Two different results of one engine must raise an alarm, and nothing else may: before and after
+   the core sees this message.  */
 bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
 void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t n_alarm);
 /* Something happened to the worker of this tag that may be blamed on the batch.  */

@@ -1,8 +1,8 @@
 /* sim_bugs.c - mistakes that can be planted (sim.bug), and what they are called.
 
    The product's code is as it is: a bug sits at one of its doors, in a function that the linker
-   puts before the real one (-Wl,--wrap), or between the core and the links. Those of the disk are in
-   sim_disk.c.  */
+   puts before the real one (-Wl,--wrap), or between the core and the links. Those of the disk are
+   in sim_disk.c.  */
 #include "broker/wm_campaign.h"
 #include "tests/sim/sim.h"
 

@@ -133,8 +133,8 @@ static int run_seeds (uint64_t first, uint64_t count, bug_t bug)
     const many_t task = { .first = first, .count = count, .bug = bug };
     const totals_t t = run (&task);
     print_totals ("sim", &t, start);
-    /* A seed ends in calm, in which everything must be written or held; and nothing acknowledged may
-       be gone after any of its power cuts. */
+    /* A seed ends in calm, in which everything must be written or held; and nothing acknowledged
+       may be gone after any of its power cuts. */
     proof_line ("P20", t.seeds, t.seeds - t.failed, start);
     proof_line ("P2", t.powercuts, t.survived, proof_clock ());
     proof_line ("P5", t.spoils, t.mended, proof_clock ());
@@ -162,7 +162,8 @@ static int run_cuts (uint64_t count, uint64_t first, bug_t bug)
 
 /* ---- planted bugs ---------------------------------------------------------------------------- */
 
-/* In a process of its own, because a bug may as well end in an assertion. Exit 0: it was caught.  */
+/* In a process of its own, because a bug may as well end in an assertion. Exit 0: it was
+   caught.  */
 static void hunt (bug_t bug, uint64_t count)
 {
     const double start = proof_clock ();

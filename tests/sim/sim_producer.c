@@ -108,8 +108,8 @@ static in_work_t *in_of (peer_t *peer, const wm_msg_t *msg)
     return NULL;
 }
 
-/* Unasked: the input was kicked, and begins again. (An INPUT that only makes it known is answered so
-   too.)  */
+/* Unasked: the input was kicked, and begins again. (An INPUT that only makes it known is answered
+   so too.)  */
 static bool is_kicked (peer_t *peer, const wm_msg_t *msg)
 {
     in_work_t *in = in_of (peer, msg);

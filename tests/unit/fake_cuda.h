@@ -1,7 +1,8 @@
-/* fake_cuda.h - an engine like wm_cuda.so's, compiled by the tests: the sparse one, now and then wrong.
+/* fake_cuda.h - an engine like wm_cuda.so's, compiled by the tests: the sparse one, now and then
+   wrong.
 
-   One hit of WM_FAKE_CUDA is off by 0.1; 0 or unset: all are right. A model that is not of the family is
-   replaced by sums of the patch.  */
+   One hit of WM_FAKE_CUDA is off by 0.1; 0 or unset: all are right. A model that is not of the
+   family is replaced by sums of the patch.  */
 #include "kernels/wm_backend_private.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
-/* fake_nvml.h - a library like libnvidia-ml.so.1, compiled by the tests, for machines without a GPU.
+/* fake_nvml.h - a library like libnvidia-ml.so.1, compiled by the tests, for machines without a
+   GPU.
 
-   16 GPUs. The letters of WM_FAKE_NVML are what fails: i init, n name, t temperature, p power, q its
-   limit, l load, m memory, e ECC, x throttling; h: it hangs. BARE: a library that has next to
+   16 GPUs. The letters of WM_FAKE_NVML are what fails: i init, n name, t temperature, p power, q
+   its limit, l load, m memory, e ECC, x throttling; h: it hangs. BARE: a library that has next to
    nothing. WM_FAKE_NVML_ECC names a file: so many uncorrectable errors there are more.  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* family_graph.h - the small network of small_net.h as ONNX, in every way that exporters write it.  */
+/* family_graph.h - the small network of small_net.h as ONNX, in every way that exporters write
+   it.  */
 #ifndef FAMILY_GRAPH_H
 #define FAMILY_GRAPH_H
 

@@ -1,5 +1,5 @@
-/* frozen_graph.h - the small network of small_net.h as a frozen graph, in every way that TensorFlow and
-   Keras freeze it.  */
+/* frozen_graph.h - the small network of small_net.h as a frozen graph, in every way that TensorFlow
+   and Keras freeze it.  */
 #ifndef FROZEN_GRAPH_H
 #define FROZEN_GRAPH_H
 

@@ -1,4 +1,5 @@
-/* journal_files.h - a journal in a folder of its own, on a disk that fails when a test asks for it.  */
+/* journal_files.h - a journal in a folder of its own, on a disk that fails when a test asks for
+   it.  */
 #ifndef JOURNAL_FILES_H
 #define JOURNAL_FILES_H
 

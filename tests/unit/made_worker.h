@@ -52,8 +52,8 @@ struct wm_device_t {
 static wm_model_t the_model;
 static wm_device_t the_device;
 
-/* The engine is a process of its own, as in the product: this program in another mode. What the test
-   tells it, and what it counts, lies in a file that both map.  */
+/* The engine is a process of its own, as in the product: this program in another mode. What the
+   test tells it, and what it counts, lies in a file that both map.  */
 typedef struct {
     char identity[80]; /* what the model says it is */
     atomic_int score_ms, n_score, n_test, n_open;

@@ -1,8 +1,8 @@
 /* small_net.h - one small network of the family, by definition, and the files a test imports.
 
    8 x 10 patch, 3x3 convolution with 2 filters and ReLU, a dense layer with tanh, a head of three
-   with softmax and one of one with sigmoid. All weights are multiples of 1/64, exact in every number
-   format used.  */
+   with softmax and one of one with sigmoid. All weights are multiples of 1/64, exact in every
+   number format used.  */
 #ifndef SMALL_NET_H
 #define SMALL_NET_H
 

@@ -1,4 +1,5 @@
-/* sparse_net.h - small random nets and planes for the tests of the exact-sparse engine, and their judge.
+/* sparse_net.h - small random nets and planes for the tests of the exact-sparse engine, and their
+   judge.
 
    The judge is written here, from the plain definition of a patch, in double. Nets are small and
    random, so that hundreds of (net, plane) pairs run in seconds; the shapes cover what the engine
@@ -87,8 +88,8 @@ static inline float *biases (uint32_t n, double scale)
     return p;
 }
 
-/* Of the roots' weights: outputs are about as steep as the real network's, so that every kernel keeps
-   its promise. Where nets are steeper: a_kernel_is_taken_where_it_is_precise_enough.  */
+/* Of the roots' weights: outputs are about as steep as the real network's, so that every kernel
+   keeps its promise. Where nets are steeper: a_kernel_is_taken_where_it_is_precise_enough.  */
 #define ROOT_SCALE 0.2
 
 static inline wm_dense_t dense_new (int32_t parent, uint32_t n_in, uint32_t n_out, wm_act_t act,

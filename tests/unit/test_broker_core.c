@@ -344,7 +344,8 @@ static void test_hung_worker (void **state)
     harness_end (t);
 }
 
-/* A worker that hung got on, and then vanishes: what it hung on has been blamed, and is not again.  */
+/* A worker that hung got on, and then vanishes: what it hung on has been blamed, and is not
+   again.  */
 static void test_expired_is_not_blamed_again (void **state)
 {
     (void) state;

@@ -1,6 +1,8 @@
-/* test_broker_journal_disk.c - the journal on a disk that is full or fails, and what it gives back to it.
+/* test_broker_journal_disk.c - the journal on a disk that is full or fails, and what it gives back
+   to it.
 
-   Nothing acknowledged is lost at any operation that fails; segments go when all in them is done.  */
+   Nothing acknowledged is lost at any operation that fails; segments go when all in them is
+   done.  */
 #include "tests/unit/journal_files.h"
 
 #include <sys/mman.h>

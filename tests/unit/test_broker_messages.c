@@ -1,4 +1,5 @@
-/* test_broker_messages.c - the table of messages, as it is printed, and as schema/wire.abnf has it.  */
+/* test_broker_messages.c - the table of messages, as it is printed, and as schema/wire.abnf has
+   it.  */
 #include "broker/wm_core_private.h"
 
 #include <setjmp.h>
@@ -90,7 +91,8 @@ static bool has_word (const char *text, const char *word)
     return false;
 }
 
-/* The rule of a role's session names what that role may send and what the broker sends it, no more.  */
+/* The rule of a role's session names what that role may send and what the broker sends it, no
+   more.  */
 static void roles_are_those_of_the_grammar (void **state)
 {
     (void) state;

@@ -456,7 +456,8 @@ static void test_model (void **state)
         if (bytes)
             assert_int_equal (payload[bytes - 1], ((offsets[i] + bytes - 1) * 7) & 0xff);
     }
-    /* What it cannot read it does not pass over in silence: the worker is hung up on, and asks again. */
+    /* What it cannot read it does not pass over in silence: the worker is hung up on, and asks
+       again. */
     assert_int_equal (truncate (b->wmm, 10), 0);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_MODEL_GET);
@@ -591,7 +592,8 @@ static void test_hostile_peers (void **state)
     broker_end (b);
 }
 
-/* An operator who asks and asks and never reads an answer is hung up on, before much waits for it. */
+/* An operator who asks and asks and never reads an answer is hung up on, before much waits for
+   it.  */
 static void test_unread_answers (void **state)
 {
     (void) state;

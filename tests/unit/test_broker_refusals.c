@@ -147,8 +147,8 @@ static int answer_at_large (harness_t *t, uint32_t p)
     return n;
 }
 
-/* What may lie in the queue to a worker is in the budget, whatever becomes of its batch, until the worker
-   shows that it has it, or is given up: when it is silent, or beats and takes nothing.  */
+/* What may lie in the queue to a worker is in the budget, whatever becomes of its batch, until the
+   worker shows that it has it, or is given up: when it is silent, or beats and takes nothing.  */
 static void test_on_the_way (void **state)
 {
     (void) state;
@@ -187,7 +187,8 @@ static void test_on_the_way (void **state)
     }
 }
 
-/* A copy's result counts; the stopped worker's payload is in the budget until it says that it has it.  */
+/* A copy's result counts; the stopped worker's payload is in the budget until it says that it has
+   it.  */
 static void test_on_the_way_of_a_copy (void **state)
 {
     (void) state;

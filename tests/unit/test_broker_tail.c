@@ -262,7 +262,8 @@ static void test_late_results (void **state)
     assert_int_equal (survived, n);
 }
 
-/* Who sits on a batch has credit left, and was quick before: a copy to itself would help nobody.  */
+/* Who sits on a batch has credit left, and was quick before: a copy to itself would help
+   nobody.  */
 static void test_no_copy_to_its_own_holder (void **state)
 {
     (void) state;

@@ -1,6 +1,7 @@
 /* test_gpuworker_health.c - NVML by dlopen: known values are reported, others are left out.
 
-   The library is made here from C: its functions answer as WM_FAKE_NVML says, one letter a fault.  */
+   The library is made here from C: its functions answer as WM_FAKE_NVML says, one letter a
+   fault.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

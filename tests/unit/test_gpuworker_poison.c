@@ -1,4 +1,5 @@
-/* test_gpuworker_poison.c - the search for the hits that an engine dies of, and how lanes share a machine.  */
+/* test_gpuworker_poison.c - the search for the hits that an engine dies of, and how lanes share a
+   machine.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -48,7 +48,8 @@ static void one_is_refused_among_others (void **state)
     broker_gone (&broker, &play);
 }
 
-/* Hits that kill it among batches of others: found, and neither neighbours nor the machine suffer.  */
+/* Hits that kill it among batches of others: found, and neither neighbours nor the machine
+   suffer.  */
 static void poison_is_found_among_others (void **state)
 {
     (void) state;
@@ -71,7 +72,8 @@ static void poison_is_found_among_others (void **state)
     broker_gone (&broker, &play);
 }
 
-/* One that fails on batches together, and on none of them alone: an accident; three are too many.  */
+/* One that fails on batches together, and on none of them alone: an accident; three are too
+   many.  */
 static void accidents_of_batches_together (void **state)
 {
     (void) state;

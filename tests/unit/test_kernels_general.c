@@ -68,8 +68,8 @@ static void score (const wm_model_t *model, const float *patch, float *scores)
 
 /* ---- several inputs and outputs -------------------------------------------------------------- */
 
-/* a (N, 4), "b/2" (N, 2, 3), n (N) of integers ->
-   "sum of b" (N) = a + b and n in all, "twice" (N, 2, 3) = 2 b, top (N): the index of a's largest.  */
+/* a (N, 4), "b/2" (N, 2, 3), n (N) of integers -> "sum of b" (N) = a + b and n in all, "twice" (N,
+   2, 3) = 2 b, top (N): the index of a's largest.  */
 static graph_t several (int64_t batch)
 {
     graph_t g = { .ways = 0 };
@@ -207,7 +207,8 @@ static void labels_from_names (void **state)
 
 /* ---- a graph whose inputs have no batch dimension -------------------------------------------- */
 
-/* Three nodes of two features, two edges as (2, 2) integers: score = features at the edges' ends.  */
+/* Three nodes of two features, two edges as (2, 2) integers: score = features at the edges'
+   ends.  */
 static void a_graph_of_fixed_shape (void **state)
 {
     (void) state;

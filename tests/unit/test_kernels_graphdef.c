@@ -1,5 +1,5 @@
-/* test_kernels_graphdef.c - TensorFlow frozen graphs: the small network in every way that TensorFlow
-   and Keras freeze it, what is kept for the general engine, and what is refused.  */
+/* test_kernels_graphdef.c - TensorFlow frozen graphs: the small network in every way that
+   TensorFlow and Keras freeze it, what is kept for the general engine, and what is refused.  */
 #include "kernels/wm_head.h"
 #include "tests/unit/frozen_graph.h"
 
@@ -108,8 +108,8 @@ static void nodes_outside_the_family (void **state)
     check_outside (&g, "(StridedSlice)");
 }
 
-/* Activations of several nodes, as Keras writes them: SiLU behind the IdentityN of its gradient, GELU
-   by erf and by tanh with a square, softplus.  */
+/* Activations of several nodes, as Keras writes them: SiLU behind the IdentityN of its gradient,
+   GELU by erf and by tanh with a square, softplus.  */
 static void activations_of_several_nodes (void **state)
 {
     (void) state;

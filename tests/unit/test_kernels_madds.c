@@ -1,5 +1,5 @@
-/* test_kernels_madds.c - multiply-adds of models for the general engine: the family's are those that it
-   counts itself, other layers' were counted by hand.  */
+/* test_kernels_madds.c - multiply-adds of models for the general engine: the family's are those
+   that it counts itself, other layers' were counted by hand.  */
 #include "kernels/wm_device.h"
 #include "tests/unit/family_graph.h"
 
@@ -93,8 +93,8 @@ static void layers_counted_by_hand (void **state)
     }
 }
 
-/* Attention's product of two values, a product of constants that runs once, weights by way of nodes,
-   and a recurrent layer over six steps.  */
+/* Attention's product of two values, a product of constants that runs once, weights by way of
+   nodes, and a recurrent layer over six steps.  */
 static void a_network_counted_by_hand (void **state)
 {
     (void) state;

@@ -1,4 +1,5 @@
-/* test_kernels_onnx.c - ONNX files that are refused: damaged, hostile, or of shapes nobody can run.  */
+/* test_kernels_onnx.c - ONNX files that are refused: damaged, hostile, or of shapes nobody can
+   run.  */
 #include "tests/unit/family_graph.h"
 
 static void graphs_refused (void **state)

@@ -1,4 +1,5 @@
-/* test_ops_points.c - what follows from a measured point: GFLOP/s, and the peak that they are a share of.  */
+/* test_ops_points.c - what follows from a measured point: GFLOP/s, and the peak that they are a
+   share of.  */
 #include "ops/bench/wm_points.h"
 
 #include <setjmp.h>
@@ -9,8 +10,8 @@
 
 #include <cmocka.h>
 
-/* A peak for each kind of arithmetic; 0.1 GFLOP/s of multiply-adds. bf16x3 executes three products in
-   bf16 for each of them. AMX has not run here: this holds its rule.  */
+/* A peak for each kind of arithmetic; 0.1 GFLOP/s of multiply-adds. bf16x3 executes three products
+   in bf16 for each of them. AMX has not run here: this holds its rule.  */
 static void each_engine_has_its_own_peak (void **state)
 {
     static const struct {
