@@ -242,11 +242,11 @@ test: deps ## everything in minutes: unit, simulated and whole campaigns, golden
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan, proof look further"
 check: all $(NEEDED)
-	@WM_BUILD=$(B) tests/proof.sh test
+	+@WM_BUILD=$(B) tests/proof.sh test
 proof: all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
-	@WM_BUILD=$(B) tests/proof.sh proof
+	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
-	@WM_BUILD=$(B) tests/proof.sh soak
+	+@WM_BUILD=$(B) tests/proof.sh soak
 PICKED := $(filter $(B)/tests/test_$(T)%,$(UNIT_RUN))
 unit: $(PICKED) all ## build and run the unit tests (T=prefix picks some, here and below)
 	@printf '%s\n' $(PICKED) | WM_BUILD=$(B) xargs -P $(JOBS) -I{} tests/unit/run.sh {}

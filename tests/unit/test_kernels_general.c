@@ -218,7 +218,7 @@ static void a_graph_of_fixed_shape (void **state)
     set_int (&g, node (&g, "Gather", "features edges", "ends"), "axis", 0);
     output (&g, "ends", INTS (2, 2, 2));
     save_graph (&g);
-    refused (NULL, "import it with --whole if this is none");
+    refused (NULL, "import it with --whole if it is not one");
     wm_model_t *model = imported (&(wm_import_choices_t){ .whole = 1 });
     assert_non_null (strstr (wm_model_why (model), "no batch dimension"));
     static const float patch[3][10] = { { 1, 2, 3, 4, 5, 6, 0, 2, 1, 1 },
