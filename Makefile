@@ -240,7 +240,7 @@ prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tes
 ##@ test
 test: deps ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	@$(AGAIN) check
-	@echo "make test: all passed (build $(B)); make lint, san, tsan, proof look further"
+	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED)
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof: all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them

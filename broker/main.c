@@ -413,7 +413,7 @@ static int broker_main (const wm_args_t *args)
     if (options.insecure)
         fprintf (stderr,
                  "wiremill-broker: INSECURE: whoever can reach %s can read and write this "
-                 "campaign; nothing is encrypted and nobody is asked for a key\n",
+                 "campaign; nothing is encrypted and no peer is asked for a key\n",
                  options.listen);
     static wm_pins_t pins;
     static wm_campaign_t campaign;

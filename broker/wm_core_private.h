@@ -207,8 +207,8 @@ struct session_t {
 
     /* worker */
     uint64_t credit, sent;
-    uint64_t received;                   /* TASKs that it has shown to have received */
-    int64_t received_ms;                 /* since when it has shown no more; while sent > seen */
+    uint64_t received;   /* TASKs that it has shown to have received */
+    int64_t received_ms; /* since when it has shown no more; while sent > received */
     payload_t *in_flight[WM_CREDIT_MAX]; /* of the others, by number: they may lie in its queue */
     lease_t *lease_head, *lease_tail;
     uint32_t n_lease;

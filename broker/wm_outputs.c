@@ -217,7 +217,7 @@ static json_t *print_output (const output_t *output, const char *folder)
     const wm_ledger_input_t *row = &output->row;
     uint64_t size;
     int64_t mtime_ns;
-    const bool changed = wm_path_look (row->path, &size, &mtime_ns) == 0 && row->size >= 0 &&
+    const bool changed = wm_path_stat (row->path, &size, &mtime_ns) == 0 && row->size >= 0 &&
                          ((int64_t) size != row->size || mtime_ns != row->mtime_ns);
     return json_pack ("{s:s, s:o, s:I, s:s, s:o, s:b}", "input", row->path, "output",
                       json_sprintf ("%s/%s", folder, row->name), "bytes",
@@ -259,7 +259,7 @@ static void check_output (wm_core_t *core, uint32_t id, const wm_core_known_t *i
     uint64_t size;
     int64_t mtime_ns;
     snprintf (path, sizeof path, "%s/%s", folder, input->name);
-    const bool there = wm_path_look (path, &size, &mtime_ns) == 0;
+    const bool there = wm_path_stat (path, &size, &mtime_ns) == 0;
     if (there && size != input->out_size)
         wm_core_compare_output (core, id, "its output is not as it was written");
     else if (there && mtime_ns != input->out_mtime_ns)
@@ -280,7 +280,7 @@ void wm_outputs_compare (wm_core_t *core, const char *folder)
         n_unchecked += unseen && input.is_written;
         if (!unseen && input.is_written)
             check_output (core, id, &input, folder);
-        if (wm_path_look (input.path, &size, &mtime_ns) == 0)
+        if (wm_path_stat (input.path, &size, &mtime_ns) == 0)
             wm_core_compare_input (core, id, size, mtime_ns);
     }
     if (n_unchecked)

@@ -271,7 +271,7 @@ static void check_inputs (rebuild_t *self)
         n_open += (uint64_t) open;
         if (row->state == WM_LEDGER_HELD)
             continue;
-        const int there = wm_path_look (row->path, &size, &time_ns) == 0;
+        const int there = wm_path_stat (row->path, &size, &time_ns) == 0;
         const int gone = open && !there; /* a written output does not need its input any more */
         const int changed =
             there && row->size >= 0 && ((int64_t) size != row->size || time_ns != row->mtime_ns);

@@ -41,8 +41,8 @@ static const wm_option_t option_table[] = {
     {.name = "workers", .value = "N", .fallback = "1", .least = 1, .most = WM_BENCH_WORKERS_MAX,
      .help = "with --bench: so many engines side by side, each of --threads"},
 
-    {.name = "engine", .value = "NAME", .fallback = "auto", .task = "engine",
-     .help = "auto, sparse, openvino, cuda, cudnn or reference"},
+    {.name = "engine", .value = WM_ENGINE_NAMES, .one_of = true, .fallback = "auto",
+     .task = "engine", .help = "what computes the scores"},
     {.name = "device", .value = "NAME", .fallback = "auto",
      .help = "auto, cpu, cuda or cuda:N: chooses the engine by what it computes on"},
     {.name = "isa", .value = "NAME",

@@ -42,7 +42,10 @@ const wm_engine_t *wm_device_engine (const char *name);
 /* The same for a signature, e.g. of an old output whose engine is not here.  */
 const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 
-/* "auto, sparse, ... and reference", for messages.  */
+/* The names of all engines for option tables; a test compares them with the rows.  */
+#define WM_ENGINE_NAMES "auto|sparse|openvino|cuda|cudnn|reference"
+
+/* Writes them as a sentence for messages: "auto, sparse, ... and reference".  */
 void wm_device_engine_names (char names[160]);
 
 /* Returns whether the named engine's shared object can be opened on this machine; else *error

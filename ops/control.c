@@ -167,7 +167,7 @@ static int control (const wm_args_t *args, const char *order, const char *text)
     int code = WM_EXIT_UNREACHABLE;
     snprintf (error.text, sizeof error.text, "no broker answers at %s", endpoint);
     if (!*endpoint)
-        code = wm_ask_nobody (campaign, error.text);
+        code = wm_ask_no_broker (campaign, error.text);
     else if (wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK &&
              (status = wm_ask_status (client, ANSWER_MS, NULL)))
         code = print_effect (&self, status);

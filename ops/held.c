@@ -419,7 +419,7 @@ static int kick_main (const wm_args_t *args)
     if (fault)
         return wm_setup_complain ("kick", &error);
     if (!*endpoint) {
-        const int code = wm_ask_nobody (campaign, error.text);
+        const int code = wm_ask_no_broker (campaign, error.text);
         if (code == WM_EXIT_UNREACHABLE)
             return no_broker ("none is running", campaign);
         fprintf (stderr, "wiremill kick: %s\n", error.text);

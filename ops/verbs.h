@@ -35,9 +35,6 @@ static inline void take_isa (const wm_args_t *args)
         setenv ("WM_ISA", wm_args_text (args, "isa"), 1);
 }
 
-/* The engines by name (kernels/wm_device.h).  */
-#define ENGINE_WORDS "auto|sparse|openvino|cuda|cudnn|reference"
-
 /* clang-format off */
 /* The options that pin a campaign, of run and broker. run needs neither --model nor --output with
    --broker, so each checks these two.  */

@@ -10,6 +10,7 @@
 
    A difference shows that two computations disagree, not which is right: no machine is blamed.  */
 
+#include "kernels/wm_device.h"
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
@@ -41,7 +42,7 @@ static const wm_option_t options[] = {
      .help = "so many instead; all, if there are fewer"},
     {.name = "seed", .value = "N", .least = 0, .most = 1L << 62,
      .help = "the same seed chooses the same hits (default: others each time)"},
-    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = true,
+    {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .task = "how",
      .help = "who scores again, in fp32; auto: reference, or openvino where it cannot"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,

@@ -34,7 +34,7 @@ static bool is_unserved (const char *campaign, long *pid)
     return is_free;
 }
 
-int wm_ask_nobody (const char *campaign, char text[480])
+int wm_ask_no_broker (const char *campaign, char text[480])
 {
     long pid;
     char path[4200];
@@ -54,7 +54,7 @@ int wm_ask_nobody (const char *campaign, char text[480])
     snprintf (
         text, 480,
         "process %ld has the campaign %.200s, but endpoint.json there does not name its "
-        "endpoint: it is just starting (log/broker.log tells what it waits for), or the "
+        "endpoint: it is just starting (log/broker.log explains what it waits for), or the "
         "file was removed and is written again in seconds; try again, or give --broker ENDPOINT",
         pid, campaign);
     return WM_EXIT_AGAIN;
@@ -334,7 +334,7 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
 {
     wm_error_t error;
     json_t *status = *endpoint ? ask_broker (endpoint, campaign, &error) : NULL;
-    *code = *endpoint ? WM_EXIT_UNREACHABLE : wm_ask_nobody (campaign, error.text);
+    *code = *endpoint ? WM_EXIT_UNREACHABLE : wm_ask_no_broker (campaign, error.text);
     if (!status && (*endpoint || *code != WM_EXIT_UNREACHABLE))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
     if (!status && *campaign && *code == WM_EXIT_UNREACHABLE)

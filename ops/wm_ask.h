@@ -24,7 +24,7 @@ wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256]
 /* Explains in `text` why wm_ask_where found no endpoint: no process has the campaign, or the one
    that has it has not written where it listens, or its lock may not be read. Returns the exit
    code.  */
-int wm_ask_nobody (const char *campaign, char text[480]);
+int wm_ask_no_broker (const char *campaign, char text[480]);
 
 /* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none, it is not sound, or no broker
    holds the campaign's lock. */

@@ -29,7 +29,7 @@ static const wm_option_t options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "which brokers", .help = "the broker's base address; several are served in rounds, "
                                  "ENDPOINT=3 three times as often"},
-    {.name = "engine", .letter = 'e', .value = ENGINE_WORDS, .one_of = true,
+    {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .task = "how",
      .help = "auto: sparse where the model is of its family, else openvino"},
     DEVICE_OPTION,

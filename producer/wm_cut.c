@@ -91,7 +91,7 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
         return event->n_lifetime == event->n_tick
                    ? WM_OK
                    : wm_fault (error, WM_EBATCH,
-                               "%s: the specification says lifetime: table, but the input has no "
+                               "%s: the specification has lifetime: table, but the input has no "
                                "table of %u factors (event_table/lifetime)",
                                where, event->n_tick);
     }
@@ -105,8 +105,8 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
                                                    : NULL;
     if (missing)
         return wm_fault (error, WM_EBATCH,
-                         "%s: the specification says lifetime: exp, but neither it nor the input "
-                         "gives %s; give it, or say lifetime: none",
+                         "%s: the specification has lifetime: exp, but neither it nor the input "
+                         "gives %s; give it, or write lifetime: none",
                          where, missing);
     wm_fault_t fault =
         wm_event_reserve (&self->factors, &self->factors_max, event->n_tick, 4, error);

@@ -269,7 +269,7 @@ static wm_fault_t npy_open (dense_t *self, const char *path, uint32_t n_value, w
         __builtin_add_overflow (want, npy->head_bytes, &want))
         want = UINT64_MAX;
     if ((uint64_t) status.st_size != want)
-        return wm_fault (error, WM_EBATCH, "%s: %llu bytes, but its header says %llu", path,
+        return wm_fault (error, WM_EBATCH, "%s: %llu bytes, but its header announces %llu", path,
                          (unsigned long long) status.st_size, (unsigned long long) want);
     return part_add (self, 0, self->reader.n_row, error);
 }

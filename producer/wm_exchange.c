@@ -340,7 +340,7 @@ static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
         self->wire[i].row = i;
     if (!fault)
         fault = wm_wires_check (self->wire, n, wm_h5_path (self->file),
-                                "which samples are the wire's cannot be told; write one row for "
+                                "it is unclear which samples are the wire's; write one row for "
                                 "each wire (a channel may have several wires, a wire one channel)",
                                 error);
     if (!fault && n) {

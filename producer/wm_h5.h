@@ -1,4 +1,4 @@
-/* wm_h5.h - reads HDF5 files that nobody vouches for.
+/* wm_h5.h - reads HDF5 files of unknown origin.
 
    The library follows external links, external storage and virtual datasets and loads filter
    plugins by default; all of that is refused here, and every dataset's type and size is checked

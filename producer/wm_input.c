@@ -28,7 +28,7 @@ wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error)
     self->path = strdup (full);
     if (!self->path)
         return wm_fault (error, WM_EHOST, "out of memory");
-    wm_path_look (self->path, &self->size, &self->mtime_ns);
+    wm_path_stat (self->path, &self->size, &self->mtime_ns);
     return WM_OK;
 }
 
@@ -63,14 +63,14 @@ void wm_input_look_again (wm_input_t *self)
 {
     self->size = 0;
     self->mtime_ns = 0;
-    wm_path_look (self->path, &self->size, &self->mtime_ns);
+    wm_path_stat (self->path, &self->size, &self->mtime_ns);
 }
 
 bool wm_input_changed (const wm_input_t *self)
 {
     uint64_t size = 0;
     int64_t mtime_ns = 0;
-    wm_path_look (self->path, &size, &mtime_ns);
+    wm_path_stat (self->path, &size, &mtime_ns);
     return size != self->size || mtime_ns != self->mtime_ns;
 }
 

@@ -3,7 +3,7 @@
    event_table/event_id (n, 3); wire_table/{event_id, local_plane, local_wire, tpc, adc (n,
    n_tick)}; hit_table/{event_id, hit_id, local_plane, local_wire, local_time, tpc}. There is no
    cryostat. A plane exists where an event has wires of it, and is as large as its largest
-   local_wire + 1 unless the specification says n_wire. An event has each wire once. Waveforms are
+   local_wire + 1 unless the specification has n_wire. An event has each wire once. Waveforms are
    read in pieces of a few wires and kept as the stretches that are not 0.  */
 #include "producer/wm_layout.h"
 #include "producer/wm_wires.h"
@@ -86,7 +86,7 @@ static wm_fault_t wires_check (opensamples_t *self, const wm_span_t *span, uint6
             self->row[at] = (wm_wire_t){ 0, 0, tpc[at], plane[at], wire[at], span[s].first + k };
     return fault ? fault
                  : wm_wires_check (self->row, n_wire, where,
-                                   "which waveform is the wire's cannot be told; write one row for "
+                                   "it is unclear which waveform is the wire's; write one row for "
                                    "each wire of an event",
                                    error);
 }

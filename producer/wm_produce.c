@@ -198,7 +198,7 @@ static bool as_written (const wm_produce_t *self, const wm_input_t *input, bool 
     uint64_t size;
     int64_t mtime_ns;
     output_path (self, input, path);
-    *there = wm_path_look (path, &size, &mtime_ns) == 0;
+    *there = wm_path_stat (path, &size, &mtime_ns) == 0;
     return *there && size == input->result.size && mtime_ns == input->result.mtime_ns;
 }
 

@@ -64,7 +64,7 @@ typedef enum {
     WM_INPUT_CLAIMED = 2, /* claimed until the session ends: submit its events */
     WM_INPUT_BUSY = 3,    /* another producer holds the claim: ask again later */
     WM_INPUT_WRITTEN = 4, /* done; size and mtime_ns are those of the output file */
-    WM_INPUT_HELD = 5,    /* held as a whole; text says why */
+    WM_INPUT_HELD = 5,    /* held as a whole; text explains */
 } wm_input_answer_t;
 
 /* TRIAL.code */

@@ -84,7 +84,7 @@ matrix ()
             continue
         }
         echo "# WM_ISA=$isa"
-        WM_ISA=$isa prove --timer tests/e2e/run.t tests/e2e/resume.t tests/e2e/kick.t tests/fault/poison.t || failed=1
+        WM_SIZE=test WM_ISA=$isa prove --timer tests/e2e/run.t tests/e2e/resume.t tests/e2e/kick.t tests/fault/poison.t || failed=1
     done
     return $failed
 }

@@ -56,7 +56,7 @@ static void engine_close (void *engine)
 static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
-    (void) status; /* the door's */
+    (void) status; /* wm_device.c sets it */
     return wm_sparse_score (engine, batch, scores, progress, error);
 }
 

@@ -32,7 +32,7 @@ struct wm_sparse_pool_t {
 typedef struct {
     wm_sparse_pool_t *pool;
     uint32_t thread;
-} seat_t;
+} place_t;
 
 static void work (wm_sparse_pool_t *self, uint32_t thread)
 {
@@ -56,12 +56,12 @@ static void stay (const wm_sparse_pool_t *self, uint32_t thread)
 
 static void *worker (void *arg)
 {
-    seat_t seat = *(seat_t *) arg;
-    wm_sparse_pool_t *self = seat.pool;
+    place_t place = *(place_t *) arg;
+    wm_sparse_pool_t *self = place.pool;
     uint64_t seen = 0;
     free (arg);
     if (self->pin)
-        stay (self, seat.thread);
+        stay (self, place.thread);
     for (;;) {
         for (int i = 0; i < LOOKS && atomic_load (&self->round) == seen; i++)
             sched_yield ();
@@ -73,7 +73,7 @@ static void *worker (void *arg)
         pthread_mutex_unlock (&self->lock);
         if (stop)
             return NULL;
-        work (self, seat.thread);
+        work (self, place.thread);
         pthread_mutex_lock (&self->lock);
         if (atomic_fetch_sub (&self->busy, 1) == 1)
             pthread_cond_signal (&self->idle);
@@ -83,12 +83,12 @@ static void *worker (void *arg)
 
 static bool start (wm_sparse_pool_t *self)
 {
-    seat_t *seat = malloc (sizeof *seat);
-    if (!seat)
+    place_t *place = malloc (sizeof *place);
+    if (!place)
         return false;
-    *seat = (seat_t){ self, self->started + 1 };
-    if (pthread_create (&self->thread[self->started], NULL, worker, seat)) {
-        free (seat);
+    *place = (place_t){ self, self->started + 1 };
+    if (pthread_create (&self->thread[self->started], NULL, worker, place)) {
+        free (place);
         return false;
     }
     self->started++;

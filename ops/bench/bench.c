@@ -1,10 +1,9 @@
 /* bench.c - `wiremill bench`: measures engines, the whole pipeline, and brokers on this machine.
 
    engine    wiremill-producer cuts and encodes batches, wiremill-worker decodes all of them and
-   then
-             times the engine on them
-   pipeline  `wiremill run`, in a folder of its own; each process writes a trace (WM_TRACE) broker
-   wiremill-broker --bench: workers that compute nothing
+             then times the engine on them
+   pipeline  `wiremill run`, in a folder of its own; each process writes a trace (WM_TRACE)
+   broker    `wiremill-broker --bench`: workers that compute nothing
 
    Each point of a sweep is measured by processes of its own, so that none affects the next. A point
    that fails is reported and left out. Where the engine cannot run here the rest of its points is
@@ -167,13 +166,13 @@ static int refuse_ignored (const wm_args_t *args, const char *bench, unsigned wa
 {
     for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++)
         if (wm_args_given (args, scopes[i].option) && !(scopes[i].benches & wanted)) {
-            fprintf (stderr, "wiremill bench %s: --%s is for %s only\n", bench, scopes[i].option,
-                     scopes[i].only);
+            wm_args_refuse (args, "%s: --%s is for %s only", bench, scopes[i].option,
+                            scopes[i].only);
             return WM_EXIT_USAGE;
         }
     if (wm_args_rest (args, 1) && wanted == 1u << BROKER) {
-        fprintf (stderr, "wiremill bench broker: files (%s) are for engine and pipeline only\n",
-                 wm_args_rest (args, 1));
+        wm_args_refuse (args, "broker: files (%s) are for engine and pipeline only",
+                        wm_args_rest (args, 1));
         return WM_EXIT_USAGE;
     }
     return 0;
@@ -190,7 +189,7 @@ static int sweeps (bench_t *self, int bench)
     char threads[48], workers[16];
     snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);
     snprintf (workers, sizeof workers, "%d", team < 16 ? team : 16);
-    int code = wm_sweep_words (&self->engine, args, "engine", NULL, ENGINE_WORDS);
+    int code = wm_sweep_words (&self->engine, args, "engine", NULL, WM_ENGINE_NAMES);
     if (!code)
         code = wm_sweep_words (&self->precision, args, "precision",
                                is_engine ? "fp32,split,fast" : "fp32", "fp32|split|fast");
@@ -679,13 +678,12 @@ static int bench_main (const wm_args_t *args)
     self = (bench_t){ .args = args, .points = json_array (), .about = json_object () };
     take_isa (args);
     if (!wanted) {
-        fprintf (stderr, "wiremill bench: there are engine, pipeline, broker and all, not '%s'\n",
-                 word);
+        wm_args_refuse (args, "there are engine, pipeline, broker and all, not '%s'", word);
         return WM_EXIT_USAGE;
     }
     const char *csv = wm_args_text (args, "csv"), *json = wm_args_text (args, "json");
     if (csv && json && strcmp (csv, "-") == 0 && strcmp (json, "-") == 0) {
-        fprintf (stderr, "wiremill bench: --csv - and --json - do not go together\n");
+        wm_args_refuse (args, "--csv - and --json - do not go together");
         return WM_EXIT_USAGE;
     }
     /* Usage errors are reported before anything is measured.  */

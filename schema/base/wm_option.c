@@ -211,7 +211,7 @@ static bool parse_option (wm_args_t *self, int argc, char **argv, int *i)
     return true;
 }
 
-/* Reads the whole line. -1: it is as the table says, else the exit code (help or an error is
+/* Reads the whole line. -1: it is as in the table, else the exit code (help or an error is
    printed). */
 static int parse_all (wm_args_t *self, int argc, char **argv)
 {

@@ -16,7 +16,7 @@ size_t wm_path_length (const char *name)
     return dataset ? (size_t) (dataset - name) : length;
 }
 
-int wm_path_look (const char *name, uint64_t *size, int64_t *mtime_ns)
+int wm_path_stat (const char *name, uint64_t *size, int64_t *mtime_ns)
 {
     struct stat status;
     char path[PATH_MAX];

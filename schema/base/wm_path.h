@@ -9,7 +9,7 @@
    before ":/".  */
 size_t wm_path_length (const char *name);
 
-/* Size and modification time of that file. -1 and errno where it cannot be seen.  */
-int wm_path_look (const char *name, uint64_t *size, int64_t *mtime_ns);
+/* Size and modification time of that file. -1 and errno where it cannot be read.  */
+int wm_path_stat (const char *name, uint64_t *size, int64_t *mtime_ns);
 
 #endif

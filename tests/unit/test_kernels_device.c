@@ -1,4 +1,4 @@
-/* test_kernels_device.c - the door and its engines: they agree, and keep the rules of wm_device.h.
+/* test_kernels_device.c - engines through wm_device.h: they agree, and keep the rules of wm_device.h.
 
    A small seeded network stands for the real one. OpenVINO is tested where wm_openvino.so is built
    (`make unit` builds it first); a test that cannot find it fails, it does not pass over it.  */
@@ -653,10 +653,30 @@ static void batches_that_do_not_fit_are_refused (void **state)
     wm_batch_clear (&ticks);
 }
 
+/* Option tables list the engines' names, and "auto" before them.  */
+static void option_tables_name_every_engine (void **state)
+{
+    (void) state;
+    char sentence[160], names[] = WM_ENGINE_NAMES;
+    size_t n_name = 0, commas = 0;
+    wm_device_engine_names (sentence);
+    for (char *rest = NULL, *name = strtok_r (names, "|", &rest); name;
+         name = strtok_r (NULL, "|", &rest)) {
+        n_name++;
+        if (strcmp (name, "auto") != 0)
+            assert_string_equal (wm_device_engine (name)->name, name);
+        assert_non_null (strstr (sentence, name));
+    }
+    for (const char *c = sentence; *c; c++)
+        commas += *c == ',';
+    assert_int_equal (n_name, commas + 2); /* the last one follows "and" */
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (openvino_computes_where_it_is_told), /* first: see its words */
+        cmocka_unit_test (option_tables_name_every_engine),
         cmocka_unit_test (engines_agree_and_keep_their_bits),
         cmocka_unit_test (openvino_takes_16_bits_for_fast),
         cmocka_unit_test (patches_score_like_the_plane_they_are_cut_from),

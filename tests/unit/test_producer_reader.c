@@ -292,8 +292,8 @@ static void npy_refusals (void **state)
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3 4), }", "no valid shape" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (12), }", "no valid shape" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (12,), }", "not an array of patches" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), }", "its header says" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }", "its header says" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), }", "its header announces" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }", "its header announces" },
         { "{'descr': '<f4', 'fortran_order': False, }", "missing" },
         { "{'descr': '<f4', 'descr': '<f4', 'shape': (3, 4), }", "twice" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), 'x': 1}", "unknown key" },
@@ -302,7 +302,7 @@ static void npy_refusals (void **state)
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999, 4)}",
           "no valid shape" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967294, 1073741823)}",
-          "its header says" },
+          "its header announces" },
         { "[]", "no dictionary" },
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {

@@ -29,10 +29,10 @@ static void a_dataset_is_in_its_file (void **state)
     assert_int_equal (chdir (folder), 0);
     write_bytes ("a.h5", "12345");
     assert_int_equal (wm_path_length ("a.h5:/patches"), 4);
-    assert_int_equal (wm_path_look ("a.h5:/patches", &size, &mtime_ns), 0);
+    assert_int_equal (wm_path_stat ("a.h5:/patches", &size, &mtime_ns), 0);
     assert_int_equal (size, 5);
     assert_true (mtime_ns > 0);
-    assert_int_equal (wm_path_look ("b.h5:/patches", &size, &mtime_ns), -1);
+    assert_int_equal (wm_path_stat ("b.h5:/patches", &size, &mtime_ns), -1);
     assert_int_equal (errno, ENOENT);
     write_bytes ("a.h5:", ""); /* no folder, so no such file */
     assert_int_equal (wm_path_length ("a.h5:/patches"), 4);

@@ -1,4 +1,4 @@
-/* test_kernels_cuda_door.c - the CUDA engine through wm_device.h, on any machine.
+/* test_kernels_cuda_module.c - the CUDA engine through wm_device.h, on any machine.
 
    Without wm_cuda.so, without a driver or a GPU: one line reports it, and the CPU scores. With a
    GPU: known answers in both precisions, and the bits of one engine in another's grouping.  */
