@@ -64,7 +64,7 @@ files () # folder
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
 case $WM_SIZE in
 test) names=(unit sim cuts bugs plants e2e golden fault) ;;
-proof | soak) names=(unit sim cuts bugs plants e2e fault isa san tsan) ;;
+proof | soak) names=(unit sim cuts bugs plants e2e golden fault isa san tsan) ;;
 *) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
 esac
 strict=$([ $# != 0 ] || size '' 1 1)

@@ -266,5 +266,6 @@ int main (void)
         cmocka_unit_test (split_and_fast_wait_for_a_sample),
         cmocka_unit_test (a_damaged_table_is_measured_again),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker/arithmetic", tests, NULL, NULL);
 }

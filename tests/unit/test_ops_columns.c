@@ -217,5 +217,6 @@ int main (void)
         cmocka_unit_test (a_file_that_names_labels_wins),
         cmocka_unit_test (many_columns_are_not_all_listed),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("ops_columns", tests, make_folder, remove_folder);
 }

@@ -568,5 +568,6 @@ int main (void)
         cmocka_unit_test (doors_are_shut),
         cmocka_unit_test (claims_are_checked),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("producer reader", tests, setup, teardown);
 }
