@@ -185,6 +185,8 @@ static void session_tick (wm_core_t *self, session_t *session)
     }
     if (session->role == WM_ROLE_WORKER)
         wm_core_worker_tick (self, session);
+    if (session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER)
+        wm_core_needs_tick (self, session);
 }
 
 void wm_core_tick (wm_core_t *self, int64_t now_ms)

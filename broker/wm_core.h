@@ -190,6 +190,8 @@ typedef struct {
     char label[64];
     const char *input;                 /* path of the input it works on; lent; NULL */
     char waits[WM_TEXT_BYTES_MAX + 1]; /* what it reports to wait for (a full disk); "" */
+    uint32_t asked;                    /* batches asked for and not sent, within their deadline */
+    double late_s; /* since when it has sent nothing of what it was asked; < 0: it is not late */
 } wm_summary_producer_t;
 
 /* An input that is held or changed, or a batch that is held or raised an alarm.  */

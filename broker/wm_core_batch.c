@@ -59,7 +59,8 @@ static bool in_wants (const batch_t *batch)
 
 void wm_core_producer_update (wm_core_t *self, session_t *producer)
 {
-    const bool want = producer->wants.head != NULL;
+    const bool want = producer->wants.head && !producer->late;
+    wm_core_budget_count_asking (self, producer);
     if (want == producer->wanting)
         return;
     producer->wanting = want;

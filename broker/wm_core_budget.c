@@ -6,6 +6,7 @@
      in flight    the payload of a TASK that the worker has not shown to have received
    One payload in several of these places counts once: payload_t counts its owners (its batch, and
    each TASK in flight) and leaves the budget with the last of them.
+   A NEED that was taken back reserves nothing: its BATCH is kept if there is room, else dropped.
    Nothing is asked for that does not fit (wm_core_dispatch.c). Where the budget is full, payloads
    of running batches that are no longer in flight are dropped: the producer can send them again if
    the worker fails. So a worker that does not read its socket keeps bytes of the budget; its
@@ -42,18 +43,38 @@ uint64_t wm_core_budget_need_bytes (const batch_t *batch)
     return (uint64_t) batch->raw_bytes + PAYLOAD_OVERHEAD;
 }
 
+void wm_core_budget_count_asking (wm_core_t *self, session_t *producer)
+{
+    const bool asking = !producer->late && (producer->n_asked || producer->wants.head);
+    if (asking == producer->asking)
+        return;
+    producer->asking = asking;
+    self->n_asking += asking ? 1 : (uint32_t) -1;
+}
+
 void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch)
 {
+    session_t *producer = batch->event->input->claim;
+    const uint64_t bytes = wm_core_budget_need_bytes (batch);
     batch->flags |= BATCH_ASKED;
-    self->budget_used += wm_core_budget_need_bytes (batch);
+    self->budget_used += bytes;
     self->n_asked++;
+    if (!producer->n_asked++)
+        producer->answered_ms = self->now_ms;
+    producer->asked_bytes += bytes;
+    wm_core_budget_count_asking (self, producer);
 }
 
 void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch)
 {
     if (!(batch->flags & BATCH_ASKED))
         return;
+    session_t *producer = batch->event->input->claim; /* a NEED does not outlive the claim */
+    const uint64_t bytes = wm_core_budget_need_bytes (batch);
     batch->flags &= (uint8_t) ~BATCH_ASKED;
-    self->budget_used -= wm_core_budget_need_bytes (batch);
+    self->budget_used -= bytes;
     self->n_asked--;
+    producer->n_asked--;
+    producer->asked_bytes -= bytes;
+    wm_core_budget_count_asking (self, producer);
 }

@@ -13,7 +13,11 @@
    as long again as it has been silent.
 
    Wanted payloads are asked for in the producer's own order, from producers round robin, so that
-   they encode in parallel.  */
+   they encode in parallel. Each producer has an equal share of the number and the bytes that are
+   asked for. One that sends no BATCH for need_ms while it is asked is late: its NEEDs are taken
+   back and reserve nothing, and it leaves the round. Each need_ms it is sent one NEED, which
+   reserves nothing either; its next BATCH puts it into the round again. So a producer that does not
+   answer takes from the others at most its share, for need_ms.  */
 #include "broker/wm_core_private.h"
 
 #include <string.h>
@@ -183,9 +187,8 @@ static bool budget_make_room (wm_core_t *self, uint64_t bytes)
     return self->budget_used + bytes <= self->config.budget_bytes;
 }
 
-static void need (wm_core_t *self, batch_t *batch, session_t *producer)
+static void need_send (wm_core_t *self, const batch_t *batch, session_t *producer)
 {
-    wm_core_budget_reserve_need (self, batch);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_NEED);
     msg.key = wm_core_batch_key (batch);
@@ -193,22 +196,49 @@ static void need (wm_core_t *self, batch_t *batch, session_t *producer)
     wm_core_send (self, producer, &msg, NULL);
 }
 
+static void need (wm_core_t *self, batch_t *batch, session_t *producer)
+{
+    wm_core_budget_reserve_need (self, batch);
+    need_send (self, batch, producer);
+}
+
+/* Whether one more NEED is within this producer's share. All together as much again as the workers
+   have or could have, so that none waits for a producer; two where there is no worker yet. NEEDs of
+   others do not count, so that nobody waits for a producer which was asked while it was alone. One
+   NEED is always within the share of bytes.  */
+static bool is_in_share (const wm_core_t *self, const session_t *producer)
+{
+    const uint64_t here = self->ready.count + self->alone.count, n = self->n_asking;
+    const uint64_t room = self->window + 2 > here ? self->window + 2 - here : 0;
+    const uint64_t bytes = wm_core_budget_need_bytes (batch_of (producer->wants.head));
+    return producer->n_asked < (room + n - 1) / n &&
+           (!producer->n_asked || producer->asked_bytes + bytes <= self->config.budget_bytes / n);
+}
+
+/* The next of the round that may be asked; NULL: none.  */
+static session_t *next_to_ask (const wm_core_t *self)
+{
+    session_t *producer = self->wanting;
+    while (producer && !is_in_share (self, producer)) {
+        producer = producer->want_next;
+        if (producer == self->wanting)
+            return NULL;
+    }
+    return producer;
+}
+
 void wm_core_dispatch_needs (wm_core_t *self)
 {
     if (is_held_back (self))
         return;
-    /* As much again as the workers have or could have, so that none waits for a producer; two where
-       there is no worker yet.  */
-    while (self->wanting &&
-           self->n_asked + self->ready.count + self->alone.count < self->window + 2) {
-        session_t *producer = self->wanting;
+    for (session_t *producer; (producer = next_to_ask (self));) {
         batch_t *batch = batch_of (producer->wants.head);
         if (!budget_make_room (self, wm_core_budget_need_bytes (batch)))
             return;
         wm_queue_remove (&producer->wants, &batch->link);
         self->wanting = producer->want_next;
-        wm_core_producer_update (self, producer);
         need (self, batch, producer);
+        wm_core_producer_update (self, producer);
     }
 }
 
@@ -216,9 +246,49 @@ void wm_core_dispatch_needs (wm_core_t *self)
 static void need_again (wm_core_t *self, batch_t *batch)
 {
     session_t *claim = batch->event->input->claim;
-    if (claim && batch->event->flags & EVENT_ANNOUNCED &&
+    if (claim && !claim->late && batch->event->flags & EVENT_ANNOUNCED &&
         self->budget_used + wm_core_budget_need_bytes (batch) <= self->config.budget_bytes)
         need (self, batch, claim);
+}
+
+/* Its batches wait to be asked for again, in the order they had: the lists of inputs and
+   events begin with the newest.  */
+static void needs_take_back (wm_core_t *self, session_t *producer)
+{
+    for (input_t *input = producer->claims; input && producer->n_asked; input = input->claim_next)
+        for (event_t *event = input->all; event && producer->n_asked; event = event->all_next)
+            for (uint32_t i = event->n_batch; i-- > 0;) {
+                batch_t *batch = &event->batch[i];
+                if (!(batch->flags & BATCH_ASKED))
+                    continue;
+                wm_core_budget_forget_need (self, batch);
+                producer->n_taken_back++;
+                if (batch->state == BATCH_QUEUED)
+                    wm_queue_push_front (&producer->wants, &batch->link);
+            }
+    assert (!producer->n_asked);
+}
+
+void wm_core_needs_tick (wm_core_t *self, session_t *producer)
+{
+    const int64_t need_ms = self->config.times.need_ms;
+    if (producer->n_asked && self->now_ms - producer->answered_ms > need_ms) {
+        wm_core_log (self,
+                     "producer %s has not sent the %u batches that it was asked for %lld ms ago: "
+                     "others are asked first",
+                     producer->label, producer->n_asked,
+                     (long long) (self->now_ms - producer->answered_ms));
+        producer->late = true;
+        producer->probed_ms = self->now_ms;
+        needs_take_back (self, producer);
+        wm_core_producer_update (self, producer);
+    }
+    if (producer->late && producer->wants.head && !is_held_back (self) &&
+        self->now_ms - producer->probed_ms > need_ms) {
+        producer->probed_ms = self->now_ms;
+        producer->n_taken_back++;
+        need_send (self, batch_of (producer->wants.head), producer);
+    }
 }
 
 /* ---- copies at the tail ---------------------------------------------------------------------- */

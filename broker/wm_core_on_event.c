@@ -159,6 +159,17 @@ static void on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 
 /* ---- BATCH ----------------------------------------------------------------------------------- */
 
+/* It sends what it was asked for, in time or late.  */
+static void producer_answers (wm_core_t *self, session_t *producer)
+{
+    producer->answered_ms = self->now_ms;
+    if (!producer->late)
+        return;
+    producer->late = false;
+    wm_core_log (self, "producer %s sends what it is asked for again", producer->label);
+    wm_core_producer_update (self, producer);
+}
+
 static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                       const wm_payload_t *payload)
 {
@@ -166,7 +177,8 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     if (!input)
         return;
     batch_t *batch = wm_core_batch_find (self, &msg->key);
-    if (!batch || !(batch->flags & BATCH_ASKED)) {
+    const bool asked = batch && batch->flags & BATCH_ASKED;
+    if (!batch || (!asked && !session->n_taken_back)) {
         wm_core_refuse (self, session, WM_REASON_PROTOCOL,
                         "BATCH %u.%u.%u, which was not asked for", msg->key.input, msg->key.ordinal,
                         msg->key.batch);
@@ -185,6 +197,13 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                         batch->raw_bytes);
         return;
     }
+    producer_answers (self, session);
+    if (!asked) { /* its NEED was taken back; perhaps a second NEED was answered before */
+        session->n_taken_back--;
+        if (batch->state != BATCH_QUEUED ||
+            self->budget_used + payload->bytes > self->config.budget_bytes)
+            return;
+    }
     payload_t *copy = wm_core_payload_take (self, payload);
     if (!copy) {
         wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another payload: try later");
@@ -192,7 +211,7 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     }
     self->payload_in += payload->bytes;
     const bool queued = batch->state == BATCH_QUEUED;
-    if (queued) /* while it is BATCH_ASKED, and so in no queue */
+    if (queued) /* leaves the queue of batches to ask for, where it is if it was not asked for */
         wm_core_batch_set_state (self, batch, BATCH_NONE);
     wm_core_budget_forget_need (self, batch);
     if (queued || batch->state == BATCH_RUNNING)

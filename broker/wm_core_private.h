@@ -31,6 +31,7 @@
 
        NONE       -> QUEUED      on_submit (batch_announce)
        QUEUED     -> READY       on_batch (batch_take_payload)
+       QUEUED     -> QUEUED      needs_tick (needs_take_back): asked for and not sent in time
        QUEUED     -> NONE        event_unannounce: its claim ended
        READY      -> RUNNING     dispatch_tasks (task_send)
        any        -> RUNNING     worker_welcome, worker_adopt: a worker holds it
@@ -238,7 +239,14 @@ struct session_t {
     wm_queue_t wants; /* batches to ask it for */
     uint32_t n_open;
     session_t *want_prev, *want_next;
-    bool wanting;
+    bool wanting; /* in the ring of producers to ask */
+    bool asking;  /* counted in n_asking */
+    bool late;    /* a NEED passed its deadline and no BATCH has come since */
+    uint32_t n_asked;
+    uint64_t asked_bytes;  /* reserved for n_asked */
+    uint64_t n_taken_back; /* NEEDs that reserve nothing and whose BATCH may still come */
+    int64_t answered_ms;   /* of its last BATCH, or of the first NEED after a time without any */
+    int64_t probed_ms;     /* while late: of the last NEED */
     uint32_t last_input;
 };
 
@@ -279,6 +287,7 @@ struct wm_core_t {
     wm_table_t orphans;             /* the workers that hold a batch of an event not announced */
     uint32_t last_id;
     uint32_t n_session, n_worker, n_producer, n_lost_worker;
+    uint32_t n_asking; /* producers on time that are asked, or wait to be asked */
 
     input_t **input; /* by id - 1 */
     uint32_t n_input, input_capacity;
@@ -401,6 +410,9 @@ void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
 void wm_core_dispatch_tasks (wm_core_t *self);
 /* Sends NEEDs as budget and credit allow.  */
 void wm_core_dispatch_needs (wm_core_t *self);
+/* Takes NEEDs back that a producer has not answered within need_ms, and asks a late producer for
+   one batch in that time.  */
+void wm_core_needs_tick (wm_core_t *self, session_t *producer);
 /* Sends copies of the slowest batches, when nothing is ready.  */
 void wm_core_dispatch_copies (wm_core_t *self);
 
@@ -543,6 +555,9 @@ void wm_core_payload_drop (wm_core_t *self, payload_t *payload);
 uint64_t wm_core_budget_need_bytes (const batch_t *batch);
 void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch);
 void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch);
+/* Counts this producer among those that share what may be asked for, or no longer. Called after
+   each change of its queue, its NEEDs or `late`.  */
+void wm_core_budget_count_asking (wm_core_t *self, session_t *producer);
 
 /* ---- wm_core_base.c -------------------------------------------------------------------------- */
 

@@ -45,6 +45,8 @@ static void add_producer (const wm_core_t *self, const session_t *producer, wm_s
     const input_t *input = wm_core_input_find (self, producer->last_input);
     row->input = input && input->claim == producer ? input->path : NULL;
     memcpy (row->waits, producer->report, sizeof row->waits);
+    row->asked = producer->n_asked;
+    row->late_s = producer->late ? (double) (self->now_ms - producer->answered_ms) / 1e3 : -1;
 }
 
 /* Hits that are still to be scored; -1: unknown. Inputs that are not announced to their end are

@@ -176,6 +176,7 @@ static void why_campaign (const json_t *status, const char *campaign)
         if (*wm_ask_text (one, "waits"))
             printf ("producer %s waits: %s\n", wm_ask_text (one, "label"),
                     wm_ask_text (one, "waits"));
+        wm_ask_late (stdout, one);
     }
     if (*waiting) {
         printf ("waiting for: %s; ", waiting);

@@ -154,6 +154,7 @@ static void show_producers (const json_t *s)
         printf ("%-24.24s %s\n", wm_ask_text (one, "label"), wm_ask_text (one, "input"));
         if (*wm_ask_text (one, "waits"))
             printf ("  waits: %s\n", wm_ask_text (one, "waits"));
+        wm_ask_late (stdout, one);
     }
 }
 

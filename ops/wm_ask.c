@@ -230,6 +230,19 @@ void wm_ask_held (FILE *out, const json_t *held)
     fprintf (out, ": %s\n", *reason ? reason : "no reason given");
 }
 
+void wm_ask_late (FILE *out, const json_t *producer)
+{
+    char late[32];
+    if (!json_is_number (json_object_get (producer, "late_s")))
+        return;
+    fprintf (
+        out,
+        "producer %s does not answer: for %s it has sent none of the batches that the broker "
+        "asked for; others are asked first. If it is stopped, continue it (kill -CONT); if you "
+        "end it, another producer takes its inputs\n",
+        wm_ask_text (producer, "label"), wm_show_time (wm_ask_real (producer, "late_s"), late));
+}
+
 /* Whether all that is open has changed: then only a command with --retry-held continues.  */
 static bool has_all_changed (const json_t *s)
 {

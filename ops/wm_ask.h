@@ -69,4 +69,7 @@ void wm_ask_advise (FILE *out, const json_t *status, const char *campaign);
 /* One line about one entry of "held": file, event, batch, reason.  */
 void wm_ask_held (FILE *out, const json_t *held);
 
+/* One line about one entry of "producers" that does not send what it is asked; else nothing.  */
+void wm_ask_late (FILE *out, const json_t *producer);
+
 #endif

@@ -11,6 +11,7 @@ static wm_times_t times = {
     .reconnect_ms = 3000,
     .lease_ms = 30000,
     .handshake_ms = 3000,
+    .need_ms = 5000,
     .gap_ms = 2000,
     .group_commit_ms = 10,
     .backoff_ms = 100,
@@ -32,7 +33,7 @@ static void times_scale (void)
                          &times.lease_ms,        &times.handshake_ms, &times.gap_ms,
                          &times.group_commit_ms, &times.backoff_ms,   &times.backoff_max_ms,
                          &times.lock_ms,         &times.disk_full_ms, &times.engine_ms,
-                         &times.engine_start_ms, &times.failures_ms };
+                         &times.engine_start_ms, &times.failures_ms,  &times.need_ms };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
         *entry[i] = *entry[i] / scale > 0 ? *entry[i] / scale : 1;
 }

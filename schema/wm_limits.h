@@ -38,6 +38,7 @@ typedef struct {
     int64_t reconnect_ms;    /* 3,000: leases of a closed connection wait for their instance */
     int64_t lease_ms;        /* 30,000: least lease; 10 x p95 above it */
     int64_t handshake_ms;    /* 3,000 */
+    int64_t need_ms;         /* 5,000: a producer answers a NEED within it, or is asked last */
     int64_t gap_ms;          /* 2,000: a gap of the loop above it moves all deadlines */
     int64_t group_commit_ms; /* 10: one fdatasync for what came in this time (or 256 records) */
     int64_t backoff_ms;      /* 100: first reconnect delay, doubled up to backoff_max_ms */

@@ -58,6 +58,9 @@ static void faults_choose (void)
     /* Not of the die, which other worlds go on throwing as they did before there was this fault.  */
     const uint64_t salt = wm_table_mix (sim.seed + 4711);
     faults->ledger_spoils = salt % 100 < 20 ? 1 + (uint32_t) (salt / 100 % 3) : 0;
+    const uint64_t mute = wm_table_mix (sim.seed + 1547);
+    faults->producer_mute = mute % 100 < 40 ? 5 + (uint32_t) (mute / 100 % 30) : 0;
+    faults->encode_ms = mute / 7 % 100 < 25 ? 1 + (uint32_t) (mute / 700 % 9000) : 0;
 }
 
 /* Failures that calm does not end. Not of the die, as above.  */
@@ -106,6 +109,15 @@ static void freeze (peer_t *peer, int64_t ms)
     worker_misfortune (peer, NULL);
 }
 
+/* It sends heartbeats and announces, and loses what it is asked for.  */
+static void mute (peer_t *peer, int64_t ms)
+{
+    if (!peer->alive)
+        return;
+    log_event (peer->label, "is mute for %lld ms", (long long) ms);
+    peer->mute_ms = sim.now_ms + ms;
+}
+
 static void disturb (void)
 {
     const faults_t *f = &sim.faults;
@@ -127,6 +139,8 @@ static void disturb (void)
     }
     if (due (f->producer_freezes))
         freeze (any (WM_ROLE_PRODUCER), 1000 + roll (chance (300) ? 60000 : 5000));
+    if (due (f->producer_mute))
+        mute (any (WM_ROLE_PRODUCER), 2000 + roll (chance (300) ? 60000 : 8000));
     if (due (f->broker_killed)) {
         if (chance (300))
             broker_kill (chance (600));

@@ -77,6 +77,9 @@ typedef enum {
     BUG_WRONG_BLAME,
     BUG_TRIED_FOR_EVER,
     BUG_CACHE_TRUSTED,
+    BUG_NEED_FOR_EVER,
+    BUG_NEVER_ASKED_AGAIN,
+    BUG_LATE_REFUSED,
     BUG_END,
 } bug_t;
 
@@ -159,8 +162,9 @@ typedef struct {
     uint64_t granted, tasks;
     uint32_t tag; /* of its peer, as the core makes it of the instance */
     bool done_sent[INPUTS][EVENTS];
-    bool mourned;      /* its end was counted among what may be blamed */
-    uint32_t n_failed; /* NACKs of its leases, one after another */
+    bool mourned;                /* its end was counted among what may be blamed */
+    uint32_t n_failed;           /* NACKs of its leases, one after another */
+    int64_t owed_ms, starved_ms; /* since when its producer owes a BATCH, is not asked; 0: not so */
 } link_t;
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -221,6 +225,7 @@ struct peer_t {
     uint32_t asked, asked_code, n_open, open_max; /* asked: 1 + input */
     bool fetching;
     int64_t full_ms;
+    int64_t mute_ms, encoded_ms; /* until then it loses NEEDs; has no time for messages */
 };
 
 /* ---- the world ------------------------------------------------------------------------------- */
@@ -243,6 +248,8 @@ typedef struct {
     uint32_t late_ms;            /* how long what is under way may be late */
     uint32_t slow_ms;            /* one pass of the broker's loop takes up to so long */
     uint32_t worker_drains, broker_ends;
+    uint32_t producer_mute;        /* it loses what it is asked, for a while */
+    uint32_t encode_ms;            /* how long a producer takes for a batch, up to; 0: no time */
     uint32_t ledger_spoils;        /* the ledger, at one start of so many */
     uint32_t power_cut_operations; /* the power goes within so many after each start; 0: not so */
 } faults_t;
@@ -402,6 +409,9 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
 void check_core (const wm_core_t *core);
 /* A stopped worker does not delay others that could do its work.  */
 void check_tail (const wm_core_t *core);
+/* Nobody starves: what a producer does not answer is reserved for a while only, and one that
+   answers is asked while workers have nothing ready.  */
+void check_needs (const wm_core_t *core);
 /* A result cannot be read back.  */
 void check_unreadable (const wm_key_t *key, const char *why);
 /* Two different results of one engine must raise an alarm, and nothing else may: before and after

@@ -308,6 +308,8 @@ static void receive (link_t *link, packet_t *packet)
         check_answered (link, msg.type == WM_MSG_NACK && msg.code != WM_EAGAIN);
     handle_t *handle = packet->has_payload ? handle_new (packet) : NULL;
     wm_payload_t payload = { handle, handle ? handle->data : NULL, packet->bytes };
+    if (msg.type == WM_MSG_BATCH)
+        link->owed_ms = 0;
     const bool due = check_alarm_due (link, &msg, handle ? &payload : NULL);
     const uint64_t alarms = broker.core->n_alarm;
     if (!bug_receives (link, &msg, handle ? &payload : NULL))
@@ -344,8 +346,10 @@ static void tick (void)
     broker.ticked_ms = sim.now_ms;
     wm_core_tick (broker.core, sim.now_ms);
     settle ();
-    if (!is_dead ())
+    if (!is_dead ()) {
         check_tail (broker.core);
+        check_needs (broker.core);
+    }
 }
 
 static void loop (void)

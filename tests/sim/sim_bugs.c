@@ -55,6 +55,9 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_TRIED_FOR_EVER] = { "tried-for-ever", "what every worker refuses is never held" },
     [BUG_CACHE_TRUSTED] = { "cache-trusted",
                             "after a failed fdatasync the journal is read from memory" },
+    [BUG_NEED_FOR_EVER] = { "need-for-ever", "a NEED that is not answered is not taken back" },
+    [BUG_NEVER_ASKED_AGAIN] = { "never-asked-again", "a producer that was late gets no NEED" },
+    [BUG_LATE_REFUSED] = { "late-refused", "a BATCH that comes late is refused" },
     [BUG_LEDGER_BEHIND] = { "ledger-behind", "a ledger of some epochs ago is not brought up" },
 };
 
@@ -84,6 +87,8 @@ void __real_wm_core_disk_full (wm_core_t *, bool, int64_t);
 void __wrap_wm_core_disk_full (wm_core_t *, bool, int64_t);
 void __real_wm_core_dispatch_copies (wm_core_t *);
 void __wrap_wm_core_dispatch_copies (wm_core_t *);
+void __real_wm_core_needs_tick (wm_core_t *, session_t *);
+void __wrap_wm_core_needs_tick (wm_core_t *, session_t *);
 
 /* The bug sits in a broker that runs, not in its start.  */
 static bool has (bug_t bug)
@@ -173,6 +178,14 @@ void __wrap_wm_core_dispatch_copies (wm_core_t *self)
 {
     if (!has (BUG_NO_COPIES))
         __real_wm_core_dispatch_copies (self);
+}
+
+void __wrap_wm_core_needs_tick (wm_core_t *self, session_t *producer)
+{
+    if (has (BUG_NEVER_ASKED_AGAIN))
+        producer->probed_ms = self->now_ms;
+    if (!has (BUG_NEED_FOR_EVER))
+        __real_wm_core_needs_tick (self, producer);
 }
 
 /* ---- what goes out --------------------------------------------------------------------------- */
@@ -347,6 +360,9 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         return msg->type == WM_MSG_NACK && batch && blame_another (link, msg, batch);
     case BUG_QUEUE_IGNORED:
         wm_core_worker_received (core, session, session->sent);
+        return false;
+    case BUG_LATE_REFUSED:
+        session->n_taken_back = 0;
         return false;
     case BUG_BREAKER_STUCK:
         session->outcomes = 0;

@@ -354,7 +354,14 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         if (input && msg->code == WM_MSG_INPUT_END)
             input->promised_end = 1 + input->n_lost;
         return;
+    case WM_MSG_REJECT:
+        if (link->role == WM_ROLE_PRODUCER && msg->code == WM_REASON_PROTOCOL && link->peer &&
+            !link->peer->hostile && !sim.faults.flipped)
+            fail ("%s kept every rule and is refused: %s", link->peer->label, msg->text);
+        return;
     case WM_MSG_NEED:
+        link->starved_ms = 0;
+        /* fall through */
     case WM_MSG_TASK:
         if (sim.paused_promised)
             fail ("%s while the campaign is paused", wm_msg_name (msg->type));
@@ -448,6 +455,55 @@ void check_tail (const wm_core_t *core)
                       other->label, wm_core_batch_key (lease->batch).input,
                       wm_core_batch_key (lease->batch).ordinal,
                       wm_core_batch_key (lease->batch).batch);
+    }
+}
+
+/* Whether a message of this type is on its way.  */
+static bool is_on_the_way (const pipe_t *pipe, wm_msg_type_t type)
+{
+    for (const packet_t *packet = pipe->head; packet; packet = packet->next)
+        if (packet->type == type)
+            return true;
+    return false;
+}
+
+/* Whether this producer answers, waits to be asked, and could be: nothing is ready for workers, and
+   payloads fill less than half of the budget.  */
+static bool is_passed_over (const wm_core_t *core, const link_t *link, const session_t *session)
+{
+    const peer_t *peer = link->peer;
+    if (core->paused || core->draining || core->disk_full || core->ready.head || core->alone.head ||
+        !session->wants.head || session->n_asked || sim.now_ms < peer->frozen_ms ||
+        sim.now_ms < peer->mute_ms || sim.now_ms < peer->encoded_ms)
+        return false;
+    return sim.held_bytes + wm_core_budget_need_bytes (batch_of (session->wants.head)) <=
+               BUDGET_BYTES / 2 &&
+           !is_on_the_way (&link->down, WM_MSG_NEED) && !is_on_the_way (&link->up, WM_MSG_BATCH);
+}
+
+void check_needs (const wm_core_t *core)
+{
+    const int64_t need_ms = core->config.times.need_ms;
+    for (size_t i = 0; i < LINKS; i++) {
+        link_t *link = &sim.link[i];
+        const session_t *session = wm_core_session_find (core, link->session);
+        if (!link->used || !session || !link->peer || link->peer->hostile ||
+            link->role != WM_ROLE_PRODUCER || session->state != SESSION_LIVE)
+            continue;
+        if (!session->n_asked)
+            link->owed_ms = 0;
+        else if (!link->owed_ms)
+            link->owed_ms = core->now_ms;
+        else if (core->now_ms - link->owed_ms > 2 * need_ms)
+            fail ("%s has sent nothing for %lld ms, and %u batches are reserved for it",
+                  link->peer->label, (long long) (core->now_ms - link->owed_ms), session->n_asked);
+        if (!is_passed_over (core, link, session))
+            link->starved_ms = 0;
+        else if (!link->starved_ms)
+            link->starved_ms = core->now_ms;
+        else if (core->now_ms - link->starved_ms > 2 * need_ms)
+            fail ("%s starves: it has not been asked for anything for %lld ms", link->peer->label,
+                  (long long) (core->now_ms - link->starved_ms));
     }
 }
 

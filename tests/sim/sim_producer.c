@@ -200,6 +200,10 @@ static void on_need (peer_t *peer, const wm_msg_t *need)
               need->key.batch);
         return;
     }
+    if (sim.now_ms < peer->mute_ms)
+        return;
+    if (sim.faults.encode_ms)
+        peer->encoded_ms = sim.now_ms + 1 + roll (sim.faults.encode_ms);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_BATCH);
     msg.key = need->key;
@@ -414,7 +418,7 @@ void producer_step (peer_t *peer)
     peer_session (peer, NULL, 0);
     wm_msg_t msg;
     packet_t *packet;
-    while (peer_receive (peer, &msg, &packet)) {
+    while (sim.now_ms >= peer->encoded_ms && peer_receive (peer, &msg, &packet)) {
         on_message (peer, &msg, packet);
         free (packet);
     }
@@ -430,6 +434,8 @@ void producer_step (peer_t *peer)
     if (!peer->link && peer->retry_ms < peer->wake_ms)
         peer->wake_ms = peer->retry_ms > sim.now_ms ? peer->retry_ms : sim.now_ms + 1;
     int64_t at_ms = peer->link ? link_next_ms (peer->link, false) : NEVER;
+    if (at_ms < peer->encoded_ms)
+        at_ms = peer->encoded_ms;
     if (at_ms < peer->wake_ms)
         peer->wake_ms = at_ms > sim.now_ms ? at_ms : sim.now_ms + 1;
 }
