@@ -1,6 +1,7 @@
 /* wm_core_on_worker.c - handles a worker's messages: CREDIT, HEARTBEAT, RESULT, NACK, DRAIN.  */
 #include "broker/wm_core_private.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -190,9 +191,54 @@ static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
     return batch;
 }
 
+/* Whether a result of the right size breaks a promise of wm_batch.h; text explains it. A worker
+   holds hits whose scores are not finite (wm_device.c): one that sends them as scored is broken.
+ */
+static bool result_is_malformed (const wm_core_t *self, const wm_msg_t *msg, const uint8_t *status,
+                                 char *text, size_t bytes)
+{
+    const uint8_t *at = status + msg->n_hit;
+    for (uint32_t i = 0; i < msg->n_hit; i++) {
+        if (status[i] >= WM_HIT_STATUSES) {
+            snprintf (text, bytes, "hit %u has the unknown status %u", i, status[i]);
+            return true;
+        }
+        for (uint32_t k = 0; k < self->config.n_output; k++, at += sizeof (float)) {
+            float score;
+            memcpy (&score, at, sizeof score);
+            if (status[i] == WM_HIT_SCORED && !isfinite (score)) {
+                snprintf (text, bytes, "hit %u is sent as scored, but its score %u is not finite",
+                          i, k);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Counts a failure of the batch on this worker, if it has the lease, and ends its session: the
+   batch goes to another worker.  */
+static void refuse_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                           const char *what)
+{
+    batch_t *batch = wm_core_batch_find (self, &msg->key);
+    lease_t *lease = batch ? wm_core_lease_of (batch, worker) : NULL;
+    if (lease) {
+        const bool expired = lease->expired; /* it was blamed when it expired */
+        wm_core_lease_end (self, lease);
+        if (!expired)
+            wm_core_batch_blame (self, batch, worker, false, what);
+        wm_core_batch_back (self, batch);
+    }
+    wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                    "RESULT of batch %u.%u.%u is malformed, the worker is at fault: %s",
+                    msg->key.input, msg->key.ordinal, msg->key.batch, what);
+}
+
 static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                        const wm_payload_t *payload)
 {
+    char what[120];
     if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
         msg->key.batch >= msg->n_batch ||
         payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output) ||
@@ -200,6 +246,10 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
                         "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
                         msg->key.batch, msg->n_batch, payload->bytes);
+        return;
+    }
+    if (result_is_malformed (self, msg, payload->data, what, sizeof what)) {
+        refuse_result (self, worker, msg, what);
         return;
     }
     advance (self, worker);

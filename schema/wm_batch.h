@@ -44,6 +44,7 @@ typedef enum {
     WM_HIT_NONFINITE = 6, /* the engine answered with a non-finite score */
     WM_HIT_NO_EVENT = 7,  /* its event is not in the file */
 } wm_hit_status_t;
+#define WM_HIT_STATUSES 8u /* those above; a larger one in a message is refused */
 
 /* One word per reason, for tables and messages ("scored", "bad time", ...). Never NULL.  */
 const char *wm_hit_status_text (uint8_t status);
