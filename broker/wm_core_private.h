@@ -234,6 +234,8 @@ struct session_t {
     wm_hello_held_t *orphan; /* held by it, of events not announced yet */
     uint32_t n_orphan;
     uint32_t n_unannounced; /* batches of events that its RESULTs made */
+    uint64_t model_next;    /* the first byte of the model that it may ask for */
+    bool has_trial;         /* it has been sent the sample */
     bool crowded;           /* one of its RESULTs was dropped, because they were too many */
 
     /* producer */

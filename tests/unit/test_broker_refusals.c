@@ -410,6 +410,38 @@ static void test_refused_in_turn (void **state)
     harness_end (t);
 }
 
+/* Each piece of the model is sent once in a session, however often a worker asks.  */
+static void test_model_once (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_MODEL_GET);
+    const uint64_t again[] = { 0, WM_RAW_BYTES_MAX - 1, WM_RAW_BYTES_MAX,
+                               2 * WM_RAW_BYTES_MAX - 1 };
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t w = worker (t, 2, 1);
+        t->n_model = 0;
+        msg.offset = 0;
+        say (t, w, &msg, NULL, 0);
+        msg.offset = WM_RAW_BYTES_MAX;
+        say (t, w, &msg, NULL, 0);
+        assert_int_equal (t->n_model, 2);
+        assert_true (t->model_offset == WM_RAW_BYTES_MAX);
+        msg.offset = again[i];
+        say (t, w, &msg, NULL, 0);
+        refused (t, w, WM_REASON_PROTOCOL);
+        assert_int_equal (t->n_model, 2);
+    }
+    const uint32_t w = worker (t, 2, 1);
+    msg.offset = UINT64_MAX - 1; /* beyond any model: the end of the arithmetic */
+    say (t, w, &msg, NULL, 0);
+    assert_int_equal (t->n_model, 3);
+    say (t, w, &msg, NULL, 0);
+    refused (t, w, WM_REASON_PROTOCOL);
+    harness_end (t);
+}
+
 /* A result that breaks a promise is its worker's fault: the worker is refused and the batch goes to
    another one, also where the worker had no lease of it.  */
 static void test_malformed_scores (void **state)
@@ -534,6 +566,7 @@ int main (void)
         cmocka_unit_test (test_refused_hellos),
         cmocka_unit_test (test_refused_submits),
         cmocka_unit_test (test_refused_in_turn),
+        cmocka_unit_test (test_model_once),
         cmocka_unit_test (test_malformed_scores),
         cmocka_unit_test (test_written_too_early),
         cmocka_unit_test (test_foreign_digest),
