@@ -79,7 +79,7 @@ void wm_batch_clear (wm_batch_t *self);
    enough. WM_EBATCH where the raw size would pass WM_RAW_BYTES_MAX, WM_EHOST without memory.  */
 wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error);
 
-/* Raw bytes of the columns: what the limits count.  */
+/* Raw bytes of the columns: what the limits count. UINT64_MAX where 64 bits do not hold them.  */
 uint64_t wm_batch_raw_bytes (const wm_batch_t *self);
 
 /* XXH3-128 over the raw columns and `pins_digest`.  */
