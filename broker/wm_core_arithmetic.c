@@ -183,6 +183,11 @@ static void on_trial_get (wm_core_t *self, session_t *worker, const wm_msg_t *ms
                           const wm_payload_t *payload)
 {
     (void) msg, (void) payload;
+    if (worker->has_trial) { /* of up to 4 MiB, which perhaps lies in its queue */
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "TRIAL_GET of a session that was sent the sample before");
+        return;
+    }
     wm_msg_t trial;
     wm_msg_init (&trial, WM_MSG_TRIAL);
     worker->sent_ms = self->now_ms;
@@ -194,7 +199,8 @@ static void on_trial_get (wm_core_t *self, session_t *worker, const wm_msg_t *ms
             n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
         }
         trial.code = WM_TRIAL_READY;
-        if (!self->sink.sample (self->sink.context, worker->id, &trial, text))
+        worker->has_trial = !self->sink.sample (self->sink.context, worker->id, &trial, text);
+        if (worker->has_trial)
             return;
         self->has_sample = false; /* the next producer is asked for one */
         wm_core_log (self, "the sample cannot be read: start a producer again, it sends another");

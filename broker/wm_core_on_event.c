@@ -30,8 +30,9 @@ static const char *manifest_fault (const wm_core_t *self, const wm_msg_t *msg,
     for (uint32_t i = 0; i < msg->n_held; i++, at += sizeof (wm_manifest_held_t)) {
         wm_manifest_held_t line;
         memcpy (&line, at, sizeof line);
-        if (line.row >= msg->n_hit || line.status == WM_HIT_SCORED)
-            return "with a held hit that does not exist, or has no reason";
+        if (line.row >= msg->n_hit || line.status == WM_HIT_SCORED ||
+            line.status >= WM_HIT_STATUSES)
+            return "with a held hit that does not exist, or has no known reason";
     }
     return n_hit == msg->n_hit ? NULL : "whose hits do not add up";
 }
@@ -95,6 +96,7 @@ static void event_make_known (wm_core_t *self, event_t *event, const wm_msg_t *m
         return;
     input_t *input = event->input;
     event->flags |= EVENT_KNOWN;
+    wm_core_event_forget_unannounced (self, event);
     event->run = msg->run;
     event->subrun = msg->subrun;
     event->event = msg->event;

@@ -84,10 +84,20 @@ static void on_heartbeat (wm_core_t *self, session_t *session, const wm_msg_t *m
     memcpy (session->report, msg->text, sizeof session->report);
 }
 
+/* Each byte is sent once in a session, so that what a peer does not read takes no more memory than
+   the model: asking for the next piece is the only sign that the one before was received.  */
 static void on_model_get (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                           const wm_payload_t *payload)
 {
     (void) payload;
+    if (msg->offset < session->model_next) {
+        wm_core_refuse (self, session, WM_REASON_PROTOCOL,
+                        "MODEL_GET from byte %llu of the model, which this session was sent before",
+                        (unsigned long long) msg->offset);
+        return;
+    }
+    session->model_next =
+        msg->offset < UINT64_MAX - WM_RAW_BYTES_MAX ? msg->offset + WM_RAW_BYTES_MAX : UINT64_MAX;
     session->sent_ms = self->now_ms;
     self->sink.model (self->sink.context, session->id, msg->offset);
 }

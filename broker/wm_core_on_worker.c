@@ -1,6 +1,7 @@
 /* wm_core_on_worker.c - handles a worker's messages: CREDIT, HEARTBEAT, RESULT, NACK, DRAIN.  */
 #include "broker/wm_core_private.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -168,16 +169,16 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
 }
 
 /* The batch of a result that may count, else NULL. An event that is not announced again yet is made
-   from the result.  */
-static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
+   from the result of an orphan.  */
+static batch_t *result_batch (wm_core_t *self, session_t *worker, const wm_msg_t *msg, bool orphan)
 {
     input_t *input = wm_core_input_find (self, msg->key.input);
     if (!input || input->generation != msg->key.generation || input->state != WM_LEDGER_OPEN ||
         msg->key.ordinal == WM_ALL)
         return NULL;
     event_t *event = wm_core_event_find (self, msg->key.input, msg->key.ordinal);
-    if (!event)
-        event = wm_core_event_new (self, input, msg->key.ordinal, msg->n_batch);
+    if (!event && orphan)
+        event = wm_core_event_new_unannounced (self, input, msg->key.ordinal, msg->n_batch, worker);
     if (!event || event->n_batch != msg->n_batch)
         return NULL;
     batch_t *batch = &event->batch[msg->key.batch];
@@ -190,9 +191,54 @@ static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
     return batch;
 }
 
+/* Whether a result of the right size breaks a promise of wm_batch.h; text explains it. A worker
+   holds hits whose scores are not finite (wm_device.c): one that sends them as scored is broken.
+ */
+static bool result_is_malformed (const wm_core_t *self, const wm_msg_t *msg, const uint8_t *status,
+                                 char *text, size_t bytes)
+{
+    const uint8_t *at = status + msg->n_hit;
+    for (uint32_t i = 0; i < msg->n_hit; i++) {
+        if (status[i] >= WM_HIT_STATUSES) {
+            snprintf (text, bytes, "hit %u has the unknown status %u", i, status[i]);
+            return true;
+        }
+        for (uint32_t k = 0; k < self->config.n_output; k++, at += sizeof (float)) {
+            float score;
+            memcpy (&score, at, sizeof score);
+            if (status[i] == WM_HIT_SCORED && !isfinite (score)) {
+                snprintf (text, bytes, "hit %u is sent as scored, but its score %u is not finite",
+                          i, k);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Counts a failure of the batch on this worker, if it has the lease, and ends its session: the
+   batch goes to another worker.  */
+static void refuse_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                           const char *what)
+{
+    batch_t *batch = wm_core_batch_find (self, &msg->key);
+    lease_t *lease = batch ? wm_core_lease_of (batch, worker) : NULL;
+    if (lease) {
+        const bool expired = lease->expired; /* it was blamed when it expired */
+        wm_core_lease_end (self, lease);
+        if (!expired)
+            wm_core_batch_blame (self, batch, worker, false, what);
+        wm_core_batch_back (self, batch);
+    }
+    wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                    "RESULT of batch %u.%u.%u is malformed, the worker is at fault: %s",
+                    msg->key.input, msg->key.ordinal, msg->key.batch, what);
+}
+
 static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                        const wm_payload_t *payload)
 {
+    char what[120];
     if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
         msg->key.batch >= msg->n_batch ||
         payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output) ||
@@ -202,8 +248,12 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                         msg->key.batch, msg->n_batch, payload->bytes);
         return;
     }
+    if (result_is_malformed (self, msg, payload->data, what, sizeof what)) {
+        refuse_result (self, worker, msg, what);
+        return;
+    }
     advance (self, worker);
-    wm_core_worker_forget_orphan (self, worker, &msg->key);
+    const bool orphan = wm_core_worker_forget_orphan (self, worker, &msg->key);
     batch_t *known = wm_core_batch_find (self, &msg->key);
     lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;
     const bool late = !lease || lease->expired;
@@ -219,7 +269,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         wm_core_lease_end (self, lease);
     }
     worker->result_ms = self->now_ms;
-    batch_t *batch = result_batch (self, msg);
+    batch_t *batch = result_batch (self, worker, msg, orphan);
     if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD) {
         self->n_late++;
         if (known)

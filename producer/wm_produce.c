@@ -6,6 +6,7 @@
    What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are
    told apart by the fault: WM_EBATCH is the input's.  */
 #include "producer/wm_produce_private.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_path.h"
 
@@ -549,6 +550,9 @@ static wm_fault_t pins_take (wm_produce_t *self)
         return fault;
     if (mkdir (pins->output, 0777) && errno != EEXIST)
         return wm_fault (error, WM_EBATCH, "output folder %s cannot be made: %s", pins->output,
+                         strerror (errno));
+    if (wm_folder_sync_parent (pins->output)) /* FILE_WRITTEN promises that outputs stay */
+        return wm_fault (error, WM_EHOST, "fsync of the folder that holds %s: %s", pins->output,
                          strerror (errno));
     self->packer = wm_packer_new (&self->spec, pins->n_output, pins->batch_hits, pins->batch_bytes,
                                   self->pins_digest);

@@ -44,6 +44,7 @@ typedef enum {
     WM_HIT_NONFINITE = 6, /* the engine answered with a non-finite score */
     WM_HIT_NO_EVENT = 7,  /* its event is not in the file */
 } wm_hit_status_t;
+#define WM_HIT_STATUSES 8u /* those above; a larger one in a message is refused */
 
 /* One word per reason, for tables and messages ("scored", "bad time", ...). Never NULL.  */
 const char *wm_hit_status_text (uint8_t status);
@@ -78,7 +79,7 @@ void wm_batch_clear (wm_batch_t *self);
    enough. WM_EBATCH where the raw size would pass WM_RAW_BYTES_MAX, WM_EHOST without memory.  */
 wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error);
 
-/* Raw bytes of the columns: what the limits count.  */
+/* Raw bytes of the columns: what the limits count. UINT64_MAX where 64 bits do not hold them.  */
 uint64_t wm_batch_raw_bytes (const wm_batch_t *self);
 
 /* XXH3-128 over the raw columns and `pins_digest`.  */

@@ -8,9 +8,12 @@
 
 uint64_t wm_batch_raw_bytes (const wm_batch_t *self)
 {
-    /* 32-bit counts: none of these can pass 64 bits */
-    if (self->kind == WM_BATCH_PATCHES)
-        return 4 * (uint64_t) self->n_hit * self->patch_values;
+    if (self->kind == WM_BATCH_PATCHES) { /* two 32-bit counts: their product may be 2^66 bytes */
+        uint64_t bytes;
+        return __builtin_mul_overflow (4 * (uint64_t) self->n_hit, self->patch_values, &bytes)
+                   ? UINT64_MAX
+                   : bytes;
+    }
     return 12 * (uint64_t) self->n_run + 4 * (uint64_t) self->n_value + 8 * (uint64_t) self->n_hit;
 }
 

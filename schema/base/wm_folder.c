@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,9 +23,15 @@ wm_fault_t wm_folder_make (const char *path, mode_t mode, wm_error_t *error)
         if (here && here != '/')
             continue;
         *at = 0;
-        if (mkdir (part, mode) && errno != EEXIST)
+        const bool made = mkdir (part, mode) == 0;
+        if (!made && errno != EEXIST)
             return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
                              "the folder %s cannot be made: %s", part, strerror (errno));
+        if ((made || !here) && wm_folder_sync_parent (part))
+            return wm_fault (
+                error, errno == EIO ? WM_EHOST : WM_EAGAIN,
+                "the folder %s is not surely on disk: fsync of the folder it is in: %s", part,
+                strerror (errno));
         if (!here)
             break;
         *at = here;
@@ -43,6 +51,18 @@ int wm_folder_sync (const char *path)
     close (fd);
     errno = failed;
     return result;
+}
+
+int wm_folder_sync_parent (const char *path)
+{
+    char parent[PATH_MAX];
+    if (snprintf (parent, sizeof parent, "%s", path) >= (int) sizeof parent) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (wm_folder_sync (dirname (parent)) == 0)
+        return 0;
+    return errno == EIO || errno == ENOSPC || errno == EDQUOT ? -1 : 0;
 }
 
 const char *wm_folder_network (const char *path)

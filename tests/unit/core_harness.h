@@ -41,10 +41,11 @@ typedef struct {
     size_t n_appended, n_durable;
     uint32_t dropped[64];
     size_t n_dropped;
-    long handles;         /* references held by the core */
-    uint64_t tasks[2048]; /* sent, by session: an honest worker received them all */
-    uint32_t deaf;        /* the session of one that did not */
-    uint32_t fetched;
+    long handles;              /* references held by the core */
+    uint64_t tasks[2048];      /* sent, by session: an honest worker received them all */
+    uint32_t deaf;             /* the session of one that did not */
+    uint32_t fetched, n_model; /* MODEL_GETs that were answered */
+    uint64_t model_offset;     /* the last of them */
     wm_place_t fetched_place;
     char log[1024];
     char noted[256]; /* why it is paused */
@@ -98,7 +99,9 @@ static inline void sink_fetch (void *context, uint32_t session, const wm_msg_t *
 
 static inline void sink_model (void *context, uint32_t session, uint64_t offset)
 {
-    (void) context, (void) session, (void) offset;
+    (void) session;
+    ((harness_t *) context)->n_model++;
+    ((harness_t *) context)->model_offset = offset;
 }
 
 static inline void sink_status (void *context, uint32_t session)

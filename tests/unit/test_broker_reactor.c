@@ -441,7 +441,7 @@ static void test_model (void **state)
     (void) state;
     broker_t *b = broker_new ();
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "worker");
-    static const uint64_t offsets[] = { 0, WM_RAW_BYTES_MAX, MODEL_BYTES, UINT64_MAX };
+    static const uint64_t offsets[] = { 0, WM_RAW_BYTES_MAX, 2 * WM_RAW_BYTES_MAX, UINT64_MAX };
     static const size_t sizes[] = { WM_RAW_BYTES_MAX, 1000, 0, 0 };
     for (int i = 0; i < 4; i++) {
         wm_msg_t msg;
@@ -456,8 +456,10 @@ static void test_model (void **state)
         if (bytes)
             assert_int_equal (payload[bytes - 1], ((offsets[i] + bytes - 1) * 7) & 0xff);
     }
+    wm_client_destroy (&worker);
     /* What it cannot read it does not pass over in silence: the worker is hung up on, and asks
        again. */
+    worker = peer (b, WM_ROLE_WORKER, "worker");
     assert_int_equal (truncate (b->wmm, 10), 0);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_MODEL_GET);

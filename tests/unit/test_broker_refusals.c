@@ -305,7 +305,7 @@ static void test_refused_hellos (void **state)
 
 /* Sends SUBMIT with these numbers and expects a refusal.  */
 static void bad_submit (uint32_t n_batch, uint32_t n_hit, uint32_t n_held, uint32_t batch_hits,
-                        uint32_t raw, size_t bytes, uint32_t row)
+                        uint32_t raw, size_t bytes, uint32_t row, uint32_t status)
 {
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
@@ -313,7 +313,7 @@ static void bad_submit (uint32_t n_batch, uint32_t n_hit, uint32_t n_held, uint3
     struct {
         wm_manifest_batch_t batch;
         wm_manifest_held_t held;
-    } lines = { { { 1 }, batch_hits, raw }, { row, WM_HIT_BAD_TIME } };
+    } lines = { { { 1 }, batch_hits, raw }, { row, status } };
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_SUBMIT);
     msg.key = input;
@@ -329,14 +329,17 @@ static void bad_submit (uint32_t n_batch, uint32_t n_hit, uint32_t n_held, uint3
 static void test_refused_submits (void **state)
 {
     (void) state;
-    bad_submit (1, 11, 1, 10, 100, 31, 0);                  /* a byte is missing */
-    bad_submit (2, 11, 1, 10, 100, 32, 0);                  /* a batch is missing */
-    bad_submit (1, 12, 1, 10, 100, 32, 0);                  /* hits do not add up */
-    bad_submit (1, 1, 1, 0, 100, 32, 0);                    /* an empty batch */
-    bad_submit (1, 11, 1, 10, WM_RAW_BYTES_MAX + 1, 32, 0); /* too large */
-    bad_submit (1, 1 + (4 * MIB), 1, 4 * MIB, 100, 32, 0);  /* its result is too large */
-    bad_submit (1, 11, 1, 10, 100, 32, 11);                 /* a bad hit that does not exist */
-    bad_submit (WM_EVENT_BATCHES_MAX + 1, 11, 1, 10, 100, 32, 0);
+    bad_submit (1, 11, 1, 10, 100, 31, 0, WM_HIT_BAD_TIME); /* a byte is missing */
+    bad_submit (2, 11, 1, 10, 100, 32, 0, WM_HIT_BAD_TIME); /* a batch is missing */
+    bad_submit (1, 12, 1, 10, 100, 32, 0, WM_HIT_BAD_TIME); /* hits do not add up */
+    bad_submit (1, 1, 1, 0, 100, 32, 0, WM_HIT_BAD_TIME);   /* an empty batch */
+    bad_submit (1, 11, 1, 10, WM_RAW_BYTES_MAX + 1, 32, 0, WM_HIT_BAD_TIME); /* too large */
+    bad_submit (1, 1 + (4 * MIB), 1, 4 * MIB, 100, 32, 0,
+                WM_HIT_BAD_TIME);                            /* its result is too large */
+    bad_submit (1, 11, 1, 10, 100, 32, 11, WM_HIT_BAD_TIME); /* a bad hit that does not exist */
+    bad_submit (1, 11, 1, 10, 100, 32, 0, WM_HIT_SCORED);
+    bad_submit (1, 11, 1, 10, 100, 32, 0, WM_HIT_STATUSES); /* no such reason */
+    bad_submit (WM_EVENT_BATCHES_MAX + 1, 11, 1, 10, 100, 32, 0, WM_HIT_BAD_TIME);
 }
 
 static void test_refused_in_turn (void **state)
@@ -405,6 +408,83 @@ static void test_refused_in_turn (void **state)
     submit (t, w, input, 0, 1); /* a worker is no producer */
     refused (t, w, WM_REASON_PROTOCOL);
     harness_end (t);
+}
+
+/* Each piece of the model is sent once in a session, however often a worker asks.  */
+static void test_model_once (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_MODEL_GET);
+    const uint64_t again[] = { 0, WM_RAW_BYTES_MAX - 1, WM_RAW_BYTES_MAX,
+                               2 * WM_RAW_BYTES_MAX - 1 };
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t w = worker (t, 2, 1);
+        t->n_model = 0;
+        msg.offset = 0;
+        say (t, w, &msg, NULL, 0);
+        msg.offset = WM_RAW_BYTES_MAX;
+        say (t, w, &msg, NULL, 0);
+        assert_int_equal (t->n_model, 2);
+        assert_true (t->model_offset == WM_RAW_BYTES_MAX);
+        msg.offset = again[i];
+        say (t, w, &msg, NULL, 0);
+        refused (t, w, WM_REASON_PROTOCOL);
+        assert_int_equal (t->n_model, 2);
+    }
+    const uint32_t w = worker (t, 2, 1);
+    msg.offset = UINT64_MAX - 1; /* beyond any model: the end of the arithmetic */
+    say (t, w, &msg, NULL, 0);
+    assert_int_equal (t->n_model, 3);
+    say (t, w, &msg, NULL, 0);
+    refused (t, w, WM_REASON_PROTOCOL);
+    harness_end (t);
+}
+
+/* A result that breaks a promise is its worker's fault: the worker is refused and the batch goes to
+   another one, also where the worker had no lease of it.  */
+static void test_malformed_scores (void **state)
+{
+    (void) state;
+    const uint32_t words[] = { 0x7fc00000, 0x7f800000, 0xff800000, 0x7f800001, 0xffffffff };
+    for (uint32_t i = 0; i < 8; i++) {
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1), w = worker (t, 2, 1), stranger = worker (t, 3, 0);
+        wm_key_t input = claim (t, p);
+        submit (t, p, input, 0, 1);
+        answer_needs (t, p);
+        wm_msg_t task = must (t, w, WM_MSG_TASK)->msg, msg = task;
+        uint8_t bad[10 * (1 + 4 * N_OUTPUT)] = { 0 };
+        msg.type = WM_MSG_RESULT;
+        if (i < 5) /* the first score or the last */
+            memcpy (i % 2 ? bad + sizeof bad - 4 : bad + 10, &words[i], 4);
+        else
+            bad[9] = (uint8_t) (i == 5 ? WM_HIT_STATUSES : i == 6 ? 200 : 255);
+        const size_t appended = t->n_appended;
+        say (t, stranger, &msg, bad, sizeof bad);
+        refused (t, stranger, WM_REASON_PROTOCOL);
+        assert_int_equal (look (t).n_fail, 0); /* it had no lease: the batch has not failed */
+        assert_int_equal (look (t).batches_running, 1);
+        say (t, w, &msg, bad, sizeof bad);
+        refused (t, w, WM_REASON_PROTOCOL);
+        assert_non_null (strstr (t->log, i < 5 ? "not finite" : "unknown status"));
+        assert_int_equal (t->n_appended, appended);
+        assert_int_equal (look (t).n_fail, 1);
+        uint32_t good = worker (t, 4, 1);
+        msg = must (t, good, WM_MSG_TASK)->msg;
+        assert_memory_equal (&msg.key, &task.key, sizeof task.key);
+        memset (bad, 0, sizeof bad); /* a held hit may have any scores: nobody reads them */
+        bad[9] = WM_HIT_NONFINITE;
+        memset (bad + sizeof bad - 4 * N_OUTPUT, 0xff, 4 * N_OUTPUT);
+        msg.type = WM_MSG_RESULT;
+        say (t, good, &msg, bad, sizeof bad);
+        durable (t);
+        must (t, good, WM_MSG_RESULT_ACK);
+        assert_int_equal (look (t).batches_returned, 1);
+        assert_non_null (strstr (t->log, "1 of 10 hits held"));
+        harness_end (t);
+    }
 }
 
 /* Results are deleted after FILE_WRITTEN: it is refused while one of them is missing.  */
@@ -486,6 +566,8 @@ int main (void)
         cmocka_unit_test (test_refused_hellos),
         cmocka_unit_test (test_refused_submits),
         cmocka_unit_test (test_refused_in_turn),
+        cmocka_unit_test (test_model_once),
+        cmocka_unit_test (test_malformed_scores),
         cmocka_unit_test (test_written_too_early),
         cmocka_unit_test (test_foreign_digest),
         cmocka_unit_test (test_heartbeats_and_stop),

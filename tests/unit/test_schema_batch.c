@@ -94,8 +94,31 @@ static void limits_hold (void **state)
     assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
     batch.n_hit = batch.patch_values = UINT32_MAX; /* 2^66 bytes */
     assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
+    batch.n_hit = batch.patch_values = 1u << 31; /* 2^64 bytes, which wrap to none */
+    assert_true (wm_batch_raw_bytes (&batch) == UINT64_MAX);
+    assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
+    batch.n_hit = 1u << 30, batch.patch_values = (1u << 31) + 1; /* 2^63 and 2^32 bytes: they fit */
+    assert_true (wm_batch_raw_bytes (&batch) == (1ull << 63) + (1ull << 32));
+    assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
     batch = (wm_batch_t){ .kind = WM_BATCH_BINS, .n_run = UINT32_MAX, .n_value = UINT32_MAX };
     assert_int_equal (wm_batch_reserve (&batch, NULL), WM_EBATCH);
+}
+
+/* A frame whose counts multiply to 2^64 bytes, with the empty content that these would wrap to.  */
+static void sizes_that_wrap_are_refused (void **state)
+{
+    (void) state;
+    static const uint8_t nothing[] = { 0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0 }; /* by zstd */
+    uint32_t header[10] = { 0, WM_BATCH_PATCHES, 1u << 31, 0, 0, 0, 0, 0, 1u << 31, 0 };
+    uint8_t frame[sizeof header + sizeof nothing];
+    memcpy (header, "WMB1", 4);
+    memcpy (frame, header, sizeof header);
+    memcpy (frame + sizeof header, nothing, sizeof nothing);
+    wm_coder_t *coder = wm_coder_new ();
+    wm_batch_t back = { 0 };
+    assert_int_equal (wm_batch_decode (&back, coder, frame, sizeof frame, NULL), WM_EPEER);
+    wm_coder_destroy (&coder);
+    wm_batch_clear (&back);
 }
 
 /* Breaks one promise of a good plane; decoding must name it.  */
@@ -211,6 +234,7 @@ int main (void)
         cmocka_unit_test (a_plane_survives_the_wire),
         cmocka_unit_test (patches_survive_the_wire),
         cmocka_unit_test (limits_hold),
+        cmocka_unit_test (sizes_that_wrap_are_refused),
         cmocka_unit_test (broken_promises_are_refused),
         cmocka_unit_test (every_cut_and_most_flips_are_refused),
         cmocka_unit_test (status_has_words),

@@ -1,12 +1,16 @@
-/* test_schema_path.c - the file behind an input's name.  */
+/* test_schema_path.c - the file behind an input's name; folders that are made and synced.  */
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -43,8 +47,67 @@ static void a_dataset_is_in_its_file (void **state)
     rmdir (folder);
 }
 
+static ino_t synced[16];
+static int n_synced, sync_fails; /* with this errno */
+
+/* In the place of the C library's.  */
+int fsync (int fd)
+{
+    struct stat status;
+    assert_int_equal (fstat (fd, &status), 0);
+    assert_true (n_synced < 16);
+    synced[n_synced++] = status.st_ino;
+    if (sync_fails) {
+        errno = sync_fails;
+        return -1;
+    }
+    return (int) syscall (SYS_fsync, fd);
+}
+
+static bool is_synced (const char *path)
+{
+    struct stat status;
+    assert_int_equal (stat (path, &status), 0);
+    for (int i = 0; i < n_synced; i++)
+        if (synced[i] == status.st_ino)
+            return true;
+    return false;
+}
+
+static void a_made_folder_stays (void **state)
+{
+    (void) state;
+    char folder[] = "/tmp/wm-path-XXXXXX";
+    wm_error_t error;
+    assert_non_null (mkdtemp (folder));
+    assert_int_equal (chdir (folder), 0);
+    assert_int_equal (wm_folder_make ("a/b/c", 0777, &error), WM_OK);
+    assert_true (is_synced (".") && is_synced ("a") && is_synced ("a/b"));
+    n_synced = 0; /* perhaps who made it was killed before it was synced */
+    assert_int_equal (wm_folder_make ("a/b/c", 0777, &error), WM_OK);
+    assert_true (is_synced ("a/b"));
+    const struct {
+        int error;
+        wm_fault_t fault;
+    } ways[] = { { EIO, WM_EHOST }, { ENOSPC, WM_EAGAIN }, { EINVAL, WM_OK }, { EACCES, WM_OK } };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        n_synced = 0;
+        sync_fails = ways[i].error;
+        assert_int_equal (wm_folder_make ("d", 0777, &error), ways[i].fault);
+        assert_true (is_synced ("."));
+        assert_int_equal (rmdir ("d"), 0);
+    }
+    sync_fails = 0;
+    assert_int_equal (rmdir ("a/b/c") | rmdir ("a/b") | rmdir ("a"), 0);
+    assert_int_equal (chdir ("/"), 0);
+    rmdir (folder);
+}
+
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (a_dataset_is_in_its_file) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (a_dataset_is_in_its_file),
+        cmocka_unit_test (a_made_folder_stays),
+    };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
