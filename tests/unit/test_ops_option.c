@@ -103,6 +103,14 @@ static void test_refusals (void **state)
     assert_null (PARSE ("--workers", "two"));
     assert_null (PARSE ("--workers", "2x"));
     assert_null (PARSE ("--workers="));
+    assert_null (PARSE ("--model", ""));
+    assert_null (PARSE ("--model="));
+    assert_null (PARSE (""));
+    assert_null (PARSE ("-m=x"));
+    assert_null (PARSE ("-m", "~/x"));
+    assert_null (PARSE ("--model=~"));
+    assert_null (PARSE ("--", "~/x"));
+    assert_int_equal (code, WM_EXIT_USAGE);
     assert_null (parse (&narrow, (const char *const[]){ "narrow", "word", NULL }, &code));
     assert_int_equal (code, WM_EXIT_USAGE);
     assert_null (PARSE ("--help"));
