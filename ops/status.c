@@ -29,7 +29,9 @@ static const wm_option_t options[] = {
 static int status_main (const wm_args_t *args);
 const wm_verb_t wm_verb_status = {
     .name = "status", .task = INSPECT_TASK, .rest = "[DIR]",
-    .summary = "how far a campaign is, and its workers", .options = options, .run = status_main };
+    .summary = "how far a campaign is, and its workers",
+    .text = "  wiremill status out/\n",
+    .options = options, .run = status_main };
 /* clang-format on */
 
 /* ---- printing -------------------------------------------------------------------------------- */

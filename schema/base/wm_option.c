@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -238,6 +239,11 @@ static bool parse_option (wm_args_t *self, int argc, char **argv, int *i)
     return true;
 }
 
+static bool is_help (const char *word)
+{
+    return strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0;
+}
+
 /* Reads the whole line. -1: it is as the table says, else the exit code (help or an error is
    printed). */
 static int parse_all (wm_args_t *self, int argc, char **argv)
@@ -246,7 +252,7 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
     bool only_rest = false;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
-        if (!only_rest && (strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0)) {
+        if (!only_rest && is_help (word)) {
             wm_verb_help (verb);
             return WM_EXIT_OK;
         }
@@ -404,28 +410,45 @@ static int print_for_build (const wm_program_t *program, int argc, char **argv)
     return WM_EXIT_OK;
 }
 
-static int run_program (const wm_program_t *program, int argc, char **argv)
+static bool is_version (const char *word)
 {
-    const char *name = argc > 1 ? argv[1] : "";
-    const bool has_verbs = wm_program_has_verbs (program);
-    const int printed = argc > 1 ? print_for_build (program, argc, argv) : -1;
-    if (printed >= 0)
-        return printed;
-    if (strcmp (name, "--version") == 0) {
+    return strcmp (word, "--version") == 0 || strcmp (word, "-V") == 0;
+}
+
+/* Runs the verb that argv[0] names; of a program without verbs argv[0] is the program.  */
+static int run_verb (const wm_program_t *program, int argc, char **argv)
+{
+    const wm_verb_t *verb = find_verb (program, argv[0]);
+    if (!verb)
+        return refuse_verb (program, argv[0]);
+    if (argc > 1 && is_version (argv[1])) {
         printf ("%s %s\n", program->name, program->version);
         return WM_EXIT_OK;
     }
-    if (has_verbs && (!*name || strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 ||
-                      strcmp (name, "help") == 0)) {
+    return verb->pass ? verb->pass (argc, argv) : wm_verb_main (verb, argc, argv);
+}
+
+static int run_program (const wm_program_t *program, int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    const int printed = argc > 1 ? print_for_build (program, argc, argv) : -1;
+    if (printed >= 0)
+        return printed;
+    if (!wm_program_has_verbs (program))
+        return run_verb (program, argc, argv);
+    if (is_version (name)) {
+        printf ("%s %s\n", program->name, program->version);
+        return WM_EXIT_OK;
+    }
+    if (strcmp (name, "help") == 0 && argc > 2 && !is_help (argv[2])) {
+        char *words[] = { argv[2], (char *) (uintptr_t) "--help", NULL }; /* nobody writes there */
+        return run_verb (program, 2, words);
+    }
+    if (!*name || is_help (name) || strcmp (name, "help") == 0) {
         wm_program_help (program);
         return *name ? WM_EXIT_OK : WM_EXIT_USAGE;
     }
-    const wm_verb_t *verb = find_verb (program, name);
-    if (!verb)
-        return refuse_verb (program, name);
-    argc -= has_verbs;
-    argv += has_verbs;
-    return verb->pass ? verb->pass (argc, argv) : wm_verb_main (verb, argc, argv);
+    return run_verb (program, argc - 1, argv + 1);
 }
 
 /* What a full disk or a closed pipe did not take of stdout is noticed here, for every program.  */

@@ -37,7 +37,8 @@ typedef struct {
                             each other */
     const char *rest;    /* arguments beside options, for people; NULL: none are taken */
     const char *summary; /* one line */
-    const char *text;    /* paragraphs, NULL: none. A line that begins with a space stays as it is,
+    const char *
+        text; /* an example, then paragraphs, NULL: none. A line that begins with a space stays as it is,
                             other lines are filled; an empty line separates */
     const wm_option_t *options;
     int (*run) (const wm_args_t *args);  /* returns the exit code */
@@ -54,9 +55,10 @@ typedef struct {
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Runs the verb that argv names and returns the exit code. Answers --help, --version and, for the
-   build, --print-man [VERB], --print-pages and --print-completion by itself. Where stdout could
-   not be written, that is printed, and WM_EXIT_OK or WM_EXIT_HELD becomes WM_EXIT_FAILURE.  */
+/* Runs the verb that argv names and returns the exit code. Answers --help, "help [VERB]", --version
+   and -V (also behind a verb) and, for the build, --print-man [VERB], --print-pages and
+   --print-completion by itself. Where stdout could not be written, that is printed, and WM_EXIT_OK
+   or WM_EXIT_HELD becomes WM_EXIT_FAILURE.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv);
 
 /* Parses for the verb and runs it. Returns the exit code.  */
