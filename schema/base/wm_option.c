@@ -169,7 +169,7 @@ static bool check_real (const wm_verb_t *verb, const wm_option_t *option, const 
 static bool check_name (const wm_verb_t *verb, const char *what, const char *value, bool is_path)
 {
     if (!*value)
-        return refuse (verb, "%s is empty; is a variable of the shell unset?", what);
+        return refuse (verb, "%s is empty, perhaps by an unset variable of the shell", what);
     if (is_path && value[0] == '~' && (!value[1] || value[1] == '/'))
         return refuse (verb,
                        "%s '%s': the shell does not replace a ~ in quotes or behind =; type "
