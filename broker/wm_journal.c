@@ -14,10 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A segment's largest size, and the step in which its space is taken: small enough that a short
-   campaign, or one started often, does not fill a small disk with zeros. Each holds any record.  */
+/* A segment's largest size, and the largest step in which its space is taken. Steps begin at
+   STEP_BYTES_MIN and double the segment, so that a short campaign, or one started often, does not
+   fill a small disk with zeros, and a long one extends its file seldom.  */
 static const uint64_t bytes_max[2] = { [KEEP] = 16u << 20, [RESULT] = 256u << 20 };
-static const uint64_t step_bytes[2] = { [KEEP] = 256u << 10, [RESULT] = 16u << 20 };
+static const uint64_t step_bytes_max[2] = { [KEEP] = 256u << 10, [RESULT] = 16u << 20 };
+#define STEP_BYTES_MIN (256u << 10)
 static const char *const suffixes[2] = { [KEEP] = "keep", [RESULT] = "result" };
 
 #define INPUT_MAX (1u << 24) /* 2 MiB of bitmap: more files than a campaign has */
@@ -298,13 +300,17 @@ static uint64_t at_most (const wm_journal_t *self, uint64_t bytes)
     return max && max < bytes ? max : bytes;
 }
 
-/* Reserves space for `bytes` more in a segment.  */
+/* Reserves space for `bytes` more in a segment. Whatever the step, all that a record needs is reserved
+   before the record is written.  */
 static wm_fault_t segment_reserve (wm_journal_t *self, segment_t *segment, size_t bytes,
                                    wm_error_t *error)
 {
     if (segment->end + bytes <= segment->size)
         return WM_OK;
-    const uint64_t step = at_most (self, step_bytes[segment->kind]);
+    uint64_t step = STEP_BYTES_MIN;
+    while (step < segment->size && step < step_bytes_max[segment->kind])
+        step *= 2;
+    step = at_most (self, step);
     const uint64_t size = (segment->end + bytes + step - 1) / step * step;
     if (self->ops->allocate (self->ops->context, segment->fd, (int64_t) segment->size,
                              (int64_t) (size - segment->size)) != 0) {

@@ -3,9 +3,9 @@
    A folder DIR/journal of segments, each written by one epoch and never changed later:
      <epoch>-<number>.keep    everything but RESULT; small; stays for ever
      <epoch>-<number>.result  RESULT records, up to 256 MiB; deleted when nothing in it is live
-   Space is reserved with posix_fallocate ahead of the records, so that a full disk is noticed there
-   and never in the middle of a record. Nothing is truncated or written twice: a new epoch, and every
-   failed append, begins a new segment.
+   Space is reserved with posix_fallocate ahead of the records, in steps that begin small, so that a
+   full disk is noticed there and never in the middle of a record. Nothing is truncated or written
+   twice: a new epoch, and every failed append, begins a new segment.
 
    A campaign starts like this (wm_ledger.h has the other half):
      wm_journal_open; wm_ledger_open; wm_ledger_catch_up (replays what the ledger does not know);

@@ -54,6 +54,7 @@ const wm_verb_t wm_verb_pause = {
 const wm_verb_t wm_verb_resume = {
     .name = "resume", .task = BY_HAND_TASK, .rest = "[DIR]",
     .summary = "hand out work again, after pause or drain",
+    .text = "  wiremill resume --campaign out/\n",
     .options = resume_options, .run = resume_main };
 const wm_verb_t wm_verb_drain = {
     .name = "drain", .task = BY_HAND_TASK, .rest = "[DIR]",

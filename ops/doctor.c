@@ -40,6 +40,7 @@ static int doctor_main (const wm_args_t *args);
 const wm_verb_t wm_verb_doctor = {
     .name = "doctor", .task = INSPECT_TASK, .rest = "[DIR]",
     .summary = "check whether this machine is fit, and advise",
+    .text = "  wiremill doctor out/\n",
     .options = options, .run = doctor_main };
 /* clang-format on */
 

@@ -176,22 +176,43 @@ static double expected_hits (const run_t *self)
     return expected > announced ? expected : announced;
 }
 
-static void progress_line (const run_t *self, char line[256])
+#define BAR_LEAST 5
+#define BAR_MOST 20
+
+/* In `width` columns: the bar takes what is left; numbers that do not fit are left out, those that
+   people look at last first.  */
+static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH_MAX + 1])
 {
-    char bar[64], done_text[32], all_text[32], rate_text[32], eta[32] = "--:--";
+    char bar[64], done_text[32], all_text[32], rate_text[32], left_text[32] = "--:--";
+    char share[32], files[64], hits[80], rate[48], eta[48], waiting[80] = "";
+    char rest[WM_SHOW_WIDTH_MAX + 1];
     const int64_t done = wm_ask_settled (self->status);
-    const double all = expected_hits (self), rate = wm_ask_real (self->status, "rate.hits_s");
-    const double left = wm_ask_real (self->status, "eta_s");
+    const double all = expected_hits (self), left = wm_ask_real (self->status, "eta_s");
+    const char *waits = wm_ask_text (self->status, "waiting_for");
     if (left > 0)
-        wm_show_time (left, eta);
-    const char *waiting = wm_ask_text (self->status, "waiting_for");
-    snprintf (line, 256, "%s %5.1f %%  files %lld/%lld  hits %s/%s  %s hits/s  ETA %s%s%.60s",
-              wm_show_bar (all > 0 ? (double) done / all : 0, 20, bar),
-              all > 0 ? 100 * (double) done / all : 0.,
+        wm_show_time (left, left_text);
+    snprintf (share, sizeof share, "%5.1f %%", all > 0 ? 100 * (double) done / all : 0.);
+    snprintf (files, sizeof files, "files %lld/%lld",
               (long long) wm_ask_int (self->status, "inputs.written"),
-              (long long) wm_ask_int (self->status, "inputs.total"),
-              wm_show_count (done, done_text), wm_show_short (all, all_text),
-              wm_show_short (rate, rate_text), eta, *waiting ? "  waiting: " : "", waiting);
+              (long long) wm_ask_int (self->status, "inputs.total"));
+    snprintf (hits, sizeof hits, "hits %s/%s", wm_show_short ((double) done, done_text),
+              wm_show_short (all, all_text));
+    snprintf (rate, sizeof rate, "%s hits/s",
+              wm_show_short (wm_ask_real (self->status, "rate.hits_s"), rate_text));
+    snprintf (eta, sizeof eta, "ETA %s", left_text);
+    if (*waits)
+        snprintf (waiting, sizeof waiting, "waiting: %.60s", waits);
+    const wm_show_part_t parts[] = { { share, 0 }, { files, 4 }, { hits, 5 },
+                                     { rate, 3 },  { eta, 2 },   { waiting, 1 } };
+    const int used = wm_show_fit (parts, sizeof parts / sizeof *parts, width, rest);
+    const int room = width - used - 3; /* of its brackets and a space */
+    if (room < BAR_LEAST)
+        snprintf (line, WM_SHOW_WIDTH_MAX + 1, "%s", rest);
+    else
+        snprintf (
+            line, WM_SHOW_WIDTH_MAX + 1, "%s %.*s",
+            wm_show_bar (all > 0 ? (double) done / all : 0, room < BAR_MOST ? room : BAR_MOST, bar),
+            used, rest);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -342,7 +363,7 @@ static int finish (run_t *self, int code)
 
 static int work (run_t *self)
 {
-    char line[256];
+    char line[WM_SHOW_WIDTH_MAX + 1];
     int code = self->setup ? wm_crew_start_broker (&self->crew, &stops) : WM_CREW_WORKING;
     if (code == WM_CREW_WORKING && stops)
         code = WM_EXIT_AGAIN;
@@ -353,7 +374,7 @@ static int work (run_t *self)
     while (code == WM_CREW_WORKING && !stops) {
         listen_once (self);
         if (self->status) {
-            progress_line (self, line);
+            progress_line (self, wm_progress_width (&progress), line);
             wm_progress_show (&progress, line, wm_now_ms ());
         }
         code = wm_crew_tend (&self->crew);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HELD_SHOWN_MAX 10
 
@@ -28,7 +29,9 @@ static const wm_option_t options[] = {
 static int status_main (const wm_args_t *args);
 const wm_verb_t wm_verb_status = {
     .name = "status", .task = INSPECT_TASK, .rest = "[DIR]",
-    .summary = "how far a campaign is, and its workers", .options = options, .run = status_main };
+    .summary = "how far a campaign is, and its workers",
+    .text = "  wiremill status out/\n",
+    .options = options, .run = status_main };
 /* clang-format on */
 
 /* ---- printing -------------------------------------------------------------------------------- */
@@ -63,32 +66,55 @@ static double share_done (const json_t *s)
     return all > 0 ? done / all : 0;
 }
 
+#define CELLS 11
+#define CELL_BYTES 48
+
+/* One line of the table, in the columns of the terminal: what does not fit is left out.  */
+static void show_cells (char cell[CELLS][CELL_BYTES])
+{
+    /* the last that people look for is left out first; the bar stands without a heading */
+    static const int rank[CELLS] = { 0, 1, 9, 2, 5, 6, 4, 8, 3, 7, 10 };
+    static const int cell_width[CELLS] = { -14, -9, -12, 7, 5, 6, 5, 9, 11, 8, 12 };
+    char padded[CELLS][CELL_BYTES], line[WM_SHOW_WIDTH_MAX + 1];
+    wm_show_part_t part[CELLS];
+    for (int i = 0; i < CELLS; i++) {
+        snprintf (padded[i], CELL_BYTES, "%*s", cell_width[i], cell[i]);
+        part[i] = (wm_show_part_t){ padded[i], rank[i] };
+    }
+    int end = wm_show_fit (part, CELLS, wm_show_width (STDOUT_FILENO), line);
+    while (end && line[end - 1] == ' ')
+        end--;
+    printf ("%.*s\n", end, line);
+}
+
 static void show_campaign (const json_t *s)
 {
-    char name[64], run[32], queued[32], held[32], events[32], rate[32], eta[32] = "-", bar[64];
-    char submitted[32] = "-", part[16] = "-";
-    const double share = share_done (s);
-    const double eta_s = wm_ask_real (s, "eta_s");
-    campaign_name (s, name);
-    if (share >= 0)
-        snprintf (part, sizeof part, "%.1f%%", 100 * share);
-    if (eta_s > 0)
-        wm_show_time (eta_s, eta);
+    char head[CELLS][CELL_BYTES] = { "CAMPAIGN", "STATE",  "SUBMITTED", "DONE", "RUN", "QUEUED",
+                                     "HELD",     "EVENTS", "RATE",      "ETA",  "" };
+    char cell[CELLS][CELL_BYTES] = { "", "", "-", "-", "", "", "", "", "", "-", "" };
+    char name[64], text[32], bar[64];
+    const double share = share_done (s), eta_s = wm_ask_real (s, "eta_s");
     const time_t submitted_s = (time_t) wm_ask_int (s, "campaign.submitted");
+    const double queued = wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked");
     struct tm local;
+    campaign_name (s, name);
+    snprintf (cell[0], CELL_BYTES, "%.14s", name);
+    snprintf (cell[1], CELL_BYTES, "%s", wm_ask_text (s, "campaign.state"));
     if (localtime_r (&submitted_s, &local))
-        strftime (submitted, sizeof submitted, "%b %d %H:%M", &local);
-    printf ("%-14s %-9s %-12s %7s %6s %7s %6s %9s %11s %9s\n", "CAMPAIGN", "STATE", "SUBMITTED",
-            "DONE", "RUN", "QUEUED", "HELD", "EVENTS", "RATE", "ETA");
-    printf ("%-14.14s %-9s %-12s %7s %6s %7s %6s %9s %6s hit/s %9s %s\n", name,
-            wm_ask_text (s, "campaign.state"), submitted, part,
-            wm_show_short (wm_ask_real (s, "batches.running"), run),
-            wm_show_short (wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked"),
-                           queued),
-            wm_show_short (wm_ask_real (s, "hits.held"), held),
-            wm_show_count (wm_ask_int (s, "events.announced"), events),
-            wm_show_short (wm_ask_real (s, "rate.hits_s"), rate), eta,
-            wm_show_bar (share > 0 ? share : 0, 10, bar));
+        strftime (cell[2], CELL_BYTES, "%b %d %H:%M", &local);
+    if (share >= 0)
+        snprintf (cell[3], CELL_BYTES, "%.1f%%", 100 * share);
+    snprintf (cell[4], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "batches.running"), text));
+    snprintf (cell[5], CELL_BYTES, "%s", wm_show_short (queued, text));
+    snprintf (cell[6], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "hits.held"), text));
+    snprintf (cell[7], CELL_BYTES, "%s", wm_show_count (wm_ask_int (s, "events.announced"), text));
+    snprintf (cell[8], CELL_BYTES, "%s hit/s",
+              wm_show_short (wm_ask_real (s, "rate.hits_s"), text));
+    if (eta_s > 0)
+        snprintf (cell[9], CELL_BYTES, "%s", wm_show_time (eta_s, text));
+    snprintf (cell[10], CELL_BYTES, "%s", wm_show_bar (share > 0 ? share : 0, 10, bar));
+    show_cells (head);
+    show_cells (cell);
     printf ("files: %lld written, %lld open, %lld held of %lld\n",
             (long long) wm_ask_int (s, "inputs.written"), (long long) wm_ask_int (s, "inputs.open"),
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
@@ -127,10 +153,13 @@ static void show_workers (const json_t *s)
     char rate[32];
     if (!json_array_size (list))
         return;
-    printf ("\n%-24s %-30s %-9s %8s %10s\n", "WORKER", "ENGINE", "STATE", "BATCHES", "hits/s");
+    const int width = wm_show_width (STDOUT_FILENO); /* 85 and more show all of a usual name */
+    const int engine = width >= 85 ? 30 : width > 65 ? width - 55 : 10;
+    printf ("\n%-24s %-*s %-9s %8s %10s\n", "WORKER", engine, "ENGINE", "STATE", "BATCHES",
+            "hits/s");
     json_array_foreach (list, i, one)
     {
-        printf ("%-24.24s %-30.30s %-9s %8lld %10s\n", wm_ask_text (one, "label"),
+        printf ("%-24.24s %-*.*s %-9s %8lld %10s\n", wm_ask_text (one, "label"), engine, engine,
                 wm_ask_text (one, "signature"), wm_ask_text (one, "state"),
                 (long long) wm_ask_int (one, "batches"),
                 wm_show_short (wm_ask_real (one, "hits_s"), rate));

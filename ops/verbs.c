@@ -97,7 +97,9 @@ static const wm_option_t produce_options[] = {
 static int produce_main (const wm_args_t *args);
 const wm_verb_t wm_verb_produce = {
     .name = "produce", .task = BY_HAND_TASK, .rest = "[FILES]",
-    .summary = "send files, write their scores", .options = produce_options, .run = produce_main };
+    .summary = "send files, write their scores",
+    .text = "  wiremill produce --broker tcp://head:5555 --input 'data/*.h5'\n",
+    .options = produce_options, .run = produce_main };
 /* clang-format on */
 
 static int produce_main (const wm_args_t *args)
@@ -203,6 +205,7 @@ static int import_main (const wm_args_t *args);
 const wm_verb_t wm_verb_import = {
     .name = "import", .task = FILES_TASK, .rest = "MODEL",
     .summary = "turn an ONNX model or a frozen .pb into a .wmm, and report its engine",
+    .text = "  wiremill import model.onnx --output model.wmm\n",
     .options = import_options, .run = import_main };
 /* clang-format on */
 
@@ -257,7 +260,10 @@ static const wm_option_t model_options[] = {
 static int model_main (const wm_args_t *args);
 const wm_verb_t wm_verb_model = {
     .name = "model", .task = FILES_TASK, .rest = "new emtrkmichel",
-    .summary = "write a seeded network as ONNX", .options = model_options, .run = model_main };
+    .summary = "write a seeded network as ONNX",
+    .text = "  wiremill model new emtrkmichel --output model.onnx\n"
+            "  wiremill model new emtrkmichel --wire 32 --bin 32 --output small.onnx\n",
+    .options = model_options, .run = model_main };
 /* clang-format on */
 
 static int model_main (const wm_args_t *args)

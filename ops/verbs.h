@@ -68,7 +68,9 @@ static inline void take_isa (const wm_args_t *args)
              "(default: by rule)"}
 
 #define RETRY_OPTION \
-    {.name = "retry-held", .help = "score again what is held, or changed since it was scored"}
+    {.name = "retry-held", \
+     .help = "score again what is held, or changed since it was scored; a changed output is " \
+             "kept as NAME.changed-1"}
 
 #define INPUT_OPTIONS \
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \

@@ -7,11 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define PLAIN_EVERY_MS 30000
 #define PLAIN_FIRST_MS 5000
 #define DRAW_EVERY_MS 250
+#define WIDTH_DEFAULT 80
+#define WIDTH_LEAST 10 /* a smaller number is a mistake of the terminal's */
+#define PARTS_MAX 16
 
 const char *wm_show_count (int64_t n, char text[32])
 {
@@ -78,6 +82,45 @@ const char *wm_show_bar (double share, int width, char text[64])
     return text;
 }
 
+int wm_show_width (int fd)
+{
+    struct winsize size;
+    if (!isatty (fd))
+        return WM_SHOW_WIDTH_MAX;
+    const char *columns = getenv ("COLUMNS");
+    const bool known = ioctl (fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_LEAST;
+    const long width = known ? size.ws_col : columns ? strtol (columns, NULL, 10) : 0;
+    return width < WIDTH_LEAST         ? WIDTH_DEFAULT
+           : width > WM_SHOW_WIDTH_MAX ? WM_SHOW_WIDTH_MAX
+                                       : (int) width;
+}
+
+int wm_show_fit (const wm_show_part_t *part, size_t n_part, int width,
+                 char line[WM_SHOW_WIDTH_MAX + 1])
+{
+    size_t kept[PARTS_MAX], n_kept = 0, length = 0;
+    for (size_t i = 0; i < n_part && i < PARTS_MAX; i++)
+        if (*part[i].text) {
+            length += strlen (part[i].text) + (n_kept ? 2 : 0);
+            kept[n_kept++] = i;
+        }
+    while (length > (size_t) width && n_kept > 1) {
+        size_t worst = 0;
+        for (size_t k = 1; k < n_kept; k++)
+            if (part[kept[k]].rank > part[kept[worst]].rank)
+                worst = k;
+        length -= strlen (part[kept[worst]].text) + 2;
+        memmove (kept + worst, kept + worst + 1, (n_kept - worst - 1) * sizeof *kept);
+        n_kept--;
+    }
+    int at = 0;
+    line[0] = 0;
+    for (size_t k = 0; k < n_kept && at < width; k++)
+        at += snprintf (line + at, (size_t) (width - at) + 1, "%s%s", k ? "  " : "",
+                        part[kept[k]].text);
+    return at < width ? at : width;
+}
+
 void wm_progress_init (wm_progress_t *self, bool quiet)
 {
     const char *term = getenv ("TERM");
@@ -87,6 +130,13 @@ void wm_progress_init (wm_progress_t *self, bool quiet)
         wm_now_ms () - (self->terminal ? DRAW_EVERY_MS : PLAIN_EVERY_MS - PLAIN_FIRST_MS);
 }
 
+/* The last column stays free: some terminals go to the next line once it is filled.  */
+int wm_progress_width (const wm_progress_t *self)
+{
+    const int width = wm_show_width (STDERR_FILENO);
+    return self->terminal ? width - 1 : WM_SHOW_WIDTH_MAX;
+}
+
 void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
 {
     if (self->quiet || now_ms - self->last_ms < (self->terminal ? DRAW_EVERY_MS : PLAIN_EVERY_MS))
@@ -94,7 +144,7 @@ void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms)
     self->last_ms = now_ms;
     char time[WM_LOG_TIME_BYTES];
     if (self->terminal) {
-        fprintf (stderr, "\r\033[K%s", line);
+        fprintf (stderr, "\r\033[K%.*s", wm_progress_width (self), line);
         self->drawn = true;
     } else
         fprintf (stderr, "%s%s\n", wm_log_time (time), line);

@@ -1,7 +1,8 @@
 /* wm_show.h - numbers and progress for people.
 
    Messages and progress go to stderr, results to stdout. On a terminal progress is one line that is
-   redrawn; elsewhere a plain line every 30 s. NO_COLOR and TERM=dumb are respected.  */
+   redrawn and never wider than the terminal, because a line that wraps scrolls with each redraw;
+   elsewhere a plain line every 30 s. NO_COLOR and TERM=dumb are respected.  */
 #ifndef WM_SHOW_H
 #define WM_SHOW_H
 
@@ -16,6 +17,21 @@ const char *wm_show_bytes (double bytes, char text[32]);          /* 0.25 MB */
 const char *wm_show_time (double seconds, char text[32]);         /* 12.3 s, 04:12, 3d 04:12 */
 const char *wm_show_bar (double share, int width, char text[64]); /* [####----] */
 
+/* Returns the columns of the terminal at `fd` as it is now; of a terminal that does not know,
+   COLUMNS or 80; WM_SHOW_WIDTH_MAX where `fd` is no terminal.  */
+#define WM_SHOW_WIDTH_MAX 240
+int wm_show_width (int fd);
+
+/* Puts `part` one after the other into `line`, with two spaces between. Of what does not fit into
+   `width` columns the part with the highest `rank` is left out first; the last that is left is cut.
+   Empty parts are skipped. At most 16 parts. Returns the length.  */
+typedef struct {
+    const char *text; /* ASCII */
+    int rank;
+} wm_show_part_t;
+int wm_show_fit (const wm_show_part_t *part, size_t n_part, int width,
+                 char line[WM_SHOW_WIDTH_MAX + 1]);
+
 typedef struct {
     bool quiet, terminal;
     int64_t last_ms; /* when something was shown */
@@ -23,7 +39,9 @@ typedef struct {
 } wm_progress_t;
 
 void wm_progress_init (wm_progress_t *self, bool quiet);
-/* Shows `line` if it is time to.  */
+/* Returns how many columns a line may have now.  */
+int wm_progress_width (const wm_progress_t *self);
+/* Shows `line` if it is time to, cut to wm_progress_width.  */
 void wm_progress_show (wm_progress_t *self, const char *line, int64_t now_ms);
 /* Clears the drawn line, before anything else is printed.  */
 void wm_progress_clear (wm_progress_t *self);

@@ -55,6 +55,8 @@ static const wm_option_t options[] = {
 static int work_main (const wm_args_t *args);
 const wm_verb_t wm_verb_work = {
     .name = "work", .task = BY_HAND_TASK, .summary = "score what a broker hands out",
+    .text = "  wiremill work --broker tcp://head:5555\n"
+            "  wiremill work --broker tcp://head:5555 --gpus all --idle-timeout 600\n",
     .options = options, .run = work_main };
 /* clang-format on */
 

@@ -53,7 +53,8 @@ typedef struct {
     wm_writer_result_t result; /* of this producer, or what the broker knows of it */
     uint32_t n_lost;           /* so many times it was not as it was written */
     uint64_t n_held;           /* hits, once written */
-    bool changed;              /* since its output was written, which stays */
+    bool changed;              /* the input or its output, since that was written, which stays */
+    bool retried;              /* --retry-held was asked for */
 } wm_input_t;
 
 /* Looks at the file: its real path, size and time. A file that is not there gets the path as given

@@ -173,20 +173,23 @@ static bool in_the_way (wm_produce_t *self, const wm_input_t *input)
     return true;
 }
 
-/* Something else lies where an output of ours was written: it is kept under another name.  */
-static bool put_aside (wm_produce_t *self, const char *path)
+/* Keeps what lies where an output of ours was written under another name, "<output>.<how>-1": `how`
+   is "changed" by a person, or "damaged", not to be read as an output of this campaign.  */
+static bool put_aside (wm_produce_t *self, const char *path, const char *how)
 {
     char aside[1450];
-    if (wm_writer_is_ours (path, self->campaign, NULL))
-        return true; /* a producer writes over its own */
     for (unsigned n = 1; n < 1000; n++) {
-        snprintf (aside, sizeof aside, "%.1400s.damaged-%u", path, n);
+        snprintf (aside, sizeof aside, "%.1400s.%s-%u", path, how, n);
         if (!access (aside, F_OK))
             continue;
         if (rename (path, aside))
             break;
-        wm_produce_warn (self, "%s cannot be read as it was written: it is kept as %s", path,
-                         aside);
+        if (!strcmp (how, "changed"))
+            wm_produce_warn (self, "%s was changed since it was written: it is kept as %s", path,
+                             aside);
+        else
+            wm_produce_warn (self, "%s cannot be read as it was written: it is kept as %s", path,
+                             aside);
         return true;
     }
     return false;
@@ -201,6 +204,27 @@ static bool as_written (const wm_produce_t *self, const wm_input_t *input, bool 
     output_path (self, input, path);
     *there = wm_path_stat (path, &size, &mtime_ns) == 0;
     return *there && size == input->result.size && mtime_ns == input->result.mtime_ns;
+}
+
+/* Somebody changed the output, for example added a dataset to it. It stays, and is reported: what was
+   added is nowhere else.  */
+static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *path)
+{
+    uint64_t size = 0;
+    int64_t mtime_ns = 0;
+    wm_path_stat (path, &size, &mtime_ns);
+    wm_produce_warn (self,
+                     "output %s was changed since it was written: it stays as it is; --retry-held "
+                     "keeps it as %s.changed-1 and writes it again%s",
+                     path, path,
+                     size == input->result.size
+                         ? "; where only its time differs, wiremill rebuild accepts it"
+                         : "");
+    input->result.size = size; /* from now on it is compared with this state */
+    input->result.mtime_ns = mtime_ns;
+    wm_writer_is_ours (path, self->campaign, &input->n_held);
+    input->changed = true;
+    input_end (self, input, WM_INPUT_IS_WRITTEN);
 }
 
 /* The broker reports the output as written: checks that the file is still there, and unchanged.  */
@@ -219,6 +243,11 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         input_end (self, input, WM_INPUT_IS_WRITTEN);
         return;
     }
+    const bool is_changed = there && wm_writer_is_ours (path, self->campaign, NULL);
+    if (is_changed && !self->options->retry_held) {
+        changed_stays (self, input, path);
+        return;
+    }
     if (input->n_lost++ == OUTPUT_MADE_AGAIN_MAX) {
         char text[480];
         snprintf (text, sizeof text,
@@ -228,8 +257,14 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
-    if (there && !put_aside (self, path) && in_the_way (self, input))
+    if (there && !put_aside (self, path, is_changed ? "changed" : "damaged")) {
+        char text[480];
+        snprintf (text, sizeof text,
+                  "%.300s is not as it was written, and cannot be renamed: %s; move it away", path,
+                  strerror (errno));
+        wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
+    }
     wm_produce_warn (self, "output %s is %s: made again", path,
                      there ? "not as it was written" : "gone");
     wm_msg_t lost;
@@ -238,6 +273,24 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
     snprintf (lost.text, sizeof lost.text, "%s", there ? "changed" : "missing");
     input_end (self, input, WM_INPUT_IS_LOST);
     wm_produce_send (self, &lost, NULL, 0);
+}
+
+/* With --retry-held: the first answer about an input tells of its output, which is looked at before the
+   input is kicked, because the new output takes the place of the old one. true: it is dealt with.  */
+static bool retry (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
+{
+    bool there;
+    const bool known =
+        msg->code == WM_INPUT_OPEN || msg->code == WM_INPUT_WRITTEN || msg->code == WM_INPUT_HELD;
+    if (!self->options->retry_held || input->retried || !known)
+        return false;
+    input->result.size = msg->size;
+    input->result.mtime_ns = msg->mtime_ns;
+    if (msg->code == WM_INPUT_WRITTEN && !as_written (self, input, &there))
+        return false; /* written_check opens the input again */
+    input->retried = true;
+    input_ask (self, input, 2);
+    return true;
 }
 
 static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
@@ -262,6 +315,8 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
     input->id = msg->key.input;
     input->generation = msg->key.generation;
     snprintf (input->name, sizeof input->name, "%s", msg->name);
+    if (retry (self, input, msg))
+        return;
     switch (msg->code) {
     case WM_INPUT_OPEN:
         if (!in_the_way (self, input))
@@ -445,7 +500,7 @@ static bool input_next (wm_produce_t *self, bool unannounced, uint32_t n_ours)
         if (input->asked)
             continue;
         if (input->is == WM_INPUT_IS_NEW) {
-            input_ask (self, input, self->options->retry_held && !input->id ? 2 : 0);
+            input_ask (self, input, 0);
             return true;
         }
         bool due = input->is == WM_INPUT_IS_OPEN ||

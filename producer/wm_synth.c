@@ -301,7 +301,8 @@ static const wm_option_t option_table[] = {
 static int synth_main (const wm_args_t *args);
 const wm_verb_t wm_verb_synth = {
     .name = "synth", .task = "files", .summary = "write seeded synthetic events",
-    .text = "Writes ProtoDUNE-like events in the exchange layout, with a truth label per hit.\n",
+    .text = "  wiremill synth --events 10 --seed 1 --output events.h5\n\n"
+            "Writes ProtoDUNE-like events in the exchange layout, with a truth label per hit.\n",
     .options = option_table, .run = synth_main };
 /* clang-format on */
 

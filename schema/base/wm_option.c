@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,8 +164,32 @@ static bool check_real (const wm_verb_t *verb, const wm_option_t *option, const 
                    option->is_above ? "and up to" : "to", option->real_most, value);
 }
 
+/* Refuses an argument that is no name: an empty one, mostly an unset variable of a shell script, and
+   a leading '~' that the shell did not replace by the home folder.  */
+static bool check_name (const wm_verb_t *verb, const char *what, const char *value, bool is_path)
+{
+    if (!*value)
+        return refuse (verb, "%s is empty, perhaps by an unset variable of the shell", what);
+    if (is_path && value[0] == '~' && (!value[1] || value[1] == '/'))
+        return refuse (verb,
+                       "%s '%s': the shell does not replace a ~ in quotes or behind =; type "
+                       "\"$HOME%s\", or ./%s for a folder of that name",
+                       what, value, value + 1, value);
+    return true;
+}
+
+static bool takes_path (const wm_option_t *option)
+{
+    return strstr (option->value, "DIR") || strstr (option->value, "FILE") ||
+           strstr (option->value, "GLOB");
+}
+
 static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
+    char what[NAME_MAX_CHARS + 3];
+    snprintf (what, sizeof what, "--%s", option->name);
+    if (!check_name (verb, what, value, takes_path (option)))
+        return false;
     if (option->one_of && !is_one_of (option->value, value))
         return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
     if (option->real_most > 0)
@@ -198,6 +223,9 @@ static bool parse_option (wm_args_t *self, int argc, char **argv, int *i)
     }
     if (!option)
         return refuse_unknown (verb, word);
+    if (option->value && value && word[1] != '-' && *value == '=')
+        return refuse (verb, "-%c takes its value without =; type -%c %s or --%s=%s",
+                       option->letter, option->letter, value + 1, option->name, value + 1);
     if (!option->value && value)
         return refuse (verb, "--%s takes no value", option->name);
     if (option->value && !value) {
@@ -211,6 +239,11 @@ static bool parse_option (wm_args_t *self, int argc, char **argv, int *i)
     return true;
 }
 
+static bool is_help (const char *word)
+{
+    return strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0;
+}
+
 /* Reads the whole line. -1: it is as in the table, else the exit code (help or an error is
    printed). */
 static int parse_all (wm_args_t *self, int argc, char **argv)
@@ -219,7 +252,7 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
     bool only_rest = false;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
-        if (!only_rest && (strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0)) {
+        if (!only_rest && is_help (word)) {
             wm_verb_help (verb);
             return WM_EXIT_OK;
         }
@@ -230,6 +263,8 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
                 return WM_EXIT_USAGE;
         } else if (!verb->rest) {
             refuse (verb, "'%s' is one argument too many", word);
+            return WM_EXIT_USAGE;
+        } else if (!check_name (verb, "an argument", word, true)) {
             return WM_EXIT_USAGE;
         } else
             self->given[self->n_given++] = (given_t){ NULL, word };
@@ -375,26 +410,56 @@ static int print_for_build (const wm_program_t *program, int argc, char **argv)
     return WM_EXIT_OK;
 }
 
-int wm_program_run (const wm_program_t *program, int argc, char **argv)
+static bool is_version (const char *word)
 {
-    const char *name = argc > 1 ? argv[1] : "";
-    const bool has_verbs = wm_program_has_verbs (program);
-    const int printed = argc > 1 ? print_for_build (program, argc, argv) : -1;
-    if (printed >= 0)
-        return printed;
-    if (strcmp (name, "--version") == 0) {
+    return strcmp (word, "--version") == 0 || strcmp (word, "-V") == 0;
+}
+
+/* Runs the verb that argv[0] names; of a program without verbs argv[0] is the program.  */
+static int run_verb (const wm_program_t *program, int argc, char **argv)
+{
+    const wm_verb_t *verb = find_verb (program, argv[0]);
+    if (!verb)
+        return refuse_verb (program, argv[0]);
+    if (argc > 1 && is_version (argv[1])) {
         printf ("%s %s\n", program->name, program->version);
         return WM_EXIT_OK;
     }
-    if (has_verbs && (!*name || strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 ||
-                      strcmp (name, "help") == 0)) {
+    return verb->pass ? verb->pass (argc, argv) : wm_verb_main (verb, argc, argv);
+}
+
+static int run_program (const wm_program_t *program, int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    const int printed = argc > 1 ? print_for_build (program, argc, argv) : -1;
+    if (printed >= 0)
+        return printed;
+    if (!wm_program_has_verbs (program))
+        return run_verb (program, argc, argv);
+    if (is_version (name)) {
+        printf ("%s %s\n", program->name, program->version);
+        return WM_EXIT_OK;
+    }
+    if (strcmp (name, "help") == 0 && argc > 2 && !is_help (argv[2])) {
+        char *words[] = { argv[2], (char *) (uintptr_t) "--help", NULL }; /* nobody writes there */
+        return run_verb (program, 2, words);
+    }
+    if (!*name || is_help (name) || strcmp (name, "help") == 0) {
         wm_program_help (program);
         return *name ? WM_EXIT_OK : WM_EXIT_USAGE;
     }
-    const wm_verb_t *verb = find_verb (program, name);
-    if (!verb)
-        return refuse_verb (program, name);
-    argc -= has_verbs;
-    argv += has_verbs;
-    return verb->pass ? verb->pass (argc, argv) : wm_verb_main (verb, argc, argv);
+    return run_verb (program, argc - 1, argv + 1);
+}
+
+/* What a full disk or a closed pipe did not take of stdout is noticed here, for every program.  */
+int wm_program_run (const wm_program_t *program, int argc, char **argv)
+{
+    const int code = run_program (program, argc, argv);
+    errno = 0;
+    const int flushed = fflush (stdout);
+    if (!flushed && !ferror (stdout))
+        return code;
+    fprintf (stderr, "%s: stdout cannot be written%s%s; what was printed there is incomplete\n",
+             program->name, errno ? ": " : "", errno ? strerror (errno) : "");
+    return code == WM_EXIT_OK || code == WM_EXIT_HELD ? WM_EXIT_FAILURE : code;
 }

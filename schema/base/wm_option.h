@@ -37,7 +37,8 @@ typedef struct {
                             each other */
     const char *rest;    /* arguments beside options, for people; NULL: none are taken */
     const char *summary; /* one line */
-    const char *text;    /* paragraphs, NULL: none. A line that begins with a space stays as it is,
+    const char *
+        text; /* an example, then paragraphs, NULL: none. A line that begins with a space stays as it is,
                             other lines are filled; an empty line separates */
     const wm_option_t *options;
     int (*run) (const wm_args_t *args);  /* returns the exit code */
@@ -54,8 +55,10 @@ typedef struct {
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Runs the verb that argv names and returns the exit code. Answers --help, --version and, for the
-   build, --print-man [VERB], --print-pages and --print-completion by itself.  */
+/* Runs the verb that argv names and returns the exit code. Answers --help, "help [VERB]", --version
+   and -V (also behind a verb) and, for the build, --print-man [VERB], --print-pages and
+   --print-completion by itself. Where stdout could not be written, that is printed, and WM_EXIT_OK
+   or WM_EXIT_HELD becomes WM_EXIT_FAILURE.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv);
 
 /* Parses for the verb and runs it. Returns the exit code.  */
@@ -64,7 +67,8 @@ int wm_verb_main (const wm_verb_t *verb, int argc, char **argv);
 /* ---- parsing --------------------------------------------------------------------------------- */
 
 /* Parses argv[1..] for `verb`. Understands --name value, --name=value, -x value, -xvalue and "--",
-   behind which everything is an argument. Returns NULL after --help (*exit_code is WM_EXIT_OK) or
+   behind which everything is an argument. Refuses empty values and arguments, and paths with a "~"
+   that the shell left there. Returns NULL after --help (*exit_code is WM_EXIT_OK) or
    after an error, which has been printed (WM_EXIT_USAGE).  */
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code);
 void wm_args_destroy (wm_args_t **self_p);

@@ -33,6 +33,13 @@ done <<<"$pages"
 verbs () { for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do grep -q "^wiremill-$v " <<<"$pages" || { echo "$v has no page"; return 1; }; done; }
 ok "every verb has a page" verbs
 
+examples () { for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do "$bin/wiremill" "$v" --help | grep -q "^  wiremill $v " || { echo "$v has no example"; return 1; }; done; }
+ok "every verb has an example in its --help" examples
+help_of () { for v in run status synth; do [ "$("$bin/wiremill" help $v)" = "$("$bin/wiremill" $v --help)" ] || return 1; done; }
+ok "help VERB is VERB --help" help_of
+versions () { for p in wiremill wiremill-broker wiremill-producer wiremill-worker; do "$bin/$p" -V | grep -q "^$p [0-9]" || return 1; done; for v in run synth; do "$bin/wiremill" $v -V | grep -q "^wiremill[a-z-]* [0-9]" || return 1; done; }
+ok "-V everywhere" versions
+
 complete_words () # words of a command line; the last is completed
 {
     ( . "$bash" && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && "_${1//-/_}" && printf '%s\n' "${COMPREPLY[@]}" )

@@ -98,7 +98,7 @@ ok "a journal that was deleted, and one begun after it: what the ledger knows is
 
 # Moved and copied.
 cp -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/other" >/dev/null
-unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped .{14} +- " && says "type the same wiremill run or wiremill broker command to continue"; }
+unknown () { rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" && says "other +stopped +[A-Z].{11} +- " && says "type the same wiremill run or wiremill broker command to continue"; }
 ok "where all is gone nobody knows what part is done; a copy names no command of the original's" unknown
 mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
 unseen () # a folder that is not there is no output that is gone

@@ -16,6 +16,15 @@ ok "an unknown verb names the nearest" refused 2 "did you mean status" "$bin/wir
 ok "an unknown option names the nearest" refused 2 "did you mean --model" "${run[@]}" --modle x
 ok "a number out of range" refused 2 "whole number from 1" "${run[@]}" --workers 0
 ok "an engine that nobody knows" refused 2 "engine takes auto.sparse.*not 'sprase'" "${run[@]}" --engine sprase --input "$made/one.h5"
+ok "an empty name" refused 2 "worker is empty, perhaps by an unset variable" "$bin/wiremill" drain "$work" --worker ''
+ok "an empty argument" refused 2 "an argument is empty" "$bin/wiremill" status ''
+ok "an empty folder" refused 2 "output is empty" "$bin/wiremill" import "$made/model-1.onnx" -o ''
+ok "an = behind a letter" refused 2 "type -o x or --output=x" "$bin/wiremill" import "$made/model-1.onnx" -o=x
+ok "a ~ that the shell left" refused 2 'type "\$HOME/o", or \./~/o' "$bin/wiremill" import "$made/model-1.onnx" -o '~/o'
+full () { exits 1 "$@" >/dev/full 2>"$work/said" && says "stdout cannot be written: No space left on device"; }
+for program in wiremill wiremill-broker wiremill-producer wiremill-worker; do
+    ok "$program: what stdout does not take is an error" full "$bin/$program" --help
+done
 ok "a verb that does not exist" refused 2 "there is no verb .report" "$bin/wiremill" report
 ok "no such input" refused 5 "no file matches" "${run[@]}" --input "$work/none-*.h5"
 ok "no such model" refused 5 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
@@ -45,6 +54,7 @@ ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$wo
 head -c 20000 "$made/two.h5" >"$work/short.h5"
 truncated () { refused 3 "short.h5" "${run[@]}" --input "$made/one.h5" --input "$work/short.h5"; }
 ok "a truncated file is held by name, the rest is done" truncated
+ok "status notices a full disk under its stdout" full "$bin/wiremill" status "$work/out" --json
 ok "the rest is there" test -s "$work/out/one.scores.h5"
 ok "and it is still held the next time" truncated
 
@@ -72,6 +82,18 @@ cp "$made/one.h5" "$work/own.h5"
 own=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/own" --quiet --input "$work/own.h5")
 ok "a campaign of its own" exits 0 "${own[@]}"
 mismatch "folder of outputs" 5 "pinned to output" "${run[@]}" --campaign "$work/own/.wiremill" --input "$made/one.h5"
+# What a person added to an output is nowhere else.
+score=$work/own/own.scores.h5
+cp "$score" "$work/before.h5" && printf x >>"$score" && cp -p "$score" "$work/mine.h5"
+stays () { refused 3 "$score was changed since it was written: it stays as it is" "${own[@]}" && cmp "$score" "$work/mine.h5"; }
+ok "an output that was changed stays, and is named" stays
+ok "... each time" stays
+kept () { keep "${own[@]}" --retry-held && says "kept as $score.changed-1" && cmp "$score.changed-1" "$work/mine.h5" && cmp "$score" "$work/before.h5"; }
+ok "--retry-held keeps it under another name, and writes it again" kept
+ok "after which all is done" exits 0 "${own[@]}"
+printf x >>"$score" && printf x >>"$work/own.h5"
+both () { keep "${own[@]}" --retry-held && says "kept as $score.changed-2" && cmp "$score.changed-2" "$work/mine.h5" && exits 0 "${own[@]}"; }
+ok "also where the input was changed too" both
 touch "$work/own.h5" && sum=$(cksum <"$work/own/own.scores.h5")
 mismatch "time of an input" 3 "own.h5: changed since its output was written" "${own[@]}"
 printf x >>"$work/own.h5"

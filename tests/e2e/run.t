@@ -54,6 +54,18 @@ ok "the summary is that of the end, not of an earlier answer" late
 summary () { keep "${run[@]}" --json --input "$made/two.h5" && says '"schema": "wiremill-run-1"' && says '"exit": 0'; }
 ok "the summary as JSON" summary
 
+# On a terminal of 60 or 80 columns: no redrawn line fills the last column, no line of status is longer.
+at_width () { TERM=xterm keep script -qec "stty cols $1; $2" /dev/null </dev/null; }
+narrow () # columns
+{
+    rm -rf "$work/narrow"
+    at_width "$1" "'$bin/wiremill' run --model '$made/model-1.wmm' --output '$work/narrow' --input '$made/two.h5'" || return 1
+    perl -0777 -ne 'for (/\r\e\[K([^\r\n]*)/g) { $n += length > 0; $most = length if length > $most; } print "$n lines, longest $most\n"; exit !($n && $most < '"$1"')' "$work/said" &&
+        says '[0-9] %  .*ETA ' && at_width "$1" "'$bin/wiremill' status '$work/narrow'" && says '100.0%' && says "^CAMPAIGN .*RATE" &&
+        ! grep -A1 '^CAMPAIGN' "$work/said" | tr -d '\r' | grep -E "^.{$(($1 + 1))}"
+}
+ok "progress and status fit 80 columns" narrow 80
+ok "... and 60" narrow 60
 lost () { rm "$work/out/two.scores.h5" && "${run[@]}" --input "$made/two.h5" && cmp "$work/out/two.scores.h5" "$work/first.h5"; }
 ok "an output that is lost is made again, the same" lost
 doctor () { keep "$bin/wiremill" doctor "$work" && says '^ok +programs' && says '^ok +gpu|^warn +gpu'; }

@@ -4,6 +4,7 @@
    Nothing acknowledged is lost at any operation that fails; segments go when all in them is
    done.  */
 #include "tests/unit/journal_files.h"
+#include <sys/stat.h>
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -29,12 +30,14 @@ static void disk_full (void **state)
     assert_int_equal (add (journal, WM_RECORD_RESULT, 1, 2, 3000, NULL), WM_EAGAIN);
     fail.allocate = 0;
     must_add (journal, WM_RECORD_RESULT, 1, 4, NULL);
-    /* Inside a segment too: 16 MiB are used up after four of 4 MiB.  */
+    /* Inside a segment too: after two of 4 MiB space for 16 MiB is reserved, which ends.  */
+    for (uint32_t i = 5; i < 7; i++)
+        assert_int_equal (add (journal, WM_RECORD_RESULT, 1, i, WM_RAW_BYTES_MAX, NULL), WM_OK);
     fail.allocate = ENOSPC;
-    uint32_t tag = 5;
+    uint32_t tag = 7;
     while (add (journal, WM_RECORD_RESULT, 1, tag, WM_RAW_BYTES_MAX, NULL) == WM_OK)
         tag++;
-    assert_true (tag > 5);
+    assert_true (tag > 7);
     fail.allocate = 0;
     assert_int_equal (add (journal, WM_RECORD_RESULT, 1, tag, WM_RAW_BYTES_MAX, NULL), WM_OK);
     assert_int_equal (n_files (), 2);
@@ -43,6 +46,37 @@ static void disk_full (void **state)
     replay_closed (0, 0);
     assert_int_equal (seen.n, tag - 1); /* tag 2 never made it */
     assert_int_equal (seen.found.n_lost + seen.found.n_torn, 0);
+}
+
+/* Bytes of all segments.  */
+static int64_t n_bytes (void)
+{
+    char path[800];
+    int64_t bytes = 0;
+    snprintf (path, sizeof path, "%s/journal", dir);
+    DIR *folder = opendir (path);
+    assert_non_null (folder);
+    for (struct dirent *entry; (entry = readdir (folder));) {
+        struct stat status;
+        snprintf (path, sizeof path, "%s/journal/%s", dir, entry->d_name);
+        if (entry->d_name[0] != '.' && stat (path, &status) == 0)
+            bytes += status.st_size;
+    }
+    closedir (folder);
+    return bytes;
+}
+
+/* What a campaign of a few hits leaves on the disk.  */
+static void small (void **state)
+{
+    (void) state;
+    wm_journal_t *journal = start_journal (1);
+    must_add (journal, WM_RECORD_INPUT, 1, 1, NULL);
+    must_add (journal, WM_RECORD_RESULT, 1, 2, NULL);
+    wm_journal_sync (journal);
+    wm_journal_destroy (&journal);
+    assert_int_equal (n_files (), 2);
+    assert_true (n_bytes () <= 512 << 10);
 }
 
 static void failed_write (void **state)
@@ -283,9 +317,8 @@ int main (void)
 {
     memset (bulk, 0x5a, sizeof bulk);
     const struct CMUnitTest tests[] = {
-        TEST (disk_full), TEST (failed_write), TEST (failed_sync_ends_it),
-        TEST (sweep),     TEST (let_go),       TEST (every_operation_fails),
-        TEST (speed),
+        TEST (disk_full), TEST (small),  TEST (failed_write),          TEST (failed_sync_ends_it),
+        TEST (sweep),     TEST (let_go), TEST (every_operation_fails), TEST (speed),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

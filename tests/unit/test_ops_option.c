@@ -103,6 +103,14 @@ static void test_refusals (void **state)
     assert_null (PARSE ("--workers", "two"));
     assert_null (PARSE ("--workers", "2x"));
     assert_null (PARSE ("--workers="));
+    assert_null (PARSE ("--model", ""));
+    assert_null (PARSE ("--model="));
+    assert_null (PARSE (""));
+    assert_null (PARSE ("-m=x"));
+    assert_null (PARSE ("-m", "~/x"));
+    assert_null (PARSE ("--model=~"));
+    assert_null (PARSE ("--", "~/x"));
+    assert_int_equal (code, WM_EXIT_USAGE);
     assert_null (parse (&narrow, (const char *const[]){ "narrow", "word", NULL }, &code));
     assert_int_equal (code, WM_EXIT_USAGE);
     assert_null (PARSE ("--help"));
@@ -157,6 +165,14 @@ static void test_programs (void **state)
     assert_int_equal (PROGRAM ("--help"), WM_EXIT_OK);
     assert_int_equal (PROGRAM ("run", "--help"), WM_EXIT_OK);
     assert_int_equal (PROGRAM ("--version"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("-V"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("run", "-V"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("run", "--version"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("help"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("help", "run"), WM_EXIT_OK);
+    assert_int_equal (PROGRAM ("help", "pass"), 3); /* "pass --help", counted by it */
+    assert_int_equal (PROGRAM ("help", "rnu"), WM_EXIT_USAGE);
+    assert_int_equal (SINGLE ("-V"), WM_EXIT_OK);
     assert_int_equal (PROGRAM ("--print-man", "rnu"), WM_EXIT_USAGE);
     assert_int_equal (SINGLE (NULL), 40);
     assert_int_equal (SINGLE ("--quiet"), WM_EXIT_USAGE);
