@@ -168,7 +168,7 @@ static void opensamples_is_read (void **state)
     H5Fclose (file);
     refused (path, 0,
              "open.h5: event 7:1:3: wire_table: rows 0 and 2 both are wire 4 of cryostat 0, "
-             "tpc 2, plane 1: which waveform");
+             "tpc 2, plane 1: it is unclear which waveform");
     file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT); /* the same wire in two events, or two TPCs */
     static const int two_tpcs[] = { 2, 2, 1 };
     replace (file, "wire_table/tpc", H5T_NATIVE_INT, WIRES, 1, two_tpcs);
@@ -225,7 +225,7 @@ static void a_wire_has_one_row (void **state)
     H5Fclose (file);
     refused (path, 0,
              "map.h5: wire_table: rows 2 and 13 both are wire 2 of cryostat 0, tpc 0, "
-             "plane 0: which samples are the wire's cannot be told");
+             "plane 0: it is unclear which samples");
     enum { WIRES = 100000 };
     for (int twice = 0; twice < 2; twice++) {
         file = exchange_make (path);
