@@ -37,7 +37,7 @@ static const wm_option_t option_table[] = {
      .help = "its folder, on a local disk (made if it is not there)"},
     {.name = "pins", .value = "FILE", .help = "what the campaign is pinned to"},
     {.name = "wmm", .value = "FILE", .help = "the imported model that workers fetch"},
-    {.name = "shape", .value = "AxB",
+    {.name = "shape", .value = "AxB", .may_be_empty = true,
      .help = "of a ready-made patch, as 3x32x32: producers refuse others (default: any)"},
     {.name = "budget", .value = "BYTES", .fallback = "1073741824", .least = BUDGET_BYTES_MIN,
      .most = LONG_MAX, .help = "payloads held in memory at most"},

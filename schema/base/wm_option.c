@@ -188,6 +188,8 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
 {
     char what[NAME_MAX_CHARS + 3];
     snprintf (what, sizeof what, "--%s", option->name);
+    if (option->may_be_empty && !*value)
+        return true;
     if (!check_name (verb, what, value, takes_path (option)))
         return false;
     if (option->one_of && !is_one_of (option->value, value))

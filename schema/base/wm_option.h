@@ -24,6 +24,7 @@ typedef struct {
     bool is_above;     /* ... and real_least itself is refused */
     bool one_of;       /* `value` lists all that are allowed ("fp32|fast") */
     bool is_needed;    /* the command is refused without it */
+    bool may_be_empty; /* "" is a value, else it is refused */
     const char *task;  /* heading in --help of the group that begins here; NULL: the same group */
 } wm_option_t;
 
