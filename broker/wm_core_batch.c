@@ -49,35 +49,6 @@ event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, u
     return event;
 }
 
-event_t *wm_core_event_new_unannounced (wm_core_t *self, input_t *input, uint32_t ordinal,
-                                        uint32_t n_batch, session_t *worker)
-{
-    if (n_batch > WM_UNANNOUNCED_MAX - worker->n_unannounced ||
-        n_batch > WM_UNANNOUNCED_ALL_MAX - self->n_unannounced) {
-        if (!worker->crowded)
-            wm_core_log (self,
-                         "worker %s sends results of too many events that are not announced: they "
-                         "are dropped and scored again",
-                         worker->label);
-        worker->crowded = true;
-        return NULL;
-    }
-    event_t *event = wm_core_event_new (self, input, ordinal, n_batch);
-    if (!event)
-        return NULL;
-    event->flags |= EVENT_UNANNOUNCED;
-    self->n_unannounced += n_batch;
-    worker->n_unannounced += n_batch;
-    return event;
-}
-
-void wm_core_event_forget_unannounced (wm_core_t *self, event_t *event)
-{
-    if (event->flags & EVENT_UNANNOUNCED)
-        self->n_unannounced -= event->n_batch;
-    event->flags &= ~(uint32_t) EVENT_UNANNOUNCED;
-}
-
 /* ---- states ---------------------------------------------------------------------------------- */
 
 /* Whether it stands in its producer's queue of batches to ask for.  */
@@ -277,7 +248,6 @@ void wm_core_events_free (wm_core_t *self, input_t *input)
             wm_core_budget_forget_need (self, batch);
             wm_core_batch_drop_payload (self, batch);
         }
-        wm_core_event_forget_unannounced (self, event);
         self->n_by_state[BATCH_NONE] -= event->n_batch;
         wm_table_remove (&self->events, wm_core_event_hash (input->id, event->ordinal), event);
         free (event);

@@ -96,7 +96,6 @@ static void event_make_known (wm_core_t *self, event_t *event, const wm_msg_t *m
         return;
     input_t *input = event->input;
     event->flags |= EVENT_KNOWN;
-    wm_core_event_forget_unannounced (self, event);
     event->run = msg->run;
     event->subrun = msg->subrun;
     event->event = msg->event;

@@ -169,16 +169,16 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
 }
 
 /* The batch of a result that may count, else NULL. An event that is not announced again yet is made
-   from the result of an orphan.  */
-static batch_t *result_batch (wm_core_t *self, session_t *worker, const wm_msg_t *msg, bool orphan)
+   from the result.  */
+static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
 {
     input_t *input = wm_core_input_find (self, msg->key.input);
     if (!input || input->generation != msg->key.generation || input->state != WM_LEDGER_OPEN ||
         msg->key.ordinal == WM_ALL)
         return NULL;
     event_t *event = wm_core_event_find (self, msg->key.input, msg->key.ordinal);
-    if (!event && orphan)
-        event = wm_core_event_new_unannounced (self, input, msg->key.ordinal, msg->n_batch, worker);
+    if (!event)
+        event = wm_core_event_new (self, input, msg->key.ordinal, msg->n_batch);
     if (!event || event->n_batch != msg->n_batch)
         return NULL;
     batch_t *batch = &event->batch[msg->key.batch];
@@ -253,7 +253,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         return;
     }
     advance (self, worker);
-    const bool orphan = wm_core_worker_forget_orphan (self, worker, &msg->key);
+    wm_core_worker_forget_orphan (self, worker, &msg->key);
     batch_t *known = wm_core_batch_find (self, &msg->key);
     lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;
     const bool late = !lease || lease->expired;
@@ -269,7 +269,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         wm_core_lease_end (self, lease);
     }
     worker->result_ms = self->now_ms;
-    batch_t *batch = result_batch (self, worker, msg, orphan);
+    batch_t *batch = result_batch (self, msg);
     if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD) {
         self->n_late++;
         if (known)

@@ -132,7 +132,6 @@ enum {
     EVENT_KNOWN = 1,     /* its manifest came: n_hit and n_bad are set */
     EVENT_ANNOUNCED = 2, /* by the session that holds the claim now */
     EVENT_DONE = 4,
-    EVENT_UNANNOUNCED = 8, /* a RESULT made it, and nobody has announced it since */
 };
 
 struct event_t {
@@ -234,10 +233,8 @@ struct session_t {
     wm_rate_t rate;
     wm_hello_held_t *orphan; /* held by it, of events not announced yet */
     uint32_t n_orphan;
-    uint32_t n_unannounced; /* batches of events that its RESULTs made */
-    uint64_t model_next;    /* the first byte of the model that it may ask for */
-    bool has_trial;         /* it has been sent the sample */
-    bool crowded;           /* one of its RESULTs was dropped, because they were too many */
+    uint64_t model_next; /* the first byte of the model that it may ask for */
+    bool has_trial;      /* it has been sent the sample */
 
     /* producer */
     input_t *claims;
@@ -315,8 +312,7 @@ struct wm_core_t {
     uint32_t n_arithmetic, n_rows;
     row_count_t rows[ROW_COUNTS_MAX];
     bool has_sample;
-    uint64_t n_again;       /* batches that strict fp32 scored again */
-    uint32_t n_unannounced; /* batches of events that are EVENT_UNANNOUNCED */
+    uint64_t n_again; /* batches that strict fp32 scored again */
 
     uint32_t duration_ms[DURATIONS];
     uint32_t n_duration;
@@ -449,9 +445,8 @@ void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
                              const wm_hello_held_t *held, uint32_t n_held);
 /* An event was announced: its orphans become leases.  */
 void wm_core_worker_adopt (wm_core_t *self, event_t *event);
-/* The worker answered for this batch, so it does not hold it any more. Returns whether it was an
-   orphan of this worker.  */
-bool wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_key_t *key);
+/* The worker answered for this batch, so it does not hold it any more.  */
+void wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_key_t *key);
 /* Sends DRAIN; the worker gets nothing more in this session.  */
 void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
 /* Its leases go back to the queues. blame: the batch that it was executing has failed there.  */
@@ -501,12 +496,6 @@ uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal);
 event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
 /* NULL without memory.  */
 event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
-/* An event that a worker held before the broker restarted, and that nobody has announced again yet.
-   NULL without memory, or where such events have too many batches.  */
-event_t *wm_core_event_new_unannounced (wm_core_t *self, input_t *input, uint32_t ordinal,
-                                        uint32_t n_batch, session_t *worker);
-/* It was announced, or is freed.  */
-void wm_core_event_forget_unannounced (wm_core_t *self, event_t *event);
 /* Enters the event among those announced and not done.  */
 void wm_core_event_open (event_t *event);
 /* Its claim ended: nothing of it is asked for any more.  */

@@ -7,11 +7,6 @@
    session keeps the line of HELLO, `orphans` finds the session by the event's hash. SUBMIT of the
    event adopts it (wm_core_worker_adopt); RESULT or NACK for it, or the end of the session, forgets
    it. What cannot be adopted is REVOKEd, except results: the worker sends these again by itself.
-   Only a RESULT of an orphan may come before SUBMIT of its event; it makes the event. Such events
-   have a bounded number of batches, for each session of a worker and for all of them until they
-   are announced (WM_UNANNOUNCED_MAX, WM_UNANNOUNCED_ALL_MAX). Any other RESULT of an event that is
-   not known is acknowledged and dropped, as one that comes too late is: nothing is lost, its batch
-   is scored again.
 
    Blame: when a session ends without BYE, the oldest lease that is not expired is the batch that
    was executing: only that one is blamed, and is then sent alone. The others go back unblamed.
@@ -69,15 +64,11 @@ static adoption_t adopt (wm_core_t *self, session_t *worker, session_t *old,
     return ADOPTED;
 }
 
-bool wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_key_t *key)
+void wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_key_t *key)
 {
-    bool found = false;
     for (uint32_t i = worker->n_orphan; i-- > 0;)
-        if (memcmp (&worker->orphan[i].key, key, sizeof *key) == 0) {
+        if (memcmp (&worker->orphan[i].key, key, sizeof *key) == 0)
             orphan_remove (self, worker, i);
-            found = true;
-        }
-    return found;
 }
 
 void wm_core_worker_adopt (wm_core_t *self, event_t *event)

@@ -620,87 +620,6 @@ static void test_restart (void **state)
     harness_end (t);
 }
 
-/* A worker that held this batch when it connected.  */
-static uint32_t holder (harness_t *t, uint8_t instance, const wm_hello_held_t *held, uint32_t n)
-{
-    return hello (t, WM_ROLE_WORKER, instance, held, n * sizeof *held);
-}
-
-/* Sends the result of a batch whose event has n_batch; whether it was committed.  */
-static bool commits (harness_t *t, uint32_t worker, wm_key_t key, uint32_t n_batch)
-{
-    const size_t appended = t->n_appended;
-    wm_msg_t task;
-    wm_msg_init (&task, WM_MSG_TASK);
-    task.key = key;
-    digest_of (key.ordinal, key.batch, task.digest);
-    task.n_batch = n_batch;
-    task.n_hit = 10;
-    result_of (t, worker, &task, 1);
-    durable (t);
-    must (t, worker, WM_MSG_RESULT_ACK); /* committed or not: the worker need not keep it */
-    return t->n_appended > appended;
-}
-
-/* A result of an event that was never announced takes no memory.  */
-static void test_result_of_no_event (void **state)
-{
-    (void) state;
-    harness_t *t = harness_new (64 * MIB);
-    uint32_t p = producer (t, 1), w = worker (t, 2, 0);
-    wm_key_t input = claim (t, p);
-    for (uint32_t i = 0; i < 1000; i++)
-        assert_false (commits (t, w, (wm_key_t){ 1, i, 0, 0 }, WM_EVENT_BATCHES_MAX));
-    assert_int_equal (look (t).n_late, 1000);
-    for (uint32_t i = 0; i < 2; i++) { /* nothing of it stayed: the input is not held */
-        submit (t, p, input, i, 3);
-        must (t, p, WM_MSG_SUBMIT_ACK);
-    }
-    harness_end (t);
-}
-
-/* Those that workers held before a restart count, up to a limit for each and for all.  */
-static void test_results_before_events (void **state)
-{
-    (void) state;
-    harness_t *t = harness_new (64 * MIB);
-    uint32_t p = producer (t, 1), n = 0;
-    wm_key_t input = claim (t, p), key = { 1, 0, 0, 0 };
-    wm_hello_held_t held[4] = { 0 };
-    for (uint32_t i = 0; i < 4; i++)
-        held[i].key = (wm_key_t){ 1, i, 0, 0 };
-    uint32_t w = holder (t, 10, held, 4);
-    assert_true (commits (t, w, held[0].key, 3));
-    assert_false (commits (t, w, held[1].key, WM_UNANNOUNCED_MAX - 2));
-    assert_non_null (strstr (t->log, "not announced"));
-    assert_false (commits (t, w, held[1].key, 1)); /* it was said once that it held it */
-    assert_true (commits (t, w, held[2].key, WM_UNANNOUNCED_MAX - 3));
-    assert_false (commits (t, w, held[3].key, 1));
-    for (key.ordinal = 11; n < WM_UNANNOUNCED_ALL_MAX - WM_UNANNOUNCED_MAX; key.ordinal++) {
-        held[0].key = key;
-        w = holder (t, (uint8_t) key.ordinal, held, 1);
-        assert_true (commits (t, w, key, WM_UNANNOUNCED_MAX));
-        n += WM_UNANNOUNCED_MAX;
-    }
-    held[0].key = key;
-    assert_false (commits (t, holder (t, 100, held, 1), key, 1));
-    submit (t, p, input, 0, 3); /* its batches are no longer counted */
-    must (t, p, WM_MSG_SUBMIT_ACK);
-    assert_true (commits (t, holder (t, 101, held, 1), key, 3));
-    held[0].key.ordinal = ++key.ordinal;
-    assert_false (commits (t, holder (t, 102, held, 1), key, 1));
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_INPUT_HELD);
-    msg.key = input;
-    say (t, p, &msg, NULL, 0);
-    durable (t);
-    must (t, p, WM_MSG_INPUT_ACK);
-    assert_int_equal (input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key.input, 2);
-    key = held[0].key = (wm_key_t){ 2, 0, 0, 0 }; /* nor those of an input that is held */
-    assert_true (commits (t, holder (t, 103, held, 1), key, WM_UNANNOUNCED_MAX));
-    harness_end (t);
-}
-
 static void test_digest_conflict (void **state)
 {
     (void) state;
@@ -766,8 +685,6 @@ int main (void)
         cmocka_unit_test (test_given_back),
         cmocka_unit_test (test_held_after_failures),
         cmocka_unit_test (test_restart),
-        cmocka_unit_test (test_result_of_no_event),
-        cmocka_unit_test (test_results_before_events),
         cmocka_unit_test (test_digest_conflict),
         cmocka_unit_test (test_damaged_result),
     };
