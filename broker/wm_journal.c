@@ -300,8 +300,8 @@ static uint64_t at_most (const wm_journal_t *self, uint64_t bytes)
     return max && max < bytes ? max : bytes;
 }
 
-/* Reserves space for `bytes` more in a segment. Whatever the step, all that a record needs is reserved
-   before the record is written.  */
+/* Reserves space for `bytes` more in a segment, so that a record is written only where all of it
+   fits.  */
 static wm_fault_t segment_reserve (wm_journal_t *self, segment_t *segment, size_t bytes,
                                    wm_error_t *error)
 {

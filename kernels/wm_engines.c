@@ -21,7 +21,9 @@ typedef struct {
 #define ERRORS .family = { 1e-5, 5e-3 }, .general = { 1e-4, 2e-2 }
 #define OPENVINO_ADVICE                                                                            \
     "`make` fetches and builds it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel)"
-#define CUDA_ADVICE "`make` builds it where nvcc and cuDNN are"
+#define CUDA_FACTS                                                                                 \
+    .is_gpu = true, .gathers = true, .any_model = true, .rounds = true, .object = "wm_cuda.so",    \
+    .variable = "WM_CUDA_SO", .advice = "`make` builds it where nvcc and cuDNN are", ERRORS
 
 static const row_t rows[] = {
     { { .name = "sparse", .has_isa = true, .rounds = true, ERRORS }, &wm_backend_sparse },
@@ -34,26 +36,8 @@ static const row_t rows[] = {
         .family = { 1e-5, 2e-2 },
         .general = { 1e-4, 2e-2 } },
       NULL },
-    { { .name = "cuda",
-        .is_gpu = true,
-        .gathers = true,
-        .any_model = true,
-        .rounds = true,
-        .object = "wm_cuda.so",
-        .variable = "WM_CUDA_SO",
-        .advice = CUDA_ADVICE,
-        ERRORS },
-      NULL },
-    { { .name = "cudnn",
-        .is_gpu = true,
-        .gathers = true,
-        .any_model = true,
-        .rounds = true,
-        .object = "wm_cuda.so",
-        .variable = "WM_CUDA_SO",
-        .advice = CUDA_ADVICE,
-        ERRORS },
-      NULL },
+    { { .name = "cuda", CUDA_FACTS }, NULL },
+    { { .name = "cudnn", CUDA_FACTS }, NULL },
     { { .name = "reference", ERRORS }, &wm_backend_reference },
 };
 #define ROWS (sizeof rows / sizeof *rows)

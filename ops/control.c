@@ -1,7 +1,6 @@
 /* control.c - `wiremill pause`, `resume`, `drain`: an operator's orders to a running broker.
 
-   Each asks for the status first, so that it can print what it changes, and with --dry-run only that.
- */
+   Each asks for the status first, to print what it changes; with --dry-run it does only that.  */
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
@@ -34,8 +33,8 @@ static const wm_option_t drain_options[] = {
 
 static const char pause_text[] =
     "  wiremill pause --campaign out/ --why 'the disk is being moved'\n\n"
-    "Workers finish the batches they have, then wait. The broker notes the pause in the campaign's\n"
-    "folder, so it lasts, also over a restart of the broker, until `wiremill resume`.\n";
+    "Workers finish the batches they have, then wait. The broker notes the pause in the\n"
+    "campaign's folder, so it lasts, also over a restart of the broker, until `wiremill resume`.\n";
 
 static const char drain_text[] =
     "  wiremill drain --campaign out/ --worker node7:4711\n\n"

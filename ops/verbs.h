@@ -44,8 +44,8 @@ static inline void take_isa (const wm_args_t *args)
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021", \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
-     .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix units; " \
-             "fast: 16 bits. The error of split and fast is measured on the first hits; the " \
+     .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \
+             "units; fast: 16 bits. The error of split and fast is measured on the first hits; the " \
              "campaign uses them only where it is small enough"}, \
     {.name = "max-error", .value = "X", \
      .help = "largest allowed error of a score in split (1e-5) or fast (5e-3), relative above 1"}, \

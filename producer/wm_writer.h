@@ -5,8 +5,8 @@
                 cryostat, tpc, plane, hit_id, the labels (float32, NaN where held), in_fiducial,
                 status (0: scored), engine (index into engine/signature; 65535: none)
      held/      row, hit_id, status, reason
-     engine/    signature; in split and fast error, the largest that was measured of each on hits of the
-                campaign before it was taken (0: strict fp32)
+     engine/    signature; in split and fast error, the largest that was measured of each on hits of
+                the campaign before it was taken (0: strict fp32)
      attributes of the root: layout, model_sha256, precision, specification, wiremill_version,
                 campaign; in split and fast max_error, what a score may be off; hits, hits_held,
                 hits_same_cell, hits_bad_channel

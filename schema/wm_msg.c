@@ -85,7 +85,8 @@ static const struct {
 } types[WM_MSG_TYPE_END] = {
     /* clang-format off */
     [WM_MSG_HELLO]        = { "HELLO", true, 0,
-                              { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT, F_CLASS, F_ERROR, F_N_HIT } },
+                              { F_PROTOCOL, F_ROLE, F_INSTANCE, F_NAME, F_TEXT, F_CLASS, F_ERROR,
+                                F_N_HIT } },
     [WM_MSG_WELCOME]      = { "WELCOME", true, TO_ALL,
                               { F_PROTOCOL, F_EPOCH, F_INSTANCE, F_DIGEST, F_CODE, F_TEXT } },
     [WM_MSG_REJECT]       = { "REJECT", false, TO_ALL, { F_CODE, F_TEXT } },

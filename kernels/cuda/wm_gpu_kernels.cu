@@ -8,8 +8,8 @@
        tail: one block a patch; adds the splits' partial sums in order, then the whole tree.
    v2  strip: images become strips of one width in half: one shape for cuDNN, the planes of several
               batches above each other.
-       dense (wm_gpu_dense.cuh): Dense-1 as a gathered product over the planes' convolution, which is
-              taken once: 5 TB/s of the L2 cache bind it.
+       dense (wm_gpu_dense.cuh): Dense-1 as a gathered product over the planes' convolution, which
+              is taken once: 5 TB/s of the L2 cache bind it.
    v3  active: what is not the zero level; dense passes over the rest. The product's kernel is v2's.
 
    Checked and timed by `make gpu-check` (tests/gpu/gpu_check.c), without a GPU by

@@ -70,20 +70,21 @@ static bool has_avx_vnni (void)
 #endif
 
 /* The fastest first; the search for a precision ends at its strict row.  */
+#define ANY (FAST | SPLIT | FP32)
 /* clang-format off */
 static const row_t table[] = {
 #if defined __x86_64__
-    { &wm_sparse_kernel_amx_bf16,          &wm_sparse_kernel_avx512, has_amx,         FAST },
-    { &wm_sparse_kernel_amx_bf16x3,        &wm_sparse_kernel_avx512, has_amx,         FAST | SPLIT },
-    { &wm_sparse_kernel_avx512_vnni_int16, &wm_sparse_kernel_avx512, has_avx512_vnni, FAST },
-    { &wm_sparse_kernel_avx512_bf16,       &wm_sparse_kernel_avx512, has_avx512_bf16, FAST },
-    { &wm_sparse_kernel_avx512,            &wm_sparse_kernel_avx512, has_avx512,      FAST | SPLIT | FP32 },
-    { &wm_sparse_kernel_avx_vnni_int16,    &wm_sparse_kernel_avx2,   has_avx_vnni,    FAST },
-    { &wm_sparse_kernel_avx2_int16,        &wm_sparse_kernel_avx2,   has_avx2,        FAST },
-    { &wm_sparse_kernel_avx2,              &wm_sparse_kernel_avx2,   has_avx2,        FAST | SPLIT | FP32 },
+    { &wm_sparse_kernel_amx_bf16,          &wm_sparse_kernel_avx512,  has_amx,         FAST },
+    { &wm_sparse_kernel_amx_bf16x3,        &wm_sparse_kernel_avx512,  has_amx,         FAST | SPLIT },
+    { &wm_sparse_kernel_avx512_vnni_int16, &wm_sparse_kernel_avx512,  has_avx512_vnni, FAST },
+    { &wm_sparse_kernel_avx512_bf16,       &wm_sparse_kernel_avx512,  has_avx512_bf16, FAST },
+    { &wm_sparse_kernel_avx512,            &wm_sparse_kernel_avx512,  has_avx512,      ANY },
+    { &wm_sparse_kernel_avx_vnni_int16,    &wm_sparse_kernel_avx2,    has_avx_vnni,    FAST },
+    { &wm_sparse_kernel_avx2_int16,        &wm_sparse_kernel_avx2,    has_avx2,        FAST },
+    { &wm_sparse_kernel_avx2,              &wm_sparse_kernel_avx2,    has_avx2,        ANY },
 #endif
-    { &wm_sparse_kernel_c,                 &wm_sparse_kernel_c,      has_portable,    FAST | SPLIT | FP32 },
-    { &wm_sparse_kernel_sse2,              &wm_sparse_kernel_c,      has_portable,    0 },
+    { &wm_sparse_kernel_c,                 &wm_sparse_kernel_c,       has_portable,    ANY },
+    { &wm_sparse_kernel_sse2,              &wm_sparse_kernel_c,       has_portable,    0 },
 };
 /* clang-format on */
 #define ROWS (sizeof table / sizeof *table)

@@ -16,7 +16,7 @@
    V_SET1         from memory; moves any 32 bits unchanged
    V_ADD V_SUB V_FMA (a, b, c) = a b + c
    V_RELU         keeps NaN
-   V_KEEP         keeps a vector that is used several times in a register: gcc would load it each time
+   V_KEEP         keeps a vector in a register: gcc would load one that is used several times again
    V_NONZERO      bit l set where lane l is not 0 (NaN is not)
    [KERNEL_LIST   list_panel is defined]
    [UNIT          filters in one 32-bit word of a slot]

@@ -164,8 +164,8 @@ static bool check_real (const wm_verb_t *verb, const wm_option_t *option, const 
                    option->is_above ? "and up to" : "to", option->real_most, value);
 }
 
-/* Refuses an argument that is no name: an empty one, mostly an unset variable of a shell script, and
-   a leading '~' that the shell did not replace by the home folder.  */
+/* Refuses an argument that is not a name: an empty one, mostly an unset variable of a shell script,
+   and a leading '~' that the shell did not replace by the home folder.  */
 static bool check_name (const wm_verb_t *verb, const char *what, const char *value, bool is_path)
 {
     if (!*value)

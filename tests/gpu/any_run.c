@@ -1,7 +1,7 @@
 /* any_run.c - any CNN through the CUDA engine's steps on a machine without a GPU.
 
-     any_run MODEL.onnx IN OUT [ROWS [fp16]]  float32 patches of IN scored by the stand-in, ROWS at a
-                                              time, in strict float32 or half
+     any_run MODEL.onnx IN OUT [ROWS [fp16]]  float32 patches of IN scored by the stand-in, ROWS
+                                              at a time, in strict float32 or half
      any_run plans MODEL.onnx [ROWS]    cuDNN's plans for an H200, an A100 and a T4: a line each
 
    tests/golden/anygpu.t compares OUT with ONNX Runtime. Exit code 1, and why, if the model cannot

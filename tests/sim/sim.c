@@ -55,7 +55,7 @@ static void faults_choose (void)
     faults->twice = chance (500) ? roll (500) : 0;
     faults->wrong = chance (200) ? roll (300) : 0;
     faults->late_ms = chance (500) ? roll (20000) : 300;
-    /* Not of the die, which other worlds go on throwing as they did before there was this fault.  */
+    /* Drawn from the seed, not from the generator: worlds without this fault stay as they were.  */
     const uint64_t salt = wm_table_mix (sim.seed + 4711);
     faults->ledger_spoils = salt % 100 < 20 ? 1 + (uint32_t) (salt / 100 % 3) : 0;
     const uint64_t mute = wm_table_mix (sim.seed + 1547);

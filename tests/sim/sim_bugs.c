@@ -48,7 +48,8 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "a restarted broker does not know of a pause" },
     [BUG_KICK_FORGOTTEN] = { "kick-forgotten", "KICK never enters the journal" },
     [BUG_BREAKER_STUCK] = { "breaker-stuck", "a worker that fails and fails gets more" },
-    [BUG_LEDGER_ANEW] = { "ledger-anew", "a missing ledger begins empty, at the journal's end" },
+    [BUG_LEDGER_EMPTY] = { "ledger-empty",
+                           "a missing ledger begins empty, and the journal is not read into it" },
     [BUG_ALARM_FORGOTTEN] = { "alarm-forgotten", "two different results raise no alarm" },
     [BUG_HELD_BY_ONE] = { "held-by-one", "three failures of one worker hold a batch" },
     [BUG_WRONG_BLAME] = { "wrong-blame", "a failure is blamed on another worker" },
@@ -144,7 +145,7 @@ static bool is_passed_over (wm_ledger_t *self, const wm_journal_t *journal)
 {
     uint64_t epoch, sequence;
     wm_ledger_position (self, &epoch, &sequence);
-    return (sim.bug == BUG_LEDGER_ANEW && !epoch && sim.count.spoils) ||
+    return (sim.bug == BUG_LEDGER_EMPTY && !epoch && sim.count.spoils) ||
            (sim.bug == BUG_LEDGER_BEHIND && epoch && epoch + 1 < wm_journal_epoch (journal));
 }
 

@@ -457,8 +457,7 @@ static void test_model (void **state)
             assert_int_equal (payload[bytes - 1], ((offsets[i] + bytes - 1) * 7) & 0xff);
     }
     wm_client_destroy (&worker);
-    /* What it cannot read it does not pass over in silence: the worker is hung up on, and asks
-       again. */
+    /* Where the broker cannot read the model it disconnects the worker, which asks again.  */
     worker = peer (b, WM_ROLE_WORKER, "worker");
     assert_int_equal (truncate (b->wmm, 10), 0);
     wm_msg_t msg;
@@ -517,7 +516,7 @@ static void test_silent_peers (void **state)
     broker_end (b);
 }
 
-typedef enum { REJECTED, HUNG_UP, HEARD } fate_t;
+typedef enum { REJECTED, DISCONNECTED, ACCEPTED } fate_t;
 
 /* Sends frames of these sizes, the first with `first` in it; returns what becomes of it: a REJECT,
    the end of the connection, or neither.  */
@@ -547,7 +546,7 @@ static fate_t hostile (const broker_t *b, const char *door, const void *first, s
     zmq_poll (items, 2, timeout_ms);
     int bytes = zmq_recv (socket, frame, sizeof frame, ZMQ_DONTWAIT);
     size_t header = bytes > 0 ? wm_msg_unseal (frame, (size_t) bytes, 0) : 0;
-    fate_t fate = items[1].revents ? HUNG_UP : HEARD;
+    fate_t fate = items[1].revents ? DISCONNECTED : ACCEPTED;
     if (header && wm_msg_decode (&msg, frame, header, NULL) == WM_OK && msg.type == WM_MSG_REJECT &&
         msg.code == WM_REASON_PROTOCOL)
         fate = REJECTED;
@@ -573,15 +572,18 @@ static void test_hostile_peers (void **state)
     size_t header = wm_msg_encode (&msg, hello), bytes = wm_msg_seal (hello, header, 0);
     for (int i = 0; i < 3; i++) {
         const char *door = (const char *[]){ "w", "p", "o" }[i];
-        assert_int_equal (hostile (b, door, "", 0, 0, 0), HUNG_UP);
-        assert_int_equal (hostile (b, door, "GET / HTTP/1.1", 14, 0, 0), HUNG_UP);
-        assert_int_equal (hostile (b, door, deep, sizeof deep, 1, 10), HUNG_UP);
-        assert_int_equal (hostile (b, door, hello, bytes, 0, 0), REJECTED);   /* without payload */
-        assert_int_equal (hostile (b, door, hello, bytes, 2, 0), HUNG_UP);    /* a frame too many */
-        assert_int_equal (hostile (b, door, hello, bytes, 1000, 0), HUNG_UP); /* very many */
-        assert_int_equal (hostile (b, door, hello, bytes - 1, 0, 0), HUNG_UP);
-        assert_int_equal (hostile (b, door, hello, bytes, 1, 1), HUNG_UP); /* not the one sealed */
-        assert_int_equal (hostile (b, door, hello, bytes, 1, 5 << 20), HUNG_UP); /* the library */
+        assert_int_equal (hostile (b, door, "", 0, 0, 0), DISCONNECTED);
+        assert_int_equal (hostile (b, door, "GET / HTTP/1.1", 14, 0, 0), DISCONNECTED);
+        assert_int_equal (hostile (b, door, deep, sizeof deep, 1, 10), DISCONNECTED);
+        assert_int_equal (hostile (b, door, hello, bytes, 0, 0), REJECTED); /* without payload */
+        assert_int_equal (hostile (b, door, hello, bytes, 2, 0),
+                          DISCONNECTED); /* a frame too many */
+        assert_int_equal (hostile (b, door, hello, bytes, 1000, 0), DISCONNECTED); /* very many */
+        assert_int_equal (hostile (b, door, hello, bytes - 1, 0, 0), DISCONNECTED);
+        assert_int_equal (hostile (b, door, hello, bytes, 1, 1),
+                          DISCONNECTED); /* not the one sealed */
+        assert_int_equal (hostile (b, door, hello, bytes, 1, 5 << 20),
+                          DISCONNECTED); /* the library */
         deep_sealed[0] = 0x9f;
         size_t n = wm_msg_seal (deep_sealed, 1, 0);
         assert_int_equal (hostile (b, door, deep_sealed, n, 0, 0), REJECTED);
@@ -594,8 +596,8 @@ static void test_hostile_peers (void **state)
     broker_end (b);
 }
 
-/* An operator who asks and asks and never reads an answer is hung up on, before much waits for
-   it.  */
+/* The broker disconnects an operator who keeps asking and never reads an answer, before many
+   answers wait in memory.  */
 static void test_unread_answers (void **state)
 {
     (void) state;

@@ -1,7 +1,7 @@
-/* test_broker_release.c - campaigns that releases left behind are opened, and say what they said.
+/* test_broker_release.c - campaigns that earlier releases wrote are opened, with all that is in them.
 
-   tests/release/ledger-<schema> is one as the release with that schema wrote it: ledger.db, journal,
-   and in `expected` what is in them. A new schema gets a folder of its own, made once by
+   tests/release/ledger-<schema> is one as the release with that schema wrote it: ledger.db,
+   journal, and in `expected` what is in them. A new schema gets a folder of its own, made once by
      WM_RELEASE_MAKE=tests/release/ledger-N build/release/tests/test_broker_release
    and never changed after. WM_SEED is the die of the kills.  */
 #include "broker/wm_campaign.h"

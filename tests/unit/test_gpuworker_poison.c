@@ -111,7 +111,7 @@ static void a_machine_that_always_dies (void **state)
     wm_poison_destroy (&poison);
 }
 
-/* What ends for want of memory is never the fault of a hit; parts that fit are scored.  */
+/* An engine that ends because memory is short never blames a hit; parts that fit are scored.  */
 static void hunger_blames_nobody (void **state)
 {
     (void) state;

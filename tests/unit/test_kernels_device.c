@@ -1,7 +1,7 @@
-/* test_kernels_device.c - engines through wm_device.h: they agree, and keep the rules of wm_device.h.
+/* test_kernels_device.c - engines through wm_device.h agree, and keep the rules written there.
 
    A small seeded network stands for the real one. OpenVINO is tested where wm_openvino.so is built
-   (`make unit` builds it first); a test that cannot find it fails, it does not pass over it.  */
+   (`make unit` builds it first); a test that cannot find it fails.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_image.h"
 #include "kernels/wm_import.h"
