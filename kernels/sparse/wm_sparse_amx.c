@@ -12,6 +12,10 @@
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"((const void *) (p)),                    \
                      "r"((size_t) (stride))                                                        \
                      : "memory")
+#define TILE_STREAM(t, p, stride)                                                                  \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t ::"r"((const void *) (p)),                  \
+                     "r"((size_t) (stride))                                                        \
+                     : "memory")
 #define TILE_STORE(t, p, stride)                                                                   \
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"((void *) (p)),                      \
                      "r"((size_t) (stride))                                                        \

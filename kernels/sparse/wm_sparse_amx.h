@@ -28,6 +28,9 @@
    terms, which leaves scores within 1e-5 of double (`off`). A step multiplies hi by lo', then by
    hi', and keeps the tiles of hi' for lo: eight loads feed twelve products.
 
+   Weights pass through once per group of cells. Loaded like everything else they would push A, the
+   sums and the totals out of the first cache; TILE_STREAM loads them around it.
+
    The loop overlaps what tiles do not do with what they do: while a pair of tile columns is
    computed, the sums of the pair before are added to their cells, part of the next group is copied,
    and the weights of the next panel are prefetched to L2.
@@ -37,6 +40,7 @@
 /* clang-format off
    TILE_ZERO (t)
    TILE_LOAD (t, address, bytes from row to row)
+   TILE_STREAM (t, address, bytes from row to row)  a load that keeps out of the first cache
    TILE_STORE (t, address, bytes from row to row)
    TILE_DOT (c, a, b)      c += a b: a, b in bf16, c in fp32
                            (t, a, b, c: 0 to 7; every tile has 16 rows of 64 bytes)
@@ -132,11 +136,11 @@ INLINE void step_tiles (form_t form, const char *a, const char *w, const bool tw
     TILE_LOAD (4, a, row);
     TILE_LOAD (5, a + 16 * row, row);
     for (uint32_t half = form.halves; half-- > 0;) { /* the weights' lo, then hi */
-        TILE_LOAD (6, w + half * lo, 64);
+        TILE_STREAM (6, w + half * lo, 64);
         TILE_DOT (0, 4, 6);
         TILE_DOT (2, 5, 6);
         if (two) {
-            TILE_LOAD (7, w + half * lo + TILE_BYTES, 64);
+            TILE_STREAM (7, w + half * lo + TILE_BYTES, 64);
             TILE_DOT (1, 4, 7);
             TILE_DOT (3, 5, 7);
         }

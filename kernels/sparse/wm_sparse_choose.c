@@ -225,6 +225,7 @@ static void trial_fill (trial_t *trial)
 
 static bool trial_new (trial_t *trial, const wm_sparse_kernel_t *kernel)
 {
+    assert (kernel->fuse <= POSITIONS);
     *trial = (trial_t){ .kernel = kernel, .root = { .n_out = OUTPUTS, .n_pad = OUTPUTS } };
     if (!trial_reserve (trial)) {
         trial_clear (trial);

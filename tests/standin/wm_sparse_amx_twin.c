@@ -86,6 +86,7 @@ static void tile_dot (tile_t *c, const tile_t *a, const tile_t *b)
 
 #define TILE_ZERO(t) memset (&tiles[t], 0, sizeof tiles[t])
 #define TILE_LOAD(t, p, stride) tile_load (&tiles[t], (const char *) (p), stride)
+#define TILE_STREAM(t, p, stride) TILE_LOAD (t, p, stride)
 #define TILE_STORE(t, p, stride) tile_store (&tiles[t], (char *) (p), stride)
 #define TILE_DOT(c, a, b) tile_dot (&tiles[c], &tiles[a], &tiles[b])
 
