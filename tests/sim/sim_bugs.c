@@ -58,6 +58,8 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_NEED_FOR_EVER] = { "need-for-ever", "a NEED that is not answered is not taken back" },
     [BUG_NEVER_ASKED_AGAIN] = { "never-asked-again", "a producer that was late gets no NEED" },
     [BUG_LATE_REFUSED] = { "late-refused", "a BATCH that comes late is refused" },
+    [BUG_STRAY_DROPPED] = { "stray-dropped",
+                            "a RESULT before its event is announced is acknowledged and dropped" },
     [BUG_LEDGER_BEHIND] = { "ledger-behind", "a ledger of some epochs ago is not brought up" },
 };
 
@@ -325,6 +327,11 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
                (batch->state == BATCH_RETURNED || batch->state == BATCH_COMMITTING);
     case BUG_REPEAT_ACKED_EARLY:
         if (!is_result || !batch || batch->state != BATCH_COMMITTING)
+            return false;
+        send_early (link, msg, WM_MSG_RESULT_ACK, 0);
+        return true;
+    case BUG_STRAY_DROPPED:
+        if (!is_result || batch)
             return false;
         send_early (link, msg, WM_MSG_RESULT_ACK, 0);
         return true;

@@ -546,7 +546,7 @@ static void check_batch (const batch_t *batch, sums_t *sums)
 static void check_event (const event_t *event, sums_t *sums)
 {
     uint32_t returned = 0, held = 0;
-    for (uint32_t b = 0; b < event->n_batch; b++) {
+    for (uint32_t b = 0; b < event->n_slot; b++) {
         const batch_t *batch = &event->batch[b];
         check_batch (batch, sums);
         returned += batch->state == BATCH_RETURNED;
@@ -584,7 +584,7 @@ static void check_input (const input_t *input, sums_t *sums)
             hits_held += event->n_bad;
         }
         done += (event->flags & EVENT_DONE) != 0;
-        for (uint32_t b = 0; b < event->n_batch; b++) {
+        for (uint32_t b = 0; b < event->n_slot; b++) {
             const batch_t *batch = &event->batch[b];
             if (batch->state == BATCH_RETURNED) {
                 hits_done += batch->n_hit - batch->n_held;
