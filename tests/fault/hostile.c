@@ -1,7 +1,7 @@
 /* hostile.c - hostile peers beside a campaign: silent ones, garbage, malformed frames, sessions
    without end, floods of messages whose answers nobody reads, and small messages that claim much.
 
-   usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds; all ways but the last two at once, a
+   usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds; all ways but the last three at once, a
    process each)
    Each way goes on with a new connection when its own is ended. SIGTERM ends it early. Prints what
    each got through.  */
@@ -278,6 +278,45 @@ static void bomb (void)
     wm_client_destroy (&client);
 }
 
+/* What follows an answer about an input without events: its end, then its output; false: nothing
+   does. */
+static int input_goes_on (const wm_msg_t *answer, wm_msg_t *next)
+{
+    const int is_claimed = answer->type == WM_MSG_INPUT_ACK && answer->code == WM_INPUT_CLAIMED;
+    wm_msg_init (next, is_claimed ? WM_MSG_INPUT_END : WM_MSG_FILE_WRITTEN);
+    next->key = answer->key;
+    next->size = next->key.input;
+    return is_claimed || (answer->type == WM_MSG_ACK && answer->code == WM_MSG_INPUT_END);
+}
+
+/* Inputs without events, one after another, to their end; a hundred at a time.  */
+static void inputs (void)
+{
+    wm_error_t error;
+    wm_msg_t msg;
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_PRODUCER, "hostile", NULL, NULL);
+    if (wm_client_open_patiently (client, NULL, 0, 60000, &error) == WM_OK)
+        n_connection++;
+    for (unsigned long n_done = 0; goes_on () && wm_client_is_open (client);) {
+        for (; n_sent < n_done + 100; n_sent++) {
+            wm_msg_init (&msg, WM_MSG_INPUT);
+            msg.code = 1;
+            msg.size = n_sent;
+            snprintf (msg.path, sizeof msg.path, "/data/campaign/run-%06lu/events-%06lu.h5",
+                      n_sent / 100, n_sent);
+            snprintf (msg.name, sizeof msg.name, "events-%06lu.scores.h5", n_sent);
+            wm_client_send (client, &msg, NULL, 0);
+        }
+        if (wm_client_wait (client, 1000) != WM_CLIENT_MESSAGE)
+            continue;
+        if (input_goes_on (wm_client_msg (client), &msg))
+            wm_client_send (client, &msg, NULL, 0);
+        else
+            n_done += wm_client_msg (client)->type == WM_MSG_ACK;
+    }
+    wm_client_destroy (&client);
+}
+
 static void sessions (void)
 {
     wm_error_t error;
@@ -297,8 +336,9 @@ static const struct {
     { "silent", silent },     { "garbage", garbage }, { "strange", strange },
     { "statuses", statuses }, { "beats", beats },     { "results", results },
     { "sessions", sessions }, { "models", models },   { "bomb", bomb },
+    { "inputs", inputs },
 };
-#define BY_NAME_ONLY 2 /* the last ones: bomb.t tries them */
+#define BY_NAME_ONLY 3 /* the last ones: bomb.t and inputs.t try them */
 
 static int is_asked_for (size_t way, char **asked)
 {
