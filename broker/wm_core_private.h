@@ -175,6 +175,8 @@ struct input_t {
     uint64_t out_size;
     int64_t out_mtime_ns;
     uint8_t out_digest[16];
+    uint32_t told; /* the session that wrote it, or was told last that it is written: only it may
+                      report that the output is lost */
 };
 
 struct lease_t {

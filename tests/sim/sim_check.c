@@ -199,6 +199,12 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
 {
     sim.count.records++;
     note (record, body, bytes);
+    const truth_input_t *lost =
+        record->type == WM_RECORD_FILE_LOST ? truth_input_of_id (record->key.input) : NULL;
+    const input_t *written = wm_core_input_find (broker_core (), record->key.input);
+    if (lost && lost->there && lost->out_size == written->out_size &&
+        lost->out_mtime_ns == written->out_mtime_ns)
+        fail ("output %u is as it was written, and is to be made again", record->key.input);
     if (record->type == WM_RECORD_RESULT && truth_unit_of_key (&record->key))
         truth_unit_of_key (&record->key)->engine =
             record->text_bytes == 8 ? (uint32_t) (record->text[7] - '0') : 0;
