@@ -230,6 +230,8 @@ wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *si
     if (!self)
         return NULL;
     self->config = *config;
+    if (!config->stray_max)
+        self->config.stray_max = WM_STRAY_ALL_MAX;
     self->sink = *sink;
     self->entry_ms = self->now_ms = config->now_ms;
     self->lease_ms = config->times.lease_ms;

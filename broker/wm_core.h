@@ -89,6 +89,7 @@ typedef struct {
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
     uint32_t peers_max;
+    uint32_t stray_max;     /* results of events not announced, in all; 0: WM_STRAY_ALL_MAX */
     const char *shape;      /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
     const char *paused;     /* why an operator paused it before; NULL: not paused; copied */
     const char *arithmetic; /* the file "arithmetic" that was kept; NULL: none; read at once */

@@ -26,27 +26,97 @@ batch_t *wm_core_batch_find (const wm_core_t *self, const wm_key_t *key)
     event_t *event = wm_core_event_find (self, key->input, key->ordinal);
     if (!event || key->batch >= event->n_batch || key->generation != event->input->generation)
         return NULL;
-    return &event->batch[key->batch];
+    return wm_core_event_batch (event, key->batch);
 }
+
+/* ---- an event and its batches ---------------------------------------------------------------- */
 
 event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch)
 {
     assert (n_batch <= WM_EVENT_BATCHES_MAX);
     if (wm_table_reserve (&self->events))
         return NULL;
-    event_t *event = calloc (1, sizeof *event + n_batch * sizeof (batch_t));
+    event_t *event = calloc (1, sizeof *event);
     if (!event)
         return NULL;
     event->input = input;
     event->ordinal = ordinal;
     event->n_batch = n_batch;
-    for (uint32_t i = 0; i < n_batch; i++)
-        event->batch[i].event = event;
-    self->n_by_state[BATCH_NONE] += n_batch;
     event->all_next = input->all;
     input->all = event;
     wm_table_put (&self->events, wm_core_event_hash (input->id, ordinal), event);
     return event;
+}
+
+/* Where the batch of this number is, or would be.  */
+static uint32_t slot_of (const event_t *event, uint32_t number)
+{
+    if (event->n_slot == event->n_batch)
+        return number;
+    uint32_t low = 0, high = event->n_slot;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (event->batch[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+batch_t *wm_core_event_batch (const event_t *event, uint32_t number)
+{
+    const uint32_t at = slot_of (event, number);
+    if (at >= event->n_slot ||
+        (event->n_slot < event->n_batch && event->batch[at].number != number))
+        return NULL;
+    return &event->batch[at];
+}
+
+batch_t *wm_core_event_add (wm_core_t *self, event_t *event, uint32_t number)
+{
+    const uint32_t n = event->n_slot, at = slot_of (event, number);
+    assert (number < event->n_batch && n < event->n_batch);
+    if (!(n & (n - 1))) { /* 0, or a power of two: the room is used up */
+        const uint32_t room = n > event->n_batch / 2 ? event->n_batch : n ? 2 * n : 1;
+        batch_t *grown = realloc (event->batch, room * sizeof *grown);
+        if (!grown)
+            return NULL;
+        event->batch = grown;
+    }
+    memmove (&event->batch[at + 1], &event->batch[at], (n - at) * sizeof *event->batch);
+    event->batch[at] = (batch_t){ .event = event, .number = number };
+    event->n_slot++;
+    self->n_by_state[BATCH_NONE]++;
+    return &event->batch[at];
+}
+
+bool wm_core_event_fill (wm_core_t *self, event_t *event)
+{
+    if (event->n_slot == event->n_batch)
+        return true;
+    batch_t *all = calloc (event->n_batch, sizeof *all);
+    if (!all)
+        return false;
+    for (uint32_t i = 0; i < event->n_batch; i++)
+        all[i].event = event;
+    for (uint32_t i = 0; i < event->n_slot; i++) {
+        const batch_t *batch = &event->batch[i];
+        assert (!batch->lease && !batch->payload);
+        all[batch->number] = *batch;
+        all[batch->number].raw_bytes = 0;
+    }
+    free (event->batch);
+    event->batch = all;
+    self->n_by_state[BATCH_NONE] += event->n_batch - event->n_slot;
+    event->n_slot = event->n_batch;
+    return true;
+}
+
+void wm_core_event_forget_stray (wm_core_t *self, event_t *event)
+{
+    self->n_stray -= event->n_stray;
+    event->n_stray = 0;
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -196,7 +266,7 @@ static void open_remove (event_t *event)
 
 void wm_core_event_unannounce (wm_core_t *self, event_t *event)
 {
-    for (uint32_t i = 0; i < event->n_batch; i++) {
+    for (uint32_t i = 0; i < event->n_slot; i++) {
         batch_t *batch = &event->batch[i];
         if (batch->state == BATCH_QUEUED)
             wm_core_batch_set_state (self, batch, BATCH_NONE);
@@ -239,7 +309,7 @@ void wm_core_events_free (wm_core_t *self, input_t *input)
     while (input->all) {
         event_t *event = input->all;
         input->all = event->all_next;
-        for (uint32_t i = 0; i < event->n_batch; i++) {
+        for (uint32_t i = 0; i < event->n_slot; i++) {
             batch_t *batch = &event->batch[i];
             if (batch->state == BATCH_HELD)
                 free (batch->held.text);
@@ -248,8 +318,10 @@ void wm_core_events_free (wm_core_t *self, input_t *input)
             wm_core_budget_forget_need (self, batch);
             wm_core_batch_drop_payload (self, batch);
         }
-        self->n_by_state[BATCH_NONE] -= event->n_batch;
+        wm_core_event_forget_stray (self, event);
+        self->n_by_state[BATCH_NONE] -= event->n_slot;
         wm_table_remove (&self->events, wm_core_event_hash (input->id, event->ordinal), event);
+        free (event->batch);
         free (event);
     }
 }

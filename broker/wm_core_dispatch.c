@@ -257,7 +257,7 @@ static void needs_take_back (wm_core_t *self, session_t *producer)
 {
     for (input_t *input = producer->claims; input && producer->n_asked; input = input->claim_next)
         for (event_t *event = input->all; event && producer->n_asked; event = event->all_next)
-            for (uint32_t i = event->n_batch; i-- > 0;) {
+            for (uint32_t i = event->n_slot; i-- > 0;) {
                 batch_t *batch = &event->batch[i];
                 if (!(batch->flags & BATCH_ASKED))
                     continue;

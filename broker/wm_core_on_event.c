@@ -50,16 +50,17 @@ static bool manifest_differs (const event_t *event, const wm_msg_t *msg, const u
                   event->ordinal, event->n_batch, event->n_hit, msg->n_batch, msg->n_hit);
         return true;
     }
-    for (uint32_t i = 0; i < event->n_batch; i++) {
+    for (uint32_t i = 0; i < event->n_slot; i++) {
         const batch_t *batch = &event->batch[i];
+        const uint32_t number = wm_core_batch_key (batch).batch;
         wm_manifest_batch_t line;
-        memcpy (&line, lines + i * sizeof line, sizeof line);
+        memcpy (&line, lines + number * sizeof line, sizeof line);
         if (batch->flags & BATCH_DIGEST &&
             (memcmp (batch->digest, line.digest, 16) != 0 || batch->n_hit != line.n_hit)) {
             snprintf (text, bytes,
                       "event %u batch %u has other data than before: the file or the "
                       "specification changed",
-                      event->ordinal, i);
+                      event->ordinal, number);
             return true;
         }
     }
@@ -96,6 +97,7 @@ static void event_make_known (wm_core_t *self, event_t *event, const wm_msg_t *m
         return;
     input_t *input = event->input;
     event->flags |= EVENT_KNOWN;
+    wm_core_event_forget_stray (self, event);
     event->run = msg->run;
     event->subrun = msg->subrun;
     event->event = msg->event;
@@ -133,7 +135,7 @@ static void on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     }
     if (!event)
         event = wm_core_event_new (self, input, msg->key.ordinal, msg->n_batch);
-    if (!event) {
+    if (!event || !wm_core_event_fill (self, event)) {
         wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another event: try later");
         return;
     }

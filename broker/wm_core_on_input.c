@@ -47,9 +47,10 @@ static void ack (wm_core_t *self, session_t *session, const input_t *input, wm_m
 
 static void input_answer (wm_core_t *self, session_t *session, input_t *input, bool claim)
 {
-    if (input->state == WM_LEDGER_WRITTEN)
+    if (input->state == WM_LEDGER_WRITTEN) {
+        input->told = session->id;
         input_ack (self, session, input, WM_INPUT_WRITTEN);
-    else if (input->state == WM_LEDGER_HELD || input->changed)
+    } else if (input->state == WM_LEDGER_HELD || input->changed)
         input_ack (self, session, input, WM_INPUT_HELD);
     else if (!claim)
         input_ack (self, session, input, WM_INPUT_OPEN);
@@ -230,6 +231,11 @@ static void on_file_lost (wm_core_t *self, session_t *session, const wm_msg_t *m
         wm_core_also (self, WM_RECORD_FILE_LOST, record.key, session, 0);
         return;
     }
+    if (input->told !=
+        session->id) { /* it never asked, or another has asked since: it asks again */
+        input_ack (self, session, input, WM_INPUT_BUSY);
+        return;
+    }
     wm_core_log (self, "output %s is lost (%s): its input is open again", input->name, msg->text);
     input->holding = true; /* answers wait for the record, a second FILE_LOST too */
     wm_record_text (&record, msg->text);
@@ -321,6 +327,7 @@ void wm_core_input_durable (wm_core_t *self, const pending_t *pending)
         return;
     case WM_RECORD_FILE_WRITTEN:
         durable_written (self, input);
+        input->told = pending->session;
         if (session) {
             wm_core_input_unclaim (self, input);
             ack (self, session, input, WM_MSG_FILE_WRITTEN);

@@ -168,20 +168,59 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     wm_core_append (self, &record, payload, worker, 0);
 }
 
-/* The batch of a result that may count, else NULL. An event that is not announced again yet is made
-   from the result.  */
-static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
+/* Whether a result may count: its input is open, and its event has as many batches, if it is known.
+ */
+static bool result_counts (const wm_core_t *self, const wm_msg_t *msg)
 {
-    input_t *input = wm_core_input_find (self, msg->key.input);
-    if (!input || input->generation != msg->key.generation || input->state != WM_LEDGER_OPEN ||
-        msg->key.ordinal == WM_ALL)
+    const input_t *input = wm_core_input_find (self, msg->key.input);
+    const event_t *event = wm_core_event_find (self, msg->key.input, msg->key.ordinal);
+    return input && input->generation == msg->key.generation && input->state == WM_LEDGER_OPEN &&
+           msg->key.ordinal != WM_ALL && (!event || event->n_batch == msg->n_batch);
+}
+
+/* Makes the batch of a result whose event is not announced (again) yet. NULL: it is not taken now,
+   or the worker is refused; the worker keeps it, because it gets no RESULT_ACK.  */
+static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    if (worker->n_stray >= WM_STRAY_MAX || self->n_stray >= self->config.stray_max) {
+        if (!wm_core_worker_set_aside (worker, &msg->key)) {
+            wm_core_refuse (self, worker, WM_REASON_BUSY,
+                            "too many results of events that no producer has announced: send that "
+                            "of %u.%u.%u later",
+                            msg->key.input, msg->key.ordinal, msg->key.batch);
+            return NULL;
+        }
+        if (!worker->set_aside)
+            wm_core_log (self,
+                         "worker %s keeps results, the first of %u.%u.%u: there are too many of "
+                         "events that no producer has announced; start the producers again",
+                         worker->label, msg->key.input, msg->key.ordinal, msg->key.batch);
+        worker->set_aside = true;
+        return NULL;
+    }
+    if (!wm_core_arithmetic_bring (self, worker))
         return NULL;
     event_t *event = wm_core_event_find (self, msg->key.input, msg->key.ordinal);
     if (!event)
-        event = wm_core_event_new (self, input, msg->key.ordinal, msg->n_batch);
-    if (!event || event->n_batch != msg->n_batch)
+        event = wm_core_event_new (self, wm_core_input_find (self, msg->key.input),
+                                   msg->key.ordinal, msg->n_batch);
+    batch_t *batch = event ? wm_core_event_add (self, event, msg->key.batch) : NULL;
+    if (!batch) {
+        wm_core_refuse (self, worker, WM_REASON_BUSY, "no memory for another result: try later");
         return NULL;
-    batch_t *batch = &event->batch[msg->key.batch];
+    }
+    self->n_stray++;
+    worker->n_stray++;
+    event->n_stray++;
+    return batch;
+}
+
+/* The batch of a result that may count, else NULL.  */
+static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
+{
+    batch_t *batch = result_counts (self, msg) ? wm_core_batch_find (self, &msg->key) : NULL;
+    if (!batch)
+        return NULL;
     if (batch->flags & BATCH_DIGEST)
         return memcmp (batch->digest, msg->digest, 16) == 0 && batch->n_hit == msg->n_hit ? batch
                                                                                           : NULL;
@@ -253,8 +292,10 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         return;
     }
     advance (self, worker);
-    wm_core_worker_forget_orphan (self, worker, &msg->key);
     batch_t *known = wm_core_batch_find (self, &msg->key);
+    if (!known && result_counts (self, msg) && !stray_take (self, worker, msg))
+        return;
+    wm_core_worker_forget_orphan (self, worker, &msg->key);
     lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;
     const bool late = !lease || lease->expired;
     if (lease)

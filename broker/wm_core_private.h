@@ -2,8 +2,10 @@
 
    inputs --< events --< batches; workers >-- leases --< batches; producers --< claimed inputs.
    Lists are intrusive and lookups are tables, so that a message costs the same whatever is in
-   flight. An event and its batches are one allocation: a million returned batches are about
-   96 MB and a few thousand allocations.
+   flight. The batches of an event are one allocation: a million returned batches are about 96 MB
+   and a few thousand allocations. An event that nobody has announced since the broker started has
+   only the batches whose results are here, so that a message takes memory for itself only, however
+   many batches it claims for its event.
 
    A file calls files below it only, never one beside it or above:
 
@@ -119,7 +121,11 @@ struct batch_t {
     lease_t *lease;       /* the first; the others by lease->other */
     uint64_t result_hash; /* 0: unknown */
     uint8_t digest[16];
-    uint32_t n_hit, raw_bytes;
+    uint32_t n_hit;
+    union {
+        uint32_t raw_bytes; /* announced */
+        uint32_t number;    /* while its event is sparse: of the batch in the event */
+    };
     uint32_t n_held;    /* hits of its result that have no scores */
     uint32_t failed_on; /* tag of the worker it failed on last, 0: none */
     uint16_t signature; /* of the engine that scored it */
@@ -141,7 +147,9 @@ struct event_t {
     int64_t run, subrun, event;
     uint32_t ordinal, n_batch, n_hit, n_bad, n_returned, n_held;
     uint32_t flags;
-    batch_t batch[];
+    uint32_t n_stray; /* batches that RESULTs made and that count in the core's n_stray */
+    uint32_t n_slot;  /* below n_batch: the event is sparse, and its batches may move in memory */
+    batch_t *batch;   /* n_slot, by number */
 };
 
 struct input_t {
@@ -167,6 +175,8 @@ struct input_t {
     uint64_t out_size;
     int64_t out_mtime_ns;
     uint8_t out_digest[16];
+    uint32_t told; /* the session that wrote it, or was told last that it is written: only it may
+                      report that the output is lost */
 };
 
 struct lease_t {
@@ -233,6 +243,8 @@ struct session_t {
     wm_rate_t rate;
     wm_hello_held_t *orphan; /* held by it, of events not announced yet */
     uint32_t n_orphan;
+    uint32_t n_stray;    /* its RESULTs of events not announced yet */
+    bool set_aside;      /* one of them was not taken */
     uint64_t model_next; /* the first byte of the model that it may ask for */
     bool has_trial;      /* it has been sent the sample */
 
@@ -313,6 +325,7 @@ struct wm_core_t {
     row_count_t rows[ROW_COUNTS_MAX];
     bool has_sample;
     uint64_t n_again; /* batches that strict fp32 scored again */
+    uint32_t n_stray; /* batches that RESULTs made in events not announced since */
 
     uint32_t duration_ms[DURATIONS];
     uint32_t n_duration;
@@ -353,8 +366,9 @@ static inline batch_t *batch_of (wm_queue_item_t *link)
 static inline wm_key_t wm_core_batch_key (const batch_t *batch)
 {
     const event_t *event = batch->event;
-    return (wm_key_t){ event->input->id, event->ordinal, (uint32_t) (batch - event->batch),
-                       event->input->generation };
+    const uint32_t number =
+        event->n_slot < event->n_batch ? batch->number : (uint32_t) (batch - event->batch);
+    return (wm_key_t){ event->input->id, event->ordinal, number, event->input->generation };
 }
 
 /* ---- the table of messages ------------------------------------------------------------------- */
@@ -447,6 +461,9 @@ void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
 void wm_core_worker_adopt (wm_core_t *self, event_t *event);
 /* The worker answered for this batch, so it does not hold it any more.  */
 void wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_key_t *key);
+/* The result of this orphan cannot be taken now: the worker keeps it, and its session ends when the
+   event is announced, so that it sends the result again. false: the batch is no orphan of it.  */
+bool wm_core_worker_set_aside (session_t *worker, const wm_key_t *key);
 /* Sends DRAIN; the worker gets nothing more in this session.  */
 void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
 /* Its leases go back to the queues. blame: the batch that it was executing has failed there.  */
@@ -494,8 +511,16 @@ void wm_core_input_reopen (wm_core_t *self, input_t *input);
 
 uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal);
 event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
-/* NULL without memory.  */
+/* Adds an event without batches yet. NULL without memory.  */
 event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
+/* NULL: there is none of this number (yet).  */
+batch_t *wm_core_event_batch (const event_t *event, uint32_t number);
+/* Adds a batch that is not there yet; those of the event may move. NULL without memory.  */
+batch_t *wm_core_event_add (wm_core_t *self, event_t *event, uint32_t number);
+/* The event was announced: adds all batches that are not there yet. false without memory.  */
+bool wm_core_event_fill (wm_core_t *self, event_t *event);
+/* Its stray batches no longer count: it was announced, or is freed.  */
+void wm_core_event_forget_stray (wm_core_t *self, event_t *event);
 /* Enters the event among those announced and not done.  */
 void wm_core_event_open (event_t *event);
 /* Its claim ended: nothing of it is asked for any more.  */

@@ -68,7 +68,11 @@ int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const 
         return -1;
     if (event->n_batch != row->n_batch)
         return 0;
-    batch_t *batch = &event->batch[row->key.batch];
+    batch_t *batch = wm_core_event_batch (event, row->key.batch);
+    if (!batch)
+        batch = wm_core_event_add (self, event, row->key.batch);
+    if (!batch)
+        return -1;
     if (batch->state != BATCH_NONE)
         return 0;
     memcpy (batch->digest, row->digest, 16);

@@ -136,12 +136,12 @@ static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
             return;
         row->key = *key;
         const event_t *event = wm_core_event_find (self, key->input, key->ordinal);
-        if (!event)
+        const batch_t *batch = event ? wm_core_event_batch (event, key->batch) : NULL;
+        if (!batch)
             continue;
         row->run = event->run;
         row->subrun = event->subrun;
         row->event = event->event;
-        const batch_t *batch = &event->batch[key->batch];
         row->n_hit = batch->n_held ? batch->n_held : batch->n_hit;
     }
 }

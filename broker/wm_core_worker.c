@@ -7,6 +7,10 @@
    session keeps the line of HELLO, `orphans` finds the session by the event's hash. SUBMIT of the
    event adopts it (wm_core_worker_adopt); RESULT or NACK for it, or the end of the session, forgets
    it. What cannot be adopted is REVOKEd, except results: the worker sends these again by itself.
+   Where results of too many events that are not announced are here (WM_STRAY_ALL_MAX), the broker
+   leaves the RESULT of an orphan unanswered and its worker keeps it. The session goes on, so that
+   such a worker can score what the producers wait for before they announce that event; it ends when
+   they do, and the worker, which connects again, sends the result again.
 
    Blame: when a session ends without BYE, the oldest lease that is not expired is the batch that
    was executing: only that one is blamed, and is then sent alone. The others go back unblamed.
@@ -47,11 +51,13 @@ static adoption_t adopt (wm_core_t *self, session_t *worker, session_t *old,
         return NOT_KNOWN;
     if (held->key.batch >= event->n_batch)
         return NOT_WANTED;
-    batch_t *batch = &event->batch[held->key.batch];
-    if (!(batch->flags & BATCH_DIGEST))
+    batch_t *batch = wm_core_event_batch (event, held->key.batch);
+    if (!batch || !(batch->flags & BATCH_DIGEST))
         return NOT_KNOWN;
     if (memcmp (batch->digest, held->digest, 16) != 0 || batch->state >= BATCH_COMMITTING)
         return NOT_WANTED;
+    if (event->n_slot < event->n_batch) /* a lease needs a batch that stays where it is */
+        return NOT_KNOWN;
     lease_t *lease = old ? wm_core_lease_of (batch, old) : NULL;
     if (lease)
         wm_core_lease_end (self, lease);
@@ -71,6 +77,18 @@ void wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_
             orphan_remove (self, worker, i);
 }
 
+#define SET_ASIDE 2 /* as `unacked` of an orphan */
+
+bool wm_core_worker_set_aside (session_t *worker, const wm_key_t *key)
+{
+    for (uint32_t i = 0; i < worker->n_orphan; i++)
+        if (memcmp (&worker->orphan[i].key, key, sizeof *key) == 0) {
+            worker->orphan[i].unacked = SET_ASIDE;
+            return true;
+        }
+    return false;
+}
+
 void wm_core_worker_adopt (wm_core_t *self, event_t *event)
 {
     size_t at;
@@ -81,6 +99,12 @@ void wm_core_worker_adopt (wm_core_t *self, event_t *event)
             wm_hello_held_t line = worker->orphan[i];
             if (line.key.input != event->input->id || line.key.ordinal != event->ordinal)
                 continue;
+            if (line.unacked == SET_ASIDE) {
+                wm_core_refuse (self, worker, WM_REASON_BUSY,
+                                "event %u.%u is announced now: send its results again",
+                                line.key.input, line.key.ordinal);
+                break;
+            }
             orphan_remove (self, worker, i);
             if (adopt (self, worker, NULL, &line) != ADOPTED && !line.unacked)
                 wm_core_send_key (self, worker, WM_MSG_REVOKE, line.key);
@@ -98,6 +122,7 @@ void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
     for (uint32_t i = 0; i < n_held; i++) {
         wm_hello_held_t line;
         memcpy (&line, held + i, sizeof line);
+        line.unacked = line.unacked != 0;
         const adoption_t adopted = adopt (self, worker, old, &line);
         if (adopted == NOT_KNOWN && !worker->orphan)
             worker->orphan = calloc (n_held, sizeof line);

@@ -3,7 +3,9 @@
    Invariants
      1. The core is never entered from its own sink: a failure that the sink finds (a failed send,
         damage) is reported to the core when it has returned.
-     2. A payload frame is never copied: a worker gets the producer's own bytes.  */
+     2. A payload frame is never copied: a worker gets the producer's own bytes.
+     3. What every worker may ask for costs no memory for each: MODELs point into the one copy of
+        the file, and all TRIALs of one table share their bytes.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_core.h"
 #include "broker/wm_listener.h"
@@ -23,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MODEL_PIECES (WM_MODEL_BYTES_MAX / WM_RAW_BYTES_MAX)
 #define GROUP_RECORDS 256 /* one sync for at most about this many */
 
 /* A payload that outlives its message: the core's handle.  */
@@ -39,6 +42,10 @@ struct wm_reactor_t {
     wm_table_t peers; /* of sessions */
     int wmm_fd;
     uint64_t wmm_bytes;
+    uint8_t *piece[MODEL_PIECES]; /* of the model; NULL: nobody has asked for it yet */
+    zmq_msg_t trial;              /* the payload of TRIAL */
+    uint64_t trial_check;
+    size_t table_bytes; /* of the table that it begins with, and its NUL; 0: there is none yet */
     wm_recorder_t *recorder;
     size_t n_appended; /* records that wm_recorder_turn will sync */
     int64_t started_ms;
@@ -137,32 +144,50 @@ static void on_log (void *context, const char *text)
     fprintf (stderr, "wiremill-broker: %s\n", text);
 }
 
+/* Reads the piece of this number into memory, where it stays. NULL: it cannot be read now.  */
+static const uint8_t *piece_of (wm_reactor_t *self, size_t number, size_t bytes)
+{
+    uint8_t **piece = &self->piece[number];
+    if (*piece || !(*piece = malloc (bytes)))
+        return *piece;
+    errno = 0;
+    if (pread (self->wmm_fd, *piece, bytes, (off_t) (number * WM_RAW_BYTES_MAX)) == (ssize_t) bytes)
+        return *piece;
+    fprintf (stderr, "wiremill-broker: cannot read %s: %s: the worker must ask again\n",
+             self->config->wmm, errno ? strerror (errno) : "it is shorter than it was");
+    free (*piece);
+    return *piece = NULL;
+}
+
+/* From the offset to the end of the piece that contains it.  */
 static void on_model (void *context, uint32_t session, uint64_t offset)
 {
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
     if (!peer)
         return;
-    uint64_t left = offset < self->wmm_bytes ? self->wmm_bytes - offset : 0;
-    size_t bytes = left < WM_RAW_BYTES_MAX ? (size_t) left : WM_RAW_BYTES_MAX;
-    zmq_msg_t body;
-    errno = 0;
-    if (zmq_msg_init_size (&body, bytes) == 0 &&
-        (!bytes ||
-         pread (self->wmm_fd, zmq_msg_data (&body), bytes, (off_t) offset) == (ssize_t) bytes)) {
-        wm_msg_t msg;
-        wm_msg_init (&msg, WM_MSG_MODEL);
-        msg.offset = offset;
-        msg.size = self->wmm_bytes;
-        wm_listener_send (self->listener, peer, &msg, &body,
-                          wm_msg_check (zmq_msg_data (&body), bytes));
-        return;
+    const uint8_t *from = (const uint8_t *) ""; /* not NULL: its check is that of no payload */
+    size_t bytes = 0;
+    if (offset < self->wmm_bytes) {
+        const size_t number = (size_t) (offset / WM_RAW_BYTES_MAX),
+                     begin = number * WM_RAW_BYTES_MAX;
+        const size_t left = (size_t) self->wmm_bytes - begin;
+        const size_t whole = left < WM_RAW_BYTES_MAX ? left : WM_RAW_BYTES_MAX;
+        from = piece_of (self, number, whole);
+        if (!from) {
+            wm_listener_disconnect (peer);
+            return;
+        }
+        from += offset - begin;
+        bytes = whole - (size_t) (offset - begin);
     }
-    fprintf (stderr, "wiremill-broker: cannot read %s at %llu: %s: the worker must ask again\n",
-             self->config->wmm, (unsigned long long) offset,
-             errno ? strerror (errno) : "it is shorter than it was");
-    zmq_msg_close (&body);
-    wm_listener_disconnect (peer);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_MODEL);
+    msg.offset = offset;
+    msg.size = self->wmm_bytes;
+    zmq_msg_t body; /* no copy, and nothing to free: libzmq only reads it */
+    zmq_msg_init_data (&body, (void *) from, bytes, NULL, NULL);
+    wm_listener_send (self->listener, peer, &msg, &body, wm_msg_check (from, bytes));
 }
 
 static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
@@ -205,28 +230,50 @@ static int on_pause (void *context, const char *why)
 
 static int on_keep (void *context, const char *name, const wm_payload_t *body)
 {
-    return keep_note (context, name, body->data, body->bytes);
+    wm_reactor_t *self = context;
+    self->table_bytes = 0; /* its TRIAL is out of date */
+    return keep_note (self, name, body->data, body->bytes);
 }
 
+/* Makes the payload of TRIAL: the table, a NUL, the sample.  */
+static int trial_make (wm_reactor_t *self, const char *table)
+{
+    const size_t head = strlen (table) + 1;
+    size_t bytes;
+    char *sample = wm_note_read (self->config->dir, "sample", WM_RAW_BYTES_MAX, &bytes);
+    zmq_msg_t both;
+    if (!sample || zmq_msg_init_size (&both, head + bytes)) {
+        fprintf (stderr, "wiremill-broker: cannot read %s/sample: %s\n", self->config->dir,
+                 strerror (errno));
+        free (sample);
+        return -1;
+    }
+    memcpy (zmq_msg_data (&both), table, head);
+    memcpy ((char *) zmq_msg_data (&both) + head, sample, bytes);
+    free (sample);
+    zmq_msg_move (&self->trial, &both);
+    zmq_msg_close (&both);
+    self->trial_check = wm_msg_check (zmq_msg_data (&self->trial), head + bytes);
+    self->table_bytes = head;
+    return 0;
+}
+
+/* A sample is never replaced while it is there, and a campaign's table changes a few times.  */
 static int on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table)
 {
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
-    size_t bytes, head = strlen (table) + 1;
-    char *sample = wm_note_read (self->config->dir, "sample", WM_RAW_BYTES_MAX, &bytes);
-    char *both = sample ? malloc (head + bytes) : NULL;
-    if (peer && both) {
-        memcpy (both, table, head);
-        memcpy (both + head, sample, bytes);
-        send_bytes (self, peer, trial, both, head + bytes);
-    }
-    const int failed = both ? 0 : -1;
-    if (failed)
-        fprintf (stderr, "wiremill-broker: cannot read %s/sample: %s\n", self->config->dir,
-                 strerror (errno));
-    free (both);
-    free (sample);
-    return failed;
+    const size_t head = strlen (table) + 1;
+    zmq_msg_t body;
+    if ((head != self->table_bytes || memcmp (zmq_msg_data (&self->trial), table, head)) &&
+        trial_make (self, table))
+        return -1;
+    if (!peer)
+        return 0;
+    zmq_msg_init (&body);
+    zmq_msg_copy (&body, &self->trial);
+    wm_listener_send (self->listener, peer, trial, &body, self->trial_check);
+    return 0;
 }
 
 static void on_status (void *context, uint32_t session)
@@ -490,6 +537,7 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
     wm_reactor_t *self = calloc (1, sizeof *self);
     assert (self);
     self->config = config;
+    zmq_msg_init (&self->trial);
     self->wmm_fd = -1;
     self->started_ms = wm_now_ms ();
     self->core = make_core (self);
@@ -517,6 +565,9 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
     wm_listener_destroy (&self->listener);
     wm_recorder_destroy (&self->recorder);
     free (self->peers.slot);
+    zmq_msg_close (&self->trial);
+    for (size_t i = 0; i < MODEL_PIECES; i++)
+        free (self->piece[i]); /* after the listener, whose messages point into them */
     if (self->wmm_fd >= 0)
         close (self->wmm_fd);
     free (self);

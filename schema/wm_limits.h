@@ -21,11 +21,13 @@
 #define WM_CLASS_BYTES_MAX 63u
 #define WM_PINS_BYTES_MAX 8192u
 #define WM_PEERS_MAX 1024u
-#define WM_OPEN_EVENTS_MAX 256u      /* announced and not done, a producer */
-#define WM_EVENT_BATCHES_MAX 65536u  /* so that a manifest fits a frame */
-#define WM_OUTPUTS_MAX 1024u         /* network outputs a hit */
-#define WM_CREDIT_MAX 256u           /* batches a worker may hold */
-#define WM_BUDGET_BYTES (1ull << 30) /* default: payloads asked for and not yet dropped */
+#define WM_OPEN_EVENTS_MAX 256u               /* announced and not done, a producer */
+#define WM_EVENT_BATCHES_MAX 65536u           /* so that a manifest fits a frame */
+#define WM_OUTPUTS_MAX 1024u                  /* network outputs a hit */
+#define WM_CREDIT_MAX 256u                    /* batches a worker may hold */
+#define WM_STRAY_MAX (4 * WM_CREDIT_MAX)      /* results of unannounced events, a session */
+#define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */
+#define WM_BUDGET_BYTES (1ull << 30)          /* default: payloads asked for and not yet dropped */
 #define WM_ATTEMPTS_MAX 5u
 #define WM_FAILURES_MAX 3u /* on at least 2 workers */
 #define WM_MODEL_BYTES_MAX (1ull << 30)

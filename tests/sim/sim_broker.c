@@ -464,6 +464,7 @@ static wm_fault_t core_begin (wm_error_t *error)
                                       .pins_bytes = 4,
                                       .n_output = N_OUTPUT,
                                       .peers_max = WM_PEERS_MAX,
+                                      .stray_max = sim.seed % 2 ? 2 : 0, /* some wait for it */
                                       .paused = sim.paused ? "it was" : NULL,
                                       .epoch = broker.campaign.epoch,
                                       .budget_bytes =

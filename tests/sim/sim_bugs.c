@@ -59,6 +59,9 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_NEED_FOR_EVER] = { "need-for-ever", "a NEED that is not answered is not taken back" },
     [BUG_NEVER_ASKED_AGAIN] = { "never-asked-again", "a producer that was late gets no NEED" },
     [BUG_LATE_REFUSED] = { "late-refused", "a BATCH that comes late is refused" },
+    [BUG_STRAY_DROPPED] = { "stray-dropped",
+                            "a RESULT before its event is announced is acknowledged and dropped" },
+    [BUG_LOST_BY_ANYONE] = { "lost-by-anyone", "any producer's FILE_LOST opens a written input" },
     [BUG_LEDGER_BEHIND] = { "ledger-behind", "a ledger of some epochs ago is not brought up" },
 };
 
@@ -329,6 +332,15 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
             return false;
         send_early (link, msg, WM_MSG_RESULT_ACK, 0);
         return true;
+    case BUG_STRAY_DROPPED:
+        if (!is_result || batch)
+            return false;
+        send_early (link, msg, WM_MSG_RESULT_ACK, 0);
+        return true;
+    case BUG_LOST_BY_ANYONE:
+        if (msg->type == WM_MSG_FILE_LOST && wm_core_input_find (core, msg->key.input))
+            wm_core_input_find (core, msg->key.input)->told = session->id;
+        return false;
     case BUG_WRITTEN_ACKED_EARLY:
         if (msg->type == WM_MSG_FILE_WRITTEN)
             send_early (link, msg, WM_MSG_ACK, WM_MSG_FILE_WRITTEN);

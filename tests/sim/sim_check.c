@@ -199,6 +199,12 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
 {
     sim.count.records++;
     note (record, body, bytes);
+    const truth_input_t *lost =
+        record->type == WM_RECORD_FILE_LOST ? truth_input_of_id (record->key.input) : NULL;
+    const input_t *written = wm_core_input_find (broker_core (), record->key.input);
+    if (lost && lost->there && lost->out_size == written->out_size &&
+        lost->out_mtime_ns == written->out_mtime_ns)
+        fail ("output %u is as it was written, and is to be made again", record->key.input);
     if (record->type == WM_RECORD_RESULT && truth_unit_of_key (&record->key))
         truth_unit_of_key (&record->key)->engine =
             record->text_bytes == 8 ? (uint32_t) (record->text[7] - '0') : 0;
@@ -546,7 +552,7 @@ static void check_batch (const batch_t *batch, sums_t *sums)
 static void check_event (const event_t *event, sums_t *sums)
 {
     uint32_t returned = 0, held = 0;
-    for (uint32_t b = 0; b < event->n_batch; b++) {
+    for (uint32_t b = 0; b < event->n_slot; b++) {
         const batch_t *batch = &event->batch[b];
         check_batch (batch, sums);
         returned += batch->state == BATCH_RETURNED;
@@ -584,7 +590,7 @@ static void check_input (const input_t *input, sums_t *sums)
             hits_held += event->n_bad;
         }
         done += (event->flags & EVENT_DONE) != 0;
-        for (uint32_t b = 0; b < event->n_batch; b++) {
+        for (uint32_t b = 0; b < event->n_slot; b++) {
             const batch_t *batch = &event->batch[b];
             if (batch->state == BATCH_RETURNED) {
                 hits_done += batch->n_hit - batch->n_held;

@@ -132,6 +132,12 @@ static void on_input_ack (peer_t *peer, const wm_msg_t *msg)
 {
     if (is_kicked (peer, msg))
         return;
+    in_work_t *lost = in_of (peer, msg);
+    if (lost && lost->is == IN_LOST && msg->code == WM_INPUT_BUSY) {
+        lost->is = IN_BUSY; /* another producer has asked since: this one asks again */
+        lost->retry_ms = sim.now_ms + BUSY_MS;
+        return;
+    }
     if (!peer->asked && msg->code == WM_INPUT_HELD) {
         in_work_t *in = in_of (peer, msg); /* the end of a claim, unasked */
         if (in)

@@ -51,6 +51,7 @@ typedef struct {
     char noted[256]; /* why it is paused */
     int cannot_note, cannot_keep;
     int measures, has_sample, mixed;
+    uint32_t stray_max;
     char arithmetic[4096], kept[64]; /* the file as kept last; the name of what was kept last */
 } harness_t;
 
@@ -185,6 +186,7 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
     config.measures = t->measures;
     config.has_sample = t->has_sample;
     config.mixed = t->mixed;
+    config.stray_max = t->stray_max;
     wm_core_sink_t sink = { .context = t,
                             .send = sink_send,
                             .append = sink_append,

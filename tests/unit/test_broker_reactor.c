@@ -457,7 +457,9 @@ static void test_model (void **state)
             assert_int_equal (payload[bytes - 1], ((offsets[i] + bytes - 1) * 7) & 0xff);
     }
     wm_client_destroy (&worker);
+    broker_end (b);
     /* Where the broker cannot read the model it disconnects the worker, which asks again.  */
+    b = broker_new ();
     worker = peer (b, WM_ROLE_WORKER, "worker");
     assert_int_equal (truncate (b->wmm, 10), 0);
     wm_msg_t msg;

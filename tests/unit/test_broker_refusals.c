@@ -410,6 +410,40 @@ static void test_refused_in_turn (void **state)
     harness_end (t);
 }
 
+/* Who has not asked about a written input cannot open it again.  */
+static void test_lost_by_a_stranger (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), q = producer (t, 2);
+    wm_msg_t msg;
+    wm_key_t input = claim (t, p);
+    for (int i = 0; i < 2; i++) { /* without events */
+        wm_msg_init (&msg, i ? WM_MSG_FILE_WRITTEN : WM_MSG_INPUT_END);
+        msg.key = input;
+        say (t, p, &msg, NULL, 0);
+        durable (t);
+        must (t, p, WM_MSG_ACK);
+    }
+    const size_t appended = t->n_appended;
+    wm_msg_init (&msg, WM_MSG_FILE_LOST);
+    msg.key = input;
+    say (t, q, &msg, NULL, 0);
+    durable (t);
+    assert_int_equal (must (t, q, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_BUSY);
+    assert_int_equal (t->n_appended, appended);
+    assert_int_equal (look (t).inputs_written, 1);
+    assert_int_equal (input_ask (t, q, "/data/a.h5", "a.scores.h5", 1000, 0)->msg.code,
+                      WM_INPUT_WRITTEN);
+    say (t, p, &msg, NULL, 0); /* who wrote it, but is not the last that looked */
+    assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_BUSY);
+    say (t, q, &msg, NULL, 0);
+    durable (t);
+    assert_int_equal (must (t, q, WM_MSG_ACK)->msg.code, WM_MSG_FILE_LOST);
+    assert_int_equal (look (t).inputs_written, 0);
+    harness_end (t);
+}
+
 /* Each piece of the model is sent once in a session, however often a worker asks.  */
 static void test_model_once (void **state)
 {
@@ -566,6 +600,7 @@ int main (void)
         cmocka_unit_test (test_refused_hellos),
         cmocka_unit_test (test_refused_submits),
         cmocka_unit_test (test_refused_in_turn),
+        cmocka_unit_test (test_lost_by_a_stranger),
         cmocka_unit_test (test_model_once),
         cmocka_unit_test (test_malformed_scores),
         cmocka_unit_test (test_written_too_early),
