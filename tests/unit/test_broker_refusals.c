@@ -508,6 +508,30 @@ static void test_malformed_scores (void **state)
 }
 
 /* Results are deleted after FILE_WRITTEN: it is refused while one of them is missing.  */
+/* A signature has 63 bytes and its NUL.  */
+static void test_long_signature (void **state)
+{
+    (void) state;
+    for (size_t length = 63; length < 66; length++) {
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+        submit (t, p, claim (t, p), 0, 1);
+        answer_needs (t, p);
+        wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        memset (task.text, 's', length);
+        const size_t n = t->n_appended;
+        result_of (t, w, &task, 1);
+        if (length < 64) {
+            assert_int_equal (t->n_appended, n + 1);
+            assert_int_equal (strlen (t->appended[n].text), length);
+        } else {
+            refused (t, w, WM_REASON_PROTOCOL);
+            assert_int_equal (t->n_appended, n);
+        }
+        harness_end (t);
+    }
+}
+
 static void test_written_too_early (void **state)
 {
     (void) state;
@@ -589,6 +613,7 @@ int main (void)
         cmocka_unit_test (test_refused_in_turn),
         cmocka_unit_test (test_model_once),
         cmocka_unit_test (test_malformed_scores),
+        cmocka_unit_test (test_long_signature),
         cmocka_unit_test (test_written_too_early),
         cmocka_unit_test (test_foreign_digest),
         cmocka_unit_test (test_heartbeats_and_stop),
