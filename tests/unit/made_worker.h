@@ -303,6 +303,7 @@ typedef struct {
     wm_msg_type_t say; /* ... say this */
     int revoke;        /* batch 5 right after it was sent */
     int early_ack;     /* of batch 5, right after it was sent */
+    int late_revoke;   /* of batch 1, at its result */
     atomic_int sent, granted, hellos, held, held_unacked;
     atomic_int held_key[N_BATCH + 1]; /* by the last HELLO: 1 a task, 2 a result not acknowledged */
     atomic_int got[N_BATCH + 1], acked[N_BATCH + 1], nacked[N_BATCH + 1], nack_code[N_BATCH + 1];
@@ -413,6 +414,12 @@ static void take_result (fake_t *self, play_t *play, const wm_msg_t *msg, const 
                               : score == wanted);
             play->n_poison += j == 0 && payload[i] != 0;
         }
+    if (play->late_revoke && number == 1) {
+        wm_msg_t revoke;
+        wm_msg_init (&revoke, WM_MSG_REVOKE);
+        revoke.key = msg->key;
+        fake_send (self, &revoke, NULL, 0);
+    }
     play->got[number]++;
     play->n_got++;
     if (!play->mute_acks) {

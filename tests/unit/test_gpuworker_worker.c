@@ -102,7 +102,7 @@ static void self_test_first (void **state)
 static void keeps_until_acknowledged (void **state)
 {
     (void) state;
-    play_t play = { .n_batch = N_BATCH, .mute_acks = 1 };
+    play_t play = { .n_batch = N_BATCH, .mute_acks = 1, .late_revoke = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
     told->score_ms = 3;
@@ -116,6 +116,7 @@ static void keeps_until_acknowledged (void **state)
     assert_int_equal (run_wait (&run), WM_EXIT_OK);
     assert_int_equal (play.hellos, 2);
     assert_true (play.held_unacked >= before);
+    assert_int_equal (play.held_key[1], 2); /* REVOKE ends work, no result */
     int lost = 0;
     for (int b = 1; b <= play.sent; b++) {
         lost +=
