@@ -106,7 +106,8 @@ static inline void fake_thread (zsock_t *pipe, void *argument)
     self->router = zsock_new (ZMQ_ROUTER);
     zsock_set_linger (self->router, 100);
     zsock_set_sndhwm (self->router, 0);
-    int bound = zsock_bind (self->router, "%s.w", self->endpoint) >= 0;
+    int bound = zsock_bind (self->router, "%s.w", self->endpoint) >= 0 &&
+                zsock_bind (self->router, "%s.p", self->endpoint) >= 0;
     assert (bound);
     zsock_signal (pipe, 0);
     for (;;) {

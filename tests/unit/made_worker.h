@@ -302,6 +302,8 @@ typedef struct {
     int say_at;        /* after so many results (0: none) ... */
     wm_msg_type_t say; /* ... say this */
     int revoke;        /* batch 5 right after it was sent */
+    int early_ack;     /* of batch 5, right after it was sent */
+    int late_revoke;   /* of batch 1, at its result */
     atomic_int sent, granted, hellos, held, held_unacked;
     atomic_int held_key[N_BATCH + 1]; /* by the last HELLO: 1 a task, 2 a result not acknowledged */
     atomic_int got[N_BATCH + 1], acked[N_BATCH + 1], nacked[N_BATCH + 1], nack_code[N_BATCH + 1];
@@ -358,8 +360,8 @@ static void send_batch (fake_t *self, play_t *play, uint32_t number)
     msg.digest[0] ^= damaged == 2;
     msg.n_hit += damaged == 3;
     fake_send (self, &msg, frame, bytes);
-    if (play->revoke && number == 5) {
-        wm_msg_init (&msg, WM_MSG_REVOKE);
+    if ((play->revoke || play->early_ack) && number == 5) {
+        wm_msg_init (&msg, play->revoke ? WM_MSG_REVOKE : WM_MSG_RESULT_ACK);
         msg.key = (wm_key_t){ 1, number, 0, 0 };
         fake_send (self, &msg, NULL, 0);
     }
@@ -412,6 +414,12 @@ static void take_result (fake_t *self, play_t *play, const wm_msg_t *msg, const 
                               : score == wanted);
             play->n_poison += j == 0 && payload[i] != 0;
         }
+    if (play->late_revoke && number == 1) {
+        wm_msg_t revoke;
+        wm_msg_init (&revoke, WM_MSG_REVOKE);
+        revoke.key = msg->key;
+        fake_send (self, &revoke, NULL, 0);
+    }
     play->got[number]++;
     play->n_got++;
     if (!play->mute_acks) {
@@ -597,6 +605,7 @@ static int made_worker_run (int argc, char **argv, const struct CMUnitTest *test
         model_bytes[i] = (uint8_t) (i * i >> 7);
     crypto_hash_sha256 (hash, model_bytes, MODEL_BYTES);
     sodium_bin2hex (model_hash, sizeof model_hash, hash, sizeof hash);
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     int rc = _cmocka_run_group_tests ("worker", tests, n_test, NULL, NULL);
     zdir_t *dir = zdir_new (folder, NULL);
     zdir_remove (dir, true);

@@ -344,6 +344,40 @@ static void test_hung_worker (void **state)
     harness_end (t);
 }
 
+/* A batch has at most two leases: when a third worker gets it, the first is told to drop it.  */
+static void test_third_lease (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    uint32_t w[4] = { worker (t, 2, 1), 0, 0, 0 };
+    submit (t, p, input, 0, 1);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w[0], WM_MSG_TASK)->msg;
+    for (int i = 1; i < 3; i++) {
+        w[i] = worker (t, (uint8_t) (2 + i), 1);
+        for (int s = 0; s < 32; s++) { /* they beat, and their devices hang */
+            for (int k = 0; k < i; k++)
+                heartbeat (t, w[k], task.key, 1);
+            pass (t, 1000, (uint32_t[]){ p, w[i], 0 });
+        }
+        task = must (t, w[i], WM_MSG_TASK)->msg;
+        assert_int_equal (count (t, w[0], WM_MSG_REVOKE), i == 2);
+    }
+    assert_int_equal (count (t, w[1], WM_MSG_REVOKE), 0);
+    wm_hello_held_t held = { .key = task.key, .n_hit = 10 }; /* one more that has it */
+    digest_of (0, 0, held.digest);
+    w[3] = hello (t, WM_ROLE_WORKER, 9, &held, sizeof held);
+    must (t, w[3], WM_MSG_REVOKE);
+    result_of (t, w[2], &task, 1);
+    durable (t);
+    must (t, w[1], WM_MSG_REVOKE);
+    assert_int_equal (count (t, w[0], WM_MSG_REVOKE), 1);
+    assert_int_equal (look (t).batches_returned, 1);
+    harness_end (t);
+}
+
 /* A worker that hung got on, and then vanishes: what it hung on has been blamed, and is not
    again.  */
 static void test_expired_is_not_blamed_again (void **state)
@@ -676,6 +710,7 @@ int main (void)
         cmocka_unit_test (test_same_instance_comes_back),
         cmocka_unit_test (test_takeover_of_a_live_session),
         cmocka_unit_test (test_silent_worker),
+        cmocka_unit_test (test_third_lease),
         cmocka_unit_test (test_expired_is_not_blamed_again),
         cmocka_unit_test (test_not_where_it_failed),
         cmocka_unit_test (test_hung_worker),
@@ -688,5 +723,6 @@ int main (void)
         cmocka_unit_test (test_digest_conflict),
         cmocka_unit_test (test_damaged_result),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_core", tests, NULL, NULL);
 }

@@ -294,6 +294,17 @@ static wm_fault_t stop (void *argument, const wm_record_t *record, const wm_plac
     return wm_fault (error, WM_EAGAIN, "enough");
 }
 
+/* Inputs are counted up to 2^24, so that the map of inputs of a segment has at most 2 MiB.  */
+static void too_many_inputs (void **state)
+{
+    (void) state;
+    wm_journal_t *journal = start_journal (1);
+    must_add (journal, WM_RECORD_RESULT, 1u << 24, 1, NULL);
+    assert_int_equal (add (journal, WM_RECORD_RESULT, (1u << 24) + 1, 2, 3000, NULL), WM_EHOST);
+    assert_int_equal (add (journal, WM_RECORD_INPUT, (1u << 24) + 1, 2, 0, NULL), WM_EHOST);
+    wm_journal_destroy (&journal);
+}
+
 static void callback_stops (void **state)
 {
     (void) state;
@@ -322,7 +333,9 @@ int main (void)
         TEST (loss_behind_deleted),
         TEST (loss_at_the_end_among_deleted),
         TEST (nothing_is_believed),
+        TEST (too_many_inputs),
         TEST (callback_stops),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -177,7 +177,22 @@ static void test_claimed_and_running (void **state)
 
     /* The same bytes and other ones: neither is a conflict with what was.  */
     assert_int_equal (claim_as (t, p, 1000, 1)->msg.code, WM_INPUT_CLAIMED);
-    score (t, p, w, now, 3);
+    submit (t, p, now, 0, 3);
+    must (t, p, WM_MSG_SUBMIT_ACK);
+    answer_needs (t, p);
+    assert_int_equal (look (t).batches_running, 3);
+    nack (t, w, &first, WM_EBATCH); /* the worker has these batches again, as other ones */
+    result_of (t, w, &second, 9);
+    assert_int_equal (must (t, w, WM_MSG_RESULT_ACK)->msg.key.generation, 0);
+    assert_int_equal (look (t).n_fail, 0);
+    assert_int_equal (look (t).batches_running, 3);
+    for (sent_t *task; (task = take (t, w, WM_MSG_TASK));) {
+        wm_msg_t msg = task->msg;
+        assert_int_equal (msg.attempt, 1);
+        result_of (t, w, &msg, 1);
+        durable (t);
+    }
+    must (t, p, WM_MSG_EVENT_DONE);
     write_out (t, p, now, 1);
     wm_summary_t s = look (t);
     assert_int_equal (s.inputs_written, 1);
@@ -185,6 +200,44 @@ static void test_claimed_and_running (void **state)
     assert_int_equal (s.events_written, 1);
     assert_int_equal (s.n_alarm, 0);
     harness_end (t);
+}
+
+/* A result that comes after its input was written or held is acknowledged, and changes nothing.  */
+static void test_result_of_a_closed_input (void **state)
+{
+    (void) state;
+    for (int held = 0; held < 2; held++) {
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1), w = worker (t, 2, 9);
+        wm_key_t input = claim (t, p);
+        score (t, p, w, input, 2);
+        if (held) {
+            send_key (t, p, WM_MSG_INPUT_HELD, input);
+            durable (t);
+        } else
+            write_out (t, p, input, 1);
+        while (take (t, w, WM_MSG_RESULT_ACK))
+            ;
+        const wm_summary_t before = look (t);
+        const size_t n = t->n_appended;
+        wm_msg_t task;
+        wm_msg_init (&task, WM_MSG_TASK);
+        task.key = input;
+        task.n_batch = 2;
+        task.n_hit = 10;
+        for (uint32_t ordinal = 0; ordinal < 2; ordinal++) { /* of an event known, and of none */
+            task.key.ordinal = ordinal;
+            digest_of (ordinal, 0, task.digest);
+            result_of (t, w, &task, 1);
+            must (t, w, WM_MSG_RESULT_ACK);
+        }
+        const wm_summary_t after = look (t);
+        assert_int_equal (t->n_appended, n);
+        assert_int_equal (after.n_late, before.n_late + 2);
+        assert_int_equal (after.hits_done, before.hits_done);
+        assert_int_equal (after.batches_returned, before.batches_returned);
+        harness_end (t);
+    }
 }
 
 static void test_written (void **state)
@@ -426,7 +479,8 @@ int main (void)
         cmocka_unit_test (test_held),         cmocka_unit_test (test_claimed_and_running),
         cmocka_unit_test (test_written),      cmocka_unit_test (test_behind_other_records),
         cmocka_unit_test (test_held_batches), cmocka_unit_test (test_refused),
-        cmocka_unit_test (test_restart),
+        cmocka_unit_test (test_restart),      cmocka_unit_test (test_result_of_a_closed_input),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_kick", tests, NULL, NULL);
 }

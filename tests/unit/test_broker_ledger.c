@@ -293,6 +293,52 @@ static void everything (void **state)
     assert_null (strstr (text, "batch 1 "));
 }
 
+/* The texts of a record end where their lengths say: no NUL follows them, neither in memory nor in
+   the journal. Long ones first, so that the next lie where others lay.  */
+static void texts_without_a_nul (void **state)
+{
+    (void) state;
+    static char many[WM_PATH_BYTES_MAX + 1];
+    static const uint32_t length[] = { WM_PATH_BYTES_MAX, 300, 7 };
+    memset (many, 'x', sizeof many - 1);
+    start ();
+    campaign ();
+    for (uint32_t i = 0; i < 3; i++) {
+        wm_record_t record = with (WM_RECORD_INPUT, 1 + i, 0, 0, 0, "");
+        record.text = record.name = many;
+        record.text_bytes = length[i];
+        record.name_bytes = length[i] < 255 ? length[i] : 255;
+        record_it (&record);
+        record = result_record (1 + i, 0, 0, 0);
+        record.text = many;
+        record.text_bytes = 63 - i;
+        record_it (&record);
+        record = with (WM_RECORD_HELD, 1 + i, 0, 1, 0, "");
+        record.text = many;
+        record.text_bytes = 20 - i;
+        record.n_batch = 6;
+        record_it (&record);
+        commit ();
+    }
+    for (int again = 0; again < 2; again++) { /* the second time from the journal alone */
+        const char *now = loaded ();
+        for (uint32_t i = 0; i < 3; i++) {
+            char line[3000];
+            const int name = length[i] < 255 ? (int) length[i] : 255;
+            snprintf (line, sizeof line, "input %u.0 state 1 %.*s %.*s 0 0 events", 1 + i,
+                      (int) length[i], many, name, many);
+            assert_non_null (strstr (now, line));
+            snprintf (line, sizeof line, "by %.*s code", (int) (63 - i), many);
+            assert_non_null (strstr (now, line));
+            snprintf (line, sizeof line, "code 0 %.*s\n", (int) (20 - i), many);
+            assert_non_null (strstr (now, line));
+        }
+        stop ();
+        shell ("rm ledger.db");
+        start ();
+    }
+}
+
 static void kick_whole (uint32_t id, uint32_t generation, int64_t size)
 {
     wm_record_t record = with (WM_RECORD_KICK, id, WM_ALL, WM_ALL, generation, "");
@@ -779,10 +825,12 @@ static void many_batches (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        TEST (everything),     TEST (kicked),         TEST (kick_lost),       TEST (counters),
-        TEST (damaged_in_use), TEST (lost_ledger),    TEST (damaged_ledger),  TEST (flipped_bits),
-        TEST (newer_version),  TEST (second_process), TEST (without_results), TEST (gone_results),
-        TEST (disk_full),      TEST (many_batches),
+        TEST (everything),     TEST (kicked),          TEST (kick_lost),
+        TEST (counters),       TEST (damaged_in_use),  TEST (lost_ledger),
+        TEST (damaged_ledger), TEST (flipped_bits),    TEST (newer_version),
+        TEST (second_process), TEST (without_results), TEST (gone_results),
+        TEST (disk_full),      TEST (many_batches),    TEST (texts_without_a_nul),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

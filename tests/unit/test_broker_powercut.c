@@ -73,6 +73,8 @@ static uint32_t append (wm_journal_t *journal, uint32_t input, wm_record_type_t 
     world->appended[record.attempt] = 1;
     const wm_fault_t fault = wm_journal_append (journal, &record, NULL, NULL);
     MUST (fault == WM_OK || fault == WM_EAGAIN);
+    for (size_t i = 0; i < DISK_FILES; i++) /* no segment grows above its limit */
+        MUST (disk->file[i].touched * DISK_SECTOR <= disk_ops.segment_bytes_max);
     return fault == WM_OK ? record.attempt : 0;
 }
 
@@ -181,5 +183,6 @@ static void power_cuts (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (power_cuts) };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -187,6 +187,26 @@ static void test_on_the_way (void **state)
     }
 }
 
+/* A payload that may lie in the queue to a worker takes its bytes whoever owns it, so dropping it
+   gives no room: its batch keeps it, and goes to another worker without being asked for again.  */
+static void test_on_the_way_is_kept (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (20 * MIB); /* room for four of the largest */
+    uint32_t p = producer (t, 1), w = worker (t, 2, 10);
+    wm_key_t input = claim (t, p);
+    t->deaf = w;
+    submit_raw (t, p, input, 0, 12, WM_RAW_BYTES_MAX);
+    assert_int_equal (answer_at_large (t, p), 4);
+    assert_int_equal (count (t, w, WM_MSG_TASK), 4);
+    pass (t, 5000, (uint32_t[]){ p, w, 0 }); /* other batches wait for room all the time */
+    bye (t, w, WM_REASON_DRAINED);
+    uint32_t good = worker (t, 3, 4);
+    assert_int_equal (count (t, good, WM_MSG_TASK), 4);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 0);
+    harness_end (t);
+}
+
 /* A copy's result counts; the stopped worker's payload is in the budget until it says that it has
    it.  */
 static void test_on_the_way_of_a_copy (void **state)
@@ -522,6 +542,30 @@ static void test_malformed_scores (void **state)
 }
 
 /* Results are deleted after FILE_WRITTEN: it is refused while one of them is missing.  */
+/* A signature has 63 bytes and its NUL.  */
+static void test_long_signature (void **state)
+{
+    (void) state;
+    for (size_t length = 63; length < 66; length++) {
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+        submit (t, p, claim (t, p), 0, 1);
+        answer_needs (t, p);
+        wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        memset (task.text, 's', length);
+        const size_t n = t->n_appended;
+        result_of (t, w, &task, 1);
+        if (length < 64) {
+            assert_int_equal (t->n_appended, n + 1);
+            assert_int_equal (strlen (t->appended[n].text), length);
+        } else {
+            refused (t, w, WM_REASON_PROTOCOL);
+            assert_int_equal (t->n_appended, n);
+        }
+        harness_end (t);
+    }
+}
+
 static void test_written_too_early (void **state)
 {
     (void) state;
@@ -594,6 +638,7 @@ int main (void)
         cmocka_unit_test (test_claim_dies_and_another_goes_on),
         cmocka_unit_test (test_budget),
         cmocka_unit_test (test_on_the_way),
+        cmocka_unit_test (test_on_the_way_is_kept),
         cmocka_unit_test (test_on_the_way_of_a_copy),
         cmocka_unit_test (test_asks_only_ahead),
         cmocka_unit_test (test_disk_full),
@@ -603,12 +648,14 @@ int main (void)
         cmocka_unit_test (test_lost_by_a_stranger),
         cmocka_unit_test (test_model_once),
         cmocka_unit_test (test_malformed_scores),
+        cmocka_unit_test (test_long_signature),
         cmocka_unit_test (test_written_too_early),
         cmocka_unit_test (test_foreign_digest),
         cmocka_unit_test (test_heartbeats_and_stop),
     };
     const double start = proof_clock ();
     const int n = (int) (sizeof tests / sizeof *tests);
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     const int failed = cmocka_run_group_tests_name ("broker_refusals", tests, NULL, NULL);
     proof_line ("P19", (unsigned long) n, (unsigned long) (n - failed), start);
     return failed;

@@ -7,6 +7,7 @@
 #include "gpuworker/wm_tasks.h"
 #include "gpuworker/wm_credit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static wm_msg_t task_msg (uint32_t ordinal, uint32_t n_hit)
@@ -36,6 +37,7 @@ static void keeps_until_forgotten (void **state)
     wm_task_t *task = wm_tasks_oldest (tasks, WM_TASK_QUEUED);
     assert_int_equal (task->key.ordinal, 0);
     task->state = WM_TASK_RETURNED;
+    strcpy (task->again, "scored again");
     assert_int_equal (wm_tasks_unscored (tasks), 2);
     assert_int_equal (wm_tasks_all (tasks), 3);
     assert_int_equal (wm_tasks_oldest (tasks, WM_TASK_QUEUED)->key.ordinal, 1);
@@ -51,6 +53,10 @@ static void keeps_until_forgotten (void **state)
     assert_non_null (wm_tasks_find (tasks, &(wm_key_t){ 1, 1, 2, 3 }));
     assert_null (wm_tasks_find (tasks, &(wm_key_t){ 1, 1, 2, 4 })); /* another generation */
     assert_int_equal (wm_tasks_hello (tasks, held), 2);
+    wm_msg_t next = task_msg (9, 1); /* in the row that is free: as if it were new */
+    assert_int_equal (wm_tasks_add (tasks, &next, NULL, 0, &error), WM_OK);
+    assert_ptr_equal (wm_tasks_find (tasks, &next.key), task);
+    assert_string_equal (task->again, "");
     wm_tasks_destroy (&tasks);
     wm_tasks_destroy (&tasks);
 }
@@ -173,5 +179,6 @@ int main (void)
         cmocka_unit_test (credit_grows_and_falls),
         cmocka_unit_test (credit_is_bounded_by_what_is_held),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static void self_test_first (void **state)
 static void keeps_until_acknowledged (void **state)
 {
     (void) state;
-    play_t play = { .n_batch = N_BATCH, .mute_acks = 1 };
+    play_t play = { .n_batch = N_BATCH, .mute_acks = 1, .late_revoke = 1 };
     run_t run;
     fake_t *broker = broker_for (&play);
     told->score_ms = 3;
@@ -116,6 +116,7 @@ static void keeps_until_acknowledged (void **state)
     assert_int_equal (run_wait (&run), WM_EXIT_OK);
     assert_int_equal (play.hellos, 2);
     assert_true (play.held_unacked >= before);
+    assert_int_equal (play.held_key[1], 2); /* REVOKE ends work, no result */
     int lost = 0;
     for (int b = 1; b <= play.sent; b++) {
         lost +=
@@ -410,6 +411,21 @@ static void revoked_work_is_dropped (void **state)
     broker_gone (&broker, &play);
 }
 
+/* An acknowledgement of a batch that it has not answered, as of an earlier session, ends nothing.  */
+static void an_early_acknowledgement_ends_nothing (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = 10, .early_ack = 1 };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    told->score_ms = 10;
+    run_start (&run, broker);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+    assert_int_equal (play.n_got, 10);
+    assert_int_equal (play.got[5], 1);
+    broker_gone (&broker, &play);
+}
+
 static void another_campaign (void **state)
 {
     (void) state;
@@ -447,6 +463,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (an_error_of_memory_drains),
         cmocka_unit_test (broker_says_so),
         cmocka_unit_test (revoked_work_is_dropped),
+        cmocka_unit_test (an_early_acknowledgement_ends_nothing),
         cmocka_unit_test (another_campaign),
     };
     return made_worker_main (argc, argv, tests);

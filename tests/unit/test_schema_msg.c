@@ -34,6 +34,7 @@ static wm_msg_t full (wm_msg_type_t type)
     memset (msg.text, 't', WM_TEXT_BYTES_MAX);
     memset (msg.name, 'n', sizeof msg.name - 1);
     memset (msg.path, 'p', WM_PATH_BYTES_MAX);
+    memset (msg.class, 'c', WM_CLASS_BYTES_MAX);
     return msg;
 }
 
@@ -111,6 +112,55 @@ static void every_cut_is_refused (void **state)
     }
 }
 
+/* Makes the string of all `letter` in a header one byte longer. 0: the header has none.  */
+static size_t lengthened (uint8_t *frame, size_t bytes, char letter, size_t length)
+{
+    uint8_t head[3], text[WM_PATH_BYTES_MAX + 8];
+    memset (text, letter, length);
+    const uint8_t *at = memmem (frame, bytes, text, length);
+    if (!at)
+        return 0;
+    const size_t end = (size_t) (at - frame) + length, before = length < 256 ? 2 : 3;
+    const size_t start = (size_t) (at - frame) - before;
+    memmove (frame + start + 3 + length + 1, frame + end, bytes - end);
+    head[0] = 0xda; /* a string of up to 65535 bytes */
+    head[1] = (uint8_t) ((length + 1) >> 8);
+    head[2] = (uint8_t) (length + 1);
+    memcpy (frame + start, head, 3);
+    memset (frame + start + 3, letter, length + 1);
+    return start + 3 + length + 1 + bytes - end;
+}
+
+/* The longest string leaves its field room for the NUL; one byte more, which would fill the field,
+   is refused.  */
+static void strings_leave_room_for_their_end (void **state)
+{
+    (void) state;
+    static const struct {
+        char letter;
+        size_t length;
+    } field[] = { { 't', WM_TEXT_BYTES_MAX },
+                  { 'n', sizeof ((wm_msg_t *) 0)->name - 1 },
+                  { 'p', WM_PATH_BYTES_MAX },
+                  { 'c', WM_CLASS_BYTES_MAX } };
+    int n_seen[4] = { 0 };
+    for (int type = WM_MSG_HELLO; type < WM_MSG_TYPE_END; type++)
+        for (int i = 0; i < 4; i++) {
+            wm_msg_t msg = full ((wm_msg_type_t) type), back;
+            wm_error_t error;
+            uint8_t frame[2 * WM_HEADER_BYTES_MAX];
+            size_t bytes = wm_msg_encode (&msg, frame);
+            assert_int_equal (wm_msg_decode (&back, frame, bytes, &error), WM_OK);
+            bytes = lengthened (frame, bytes, field[i].letter, field[i].length);
+            n_seen[i] += bytes != 0;
+            if (bytes && wm_msg_decode (&back, frame, bytes, &error) != WM_EPEER)
+                fail_msg ("%s with a string of %zu bytes '%c' is taken",
+                          wm_msg_name ((wm_msg_type_t) type), field[i].length + 1, field[i].letter);
+        }
+    for (int i = 0; i < 4; i++)
+        assert_true (n_seen[i] > 0);
+}
+
 static void hostile_headers_are_refused (void **state)
 {
     (void) state;
@@ -169,8 +219,10 @@ int main (void)
         cmocka_unit_test (every_type_survives_the_wire),
         cmocka_unit_test (fields_arrive),
         cmocka_unit_test (every_cut_is_refused),
+        cmocka_unit_test (strings_leave_room_for_their_end),
         cmocka_unit_test (hostile_headers_are_refused),
         cmocka_unit_test (random_bytes_never_harm),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

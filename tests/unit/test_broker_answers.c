@@ -1,0 +1,297 @@
+/* test_broker_answers.c - wm_core: an answer waits for the record that makes it true, a claim is
+   its owner's, what was given for a while is given back, and limits are exact.  */
+#include "tests/unit/core_harness.h"
+
+static void send_key (harness_t *t, uint32_t session, wm_msg_type_t type, wm_key_t key,
+                      uint64_t count_)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, type);
+    msg.key = key;
+    msg.count = count_;
+    strcpy (msg.text, "why");
+    say (t, session, &msg, NULL, 0);
+}
+
+static void send_input (harness_t *t, uint32_t session, uint32_t code)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_INPUT);
+    msg.code = code;
+    msg.size = 1000;
+    msg.mtime_ns = 5;
+    strcpy (msg.path, "/data/a.h5");
+    strcpy (msg.name, "a.scores.h5");
+    say (t, session, &msg, NULL, 0);
+}
+
+static void silent (const harness_t *t, uint32_t session)
+{
+    assert_int_equal (count (t, session, WM_MSG_ACK), 0);
+    assert_int_equal (count (t, session, WM_MSG_INPUT_ACK), 0);
+}
+
+/* Each record has been appended and is not durable: who asks again, or asks about it, waits.  */
+static void test_answers_wait (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), q = producer (t, 2);
+    send_input (t, p, 1);
+    send_input (t, q, 0);
+    silent (t, p), silent (t, q);
+    durable (t);
+    wm_key_t input = must (t, p, WM_MSG_INPUT_ACK)->msg.key;
+    assert_int_equal (must (t, q, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_OPEN);
+
+    send_key (t, p, WM_MSG_INPUT_END, input, 0);
+    send_key (t, p, WM_MSG_INPUT_END, input, 0);
+    silent (t, p);
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_INPUT_END);
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_INPUT_END);
+
+    send_key (t, p, WM_MSG_FILE_WRITTEN, input, 0);
+    send_input (t, q, 0);
+    silent (t, p), silent (t, q);
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_FILE_WRITTEN);
+    assert_int_equal (must (t, q, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_WRITTEN);
+
+    send_key (t, p, WM_MSG_FILE_LOST, input, 0);
+    send_key (t, q, WM_MSG_FILE_LOST, input, 0);
+    send_input (t, q, 0);
+    silent (t, p), silent (t, q);
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_FILE_LOST);
+    assert_int_equal (must (t, q, WM_MSG_ACK)->msg.code, WM_MSG_FILE_LOST);
+    assert_int_equal (must (t, q, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_OPEN);
+
+    send_input (t, p, 1);
+    must (t, p, WM_MSG_INPUT_ACK);
+    send_key (t, p, WM_MSG_INPUT_HELD, input, 0);
+    send_input (t, q, 0);
+    silent (t, p), silent (t, q);
+    durable (t);
+    must (t, p, WM_MSG_ACK);
+    assert_int_equal (must (t, q, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_HELD);
+    harness_end (t);
+}
+
+/* A second FILE_WRITTEN while the record of the first is on its way.  */
+static void test_written_once (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    send_key (t, p, WM_MSG_INPUT_END, input, 0);
+    durable (t);
+    send_key (t, p, WM_MSG_FILE_WRITTEN, input, 0);
+    const size_t n = t->n_appended;
+    send_key (t, p, WM_MSG_FILE_WRITTEN, input, 0);
+    refused (t, p, WM_REASON_PROTOCOL);
+    assert_int_equal (t->n_appended, n);
+    durable (t);
+    assert_int_equal (look (t).inputs_written, 1);
+    harness_end (t);
+}
+
+static void test_a_claim_is_its_owners (void **state)
+{
+    (void) state;
+    static const wm_msg_type_t type[] = { WM_MSG_INPUT_END, WM_MSG_FILE_WRITTEN, WM_MSG_INPUT_HELD,
+                                          WM_MSG_FETCH, WM_MSG_SUBMIT };
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1);
+    wm_key_t input = claim (t, p);
+    const size_t n = t->n_appended;
+    for (uint8_t i = 0; i < 5; i++) {
+        uint32_t q = producer (t, (uint8_t) (2 + i));
+        if (type[i] == WM_MSG_SUBMIT)
+            submit (t, q, input, 0, 1);
+        else
+            send_key (t, q, type[i], input, 0);
+        refused (t, q, WM_REASON_STALE);
+    }
+    assert_int_equal (t->n_appended, n);
+    submit (t, p, input, 0, 1); /* it has its claim still */
+    must (t, p, WM_MSG_SUBMIT_ACK);
+    harness_end (t);
+}
+
+/* ---- what is given back ---------------------------------------------------------------------- */
+
+/* The bytes of a NEED that was answered are in nobody's share.  */
+static void test_bytes_of_needs (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (32 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 4);
+    wm_key_t input = claim (t, p);
+    for (uint32_t ordinal = 0; ordinal < 2; ordinal++)
+        submit_raw (t, p, input, ordinal, 40, MIB);
+    for (uint64_t i = 0; i < 70; i++) {
+        static uint8_t payload[MIB];
+        assert_in_range (count (t, p, WM_MSG_NEED), 2, 6);
+        wm_msg_t msg = must (t, p, WM_MSG_NEED)->msg;
+        msg.type = WM_MSG_BATCH;
+        say (t, p, &msg, payload, sizeof payload);
+        msg = must (t, w, WM_MSG_TASK)->msg;
+        result_of (t, w, &msg, 1);
+        durable (t);
+        credit (t, w, 5 + i);
+    }
+    harness_end (t);
+}
+
+/* Who has sent all that it was asked for has no share: another producer gets the whole.  */
+static void test_share_of_one_that_is_done (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), q = producer (t, 2);
+    wm_key_t input = claim (t, p);
+    sent_t *sent = input_ask (t, q, "/data/b.h5", "b.scores.h5", 1000, 1);
+    wm_key_t other = sent->msg.key;
+    worker (t, 3, 4);
+    submit (t, q, other, 0, 1);
+    assert_int_equal (answer_needs (t, q), 1);
+    submit (t, p, input, 0, 20);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 6); /* four in the window, and two */
+    harness_end (t);
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* A worker that has shown none of its TASKs to have arrived gets WM_CREDIT_MAX of them, also where
+   leases of it have ended: the payloads of more have no place.  */
+static void test_tasks_on_their_way (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (256 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1000), other = worker (t, 3, 0);
+    wm_key_t input = claim (t, p);
+    t->deaf = w;
+    for (uint32_t ordinal = 0; ordinal < 5; ordinal++)
+        submit (t, p, input, ordinal, 60);
+    while (answer_needs (t, p))
+        ;
+    assert_int_equal (count (t, w, WM_MSG_TASK), WM_CREDIT_MAX);
+    for (int i = 0; i < 3; i++) { /* it had these from before */
+        wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        result_of (t, other, &task, 1);
+        durable (t);
+        must (t, w, WM_MSG_REVOKE);
+    }
+    assert_int_equal (count (t, w, WM_MSG_TASK), WM_CREDIT_MAX - 3);
+    wm_msg_t beat;
+    wm_msg_init (&beat, WM_MSG_HEARTBEAT);
+    beat.received = 2;
+    say (t, w, &beat, NULL, 0);
+    assert_int_equal (count (t, w, WM_MSG_TASK), WM_CREDIT_MAX - 1);
+    harness_end (t);
+}
+
+/* Batches are counted from 0: the one behind the last does not exist.  */
+static void test_result_behind_the_last (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    task.key.batch = task.n_batch;
+    const size_t n = t->n_appended;
+    result_of (t, w, &task, 1);
+    refused (t, w, WM_REASON_PROTOCOL);
+    assert_int_equal (t->n_appended, n);
+    harness_end (t);
+}
+
+/* ---- who comes back -------------------------------------------------------------------------- */
+
+/* A worker that comes back has its last answers still: the sixth failure dismisses it.  */
+static void test_failures_of_one_that_comes_back (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w = 0;
+    wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 12);
+    for (int i = 0; i < 6; i++) {
+        w = worker (t, 2, 1);
+        answer_needs (t, p);
+        wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        assert_int_equal (count (t, w, WM_MSG_DRAIN), 0);
+        nack (t, w, &task, WM_EHOST);
+    }
+    must (t, w, WM_MSG_DRAIN);
+    harness_end (t);
+}
+
+/* What a worker still holds of an event that is announced later, with other data: a task is
+   revoked, a result waits for its acknowledgement.  */
+static void test_orphans_that_differ (void **state)
+{
+    (void) state;
+    for (uint32_t unacked = 0; unacked < 2; unacked++) {
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1);
+        wm_key_t input = claim (t, p);
+        wm_hello_held_t held = { .key = input, .n_hit = 10, .unacked = unacked };
+        held.key.ordinal = 0;
+        digest_of (7, 7, held.digest);
+        uint32_t w = hello (t, WM_ROLE_WORKER, 2, &held, sizeof held);
+        assert_int_equal (count (t, w, WM_MSG_REVOKE), 0);
+        submit (t, p, input, 0, 1);
+        assert_int_equal (count (t, w, WM_MSG_REVOKE), !unacked);
+        assert_int_equal (look (t).batches_running, 0);
+        harness_end (t);
+    }
+}
+
+/* What a worker still holds of an old generation is not a lease of the new one.  */
+static void test_held_of_an_old_generation (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_key_t old = claim (t, p);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, "kick");
+    strcpy (msg.text, "1");
+    say (t, o, &msg, NULL, 0);
+    durable (t);
+    must (t, p, WM_MSG_INPUT_ACK);
+    wm_key_t now = claim (t, p);
+    assert_int_equal (now.generation, old.generation + 1);
+    submit (t, p, now, 0, 1);
+    wm_hello_held_t held = { .key = old, .n_hit = 10 };
+    held.key.ordinal = 0;
+    digest_of (0, 0, held.digest);
+    uint32_t w = hello (t, WM_ROLE_WORKER, 2, &held, sizeof held);
+    assert_int_equal (must (t, w, WM_MSG_REVOKE)->msg.key.generation, old.generation);
+    assert_int_equal (look (t).batches_running, 0);
+    harness_end (t);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_answers_wait),
+        cmocka_unit_test (test_written_once),
+        cmocka_unit_test (test_a_claim_is_its_owners),
+        cmocka_unit_test (test_bytes_of_needs),
+        cmocka_unit_test (test_share_of_one_that_is_done),
+        cmocka_unit_test (test_tasks_on_their_way),
+        cmocka_unit_test (test_result_behind_the_last),
+        cmocka_unit_test (test_failures_of_one_that_comes_back),
+        cmocka_unit_test (test_orphans_that_differ),
+        cmocka_unit_test (test_held_of_an_old_generation),
+    };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
+    return cmocka_run_group_tests_name ("broker_answers", tests, NULL, NULL);
+}
