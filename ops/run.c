@@ -106,6 +106,8 @@ static void take_status (run_t *self, json_t *status)
     if (done != self->hits_last)
         self->last_ms = now;
     self->hits_last = done;
+    self->crew.progress = wm_ask_settled (status) + events + wm_ask_int (status, "hits.announced") +
+                          wm_ask_int (status, "inputs.written");
     self->status_ms = now;
     const char *paused = wm_ask_text (status, "paused");
     if (*paused && !*wm_ask_text (self->status, "paused")) {
@@ -352,7 +354,7 @@ static int finish (run_t *self, int code)
         print_table (self, seconds);
     if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
         print_held (self);
-    if (code == WM_EXIT_AGAIN || (code == WM_EXIT_FAILURE && self->status)) {
+    if (code == WM_EXIT_AGAIN || code == WM_EXIT_FAILURE) {
         fputs ("what was done is kept; type this to continue:\n  ", stderr);
         wm_command_print (stderr, self->args, NULL);
     }

@@ -9,7 +9,8 @@
                 one that fails by itself 5 times in a row; exit codes 2, 5 and 6 (no such engine
                 here) end the run: other workers would fail identically
      producer   after a crash that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second
-                crash on one input holds that input as bad; KILL and TERM were sent on purpose
+                crash on one input holds that input as bad; after any other signal but TERM, at
+                once, at most 3 times without progress of the campaign
 
    Stopping: SIGTERM to workers and producer, which finish what they execute; then to the broker.
    Signals: wm_crew_signals holds them back except while napping, so that neither a library's poll
@@ -37,6 +38,9 @@ typedef struct {
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
     int broker_deaths; /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
+    int64_t progress;    /* a number that the caller changes whenever the campaign gets further */
+    int producer_deaths; /* by signals, since producer_progress was the progress */
+    int64_t producer_progress;
     char crashed[PATH_MAX];        /* the one it last crashed on */
     int64_t log_ms;                /* when the producer's log is read again */
     void (*before_message) (void); /* called before anything is printed; may be NULL */
