@@ -33,7 +33,7 @@ static void report (const wm_crew_t *self, const char *format, ...)
     char time[WM_LOG_TIME_BYTES];
     if (self->before_message)
         self->before_message ();
-    fprintf (stderr, "%swiremill run: ", wm_log_time (time));
+    fprintf (stderr, "%swiremill %s: ", wm_log_time (time), self->verb);
     va_start (args, format);
     vfprintf (stderr, format, args);
     va_end (args);
@@ -58,7 +58,7 @@ static void report_end (const wm_crew_t *self, const wm_child_t *child, const ch
     va_start (args, format);
     vsnprintf (next, sizeof next, format, args);
     va_end (args);
-    const char *log = self->setup ? child->log : ""; /* else it is removed with its folder */
+    const char *log = self->setup ? child->log : ""; /* else it is in memory */
     report (self, "%s%s ended by %s%s; %s%s%s", strchr (child->name, '-') ? "" : "the ",
             child->name, wm_child_how (child, how),
             wm_child_has_logged (child) ? "" : " and logged nothing", next,
@@ -133,17 +133,22 @@ static wm_fault_t choose_endpoint (wm_crew_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inputs_t *inputs,
-                         const char *broker, wm_error_t *error)
+wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
+                         const wm_inputs_t *inputs, const char *broker, wm_error_t *error)
 {
-    char name[24];
+    char name[24], memory[32];
+    int fd;
     memset (self, 0, sizeof *self);
+    self->verb = verb;
     self->setup = setup;
     self->inputs = inputs;
     if (!setup) { /* a farm's broker: there is no campaign here to keep a log in */
         snprintf (self->endpoint, sizeof self->endpoint, "%s", broker);
-        wm_fault_t fault = make_temporary (self, error);
-        return fault ? fault : wm_child_init (&self->producer, "producer", self->temporary, error);
+        wm_fault_t fault = wm_child_init (&self->producer, "producer", NULL, error);
+        if (!fault)
+            fault = wm_setup_memory ("producer.log", "", 0, &fd, memory, error);
+        strcpy (self->producer.log, fault ? "" : memory);
+        return fault;
     }
     if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
@@ -186,15 +191,17 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 {
-    const char *const argv[] = { "wiremill-producer",
-                                 "produce",
-                                 "--broker",
-                                 self->endpoint,
-                                 "--input-list",
-                                 self->inputs->path,
-                                 "--parent",
-                                 self->retry_held ? "--retry-held" : NULL,
-                                 NULL };
+    const char *argv[16] = { "wiremill-producer", "produce",          "--broker", self->endpoint,
+                             "--input-list",      self->inputs->path, "--parent" };
+    int n = 7;
+    if (self->retry_held)
+        argv[n++] = "--retry-held";
+    if (self->give_up) {
+        argv[n++] = "--give-up";
+        argv[n++] = self->give_up;
+    }
+    if (!self->setup)
+        argv[n++] = "--summary";
     self->retry_held = false; /* what is held later, because it crashes its reader, stays so */
     return wm_child_start (&self->producer, argv[0], argv, error);
 }
@@ -224,7 +231,7 @@ static int failed (const wm_crew_t *self, const wm_error_t *error)
 {
     if (self->before_message)
         self->before_message ();
-    return wm_setup_complain ("run", error);
+    return wm_setup_complain (self->verb, error);
 }
 
 /* The broker has ended: reports why, and starts it again if that can help.  */
@@ -445,10 +452,9 @@ static void signal_rest (const wm_crew_t *self, int signal)
         wm_child_signal (&self->worker[i], signal);
 }
 
-/* The producer's log has been shown.  */
 static void remove_temporary (const wm_crew_t *self)
 {
-    static const char *const names[] = { "broker.w", "broker.p", "broker.o", "producer.log" };
+    static const char *const names[] = { "broker.w", "broker.p", "broker.o" };
     char path[160];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf (path, sizeof path, "%s/%s", self->temporary, names[i]);
@@ -475,6 +481,7 @@ void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
             wm_child_signal (&self->broker, SIGKILL);
         wm_crew_nap (TICK_MS);
     }
+    show_log (self, &self->producer);
     if (self->temporary[0])
         remove_temporary (self);
 }

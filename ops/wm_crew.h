@@ -25,15 +25,17 @@
 #define WM_CREW_WORKING (-1)
 
 typedef struct {
+    const char *verb;        /* in whose name messages are */
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
     const wm_inputs_t *inputs;
     const char *engine, *device, *threads;
     bool pin, mixed;
-    bool retry_held; /* for the producer's first start: it kicks before it reads anything */
+    bool retry_held;     /* for the producer's first start: it kicks before it reads anything */
+    const char *give_up; /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;
     char endpoint[256];
     char command[32];    /* memory file with the command that continues the campaign */
-    char temporary[128]; /* made for sockets or a log that have no campaign to lie in, else "" */
+    char temporary[128]; /* made for sockets whose path would be too long, else "" */
     char log_folder[PATH_MAX];
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
     int broker_deaths; /* within the minute that began at broker_minute_ms */
@@ -50,10 +52,10 @@ typedef struct {
 void wm_crew_signals (volatile int *stop);
 void wm_crew_nap (int64_t ms);
 
-/* Fills in where things go. The setup (may be NULL, then `broker` is the endpoint) and inputs are
-   lent as long as the crew exists.  */
-wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inputs_t *inputs,
-                         const char *broker, wm_error_t *error);
+/* Fills in where things go. The verb, the setup (may be NULL, then `broker` is the endpoint) and
+   inputs are lent as long as the crew exists.  */
+wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
+                         const wm_inputs_t *inputs, const char *broker, wm_error_t *error);
 
 /* Starts the broker and waits until it serves (or the lock's holder has been named). Returns
    WM_CREW_WORKING or the exit code; *stop becoming non-zero ends the wait with 75.  */
