@@ -14,7 +14,6 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "kernels/wm_device.h"
-#include "kernels/wm_spec.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -283,18 +282,12 @@ static bool example_file (const run_t *self, char path[PATH_MAX])
 static void print_reading (const run_t *self)
 {
     char path[PATH_MAX];
-    wm_spec_t spec;
-    wm_error_t error;
-    if (!self->setup && !wm_client_is_open (self->client))
+    if (!example_file (self, path))
         return;
-    const char *text = self->setup ? self->setup->pins.spec : wm_client_pins (self->client)->spec;
-    if (!example_file (self, path) || wm_spec_parse (&spec, text, strlen (text), "pins", &error))
-        return;
-    char code[PATH_MAX + 256];
-    snprintf (code, sizeof code, "import h5py; print (h5py.File (\"%s\")[\"%s/%s\"][:])", path,
-              spec.table, spec.n_label ? spec.label[0] : "out_0");
-    printf ("  read it with     python3 -c ");
-    wm_command_word (stdout, code);
+    printf ("  read it with     ");
+    wm_command_word (stdout, program_invocation_name);
+    printf (" show ");
+    wm_command_word (stdout, path);
     putchar ('\n');
 }
 

@@ -83,9 +83,9 @@ static int broker_main (const wm_args_t *args)
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
-/* ---- synth, cut ------------------------------------------------------------------------------ */
+/* ---- synth, cut, show ------------------------------------------------------------------------ */
 
-/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut.  */
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut and show.  */
 static int pass_to_producer (int argc, char **argv)
 {
     char **argv_out = calloc ((size_t) argc + 2, sizeof *argv_out);
@@ -103,6 +103,9 @@ const wm_verb_t wm_verb_synth = {
 const wm_verb_t wm_verb_cut = {
     .name = "cut", .task = FILES_TASK,
     .summary = "cut patches to a .npy file, to train on or to inspect",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_show = {
+    .name = "show", .task = FILES_TASK, .summary = "print the first rows of an output",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
 
