@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILES_MIN 64 /* descriptors: its own, libzmq's and of a few peers */
 #define BUDGET_BYTES_MIN (4l * WM_FRAME_BYTES_MAX)
 static_assert (WM_BUDGET_BYTES == 1073741824, "as --help states");
 
@@ -442,6 +443,14 @@ static int broker_main (const wm_args_t *args)
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
         setrlimit (RLIMIT_NOFILE, &files);
+    }
+    if (getrlimit (RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MIN) {
+        fprintf (
+            stderr,
+            "wiremill-broker: it may open only %llu files at a time and needs %d, and one more "
+            "for each peer; raise `ulimit -n`\n",
+            (unsigned long long) files.rlim_cur, FILES_MIN);
+        return WM_EXIT_FAILURE;
     }
     if (options.insecure)
         fprintf (stderr,

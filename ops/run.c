@@ -389,7 +389,8 @@ static int finish (run_t *self, int code)
         if (code == WM_EXIT_UNREACHABLE)
             fputs ("is `wiremill broker` running? It prints what to type after --broker.\n",
                    stderr);
-        fputs ("what was done is kept; type this to continue:\n  ", stderr);
+        fprintf (stderr, "what was done is kept; %stype this to continue:\n  ",
+                 code == WM_EXIT_FAILURE ? "with that mended, " : "");
         wm_command_print (stderr, self->args, NULL);
     }
     return code;

@@ -115,7 +115,12 @@ static wm_fault_t make_temporary (wm_crew_t *self, wm_error_t *error)
     if (mkdtemp (self->temporary))
         return WM_OK;
     self->temporary[0] = 0;
-    return wm_fault (error, WM_EHOST, "no folder can be made in %s: %s", runtime, strerror (errno));
+    return wm_fault (
+        error, WM_EHOST,
+        "no folder can be made in %s: %s; the sockets of a campaign lie there whose path "
+        "is longer than %d characters: choose a shorter --campaign, or set "
+        "XDG_RUNTIME_DIR",
+        runtime, strerror (errno), IPC_PATH_BYTES_MAX - (int) sizeof "/broker.w");
 }
 
 /* Sockets lie in the campaign, or, where its path is too long for a socket, in a temporary folder.
@@ -153,6 +158,12 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
     if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
     wm_fault_t fault = wm_folder_make (self->log_folder, 0777, error);
+    if (!fault && access (self->log_folder, W_OK))
+        fault =
+            wm_fault (error, WM_EBATCH,
+                      "this user may not write in the campaign %s: %s; look at it with `wiremill "
+                      "status`, or choose another --output",
+                      setup->campaign, strerror (errno));
     if (!fault)
         fault = choose_endpoint (self, error);
     if (!fault)
@@ -241,8 +252,9 @@ static int broker_ended (wm_crew_t *self)
     const int code = code_of (&self->broker);
     const bool by_itself = WIFEXITED (self->broker.status);
     show_log (self, &self->broker);
-    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN)) {
-        if (code == WM_EXIT_AGAIN || !wm_child_has_logged (&self->broker))
+    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN ||
+                      (code == WM_EXIT_FAILURE && !self->has_served))) {
+        if (!wm_child_has_logged (&self->broker))
             report_end (self, &self->broker, "it is not started again");
         return code;
     }
@@ -278,7 +290,9 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
             if (code != WM_CREW_WORKING)
                 return code;
         }
-        if (wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid)
+        self->has_served =
+            wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid;
+        if (self->has_served)
             return WM_CREW_WORKING;
         if (wm_now_ms () - self->broker.started_ms > 500)
             show_log (self, &self->broker); /* it waits for the lock and logs whose it is */

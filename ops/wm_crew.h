@@ -3,7 +3,7 @@
    Starts them, keeps them alive and stops them in order. Who is restarted, and why:
 
      broker     whenever it dies, at once, at most 5 times in a minute; not after exit codes 2, 5
-                and 75, after which trying again cannot help
+                and 75, nor after 1 before it ever served: trying again cannot help
      worker     always, with a pause that doubles from 0.2 s to 10 s while it keeps dying within
                 10 s; not one that the broker sent away (drain, or its failures: exit code 0), nor
                 one that fails by itself 5 times in a row; exit codes 2, 5 and 6 (no such engine
@@ -38,6 +38,7 @@ typedef struct {
     char temporary[128]; /* made for sockets whose path would be too long, else "" */
     char log_folder[PATH_MAX];
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
+    bool has_served;   /* a broker of ours has */
     int broker_deaths; /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
     int64_t progress;    /* a number that the caller changes whenever the campaign gets further */

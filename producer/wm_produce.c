@@ -606,6 +606,11 @@ static wm_fault_t pins_take (wm_produce_t *self)
     if (mkdir (pins->output, 0777) && errno != EEXIST)
         return wm_fault (error, WM_EBATCH, "output folder %s cannot be made: %s", pins->output,
                          strerror (errno));
+    if (access (pins->output, W_OK))
+        return wm_fault (error, WM_EBATCH,
+                         "this user may not write in the campaign's output folder %s: %s; run the "
+                         "producer as a user who may, on a machine that has that folder",
+                         pins->output, strerror (errno));
     if (wm_folder_sync_parent (pins->output)) /* FILE_WRITTEN promises that outputs stay */
         return wm_fault (error, WM_EHOST, "fsync of the folder that holds %s: %s", pins->output,
                          strerror (errno));

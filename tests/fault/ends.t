@@ -41,7 +41,7 @@ ok "the command that is printed continues" exits 0 "${run[@]}" --output "$work/o
 broker ()
 {
     exits 1 keep env WM_FAILPOINT=broker-locked:1 "${run[@]}" --output "$work/none" && times "the broker ended.*starting it again" 5 &&
-        says 'that was 6 times within a minute: it is not started again; its log: /' && says '^what was done is kept; type this to continue:$'
+        says 'that was 6 times within a minute: it is not started again; its log: /' && says '^what was done is kept; with that mended, type this to continue:$'
 }
 ok "a broker that always dies is given up" broker
 
