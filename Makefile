@@ -291,10 +291,10 @@ DEBIAN      = echo "  it installs Debian packages that are missing, as root or b
 .PHONY: about-run about-test
 about-run:
 	@echo "make run: builds wiremill, makes events and a model, scores them: $(if \
-	    $(wildcard $(B)/bin/wiremill),half a minute,about 4 minutes) on 2 cores ($(HERE))"
+	    $(wildcard $(B)/bin/wiremill),half a minute,about 2 minutes) on 2 cores ($(HERE))$(if $(wildcard $(B)/bin/wiremill),,, without what is fetched)"
 	@$(FETCHES) $(DEBIAN)
 about-test:
-	@echo "make test: builds and tries everything: about 15 minutes on 2 cores ($(HERE)); make unit takes 2"
+	@echo "make test: builds and tries everything: about 15 minutes on 2 cores ($(HERE))"
 	@$(FETCHES) $(DEBIAN)
 	@[ -e $(VENV)/.made ] || echo "  it installs $(shell sed 's/==.*//' tests/requirements.txt | paste -sd' ' | \
 	    sed 's/ /, /g') for Python to $(VENV) (from PyPI)"

@@ -369,9 +369,8 @@ static void advise (const options_t *options, const char *endpoint)
     for (size_t i = 0; i < sizeof line / sizeof *line; i += 2)
         fprintf (stderr, "  %s %s --broker %s%s\n", options->advise, line[i], where, line[i + 1]);
     if (is_local)
-        fputs (
-            "wiremill-broker: other machines reach it with --listen tcp://ADDRESS:PORT --insecure\n",
-            stderr);
+        fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT --insecure\n",
+               stderr);
     fputs ("wiremill-broker: Ctrl-C stops it; the same command continues the campaign\n", stderr);
 }
 

@@ -454,6 +454,11 @@ static void choose_workers (run_t *self, char threads[16])
         n = default_workers (self, cores);
     const long given = wm_args_number (self->args, "threads");
     snprintf (threads, 16, "%ld", given ? given : cores / n > 1 ? cores / n : 1);
+    if (given && n * given > cores)
+        fprintf (stderr,
+                 "wiremill run: %ld worker%s x %ld thread%s on %ld core%s: leave --threads out for "
+                 "one thread a core, which is faster\n",
+                 n, n == 1 ? "" : "s", given, given == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
     self->crew.n_worker = (int) n;
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");

@@ -24,6 +24,8 @@ ok "a folder" refused 2 "not 'out'; see wiremill work --help" "$bin/wiremill" wo
 ok "nothing was made" test ! -e "$work/none"
 ok "no workers" refused 2 "workers takes a whole number from 1 to 256" "$bin/wiremill" work --workers 0
 ok "far too many threads" refused 2 "threads takes a whole number from 1 to 1024" "$bin/wiremill" run "${model[@]}" --threads 100000
+many () { keep "$bin/wiremill" run "${model[@]}" --quiet --threads $(($(nproc) + 1)) --output "$work/many" "$work/one.h5" && says 'leave --threads out for one thread a core, which is faster'; }
+ok "more threads than cores: a warning" many
 
 # Ports: base is those of workers; producers have the next, operators the one after that.
 at () { echo "tcp://127.0.0.1:$((port + $1))"; }
