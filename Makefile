@@ -238,7 +238,7 @@ prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tes
 
 .PHONY: test unit e2e golden fault sim sim-cuts sim-proof check proof soak san tsan sanitized bench
 ##@ test
-test: deps ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
+test: about-test deps ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED)
@@ -284,6 +284,21 @@ PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev li
             libhdf5-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
             protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
+# Before they begin, run and test print how long they take and what they install.
+HERE        = this machine has $(shell nproc)
+FETCHES     = $(if $(wildcard $(OPENVINO)),,echo "  it fetches OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI) to build/";)
+DEBIAN      = echo "  it installs Debian packages that are missing, as root or by sudo (make deps does only that)"
+.PHONY: about-run about-test
+about-run:
+	@echo "make run: builds wiremill, makes events and a model, scores them: $(if \
+	    $(wildcard $(B)/bin/wiremill),half a minute,about 2 minutes) on 2 cores ($(HERE))$(if $(wildcard $(B)/bin/wiremill),,, without what is fetched)"
+	@$(FETCHES) $(DEBIAN)
+about-test:
+	@echo "make test: builds and tries everything: about 15 minutes on 2 cores ($(HERE))"
+	@$(FETCHES) $(DEBIAN)
+	@[ -e $(VENV)/.made ] || echo "  it installs $(shell sed 's/==.*//' tests/requirements.txt | paste -sd' ' | \
+	    sed 's/ /, /g') for Python to $(VENV) (from PyPI)"
+
 .PHONY: deps run demo lint format install clean help
 ##@ build and run
 deps: ## install the Debian packages that are missing (as root, or by sudo without a password)
@@ -295,7 +310,7 @@ deps: ## install the Debian packages that are missing (as root, or by sudo witho
 	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi; \
 	echo "  APT  $$missing"; $$root sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null
 
-run: deps ## install what is missing, build, make events and a model, score them
+run: about-run deps ## install what is missing, build, make events and a model, score them
 	@$(AGAIN) all
 	@$(AGAIN) demo
 

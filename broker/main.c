@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FILES_MIN 64 /* descriptors: its own, libzmq's and of a few peers */
 #define BUDGET_BYTES_MIN (4l * WM_FRAME_BYTES_MAX)
 static_assert (WM_BUDGET_BYTES == 1073741824, "as --help states");
 
@@ -49,6 +50,8 @@ static const wm_option_t option_table[] = {
     {.name = "listen", .value = "ENDPOINT", .task = "listeners",
      .help = "tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH"},
     {.name = "insecure", .help = "listen on other addresses than loopback and ipc, unprotected"},
+    {.name = "advise", .value = "COMMAND",
+     .help = "print what to type elsewhere, COMMAND being how people type `wiremill`"},
     {.name = "parent", .help = "end when the parent process ends"},
     {.name = "status", .task = "instead of serving, where no broker has the campaign",
      .help = "print the campaign's status as JSON"},
@@ -89,7 +92,7 @@ static const wm_program_t program = {
 /* clang-format on */
 
 typedef struct {
-    const char *campaign, *listen, *pins, *wmm, *shape, *command, *output;
+    const char *campaign, *listen, *pins, *wmm, *shape, *command, *output, *advise;
     uint64_t budget_bytes;
     bool insecure, mixed, parent, status, outputs, rebuild, dry_run;
 } options_t;
@@ -120,6 +123,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .shape = wm_args_text (args, "shape"),
                             .command = wm_args_text (args, "command"),
                             .output = wm_args_text (args, "output"),
+                            .advise = wm_args_text (args, "advise"),
                             .budget_bytes = (uint64_t) wm_args_number (args, "budget"),
                             .insecure = wm_args_given (args, "insecure"),
                             .mixed = wm_args_given (args, "mixed"),
@@ -343,6 +347,33 @@ static void keep_command (const options_t *options)
         unlink (temporary);
 }
 
+/* Prints where the broker serves and what to type there; an address that stands for all of this
+   machine's is replaced by its name.  */
+static void advise (const options_t *options, const char *endpoint)
+{
+    static const char *const line[] = { "produce", " --input 'FILES'", "work", "", "status", "" };
+    char host[128] = "HOST", where[600];
+    const char *port = strrchr (endpoint, ':');
+    const bool is_tcp = strncmp (endpoint, "tcp://", 6) == 0;
+    const bool is_local = !is_tcp || strncmp (endpoint, "tcp://127.", 10) == 0;
+    gethostname (host, sizeof host - 1);
+    snprintf (where, sizeof where, "%s", endpoint);
+    if (strncmp (endpoint, "tcp://0.0.0.0:", 14) == 0)
+        snprintf (where, sizeof where, "tcp://%s%s", host, port);
+    fprintf (stderr, "wiremill-broker: serves %s at %s\n", options->campaign, endpoint);
+    if (is_tcp)
+        fprintf (stderr, "wiremill-broker: workers use this port, producers %ld, operators %ld\n",
+                 strtol (port + 1, NULL, 10) + 1, strtol (port + 1, NULL, 10) + 2);
+    fprintf (stderr, "wiremill-broker: type on %s:\n",
+             is_local ? "this machine" : "any machine that reaches it");
+    for (size_t i = 0; i < sizeof line / sizeof *line; i += 2)
+        fprintf (stderr, "  %s %s --broker %s%s\n", options->advise, line[i], where, line[i + 1]);
+    if (is_local)
+        fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT --insecure\n",
+               stderr);
+    fputs ("wiremill-broker: Ctrl-C stops it; the same command continues the campaign\n", stderr);
+}
+
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
@@ -373,6 +404,8 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     fault = wm_campaign_announce (campaign, wm_reactor_endpoint (reactor), error);
     if (fault == WM_OK) {
         keep_command (options);
+        if (options->advise)
+            advise (options, wm_reactor_endpoint (reactor));
         fault = wm_reactor_run (reactor, &stop, error);
         if (fault != WM_EBATCH) /* it is not ours any more */
             wm_campaign_unannounce (campaign);
@@ -409,6 +442,14 @@ static int broker_main (const wm_args_t *args)
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
         setrlimit (RLIMIT_NOFILE, &files);
+    }
+    if (getrlimit (RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MIN) {
+        fprintf (
+            stderr,
+            "wiremill-broker: it may open only %llu files at a time and needs %d, and one more "
+            "for each peer; raise `ulimit -n`\n",
+            (unsigned long long) files.rlim_cur, FILES_MIN);
+        return WM_EXIT_FAILURE;
     }
     if (options.insecure)
         fprintf (stderr,

@@ -81,12 +81,13 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
         lock_read (fd, &lock);
         if (wm_now_ms () >= until_ms)
             return wm_fault (error, WM_EAGAIN,
-                             "process %ld is the broker of %s: end it, or ask it (wiremill status)",
-                             lock.pid, dir);
+                             "process %ld is the broker of %s: end it, or ask it (`wiremill "
+                             "status %s`)",
+                             lock.pid, dir, dir);
         if (!is_logged)
             fprintf (stderr,
-                     "wiremill-broker: process %ld is the broker of %s: waiting up to %lld ms\n",
-                     lock.pid, dir, (long long) wait_ms);
+                     "wiremill-broker: process %ld is the broker of %s: waiting up to %.1f s\n",
+                     lock.pid, dir, (double) wait_ms / 1e3);
         is_logged = true;
         nanosleep (&(struct timespec){ .tv_nsec = 50000000 }, NULL);
     }

@@ -19,9 +19,13 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
         return;
     }
     if (msg->role != (uint32_t) session->role) {
+        static const char *const peers[] = { "?", "worker", "producer", "operator" };
+        const int role = msg->role < 4 ? (int) msg->role : 0, off = (int) session->role - role;
         wm_core_refuse (self, session, WM_REASON_ROLE,
-                        "this port is for role %d (1 worker, 2 producer, 3 operator), not %u",
-                        (int) session->role, msg->role);
+                        "this port is for %ss, not for a %s: the port in --broker is %d too %s; it "
+                        "is the first one that the broker prints, of workers",
+                        peers[session->role], peers[role], off < 0 ? -off : off,
+                        off < 0 ? "low" : "high");
         return;
     }
     if (payload->bytes % line || payload->bytes / line > 4 * WM_CREDIT_MAX ||

@@ -213,8 +213,14 @@ wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t 
         }
     }
     if (failed) {
-        wm_fault (error, WM_EHOST, "cannot listen on %s (and +1, +2): %s", endpoint,
-                  zmq_strerror (errno));
+        const char *next = errno == EADDRINUSE && !address.ipc
+                               ? ": another program, or another broker, has one of these ports; "
+                                 "choose others with --listen (port 0: any that are free)"
+                           : errno == EADDRNOTAVAIL ? ": no interface of this machine has it"
+                                                    : "";
+        wm_fault (error, WM_EHOST, "cannot listen on %s (%s): %s%s", endpoint,
+                  address.ipc ? ".w, .p and .o" : "and the two ports above", zmq_strerror (errno),
+                  next);
         wm_listener_destroy (&self);
         return NULL;
     }

@@ -234,6 +234,10 @@ static int worker_main (const wm_args_t *args)
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
+    for (unsigned i = 0; i < config.n_broker; i++)
+        fprintf (stderr, "wiremill-worker: connects to %s; engine %s, %d thread%s\n",
+                 config.broker[i].endpoint, config.engine, config.threads,
+                 config.threads == 1 ? "" : "s");
     return wm_worker_run (&config);
 }
 

@@ -1,8 +1,10 @@
-/* run.c - `wiremill run`: a whole campaign with one command, and again with the same command.
+/* run.c - `wiremill run`: a whole campaign with one command, and again with the same command; and
+   `wiremill produce`: only the producer of one.
 
    It starts a broker, a producer and workers (wm_crew), shows how far they are, stops them and
    reports the result. It decides nothing about the work itself: killed at any moment, the same
-   command continues. With --broker it starts a producer only and a farm does the work.  */
+   command continues. With --broker, or as `produce`, it starts a producer only, and a farm does the
+   work.  */
 
 #include "ops/verbs.h"
 #include "ops/wm_arithmetic.h"
@@ -12,7 +14,6 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "kernels/wm_device.h"
-#include "kernels/wm_spec.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -28,6 +29,10 @@
 #define WORKER_THREADS 4
 
 /* clang-format off */
+#define PRINT_OPTIONS \
+    {.name = "json", .task = "what is printed", .help = "the summary as JSON on stdout"}, \
+    {.name = "quiet", .letter = 'q', .help = "no progress"}
+
 static const wm_option_t options[] = {
     INPUT_OPTIONS,
     RETRY_OPTION,
@@ -43,8 +48,7 @@ static const wm_option_t options[] = {
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
      .help = "send to a farm's broker instead, which has model, specification and output"},
-    {.name = "json", .task = "what is printed", .help = "the summary as JSON on stdout"},
-    {.name = "quiet", .letter = 'q', .help = "no progress"},
+    PRINT_OPTIONS,
     {.name = NULL},
 };
 
@@ -53,11 +57,34 @@ static const char run_text[] =
     "Killed at any moment, the same command continues; every hit is scored exactly once.\n"
     "The first Ctrl-C drains and prints the command that resumes, the second kills.\n";
 
-static int run_main (const wm_args_t *args);
+static int run_main (const wm_args_t *args), produce_main (const wm_args_t *args);
 const wm_verb_t wm_verb_run = {
     .name = "run", .task = "a whole campaign", .rest = "[FILES]",
     .summary = "score files on this machine, or continue", .text = run_text,
     .options = options, .run = run_main };
+
+static const wm_option_t produce_options[] = {
+    INPUT_OPTIONS,
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
+     .task = "where to", .help = "the broker's base address"},
+    RETRY_OPTION,
+    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
+     .help = "seconds without a broker before giving up (default: 60)"},
+    PRINT_OPTIONS,
+    {.name = NULL},
+};
+const wm_verb_t wm_verb_produce = {
+    .name = "produce", .task = BY_HAND_TASK, .rest = "[FILES]",
+    .summary = "send files, write their scores",
+    .text = "  wiremill produce --broker tcp://head:5555 --input 'data/*.h5'\n\n"
+            "The same command again continues. Progress and summary are the whole campaign's, what became "
+            "of the files of this command is in the line above the summary.\n",
+    .options = produce_options, .run = produce_main };
+
+/* What has no effect with --broker, because others have it.  */
+static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
+                                         "batch-hits", "output", "campaign", NULL };
+static const char *const of_worker[] = { "workers", "threads", "engine", "device", "isa", "pin", NULL };
 /* clang-format on */
 
 typedef struct {
@@ -106,13 +133,14 @@ static void take_status (run_t *self, json_t *status)
     if (done != self->hits_last)
         self->last_ms = now;
     self->hits_last = done;
+    self->crew.progress = wm_ask_settled (status) + events + wm_ask_int (status, "hits.announced") +
+                          wm_ask_int (status, "inputs.written");
     self->status_ms = now;
     const char *paused = wm_ask_text (status, "paused");
     if (*paused && !*wm_ask_text (self->status, "paused")) {
         before_message ();
-        fprintf (stderr,
-                 "wiremill run: paused: %s; run `wiremill resume --broker %s` to continue\n",
-                 paused, self->crew.endpoint);
+        fprintf (stderr, "wiremill %s: paused: %s; run `wiremill resume --broker %s` to continue\n",
+                 self->crew.verb, paused, self->crew.endpoint);
     }
     json_decref (self->status);
     self->status = status;
@@ -143,12 +171,22 @@ static void listen_once (run_t *self)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
+static void left_out (const run_t *self)
+{
+    char n[32];
+    if (self->inputs.n_left_out)
+        fprintf (stderr, "%s left out: outputs (*.scores.h5), or no regular files\n",
+                 wm_show_count ((int64_t) self->inputs.n_left_out, n));
+}
+
 static void first_line (const run_t *self)
 {
     char n[32];
     if (!self->setup) {
-        fprintf (stderr, "wiremill %s: %s files to the broker at %s\n", WM_VERSION,
-                 wm_show_count ((int64_t) self->inputs.n_file, n), self->crew.endpoint);
+        fprintf (stderr, "wiremill %s: %s file%s to the broker at %s\n", WM_VERSION,
+                 wm_show_count ((int64_t) self->inputs.n_file, n),
+                 self->inputs.n_file == 1 ? "" : "s", self->crew.endpoint);
+        left_out (self);
         return;
     }
     char promise[80];
@@ -163,9 +201,7 @@ static void first_line (const run_t *self)
     if (self->setup->family && strcmp (self->crew.engine, "auto") == 0 &&
         strncmp (self->crew.device, "cuda", 4) != 0 && !getenv ("WM_ISA"))
         wm_arithmetic_advise (stderr, self->setup->pins.precision);
-    if (self->inputs.n_left_out)
-        fprintf (stderr, "%s left out: outputs (*.scores.h5), or no regular files\n",
-                 wm_show_count ((int64_t) self->inputs.n_left_out, n));
+    left_out (self);
 }
 
 /* All hits of the campaign, or those that are announced.  */
@@ -246,18 +282,12 @@ static bool example_file (const run_t *self, char path[PATH_MAX])
 static void print_reading (const run_t *self)
 {
     char path[PATH_MAX];
-    wm_spec_t spec;
-    wm_error_t error;
-    if (!self->setup && !wm_client_is_open (self->client))
+    if (!example_file (self, path))
         return;
-    const char *text = self->setup ? self->setup->pins.spec : wm_client_pins (self->client)->spec;
-    if (!example_file (self, path) || wm_spec_parse (&spec, text, strlen (text), "pins", &error))
-        return;
-    char code[PATH_MAX + 256];
-    snprintf (code, sizeof code, "import h5py; print (h5py.File (\"%s\")[\"%s/%s\"][:])", path,
-              spec.table, spec.n_label ? spec.label[0] : "out_0");
-    printf ("  read it with     python3 -c ");
-    wm_command_word (stdout, code);
+    printf ("  read it with     ");
+    wm_command_word (stdout, program_invocation_name);
+    printf (" show ");
+    wm_command_word (stdout, path);
     putchar ('\n');
 }
 
@@ -277,7 +307,10 @@ static void print_table (const run_t *self, double seconds)
 {
     char a[32], b[32];
     const json_t *s = self->status;
-    printf ("\n  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
+    putchar ('\n');
+    if (!self->setup)
+        printf ("  the campaign of the broker at %s\n", self->crew.endpoint);
+    printf ("  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
     printf (", %s held\n", wm_show_count (wm_ask_int (s, "inputs.held"), a));
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
     printf ("  hits             %s scored, %s held\n",
@@ -352,8 +385,12 @@ static int finish (run_t *self, int code)
         print_table (self, seconds);
     if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
         print_held (self);
-    if (code == WM_EXIT_AGAIN || (code == WM_EXIT_FAILURE && self->status)) {
-        fputs ("what was done is kept; type this to continue:\n  ", stderr);
+    if (code == WM_EXIT_AGAIN || code == WM_EXIT_FAILURE || code == WM_EXIT_UNREACHABLE) {
+        if (code == WM_EXIT_UNREACHABLE)
+            fputs ("is `wiremill broker` running? It prints what to type after --broker.\n",
+                   stderr);
+        fprintf (stderr, "what was done is kept; %stype this to continue:\n  ",
+                 code == WM_EXIT_FAILURE ? "with that mended, " : "");
         wm_command_print (stderr, self->args, NULL);
     }
     return code;
@@ -381,9 +418,11 @@ static int work (run_t *self)
     }
     if (stops) {
         before_message ();
-        fprintf (
-            stderr,
-            "stopping: workers finish the batches they execute; press Ctrl-C again to kill them\n");
+        fputs (self->setup
+                   ? "stopping: workers finish the batches they execute; press Ctrl-C again "
+                     "to kill them\n"
+                   : "stopping; what was sent is scored meanwhile\n",
+               stderr);
         code = WM_EXIT_AGAIN;
     }
     return code;
@@ -415,41 +454,46 @@ static void choose_workers (run_t *self, char threads[16])
         n = default_workers (self, cores);
     const long given = wm_args_number (self->args, "threads");
     snprintf (threads, 16, "%ld", given ? given : cores / n > 1 ? cores / n : 1);
-    self->crew.n_worker = self->setup ? (int) n : 0;
+    if (given && n * given > cores)
+        fprintf (stderr,
+                 "wiremill run: %ld worker%s x %ld thread%s on %ld core%s: leave --threads out for "
+                 "one thread a core, which is faster\n",
+                 n, n == 1 ? "" : "s", given, given == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
+    self->crew.n_worker = (int) n;
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");
     self->crew.device = wm_args_text (self->args, "device");
     self->crew.mixed = wm_args_given (self->args, "mixed");
     self->crew.pin = wm_args_given (self->args, "pin");
-    self->crew.retry_held = wm_args_given (self->args, "retry-held");
 }
 
-static int run_main (const wm_args_t *args)
+/* `broker`: of a farm, else NULL.  */
+static int campaign (const wm_args_t *args, const char *verb, const char *broker)
 {
     wm_error_t error;
+    wm_choices_t choices;
     char threads[16];
-    const char *broker = wm_args_text (args, "broker");
-    if (!broker && !wm_args_text (args, "model"))
-        return wm_args_refuse (args, "--model FILE is missing");
-    if (!broker && !wm_args_text (args, "output"))
-        return wm_args_refuse (args, "--output DIR is missing");
     static wm_setup_t setup;
     static run_t run;
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
-    take_isa (args);
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
     wm_fault_t fault = wm_setup_inputs (&run.inputs, args, 0, &error);
-    const wm_choices_t choices = wm_setup_choices (args);
-    if (!fault && !broker)
+    if (!fault && !broker) {
+        choices = wm_setup_choices (args);
         fault = wm_setup (&setup, &choices, &error);
+    }
     if (!fault)
-        fault = wm_crew_init (&run.crew, run.setup, &run.inputs, broker, &error);
+        fault = wm_crew_init (&run.crew, verb, run.setup, &run.inputs, broker, &error);
     if (!fault && !broker)
         fault = wm_command_keep (args, setup.campaign, NULL, run.crew.command, &error);
     if (fault)
-        return wm_setup_complain ("run", &error);
-    choose_workers (&run, threads);
+        return wm_setup_complain (verb, &error);
+    if (!broker)
+        choose_workers (&run, threads);
+    else if (strcmp (verb, "produce") == 0)
+        run.crew.give_up = wm_args_text (args, "give-up");
+    run.crew.retry_held = wm_args_given (args, "retry-held");
     run.crew.before_message = before_message;
     if (!progress.quiet)
         first_line (&run);
@@ -463,4 +507,41 @@ static int run_main (const wm_args_t *args)
     wm_client_destroy (&run.client);
     json_decref (run.status);
     return code;
+}
+
+/* Refuses what has no effect with --broker. -1: nothing of it was given.  */
+static int refuse_useless (const wm_args_t *args)
+{
+    for (const char *const *name = of_broker; *name; name++)
+        if (wm_args_given (args, *name))
+            return wm_args_refuse (args,
+                                   "--%s has no effect with --broker: leave it out; the campaign "
+                                   "has what `wiremill broker` was given",
+                                   *name);
+    for (const char *const *name = of_worker; *name; name++)
+        if (wm_args_given (args, *name))
+            return wm_args_refuse (args,
+                                   "--%s has no effect with --broker, where others score: give it "
+                                   "to `wiremill work`",
+                                   *name);
+    return -1;
+}
+
+static int run_main (const wm_args_t *args)
+{
+    const char *broker = wm_args_text (args, "broker");
+    if (!broker && !wm_args_text (args, "model"))
+        return wm_args_refuse (args, "--model FILE is missing");
+    if (!broker && !wm_args_text (args, "output"))
+        return wm_args_refuse (args, "--output DIR is missing");
+    const int code = broker ? refuse_useless (args) : -1;
+    if (code >= 0)
+        return code;
+    take_isa (args);
+    return campaign (args, "run", broker);
+}
+
+static int produce_main (const wm_args_t *args)
+{
+    return campaign (args, "produce", wm_args_text (args, "broker"));
 }

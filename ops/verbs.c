@@ -65,8 +65,10 @@ static int broker_main (const wm_args_t *args)
                                     "--shape",
                                     setup.shape,
                                     "--command",
-                                    command };
-    int n = 13;
+                                    command,
+                                    "--advise",
+                                    program_invocation_name };
+    int n = 15;
     if (wm_args_text (args, "budget")) {
         argv[n++] = "--budget";
         argv[n++] = wm_args_text (args, "budget");
@@ -81,46 +83,9 @@ static int broker_main (const wm_args_t *args)
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
-/* ---- produce, work --------------------------------------------------------------------------- */
+/* ---- synth, cut, show ------------------------------------------------------------------------ */
 
-/* clang-format off */
-static const wm_option_t produce_options[] = {
-    INPUT_OPTIONS,
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
-     .task = "where to", .help = "the broker's base address"},
-    RETRY_OPTION,
-    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
-     .help = "seconds without a broker before giving up"},
-    {.name = NULL},
-};
-
-static int produce_main (const wm_args_t *args);
-const wm_verb_t wm_verb_produce = {
-    .name = "produce", .task = BY_HAND_TASK, .rest = "[FILES]",
-    .summary = "send files, write their scores",
-    .text = "  wiremill produce --broker tcp://head:5555 --input 'data/*.h5'\n",
-    .options = produce_options, .run = produce_main };
-/* clang-format on */
-
-static int produce_main (const wm_args_t *args)
-{
-    wm_inputs_t inputs;
-    wm_error_t error;
-    if (wm_setup_inputs (&inputs, args, 0, &error))
-        return wm_setup_complain ("produce", &error);
-    const char *argv[WORDS_MAX] = { "wiremill-producer",           "produce",      "--broker",
-                                    wm_args_text (args, "broker"), "--input-list", inputs.path };
-    int n = 6;
-    if (wm_args_given (args, "retry-held"))
-        argv[n++] = "--retry-held";
-    if (wm_args_text (args, "give-up")) {
-        argv[n++] = "--give-up";
-        argv[n++] = wm_args_text (args, "give-up");
-    }
-    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
-}
-
-/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut.  */
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut and show.  */
 static int pass_to_producer (int argc, char **argv)
 {
     char **argv_out = calloc ((size_t) argc + 2, sizeof *argv_out);
@@ -138,6 +103,9 @@ const wm_verb_t wm_verb_synth = {
 const wm_verb_t wm_verb_cut = {
     .name = "cut", .task = FILES_TASK,
     .summary = "cut patches to a .npy file, to train on or to inspect",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_show = {
+    .name = "show", .task = FILES_TASK, .summary = "print the first rows of an output",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
 

@@ -210,7 +210,8 @@ static int run (verify_t *self, const wm_args_t *args)
         read_report (self, lines);
         fclose (lines);
     }
-    const int made = wm_spawn_code (producer), compared = wm_spawn_code (worker);
+    const int made = wm_spawn_code ("verify", sample[0], producer),
+              compared = wm_spawn_code ("verify", again[0], worker);
     return made ? made : compared ? compared : self->done ? WM_EXIT_OK : WM_EXIT_FAILURE;
 }
 

@@ -20,8 +20,8 @@ const char *wm_blame_input (const wm_child_t *producer)
     FILE *log = fopen (producer->log, "re");
     if (!log)
         return input;
-    if (fseek (log, -TAIL_BYTES, SEEK_END))
-        rewind (log);
+    if (fseek (log, -TAIL_BYTES, SEEK_END) || ftell (log) < producer->began)
+        fseek (log, producer->began, SEEK_SET); /* earlier crashes had other reasons */
     while (fgets (line, sizeof line, log)) {
         const char *mark = strstr (line, MARK);
         if (mark) {

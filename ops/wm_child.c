@@ -45,6 +45,16 @@ void wm_child_share (wm_child_t *self, int i, int n)
             CPU_SET (cpu, &self->cpus);
 }
 
+/* In the child: the last words of its log, with errno's text.  */
+static _Noreturn void give_up (const char *what)
+{
+    const char *const text[] = { "error: ", what, ": ", strerrordesc_np (errno), "\n" };
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        if (text[i] && write (2, text[i], strlen (text[i])) < 0)
+            break;
+    _exit (127);
+}
+
 /* In the child, between fork and exec: only async-signal-safe calls.  */
 static void become (const char *path, const char *const argv[], int log, pid_t parent,
                     const cpu_set_t *cpus)
@@ -58,9 +68,11 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
     sigprocmask (SIG_SETMASK, &none, NULL);
     for (int s = 1; s < NSIG; s++)
         signal (s, SIG_DFL);
+    if (log >= 0 && (dup2 (log, 2) < 0 || dup2 (log, 1) < 0))
+        give_up ("its log cannot be its standard output");
     const int null = open ("/dev/null", O_RDONLY);
-    if (null < 0 || dup2 (null, 0) < 0 || (log >= 0 && (dup2 (log, 1) < 0 || dup2 (log, 2) < 0)))
-        _exit (WM_EXIT_FAILURE);
+    if (null < 0 || dup2 (null, 0) < 0)
+        give_up ("/dev/null cannot be its standard input");
     close (null);
     if (log >= 0)
         close (log);
@@ -68,7 +80,7 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
         sched_setaffinity (0, sizeof *cpus, cpus);
     WM_FAILPOINT ("ops-child-exec");
     execv (path, (char *const *) (uintptr_t) argv); /* execv takes what it does not change */
-    _exit (127);
+    give_up (path);
 }
 
 wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *const argv[],
@@ -85,7 +97,7 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
         if (log < 0 || fstat (log, &st))
             return wm_fault (error, WM_EHOST, "the log %s cannot be opened: %s", self->log,
                              strerror (errno));
-        self->shown = (long) st.st_size;
+        self->began = self->shown = (long) st.st_size;
         if (self->reader)
             fclose (self->reader);
         self->reader = fopen (self->log, "re");
@@ -130,14 +142,26 @@ void wm_child_signal (const wm_child_t *self, int signal)
     kill (self->pid, SIGCONT); /* a stopped process takes it too */
 }
 
-const char *wm_child_how (const wm_child_t *self, char text[80])
+const char *wm_child_how_ended (int status, char text[WM_CHILD_HOW_BYTES])
 {
-    if (WIFSIGNALED (self->status))
-        snprintf (text, 80, "signal %d (%s)", WTERMSIG (self->status),
-                  strsignal (WTERMSIG (self->status)));
-    else
-        snprintf (text, 80, "exit code %d", WEXITSTATUS (self->status));
+    const int number = WIFSIGNALED (status) ? WTERMSIG (status) : WEXITSTATUS (status);
+    if (WIFSIGNALED (status)) {
+        const char *name = sigabbrev_np (number);
+        snprintf (text, WM_CHILD_HOW_BYTES, "signal %d (%s%s: %s)", number, name ? "SIG" : "",
+                  name ? name : "real-time",
+                  number == SIGKILL ? "somebody's kill -9, or the kernel where memory ran out"
+                                    : strsignal (number));
+    } else {
+        const char *meaning = wm_exit_meaning (number);
+        snprintf (text, WM_CHILD_HOW_BYTES, "exit code %d%s%s%s", number, meaning ? " (" : "",
+                  meaning ? meaning : "", meaning ? ")" : "");
+    }
     return text;
+}
+
+const char *wm_child_how (const wm_child_t *self, char text[WM_CHILD_HOW_BYTES])
+{
+    return wm_child_how_ended (self->status, text);
 }
 
 bool wm_child_crashed (const wm_child_t *self)
@@ -166,26 +190,34 @@ bool wm_child_plan_return (wm_child_t *self)
     return self->failures < FAILURES_MAX;
 }
 
-void wm_child_show (wm_child_t *self, FILE *out, bool all)
+/* Reads the next line of the log. false: there is none, or its end is still to come.  */
+static bool next_line (const wm_child_t *self, char *line, size_t bytes)
 {
-    FILE *log = self->reader;
-    if (!log)
-        return;
+    return fgets (line, (int) bytes, self->reader) &&
+           (strchr (line, '\n') || strlen (line) + 1 == bytes || !self->pid);
+}
+
+void wm_child_show (wm_child_t *self, FILE *out)
+{
     char line[1024], time[WM_LOG_TIME_BYTES];
-    int lines = 0;
-    if (fseek (log, self->shown, SEEK_SET) == 0) {
-        while (fgets (line, sizeof line, log)) {
-            if (!strchr (line, '\n') && strlen (line) + 1 < sizeof line)
-                break; /* half a line: next time */
-            self->shown = ftell (log);
-            if (!all && !strcasestr (line, "error") && !strcasestr (line, "warning"))
-                continue;
-            if (++lines <= SHOW_LINES_MAX)
-                fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, wm_log_line (line),
-                         strchr (line, '\n') ? "" : "\n");
-        }
-        if (lines > SHOW_LINES_MAX)
-            fprintf (out, "  %s: ... %d more lines in %s\n", self->name, lines - SHOW_LINES_MAX,
-                     self->log);
+    int n = 0;
+    if (!self->reader || fseek (self->reader, self->shown, SEEK_SET))
+        return;
+    while (next_line (self, line, sizeof line))
+        n++;
+    if (n > SHOW_LINES_MAX)
+        fprintf (out, "%s  %s: ... %d lines before these in %s\n", wm_log_time (time), self->name,
+                 n - SHOW_LINES_MAX, self->log);
+    fseek (self->reader, self->shown, SEEK_SET);
+    for (int i = 0; i < n && next_line (self, line, sizeof line); i++) {
+        self->shown = ftell (self->reader);
+        if (n - i <= SHOW_LINES_MAX)
+            fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, wm_log_line (line),
+                     strchr (line, '\n') ? "" : "\n");
     }
+}
+
+bool wm_child_has_logged (const wm_child_t *self)
+{
+    return self->shown > self->began;
 }

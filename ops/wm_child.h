@@ -26,6 +26,7 @@ typedef struct {
     int64_t retry_ms; /* start it again at this time; 0: not waiting */
     int failures;     /* in a row, quickly */
     FILE *reader;     /* of the log; it works also where the folder was removed; NULL */
+    long began;       /* how long it was when the child was started */
     long shown;       /* how much of it has been shown */
     int status;       /* of the last exit, as waitpid gave it */
     cpu_set_t cpus;   /* it may use these only; none: all that we may */
@@ -49,8 +50,11 @@ bool wm_child_ended (wm_child_t *self);
 /* Sends a signal if it runs.  */
 void wm_child_signal (const wm_child_t *self, int signal);
 
-/* "signal 11 (Segmentation fault)" or "exit code 5".  */
-const char *wm_child_how (const wm_child_t *self, char text[80]);
+/* Names how a process ended, from what waitpid gave: "signal 11 (SIGSEGV: Segmentation fault)" or
+   "exit code 4 (no broker answers)".  */
+#define WM_CHILD_HOW_BYTES 120
+const char *wm_child_how_ended (int status, char text[WM_CHILD_HOW_BYTES]);
+const char *wm_child_how (const wm_child_t *self, char text[WM_CHILD_HOW_BYTES]);
 
 /* Whether it ended by a signal that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS).  */
 bool wm_child_crashed (const wm_child_t *self);
@@ -60,8 +64,11 @@ bool wm_child_crashed (const wm_child_t *self);
    caller decides.  */
 bool wm_child_plan_return (wm_child_t *self);
 
-/* Copies what is new in the log and is of interest to `out`: every line if `all`, else those that
-   contain "error" or "warning". At most 20 lines a call; then how many were left out.  */
-void wm_child_show (wm_child_t *self, FILE *out, bool all);
+/* Copies what is new in the log to `out`, after how many lines were left out: the last 20 at most. A
+   line that has no end yet is left for the next call, unless the child has ended.  */
+void wm_child_show (wm_child_t *self, FILE *out);
+
+/* Returns whether the child has logged anything that was shown.  */
+bool wm_child_has_logged (const wm_child_t *self);
 
 #endif

@@ -21,6 +21,7 @@
 #define IPC_PATH_BYTES_MAX 90 /* sun_path holds 108, libzmq and ".w" need some of it */
 #define TICK_MS 20
 #define BROKER_DEATHS_MAX 5
+#define PRODUCER_DEATHS_MAX 3
 #define STOP_MS 60000
 #define LOG_MS 500
 
@@ -32,11 +33,36 @@ static void report (const wm_crew_t *self, const char *format, ...)
     char time[WM_LOG_TIME_BYTES];
     if (self->before_message)
         self->before_message ();
-    fputs (wm_log_time (time), stderr);
+    fprintf (stderr, "%swiremill %s: ", wm_log_time (time), self->verb);
     va_start (args, format);
     vfprintf (stderr, format, args);
     va_end (args);
     fputc ('\n', stderr);
+}
+
+/* Shows what a child has logged since the last time.  */
+static void show_log (const wm_crew_t *self, wm_child_t *child)
+{
+    if (self->before_message)
+        self->before_message ();
+    wm_child_show (child, stderr);
+}
+
+/* Reports how a child ended, and what follows from that.  */
+static void report_end (const wm_crew_t *self, const wm_child_t *child, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
+static void report_end (const wm_crew_t *self, const wm_child_t *child, const char *format, ...)
+{
+    va_list args;
+    char next[PATH_MAX + 256], how[WM_CHILD_HOW_BYTES];
+    va_start (args, format);
+    vsnprintf (next, sizeof next, format, args);
+    va_end (args);
+    const char *log = self->setup ? child->log : ""; /* else it is in memory */
+    report (self, "%s%s ended by %s%s; %s%s%s", strchr (child->name, '-') ? "" : "the ",
+            child->name, wm_child_how (child, how),
+            wm_child_has_logged (child) ? "" : " and logged nothing", next,
+            *log ? "; its log: " : "", log);
 }
 
 static int code_of (const wm_child_t *child)
@@ -89,7 +115,12 @@ static wm_fault_t make_temporary (wm_crew_t *self, wm_error_t *error)
     if (mkdtemp (self->temporary))
         return WM_OK;
     self->temporary[0] = 0;
-    return wm_fault (error, WM_EHOST, "no folder can be made in %s: %s", runtime, strerror (errno));
+    return wm_fault (
+        error, WM_EHOST,
+        "no folder can be made in %s: %s; the sockets of a campaign lie there whose path "
+        "is longer than %d characters: choose a shorter --campaign, or set "
+        "XDG_RUNTIME_DIR",
+        runtime, strerror (errno), IPC_PATH_BYTES_MAX - (int) sizeof "/broker.w");
 }
 
 /* Sockets lie in the campaign, or, where its path is too long for a socket, in a temporary folder.
@@ -107,21 +138,32 @@ static wm_fault_t choose_endpoint (wm_crew_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inputs_t *inputs,
-                         const char *broker, wm_error_t *error)
+wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
+                         const wm_inputs_t *inputs, const char *broker, wm_error_t *error)
 {
-    char name[24];
+    char name[24], memory[32];
+    int fd;
     memset (self, 0, sizeof *self);
+    self->verb = verb;
     self->setup = setup;
     self->inputs = inputs;
     if (!setup) { /* a farm's broker: there is no campaign here to keep a log in */
         snprintf (self->endpoint, sizeof self->endpoint, "%s", broker);
-        wm_fault_t fault = make_temporary (self, error);
-        return fault ? fault : wm_child_init (&self->producer, "producer", self->temporary, error);
+        wm_fault_t fault = wm_child_init (&self->producer, "producer", NULL, error);
+        if (!fault)
+            fault = wm_setup_memory ("producer.log", "", 0, &fd, memory, error);
+        strcpy (self->producer.log, fault ? "" : memory);
+        return fault;
     }
     if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
     wm_fault_t fault = wm_folder_make (self->log_folder, 0777, error);
+    if (!fault && access (self->log_folder, W_OK))
+        fault =
+            wm_fault (error, WM_EBATCH,
+                      "this user may not write in the campaign %s: %s; look at it with `wiremill "
+                      "status`, or choose another --output",
+                      setup->campaign, strerror (errno));
     if (!fault)
         fault = choose_endpoint (self, error);
     if (!fault)
@@ -160,15 +202,17 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 {
-    const char *const argv[] = { "wiremill-producer",
-                                 "produce",
-                                 "--broker",
-                                 self->endpoint,
-                                 "--input-list",
-                                 self->inputs->path,
-                                 "--parent",
-                                 self->retry_held ? "--retry-held" : NULL,
-                                 NULL };
+    const char *argv[16] = { "wiremill-producer", "produce",          "--broker", self->endpoint,
+                             "--input-list",      self->inputs->path, "--parent" };
+    int n = 7;
+    if (self->retry_held)
+        argv[n++] = "--retry-held";
+    if (self->give_up) {
+        argv[n++] = "--give-up";
+        argv[n++] = self->give_up;
+    }
+    if (!self->setup)
+        argv[n++] = "--summary";
     self->retry_held = false; /* what is held later, because it crashes its reader, stays so */
     return wm_child_start (&self->producer, argv[0], argv, error);
 }
@@ -198,25 +242,24 @@ static int failed (const wm_crew_t *self, const wm_error_t *error)
 {
     if (self->before_message)
         self->before_message ();
-    return wm_setup_complain ("run", error);
+    return wm_setup_complain (self->verb, error);
 }
 
 /* The broker has ended: reports why, and starts it again if that can help.  */
 static int broker_ended (wm_crew_t *self)
 {
-    char how[80];
     wm_error_t error;
     const int code = code_of (&self->broker);
     const bool by_itself = WIFEXITED (self->broker.status);
-    if (self->before_message)
-        self->before_message ();
-    wm_child_show (&self->broker, stderr, true);
-    if (by_itself && code == WM_EXIT_AGAIN)
-        report (self, "wiremill run: the broker cannot continue now; read %s", self->broker.log);
-    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN))
+    show_log (self, &self->broker);
+    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN ||
+                      (code == WM_EXIT_FAILURE && !self->has_served))) {
+        if (!wm_child_has_logged (&self->broker))
+            report_end (self, &self->broker, "it is not started again");
         return code;
+    }
     if (by_itself && code == WM_EXIT_OK) {
-        report (self, "wiremill run: the broker was asked to stop");
+        report (self, "the broker was asked to stop");
         return WM_EXIT_AGAIN;
     }
     const int64_t now = wm_now_ms ();
@@ -225,14 +268,12 @@ static int broker_ended (wm_crew_t *self)
         self->broker_deaths = 0;
     }
     if (++self->broker_deaths > BROKER_DEATHS_MAX) {
-        report (
-            self,
-            "wiremill run: the broker ended %d times within a minute, the last time by %s; see %s",
-            self->broker_deaths, wm_child_how (&self->broker, how), self->broker.log);
+        report_end (self, &self->broker,
+                    "that was %d times within a minute: it is not started again",
+                    self->broker_deaths);
         return WM_EXIT_FAILURE;
     }
-    report (self, "wiremill run: the broker ended by %s; starting it again",
-            wm_child_how (&self->broker, how));
+    report_end (self, &self->broker, "starting it again");
     return start_broker (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
@@ -249,11 +290,12 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
             if (code != WM_CREW_WORKING)
                 return code;
         }
-        if (wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid)
+        self->has_served =
+            wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid;
+        if (self->has_served)
             return WM_CREW_WORKING;
         if (wm_now_ms () - self->broker.started_ms > 500)
-            wm_child_show (&self->broker, stderr,
-                           true); /* it waits for the lock and logs whose it is */
+            show_log (self, &self->broker); /* it waits for the lock and logs whose it is */
         wm_crew_nap (TICK_MS);
     }
     return WM_EXIT_AGAIN;
@@ -282,7 +324,7 @@ static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
     for (int i = 0; i < self->n_worker; i++)
         if (self->worker[i].pid || self->worker[i].retry_ms)
             return WM_CREW_WORKING;
-    report (self, "wiremill run: no worker is left%s",
+    report (self, "no worker is left%s",
             code == WM_EXIT_AGAIN ? "; type the same command to continue" : "");
     return code;
 }
@@ -290,61 +332,81 @@ static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
 /* A worker has ended: plans its return. Returns WM_CREW_WORKING unless none is left.  */
 static int worker_ended (wm_crew_t *self, wm_child_t *worker)
 {
-    char how[80];
-    if (self->before_message)
-        self->before_message ();
-    wm_child_show (worker, stderr, true);
-    wm_child_how (worker, how);
-    /* a command line, a model or an engine that is refused here is refused for every worker */
     const int code = code_of (worker);
+    show_log (self, worker);
+    /* a command line, a model or an engine that is refused here is refused for every worker */
     if (WIFEXITED (worker->status) &&
-        (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
+        (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE)) {
+        if (!wm_child_has_logged (worker))
+            report_end (self, worker, "other workers would end alike");
         return code;
+    }
     if (WIFEXITED (worker->status) && code == WM_EXIT_OK) { /* the broker asked it to leave */
-        report (self, "wiremill run: %s was sent away and is not started again; see %s",
-                worker->name, worker->log);
+        report (self, "%s was sent away and is not started again; see %s", worker->name,
+                worker->log);
         return one_less (self, worker, WM_EXIT_AGAIN);
     }
     if (!wm_child_plan_return (worker) && WIFEXITED (worker->status)) {
-        report (self,
-                "wiremill run: %s ended by %s again and again and is not started again; see %s",
-                worker->name, how, worker->log);
+        report_end (self, worker, "that was %d times in a row: it is not started again",
+                    worker->failures);
         return one_less (self, worker, code);
     }
-    report (self, "wiremill run: %s ended by %s; starting it again in %.1f s", worker->name, how,
-            (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
+    report_end (self, worker, "starting it again in %.1f s",
+                (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
     return WM_CREW_WORKING;
+}
+
+/* The producer was ended from outside, or crashed while it read no input: it is started again, but
+   only PRODUCER_DEATHS_MAX times while the campaign makes no progress.  */
+static int producer_killed (wm_crew_t *self)
+{
+    wm_error_t error;
+    if (self->progress != self->producer_progress)
+        self->producer_deaths = 0;
+    self->producer_progress = self->progress;
+    if (++self->producer_deaths > PRODUCER_DEATHS_MAX) {
+        report_end (self, &self->producer,
+                    "that was %d times without progress: it is not started again",
+                    self->producer_deaths);
+        return wm_child_crashed (&self->producer) ? WM_EXIT_FAILURE : WM_EXIT_AGAIN;
+    }
+    report_end (self, &self->producer, "starting it again");
+    return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
 /* The producer has ended. WM_CREW_WORKING if it was started again.  */
 static int producer_ended (wm_crew_t *self)
 {
-    char how[80];
+    char how[WM_CHILD_HOW_BYTES];
     wm_error_t error;
-    wm_child_how (&self->producer, how);
-    if (self->before_message)
-        self->before_message ();
-    wm_child_show (&self->producer, stderr, true);
-    if (!wm_child_crashed (&self->producer)) {
-        if (WIFSIGNALED (self->producer.status))
-            report (self, "wiremill run: the producer ended by %s; what was done is kept", how);
-        return code_of (&self->producer);
+    const int code = code_of (&self->producer);
+    show_log (self, &self->producer);
+    if (WIFEXITED (self->producer.status)) {
+        if (!wm_child_has_logged (&self->producer) && code != WM_EXIT_OK && code != WM_EXIT_HELD)
+            report_end (self, &self->producer, "it is not started again");
+        return code;
     }
-    const char *input = wm_blame_input (&self->producer);
-    if (!*input || (strcmp (input, self->crashed) == 0 && self->producer.failures > 8)) {
-        report (self, "wiremill run: the producer crashed by %s; see %s", how, self->producer.log);
+    if (WTERMSIG (self->producer.status) == SIGTERM) { /* before it could take it as a request */
+        report_end (self, &self->producer, "it is not started again");
+        return WM_EXIT_AGAIN;
+    }
+    const bool has_crashed = wm_child_crashed (&self->producer);
+    const char *input = has_crashed ? wm_blame_input (&self->producer) : "";
+    if (!*input)
+        return producer_killed (self);
+    wm_child_how (&self->producer, how);
+    if (strcmp (input, self->crashed) == 0 && self->producer.failures > 8) {
+        report_end (self, &self->producer, "it is not started again");
         return WM_EXIT_FAILURE;
     }
     const bool again = strcmp (input, self->crashed) == 0;
     self->producer.failures = again ? self->producer.failures + 1 : 1;
     if (again) {
-        report (self, "wiremill run: the producer crashed a second time on %s (%s): held as bad",
-                input, how);
+        report (self, "the producer crashed a second time on %s (%s): held as bad", input, how);
         if (wm_blame_hold (self->endpoint, input, how, &error))
             return failed (self, &error);
     } else
-        report (self, "wiremill run: the producer crashed by %s on %s; starting it again", how,
-                input);
+        report (self, "the producer crashed by %s on %s; starting it again", how, input);
     snprintf (self->crashed, sizeof self->crashed, "%s", input);
     return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
@@ -359,9 +421,7 @@ static void show_producer_log (wm_crew_t *self)
     self->log_ms = now + LOG_MS;
     if (stat (self->producer.log, &st) || st.st_size <= self->producer.shown)
         return;
-    if (self->before_message)
-        self->before_message ();
-    wm_child_show (&self->producer, stderr, true);
+    show_log (self, &self->producer);
 }
 
 int wm_crew_tend (wm_crew_t *self)
@@ -406,10 +466,9 @@ static void signal_rest (const wm_crew_t *self, int signal)
         wm_child_signal (&self->worker[i], signal);
 }
 
-/* The producer's log has been shown.  */
 static void remove_temporary (const wm_crew_t *self)
 {
-    static const char *const names[] = { "broker.w", "broker.p", "broker.o", "producer.log" };
+    static const char *const names[] = { "broker.w", "broker.p", "broker.o" };
     char path[160];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf (path, sizeof path, "%s/%s", self->temporary, names[i]);
@@ -436,6 +495,7 @@ void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
             wm_child_signal (&self->broker, SIGKILL);
         wm_crew_nap (TICK_MS);
     }
+    show_log (self, &self->producer);
     if (self->temporary[0])
         remove_temporary (self);
 }

@@ -3,13 +3,14 @@
    Starts them, keeps them alive and stops them in order. Who is restarted, and why:
 
      broker     whenever it dies, at once, at most 5 times in a minute; not after exit codes 2, 5
-                and 75, after which trying again cannot help
+                and 75, nor after 1 before it ever served: trying again cannot help
      worker     always, with a pause that doubles from 0.2 s to 10 s while it keeps dying within
                 10 s; not one that the broker sent away (drain, or its failures: exit code 0), nor
                 one that fails by itself 5 times in a row; exit codes 2, 5 and 6 (no such engine
                 here) end the run: other workers would fail identically
      producer   after a crash that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second
-                crash on one input holds that input as bad; KILL and TERM were sent on purpose
+                crash on one input holds that input as bad; after any other signal but TERM, at
+                once, at most 3 times without progress of the campaign
 
    Stopping: SIGTERM to workers and producer, which finish what they execute; then to the broker.
    Signals: wm_crew_signals holds them back except while napping, so that neither a library's poll
@@ -24,19 +25,25 @@
 #define WM_CREW_WORKING (-1)
 
 typedef struct {
+    const char *verb;        /* in whose name messages are */
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
     const wm_inputs_t *inputs;
     const char *engine, *device, *threads;
     bool pin, mixed;
-    bool retry_held; /* for the producer's first start: it kicks before it reads anything */
+    bool retry_held;     /* for the producer's first start: it kicks before it reads anything */
+    const char *give_up; /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;
     char endpoint[256];
     char command[32];    /* memory file with the command that continues the campaign */
-    char temporary[128]; /* made for sockets or a log that have no campaign to lie in, else "" */
+    char temporary[128]; /* made for sockets whose path would be too long, else "" */
     char log_folder[PATH_MAX];
     wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
+    bool has_served;   /* a broker of ours has */
     int broker_deaths; /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
+    int64_t progress;    /* a number that the caller changes whenever the campaign gets further */
+    int producer_deaths; /* by signals, since producer_progress was the progress */
+    int64_t producer_progress;
     char crashed[PATH_MAX];        /* the one it last crashed on */
     int64_t log_ms;                /* when the producer's log is read again */
     void (*before_message) (void); /* called before anything is printed; may be NULL */
@@ -46,10 +53,10 @@ typedef struct {
 void wm_crew_signals (volatile int *stop);
 void wm_crew_nap (int64_t ms);
 
-/* Fills in where things go. The setup (may be NULL, then `broker` is the endpoint) and inputs are
-   lent as long as the crew exists.  */
-wm_fault_t wm_crew_init (wm_crew_t *self, const wm_setup_t *setup, const wm_inputs_t *inputs,
-                         const char *broker, wm_error_t *error);
+/* Fills in where things go. The verb, the setup (may be NULL, then `broker` is the endpoint) and
+   inputs are lent as long as the crew exists.  */
+wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
+                         const wm_inputs_t *inputs, const char *broker, wm_error_t *error);
 
 /* Starts the broker and waits until it serves (or the lock's holder has been named). Returns
    WM_CREW_WORKING or the exit code; *stop becoming non-zero ends the wait with 75.  */

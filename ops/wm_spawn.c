@@ -1,5 +1,6 @@
 /* wm_spawn.c - see wm_spawn.h.  */
 #include "ops/wm_spawn.h"
+#include "ops/wm_child.h"
 #include "ops/wm_setup.h"
 
 #include <errno.h>
@@ -35,18 +36,24 @@ pid_t wm_spawn (const char *verb, const char *const argv[], int in, int out)
     if (dup2 (in, STDIN_FILENO) < 0 || dup2 (out, STDOUT_FILENO) < 0)
         _exit (WM_EXIT_FAILURE);
     execv (path, (char *const *) (uintptr_t) argv);
+    fprintf (stderr, "wiremill %s: %s cannot be started: %s\n", verb, path, strerror (errno));
     _exit (127);
 }
 
-int wm_spawn_code (pid_t pid)
+int wm_spawn_code (const char *verb, const char *program, pid_t pid)
 {
     int status;
+    char how[WM_CHILD_HOW_BYTES];
     pid_t ended = -1;
     while (pid > 0 && (ended = waitpid (pid, &status, 0)) < 0 && errno == EINTR)
         ;
     if (pid <= 0 || ended != pid)
         return WM_EXIT_FAILURE;
-    if (WIFSIGNALED (status))
-        return WTERMSIG (status) == SIGPIPE ? WM_EXIT_OK : WM_EXIT_FAILURE;
-    return WEXITSTATUS (status);
+    if (WIFEXITED (status))
+        return WEXITSTATUS (status);
+    if (WTERMSIG (status) == SIGPIPE)
+        return WM_EXIT_OK;
+    fprintf (stderr, "wiremill %s: %s ended by %s; type the same command again\n", verb, program,
+             wm_child_how_ended (status, how));
+    return WM_EXIT_FAILURE;
 }

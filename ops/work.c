@@ -132,7 +132,7 @@ static wm_fault_t start (team_t *self, unsigned i, wm_error_t *error)
 /* A worker has ended. The exit code of all if that ends all, else -1.  */
 static int worker_ended (team_t *self, unsigned i, int *worst)
 {
-    char how[80];
+    char how[WM_CHILD_HOW_BYTES];
     wm_child_t *worker = &self->worker[i];
     const bool by_itself = WIFEXITED (worker->status);
     const int code = WEXITSTATUS (worker->status);

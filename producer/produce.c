@@ -24,6 +24,7 @@ static const wm_option_t option_table[] = {
      .task = "when to end", .help = "after so many seconds without a broker"},
     {.name = "parent", .help = "with the process that started this one"},
     {.name = "quiet", .task = "messages", .help = "no warnings"},
+    {.name = "summary", .help = "log at the end what became of the inputs"},
     {.name = NULL},
 };
 
@@ -116,6 +117,7 @@ static int produce_main (const wm_args_t *args)
     wm_produce_options_t options = { .broker = wm_args_text (args, "broker"),
                                      .give_up_ms = wm_args_number (args, "give-up") * 1000,
                                      .retry_held = wm_args_given (args, "retry-held"),
+                                     .summary = wm_args_given (args, "summary"),
                                      .quiet = wm_args_given (args, "quiet") };
     if (wm_args_given (args, "parent") && !parent_follow ())
         return WM_EXIT_AGAIN;

@@ -100,7 +100,8 @@ bool wm_h5_has (const wm_h5_t *self, const char *name)
     return H5Lexists (self->file, name, H5P_DEFAULT) > 0;
 }
 
-bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max)
+static bool read_text (const wm_h5_t *self, const char *name, bool keeps_lines, char *text,
+                       size_t bytes_max)
 {
     bool found = false;
     if (H5Aexists (self->file, name) <= 0)
@@ -123,12 +124,22 @@ bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes
         }
     }
     for (char *c = text; found && *c; c++)
-        if (*c < ' ' || *c > '~')
+        if ((*c < ' ' || *c > '~') && !(keeps_lines && *c == '\n'))
             *c = '?';
     H5Sclose (space);
     H5Tclose (type);
     H5Aclose (attribute);
     return found;
+}
+
+bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max)
+{
+    return read_text (self, name, false, text, bytes_max);
+}
+
+bool wm_h5_lines (const wm_h5_t *self, const char *name, char *text, size_t bytes_max)
+{
+    return read_text (self, name, true, text, bytes_max);
 }
 
 bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number)

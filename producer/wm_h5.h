@@ -54,6 +54,9 @@ bool wm_h5_has (const wm_h5_t *self, const char *name);
    or no text that fits.  */
 bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max);
 
+/* The same of a text of several lines, whose line breaks stay.  */
+bool wm_h5_lines (const wm_h5_t *self, const char *name, char *text, size_t bytes_max);
+
 /* Whole-number attribute of the root group; false: not there.  */
 bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number);
 

@@ -606,6 +606,11 @@ static wm_fault_t pins_take (wm_produce_t *self)
     if (mkdir (pins->output, 0777) && errno != EEXIST)
         return wm_fault (error, WM_EBATCH, "output folder %s cannot be made: %s", pins->output,
                          strerror (errno));
+    if (access (pins->output, W_OK))
+        return wm_fault (error, WM_EBATCH,
+                         "this user may not write in the campaign's output folder %s: %s; run the "
+                         "producer as a user who may, on a machine that has that folder",
+                         pins->output, strerror (errno));
     if (wm_folder_sync_parent (pins->output)) /* FILE_WRITTEN promises that outputs stay */
         return wm_fault (error, WM_EHOST, "fsync of the folder that holds %s: %s", pins->output,
                          strerror (errno));
@@ -667,6 +672,18 @@ static void run (wm_produce_t *self)
         else
             idle = !work (self);
     }
+}
+
+static void log_summary (const wm_produce_t *self)
+{
+    uint32_t n_written = 0, n_bad = 0;
+    for (uint32_t i = 0; i < self->n_input; i++) {
+        n_written += self->input[i].is == WM_INPUT_IS_WRITTEN;
+        n_bad += self->input[i].is == WM_INPUT_IS_HELD;
+    }
+    fprintf (stderr, "%u input%s of this command: %u written, %u held, %u not finished\n",
+             self->n_input, self->n_input == 1 ? "" : "s", n_written, n_bad,
+             self->n_input - n_written - n_bad);
 }
 
 /* What became of it all.  */
@@ -754,6 +771,8 @@ int wm_produce (const wm_produce_options_t *options)
                          "%" PRIu64 " events in all carry another one's run, subrun and event",
                          self->n_repeat);
     int code = self->exit_code ? self->exit_code : result (self);
+    if (options->summary)
+        log_summary (self);
     if (self->client && wm_client_is_open (self->client))
         wm_client_close (self->client,
                          code == WM_EXIT_AGAIN  ? WM_REASON_DRAINED

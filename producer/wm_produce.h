@@ -23,6 +23,7 @@ typedef struct {
     const char *broker;
     int64_t give_up_ms; /* without a broker */
     bool quiet;         /* no warnings */
+    bool summary;       /* log at the end what became of the inputs */
     bool retry_held;    /* inputs held or changed are kicked, and scored again */
     const char *const *input;
     uint32_t n_input;

@@ -22,8 +22,10 @@
 #include <sodium.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum {
+    FILES_MIN = 32,    /* descriptors: libzmq's, sockets, an engine, some inputs */
     ADDRESSES_MAX = 8, /* of one host name */
     ADDRESS_BYTES = 320,
     SEND_HWM = 4096, /* more than a broker's budget asks of one peer: at this mark the broker hangs,
@@ -586,13 +588,25 @@ static wm_fault_t attempt (wm_client_t *self, const char *address, const void *h
     }
 }
 
+/* Sockets that cannot be made end the process (an assertion of czmq's).  */
+static bool may_open_files (wm_error_t *error)
+{
+    struct rlimit files;
+    if (getrlimit (RLIMIT_NOFILE, &files) || files.rlim_cur >= FILES_MIN)
+        return true;
+    wm_fault (error, WM_EHOST,
+              "this process may open only %llu files at a time and needs %d: raise `ulimit -n`",
+              (unsigned long long) files.rlim_cur, FILES_MIN);
+    return false;
+}
+
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error)
 {
     sockets_close (self, 0);
     char address[ADDRESSES_MAX][ADDRESS_BYTES];
     int64_t deadline = wm_now_ms () + timeout_ms;
-    int count = resolve (self, address, &self->error);
+    int count = may_open_files (&self->error) ? resolve (self, address, &self->error) : 0;
     wm_fault_t fault = self->error.fault;
     for (int i = 0; i < count; i++) {
         int64_t share = (deadline - wm_now_ms ()) / (count - i);

@@ -291,7 +291,8 @@ static int ask_program (const char *const before[], const char *const argv[], js
     }
     if (stream)
         fclose (stream);
-    const int made = before ? wm_spawn_code (running[1]) : 0, code = wm_spawn_code (running[0]);
+    const int made = before ? wm_spawn_code ("bench", before[0], running[1]) : 0,
+              code = wm_spawn_code ("bench", argv[0], running[0]);
     running[0] = running[1] = 0;
     if (!made && (!code || code == WM_EXIT_HELD))
         *answer = json_loadb (text, n, 0, NULL);

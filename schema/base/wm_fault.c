@@ -15,3 +15,30 @@ wm_fault_t wm_fault (wm_error_t *error, wm_fault_t fault, const char *format, ..
     }
     return fault;
 }
+
+const char *wm_exit_meaning (int code)
+{
+    switch (code) {
+    case WM_EXIT_OK:
+        return "all done";
+    case WM_EXIT_FAILURE:
+        return "failure";
+    case WM_EXIT_USAGE:
+        return "its command line was refused";
+    case WM_EXIT_HELD:
+        return "finished, something is held";
+    case WM_EXIT_UNREACHABLE:
+        return "no broker answers";
+    case WM_EXIT_INPUT:
+        return "bad model, input or campaign folder";
+    case WM_EXIT_ENGINE:
+        return "the engine cannot run here";
+    case WM_EXIT_AGAIN:
+        return "try again later";
+    case 126:
+    case 127:
+        return "the program could not be started";
+    default:
+        return NULL;
+    }
+}

@@ -31,6 +31,10 @@ enum {
     WM_EXIT_AGAIN = 75,      /* try again later; also: drained by a signal */
 };
 
+/* Explains an exit code in a few words ("no broker answers"); NULL for one that no program of ours
+   has.  */
+const char *wm_exit_meaning (int code);
+
 /* Fills *error (may be NULL) and returns `fault`, so that `return wm_fault (...)` reads well.  */
 wm_fault_t wm_fault (wm_error_t *error, wm_fault_t fault, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));

@@ -184,6 +184,17 @@ static bool takes_path (const wm_option_t *option)
            strstr (option->value, "GLOB");
 }
 
+/* The scheme only: what listens or connects there checks the rest.  */
+static bool check_endpoint (const wm_verb_t *verb, const wm_option_t *option, const char *value)
+{
+    if (strncmp (value, "tcp://", 6) == 0 || strncmp (value, "ipc://", 6) == 0)
+        return true;
+    const char *scheme = strstr (value, "://"), *rest = scheme ? scheme + 3 : value;
+    const char *near = *rest == '/' ? "ipc://" : strchr (rest, ':') ? "tcp://" : NULL;
+    return refuse (verb, "--%s takes tcp://HOST:PORT or ipc:///PATH, not '%s'%s%s%s", option->name,
+                   value, near ? "; did you mean " : "", near ? near : "", near ? rest : "");
+}
+
 static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
     char what[NAME_MAX_CHARS + 3];
@@ -194,6 +205,8 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
         return false;
     if (option->one_of && !is_one_of (option->value, value))
         return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
+    if (strcmp (option->value, "ENDPOINT") == 0)
+        return check_endpoint (verb, option, value);
     if (option->real_most > 0)
         return check_real (verb, option, value);
     if (!option->most)

@@ -21,7 +21,7 @@ some_done ()
 }
 same () { same_scores big "$out" "$work/whole"; }
 
-for victim in worker broker; do
+for victim in worker broker producer; do
     start $victim
     killed () { kill -9 "$(child $pid wiremill-$victim)" && wait $pid && same; }
     ok "a $victim is killed: run starts another, the output is the same" killed
@@ -31,13 +31,7 @@ for victim in worker broker; do
     ok "each line of each log has its time" when
 done
 
-start producer
-killed () { kill -9 "$(child $pid wiremill-producer)"; wait $pid; [ $? = 75 ]; }
-ok "a producer is killed: run stops with 75" killed
-ok "and prints the command that resumes" grep -q -- "--output $out" "$work/producer.words"
 resumed () { "${run[@]}" --output "$out" && same; }
-ok "which makes the same output" resumed
-
 start run
 children=$(cat /proc/$pid/task/$pid/children)
 killed ()

@@ -29,7 +29,9 @@ crew_start () # role, arguments of env (NAME=value)...
     shift
     case $role in
     broker) command=("$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --batch-hits 64 --listen "$listen") ;;
-    producer) command=("$bin/wiremill" produce --broker "${connect:-$listen}" --input "$made/$crew_input.h5" $retry_held) ;;
+    producer) # itself, not below `wiremill produce`, which would start it again
+        echo "$made/$crew_input.h5" >"$work/$crew_input.list"
+        command=("$bin/wiremill-producer" produce --broker "${connect:-$listen}" --input-list "$work/$crew_input.list" $retry_held) ;;
     worker-*) command=("$bin/wiremill" work --broker "${connect:-$listen}" --cache "$work/cache" --threads 1) ;;
     esac
     # shellcheck disable=SC2086 # it is split

@@ -1,0 +1,228 @@
+/* show.c - `wiremill-producer show`: the first rows of a file of scores, as text. For people without
+   an HDF5 reader at hand; who wants all of it opens the file.  */
+#include "producer/verbs.h"
+
+#include "kernels/wm_spec.h"
+#include "producer/wm_h5.h"
+#include "schema/base/wm_fault.h"
+#include "schema/base/wm_log.h"
+#include "schema/wm_batch.h"
+#include "schema/wm_pins.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ROWS_MAX 100000
+#define SCORES_MAX 64 /* columns; what a line of a wide terminal can hold */
+
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "rows", .letter = 'n', .value = "N", .fallback = "10", .least = 1, .most = ROWS_MAX,
+     .task = "which rows", .help = "so many"},
+    {.name = "from", .value = "ROW", .fallback = "0", .least = 0, .most = LONG_MAX,
+     .help = "from this one on, counted from 0"},
+    {.name = NULL},
+};
+
+static int show_main (const wm_args_t *args);
+const wm_verb_t wm_verb_show = {
+    .name = "show", .task = "files", .rest = "FILE...",
+    .summary = "print the first rows of an output",
+    .text = "  wiremill show out/events.scores.h5\n"
+            "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n\n"
+            "One line for each hit, in the order of the input: which hit it is, its scores, and its "
+            "status: `scored`, or why the hit is held (its scores are nan then).\n",
+    .options = options, .run = show_main };
+/* clang-format on */
+
+/* Columns that say which hit a row is of, but for subrun and cryostat, which are mostly constant.  */
+static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id" };
+enum { IDS = sizeof id_name / sizeof *id_name };
+
+typedef struct {
+    wm_h5_t *h5;
+    wm_spec_t spec;
+    int64_t hits, held; /* of the whole file */
+    uint64_t first, n;  /* rows to show */
+    uint32_t n_score;
+    char score_name[SCORES_MAX][48];
+    int64_t *id[IDS]; /* (n) */
+    float *score[SCORES_MAX];
+    int32_t *status;
+} show_t;
+
+static void show_clear (show_t *self)
+{
+    for (int c = 0; c < IDS; c++)
+        free (self->id[c]);
+    for (uint32_t i = 0; i < self->n_score; i++)
+        free (self->score[i]);
+    free (self->status);
+    wm_h5_close (&self->h5);
+    *self = (show_t){ 0 };
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool has_column (const show_t *self, const char *name)
+{
+    char path[112];
+    snprintf (path, sizeof path, "%s/%s", self->spec.table, name);
+    return *name && wm_h5_has (self->h5, path);
+}
+
+/* Opens the file and takes what its attributes tell.  */
+static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
+{
+    struct stat st;
+    char text[WM_PINS_BYTES_MAX];
+    if (stat (path, &st) == 0 && S_ISDIR (st.st_mode))
+        return wm_fault (error, WM_EBATCH, "%s is a folder; name a file in it: %s/NAME.scores.h5",
+                         path, path);
+    self->h5 = wm_h5_open (path, error);
+    if (!self->h5)
+        return error->fault;
+    if (!wm_h5_lines (self->h5, "specification", text, sizeof text) ||
+        !wm_h5_number (self->h5, "hits", &self->hits) ||
+        !wm_h5_number (self->h5, "hits_held", &self->held))
+        return wm_fault (error, WM_EBATCH, "%s is no output of wiremill, which are *.scores.h5",
+                         path);
+    wm_fault_t fault = wm_spec_parse (&self->spec, text, strlen (text), path, error);
+    if (fault)
+        return fault;
+    for (uint32_t i = 0; i < SCORES_MAX; i++, self->n_score++) {
+        char *label = self->score_name[i];
+        snprintf (label, 48, "%s", i < self->spec.n_label ? self->spec.label[i] : "");
+        if (!has_column (self, label) && (!i || strncmp (self->score_name[0], "out_", 4) == 0))
+            snprintf (label, 48, "out_%u", i); /* as the writer: labels, or numbers for all */
+        if (!has_column (self, label))
+            break;
+    }
+    return WM_OK;
+}
+
+/* Reads the rows of one column as `type` into *to, newly allocated.  */
+static wm_fault_t read_column (show_t *self, const char *name, wm_h5_type_t type, size_t bytes,
+                               void **to, wm_error_t *error)
+{
+    char path[112];
+    wm_column_t column;
+    const bool is_float = type == WM_H5_F32;
+    snprintf (path, sizeof path, "%s/%s", self->spec.table, name);
+    wm_fault_t fault =
+        wm_h5_column (self->h5, path, is_float ? WM_H5_FLOAT : WM_H5_INTEGER, 1, &column, error);
+    if (fault)
+        return fault;
+    const uint64_t left = column.n_row > self->first ? column.n_row - self->first : 0;
+    if (self->n > left)
+        self->n = left;
+    *to = calloc (self->n + 1, bytes);
+    if (!*to)
+        fault = wm_fault (error, WM_EHOST, "no memory for %" PRIu64 " rows", self->n);
+    if (!fault && self->n)
+        fault = wm_h5_read (&column, self->first, self->n, type, *to, error);
+    wm_h5_column_close (&column);
+    return fault;
+}
+
+static wm_fault_t read_rows (show_t *self, wm_error_t *error)
+{
+    wm_fault_t fault =
+        read_column (self, "status", WM_H5_I32, sizeof (int32_t), (void **) &self->status, error);
+    for (int c = 0; c < IDS && !fault; c++)
+        fault = read_column (self, id_name[c], WM_H5_I64, sizeof (int64_t), (void **) &self->id[c],
+                             error);
+    for (uint32_t i = 0; i < self->n_score && !fault; i++)
+        fault = read_column (self, self->score_name[i], WM_H5_F32, sizeof (float),
+                             (void **) &self->score[i], error);
+    return fault;
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static int width_of_id (const show_t *self, int c)
+{
+    int width = (int) strlen (id_name[c]);
+    for (uint64_t i = 0; i < self->n; i++) {
+        const int length = snprintf (NULL, 0, "%" PRId64, self->id[c][i]);
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+static int width_of_score (const show_t *self, uint32_t s)
+{
+    int width = (int) strlen (self->score_name[s]);
+    for (uint64_t i = 0; i < self->n; i++) {
+        const int length = snprintf (NULL, 0, "%.4f", (double) self->score[s][i]);
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+static void print_rows (const show_t *self)
+{
+    int id_width[IDS], score_width[SCORES_MAX];
+    for (int c = 0; c < IDS; c++) {
+        id_width[c] = width_of_id (self, c);
+        printf ("%s%*s", c ? "  " : "", id_width[c], id_name[c]);
+    }
+    for (uint32_t s = 0; s < self->n_score; s++) {
+        score_width[s] = width_of_score (self, s);
+        printf ("  %*s", score_width[s], self->score_name[s]);
+    }
+    puts ("  status");
+    for (uint64_t i = 0; i < self->n; i++) {
+        for (int c = 0; c < IDS; c++)
+            printf ("%s%*" PRId64, c ? "  " : "", id_width[c], self->id[c][i]);
+        for (uint32_t s = 0; s < self->n_score; s++)
+            printf ("  %*.4f", score_width[s], (double) self->score[s][i]);
+        printf ("  %s\n", wm_hit_status_text ((uint8_t) self->status[i]));
+    }
+}
+
+static void print_all (const show_t *self, const char *path)
+{
+    char model[80] = "?", precision[16] = "?";
+    wm_h5_text (self->h5, "model_sha256", model, sizeof model);
+    wm_h5_text (self->h5, "precision", precision, sizeof precision);
+    printf ("%s: %" PRId64 " hits, %" PRId64 " held; model %.12s, %s\n", path, self->hits,
+            self->held, model, precision);
+    if (!self->n) {
+        printf ("no row from %" PRIu64 " on\n", self->first);
+        return;
+    }
+    print_rows (self);
+    printf ("rows %" PRIu64 " to %" PRIu64 " of %" PRId64 "; also there: subrun, cryostat, "
+            "in_fiducial, engine\n",
+            self->first, self->first + self->n - 1, self->hits);
+}
+
+static int show_main (const wm_args_t *args)
+{
+    const char *path;
+    if (!wm_args_rest (args, 0))
+        return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");
+    wm_h5_init ();
+    for (int i = 0; (path = wm_args_rest (args, i)); i++) {
+        wm_error_t error;
+        show_t show = { .first = (uint64_t) wm_args_number (args, "from"),
+                        .n = (uint64_t) wm_args_number (args, "rows") };
+        wm_fault_t fault = open_file (&show, path, &error);
+        if (!fault)
+            fault = read_rows (&show, &error);
+        if (!fault)
+            print_all (&show, path);
+        show_clear (&show);
+        if (fault) {
+            wm_log_tame (error.text);
+            fprintf (stderr, "wiremill show: %s\n", error.text);
+            return fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_FAILURE;
+        }
+    }
+    return WM_EXIT_OK;
+}
