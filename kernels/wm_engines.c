@@ -24,7 +24,8 @@ typedef struct {
 #define CUDA_ADVICE "`make` builds it where nvcc and cuDNN are"
 
 static const row_t rows[] = {
-    { { .name = "sparse", .has_isa = true, .rounds = true, ERRORS }, &wm_backend_sparse },
+    { { .name = "sparse", .has_isa = true, .gathers = true, .rounds = true, ERRORS },
+      &wm_backend_sparse },
     { { .name = "openvino",
         .any_model = true,
         .rounds = true,
