@@ -362,10 +362,24 @@ void wm_lane_check_engine (wm_lane_t *self)
     }
 }
 
+/* Whether batches enough to keep the engine busy are staged already: what fills it, and as many that
+   wait. Of large batches two are, so that the others need no decoded copy yet.  */
+static bool is_staged_enough (const wm_lane_t *self)
+{
+    uint64_t hits = 0;
+    unsigned n = 0;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (self->slot[i].task) {
+            hits += self->slot[i].task->n_hit;
+            n++;
+        }
+    return n >= WM_SLOTS_ONE && hits >= 2ull * wm_scorer_fill (self->scorer);
+}
+
 /* Decodes the oldest queued batch into a free slot. false: there is no batch, or no slot.  */
 static bool stage (wm_lane_t *self)
 {
-    const unsigned n = wm_scorer_slots (self->scorer);
+    const unsigned n = is_staged_enough (self) ? 0 : wm_scorer_slots (self->scorer);
     unsigned i = 0;
     while (i < n && self->slot[i].task)
         i++;

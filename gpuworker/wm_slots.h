@@ -34,7 +34,8 @@
 
 /* Of an engine that scores batches one by one: one in the engine, one that waits.  */
 #define WM_SLOTS_ONE 2u
-/* Of one that gathers batches: as many as fill a GPU, and as many that wait.  */
+/* Of one that gathers batches: as many as fill it, and as many that wait. Of large batches two are
+   staged (wm_lane_work.c).  */
 #define WM_SLOTS 16u
 
 typedef enum { WM_SLOT_FREE, WM_SLOT_READY, WM_SLOT_RUNNING, WM_SLOT_DONE } wm_slot_state_t;

@@ -26,7 +26,8 @@ typedef struct {
     .variable = "WM_CUDA_SO", .advice = "`make` builds it where nvcc and cuDNN are", ERRORS
 
 static const row_t rows[] = {
-    { { .name = "sparse", .has_isa = true, .rounds = true, ERRORS }, &wm_backend_sparse },
+    { { .name = "sparse", .has_isa = true, .gathers = true, .rounds = true, ERRORS },
+      &wm_backend_sparse },
     { { .name = "openvino",
         .any_model = true,
         .rounds = true,

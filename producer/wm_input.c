@@ -112,6 +112,7 @@ void wm_input_close (wm_input_t *self)
     self->n_event = self->n_done = self->n_complete = self->next = 0;
     self->n_same_cell = self->n_empty = self->n_bad_channel = 0;
     self->end_sent = self->end_acked = self->placed = self->written_sent = false;
+    self->committing = false;
 }
 
 wm_fault_t wm_input_repack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,
@@ -203,10 +204,10 @@ void wm_input_session_end (wm_input_t *self, bool new_epoch)
         self->n_done -= event->done;
         event->announced = event->done = 0;
         if (!event->complete)
-            event->n_fetched = 0;
+            event->n_fetched = event->n_wanted = 0;
     }
     self->next = 0;
-    self->asked = false;
+    self->asked = self->claiming = self->committing = false;
     self->end_sent = self->end_acked = self->written_sent = false;
     if (self->is == WM_INPUT_IS_OURS || self->is == WM_INPUT_IS_LOST ||
         self->is == WM_INPUT_IS_ENDING)

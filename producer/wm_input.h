@@ -26,7 +26,8 @@ typedef struct {
     uint8_t announced;  /* in this session */
     uint8_t done;       /* the broker has reported in this epoch that it has all results */
     uint8_t complete;   /* they are in the scratch file */
-    uint32_t n_fetched; /* batches */
+    uint32_t n_wanted;  /* batches asked for */
+    uint32_t n_fetched; /* batches that came */
 } wm_input_event_t;
 
 typedef struct {
@@ -36,7 +37,7 @@ typedef struct {
     char name[256]; /* of the output file */
     uint32_t id, generation;
     wm_input_is_t is;
-    bool asked; /* INPUT is on its way */
+    bool asked, claiming; /* INPUT is on its way; it claims */
     int64_t retry_ms;
 
     /* from the claim to the written file */
@@ -49,6 +50,7 @@ typedef struct {
     bool end_sent, end_acked;
     wm_writer_t *writer;
     char *output;              /* path */
+    bool committing;           /* with others */
     bool placed, written_sent; /* the output is in its place; FILE_WRITTEN is on its way */
     wm_writer_result_t result; /* of this producer, or what the broker knows of it */
     uint32_t n_lost;           /* so many times it was not as it was written */

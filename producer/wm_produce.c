@@ -1,7 +1,8 @@
 /* wm_produce.c - drives inputs through a session with a broker.
 
-   One loop: a message, if there is one, is answered; else one piece of work is done (`work` lists
-   them by urgency); else it waits. Inputs are made known many at a time, claimed one at a time.
+   One loop: a message, if there is one, is answered; else a piece of work is done for each input
+   (`work` lists them by urgency); else it waits. Inputs are made known many at a time. Large ones are
+   claimed one at a time, small ones many: their outputs are committed together (wm_produce_write.c).
 
    What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are
    told apart by the fault: WM_EBATCH is the input's.  */
@@ -13,13 +14,17 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #define FRAMES_BYTES_MAX (256ull << 20) /* encoded and kept; one event may pass it */
 #define INPUTS_ASKED_MAX 256u           /* on their way: one group commit answers many */
-#define INPUTS_OPEN_MAX 16u             /* files, scratch files, claims at a time */
+#define INPUTS_OPEN_MAX 16u             /* files, scratch files, claims at a time, and of files */
+#define SMALL_INPUT_BYTES (256u << 10)  /* up to this size more: */
+#define SMALL_OPEN_MAX 128u             /* so many, which are 32 MiB of files */
+#define WORK_MS 10                      /* without reading messages */
 #define OUTPUT_MADE_AGAIN_MAX 2u /* by one producer: something removes them faster than we write */
 #define NAP_MS 500
 
@@ -95,13 +100,13 @@ static void input_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
     if (self->rebuilt_for.input == input)
         wm_pack_destroy (&self->rebuilt);
     wm_input_close (input);
-    input->is = is;
+    wm_produce_set_is (self, input, is);
 }
 
 void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input)
 {
-    input_end (self, input, WM_INPUT_IS_BUSY);
     input->retry_ms = wm_now_ms () + wm_times ()->heartbeat_ms;
+    input_end (self, input, WM_INPUT_IS_BUSY);
 }
 
 void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text)
@@ -129,8 +134,12 @@ void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault)
         wm_produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
 }
 
-/* What was full has room again.  */
-static void has_room (wm_produce_t *self)
+bool wm_produce_is_full (const wm_produce_t *self)
+{
+    return self->full_ms && wm_now_ms () < self->full_ms;
+}
+
+void wm_produce_has_room (wm_produce_t *self)
 {
     self->full_is_logged = false;
     wm_client_say (self->client, "");
@@ -148,7 +157,9 @@ static void input_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
     wm_input_propose (input, msg.name);
     snprintf (msg.path, sizeof msg.path, "%s", input->path);
     input->asked = true;
+    input->claiming = code == 1;
     self->n_asked++;
+    self->n_claiming += input->claiming;
     wm_produce_send (self, &msg, NULL, 0);
 }
 
@@ -157,9 +168,7 @@ static void output_path (const wm_produce_t *self, const wm_input_t *input, char
     snprintf (path, 1400, "%s/%s", self->pins.output, input->name);
 }
 
-/* A file in the way of the output that is not this campaign's stays; nothing is done at all
-   then.  */
-static bool in_the_way (wm_produce_t *self, const wm_input_t *input)
+bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input)
 {
     char path[1400], text[480];
     output_path (self, input, path);
@@ -295,13 +304,11 @@ static bool retry (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 
 static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
 {
-    wm_input_t *input = NULL;
-    for (uint32_t i = 0; i < self->n_input && !input; i++)
-        if (!strcmp (self->input[i].path, msg->path))
-            input = &self->input[i];
+    wm_input_t *input = wm_produce_by_path (self, msg->path);
     if (input && input->asked) {
-        input->asked = false;
         self->n_asked--;
+        self->n_claiming -= input->claiming;
+        input->asked = input->claiming = false;
     }
     bool kicked = input && input->id && input->generation < msg->key.generation;
     if (!input || (!kicked && (input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)))
@@ -312,24 +319,27 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
         input->n_held = 0;
         input->changed = false;
     }
-    input->id = msg->key.input;
+    wm_produce_set_id (self, input, msg->key.input);
     input->generation = msg->key.generation;
     snprintf (input->name, sizeof input->name, "%s", msg->name);
     if (retry (self, input, msg))
         return;
     switch (msg->code) {
     case WM_INPUT_OPEN:
-        if (!in_the_way (self, input))
-            input->is = WM_INPUT_IS_OPEN;
+        if (!wm_produce_in_the_way (self, input))
+            wm_produce_set_is (self, input, WM_INPUT_IS_OPEN);
         return;
     case WM_INPUT_CLAIMED:
         WM_FAILPOINT ("producer-claimed");
-        if (!in_the_way (self, input))
-            input->is = WM_INPUT_IS_OURS;
+        if (wm_produce_active (self) == WM_PRODUCE_ACTIVE_MAX)
+            wm_produce_fatal (self, WM_EXIT_FAILURE,
+                              "the broker gave this producer inputs that it did not ask for");
+        else if (!wm_produce_in_the_way (self, input))
+            wm_produce_set_is (self, input, WM_INPUT_IS_OURS);
         return;
     case WM_INPUT_BUSY:
-        input->is = WM_INPUT_IS_BUSY;
         input->retry_ms = wm_now_ms () + wm_times ()->heartbeat_ms;
+        wm_produce_set_is (self, input, WM_INPUT_IS_BUSY);
         return;
     case WM_INPUT_WRITTEN:
         written_check (self, input, msg);
@@ -344,10 +354,7 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
 
 static void on_ack (wm_produce_t *self, const wm_msg_t *msg)
 {
-    wm_input_t *input = NULL;
-    for (uint32_t i = 0; i < self->n_input && !input; i++)
-        if (self->input[i].id == msg->key.input)
-            input = &self->input[i];
+    wm_input_t *input = wm_produce_by_id (self, msg->key.input);
     if (!input)
         return;
     switch (msg->code) {
@@ -358,82 +365,18 @@ static void on_ack (wm_produce_t *self, const wm_msg_t *msg)
         WM_FAILPOINT ("producer-file-written-acked");
         if (input->written_sent) {
             input->n_held = input->result.n_held;
+            self->n_written++;
             input_end (self, input, WM_INPUT_IS_WRITTEN);
         }
         return;
     case WM_MSG_FILE_LOST:
         if (input->is == WM_INPUT_IS_LOST)
-            input->is = WM_INPUT_IS_OPEN;
+            wm_produce_set_is (self, input, WM_INPUT_IS_OPEN);
         return;
     case WM_MSG_INPUT_HELD:
         if (input->is == WM_INPUT_IS_ENDING)
-            input->is = WM_INPUT_IS_HELD;
+            wm_produce_set_is (self, input, WM_INPUT_IS_HELD);
         return;
-    }
-}
-
-/* ---- the output ------------------------------------------------------------------------------ */
-
-static void file_written_send (wm_produce_t *self, wm_input_t *input)
-{
-    char text[480];
-    if (wm_input_changed (input)) {
-        snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
-        unlink (input->output); /* scores of the old content must not pass for the new file's */
-        wm_produce_hold (self, input, text);
-        return;
-    }
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
-    msg.key = wm_produce_key (input, 0, 0);
-    msg.size = input->result.size;
-    msg.mtime_ns = input->result.mtime_ns;
-    memcpy (msg.digest, input->result.digest, 16);
-    input->written_sent = true;
-    WM_FAILPOINT ("producer-file-written-send");
-    wm_produce_send (self, &msg, NULL, 0);
-    WM_FAILPOINT ("producer-file-written-sent");
-}
-
-static void write_step (wm_produce_t *self, wm_input_t *input)
-{
-    if (input->placed) {
-        file_written_send (self, input);
-        return;
-    }
-    if (!input->writer) {
-        if (in_the_way (self, input))
-            return;
-        if (input->n_empty)
-            wm_produce_warn (
-                self,
-                "%s: %llu hits have nothing but zeros in their patch; they are scored, but do "
-                "hits and planes belong together?",
-                input->path, (unsigned long long) input->n_empty);
-        const wm_writer_job_t job = { input->output,
-                                      &self->spec,
-                                      &self->pins,
-                                      self->campaign,
-                                      &input->scratch,
-                                      input->reader,
-                                      (const char *const *) self->engine,
-                                      self->engine_error,
-                                      self->n_engine,
-                                      input->n_same_cell,
-                                      input->n_empty,
-                                      input->n_bad_channel };
-        input->writer = wm_writer_new (&job);
-    }
-    bool done;
-    wm_produce_set_reading (input->path);
-    wm_fault_t fault = wm_writer_step (input->writer, &done, &input->result, &self->error);
-    wm_produce_set_reading ("");
-    if (fault)
-        wm_produce_blame (self, input, fault);
-    else if (done) {
-        wm_writer_destroy (&input->writer);
-        input->placed = true;
-        has_room (self);
     }
 }
 
@@ -442,9 +385,8 @@ static void write_step (wm_produce_t *self, wm_input_t *input)
 /* One step of an input of ours; false: there is nothing to do for it now.  */
 static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced)
 {
-    bool full = wm_now_ms () < self->full_ms;
     if (!input->event) {
-        if (full)
+        if (wm_produce_is_full (self))
             return false;
         wm_produce_set_reading (input->path);
         wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins, &self->error);
@@ -455,7 +397,7 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
         if (fault)
             wm_produce_blame (self, input, fault);
         else
-            has_room (self);
+            wm_produce_has_room (self);
         return true;
     }
     while (input->next < input->n_event && input->event[input->next].announced)
@@ -480,41 +422,41 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
         wm_produce_send (self, &msg, NULL, 0);
         return true;
     }
-    if (!input->end_acked || input->n_complete < input->n_event || input->n_done < input->n_event ||
-        input->written_sent || full)
-        return false;
-    write_step (self, input);
-    return true;
+    return wm_produce_write (self, input);
+}
+
+/* How many inputs may be worked on at a time if the next one is this. Of small ones more with every
+   output that was written: a campaign of few is shared by its producers, of many nobody waits.  */
+static uint32_t open_max (const wm_produce_t *self, const wm_input_t *next)
+{
+    if (next->size > SMALL_INPUT_BYTES)
+        return INPUTS_OPEN_MAX;
+    const uint32_t more = self->open_max - INPUTS_OPEN_MAX;
+    return INPUTS_OPEN_MAX + (self->n_written < more ? self->n_written : more);
 }
 
 /* Asks for the next input: those never seen first, so that totals are known; then those to claim,
-   where all events of the claimed ones are announced.  */
-static bool input_next (wm_produce_t *self, bool unannounced, uint32_t n_ours)
+   where all events of the claimed ones are announced. Small inputs are claimed ahead.  */
+static bool input_next (wm_produce_t *self, bool unannounced)
 {
-    wm_input_t *claim = NULL;
-    int64_t now = wm_now_ms ();
     if (self->n_asked == INPUTS_ASKED_MAX)
         return false;
-    for (uint32_t i = 0; i < self->n_input; i++) {
-        wm_input_t *input = &self->input[i];
-        if (input->asked)
-            continue;
-        if (input->is == WM_INPUT_IS_NEW) {
-            input_ask (self, input, 0);
-            return true;
-        }
-        bool due = input->is == WM_INPUT_IS_OPEN ||
-                   (input->is == WM_INPUT_IS_BUSY && now >= input->retry_ms);
-        if (due && (!claim || (input->event && !claim->event)))
-            claim = input; /* one that was being worked on goes first */
+    wm_input_t *input = wm_produce_next_new (self);
+    if (input) {
+        input_ask (self, input, 0);
+        return true;
     }
-    if (!claim || unannounced || self->n_asked || n_ours >= INPUTS_OPEN_MAX)
+    if (unannounced || self->n_asked > self->n_claiming)
+        return false;
+    input = wm_produce_next_open (self);
+    if (!input || self->n_claiming + self->n_active >= open_max (self, input) ||
+        (self->n_claiming && input->size > SMALL_INPUT_BYTES))
         return false;
     if (!self->sampled) { /* all inputs are known now: those that are held are not read */
         self->sampled = true;
         wm_produce_sample (self);
     } else
-        input_ask (self, claim, 1);
+        input_ask (self, input, 1);
     return true;
 }
 
@@ -527,33 +469,33 @@ static bool outputs_missed (wm_produce_t *self)
     for (uint32_t i = 0; i < self->n_input; i++)
         if (self->input[i].is == WM_INPUT_IS_WRITTEN &&
             !as_written (self, &self->input[i], &there)) {
-            self->input[i].is = WM_INPUT_IS_NEW;
+            wm_produce_set_is (self, &self->input[i], WM_INPUT_IS_NEW);
             missed = true;
         }
     return missed;
 }
 
-/* Does one piece of work; false: there is none now.  */
-static bool work (wm_produce_t *self)
+/* Does pieces of work until messages should be read again; false: there is none before *wait_ms have
+   passed, or a message comes.  */
+static bool work (wm_produce_t *self, int64_t *wait_ms)
 {
+    const int64_t end = wm_now_ms () + WORK_MS;
     bool unannounced = false, done = false;
-    uint32_t n_ours = 0, n_ended = 0;
-    if (!self->fetching && self->n_fetch) {
-        wm_produce_fetch (self);
+    while (wm_produce_fetch (self))
         done = true;
+    done |= wm_produce_commit (self, wait_ms);
+    const uint32_t n_active = wm_produce_active (self);
+    for (uint32_t i = 0; i < n_active; i++) {
+        if (self->active[i]->is == WM_INPUT_IS_OURS)
+            done |= input_work (self, self->active[i], &unannounced);
+        if (wm_now_ms () >= end)
+            return true;
     }
-    for (uint32_t i = 0; i < self->n_input && !done; i++) {
-        wm_input_t *input = &self->input[i];
-        n_ended += input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD;
-        if (input->is == WM_INPUT_IS_OURS) {
-            n_ours++;
-            done = input_work (self, input, &unannounced);
-        }
-    }
-    if (done || input_next (self, unannounced, n_ours))
-        return true;
-    if (n_ended < self->n_input)
-        return false;
+    wm_produce_active (self);
+    while (self->exit_code < 0 && input_next (self, unannounced))
+        done = true;
+    if (done || self->n_ended < self->n_input)
+        return done;
     if (outputs_missed (self))
         return true;
     self->exit_code = WM_EXIT_OK; /* `result` makes it what it is */
@@ -648,20 +590,20 @@ static void session_open (wm_produce_t *self)
                           "another campaign is now at this broker's address");
     bool new_epoch = self->epoch != wm_client_epoch (self->client);
     self->epoch = wm_client_epoch (self->client);
-    for (uint32_t i = 0; i < self->n_input; i++)
-        wm_input_session_end (&self->input[i], new_epoch);
-    self->n_asked = 0;
-    self->n_open = self->n_fetch = 0;
-    self->fetching = false;
+    wm_produce_inputs_session (self, new_epoch);
+    self->n_open = self->n_fetch = self->n_fetching = 0;
+    self->fetching_large = false;
     self->sampled = !wm_client_wants_sample (self->client);
 }
 
 static void run (wm_produce_t *self)
 {
     bool idle = false;
+    int64_t wait_ms = NAP_MS;
     session_open (self);
     while (self->exit_code < 0) {
-        wm_client_event_t event = wm_client_wait (self->client, idle ? NAP_MS : 0);
+        wm_client_event_t event = wm_client_wait (self->client, idle ? wait_ms : 0);
+        wait_ms = NAP_MS;
         idle = false;
         if (zsys_interrupted)
             self->exit_code = WM_EXIT_AGAIN;
@@ -670,7 +612,7 @@ static void run (wm_produce_t *self)
         else if (event == WM_CLIENT_CLOSED)
             session_open (self);
         else
-            idle = !work (self);
+            idle = !work (self, &wait_ms);
     }
 }
 
@@ -702,52 +644,13 @@ static int result (const wm_produce_t *self)
 
 /* ---- from outside ---------------------------------------------------------------------------- */
 
-static int path_compare (const void *a, const void *b)
+/* An input that is worked on has two files open, its own and its output.  */
+static uint32_t files_open_max (void)
 {
-    return strcmp ((*(wm_input_t *const *) a)->path, (*(wm_input_t *const *) b)->path);
-}
-
-/* Drops inputs that were given twice, keeping the order.  */
-static void repeats_drop (wm_produce_t *self)
-{
-    wm_input_t **order = malloc ((self->n_input + 1ul) * sizeof *order);
-    assert (order);
-    for (uint32_t i = 0; i < self->n_input; i++)
-        order[i] = &self->input[i];
-    if (self->n_input > 1)
-        qsort (order, self->n_input, sizeof *order, path_compare);
-    for (uint32_t i = 1; i < self->n_input; i++)
-        if (!strcmp (order[i]->path, order[i - 1]->path)) {
-            /* the later of the two goes; the other stays for the next comparison */
-            wm_input_t *later = order[i] > order[i - 1] ? order[i] : order[i - 1];
-            order[i] = order[i] > order[i - 1] ? order[i - 1] : order[i];
-            later->is = WM_INPUT_IS_HELD;
-        }
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < self->n_input; i++) {
-        if (self->input[i].is == WM_INPUT_IS_HELD)
-            wm_input_clear (&self->input[i]);
-        else
-            self->input[n++] = self->input[i];
-    }
-    self->n_input = n;
-    free (order);
-}
-
-static wm_fault_t inputs_make (wm_produce_t *self)
-{
-    const wm_produce_options_t *options = self->options;
-    self->input = calloc (options->n_input + 1ul, sizeof *self->input);
-    if (!self->input)
-        return wm_fault (&self->error, WM_EHOST, "out of memory");
-    for (uint32_t i = 0; i < options->n_input; i++) {
-        wm_fault_t fault =
-            wm_input_init (&self->input[self->n_input++], options->input[i], &self->error);
-        if (fault)
-            return fault;
-    }
-    repeats_drop (self);
-    return WM_OK;
+    struct rlimit limit;
+    const rlim_t most = getrlimit (RLIMIT_NOFILE, &limit) ? 0 : limit.rlim_cur;
+    const uint32_t fits = most > 512 + 2 * SMALL_OPEN_MAX ? SMALL_OPEN_MAX : (uint32_t) (most / 8);
+    return fits < INPUTS_OPEN_MAX ? INPUTS_OPEN_MAX : fits > SMALL_OPEN_MAX ? SMALL_OPEN_MAX : fits;
 }
 
 int wm_produce (const wm_produce_options_t *options)
@@ -760,7 +663,8 @@ int wm_produce (const wm_produce_options_t *options)
     char host[128] = "", label[160];
     gethostname (host, sizeof host - 1);
     snprintf (label, sizeof label, "%s:%d", host, (int) getpid ());
-    if (inputs_make (self))
+    self->open_max = files_open_max ();
+    if (wm_produce_inputs_make (self))
         wm_produce_fatal (self, WM_EXIT_INPUT, self->error.text);
     else {
         self->client = wm_client_new (options->broker, WM_ROLE_PRODUCER, label, NULL, NULL);
@@ -780,13 +684,11 @@ int wm_produce (const wm_produce_options_t *options)
                                                 : WM_REASON_FAILED,
                          self->exit_code > 0 && code != WM_EXIT_AGAIN ? self->error.text : "");
     wm_client_destroy (&self->client);
-    for (uint32_t i = 0; i < self->n_input; i++)
-        wm_input_clear (&self->input[i]);
+    wm_produce_inputs_clear (self);
     for (uint32_t i = 0; i < self->n_engine; i++)
         free (self->engine[i]);
     free (self->engine);
     free (self->engine_error);
-    free (self->input);
     wm_pack_destroy (&self->rebuilt);
     wm_repeats_destroy (&self->repeats);
     wm_packer_destroy (&self->packer);

@@ -5,20 +5,20 @@
 #include <inttypes.h>
 
 #define REPEATS_SAID_MAX 3u
-#define ENGINES_MAX 60000u /* signatures; 16-bit in scratch and output */
+#define FETCHES_MAX 16u               /* on their way: answers come in the order of questions */
+#define FETCH_SMALL_BYTES (64u << 10) /* a larger result is asked for alone */
+#define ENGINES_MAX 60000u            /* signatures; 16-bit in scratch and output */
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* The input of ours that a message speaks of; NULL: of a claim that is over.  */
-static wm_input_t *input_of (wm_produce_t *self, const wm_msg_t *msg)
+static wm_input_t *input_of (const wm_produce_t *self, const wm_msg_t *msg)
 {
-    for (uint32_t i = 0; i < self->n_input; i++) {
-        wm_input_t *input = &self->input[i];
-        if (input->id == msg->key.input && input->is == WM_INPUT_IS_OURS && input->event &&
-            input->generation == msg->key.generation && msg->key.ordinal < input->n_event)
-            return input;
-    }
-    return NULL;
+    wm_input_t *input = wm_produce_by_id (self, msg->key.input);
+    return input && input->is == WM_INPUT_IS_OURS && input->event &&
+                   input->generation == msg->key.generation && msg->key.ordinal < input->n_event
+               ? input
+               : NULL;
 }
 
 /* Warns of the first few; wm_produce logs how many there were.  */
@@ -139,16 +139,39 @@ void wm_produce_on_need (wm_produce_t *self, const wm_msg_t *need)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-void wm_produce_fetch (wm_produce_t *self)
+/* The first event with a batch that was not asked for; NULL: none.  */
+static const wm_produce_place_t *fetch_next (const wm_produce_t *self)
 {
-    const wm_produce_place_t *place = &self->fetch[self->fetch_first];
+    for (uint32_t i = 0; i < self->n_fetch; i++) {
+        const wm_produce_place_t *place =
+            &self->fetch[(self->fetch_first + i) % WM_OPEN_EVENTS_MAX];
+        const wm_input_event_t *event = &place->input->event[place->ordinal];
+        if (event->n_wanted < event->pack->n_batch)
+            return place;
+    }
+    return NULL;
+}
+
+bool wm_produce_fetch (wm_produce_t *self)
+{
+    if (self->fetching_large || self->n_fetching == FETCHES_MAX)
+        return false;
+    const wm_produce_place_t *place = fetch_next (self);
+    if (!place)
+        return false;
+    wm_input_event_t *event = &place->input->event[place->ordinal];
+    const bool large = wm_result_bytes (event->pack->batch[event->n_wanted].n_hit,
+                                        self->pins.n_output) > FETCH_SMALL_BYTES;
+    if (large && self->n_fetching)
+        return false;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_FETCH);
-    msg.key = wm_produce_key (place->input, place->ordinal,
-                              place->input->event[place->ordinal].n_fetched);
-    self->fetching = true;
+    msg.key = wm_produce_key (place->input, place->ordinal, event->n_wanted++);
+    self->n_fetching++;
+    self->fetching_large = large;
     WM_FAILPOINT ("producer-fetch-send");
     wm_produce_send (self, &msg, NULL, 0);
+    return true;
 }
 
 /* Number of a signature, from 1; 0: too many, or no memory.  */
@@ -175,7 +198,8 @@ void wm_produce_on_results (wm_produce_t *self, const wm_msg_t *msg)
 {
     size_t bytes;
     const uint8_t *payload = wm_client_payload (self->client, &bytes);
-    self->fetching = false;
+    self->n_fetching -= self->n_fetching > 0;
+    self->fetching_large = false;
     wm_input_t *input = input_of (self, msg);
     const wm_produce_place_t *place = self->n_fetch ? &self->fetch[self->fetch_first] : NULL;
     if (!input || !place || place->input != input || place->ordinal != msg->key.ordinal)

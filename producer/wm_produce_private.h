@@ -1,6 +1,8 @@
 /* wm_produce_private.h - what the files of wm_produce share: its state, and how it ends things.
 
    wm_produce.c        sessions, inputs, outputs, the loop
+   wm_produce_input.c  which inputs there are: found by path and id, counted by what they are
+   wm_produce_write.c  outputs: written one by one, committed together
    wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results  */
 #ifndef WM_PRODUCE_PRIVATE_H
@@ -9,6 +11,9 @@
 #include "producer/wm_input.h"
 #include "producer/wm_produce.h"
 #include "producer/wm_repeats.h"
+
+/* Inputs that are worked on at a time, and some to spare.  */
+#define WM_PRODUCE_ACTIVE_MAX 160u
 
 /* An event whose results can be fetched.  */
 typedef struct {
@@ -28,14 +33,25 @@ typedef struct {
 
     wm_input_t *input;
     uint32_t n_input;
-    uint32_t n_asked;                             /* INPUTs on their way */
-    uint32_t n_open;                              /* events announced and not done */
-    uint32_t n_kept;                              /* events with frames or results to fetch */
-    uint64_t frame_bytes;                         /* of those */
+    wm_input_t **by_path;                      /* (n_input), in the order of strcmp */
+    uint32_t *by_id, n_slot;                   /* index + 1; open addressing, at most half full */
+    wm_input_t *active[WM_PRODUCE_ACTIVE_MAX]; /* ours, or open with events of an old session */
+    uint32_t n_active;                         /* and some that are no longer either */
+    uint32_t open_max;                         /* small inputs worked on at a time, at most */
+    uint32_t first_new, first_open;            /* none of those before is, but for asked ones */
+    uint32_t n_ended;                          /* written or held */
+    uint32_t n_written;                        /* by this process */
+    int64_t ready_ms;                          /* since when an output waits to be committed */
+    int64_t busy_ms;                           /* no BUSY input is asked for again before */
+    uint32_t n_asked, n_claiming;              /* INPUTs on their way; those of them that claim */
+    uint32_t n_open;                           /* events announced and not done */
+    uint32_t n_kept;                           /* events with frames or results to fetch */
+    uint64_t frame_bytes;                      /* of those */
     wm_produce_place_t fetch[WM_OPEN_EVENTS_MAX]; /* ring */
     uint32_t fetch_first, n_fetch;
-    bool fetching;
-    bool sampled; /* the broker of this session has its sample, or does not want one */
+    uint32_t n_fetching; /* FETCHes on their way */
+    bool fetching_large; /* one of them is of a large batch: it goes alone */
+    bool sampled;        /* the broker of this session has its sample, or does not want one */
 
     wm_produce_place_t rebuilt_for; /* the last event whose frames had to be made again */
     wm_pack_t *rebuilt;
@@ -77,6 +93,55 @@ void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text);
 /* Acts on a fault (self->error) met while working on an input.  */
 void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault);
 
+/* Drops from `active` what no longer belongs there; returns how many are left.  */
+uint32_t wm_produce_active (wm_produce_t *self);
+
+/* Whether the disk was full a moment ago.  */
+bool wm_produce_is_full (const wm_produce_t *self);
+
+/* Logs once, and tells the broker, that what was full has room again.  */
+void wm_produce_has_room (wm_produce_t *self);
+
+/* A file in the way of the output that is not this campaign's stays; nothing is done at all
+   then.  */
+bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
+
+/* ---- wm_produce_input.c ---------------------------------------------------------------------- */
+
+/* Makes the inputs from the options, in their order, without repeats. WM_EBATCH, WM_EHOST.  */
+wm_fault_t wm_produce_inputs_make (wm_produce_t *self);
+void wm_produce_inputs_clear (wm_produce_t *self);
+
+/* NULL: there is none.  */
+wm_input_t *wm_produce_by_path (const wm_produce_t *self, const char *path);
+wm_input_t *wm_produce_by_id (const wm_produce_t *self, uint32_t id);
+
+/* Sets the number under which the broker knows the input.  */
+void wm_produce_set_id (wm_produce_t *self, wm_input_t *input, uint32_t id);
+
+/* Sets what an input is; nothing else may, but for wm_input_session_end.  */
+void wm_produce_set_is (wm_produce_t *self, wm_input_t *input, wm_input_is_t is);
+
+/* A new session: every input may have to be asked for again.  */
+void wm_produce_inputs_session (wm_produce_t *self, bool new_epoch);
+
+/* The next input that was never asked for; NULL: none.  */
+wm_input_t *wm_produce_next_new (wm_produce_t *self);
+
+/* The next input to claim, one that was being worked on first; NULL: none now.  */
+wm_input_t *wm_produce_next_open (wm_produce_t *self);
+
+/* ---- wm_produce_write.c ---------------------------------------------------------------------- */
+
+/* Does the next step towards the output of an input whose results are here; false: none now, it
+   waits to be committed, or for an answer.  */
+bool wm_produce_write (wm_produce_t *self, wm_input_t *input);
+
+/* Does a step of the commit of the outputs that are ready: all are synced, then renamed, then their
+   folder is synced; FILE_WRITTEN is sent after that. *wait_ms is lowered to the time after which it
+   is to be called again at the latest. false: there is nothing to do now.  */
+bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms);
+
 /* ---- wm_produce_sample.c --------------------------------------------------------------------- */
 
 /* Sends SAMPLE, of a session whose broker wants it.  */
@@ -87,8 +152,8 @@ void wm_produce_sample (wm_produce_t *self);
 /* Announces the next event of an input, making it if needed.  */
 void wm_produce_announce (wm_produce_t *self, wm_input_t *input);
 
-/* FETCHes the next batch; there must be one, and none on its way.  */
-void wm_produce_fetch (wm_produce_t *self);
+/* FETCHes the next batch; false: there is none, or enough are on their way.  */
+bool wm_produce_fetch (wm_produce_t *self);
 
 void wm_produce_on_event_done (wm_produce_t *self, const wm_msg_t *msg);
 void wm_produce_on_need (wm_produce_t *self, const wm_msg_t *msg);

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define HEAP_BYTES_MAX (32u << 10) /* below it a file costs more than its memory: 4 MiB in all */
+
 static wm_fault_t file_map (wm_scratch_t *self, int fd, const char *folder, wm_error_t *error)
 {
     int rc = posix_fallocate (fd, 0, (off_t) self->bytes);
@@ -27,6 +29,14 @@ static wm_fault_t file_map (wm_scratch_t *self, int fd, const char *folder, wm_e
     return WM_OK;
 }
 
+static void lay_out (wm_scratch_t *self)
+{
+    self->score = self->map;
+    self->engine = (uint16_t *) (void *) (self->score + self->n_row * self->n_output);
+    self->state = (uint8_t *) (self->engine + self->n_row);
+    self->in_fiducial = self->state + self->n_row;
+}
+
 wm_fault_t wm_scratch_open (wm_scratch_t *self, const char *folder, uint64_t n_row,
                             uint32_t n_output, wm_error_t *error)
 {
@@ -36,6 +46,12 @@ wm_fault_t wm_scratch_open (wm_scratch_t *self, const char *folder, uint64_t n_r
     uint64_t bytes; /* n_row < 2^32, n_output <= 1024: cannot pass 64 bits */
     bytes = n_row * (4ull * n_output + 4);
     self->bytes = bytes ? bytes : 1;
+    if (self->bytes <= HEAP_BYTES_MAX) {
+        if (!(self->map = calloc (1, self->bytes)))
+            return wm_fault (error, WM_EHOST, "out of memory");
+        lay_out (self);
+        return WM_OK;
+    }
     char name[1200];
     snprintf (name, sizeof name, "%.1100s/.wiremill-scratch-XXXXXX", folder);
     int fd = mkostemp (name, O_CLOEXEC);
@@ -47,16 +63,15 @@ wm_fault_t wm_scratch_open (wm_scratch_t *self, const char *folder, uint64_t n_r
     close (fd);
     if (fault)
         return fault;
-    self->score = self->map;
-    self->engine = (uint16_t *) (void *) (self->score + n_row * n_output);
-    self->state = (uint8_t *) (self->engine + n_row);
-    self->in_fiducial = self->state + n_row;
+    lay_out (self);
     return WM_OK;
 }
 
 void wm_scratch_close (wm_scratch_t *self)
 {
-    if (self && self->map)
+    if (self && self->bytes <= HEAP_BYTES_MAX)
+        free (self->map);
+    else if (self && self->map)
         munmap (self->map, self->bytes);
     if (self)
         memset (self, 0, sizeof *self);

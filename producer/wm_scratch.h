@@ -2,7 +2,8 @@
 
    A file beside the output, already unlinked, so that nothing is left of it whatever happens;
    mapped into memory, and allocated at once, because a full disk met in a mapping would be a
-   SIGBUS. Rows are those of the input. What was never written reads as: no event, no engine.
+   SIGBUS. Few rows are kept in memory, without a file. Rows are those of the input. What was never
+   written reads as: no event, no engine.
    Thread: one at a time.  */
 #ifndef WM_SCRATCH_H
 #define WM_SCRATCH_H

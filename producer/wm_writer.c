@@ -1,8 +1,17 @@
 /* wm_writer.c - writes an input's scores, in steps, once or not at all.
 
-   CREATE --file made--> ROWS --last piece--> FINISH --renamed--> HASH --> done
-     ^                    |                     |
+   CREATE --file made--> ROWS --last piece--> FINISH --closed--> READY --fsynced--> SYNCED
+     ^                    |                     |                   --renamed--> HASH --> DONE
      +---- disk full: the partial file is emptied and removed, and it starts over ----+
+
+   Many small outputs: the library makes one in memory, which is written and hashed as a whole; it
+   would need twenty writes and read the file again. Columns of few rows lie in the objects' headers:
+   a chunk of two rows costs an index of its own. Making the objects costs more than all the rest, so
+   the library's file in memory stays open as a form for the next output with as many rows: every
+   value is written over, and nothing can move, because nothing has another size. An output is the
+   same bytes whether its form is a new one or not.
+   The owner syncs several READY files and places them together (wm_writer_place): what makes a name
+   durable costs the same for one name and for many.
 
    A file of the library whose write failed cannot always be closed, and would keep its disk space
    as long as the process runs: it is truncated to nothing before it is removed, and no other try
@@ -10,6 +19,7 @@
 #include "producer/wm_writer.h"
 
 #include "producer/wm_h5.h"
+#include "producer/wm_writer_private.h"
 #include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
@@ -28,37 +38,20 @@
 #define PIECE_ROWS 65536u /* rows a step, and a chunk of every column */
 #define GZIP_LEVEL 2
 #define REASON_BYTES 24
+#define COMPACT_BYTES 2048u /* a column up to this size lies in its header, not in a chunk */
+#define SMALL_BYTES                                                                                \
+    (256u << 10) /* of columns, before compression: made in memory, written at once */
 #define ROOM_BYTES                                                                                 \
     (1u << 20)        /* below this the disk counts as full, and less more is no more room */
 #define FULL_TRIES 60 /* a quota does not show in the room; so now and then it is tried */
 #define HASH_BYTES (32u << 20)
 
-enum { RUN, SUBRUN, EVENT, CRYOSTAT, TPC, PLANE, HIT_ID, IN_FIDUCIAL, STATUS, ENGINE, COLUMNS };
 static const char *const column_name[COLUMNS] = { "run",    "subrun", "event",  "cryostat",
                                                   "tpc",    "plane",  "hit_id", "in_fiducial",
                                                   "status", "engine" };
 
-typedef enum { CREATE, ROWS, FINISH, HASH, DONE } phase_t;
-
-struct wm_writer_t {
-    wm_writer_job_t job;
-    phase_t phase;
-    char part[1500];
-    uint64_t row;          /* next to write */
-    uint64_t n_held, held; /* in all; already written */
-    uint64_t full_bytes;   /* room when the disk was full; 0: it is not */
-    uint32_t full_tries;
-    uint16_t *engine_index; /* number in the scratch -> index in the file */
-
-    hid_t file, table, column[COLUMNS], *label; /* label: (n_output) */
-    hid_t held_row, held_id, held_status, held_reason;
-    wm_reader_rows_t rows; /* a piece */
-    void *cell;            /* (PIECE_ROWS x 8 bytes): one column of a piece */
-
-    XXH3_state_t *hash;
-    int fd; /* of the file being hashed */
-    wm_writer_result_t result;
-};
+static form_t form[FORMS_MAX]; /* of the one thread of all writers */
+static uint64_t form_clock;
 
 static void label_name (const wm_spec_t *spec, uint32_t n_output, uint32_t i, char name[48])
 {
@@ -91,36 +84,90 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
     self->job = *job;
     self->fd = -1;
     snprintf (self->part, sizeof self->part, "%.1400s.part", job->path);
-    self->rows.run = malloc (4ul * PIECE_ROWS * sizeof (int64_t));
-    self->rows.cryostat = malloc (3ul * PIECE_ROWS * sizeof (int32_t));
-    self->cell = malloc (8ul * PIECE_ROWS > REASON_BYTES * (size_t) PIECE_ROWS
-                             ? 8ul * PIECE_ROWS
-                             : REASON_BYTES * (size_t) PIECE_ROWS);
+    const uint64_t n_row = job->scratch->n_row;
+    const uint32_t n = n_row < PIECE_ROWS ? (uint32_t) n_row + 1 : PIECE_ROWS;
+    self->piece_rows = n;
+    self->is_small =
+        n_row < PIECE_ROWS && n_row * (64 + 4ull * job->scratch->n_output) < SMALL_BYTES;
+    self->rows.run = malloc (4ul * n * sizeof (int64_t));
+    self->rows.cryostat = malloc (3ul * n * sizeof (int32_t));
+    self->cell = malloc (REASON_BYTES * (size_t) n);
     self->label = calloc (job->scratch->n_output, sizeof *self->label);
     self->engine_index = calloc (job->n_engine + 1ul, sizeof *self->engine_index);
     self->hash = XXH3_createState ();
     assert (self->rows.run && self->rows.cryostat && self->cell && self->label &&
             self->engine_index && self->hash);
-    self->rows.subrun = self->rows.run + PIECE_ROWS;
-    self->rows.event = self->rows.subrun + PIECE_ROWS;
-    self->rows.hit_id = self->rows.event + PIECE_ROWS;
-    self->rows.tpc = self->rows.cryostat + PIECE_ROWS;
-    self->rows.plane = self->rows.tpc + PIECE_ROWS;
+    self->rows.subrun = self->rows.run + n;
+    self->rows.event = self->rows.subrun + n;
+    self->rows.hit_id = self->rows.event + n;
+    self->rows.tpc = self->rows.cryostat + n;
+    self->rows.plane = self->rows.tpc + n;
     return self;
+}
+
+/* The form that the library's file is; NULL: none, as it is not small.  */
+static form_t *form_of (hid_t file)
+{
+    for (uint32_t i = 0; i < FORMS_MAX && file > 0; i++)
+        if (form[i].file == file)
+            return &form[i];
+    return NULL;
+}
+
+/* Puts the writer's objects into its form, which owns them from then on.  */
+static void form_keep (form_t *kept, wm_writer_t *self)
+{
+    kept->table = self->table;
+    memcpy (kept->column, self->column, sizeof kept->column);
+    memcpy (kept->label, self->label, self->job.scratch->n_output * sizeof *kept->label);
+    kept->held_row = self->held_row;
+    kept->held_id = self->held_id;
+    kept->held_status = self->held_status;
+    kept->held_reason = self->held_reason;
+    kept->is_busy = kept->again = false;
+    memset (self->label, 0, self->job.scratch->n_output * sizeof *kept->label);
+    memset (self->column, 0, sizeof self->column);
+    self->held_row = self->held_id = self->held_status = self->held_reason = 0;
+    self->file = self->table = 0;
+}
+
+static bool list_close (hid_t *list, size_t n)
+{
+    bool fine = true;
+    for (size_t i = 0; i < n; i++)
+        fine = (list[i] <= 0 || H5Dclose (list[i]) >= 0) && fine, list[i] = 0;
+    return fine;
+}
+
+static bool form_close (form_t *kept)
+{
+    hid_t rest[] = { kept->held_row,    kept->held_id,   kept->held_status,
+                     kept->held_reason, kept->signature, kept->error };
+    bool fine = list_close (rest, sizeof rest / sizeof *rest);
+    fine = list_close (kept->label, FORM_LABELS_MAX) && fine;
+    fine = list_close (kept->column, COLUMNS) && fine;
+    for (uint32_t i = 0; i < kept->n_attribute; i++)
+        fine = H5Aclose (kept->attribute[i].id) >= 0 && fine;
+    fine = (kept->table <= 0 || H5Gclose (kept->table) >= 0) && fine;
+    fine = H5Fclose (kept->file) >= 0 && fine;
+    memset (kept, 0, sizeof *kept);
+    return fine;
 }
 
 /* Closes all that is open; false if the library could not write what it still held.  */
 static bool file_close (wm_writer_t *self)
 {
+    form_t *kept = form_of (self->file);
+    if (kept) {
+        form_keep (kept, self);
+        return form_close (kept);
+    }
     bool fine = true;
     hid_t *list[] = { &self->held_row, &self->held_id, &self->held_status, &self->held_reason };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        fine = (*list[i] <= 0 || H5Dclose (*list[i]) >= 0) && fine, *list[i] = 0;
-    for (uint32_t i = 0; i < self->job.scratch->n_output; i++)
-        fine = (self->label[i] <= 0 || H5Dclose (self->label[i]) >= 0) && fine, self->label[i] = 0;
-    for (int c = 0; c < COLUMNS; c++)
-        fine = (self->column[c] <= 0 || H5Dclose (self->column[c]) >= 0) && fine,
-        self->column[c] = 0;
+        fine = list_close (list[i], 1) && fine;
+    fine = list_close (self->label, self->job.scratch->n_output) && fine;
+    fine = list_close (self->column, COLUMNS) && fine;
     fine = (self->table <= 0 || H5Gclose (self->table) >= 0) && fine;
     fine = (self->file <= 0 || H5Fclose (self->file) >= 0) && fine;
     self->table = self->file = 0;
@@ -131,6 +178,9 @@ static bool file_close (wm_writer_t *self)
 static void part_remove (wm_writer_t *self)
 {
     file_close (self);
+    if (self->fd >= 0)
+        close (self->fd);
+    self->fd = -1;
     if (truncate (self->part, 0) == 0)
         unlink (self->part);
 }
@@ -140,7 +190,7 @@ void wm_writer_destroy (wm_writer_t **self_p)
     wm_writer_t *self = *self_p;
     if (!self)
         return;
-    if (self->phase == ROWS || self->phase == FINISH)
+    if (self->phase > CREATE && self->phase < HASH)
         part_remove (self);
     if (self->fd >= 0)
         close (self->fd);
@@ -170,7 +220,9 @@ static hid_t dataset_make (hid_t group, const char *name, hid_t type, uint64_t c
     hsize_t dim = count, chunk = count < PIECE_ROWS ? count : PIECE_ROWS;
     hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &dim, NULL);
     H5Pset_obj_track_times (list, false);
-    if (count) {
+    if (count && count * H5Tget_size (type) <= COMPACT_BYTES)
+        H5Pset_layout (list, H5D_COMPACT);
+    else if (count) {
         H5Pset_chunk (list, 1, &chunk);
         H5Pset_shuffle (list);
         H5Pset_deflate (list, GZIP_LEVEL);
@@ -205,9 +257,25 @@ static hid_t text_type (size_t bytes)
 static bool attribute_write (hid_t file, const char *name, hid_t type, hid_t memory,
                              const void *value)
 {
+    form_t *kept = form_of (file);
+    const size_t bytes = H5Tget_size (type);
+    if (kept && kept->again) {
+        const uint32_t i = kept->at++;
+        return i < kept->n_attribute && !strcmp (kept->attribute[i].name, name) &&
+               kept->attribute[i].bytes == bytes &&
+               H5Awrite (kept->attribute[i].id, memory, value) >= 0;
+    }
     hid_t space = H5Screate (H5S_SCALAR);
     hid_t attribute = H5Acreate2 (file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     bool fine = attribute >= 0 && H5Awrite (attribute, memory, value) >= 0;
+    if (kept && kept->n_attribute == FORM_ATTRIBUTES_MAX)
+        kept->fits = false;
+    else if (kept && attribute >= 0) {
+        kept->attribute[kept->n_attribute].id = attribute;
+        kept->attribute[kept->n_attribute].name = name;
+        kept->attribute[kept->n_attribute++].bytes = bytes;
+        attribute = -1; /* stays open */
+    }
     if (attribute >= 0)
         fine = H5Aclose (attribute) >= 0 && fine;
     H5Sclose (space);
@@ -285,19 +353,31 @@ static bool engines_write (wm_writer_t *self)
         memcpy (text + i * bytes, *order[i], strlen (*order[i])); /* not terminated: padded */
     }
     self->engine_index[0] = UINT16_MAX;
-    hid_t type = text_type (bytes), group = group_make (self->file, "engine");
-    hid_t dataset = group < 0 ? -1 : dataset_make (group, "signature", type, n);
-    bool fine = dataset >= 0 && rows_write (dataset, type, 0, n, text);
-    if (dataset >= 0)
+    form_t *kept = form_of (self->file);
+    const bool again = kept && kept->again;
+    hid_t type = text_type (bytes), group = again ? -1 : group_make (self->file, "engine");
+    hid_t dataset = again ? kept->signature : -1;
+    if (group >= 0)
+        dataset = dataset_make (group, "signature", type, n);
+    bool fine = dataset >= 0 && (!again || kept->signature_bytes == n * bytes) &&
+                rows_write (dataset, type, 0, n, text);
+    if (kept) { /* stays open */
+        kept->signature = dataset;
+        kept->signature_bytes = n * bytes;
+        kept->fits = kept->fits && n == 1 && bytes <= COMPACT_BYTES;
+    } else if (dataset >= 0)
         fine = H5Dclose (dataset) >= 0 && fine;
     if (fine && *job->pins->max_error) {
         double *error = calloc (n + 1ul, sizeof *error);
         assert (error);
         for (uint32_t i = 0; i < n; i++)
             error[i] = job->engine_error ? job->engine_error[order[i] - job->engine] : 0;
-        dataset = dataset_make (group, "error", H5T_IEEE_F64LE, n);
+        dataset = again ? kept->error : dataset_make (group, "error", H5T_IEEE_F64LE, n);
         fine = dataset >= 0 && rows_write (dataset, H5T_NATIVE_DOUBLE, 0, n, error);
-        fine = (dataset < 0 || H5Dclose (dataset) >= 0) && fine;
+        if (kept)
+            kept->error = dataset;
+        else
+            fine = (dataset < 0 || H5Dclose (dataset) >= 0) && fine;
         free (error);
     }
     if (group >= 0)
@@ -341,16 +421,89 @@ static bool columns_make (wm_writer_t *self)
            self->held_reason > 0;
 }
 
+/* What the objects of an output are, but for the number of rows.  */
+static uint64_t layout_hash (const wm_writer_job_t *job)
+{
+    const uint32_t more[2] = { job->scratch->n_output, *job->pins->max_error != 0 };
+    uint64_t hash = XXH3_64bits_withSeed (job->spec->table, strlen (job->spec->table), more[0]);
+    for (uint32_t i = 0; i < job->spec->n_label; i++)
+        hash = XXH3_64bits_withSeed (job->spec->label[i], strlen (job->spec->label[i]), hash);
+    return XXH3_64bits_withSeed (more, sizeof more, hash);
+}
+
+/* Whether no object's size depends on its values: all columns lie in headers.  */
+static bool has_form (const wm_writer_t *self)
+{
+    return self->is_small && self->job.scratch->n_row * 8 <= COMPACT_BYTES &&
+           self->n_held * REASON_BYTES <= COMPACT_BYTES &&
+           self->job.scratch->n_output <= FORM_LABELS_MAX;
+}
+
+/* Takes a form with as many rows and writes its attributes and engines over; false: there is none.
+   One whose attributes have other sizes is no longer needed.  */
+static bool form_take (wm_writer_t *self)
+{
+    const uint64_t hash = layout_hash (&self->job);
+    form_t *f = NULL;
+    for (uint32_t i = 0; i < FORMS_MAX && !f && has_form (self); i++)
+        if (form[i].file > 0 && !form[i].is_busy && form[i].n_row == self->job.scratch->n_row &&
+            form[i].n_held == self->n_held && form[i].layout_hash == hash)
+            f = &form[i];
+    if (!f)
+        return false;
+    self->file = f->file;
+    self->table = f->table;
+    memcpy (self->column, f->column, sizeof f->column);
+    memcpy (self->label, f->label, self->job.scratch->n_output * sizeof *f->label);
+    self->held_row = f->held_row;
+    self->held_id = f->held_id;
+    self->held_status = f->held_status;
+    self->held_reason = f->held_reason;
+    f->used = ++form_clock;
+    f->is_busy = f->again = true;
+    f->at = 0;
+    if (attributes_write (self) && f->at == f->n_attribute && engines_write (self))
+        return true;
+    file_close (self);
+    return false;
+}
+
+/* The file that was just made becomes a form, in the place of the least recently used.  */
+static void form_begin (const wm_writer_t *self)
+{
+    form_t *f = NULL;
+    for (uint32_t i = 0; i < FORMS_MAX; i++)
+        if (!form[i].is_busy && (!f || form[i].used < f->used))
+            f = &form[i];
+    if (!f)
+        return;
+    if (f->file > 0)
+        form_close (f);
+    f->file = self->file;
+    f->n_row = self->job.scratch->n_row;
+    f->n_held = self->n_held;
+    f->layout_hash = layout_hash (&self->job);
+    f->used = ++form_clock;
+    f->is_busy = f->fits = true;
+}
+
 static bool file_create (wm_writer_t *self)
 {
     wm_h5_init ();
     self->n_held = self->held = self->row = 0;
     for (uint64_t i = 0; i < self->job.scratch->n_row; i++)
         self->n_held += self->job.scratch->state[i] != 1;
-    hid_t list = H5Pcreate (H5P_FILE_CREATE);
+    if (form_take (self))
+        return true;
+    hid_t list = H5Pcreate (H5P_FILE_CREATE), access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_obj_track_times (list, false);
-    self->file = H5Fcreate (self->part, H5F_ACC_TRUNC, list, H5P_DEFAULT);
+    if (self->is_small)
+        H5Pset_fapl_core (access, SMALL_BYTES / 4, false);
+    self->file = H5Fcreate (self->part, H5F_ACC_TRUNC, list, access);
+    H5Pclose (access);
     H5Pclose (list);
+    if (self->file >= 0 && has_form (self))
+        form_begin (self);
     return self->file >= 0 && attributes_write (self) && columns_make (self) &&
            engines_write (self);
 }
@@ -449,61 +602,59 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Syncs a file or folder by name; a failure must end the process.  */
-static wm_fault_t sync_path (const char *path, wm_error_t *error)
+/* Writes a file that was made in memory; false: errno has the reason.  */
+static bool image_write (wm_writer_t *self)
 {
-    int fd = open (path, O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 || fsync (fd) ? errno : 0;
-    if (fd >= 0)
-        close (fd);
-    return rc ? wm_fault (error, WM_EHOST, "%s: fsync failed: %s", path, strerror (rc)) : WM_OK;
+    const ssize_t bytes =
+        H5Fflush (self->file, H5F_SCOPE_LOCAL) < 0 ? -1 : H5Fget_file_image (self->file, NULL, 0);
+    uint8_t *image = bytes > 0 ? malloc ((size_t) bytes) : NULL;
+    bool fine = image && H5Fget_file_image (self->file, image, (size_t) bytes) == bytes;
+    self->fd = fine ? open (self->part, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0666) : -1;
+    fine = self->fd >= 0;
+    for (ssize_t n, done = 0; done < bytes && fine; done += n > 0 ? n : 0) {
+        n = write (self->fd, image + done, (size_t) (bytes - done));
+        fine = n > 0 || (n < 0 && errno == EINTR);
+    }
+    if (fine)
+        XXH3_128bits_update (self->hash, image, (size_t) bytes);
+    free (image);
+    return fine;
 }
 
-static wm_fault_t place (wm_writer_t *self, wm_error_t *error)
+/* Closes the library's file. What was written goes to the disk from now on, so that the sync of many
+   files need not wait for each one after another.  */
+static bool finish (wm_writer_t *self)
 {
-    const char *path = self->job.path;
-    WM_FAILPOINT ("producer-output-sync");
-    wm_fault_t fault = sync_path (self->part, error);
-    if (fault)
-        return fault;
-    WM_FAILPOINT ("producer-output-rename");
-    if (rename (self->part, path))
-        return wm_fault (error, WM_EHOST, "%s: cannot rename %s to it: %s", path, self->part,
-                         strerror (errno));
-    WM_FAILPOINT ("producer-output-renamed");
-    char folder[1500];
-    snprintf (folder, sizeof folder, "%s", path);
-    char *slash = strrchr (folder, '/');
-    if (slash)
-        *(slash == folder ? slash + 1 : slash) = 0;
-    if ((fault = sync_path (slash ? folder : ".", error)))
-        return fault;
-    struct stat status;
-    self->fd = open (path, O_RDONLY | O_CLOEXEC);
-    if (self->fd < 0 || fstat (self->fd, &status))
-        return wm_fault (error, WM_EHOST, "%s: cannot open it again: %s", path, strerror (errno));
-    self->result.size = (uint64_t) status.st_size;
-    self->result.mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
-    self->result.n_held = self->n_held;
     XXH3_128bits_reset (self->hash);
-    return WM_OK;
+    if (self->is_small && !image_write (self))
+        return false;
+    form_t *kept = form_of (self->file);
+    if (kept && kept->fits)
+        form_keep (kept, self);
+    else if (!file_close (self))
+        return false;
+    if (self->fd < 0)
+        self->fd = open (self->part, O_RDWR | O_CLOEXEC);
+    if (self->fd >= 0)
+        sync_file_range (self->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* best effort */
+    self->phase = READY;
+    return self->fd >= 0;
 }
 
 static wm_fault_t hash_piece (wm_writer_t *self, wm_error_t *error)
 {
     for (size_t done = 0; done < HASH_BYTES;) {
-        ssize_t n = read (self->fd, self->cell, 8ul * PIECE_ROWS);
+        const size_t most = 8ul * self->piece_rows;
+        ssize_t n = pread (self->fd, self->cell, most, (off_t) self->n_hashed);
         if (n < 0 && errno != EINTR)
             return wm_fault (error, WM_EHOST, "%s: cannot read it again: %s", self->job.path,
                              strerror (errno));
         if (n == 0) {
-            XXH128_canonical_t canonical;
-            XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (self->hash));
-            memcpy (self->result.digest, canonical.digest, 16);
-            self->phase = DONE;
+            wm_writer_digest (self);
             break;
         }
         if (n > 0) {
+            self->n_hashed += (uint64_t) n;
             XXH3_128bits_update (self->hash, self->cell, (size_t) n);
             done += (size_t) n;
         }
@@ -539,6 +690,22 @@ static wm_fault_t write_failed (wm_writer_t *self, wm_error_t *error)
     return wm_fault (error, WM_EAGAIN, "%s: disk full: waiting for room", self->part);
 }
 
+/* Writes a piece; false: that failed. *fault: the input cannot be read.  */
+static bool rows_step (wm_writer_t *self, wm_fault_t *fault, wm_error_t *error)
+{
+    const uint64_t left = self->job.scratch->n_row - self->row;
+    const uint32_t count = left < self->piece_rows ? (uint32_t) left : self->piece_rows;
+    if (count && (*fault = wm_reader_rows (self->job.reader, self->row, count, &self->rows, error)))
+        return true;
+    errno = 0;
+    const bool fine = !count || piece_write (self, count);
+    WM_FAILPOINT ("producer-output-piece");
+    self->row += count;
+    if (self->row == self->job.scratch->n_row)
+        self->phase = FINISH;
+    return fine;
+}
+
 wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *result,
                            wm_error_t *error)
 {
@@ -554,24 +721,17 @@ wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *re
         fine = file_create (self);
         WM_FAILPOINT ("producer-output-created");
         self->phase = ROWS;
-    } else if (self->phase == ROWS) {
-        uint64_t left = self->job.scratch->n_row - self->row;
-        uint32_t count = left < PIECE_ROWS ? (uint32_t) left : PIECE_ROWS;
-        if (count &&
-            (fault = wm_reader_rows (self->job.reader, self->row, count, &self->rows, error)))
-            return fault;
-        errno = 0;
-        fine = !count || piece_write (self, count);
-        WM_FAILPOINT ("producer-output-piece");
-        self->row += count;
-        if (self->row == self->job.scratch->n_row)
-            self->phase = FINISH;
-    } else if (self->phase == FINISH) {
-        fine = file_close (self);
-        if (fine && (fault = place (self, error)))
-            return fault;
-        self->phase = HASH;
-    } else
+        if (self->is_small && fine)
+            fine = rows_step (self, &fault, error) && (fault || finish (self));
+    } else if (self->phase == ROWS)
+        fine = rows_step (self, &fault, error);
+    else if (self->phase == FINISH)
+        fine = finish (self);
+    else if (self->phase == READY)
+        fault = wm_writer_sync (self, error);
+    else if (self->phase == SYNCED)
+        fault = wm_writer_place (&self, 1, error);
+    else if (self->phase == HASH)
         fault = hash_piece (self, error);
     if (!fine)
         return write_failed (self, error);

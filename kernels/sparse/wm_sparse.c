@@ -17,6 +17,7 @@
 #define SLOT_BYTES_MAX (128u << 20) /* a full plane of noise would ask for more */
 #define FULL_FROM 0.8               /* measured, AVX-512 and AVX2 */
 #define CUT_PATCHES 512u            /* patches cut at a time where they are no windows */
+#define JOINED_PATCHES 128u         /* of small batches in one job */
 
 /* ---- memory that only grows ------------------------------------------------------------------ */
 
@@ -123,9 +124,9 @@ void wm_sparse_destroy (wm_sparse_t **self_p)
         wm_sparse_release (&self->live[l].ranks);
         wm_sparse_release (&self->mids[l]);
     }
-    wm_sparse_buffer_t *buffer[] = { &self->cells,   &self->orders, &self->orders2,
-                                     &self->blocks,  &self->scores, &self->hits,
-                                     &self->patches, &self->masks,  &self->slots };
+    wm_sparse_buffer_t *buffer[] = { &self->cells,  &self->orders, &self->orders2, &self->blocks,
+                                     &self->scores, &self->hits,   &self->patches, &self->many,
+                                     &self->masks,  &self->slots };
     for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++)
         wm_sparse_release (buffer[i]);
     free (self);
@@ -276,6 +277,55 @@ wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *s
     for (uint32_t m = 0; m < wm_plane_n_image (self->plane) && !fault; m++)
         fault = score_image (self, batch, m, scores, error);
     return fault ? fault : score_rest (self, batch, scores, error);
+}
+
+/* Copies these batches one after another, scores them as one, and takes the scores apart.  */
+static wm_fault_t score_joined (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                float *const *scores, _Atomic uint64_t *progress, uint32_t n_hit,
+                                wm_error_t *error)
+{
+    const size_t each = batch[0]->patch_values;
+    uint64_t *count = &self->stats.allocations;
+    if (!wm_sparse_reserve (&self->patches, n_hit * each, sizeof (float), count) ||
+        !wm_sparse_reserve (&self->many, (size_t) n_hit * self->n_output, sizeof (float), count))
+        return wm_fault (error, WM_EAGAIN, "no memory for %u patches", n_hit);
+    const wm_batch_t all = { .kind = WM_BATCH_PATCHES,
+                             .n_hit = n_hit,
+                             .patch_values = batch[0]->patch_values,
+                             .patch = self->patches.data };
+    float *to = self->patches.data, *from = self->many.data;
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy (to, batch[i]->patch, batch[i]->n_hit * each * sizeof *to);
+        to += batch[i]->n_hit * each;
+    }
+    wm_fault_t fault = wm_sparse_score (self, &all, from, progress, error);
+    for (uint32_t i = 0; i < n && !fault; i++) {
+        memcpy (scores[i], from, (size_t) batch[i]->n_hit * self->n_output * sizeof *from);
+        from += (size_t) batch[i]->n_hit * self->n_output;
+    }
+    return fault;
+}
+
+wm_fault_t wm_sparse_score_many (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                 float *const *scores, _Atomic uint64_t *progress,
+                                 wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0, next; i < n && !fault; i = next) {
+        uint32_t n_hit = 0;
+        for (next = i; next < n && batch[next]->kind == WM_BATCH_PATCHES &&
+                       batch[next]->patch_values == batch[i]->patch_values &&
+                       batch[next]->n_hit <= JOINED_PATCHES - n_hit;
+             next++)
+            n_hit += batch[next]->n_hit;
+        if (next > i + 1)
+            fault = score_joined (self, next - i, batch + i, scores + i, progress, n_hit, error);
+        else {
+            next = i + 1;
+            fault = wm_sparse_score (self, batch[i], scores[i], progress, error);
+        }
+    }
+    return fault;
 }
 
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self)

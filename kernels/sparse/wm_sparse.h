@@ -301,7 +301,7 @@ typedef struct {
     uint32_t n_block, step; /* step: the layer a phase works on */
     float *cell_score;      /* (n_cell, n_output) */
     uint32_t *hit_cell;     /* (n_hit): UINT32_MAX if the hit is not of this job */
-    wm_sparse_buffer_t cells, orders, orders2, blocks, scores, hits, patches, masks, slots,
+    wm_sparse_buffer_t cells, orders, orders2, blocks, scores, hits, patches, many, masks, slots,
         mids[WM_MODEL_CONVS_MAX + 1];
     _Atomic uint64_t *progress;
     double full_from; /* share of words that are not 0, from which on zeros are not looked for */
@@ -323,6 +323,12 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
 void wm_sparse_destroy (wm_sparse_t **self_p);
 wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                             _Atomic uint64_t *progress, wm_error_t *error);
+/* Scores n batches. Small batches of dense patches go as one job: a job reads every weight of the
+   dense layers, which takes as long for two patches as for a hundred. A hit has the same bits in any
+   job.  */
+wm_fault_t wm_sparse_score_many (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                 float *const *scores, _Atomic uint64_t *progress,
+                                 wm_error_t *error);
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self);
 
 /* Whether a kernel can hold the net's filters: integers' sums have an end.  */

@@ -60,6 +60,20 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
     return wm_sparse_score (engine, batch, scores, progress, error);
 }
 
+/* From this many hits on, reading the weights of the dense layers is a small part of a job.  */
+static uint32_t engine_fill (const void *engine)
+{
+    (void) engine;
+    return 64;
+}
+
+static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t *const *batch,
+                                     float *const *scores, _Atomic uint64_t *progress,
+                                     wm_error_t *error)
+{
+    return wm_sparse_score_many (engine, n, batch, scores, progress, error);
+}
+
 static uint64_t engine_madds (void *engine, bool count)
 {
     wm_sparse_t *self = engine;
@@ -93,5 +107,7 @@ const wm_backend_t wm_backend_sparse = {
     .open = engine_open,
     .close = engine_close,
     .score = engine_score,
+    .fill = engine_fill,
+    .score_many = engine_score_many,
     .madds = engine_madds,
 };

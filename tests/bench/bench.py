@@ -11,7 +11,7 @@ ratios, with the least and the most beside it, so that one slow minute decides n
 batch, streams and threads that a sweep finds best here, just before. Where something fails it is reported once, its
 rows are left out, and the exit code is 1.
 
-EVENTS=n (20) synthetic events; ROUNDS=n (5; of whole synthetic campaigns and of noise 3); SECONDS_EACH=s (2) for an
+EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; ROUNDS=n (5; of whole synthetic campaigns and of noise 3); SECONDS_EACH=s (2) for an
 engine. The last thing printed is one table; it and more is in build/bench.json (of a part: build/bench-part.json).
 """
 import json
@@ -29,6 +29,7 @@ BUILD = os.environ.get("WM_BUILD", "build/release")
 BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
 PARTS = ("kernels", "broker", "engines", "pipeline")
 EVENTS = int(os.environ.get("EVENTS", 20))
+FILES = int(os.environ.get("FILES", 3000))
 ROUNDS = int(os.environ.get("ROUNDS", 5))
 LONG_ROUNDS = min(3, ROUNDS)
 SECONDS = os.environ.get("SECONDS_EACH", "2")
@@ -335,6 +336,25 @@ def synthetic(with_peers):
             profile(precision, typical(f"pipeline_{precision}"), typical(f"synth_{precision}"))
 
 
+def small():
+    """Many small files: what a file costs each process, whatever is in it."""
+    print(f"\n== {FILES} files of two patches: the whole command", flush=True)
+    os.mkdir(f"{WORK}/small")
+    patches = np.load(f"{WORK}/synth.npy", mmap_mode="r")
+    for i in range(FILES):
+        at = 2 * i % (len(patches) - 1)
+        np.save(f"{WORK}/small/{i:06}.npy", np.nan_to_num(patches[at:at + 2]))
+    alternate(LONG_ROUNDS, pipeline("small", f"{WORK}/small/*.npy", "protodune-2021", "fp32"))
+    shutil.rmtree(f"{WORK}/small")
+    if known("small"):
+        p = typical("small")
+        each = {who: p[f"cpu_{who}_s"] / FILES * 1e3 for who in ("producer", "broker", "worker", "engine", "run")}
+        report["small_files_s"] = round(statistics.median(FILES / p["seconds"] for p in points["small"]), 1)
+        report["small_files_cpu_ms"] = {who: round(ms, 3) for who, ms in each.items()}
+        row(f"{FILES:,} files of two patches", f"{middle([FILES / p['seconds'] for p in points['small']])} files/s; CPU a file: "
+            + ", ".join(f"{who} {ms:.2f} ms" for who, ms in each.items()))
+
+
 def profile(precision, whole, alone):
     """What the whole command spends its time on, beyond that of the engine alone."""
     hits, n = whole["hits"], CPUS
@@ -488,7 +508,7 @@ def main(parts):
     try:
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
-                             (real, wants("engines") and has_real), (precision, wants("engines") and has_real)):
+                             (small, wants("pipeline")), (real, wants("engines") and has_real), (precision, wants("engines") and has_real)):
             try:
                 wanted and part()
             except Failed as why:

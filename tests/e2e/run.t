@@ -66,6 +66,25 @@ narrow () # columns
 }
 ok "progress and status fit 80 columns" narrow 80
 ok "... and 60" narrow 60
+
+# Outputs of small inputs are committed together: 64 of them take fewer than 33 syncs of their folder. A
+# producer that does more of these steps ends at the 33rd.
+small_inputs ()
+{
+    local i all=$work/all.npy head=$work/head
+    "$bin/wiremill" cut --input "$made/two.h5" --event 0 --patches "$all" && mkdir -p "$work/small" || return 1
+    printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 48, 48), }" >"$head"
+    for i in {1..64}; do
+        { cat "$head" && tail -c $((i * 18432)) "$all" | head -c 18432; } >"$work/small/$i.npy"
+    done
+    [ $(stat -c %s "$work/small/64.npy") = 18560 ]
+}
+together ()
+{
+    small_inputs && keep env WM_FAILPOINT=producer-output-placed:33 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --output "$work/small-out" --input "$work/small/*.npy" &&
+        says 'files +64 written' && says 'hits +128 scored'
+}
+ok "outputs of many small inputs are committed together" together
 lost () { rm "$work/out/two.scores.h5" && "${run[@]}" --input "$made/two.h5" && cmp "$work/out/two.scores.h5" "$work/first.h5"; }
 ok "an output that is lost is made again, the same" lost
 doctor () { keep "$bin/wiremill" doctor "$work" && says '^ok +programs' && says '^ok +gpu|^warn +gpu'; }

@@ -104,6 +104,53 @@ static void channels_are_taken_dense (void **state)
     net_free (&net);
 }
 
+/* Small batches go as one job, large ones alone, each with the bits that it has alone.  */
+static void small_batches_are_joined (void **state)
+{
+    (void) state;
+    enum { N = 7, HITS = 160 };
+    static const uint32_t n_hit[N] = { 2, 1, 0, 130, 2, 24, 1 };
+    assert_true (wm_device_engine ("sparse")->gathers); /* a worker offers it several */
+    shape_t shape = shapes[6];
+    wm_net_t net = net_new (&shape);
+    const uint32_t each = net.height * net.width * net.channel;
+    wm_batch_t all = { .kind = WM_BATCH_PATCHES, .n_hit = HITS, .patch_values = each };
+    all.patch = random_floats (HITS * each, 1);
+    for (uint32_t i = 0; i < HITS * each; i++)
+        if (random_below (3))
+            all.patch[i] = 0;
+    const wm_sparse_kernel_t *kernel;
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which)) != NULL; which++) {
+        wm_sparse_t *engine = engine_new (&net, NULL, 2, kernel);
+        wm_batch_t batch[N];
+        const wm_batch_t *batch_p[N];
+        float *scores[N], *first = calloc (HITS * engine->n_output, sizeof *first);
+        _Atomic uint64_t progress = 0;
+        assert_non_null (first);
+        for (uint32_t i = 0, at = 0; i < N; at += n_hit[i++]) {
+            batch[i] = all;
+            batch[i].n_hit = n_hit[i];
+            batch[i].patch += (size_t) at * each;
+            batch_p[i] = &batch[i];
+            scores[i] = first + (size_t) at * engine->n_output;
+        }
+        assert_int_equal (wm_sparse_score_many (engine, N, batch_p, scores, &progress, NULL),
+                          WM_OK);
+        assert_int_equal (progress, HITS);
+        assert_non_null (engine->many.data); /* some were joined */
+        for (uint32_t i = 0; i < N; i++) {
+            result_t alone = score_with (engine, &batch[i]);
+            assert_memory_equal (scores[i], alone.scores,
+                                 alone.n * alone.n_output * sizeof (float));
+            result_free (&alone);
+        }
+        free (first);
+        wm_sparse_destroy (&engine);
+    }
+    plane_free (&all);
+    net_free (&net);
+}
+
 static void nonfinite_is_never_a_number (void **state)
 {
     (void) state;
@@ -334,6 +381,7 @@ int main (void)
         cmocka_unit_test (many_hits_are_scored_at_once),
         cmocka_unit_test (a_block_is_never_larger_than_its_memory),
         cmocka_unit_test (channels_are_taken_dense),
+        cmocka_unit_test (small_batches_are_joined),
         cmocka_unit_test (nonfinite_is_never_a_number),
         cmocka_unit_test (nothing_is_allocated_after_warm_up),
         cmocka_unit_test (packed_weights_are_shared),

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include <cmocka.h>
 
@@ -103,6 +104,88 @@ static wm_writer_result_t written (const wm_writer_job_t *job)
     return result;
 }
 
+static size_t file_read (const char *path, char *bytes, size_t bytes_max)
+{
+    FILE *file = fopen (path, "rb");
+    assert_non_null (file);
+    size_t n = fread (bytes, 1, bytes_max, file);
+    fclose (file);
+    assert_true (n < bytes_max);
+    return n;
+}
+
+/* Every fsync of this program: what was synced, and how many outputs had their names then.  */
+static const char *watched; /* folder/name%u.h5 */
+static uint32_t n_watched, n_folder_sync, n_file_sync, n_named_early, n_partial_late;
+
+int fsync (int fd)
+{
+    struct stat status;
+    char path[200];
+    assert_int_equal (fstat (fd, &status), 0);
+    n_folder_sync += S_ISDIR (status.st_mode);
+    n_file_sync += S_ISREG (status.st_mode);
+    for (uint32_t i = 0; i < n_watched; i++) {
+        snprintf (path, sizeof path, watched, i);
+        if (S_ISREG (status.st_mode))
+            n_named_early += access (path, F_OK) == 0;
+        else
+            n_partial_late += access (path, F_OK) != 0;
+    }
+    return 0;
+}
+
+static void many_are_committed_together (void **state)
+{
+    (void) state;
+    enum { N = 9 };
+    static char path[N][200];
+    char pattern[160];
+    wm_writer_t *writer[N];
+    source_t source[N];
+    wm_writer_result_t result;
+    wm_error_t error;
+    snprintf (pattern, sizeof pattern, "%s", test_path ("many-%u.scores.h5"));
+    for (uint32_t i = 0; i < N; i++) {
+        char name[20];
+        bool done = false;
+        snprintf (name, sizeof name, "many-%u.h5", i);
+        source_make (&source[i], name, i == 4 ? 30000 : 1 + i); /* a large one among small ones */
+        snprintf (path[i], sizeof path[i], pattern, i);
+        wm_writer_job_t job = job_of (&source[i], path[i], engines);
+        writer[i] = wm_writer_new (&job);
+        while (!wm_writer_is_ready (writer[i]))
+            assert_int_equal (wm_writer_step (writer[i], &done, &result, &error), WM_OK);
+    }
+    watched = pattern;
+    n_watched = N;
+    n_folder_sync = n_file_sync = n_named_early = n_partial_late = 0;
+    for (uint32_t i = 0; i < N; i++)
+        for (int twice = 0; twice < 2; twice++) /* the second time there is nothing to do */
+            assert_int_equal (wm_writer_sync (writer[i], &error), WM_OK);
+    assert_int_equal (n_file_sync, N);
+    assert_int_equal (wm_writer_place (writer, N, &error), WM_OK);
+    assert_int_equal (n_folder_sync, 1);  /* for all of them, */
+    assert_int_equal (n_partial_late, 0); /* when all had their names */
+    assert_int_equal (n_named_early, 0);  /* and none had before its content was durable */
+    n_watched = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        static char content[1 << 21];
+        XXH128_canonical_t canonical;
+        bool done = false;
+        for (int n = 0; n < 100 && !done; n++)
+            assert_int_equal (wm_writer_step (writer[i], &done, &result, &error), WM_OK);
+        assert_true (done);
+        wm_writer_destroy (&writer[i]);
+        const size_t bytes = file_read (path[i], content, sizeof content);
+        assert_int_equal (bytes, result.size);
+        XXH128_canonicalFromHash (&canonical, XXH3_128bits (content, bytes));
+        assert_memory_equal (result.digest, canonical.digest, 16);
+        unlink (path[i]);
+        source_clear (&source[i]);
+    }
+}
+
 static void column_read (wm_h5_t *file, const char *name, wm_h5_type_t type, uint32_t n, void *to)
 {
     wm_column_t column;
@@ -176,16 +259,6 @@ static void rows_come_back (void **state)
     source_clear (&source);
 }
 
-static size_t file_read (const char *path, char *bytes, size_t bytes_max)
-{
-    FILE *file = fopen (path, "rb");
-    assert_non_null (file);
-    size_t n = fread (bytes, 1, bytes_max, file);
-    fclose (file);
-    assert_true (n < bytes_max);
-    return n;
-}
-
 /* The order in which engines answered must not show, nor when it was written.  */
 static void equal_content_is_equal_bytes (void **state)
 {
@@ -234,12 +307,78 @@ static void no_rows (void **state)
 
 /* The disk is full at any point of the file: the writer says so, leaves nothing behind, starts
    over, and the file is the same in the end. A limit on the size of files stands for the disk.  */
-static void full_disk_is_waited_for (void **state)
+/* A small output is written over the form of another one: its bytes are those of a file that was
+   made for it, and nothing of the other one is left.  */
+static void forms_leave_no_trace (void **state)
 {
     (void) state;
+    enum { N = 7 };
+    static char want[3][1 << 16], got[1 << 16];
+    size_t bytes[3];
+    source_t source;
+    source_make (&source, "form.h5", N);
+    char path[160];
+    snprintf (path, sizeof path, "%s", test_path ("form.scores.h5"));
+    wm_writer_job_t job = job_of (&source, path, engines);
+    for (int round = 0; round < 3; round++)
+        for (int kind = 0; kind < 3; kind++) { /* as it is; a held hit; another model's name */
+            const uint64_t held = kind == 1;
+            strcpy (pins.model, kind == 2 ? "0123456" : "0123");
+            source.scratch.state[3] = held ? WM_HIT_BAD_PIXEL + 1 : 1;
+            if (round == 1) { /* another content passes through the form */
+                source.scratch.score[0] = 77;
+                source.scratch.state[3] = held ? WM_HIT_BAD_WIRE + 1 : 1;
+                job.n_empty = 5;
+                written (&job);
+                source.scratch.score[0] = 0;
+                source.scratch.state[3] = held ? WM_HIT_BAD_PIXEL + 1 : 1;
+                job.n_empty = 7;
+            }
+            const wm_writer_result_t result = written (&job);
+            const size_t n = file_read (path, got, sizeof got);
+            assert_int_equal (result.n_held, held);
+            if (!round)
+                memcpy (want[kind], got, bytes[kind] = n);
+            assert_int_equal (n, bytes[kind]);
+            assert_memory_equal (got, want[kind], n);
+        }
+    wm_h5_t *file = wm_h5_open (path, NULL);
+    float score[N];
+    int64_t number = 0;
+    char text[64];
+    column_read (file, "emtrkmichel/michel", WM_H5_F32, N, score);
+    for (uint32_t i = 0; i < N; i++)
+        assert_true (score[i] == (float) i + 3.0f / 8);
+    assert_true (wm_h5_number (file, "hits_empty", &number) && number == 7);
+    assert_true (wm_h5_text (file, "model_sha256", text, sizeof text));
+    assert_string_equal (text, "0123456");
+    wm_h5_close (&file);
+    strcpy (pins.model, "0123");
+    for (uint32_t n = 1; n < 40; n++) { /* more than there are forms */
+        source_t other;
+        char name[20];
+        snprintf (name, sizeof name, "form-%u.h5", n);
+        source_make (&other, name, n);
+        wm_writer_job_t more = job_of (&other, path, n % 2 ? engines : turned);
+        for (int round = 0; round < 2; round++)
+            written (&more);
+        source_clear (&other);
+    }
+    source.scratch.state[3] = 1;
+    written (&job);
+    assert_int_equal (file_read (path, got, sizeof got), bytes[0]);
+    assert_memory_equal (got, want[0], bytes[0]);
+    unlink (path);
+    source_clear (&source);
+}
+
+static const uint32_t many = 20000, few = 5; /* rows; a file of few is made in memory */
+
+static void full_disk_is_waited_for (void **state)
+{
     static char want[1 << 20], got[1 << 20];
     source_t source;
-    source_make (&source, "in4.h5", 20000);
+    source_make (&source, "in4.h5", *(const uint32_t *) *state);
     char path[160], part[200];
     snprintf (path, sizeof path, "%s", test_path ("full.scores.h5"));
     snprintf (part, sizeof part, "%s.part", path);
@@ -370,7 +509,10 @@ int main (void)
         cmocka_unit_test (rows_come_back),
         cmocka_unit_test (equal_content_is_equal_bytes),
         cmocka_unit_test (no_rows),
-        cmocka_unit_test (full_disk_is_waited_for),
+        cmocka_unit_test (many_are_committed_together),
+        cmocka_unit_test (forms_leave_no_trace),
+        cmocka_unit_test_prestate (full_disk_is_waited_for, (void *) &many),
+        cmocka_unit_test_prestate (full_disk_is_waited_for, (void *) &few),
         cmocka_unit_test (abandoned_files_are_removed),
         cmocka_unit_test (names_that_collide_are_refused),
         cmocka_unit_test (outputs_are_named_after_inputs),

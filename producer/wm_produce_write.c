@@ -1,0 +1,160 @@
+/* wm_produce_write.c - outputs: each is written in steps, many are committed together.
+
+   An output that is complete under its partial name is ready. Ready outputs wait for others, at most
+   until half of the inputs that are worked on are ready, or COMMIT_MAX of them, or until the oldest
+   has waited half a heartbeat. Then all are synced, all renamed, and their folder is synced once. No
+   FILE_WRITTEN leaves before that. The syncs go in steps, so that the session stays alive on a slow
+   disk. A crash before the renames leaves partial files, after them outputs that are made again: the
+   broker has no FILE_WRITTEN of either.  */
+#include "producer/wm_produce_private.h"
+#include "schema/base/wm_failpoint.h"
+
+#include <unistd.h>
+
+#define COMMIT_MAX 64u
+#define SYNC_MS 50 /* of syncs in a step */
+
+/* Whether the broker has all of this input, and this producer all of its results.  */
+static bool may_write (const wm_input_t *input)
+{
+    return input->is == WM_INPUT_IS_OURS && input->event && input->end_acked &&
+           input->n_complete == input->n_event && input->n_done == input->n_event &&
+           !input->written_sent;
+}
+
+static bool is_ready (const wm_input_t *input)
+{
+    return input->writer && may_write (input) && wm_writer_is_ready (input->writer);
+}
+
+/* ---- one output ------------------------------------------------------------------------------ */
+
+static void file_written_send (wm_produce_t *self, wm_input_t *input)
+{
+    char text[480];
+    if (wm_input_changed (input)) {
+        snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
+        unlink (input->output); /* scores of the old content must not pass for the new file's */
+        wm_produce_hold (self, input, text);
+        return;
+    }
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
+    msg.key = wm_produce_key (input, 0, 0);
+    msg.size = input->result.size;
+    msg.mtime_ns = input->result.mtime_ns;
+    memcpy (msg.digest, input->result.digest, 16);
+    input->written_sent = true;
+    WM_FAILPOINT ("producer-file-written-send");
+    wm_produce_send (self, &msg, NULL, 0);
+    WM_FAILPOINT ("producer-file-written-sent");
+}
+
+/* false: a foreign file is in the way of the output.  */
+static bool writer_make (wm_produce_t *self, wm_input_t *input)
+{
+    if (wm_produce_in_the_way (self, input))
+        return false;
+    if (input->n_empty)
+        wm_produce_warn (
+            self,
+            "%s: %llu hits have nothing but zeros in their patch; they are scored, but do "
+            "hits and planes belong together?",
+            input->path, (unsigned long long) input->n_empty);
+    const wm_writer_job_t job = { input->output,
+                                  &self->spec,
+                                  &self->pins,
+                                  self->campaign,
+                                  &input->scratch,
+                                  input->reader,
+                                  (const char *const *) self->engine,
+                                  self->engine_error,
+                                  self->n_engine,
+                                  input->n_same_cell,
+                                  input->n_empty,
+                                  input->n_bad_channel };
+    input->writer = wm_writer_new (&job);
+    return true;
+}
+
+bool wm_produce_write (wm_produce_t *self, wm_input_t *input)
+{
+    if (!may_write (input) || is_ready (input) || wm_produce_is_full (self))
+        return false;
+    if (input->placed) {
+        file_written_send (self, input);
+        return true;
+    }
+    if (!input->writer && !writer_make (self, input))
+        return true;
+    bool done;
+    wm_produce_set_reading (input->path);
+    wm_fault_t fault = wm_writer_step (input->writer, &done, &input->result, &self->error);
+    wm_produce_set_reading ("");
+    if (fault)
+        wm_produce_blame (self, input, fault);
+    else if (done) {
+        wm_writer_destroy (&input->writer);
+        input->placed = true;
+        wm_produce_has_room (self);
+        file_written_send (self, input);
+    }
+    return true;
+}
+
+/* ---- many ------------------------------------------------------------------------------------ */
+
+/* Chooses the outputs to commit; false: it is better to wait for more.  */
+static bool commit_begin (wm_produce_t *self, int64_t *wait_ms)
+{
+    uint32_t n_ready = 0, n_ours = 0;
+    for (uint32_t i = 0; i < self->n_active; i++) {
+        n_ours += self->active[i]->is == WM_INPUT_IS_OURS;
+        n_ready += is_ready (self->active[i]);
+    }
+    if (!n_ready) {
+        self->ready_ms = 0;
+        return false;
+    }
+    const int64_t now = wm_now_ms ();
+    if (!self->ready_ms)
+        self->ready_ms = now;
+    const int64_t left = self->ready_ms + wm_times ()->heartbeat_ms / 2 - now;
+    if (n_ready < COMMIT_MAX && 2 * n_ready < n_ours + self->n_claiming && left > 0) {
+        *wait_ms = left < *wait_ms ? left : *wait_ms;
+        return false;
+    }
+    self->ready_ms = 0;
+    for (uint32_t i = 0, n = 0; i < self->n_active && n < COMMIT_MAX; i++)
+        if (is_ready (self->active[i])) {
+            self->active[i]->committing = true;
+            n++;
+        }
+    return true;
+}
+
+bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms)
+{
+    const int64_t end = wm_now_ms () + SYNC_MS;
+    wm_writer_t *writer[COMMIT_MAX];
+    uint32_t n = 0, n_left = 0;
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < self->n_active; i++)
+        n_left += self->active[i]->committing;
+    if (!n_left && !commit_begin (self, wait_ms))
+        return false;
+    for (uint32_t i = 0; i < self->n_active && !fault; i++)
+        if (self->active[i]->committing && is_ready (self->active[i])) {
+            if (wm_now_ms () >= end)
+                return true;
+            fault = wm_writer_sync (self->active[i]->writer, &self->error);
+            writer[n++] = self->active[i]->writer;
+        }
+    if (!fault)
+        fault = wm_writer_place (writer, n, &self->error);
+    for (uint32_t i = 0; i < self->n_active; i++)
+        self->active[i]->committing = false;
+    if (fault)
+        wm_produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
+    return true;
+}
