@@ -291,7 +291,8 @@ DEBIAN      = echo "  it installs Debian packages that are missing, as root or b
 .PHONY: about-run about-test
 about-run:
 	@echo "make run: builds wiremill, makes events and a model, scores them: $(if \
-	    $(wildcard $(B)/bin/wiremill),half a minute,about 2 minutes) on 2 cores ($(HERE))$(if $(wildcard $(B)/bin/wiremill),,, without what is fetched)"
+	    $(wildcard $(B)/bin/wiremill),half a minute,about 2 minutes) on 2 cores ($(HERE))$(if \
+	    $(wildcard $(B)/bin/wiremill),,, without what is fetched)"
 	@$(FETCHES) $(DEBIAN)
 about-test:
 	@echo "make test: builds and tries everything: about 15 minutes on 2 cores ($(HERE))"

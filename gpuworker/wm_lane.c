@@ -160,7 +160,10 @@ static void connect_again (wm_lane_t *self)
     if (self->draining && times->silence_ms < patience_ms)
         patience_ms = times->silence_ms;
     if (fault != WM_EAGAIN || now - self->lost_ms >= patience_ms) {
-        wm_lane_log ("%s", error.text);
+        if (fault == WM_EAGAIN && !self->draining)
+            wm_lane_log (WM_LANE_GIVES_UP, error.text, self->config->give_up_s);
+        else
+            wm_lane_log ("%s", error.text);
         self->done = true;
         if (!self->draining)
             self->code = fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE;
@@ -174,7 +177,10 @@ static void connect_again (wm_lane_t *self)
 
 static void session_lost (wm_lane_t *self)
 {
-    wm_lane_log ("%s", wm_client_error (self->client)->text);
+    const bool is_over = wm_client_reason (self->client) == WM_REASON_DONE ||
+                         wm_client_error (self->client)->fault == WM_EPEER;
+    wm_lane_log ("%s%s", wm_client_error (self->client)->text,
+                 is_over || self->draining ? "" : "; tries to connect again");
     self->in_session = false;
     if (wm_client_reason (self->client) == WM_REASON_DONE) {
         self->done = true; /* the campaign is done: no batch is wanted any more */

@@ -42,7 +42,10 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
             is_logged = true;
             continue;
         }
-        wm_lane_log ("%s", error.text);
+        if (fault == WM_EAGAIN && !zsys_interrupted)
+            wm_lane_log (WM_LANE_GIVES_UP, error.text, self->config->give_up_s);
+        else
+            wm_lane_log ("%s", error.text);
         return fault != WM_EAGAIN ? WM_EXIT_FAILURE
                : zsys_interrupted ? WM_EXIT_AGAIN
                                   : WM_EXIT_UNREACHABLE;

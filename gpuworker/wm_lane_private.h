@@ -63,6 +63,10 @@ struct wm_lane_t {
     double engine_s; /* computing time of the engine */
 };
 
+/* What is logged at the end of --give-up: the reason, and the seconds.  */
+#define WM_LANE_GIVES_UP                                                                           \
+    "%s; gives up after %.0f s: start `wiremill broker` there, then type the same command again"
+
 /* Logs one line to stderr.  */
 void wm_lane_log (const char *format, ...) __attribute__ ((format (printf, 1, 2)));
 

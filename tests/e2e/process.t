@@ -46,6 +46,22 @@ held () { WM_TIME_SCALE=10 refused 75 "process $broker is the broker of $work/ou
     "$bin/wiremill" run "${model[@]}" --quiet --output "$work/out" "$work/one.h5" && says 'waiting up to 1.0 s' && ! says 'starting it again' >/dev/null; }
 ok "a campaign that runs already" held
 
+gone () { WM_TIME_SCALE=10 refused 4 "no broker answers at ipc://$work/nobody; gives up after 1 s: start .wiremill broker. there, then" "$bin/wiremill" work --broker "ipc://$work/nobody" --give-up 1 --cache "$work/cache"; }
+ok "no broker" gone
+# A broker that goes while it is served.
+lost ()
+{
+    "$bin/wiremill" broker "${model[@]}" --output "$work/lost" --listen "ipc://$work/lost.b" >"$work/lost.broker" 2>&1 &
+    local broker=$! pid
+    until_true 60 grep -q "\"pid\": *$broker" "$work/lost/.wiremill/endpoint.json" || return 1
+    "$bin/wiremill" work --broker "ipc://$work/lost.b" --give-up 5 --cache "$work/cache" >"$work/said" 2>&1 &
+    pid=$!
+    until_true 60 grep -q 'session with' "$work/said" && kill -9 $broker
+    wait $pid
+    [ $? = 4 ] && says 'closed; tries to connect again' && says 'gives up after 5 s: start'
+}
+ok "a broker that is gone: it tries again, and names what to do" lost
+
 # What a machine does not give.
 files () { (ulimit -n 20 && refused 1 "$1" "${@:2}") && ! says 'starting it again|ssertion' >/dev/null; }
 ok "ulimit -n: run" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" run "${model[@]}" --quiet --output "$work/few" "$work/one.h5"
