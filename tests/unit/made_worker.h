@@ -312,6 +312,7 @@ typedef struct {
     atomic_int n_got, n_model, n_working; /* n_working: heartbeats that name a batch */
     atomic_ullong progress;
     atomic_int n_bye, bye_code;
+    int n_idle;
     atomic_int n_over; /* heartbeats that claim more TASKs than this session has sent */
     wm_coder_t *coder;
 } play_t;
@@ -446,6 +447,8 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
     switch (msg ? msg->type : 0) {
     case 0:
         fake_send (self, &beat, NULL, 0);
+        if (play->repeat && ++play->n_idle == 2000) /* 10 s: the answer does not come */
+            fake_code (self, WM_MSG_DRAIN, WM_REASON_DONE, "said the test");
         break;
     case WM_MSG_HELLO:
         take_hello (self, play, msg, payload, bytes);
