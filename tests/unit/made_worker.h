@@ -304,6 +304,7 @@ typedef struct {
     int revoke;        /* batch 5 right after it was sent */
     int early_ack;     /* of batch 5, right after it was sent */
     int late_revoke;   /* of batch 1, at its result */
+    int repeat;        /* batch 1 at its first result, and with another digest at its second */
     atomic_int sent, granted, hellos, held, held_unacked;
     atomic_int held_key[N_BATCH + 1]; /* by the last HELLO: 1 a task, 2 a result not acknowledged */
     atomic_int got[N_BATCH + 1], acked[N_BATCH + 1], nacked[N_BATCH + 1], nack_code[N_BATCH + 1];
@@ -311,6 +312,8 @@ typedef struct {
     atomic_int n_got, n_model, n_working; /* n_working: heartbeats that name a batch */
     atomic_ullong progress;
     atomic_int n_bye, bye_code;
+    int n_idle;
+    atomic_int n_over; /* heartbeats that claim more TASKs than this session has sent */
     wm_coder_t *coder;
 } play_t;
 
@@ -357,7 +360,7 @@ static void send_batch (fake_t *self, play_t *play, uint32_t number)
     int damaged = number % 3 == 0 ? play->damage : 0;
     if (damaged == 1)
         memset (frame, 0xff, bytes);
-    msg.digest[0] ^= damaged == 2;
+    msg.digest[0] ^= damaged == 2 || (play->repeat && number == 1 && play->got[1] == 2);
     msg.n_hit += damaged == 3;
     fake_send (self, &msg, frame, bytes);
     if ((play->revoke || play->early_ack) && number == 5) {
@@ -422,6 +425,8 @@ static void take_result (fake_t *self, play_t *play, const wm_msg_t *msg, const 
     }
     play->got[number]++;
     play->n_got++;
+    if (play->repeat && number == 1 && play->got[1] <= 2)
+        send_batch (self, play, 1);
     if (!play->mute_acks) {
         wm_msg_t ack;
         wm_msg_init (&ack, WM_MSG_RESULT_ACK);
@@ -442,6 +447,8 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
     switch (msg ? msg->type : 0) {
     case 0:
         fake_send (self, &beat, NULL, 0);
+        if (play->repeat && ++play->n_idle == 2000) /* 10 s: the answer does not come */
+            fake_code (self, WM_MSG_DRAIN, WM_REASON_DONE, "said the test");
         break;
     case WM_MSG_HELLO:
         take_hello (self, play, msg, payload, bytes);
@@ -461,9 +468,12 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
         play->nacked[msg->key.ordinal]++;
         play->nack_code[msg->key.ordinal] = (int) msg->code;
         CHECK (msg->text[0] != 0);
+        if (play->repeat)
+            fake_code (self, WM_MSG_DRAIN, WM_REASON_DONE, "said the test");
         break;
     case WM_MSG_HEARTBEAT:
         play->n_working += msg->key.input == 1;
+        play->n_over += (int) msg->received > play->sent - base;
         CHECK (msg->count >= play->progress || !msg->key.input);
         play->progress = msg->count;
         break;

@@ -274,6 +274,7 @@ static void everything (void **state)
         if (!strstr (now, lines[i]))
             fail_msg ("missing \"%s\" in\n%s", lines[i], now);
     assert_null (strstr (now, "batch 3 "));
+    assert_null (strstr (now, "batch 4 "));
     assert_null (strstr (now, "batch 5 0 0"));
     assert_true (wm_ledger_bytes (ledger) > 4096);
     assert_string_equal (wm_ledger_signature (ledger, 0), "");
@@ -755,7 +756,8 @@ static void disk_full (void **state)
         commit ();
         wm_ledger_destroy (&ledger);
         ledger = wm_ledger_open (dir, NULL, &error);
-        _exit (first != WM_OK && pending == 20000 && ledger ? 0 : 1);
+        const bool damaged = ledger && *wm_ledger_set_aside (ledger); /* its counts are wrong */
+        _exit (first != WM_OK && pending == 20000 && ledger && !damaged ? 0 : 1);
     }
     int status;
     assert_int_equal (waitpid (child, &status, 0), child);

@@ -117,6 +117,7 @@ static void keeps_until_acknowledged (void **state)
     assert_int_equal (play.hellos, 2);
     assert_true (play.held_unacked >= before);
     assert_int_equal (play.held_key[1], 2); /* REVOKE ends work, no result */
+    assert_int_equal (play.n_over, 0);      /* what it received is counted by session */
     int lost = 0;
     for (int b = 1; b <= play.sent; b++) {
         lost +=
@@ -426,6 +427,24 @@ static void an_early_acknowledgement_ends_nothing (void **state)
     broker_gone (&broker, &play);
 }
 
+/* A TASK of a batch whose result it has still: the same batch is answered by that result, another
+   one under its key is not taken.  */
+static void a_repeated_task (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = 2, .mute_acks = 1, .repeat = 1 };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    run_start (&run, broker);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+    assert_int_equal (play.got[1], 2);
+    assert_int_equal (play.nacked[1], 1);
+    assert_int_equal (play.nack_code[1], WM_EAGAIN);
+    assert_int_equal (play.got[2], 1);
+    assert_int_equal (told->n_score, 2);
+    broker_gone (&broker, &play);
+}
+
 static void another_campaign (void **state)
 {
     (void) state;
@@ -464,6 +483,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (broker_says_so),
         cmocka_unit_test (revoked_work_is_dropped),
         cmocka_unit_test (an_early_acknowledgement_ends_nothing),
+        cmocka_unit_test (a_repeated_task),
         cmocka_unit_test (another_campaign),
     };
     return made_worker_main (argc, argv, tests);

@@ -11,7 +11,8 @@
      way, which the next producer refuses as a foreign one);
    - when FILE_WRITTEN arrives: all of it, and its bytes against the digest in the message.
 
-   Then every fsync, rename and mkdir fails once: no FILE_WRITTEN may follow.  */
+   Then every fsync, rename and mkdir fails once: no FILE_WRITTEN may follow; nor where the broker
+   sends data other than those announced.  */
 #include "producer_files.h"
 
 #include "fake_broker.h"
@@ -248,6 +249,8 @@ static struct {
     char name[256];
     wm_manifest_batch_t batch[64];
     uint32_t n_batch;
+    bool wrong_results, wrong_need; /* what the broker sends has another digest */
+    int n_held;
 } input;
 
 static void digest_check (const wm_msg_t *msg, const char *path)
@@ -291,9 +294,18 @@ static void play (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, siz
         assert (msg->n_batch <= 64 && bytes >= msg->n_batch * sizeof *input.batch);
         memcpy (input.batch, payload, msg->n_batch * sizeof *input.batch);
         input.n_batch = msg->n_batch;
-        wm_msg_init (&answer, WM_MSG_EVENT_DONE);
+        wm_msg_init (&answer, input.wrong_need ? WM_MSG_NEED : WM_MSG_EVENT_DONE);
         answer.key = msg->key;
         fake_send (self, &answer, NULL, 0);
+        if (!input.wrong_need)
+            fake_send (self, &answer, NULL, 0); /* twice counts once */
+        return;
+    case WM_MSG_BATCH: /* of the wrong NEED */
+        fake_code (self, WM_MSG_DRAIN, 0, "");
+        return;
+    case WM_MSG_INPUT_HELD:
+        input.n_held++;
+        fake_code (self, WM_MSG_DRAIN, 0, "");
         return;
     case WM_MSG_FETCH:
         for (uint32_t b = msg->key.batch; b < input.n_batch; b++) {
@@ -303,6 +315,7 @@ static void play (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, siz
             answer.key.batch = b;
             answer.n_hit = input.batch[b].n_hit;
             memcpy (answer.digest, input.batch[b].digest, 16);
+            answer.digest[15] ^= input.wrong_results;
             strcpy (answer.text, "sparse/avx2");
             fake_send (self, &answer, scores, wm_result_bytes (answer.n_hit, self->pins.n_output));
         }
@@ -415,6 +428,23 @@ static void no_word_after_a_failure (void **state)
     assert_true (failing > 5); /* mkdir, its parent's fsync; fsync, rename, fsync */
 }
 
+/* Results or NEEDs of other data than this producer announced.  */
+static void other_data_is_not_written (void **state)
+{
+    (void) state;
+    input.wrong_results = true;
+    assert_int_equal (produce (0, false), 1);
+    assert_int_equal (world.n_told, 0);
+    world_end ();
+    input.wrong_results = false;
+    input.wrong_need = true;
+    assert_int_not_equal (produce (0, false), 0);
+    assert_int_equal (world.n_told, 0);
+    assert_int_equal (input.n_held, 1);
+    world_end ();
+    input.wrong_need = false;
+}
+
 static void a_folder_is_named_for_ever (void **state)
 {
     (void) state;
@@ -437,6 +467,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (what_the_broker_was_told_stays),
         cmocka_unit_test (no_word_after_a_failure),
+        cmocka_unit_test (other_data_is_not_written),
         cmocka_unit_test (a_folder_is_named_for_ever),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
