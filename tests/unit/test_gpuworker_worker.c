@@ -412,7 +412,8 @@ static void revoked_work_is_dropped (void **state)
     broker_gone (&broker, &play);
 }
 
-/* An acknowledgement of a batch that it has not answered, as of an earlier session, ends nothing.  */
+/* An acknowledgement of a batch that it has not answered, as of an earlier session, ends
+   nothing.  */
 static void an_early_acknowledgement_ends_nothing (void **state)
 {
     (void) state;
