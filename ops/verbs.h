@@ -17,7 +17,7 @@
     row (pause) row (resume) row (drain) row (kick) \
     row (status) row (held) row (why) row (verify) row (bench) row (doctor) \
     row (rebuild) \
-    row (import) row (model) row (synth) row (cut)
+    row (import) row (model) row (spec) row (synth) row (cut)
 /* clang-format on */
 
 #define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;

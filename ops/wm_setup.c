@@ -21,8 +21,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEFAULT_SPEC "protodune-2021"
-
 /* ---- places and programs --------------------------------------------------------------------- */
 
 /* Absolute form of a path that need not exist yet.  */
@@ -101,6 +99,8 @@ int wm_setup_complain (const char *verb, const wm_error_t *error)
     switch (error->fault) {
     case WM_EBATCH:
         return WM_EXIT_INPUT;
+    case WM_EUSAGE:
+        return WM_EXIT_USAGE;
     case WM_EAGAIN:
         return WM_EXIT_AGAIN;
     default:
@@ -223,19 +223,76 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
 
 /* ---- the specification ----------------------------------------------------------------------- */
 
-static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, int *labelled,
+static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, uint32_t *given,
                                   wm_error_t *error)
 {
     char text[WM_CONTROL_BYTES_MAX + 1];
     FILE *file = fopen (path, "r");
     if (!file)
-        return wm_fault (error, WM_EBATCH, "the specification %s cannot be read: %s", path,
+        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", path,
                          strerror (errno));
     const size_t n = fread (text, 1, sizeof text, file);
+    const int rc = ferror (file) ? errno : 0;
     fclose (file);
+    if (rc)
+        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", path,
+                         strerror (rc));
     if (n == sizeof text)
-        return wm_fault (error, WM_EBATCH, "the specification %s is larger than 64 KiB", path);
-    return wm_spec_parse_user (spec, text, n, path, labelled, error);
+        return wm_fault (error, WM_EBATCH, "the specification %.300s is larger than 64 KiB", path);
+    return wm_spec_parse_user (spec, text, n, path, given, error);
+}
+
+wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint32_t *given,
+                          wm_error_t *error)
+{
+    *given = 0;
+    *is_file = strpbrk (name, "./") || access (name, F_OK) == 0;
+    return *is_file ? read_spec_file (spec, name, given, error)
+                    : wm_spec_preset (spec, name, error);
+}
+
+/* The model's own patch size: of an input that has a size in wires and one in drift bins, and no
+   other above 1.  */
+static bool model_patch (const wm_model_t *model, uint32_t patch[2])
+{
+    uint32_t n = 0;
+    const wm_port_t *input = wm_model_input (model, 0);
+    if (wm_model_n_input (model) != 1)
+        return false;
+    for (uint32_t d = 0; d < input->n_dim; d++)
+        if (input->dim[d] > 1 && n++ < 2)
+            patch[n - 1] = input->dim[d];
+    return n == 2 && patch[0] <= WM_SPEC_PATCH_MAX && patch[1] <= WM_SPEC_PATCH_MAX;
+}
+
+/* A patch that nobody chose is the model's own; one that was chosen must be what the model
+   takes.  */
+static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t *model,
+                             bool is_chosen, bool is_file, wm_error_t *error)
+{
+    uint32_t own[2];
+    const uint32_t cells = spec->patch_wire * spec->patch_bin;
+    const bool has_own = model_patch (model, own);
+    if (cells == self->pins.n_value)
+        return WM_OK;
+    char advice[160] = "it takes only ready-made patches, and no --spec";
+    if (has_own && !is_chosen) {
+        const size_t n = strlen (self->spec_name);
+        spec->patch_wire = own[0], spec->patch_bin = own[1];
+        snprintf (self->spec_name + n, sizeof self->spec_name - n,
+                  " with the model's own patch: [%u, %u]", own[0], own[1]);
+        return WM_OK;
+    }
+    if (!is_chosen && !is_file)
+        return WM_OK; /* for ready-made patches nothing is cut */
+    if (has_own)
+        snprintf (advice, sizeof advice,
+                  is_file ? "write patch: [%u, %u] there"
+                          : "give --spec a file with the line patch: [%u, %u], or leave --spec out",
+                  own[0], own[1]);
+    return wm_fault (
+        error, WM_EBATCH, "%.200s cuts patches of %u x %u = %u values, the model takes %u; %s",
+        self->spec_name, spec->patch_wire, spec->patch_bin, cells, self->pins.n_value, advice);
 }
 
 /* --spec is a preset's name or a file; a name without '/' and '.' is a preset unless such a file
@@ -243,33 +300,31 @@ static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, int *labell
 static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *error)
 {
     wm_spec_t spec;
-    wm_fault_t fault;
-    const char *wanted = name ? name : DEFAULT_SPEC;
-    wm_columns_from_t from = { .preset = wanted, .chosen = name != NULL };
-    if (name && (strpbrk (name, "./") || access (name, R_OK) == 0)) {
-        from.file = name;
-        from.preset = DEFAULT_SPEC; /* what a key left out has the value of */
-        fault = read_spec_file (&spec, name, &from.labelled, error);
-    } else
-        fault = wm_spec_preset (&spec, wanted, error);
+    bool is_file;
+    uint32_t given;
+    const char *wanted = name ? name : WM_SPEC_DEFAULT;
+    wm_fault_t fault = name ? wm_setup_spec (&spec, name, &is_file, &given, error)
+                            : wm_spec_preset (&spec, wanted, error);
     if (fault)
         return fault;
+    if (!name)
+        is_file = false, given = 0;
+    const wm_columns_from_t from = { .preset = is_file ? WM_SPEC_DEFAULT : wanted,
+                                     .chosen = name != NULL,
+                                     .file = is_file ? name : NULL,
+                                     .labelled = wm_spec_gives (given, "labels") };
     snprintf (self->spec_name, sizeof self->spec_name, "%s", wanted);
     wm_model_t *model = wm_model_open (self->wmm, error);
     if (!model)
         return error->fault;
     fault = wm_columns_choose (&spec, &from, model, self->columns, error);
+    if (!fault)
+        fault = fit_patch (self, &spec, model,
+                           is_file ? wm_spec_gives (given, "patch") : name != NULL, is_file, error);
     wm_model_destroy (&model);
-    if (fault)
-        return fault;
-    const uint32_t cells = spec.patch_wire * spec.patch_bin;
-    if (name && cells != self->pins.n_value)
-        return wm_fault (error, WM_EBATCH,
-                         "%s cuts patches of %u x %u = %u values, the model takes %u; change its "
-                         "`patch`, or leave --spec out where the inputs are ready-made patches",
-                         wanted, spec.patch_wire, spec.patch_bin, cells, self->pins.n_value);
-    wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
-    return WM_OK;
+    if (!fault)
+        wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
+    return fault;
 }
 
 /* ---- together -------------------------------------------------------------------------------- */

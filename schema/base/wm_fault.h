@@ -12,6 +12,7 @@ typedef enum {
     WM_EPEER = 2,  /* the peer broke the protocol: drop it */
     WM_EBATCH = 3, /* this input is bad: never retry */
     WM_EHOST = 4,  /* this machine is bad: retry elsewhere */
+    WM_EUSAGE = 5, /* the command is wrong, such as the name of a file; never between processes */
 } wm_fault_t;
 
 typedef struct {
