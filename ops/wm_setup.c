@@ -3,6 +3,7 @@
 #include "ops/wm_setup.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_kind.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,12 +42,17 @@ static wm_fault_t absolute (char out[PATH_MAX], const char *path, wm_error_t *er
 }
 
 /* The folder, made, and its real name.  */
-static wm_fault_t make_folder (char out[PATH_MAX], const char *path, wm_error_t *error)
+static wm_fault_t make_folder (char out[PATH_MAX], const char *path, const char *option,
+                               const char *example, wm_error_t *error)
 {
+    struct stat status;
     char wanted[PATH_MAX];
     wm_fault_t fault = absolute (wanted, path, error);
     if (!fault && strchr (wanted, '\n')) /* pins are lines */
         fault = wm_fault (error, WM_EBATCH, "a folder's name holds a line break: %.200s", wanted);
+    if (!fault && stat (wanted, &status) == 0 && !S_ISDIR (status.st_mode))
+        fault = wm_fault (error, WM_EUSAGE, "%s %.300s is a file; it takes a folder, such as %s",
+                          option, path, example);
     if (!fault)
         fault = wm_folder_make (wanted, 0777, error);
     if (!fault && !realpath (wanted, out))
@@ -158,11 +165,51 @@ static bool ends_with (const char *text, const char *end)
     return n >= m && strcmp (text + n - m, end) == 0;
 }
 
+/* What people give as a model, and what to do about it; NULL: it may be one.  */
+static const char *no_model (wm_kind_t kind)
+{
+    switch (kind) {
+    case WM_KIND_EMPTY:
+        return "empty (0 bytes)";
+    case WM_KIND_HDF5:
+        return "an HDF5 file, as events are: give events by --input and the model by --model; a "
+               "Keras model must be exported to ONNX first (tf2onnx)";
+    case WM_KIND_NPY:
+        return "a NumPy array: give patches by --input and the model by --model";
+    case WM_KIND_GZIP:
+        return "compressed by gzip: unpack it first (gunzip -k FILE)";
+    case WM_KIND_ZIP:
+    case WM_KIND_PICKLE:
+        return "an archive of PyTorch, Keras or NumPy: export the model to ONNX first "
+               "(torch.onnx.export, tf2onnx)";
+    case WM_KIND_ROOT:
+        return "a ROOT file";
+    default:
+        return NULL;
+    }
+}
+
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
 {
-    return access (path, R_OK) ? wm_fault (error, WM_EBATCH, "the model %s cannot be read: %s",
-                                           path, strerror (errno))
-                               : WM_OK;
+    struct stat status;
+    const wm_kind_t kind = wm_kind_of (path);
+    const char *why = no_model (kind);
+    if (wm_kind_is_url (path))
+        return wm_fault (error, WM_EUSAGE, "--model %.300s: a URL; fetch the file first (curl -O)",
+                         path);
+    if (kind == WM_KIND_BROKEN)
+        return wm_fault (error, WM_EUSAGE,
+                         "the model %.300s is a symbolic link to a file that does not exist", path);
+    if (access (path, R_OK))
+        return wm_fault (error, WM_EUSAGE, "the model %.300s cannot be read: %s", path,
+                         strerror (errno));
+    if (stat (path, &status) == 0 && S_ISDIR (status.st_mode))
+        return wm_fault (error, WM_EUSAGE,
+                         "the model %.300s is a folder; a TensorFlow SavedModel must be converted "
+                         "to ONNX first (python3 -m tf2onnx.convert --saved-model DIR --output "
+                         "m.onnx)",
+                         path);
+    return why ? wm_fault (error, WM_EBATCH, "%.300s: no model, but %s", path, why) : WM_OK;
 }
 
 /* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins. A
@@ -327,16 +374,38 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *err
     return fault;
 }
 
+/* ---- limits of the shell --------------------------------------------------------------------- */
+
+#define FILES_LEAST 64u              /* a broker with one producer and one worker needs about 40 */
+#define FILE_BYTES_LEAST (64u << 20) /* models of this size are usual; the outputs come on top */
+
+/* Refuses limits that no campaign fits in, before its processes fail one after the other.  */
+static wm_fault_t check_limits (wm_error_t *error)
+{
+    struct rlimit files, bytes;
+    if (getrlimit (RLIMIT_NOFILE, &files) == 0 && files.rlim_max < FILES_LEAST)
+        return wm_fault (error, WM_EHOST,
+                         "this shell allows %llu open files, a campaign needs %u or more; type "
+                         "ulimit -n 1024, or start a new shell",
+                         (unsigned long long) files.rlim_max, FILES_LEAST);
+    if (getrlimit (RLIMIT_FSIZE, &bytes) == 0 && bytes.rlim_cur < FILE_BYTES_LEAST)
+        return wm_fault (error, WM_EHOST,
+                         "this shell allows files of %llu KiB, a campaign needs %u or more; type "
+                         "ulimit -f unlimited, or start a new shell",
+                         (unsigned long long) bytes.rlim_cur >> 10, FILE_BYTES_LEAST >> 10);
+    return WM_OK;
+}
+
 /* ---- together -------------------------------------------------------------------------------- */
 
 static wm_fault_t make_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     char wanted[PATH_MAX];
-    wm_fault_t fault = make_folder (self->output, choices->output, error);
+    wm_fault_t fault = make_folder (self->output, choices->output, "--output", "out/", error);
     if (!fault)
         fault = wm_setup_campaign (wanted, choices->campaign, self->output, error);
     if (!fault)
-        fault = make_folder (self->campaign, wanted, error);
+        fault = make_folder (self->campaign, wanted, "--campaign", "campaign/", error);
     if (fault)
         return fault;
     if (strlen (self->output) >= sizeof self->pins.output)
@@ -394,7 +463,9 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
     self->pins.batch_hits = choices->batch_hits;
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
-    wm_fault_t fault = take_max_error (self, choices, error);
+    wm_fault_t fault = check_limits (error);
+    if (!fault)
+        fault = take_max_error (self, choices, error);
     if (!fault)
         fault = make_folders (self, choices, error);
     if (!fault)
@@ -432,6 +503,22 @@ static bool is_output (const char *path)
     return n > suffix && strcmp (path + n - suffix, ".scores.h5") == 0;
 }
 
+/* A name that the shell or the user took for a pattern, and that nothing matches.  */
+static wm_fault_t no_match (const char *pattern, wm_error_t *error)
+{
+    struct stat status;
+    if (wm_kind_of (pattern) == WM_KIND_BROKEN)
+        return wm_fault (error, WM_EUSAGE,
+                         "the input %.300s is a symbolic link to a file that does not exist",
+                         pattern);
+    if (stat (pattern, &status) == 0) /* it has come just now */
+        errno = EAGAIN;
+    return strpbrk (pattern, "*?[{")
+               ? wm_fault (error, WM_EUSAGE, "no file matches '%.300s'", pattern)
+               : wm_fault (error, WM_EUSAGE, "the input %.300s cannot be read: %s", pattern,
+                           strerror (errno));
+}
+
 /* FILE.h5:/dataset names a dataset of patches: the file part may be a pattern, the rest is kept. */
 static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *error)
 {
@@ -442,22 +529,27 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
     if (n >= sizeof pattern)
         return wm_fault (error, WM_EBATCH, "the path is too long: %.200s...", given);
     snprintf (pattern, sizeof pattern, "%.*s", (int) n, given);
+    if (wm_kind_is_url (given))
+        return wm_fault (error, WM_EUSAGE,
+                         "--input %.300s: a URL; wiremill reads files, fetch it first (curl -O)",
+                         given);
     if (stat (pattern, &st) == 0) {
         if (S_ISDIR (st.st_mode))
-            return wm_fault (error, WM_EBATCH, "%s is a folder; name its files: '%s/*.h5'", pattern,
+            return wm_fault (error, WM_EUSAGE, "%s is a folder; name its files: '%s/*.h5'", pattern,
                              pattern);
         if (!S_ISREG (st.st_mode))
-            return wm_fault (error, WM_EBATCH, "%s is no regular file: it cannot be read twice",
+            return wm_fault (error, WM_EUSAGE, "%s is no regular file: it cannot be read twice",
                              pattern);
         return add_file (list, given, error);
     }
     glob_t found;
     wm_fault_t fault = WM_OK;
-    if (glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
-        return wm_fault (error, WM_EBATCH, "no file matches '%s'", pattern);
+    if (lstat (pattern, &st) == 0 || glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
+        return no_match (pattern, error);
     for (size_t i = 0; i < found.gl_pathc && !fault; i++) {
-        if (is_output (found.gl_pathv[i]) || stat (found.gl_pathv[i], &st) ||
-            !S_ISREG (st.st_mode)) {
+        /* A link to nothing goes on: its input is held by name.  */
+        if (is_output (found.gl_pathv[i]) ||
+            (stat (found.gl_pathv[i], &st) == 0 && !S_ISREG (st.st_mode))) {
             list->inputs->n_left_out++;
             continue;
         }
@@ -474,7 +566,7 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
 {
     FILE *file = strcmp (path, "-") == 0 ? stdin : fopen (path, "r");
     if (!file)
-        return wm_fault (error, WM_EBATCH, "the list of inputs %s cannot be read: %s", path,
+        return wm_fault (error, WM_EUSAGE, "the list of inputs %.300s cannot be read: %s", path,
                          strerror (errno));
     char *line = NULL;
     size_t room = 0;
@@ -483,7 +575,7 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
     while (!fault && (n = getline (&line, &room, file)) > 0) {
         while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = 0;
-        if (n)
+        if (n && (*line != '#' || access (line, F_OK) == 0)) /* a comment is no file */
             fault = add_file (list, line, error);
     }
     free (line);
@@ -500,7 +592,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
     list_t list = { open_memstream (&text, &bytes), self };
     if (!list.out)
         return wm_fault (error, WM_EHOST, "no memory for the list of inputs");
-    wm_fault_t fault = WM_OK;
+    wm_fault_t fault = check_limits (error);
     const char *name;
     for (int i = 0; !fault && (name = wm_args_each (args, "input", i)); i++)
         fault = add_pattern (&list, name, error);
@@ -510,7 +602,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
         fault = add_list (&list, name, error);
     fclose (list.out);
     if (!fault && !self->n_file)
-        fault = wm_fault (error, WM_EBATCH,
+        fault = wm_fault (error, WM_EUSAGE,
                           self->n_left_out
                               ? "the patterns match nothing but outputs (*.scores.h5) and folders"
                               : "no input is given; use --input 'GLOB' or --input-list");

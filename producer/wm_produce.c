@@ -410,6 +410,9 @@ static void write_step (wm_produce_t *self, wm_input_t *input)
                 "%s: %llu hits have nothing but zeros in their patch; they are scored, but do "
                 "hits and planes belong together?",
                 input->path, (unsigned long long) input->n_empty);
+        if (!input->scratch.n_row)
+            wm_produce_warn (self, "%s: no hits: nothing is scored, its output has no rows",
+                             input->path);
         const wm_writer_job_t job = { input->output,
                                       &self->spec,
                                       &self->pins,
@@ -749,10 +752,9 @@ int wm_produce (const wm_produce_options_t *options)
         self->client = wm_client_new (options->broker, WM_ROLE_PRODUCER, label, NULL, NULL);
         run (self);
     }
-    if (self->n_repeat > 1)
-        wm_produce_warn (self,
-                         "%" PRIu64 " events in all carry another one's run, subrun and event",
-                         self->n_repeat);
+    if (self->n_repeat)
+        wm_produce_warn (self, "%" PRIu64 " event%s repeated: %s; all are scored", self->n_repeat,
+                         self->n_repeat == 1 ? " is" : "s are", self->repeat);
     int code = self->exit_code ? self->exit_code : result (self);
     if (self->client && wm_client_is_open (self->client))
         wm_client_close (self->client,

@@ -24,7 +24,7 @@ typedef struct {
 enum {
     WM_EXIT_OK = 0,          /* all done */
     WM_EXIT_FAILURE = 1,     /* anything not below */
-    WM_EXIT_USAGE = 2,       /* the command line */
+    WM_EXIT_USAGE = 2,       /* the command line; a file on it that does not exist */
     WM_EXIT_HELD = 3,        /* finished, some events or hits are held */
     WM_EXIT_UNREACHABLE = 4, /* no broker */
     WM_EXIT_INPUT = 5,       /* bad model, input, specification or campaign folder */
