@@ -285,7 +285,10 @@ static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, uint32_t *g
         return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", path,
                          strerror (rc));
     if (n == sizeof text)
-        return wm_fault (error, WM_EBATCH, "the specification %.300s is larger than 64 KiB", path);
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s is no specification, a YAML file of at most 64 KiB; type wiremill "
+                         "spec --print protodune-2021 for one",
+                         path);
     return wm_spec_parse_user (spec, text, n, path, given, error);
 }
 
@@ -294,8 +297,10 @@ wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint
 {
     *given = 0;
     *is_file = strpbrk (name, "./") || access (name, F_OK) == 0;
-    return *is_file ? read_spec_file (spec, name, given, error)
-                    : wm_spec_preset (spec, name, error);
+    if (*is_file)
+        return read_spec_file (spec, name, given, error);
+    const wm_fault_t fault = wm_spec_preset (spec, name, error);
+    return fault ? error->fault = WM_EUSAGE : WM_OK; /* a value of --spec that there is not */
 }
 
 /* The model's own patch size: of an input that has a size in wires and one in drift bins, and no
@@ -442,13 +447,13 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
     double most = measured ? wm_device_max_error (choices->precision) : 0;
     if (choices->max_error && !measured)
         return wm_fault (
-            error, WM_EBATCH,
+            error, WM_EUSAGE,
             "--max-error goes with --precision split or fast: fp32 is not measured, it "
             "computes strictly");
     if (choices->max_error) {
         most = strtod (choices->max_error, &end);
         if (end == choices->max_error || *end || !(most >= 1e-9 && most <= 1))
-            return wm_fault (error, WM_EBATCH,
+            return wm_fault (error, WM_EUSAGE,
                              "--max-error %.40s: it is a number from 1e-9 to 1, such as 1e-5",
                              choices->max_error);
     }
@@ -572,12 +577,21 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
     size_t room = 0;
     ssize_t n;
     wm_fault_t fault = WM_OK;
+    const wm_kind_t kind = file == stdin ? WM_KIND_OTHER : wm_kind_of (path);
+    if (kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY)
+        fault = wm_fault (error, WM_EUSAGE,
+                          "--input-list %.300s is no list, one path a line; inputs are given by "
+                          "--input",
+                          path);
     while (!fault && (n = getline (&line, &room, file)) > 0) {
         while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = 0;
         if (n && (*line != '#' || access (line, F_OK) == 0)) /* a comment is no file */
             fault = add_file (list, line, error);
     }
+    if (!fault && ferror (file))
+        fault = wm_fault (error, WM_EUSAGE, "the list of inputs %.300s cannot be read: %s", path,
+                          strerror (errno));
     free (line);
     if (file != stdin)
         fclose (file);

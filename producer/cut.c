@@ -22,10 +22,10 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "input", .value = "FILE", .is_needed = true, .task = "what is cut",
+    {.name = "input", .letter = 'i', .value = "FILE", .is_needed = true, .task = "what is cut",
      .help = "any layout that a campaign reads"},
     {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
-    {.name = "spec", .value = "FILE|PRESET", .fallback = "protodune-2021",
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
      .help = "only event number N of the file, from 0 (default: all)"},

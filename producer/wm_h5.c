@@ -228,9 +228,16 @@ static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *
         fine =
             dim[i] > 0 && !__builtin_mul_overflow (values, dim[i], &values) && values <= UINT32_MAX;
     fine = fine && dim[0] <= ROWS_MAX && (!width || (n_dim <= 2 && values == width));
-    if (!fine)
-        return wm_fault (error, WM_EBATCH, "%s: dataset %s is not of shape (n, %u)",
-                         wm_h5_path (column->file), column->name, width);
+    if (!fine) {
+        char shape[96] = "", wanted[32] = "(n, ...)";
+        for (int i = 0; i < n_dim && i < 8 && strlen (shape) < 70; i++)
+            snprintf (shape + strlen (shape), sizeof shape - strlen (shape), i ? ", %llu" : "%llu",
+                      (unsigned long long) dim[i]);
+        if (width)
+            snprintf (wanted, sizeof wanted, width == 1 ? "(n)" : "(n, %u)", width);
+        return wm_fault (error, WM_EBATCH, "%.300s: dataset %s is not of shape %s but (%s)",
+                         wm_h5_path (column->file), column->name, wanted, shape);
+    }
     column->n_row = dim[0];
     column->width = (uint32_t) values;
     column->n_dim = (uint32_t) n_dim;
@@ -276,7 +283,8 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
     column->file = self;
     snprintf (column->name, sizeof column->name, "%s", name);
     if (strlen (name) >= sizeof column->name || !wm_h5_has (self, name))
-        return wm_fault (error, WM_EBATCH, "%s: no dataset %s", self->path, name);
+        return wm_fault (error, WM_EBATCH, "%.300s: no dataset %s; schema/FORMATS.md lists them",
+                         self->path, name);
     if (!stays_inside (self, name))
         return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", self->path, name);
     hid_t access = H5Pcreate (H5P_DATASET_ACCESS);

@@ -407,8 +407,8 @@ static void write_step (wm_produce_t *self, wm_input_t *input)
         if (input->n_empty)
             wm_produce_warn (
                 self,
-                "%s: %llu hits have nothing but zeros in their patch; they are scored, but do "
-                "hits and planes belong together?",
+                "%s: %llu hits have nothing but zeros in their patch; they are scored, but are "
+                "their times in ticks, and do hits and planes belong together?",
                 input->path, (unsigned long long) input->n_empty);
         if (!input->scratch.n_row)
             wm_produce_warn (self, "%s: no hits: nothing is scored, its output has no rows",

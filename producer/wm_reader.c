@@ -19,10 +19,9 @@ static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_valu
     if (!n_value || n_value == spec->patch_wire * spec->patch_bin)
         return true;
     wm_fault (error, WM_EBATCH,
-              "%s: the specification cuts patches of %u x %u, the model takes %u values: set "
-              "`patch` in --spec to the model's size, or give it ready-made inputs (a .npy of "
-              "(N, values), or a dataset)",
-              path, spec->patch_wire, spec->patch_bin, n_value);
+              "%.300s: planes are cut to patches of %u x %u, the model takes %u values a hit; set "
+              "patch in --spec to its size, or give it ready patches (N, %u)",
+              path, spec->patch_wire, spec->patch_bin, n_value, n_value);
     return false;
 }
 
@@ -40,17 +39,23 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
             if (patch_fits (path, spec, n_value, error))
                 return wm_exchange_open (&file, spec, error);
         } else
-            wm_fault (error, WM_EBATCH, "%s: layout '%s' is not one that wiremill %s reads", path,
-                      text, "(wiremill-exchange-1)");
-    } else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
+            wm_fault (error, WM_EBATCH,
+                      "%.300s: its attribute layout is '%s', wiremill reads 'wiremill-exchange-1'",
+                      path, text);
+    } else if (wm_h5_has (file, "roi_table"))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: the attribute layout is missing; if it is the exchange layout, set "
+                  "f.attrs[\"layout\"] = \"wiremill-exchange-1\"",
+                  path);
+    else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
         if (patch_fits (path, spec, n_value, error))
             return wm_opensamples_open (&file, spec, error);
     } else if (wm_h5_only_dataset (file, text, sizeof text))
         return wm_dense_open (&file, text, n_value, error);
     else
         wm_fault (error, WM_EBATCH,
-                  "%s: no layout that wiremill reads: neither attribute layout, nor hit_table and "
-                  "wire_table, nor one dataset of patches (else name it: file.h5:/dataset)",
+                  "%.300s: neither events (schema/FORMATS.md) nor one dataset of patches; where "
+                  "there are several, name one: FILE.h5:/DATASET",
                   path);
     wm_h5_close (&file);
     return NULL;

@@ -64,6 +64,10 @@ ok "what is no input is held with what to do about it" others
 folder () { refused 2 "$1 .*one.h5 is a file; it takes a folder" "$bin/wiremill" "${@:2}"; }
 ok "a file where the output's folder belongs" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" --output "$made/one.h5"
 ok "... where the campaign's does" folder --campaign broker --model "$made/model-1.wmm" --output "$work/o" --campaign "$made/one.h5"
+ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is no list, one path a line" "${run[@]}" --input-list "$made/one.h5"
+ok "a folder as a list" refused 2 "list of inputs .* cannot be read: Is a directory" "${run[@]}" --input-list "$work"
+ok "an input as a specification" refused 5 "one.h5 is no specification, .*spec --print" "${run[@]}" --spec "$made/one.h5" --input "$made/one.h5"
+ok "a folder for synthetic events, before they are made" refused 2 "is a folder; give a file" "$bin/wiremill" synth --output "$work"
 small () { refused 1 "$1" bash -c "ulimit $2; exec \"\$@\"" _ "${run[@]}" --input "$made/one.h5"; }
 ok "a shell that allows small files only" small "files of 100 KiB, .*ulimit -f unlimited" "-f 100"
 ok "... and few" small "allows 24 open files, .*ulimit -n 1024" "-n 24"
@@ -80,7 +84,7 @@ ok "a SavedModel is refused, with advice" refused 5 "SavedModel.* tf2onnx" "$bin
 head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
 ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
     --output "$work/o" --input "$made/one.h5"
-ok "no such preset" refused 5 "protodune-2021" "${run[@]}" --spec protodune-2012 --input "$made/one.h5"
+ok "no such preset" refused 2 "protodune-2021" "${run[@]}" --spec protodune-2012 --input "$made/one.h5"
 printf 'pathc: [48, 48]\n' >"$work/spec.yaml"
 ok "an unknown key of a specification names the nearest" refused 5 "patch" "${run[@]}" \
     --spec "$work/spec.yaml" --input "$made/one.h5"
