@@ -5,6 +5,7 @@
    document) is refused by line.  */
 #include "kernels/wm_spec_private.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -48,7 +49,8 @@ static wm_fault_t read_double (const char *text, const wm_spec_key_t *key, doubl
     char *end;
     *number = strtod (text, &end);
     if (end == text || *end || !isfinite (*number))
-        return refuse (place, "%s: '%s' is not a finite number", key->name, text);
+        return refuse (place, "%s: '%s' is not a finite number, such as 0.5 (without a unit)",
+                       key->name, text);
     return WM_OK;
 }
 
@@ -117,6 +119,9 @@ static wm_fault_t read_labels (wm_spec_t *self, const wm_spec_key_t *key, const 
     self->n_label = value->count;
     for (uint32_t i = 0; !fault && i < value->count; i++) {
         fault = read_name (value->item[i], key, self->label[i], sizeof self->label[i], place);
+        if (!fault && wm_spec_is_column (self->label[i]))
+            fault = refuse (place, "labels: '%s' is another column of the output; choose another",
+                            value->item[i]);
         for (uint32_t k = 0; !fault && k < i; k++)
             if (strcmp (self->label[i], self->label[k]) == 0)
                 fault = refuse (place, "%s: '%s' occurs twice", key->name, value->item[i]);
@@ -170,6 +175,9 @@ static wm_fault_t set_value (wm_spec_t *self, const wm_spec_key_t *key, const va
     switch (key->kind) {
     case WM_SPEC_NAME:
         memset (at, 0, sizeof self->table);
+        if (!strcmp (text, "held") || !strcmp (text, "engine"))
+            return refuse (place, "table: '%s' is another table of the output; choose another",
+                           text);
         return read_name (text, key, at, sizeof self->table, place);
     case WM_SPEC_SIDES:
         fault = read_count (text, key, at, place);
@@ -273,13 +281,16 @@ static wm_fault_t find_key (const char *name, seen_t *seen, const wm_spec_key_t 
 {
     uint32_t nearest = 0;
     unsigned least = ~0u;
+    char small[ITEM_BYTES] = "";
+    for (size_t i = 0; name[i] && i < sizeof small - 1; i++)
+        small[i] = (char) tolower ((unsigned char) name[i]);
     for (uint32_t i = 0; i < WM_SPEC_KEYS; i++) {
-        unsigned d = distance (name, wm_spec_keys[i].name);
+        unsigned d = distance (small, wm_spec_keys[i].name);
         if (d < least)
             least = d, nearest = i;
     }
     *key = &wm_spec_keys[nearest];
-    if (least)
+    if (strcmp (name, wm_spec_keys[nearest].name))
         return refuse (place, "unknown key '%s'; the nearest known one is '%s'", name,
                        wm_spec_keys[nearest].name);
     if (seen->given & 1u << nearest)

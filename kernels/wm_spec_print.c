@@ -231,6 +231,17 @@ size_t wm_spec_explain (const wm_spec_t *self, uint32_t given, char *text, size_
     return page.bytes;
 }
 
+int wm_spec_is_column (const char *name)
+{
+    /* As producer/wm_writer.c.  */
+    static const char *const columns[] = { "run",   "subrun", "event",       "cryostat", "tpc",
+                                           "plane", "hit_id", "in_fiducial", "status",   "engine" };
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (!strcmp (name, columns[i]))
+            return 1;
+    return 0;
+}
+
 int wm_spec_gives (uint32_t given, const char *key)
 {
     for (uint32_t i = 0; i < WM_SPEC_KEYS; i++)

@@ -33,4 +33,7 @@ typedef struct {
 enum { WM_SPEC_KEYS = 15 };
 extern const wm_spec_key_t wm_spec_keys[WM_SPEC_KEYS];
 
+/* Returns whether an output file has a column of this name beside the labels.  */
+int wm_spec_is_column (const char *name);
+
 #endif

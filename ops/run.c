@@ -437,6 +437,8 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "--model FILE is missing");
     if (!broker && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
+    if (wm_setup_endpoint (args))
+        return WM_EXIT_USAGE;
     static wm_setup_t setup;
     static run_t run;
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };

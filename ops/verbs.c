@@ -106,6 +106,8 @@ static int produce_main (const wm_args_t *args)
 {
     wm_inputs_t inputs;
     wm_error_t error;
+    if (wm_setup_endpoint (args))
+        return WM_EXIT_USAGE;
     if (wm_setup_inputs (&inputs, args, 0, &error))
         return wm_setup_complain ("produce", &error);
     const char *argv[WORDS_MAX] = { "wiremill-producer",           "produce",      "--broker",

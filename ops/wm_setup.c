@@ -4,6 +4,7 @@
 #include "kernels/wm_device.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
+#include "schema/base/wm_log.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
@@ -49,7 +50,10 @@ static wm_fault_t make_folder (char out[PATH_MAX], const char *path, const char 
     char wanted[PATH_MAX];
     wm_fault_t fault = absolute (wanted, path, error);
     if (!fault && strchr (wanted, '\n')) /* pins are lines */
-        fault = wm_fault (error, WM_EBATCH, "a folder's name holds a line break: %.200s", wanted);
+    {
+        fault = wm_fault (error, WM_EUSAGE, "a folder's name holds a line break: %.200s", wanted);
+        wm_log_tame (error->text);
+    }
     if (!fault && stat (wanted, &status) == 0 && !S_ISDIR (status.st_mode))
         fault = wm_fault (error, WM_EUSAGE, "%s %.300s is a file; it takes a folder, such as %s",
                           option, path, example);
@@ -493,8 +497,11 @@ typedef struct {
 
 static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
 {
-    if (strchr (path, '\n'))
-        return wm_fault (error, WM_EBATCH, "an input's name holds a line break: %.200s", path);
+    if (strchr (path, '\n')) { /* lists have one a line */
+        wm_fault (error, WM_EUSAGE, "an input's name holds a line break, rename it: %.200s", path);
+        wm_log_tame (error->text);
+        return WM_EUSAGE;
+    }
     if (list->inputs->n_file++ == 0)
         snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
     fprintf (list->out, "%s\n", path);
@@ -596,6 +603,16 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
     if (file != stdin)
         fclose (file);
     return fault;
+}
+
+int wm_setup_endpoint (const wm_args_t *args)
+{
+    const char *broker = wm_args_text (args, "broker");
+    if (!broker || !strncmp (broker, "tcp://", 6) || !strncmp (broker, "ipc://", 6))
+        return WM_EXIT_OK;
+    return wm_args_refuse (
+        args, "--broker %.200s: an endpoint is tcp://HOST:PORT or ipc:///PATH%s", broker,
+        wm_kind_is_url (broker) || !strchr (broker, ':') ? "" : "; write tcp:// before it");
 }
 
 wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first, wm_error_t *error)

@@ -53,6 +53,10 @@ wm_choices_t wm_setup_choices (const wm_args_t *args);
    WM_EBATCH names a pattern that matches nothing.  */
 wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first, wm_error_t *error);
 
+/* Refuses a --broker that is no endpoint. Returns the exit code, WM_EXIT_OK where it is one, or not
+   given.  */
+int wm_setup_endpoint (const wm_args_t *args);
+
 /* OUTPUT/.wiremill, or --campaign; not made. */
 wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
                               wm_error_t *error);

@@ -38,7 +38,9 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
         if (!strcmp (text, "wiremill-exchange-1")) {
             if (patch_fits (path, spec, n_value, error))
                 return wm_exchange_open (&file, spec, error);
-        } else
+        } else if (!strncmp (text, "wiremill-scores-", strlen ("wiremill-scores-")))
+            wm_fault (error, WM_EBATCH, "%.300s: an output of wiremill, no input", path);
+        else
             wm_fault (error, WM_EBATCH,
                       "%.300s: its attribute layout is '%s', wiremill reads 'wiremill-exchange-1'",
                       path, text);

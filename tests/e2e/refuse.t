@@ -68,6 +68,14 @@ ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is no list, one
 ok "a folder as a list" refused 2 "list of inputs .* cannot be read: Is a directory" "${run[@]}" --input-list "$work"
 ok "an input as a specification" refused 5 "one.h5 is no specification, .*spec --print" "${run[@]}" --spec "$made/one.h5" --input "$made/one.h5"
 ok "a folder for synthetic events, before they are made" refused 2 "is a folder; give a file" "$bin/wiremill" synth --output "$work"
+cp "$made/one.h5" "$work"/$'a\nb.h5' && ok "an input whose name holds a line break" refused 2 "line break, rename it: .*a.b.h5" "${run[@]}" --input "$work/a?b.h5"
+for verb in run produce; do
+    ok "$verb: an endpoint without tcp://" refused 2 "broker host:5555: an endpoint is tcp://.*; write tcp:// before it" "$bin/wiremill" $verb --broker host:5555 --input "$made/one.h5"
+    ok "... a URL" refused 2 "broker http://host: an endpoint is tcp://HOST:PORT or ipc:///PATH; see" "$bin/wiremill" $verb --broker http://host --input "$made/one.h5"
+done
+printf 'labels: [run, em, none, michel]\n' >"$work/labels.yaml"
+early () { refused 5 "labels.yaml:1: labels: 'run' is another column of the output" "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/early" --spec "$work/labels.yaml" --input "$made/one.h5" && [ ! -e "$work/early/.wiremill/ledger.db" ]; }
+ok "a label that is a column already, before anything is pinned" early
 small () { refused 1 "$1" bash -c "ulimit $2; exec \"\$@\"" _ "${run[@]}" --input "$made/one.h5"; }
 ok "a shell that allows small files only" small "files of 100 KiB, .*ulimit -f unlimited" "-f 100"
 ok "... and few" small "allows 24 open files, .*ulimit -n 1024" "-n 24"
@@ -93,7 +101,7 @@ tries () { WM_TIME_SCALE=10 refused 4 "no (broker answers|answer from a broker) 
 ok "a worker logs that it waits for a broker" tries work --cache "$work/cache"
 ok "a producer too" tries produce --input "$made/one.h5"
 ok "a budget below zero" refused 2 "budget takes a whole number from 17039360" "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/o" --budget -1
-ok "a folder whose name holds a line break" refused 5 "holds a line break" "$bin/wiremill" run --model "$made/model-1.wmm" \
+ok "a folder whose name holds a line break" refused 2 "holds a line break" "$bin/wiremill" run --model "$made/model-1.wmm" \
     --output "$work"/$'a\nb' --input "$made/one.h5"
 ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$work"
 
@@ -103,6 +111,8 @@ ok "a truncated file is held by name, the rest is done" truncated
 ok "status notices a full disk under its stdout" full "$bin/wiremill" status "$work/out" --json
 ok "the rest is there" test -s "$work/out/one.scores.h5"
 ok "and it is still held the next time" truncated
+scores () { refused 5 "one.scores.h5: an output of wiremill, no input" "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/scores" --input "$work/out/one.scores.h5"; }
+ok "an output as an input" scores
 
 mkdir -p "$work/foreign"
 echo "mine" >"$work/foreign/one.scores.h5"

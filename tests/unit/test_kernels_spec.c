@@ -190,6 +190,7 @@ static void unknown_keys_name_the_nearest (void **state)
              "'drift_window'");
     refused ("amplitudes: [1]", "'amplitude'");
     refused ("Out: [1, 2]", "'out'");
+    refused ("PATCH: [1, 2]", "unknown key 'PATCH'; the nearest known one is 'patch'");
     refused ("view: full\nview: own", "occurs twice");
 }
 
@@ -219,6 +220,9 @@ static void values_out_of_range_are_refused (void **state)
     refused ("labels: [em, em]", "occurs twice");
     refused ("labels: [a/b]", "not a name");
     refused ("table: ''", "not a name");
+    refused ("table: held", "another table of the output");
+    refused ("view: full\nlabels: [em, status]", "my.yaml:2: labels: 'status' is another column");
+    refused ("tick_us: 500 ns", "'500 ns' is not a finite number, such as 0.5 (without a unit)");
     refused ("view: full\nadc: [1, 30]", "my.yaml:2: adc");
     refused ("\nview: own\nadc: [-20, 30]",
              "my.yaml:2: view: own is defined only where 0 ADC becomes 0");
