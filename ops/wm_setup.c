@@ -54,8 +54,9 @@ static wm_fault_t make_folder (char out[PATH_MAX], const char *path, const char 
         fault = wm_fault (error, WM_EUSAGE, "a folder's name holds a line break: %.200s", wanted);
         wm_log_tame (error->text);
     }
-    if (!fault && stat (wanted, &status) == 0 && !S_ISDIR (status.st_mode))
-        fault = wm_fault (error, WM_EUSAGE, "%s %.300s is a file; it takes a folder, such as %s",
+    if (!fault && lstat (wanted, &status) == 0 &&
+        (stat (wanted, &status) || !S_ISDIR (status.st_mode)))
+        fault = wm_fault (error, WM_EUSAGE, "%s %.300s is no folder; it takes a folder, such as %s",
                           option, path, example);
     if (!fault)
         fault = wm_folder_make (wanted, 0777, error);
@@ -523,8 +524,15 @@ static wm_fault_t no_match (const char *pattern, wm_error_t *error)
         return wm_fault (error, WM_EUSAGE,
                          "the input %.300s is a symbolic link to a file that does not exist",
                          pattern);
-    if (stat (pattern, &status) == 0) /* it has come just now */
-        errno = EAGAIN;
+    const int failed = stat (pattern, &status) ? errno : EAGAIN; /* it has come just now */
+    const char *colon = strrchr (pattern, ':');
+    char file[PATH_MAX];
+    snprintf (file, sizeof file, "%.*s", colon ? (int) (colon - pattern) : 0, pattern);
+    if (colon && access (file, F_OK) == 0)
+        return wm_fault (error, WM_EUSAGE,
+                         "the input %.300s cannot be read; a dataset is named %.100s:/DATASET",
+                         pattern, file);
+    errno = failed;
     return strpbrk (pattern, "*?[{")
                ? wm_fault (error, WM_EUSAGE, "no file matches '%.300s'", pattern)
                : wm_fault (error, WM_EUSAGE, "the input %.300s cannot be read: %s", pattern,

@@ -54,6 +54,8 @@ static const char *no_input (wm_kind_t kind)
         return "the file is empty (0 bytes)";
     case WM_KIND_HDF5:
         return "an HDF5 file that is truncated or damaged";
+    case WM_KIND_NPY:
+        return "a .npy array has no datasets: leave out what follows its name";
     case WM_KIND_GZIP:
         return "compressed by gzip: unpack it first (gunzip -k FILE)";
     case WM_KIND_ZIP:

@@ -25,6 +25,10 @@ for example in "exchange exchange.h5 20" "opensamples opensamples.h5 10 --spec $
     ok "... makes $input, which is scored" scored "$hits" "$input" $options
     ok "... and read" read_back "${input%.*}" "$hits"
 done
+twice () { cp "$work/patches.npy" "$work/again.npy" && keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/twice" --input "$work/patches.npy" --input "$work/again.npy" && says 'hits +24 scored' && ! says repeated; }
+ok "patches that name no event are not taken for repeated events" twice
+slash () { exits 5 keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/slash" --input "$work/patches.npy:/a" && says 'a .npy array has no datasets'; }
+ok "a dataset of an array" slash
 ok "my.yaml is a specification" "$bin/wiremill" spec --check "$work/my.yaml"
 
 # What the page says of types is what files have; every status has its reason.

@@ -61,8 +61,10 @@ others () # a line for each, with what to do; the comment and the good one are n
         says 'a.root: a ROOT file' && says 'a.txt: neither an HDF5 file nor' && says 'link.h5: a symbolic link to a file' && says '1 written, 9 held'
 }
 ok "what is no input is held with what to do about it" others
-folder () { refused 2 "$1 .*one.h5 is a file; it takes a folder" "$bin/wiremill" "${@:2}"; }
+folder () { refused 2 "$1 .*(one|link).h5 is no folder; it takes a folder" "$bin/wiremill" "${@:2}"; }
 ok "a file where the output's folder belongs" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" --output "$made/one.h5"
+ok "... a link to nothing there" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" --output "$work/link.h5"
+ok "a dataset without its slash" input "one.h5:a cannot be read; a dataset is named .*one.h5:/DATASET" "$made/one.h5:a"
 ok "... where the campaign's does" folder --campaign broker --model "$made/model-1.wmm" --output "$work/o" --campaign "$made/one.h5"
 ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is no list, one path a line" "${run[@]}" --input-list "$made/one.h5"
 ok "a folder as a list" refused 2 "list of inputs .* cannot be read: Is a directory" "${run[@]}" --input-list "$work"
