@@ -290,7 +290,7 @@ static void print_table (const run_t *self, double seconds)
         printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
                 wm_show_bytes (each > 0 ? each : (double) self->sent_bytes, a));
     } else if (wm_ask_int (s, "inputs.changed"))
-        printf ("  nothing was scored: %s changed since then (named above)\n",
+        printf ("  nothing was scored: %s no longer as it was scored (named above)\n",
                 wm_show_count (wm_ask_int (s, "inputs.changed"), a));
     else if (!wm_ask_int (s, "held_total"))
         printf (wm_ask_int (s, "hits.done") ? "  nothing was left to do\n"
