@@ -1,11 +1,11 @@
-/* wm_spec.c - reads, checks and prints the patch specification.
+/* wm_spec.c - reads and checks the patch specification.
 
-   One table of keys serves parsing, printing and error texts, so that a key cannot be in
-   one and not in the others. libyaml's events are read directly: a specification is one flat
-   mapping of scalars and lists of scalars, and everything else (nesting, aliases, a second
+   The table of keys is wm_spec_print.c's. libyaml's events are read directly: a specification is
+   one flat mapping of scalars and lists of scalars, and everything else (nesting, aliases, a second
    document) is refused by line.  */
-#include "kernels/wm_spec.h"
+#include "kernels/wm_spec_private.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,58 +16,6 @@
 
 #define TEXT_BYTES_MAX (64u << 10) /* a specification is about a page */
 #define ITEM_BYTES 64              /* a word or number with its NUL */
-#define PATCH_SIDE_MAX 512u
-#define WINDOW_MAX 64u
-#define WIRES_MAX (1u << 20) /* as a batch */
-
-typedef enum {
-    NAME,     /* char[64] */
-    SIDES,    /* two uint32_t */
-    COUNT,    /* uint32_t */
-    CHOICE,   /* enum, one of `choice` */
-    RANGE,    /* two doubles, the first smaller */
-    FACTORS,  /* amplitude */
-    FACT,     /* double, or the word input (NaN): a fact of the event */
-    POSITIVE, /* the same, > 0 */
-    WIRES,    /* uint32_t, or the word input (0) */
-    NAMES,    /* labels */
-} kind_t;
-
-typedef struct {
-    const char *name;
-    kind_t kind;
-    size_t offset;
-    const char *choice[4];
-    uint32_t max;
-} spec_key_t;
-
-#define AT(member) offsetof (wm_spec_t, member)
-static const spec_key_t keys[] = {
-    { "table", NAME, AT (table), { 0 }, 0 },
-    { "patch", SIDES, AT (patch_wire), { 0 }, PATCH_SIDE_MAX },
-    { "drift_window", COUNT, AT (drift_window), { 0 }, WINDOW_MAX },
-    { "downscale", CHOICE, AT (downscale), { "mean", "maxpool", "maxmean" }, 0 },
-    { "view", CHOICE, AT (view), { "full", "own" }, 0 },
-    { "adc", RANGE, AT (adc_min), { 0 }, 0 },
-    { "out", RANGE, AT (out_min), { 0 }, 0 },
-    { "amplitude", FACTORS, AT (amplitude), { 0 }, 0 },
-    { "lifetime", CHOICE, AT (lifetime), { "none", "exp", "table" }, 0 },
-    { "tau_us", POSITIVE, AT (tau_us), { 0 }, 0 },
-    { "t0_us", FACT, AT (t0_us), { 0 }, 0 },
-    { "tick_us", POSITIVE, AT (tick_us), { 0 }, 0 },
-    { "trigger_offset", FACT, AT (trigger_offset), { 0 }, 0 },
-    { "n_wire", WIRES, AT (n_wire), { 0 }, WIRES_MAX },
-    { "labels", NAMES, AT (label), { 0 }, 0 },
-};
-enum { KEYS = sizeof keys / sizeof keys[0] };
-
-/* The members that a key of two values fills lie side by side.  */
-_Static_assert(AT (patch_bin) == AT (patch_wire) + sizeof (uint32_t), "patch");
-_Static_assert(AT (adc_max) == AT (adc_min) + sizeof (double), "adc");
-_Static_assert(AT (out_max) == AT (out_min) + sizeof (double), "out");
-_Static_assert(sizeof (wm_downscale_t) == sizeof (int) && sizeof (wm_spec_view_t) == sizeof (int) &&
-                   sizeof (wm_lifetime_t) == sizeof (int),
-               "choices are stored as int");
 
 /* The value of one key as it stands in the text.  */
 typedef struct {
@@ -90,22 +38,23 @@ __attribute__ ((format (printf, 2, 3))) static wm_fault_t refuse (const place_t 
     va_start (arguments, format);
     vsnprintf (text, sizeof text, format, arguments);
     va_end (arguments);
-    return wm_fault (place->error, WM_EBATCH, "%.100s:%zu: %s", place->where, place->line, text);
+    return wm_fault (place->error, WM_EBATCH, "%.150s:%zu: %s", place->where, place->line, text);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static wm_fault_t read_double (const char *text, const spec_key_t *key, double *number,
+static wm_fault_t read_double (const char *text, const wm_spec_key_t *key, double *number,
                                const place_t *place)
 {
     char *end;
     *number = strtod (text, &end);
     if (end == text || *end || !isfinite (*number))
-        return refuse (place, "%s: '%s' is not a finite number", key->name, text);
+        return refuse (place, "%s: '%s' is not a finite number, such as 0.5 (without a unit)",
+                       key->name, text);
     return WM_OK;
 }
 
-static wm_fault_t read_count (const char *text, const spec_key_t *key, uint32_t *number,
+static wm_fault_t read_count (const char *text, const wm_spec_key_t *key, uint32_t *number,
                               const place_t *place)
 {
     char *end;
@@ -118,7 +67,7 @@ static wm_fault_t read_count (const char *text, const spec_key_t *key, uint32_t 
 }
 
 /* Names become HDF5 datasets and columns of CSV files.  */
-static wm_fault_t read_name (const char *text, const spec_key_t *key, char *name, size_t bytes,
+static wm_fault_t read_name (const char *text, const wm_spec_key_t *key, char *name, size_t bytes,
                              const place_t *place)
 {
     size_t n = strlen (text);
@@ -133,7 +82,7 @@ static wm_fault_t read_name (const char *text, const spec_key_t *key, char *name
     return WM_OK;
 }
 
-static wm_fault_t read_choice (const char *text, const spec_key_t *key, int *choice,
+static wm_fault_t read_choice (const char *text, const wm_spec_key_t *key, int *choice,
                                const place_t *place)
 {
     char known[64] = "";
@@ -148,7 +97,7 @@ static wm_fault_t read_choice (const char *text, const spec_key_t *key, int *cho
     return refuse (place, "%s: '%s' is not one of %s", key->name, text, known);
 }
 
-static wm_fault_t read_amplitudes (wm_spec_t *self, const spec_key_t *key, const value_t *value,
+static wm_fault_t read_amplitudes (wm_spec_t *self, const wm_spec_key_t *key, const value_t *value,
                                    const place_t *place)
 {
     wm_fault_t fault = WM_OK;
@@ -162,7 +111,7 @@ static wm_fault_t read_amplitudes (wm_spec_t *self, const spec_key_t *key, const
     return fault;
 }
 
-static wm_fault_t read_labels (wm_spec_t *self, const spec_key_t *key, const value_t *value,
+static wm_fault_t read_labels (wm_spec_t *self, const wm_spec_key_t *key, const value_t *value,
                                const place_t *place)
 {
     wm_fault_t fault = WM_OK;
@@ -170,6 +119,9 @@ static wm_fault_t read_labels (wm_spec_t *self, const spec_key_t *key, const val
     self->n_label = value->count;
     for (uint32_t i = 0; !fault && i < value->count; i++) {
         fault = read_name (value->item[i], key, self->label[i], sizeof self->label[i], place);
+        if (!fault && wm_spec_is_column (self->label[i]))
+            fault = refuse (place, "labels: '%s' is another column of the output; choose another",
+                            value->item[i]);
         for (uint32_t k = 0; !fault && k < i; k++)
             if (strcmp (self->label[i], self->label[k]) == 0)
                 fault = refuse (place, "%s: '%s' occurs twice", key->name, value->item[i]);
@@ -178,35 +130,40 @@ static wm_fault_t read_labels (wm_spec_t *self, const spec_key_t *key, const val
 }
 
 /* How many values a key takes, and whether as a list.  */
-static wm_fault_t check_shape (const spec_key_t *key, const value_t *value, const place_t *place)
+static wm_fault_t check_shape (const wm_spec_key_t *key, const value_t *value, const place_t *place)
 {
     uint32_t least = 1, most = 1;
     bool list = true;
     switch (key->kind) {
-    case SIDES:
-    case RANGE:
+    case WM_SPEC_SIDES:
+    case WM_SPEC_RANGE:
         least = most = 2;
         break;
-    case FACTORS:
+    case WM_SPEC_FACTORS:
         most = WM_SPEC_AMPLITUDES_MAX;
         break;
-    case NAMES:
+    case WM_SPEC_NAMES:
         least = 0, most = WM_SPEC_LABELS_MAX;
         break;
     default:
         list = false;
     }
+    const char *example = key->kind == WM_SPEC_SIDES     ? "[48, 48]"
+                          : key->kind == WM_SPEC_RANGE   ? "[-10, 30]"
+                          : key->kind == WM_SPEC_FACTORS ? "[1.3, 1.2]"
+                                                         : "[track, em]";
     if (list != value->list)
-        return refuse (place,
-                       list ? "%s takes a list: [..., ...]" : "%s takes one value, not a list",
-                       key->name);
+        return list ? refuse (place, "%s takes a list, such as %s", key->name, example)
+                    : refuse (place, "%s takes one value, not a list", key->name);
     if (value->count < least || value->count > most)
-        return refuse (place, "%s: %u values, it takes %u to %u", key->name, value->count, least,
-                       most);
+        return least == most ? refuse (place, "%s: %u value%s, it takes %u, such as %s", key->name,
+                                       value->count, value->count == 1 ? "" : "s", least, example)
+                             : refuse (place, "%s: %u values, it takes %u to %u", key->name,
+                                       value->count, least, most);
     return WM_OK;
 }
 
-static wm_fault_t set_value (wm_spec_t *self, const spec_key_t *key, const value_t *value,
+static wm_fault_t set_value (wm_spec_t *self, const wm_spec_key_t *key, const value_t *value,
                              const place_t *place)
 {
     void *at = (char *) self + key->offset;
@@ -216,59 +173,81 @@ static wm_fault_t set_value (wm_spec_t *self, const spec_key_t *key, const value
     if (fault)
         return fault;
     switch (key->kind) {
-    case NAME:
+    case WM_SPEC_NAME:
         memset (at, 0, sizeof self->table);
+        if (!strcmp (text, "held") || !strcmp (text, "engine"))
+            return refuse (place, "table: '%s' is another table of the output; choose another",
+                           text);
         return read_name (text, key, at, sizeof self->table, place);
-    case SIDES:
+    case WM_SPEC_SIDES:
         fault = read_count (text, key, at, place);
         return fault ? fault : read_count (value->item[1], key, (uint32_t *) at + 1, place);
-    case COUNT:
+    case WM_SPEC_COUNT:
         return read_count (text, key, at, place);
-    case CHOICE:
+    case WM_SPEC_CHOICE:
         return read_choice (text, key, at, place);
-    case RANGE:
+    case WM_SPEC_RANGE:
         if ((fault = read_double (text, key, number, place)) ||
             (fault = read_double (value->item[1], key, number + 1, place)))
             return fault;
         return number[0] < number[1]
                    ? WM_OK
                    : refuse (place, "%s: %s is not below %s", key->name, text, value->item[1]);
-    case FACTORS:
+    case WM_SPEC_FACTORS:
         return read_amplitudes (self, key, value, place);
-    case FACT:
-    case POSITIVE:
+    case WM_SPEC_FACT:
+    case WM_SPEC_POSITIVE:
         *number = NAN;
         if (strcmp (text, "input") == 0)
             return WM_OK;
         fault = read_double (text, key, number, place);
-        return fault || key->kind == FACT || *number > 0
+        return fault || key->kind == WM_SPEC_FACT || *number > 0
                    ? fault
                    : refuse (place, "%s: %s is not above 0", key->name, text);
-    case WIRES:
+    case WM_SPEC_WIRES:
         self->n_wire = 0;
         return strcmp (text, "input") == 0 ? WM_OK : read_count (text, key, at, place);
-    case NAMES:
+    case WM_SPEC_NAMES:
         return read_labels (self, key, value, place);
     }
     return WM_OK;
 }
 
-/* Rules between keys.  */
-static wm_fault_t check_whole (const wm_spec_t *self, const char *where, wm_error_t *error)
+/* The keys that a text has, and the line of each.  */
+typedef struct {
+    uint32_t given;
+    size_t line[WM_SPEC_KEYS];
+} seen_t;
+
+/* Moves to the line of the last of these keys that the text has.  */
+static void go_to (place_t *place, const seen_t *seen, const char *key, const char *other)
 {
+    place->line = 1;
+    for (uint32_t i = 0; i < WM_SPEC_KEYS; i++)
+        if ((!strcmp (wm_spec_keys[i].name, key) || !strcmp (wm_spec_keys[i].name, other)) &&
+            seen->line[i] > place->line)
+            place->line = seen->line[i];
+}
+
+/* Rules between keys.  */
+static wm_fault_t check_whole (const wm_spec_t *self, const seen_t *seen, place_t *place)
+{
+    go_to (place, seen, "adc", "out");
     if (self->adc_min > 0 || self->adc_max < 0)
-        return wm_fault (error, WM_EBATCH,
-                         "%.100s: adc: [%g, %g] does not contain 0, but 0 ADC must stay the zero "
-                         "level of the image",
-                         where, self->adc_min, self->adc_max);
+        return refuse (place,
+                       "adc: [%g, %g] does not contain 0, but 0 ADC must stay the zero level of "
+                       "the image",
+                       self->adc_min, self->adc_max);
     if (!isfinite (wm_spec_zero (self)) || !isfinite ((float) self->out_min) ||
         !isfinite ((float) self->out_max))
-        return wm_fault (error, WM_EBATCH, "%.100s: adc and out give values beyond float32", where);
+        return refuse (place, "adc and out give values beyond float32");
+    go_to (place, seen, "view", "");
     if (self->view == WM_OWN_VIEW && wm_spec_zero (self) != 0)
-        return wm_fault (error, WM_EBATCH,
-                         "%.100s: view: own is defined only where 0 ADC becomes 0, here it becomes "
-                         "%g; choose out_min / adc_min = (out_max - out_min) / (adc_max - adc_min)",
-                         where, (double) wm_spec_zero (self));
+        return refuse (
+            place,
+            "view: own is defined only where 0 ADC becomes 0, here it becomes %g; choose "
+            "out_min / adc_min = (out_max - out_min) / (adc_max - adc_min)",
+            (double) wm_spec_zero (self));
     return WM_OK;
 }
 
@@ -297,47 +276,85 @@ static unsigned distance (const char *a, const char *b)
     return row[n];
 }
 
-static wm_fault_t find_key (const char *name, uint32_t *seen, const spec_key_t **key,
+static wm_fault_t find_key (const char *name, seen_t *seen, const wm_spec_key_t **key,
                             const place_t *place)
 {
     uint32_t nearest = 0;
     unsigned least = ~0u;
-    for (uint32_t i = 0; i < KEYS; i++) {
-        unsigned d = distance (name, keys[i].name);
+    char small[ITEM_BYTES] = "";
+    for (size_t i = 0; name[i] && i < sizeof small - 1; i++)
+        small[i] = (char) tolower ((unsigned char) name[i]);
+    for (uint32_t i = 0; i < WM_SPEC_KEYS; i++) {
+        unsigned d = distance (small, wm_spec_keys[i].name);
         if (d < least)
             least = d, nearest = i;
     }
-    *key = &keys[nearest];
-    if (least)
+    *key = &wm_spec_keys[nearest];
+    if (strcmp (name, wm_spec_keys[nearest].name))
         return refuse (place, "unknown key '%s'; the nearest known one is '%s'", name,
-                       keys[nearest].name);
-    if (*seen & 1u << nearest)
+                       wm_spec_keys[nearest].name);
+    if (seen->given & 1u << nearest)
         return refuse (place, "key '%s' occurs twice", name);
-    *seen |= 1u << nearest;
+    seen->given |= 1u << nearest;
+    seen->line[nearest] = place->line;
     return WM_OK;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* The next event; the caller deletes it if the answer is WM_OK.  */
-static wm_fault_t next_event (yaml_parser_t *parser, yaml_event_t *event, place_t *place)
+typedef struct {
+    yaml_parser_t yaml;
+    const char *text;
+    size_t bytes;
+} parser_t;
+
+/* Whether the line that the mark is in has a tab where YAML wants spaces.  */
+static bool is_tab (const parser_t *self, size_t at)
 {
-    if (!yaml_parser_parse (parser, event)) {
-        place->line = parser->problem_mark.line + 1;
-        return refuse (place, "not YAML: %s", parser->problem ? parser->problem : "unreadable");
+    if (at > self->bytes)
+        return false;
+    size_t first = at;
+    while (first && self->text[first - 1] != '\n')
+        first--;
+    const char *end = memchr (self->text + first, '\n', self->bytes - first);
+    return memchr (self->text + first, '\t',
+                   end ? (size_t) (end - self->text) - first : self->bytes - first) != NULL;
+}
+
+/* The next event; the caller deletes it if the answer is WM_OK.  */
+static wm_fault_t next_event (parser_t *self, yaml_event_t *event, place_t *place)
+{
+    const yaml_parser_t *yaml = &self->yaml;
+    if (!yaml_parser_parse (&self->yaml, event)) {
+        place->line = yaml->problem_mark.line + 1;
+        if (yaml->error == YAML_READER_ERROR)
+            return refuse (place, "not YAML: byte %zu is not UTF-8 text", yaml->problem_offset);
+        if (is_tab (self, yaml->problem_mark.index))
+            return refuse (place, "not YAML: the line has a tab; write spaces");
+        if (strstr (yaml->context ? yaml->context : "", "flow sequence")) {
+            place->line = yaml->context_mark.line + 1;
+            return refuse (place, "not YAML: the list is not ended by ], or a comma is missing");
+        }
+        return refuse (place, "not YAML: %s; a line is `key: value` or `key: [value, value]`",
+                       yaml->problem ? yaml->problem : "unreadable");
     }
     place->line = event->start_mark.line + 1;
     return WM_OK;
 }
 
-static wm_fault_t expect (yaml_parser_t *parser, yaml_event_type_t type, place_t *place)
+static wm_fault_t expect (parser_t *parser, yaml_event_type_t type, place_t *place)
 {
     yaml_event_t event;
     wm_fault_t fault = next_event (parser, &event, place);
     if (fault)
         return fault;
     if (event.type != type)
-        fault = refuse (place, "a specification is one flat list of `key: value`");
+        fault =
+            event.type == YAML_STREAM_END_EVENT
+                ? refuse (place, "the file is empty: a specification is a flat list of "
+                                 "`key: value`, such as `patch: [48, 48]`")
+                : refuse (place, "a specification is one flat list of `key: value` lines, with a "
+                                 "space behind the colon");
     yaml_event_delete (&event);
     return fault;
 }
@@ -355,7 +372,7 @@ static wm_fault_t take_item (const yaml_event_t *event, value_t *value, const pl
 }
 
 /* A scalar, or a list of scalars. Sets *end where the mapping (or a list) ends instead.  */
-static wm_fault_t read_value (yaml_parser_t *parser, value_t *value, bool *end, place_t *place)
+static wm_fault_t read_value (parser_t *parser, value_t *value, bool *end, place_t *place)
 {
     *value = (value_t){ .list = false };
     *end = false;
@@ -379,13 +396,11 @@ static wm_fault_t read_value (yaml_parser_t *parser, value_t *value, bool *end, 
     }
 }
 
-/* seen: a bit for each of `keys` that is there.  */
-static wm_fault_t read_mapping (yaml_parser_t *parser, wm_spec_t *spec, uint32_t *seen,
-                                place_t *place)
+static wm_fault_t read_mapping (parser_t *parser, wm_spec_t *spec, seen_t *seen, place_t *place)
 {
-    for (*seen = 0;;) {
+    for (;;) {
         value_t value;
-        const spec_key_t *key;
+        const wm_spec_key_t *key;
         bool end;
         wm_fault_t fault = read_value (parser, &value, &end, place);
         if (fault || end)
@@ -402,128 +417,37 @@ static wm_fault_t read_mapping (yaml_parser_t *parser, wm_spec_t *spec, uint32_t
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error)
 {
-    int ignored;
+    uint32_t ignored;
     return wm_spec_parse_user (self, text, bytes, where, &ignored, error);
 }
 
 wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, const char *where,
-                               int *labelled, wm_error_t *error)
+                               uint32_t *given, wm_error_t *error)
 {
     if (bytes > TEXT_BYTES_MAX)
         return wm_fault (error, WM_EBATCH,
                          "%.100s: %zu bytes are too many for a specification (at most %u)", where,
                          bytes, TEXT_BYTES_MAX);
     wm_spec_t spec;
-    wm_spec_preset (&spec, "protodune-2021", NULL);
+    wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
     place_t place = { where, 1, error };
-    yaml_parser_t parser;
-    if (!yaml_parser_initialize (&parser))
+    parser_t parser = { .text = text, .bytes = bytes };
+    if (!yaml_parser_initialize (&parser.yaml))
         return wm_fault (error, WM_EHOST, "%.100s: no memory to read it", where);
-    yaml_parser_set_input_string (&parser, (const unsigned char *) text, bytes);
+    yaml_parser_set_input_string (&parser.yaml, (const unsigned char *) text, bytes);
     wm_fault_t fault;
-    uint32_t seen = 0;
+    seen_t seen = { 0 };
     if (!(fault = expect (&parser, YAML_STREAM_START_EVENT, &place)) &&
         !(fault = expect (&parser, YAML_DOCUMENT_START_EVENT, &place)) &&
         !(fault = expect (&parser, YAML_MAPPING_START_EVENT, &place)) &&
         !(fault = read_mapping (&parser, &spec, &seen, &place)) &&
         !(fault = expect (&parser, YAML_DOCUMENT_END_EVENT, &place)) &&
         !(fault = expect (&parser, YAML_STREAM_END_EVENT, &place)))
-        fault = check_whole (&spec, where, error);
-    yaml_parser_delete (&parser);
+        fault = check_whole (&spec, &seen, &place);
+    yaml_parser_delete (&parser.yaml);
     if (fault)
         return fault;
     *self = spec;
-    *labelled = 0;
-    for (uint32_t i = 0; i < KEYS; i++)
-        if (keys[i].kind == NAMES)
-            *labelled = seen >> i & 1;
+    *given = seen.given;
     return WM_OK;
-}
-
-/* ---- canonical text -------------------------------------------------------------------------- */
-
-typedef struct {
-    char *text;
-    size_t bytes_max, bytes;
-} page_t;
-
-__attribute__ ((format (printf, 2, 3))) static void put (page_t *page, const char *format, ...)
-{
-    va_list arguments;
-    va_start (arguments, format);
-    int n = vsnprintf (page->text + page->bytes, page->bytes_max - page->bytes, format, arguments);
-    va_end (arguments);
-    page->bytes += (size_t) n;
-    if (page->bytes >= page->bytes_max)
-        page->bytes = page->bytes_max - 1;
-}
-
-/* The shortest text that reads back as the same double: 30, not 3e+01.  */
-static void put_double (page_t *page, double number)
-{
-    char text[32], shortest[32] = "";
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf (text, sizeof text, "%.*g", digits, number);
-        if (strtod (text, NULL) == number && (!*shortest || strlen (text) < strlen (shortest)))
-            memcpy (shortest, text, sizeof text);
-    }
-    put (page, "%s", shortest);
-}
-
-static void put_value (page_t *page, const wm_spec_t *self, const spec_key_t *key)
-{
-    const void *at = (const char *) self + key->offset;
-    const uint32_t *count = at;
-    const double *number = at;
-    switch (key->kind) {
-    case NAME:
-        put (page, "%s", (const char *) at);
-        break;
-    case SIDES:
-        put (page, "[%u, %u]", count[0], count[1]);
-        break;
-    case COUNT:
-        put (page, "%u", *count);
-        break;
-    case CHOICE:
-        put (page, "%s", key->choice[*(const int *) at]);
-        break;
-    case RANGE:
-    case FACTORS:
-        for (uint32_t i = 0; i < (key->kind == RANGE ? 2 : self->n_amplitude); i++) {
-            put (page, i ? ", " : "[");
-            put_double (page, number[i]);
-        }
-        put (page, "]");
-        break;
-    case FACT:
-    case POSITIVE:
-        if (isnan (*number))
-            put (page, "input");
-        else
-            put_double (page, *number);
-        break;
-    case WIRES:
-        if (*count)
-            put (page, "%u", *count);
-        else
-            put (page, "input");
-        break;
-    case NAMES:
-        put (page, "[");
-        for (uint32_t i = 0; i < self->n_label; i++)
-            put (page, "%s%s", i ? ", " : "", self->label[i]);
-        put (page, "]");
-    }
-}
-
-size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max)
-{
-    page_t page = { text, bytes_max, 0 };
-    for (uint32_t i = 0; i < KEYS; i++) {
-        put (&page, "%s: ", keys[i].name);
-        put_value (&page, self, &keys[i]);
-        put (&page, "\n");
-    }
-    return page.bytes;
 }

@@ -15,6 +15,8 @@
 
 #define WM_SPEC_AMPLITUDES_MAX 8
 #define WM_SPEC_LABELS_MAX 64
+#define WM_SPEC_PATCH_MAX 512u           /* wires, and drift bins */
+#define WM_SPEC_DEFAULT "protodune-2021" /* the preset that gives what a file leaves out */
 
 typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
 typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_spec_view_t;
@@ -42,16 +44,19 @@ typedef struct {
 wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error);
 
 /* Parses YAML text (a user's file or the canonical form). A missing key gets its value in preset
-   "protodune-2021". WM_EBATCH with the line: an unknown key (the text names the nearest known one),
+   WM_SPEC_DEFAULT. WM_EBATCH with the line: an unknown key (the text names the nearest known one),
    a repeated key, a value of the wrong shape or out of its range. `where` names the text in
    errors.  */
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                           wm_error_t *error);
 
-/* Parses a user's file. *labelled: whether it has the key `labels`; without it the labels are the
-   preset's, which may not fit the model's outputs (ops/wm_columns.h).  */
+/* Parses a user's file. *given: the keys that it has, for wm_spec_gives; what it leaves out need
+   not fit the model (ops/wm_setup.c, ops/wm_columns.h).  */
 wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, const char *where,
-                               int *labelled, wm_error_t *error);
+                               uint32_t *given, wm_error_t *error);
+
+/* Returns whether the file had this key.  */
+int wm_spec_gives (uint32_t given, const char *key);
 
 /* Derives labels from a model's output names: the name of an output of one value; name_0, name_1,
    ... of several values; characters that labels cannot have become '_'. If two are equal (Keras
@@ -63,6 +68,14 @@ void wm_spec_label (wm_spec_t *self, const struct wm_model_t *model);
 
 /* Prints the canonical text, NUL-terminated. Returns its length. `bytes_max` is 4096 or more.  */
 size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max);
+
+/* Prints it as a file for people, each key with its comment, in at most 80 columns; --spec reads it
+   back. `preset`: the name of what it is. As wm_spec_print, of 8,192 bytes or more.  */
+size_t wm_spec_print_page (const wm_spec_t *self, const char *preset, char *text, size_t bytes_max);
+
+/* Prints what it means, a line for each key with its unit, and which are not `given`. As
+   wm_spec_print, of 8,192 bytes or more.  */
+size_t wm_spec_explain (const wm_spec_t *self, uint32_t given, char *text, size_t bytes_max);
 
 /* Returns the zero level Z: the value of 0 ADC, of bad or missing wires and of everything
    outside.  */

@@ -1,14 +1,10 @@
 /* wm_spec_label.c - labels for a model whose specification names none.  */
 #include "kernels/wm_model.h"
-#include "kernels/wm_spec.h"
+#include "kernels/wm_spec_private.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Names that an output file's other columns have (producer/wm_writer.c).  */
-static const char *const taken[] = { "run",   "subrun", "event",       "cryostat", "tpc",
-                                     "plane", "hit_id", "in_fiducial", "status",   "engine" };
 
 /* What no label may hold becomes '_'; 0 where nothing usable is left.  */
 static int make_label (char label[32], const char *name, bool numbered, uint32_t k)
@@ -22,9 +18,8 @@ static int make_label (char label[32], const char *name, bool numbered, uint32_t
         if (!(text[i] >= '0' && text[i] <= '9') &&
             !((text[i] | 32) >= 'a' && (text[i] | 32) <= 'z'))
             text[i] = text[i] == '-' ? '-' : '_';
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (!strcmp (text, taken[i]))
-            return 0;
+    if (wm_spec_is_column (text))
+        return 0;
     memcpy (label, text, (size_t) n + 1);
     return 1;
 }

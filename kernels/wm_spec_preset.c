@@ -7,6 +7,7 @@
 
 static void set_labels (wm_spec_t *self, const char *const label[4])
 {
+    memset (self->label, 0, sizeof self->label); /* as wm_spec_parse: equal in every byte */
     self->n_label = 4;
     for (int i = 0; i < 4; i++)
         snprintf (self->label[i], sizeof self->label[i], "%s", label[i]);

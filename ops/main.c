@@ -10,7 +10,7 @@ static const char exit_codes[] =
     "exit codes\n"
     "   0  all done\n"
     "   1  failure\n"
-    "   2  usage\n"
+    "   2  usage; also a file on the command line that does not exist\n"
     "   3  finished with held events\n"
     "   4  broker unreachable\n"
     "   5  bad model, input or campaign folder\n"

@@ -322,8 +322,12 @@ static void print_table (const run_t *self, double seconds)
         const double each = bytes_per_event (self);
         printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
                 wm_show_bytes (each > 0 ? each : (double) self->sent_bytes, a));
-    } else
-        printf ("  nothing was left to do\n");
+    } else if (wm_ask_int (s, "inputs.changed"))
+        printf ("  nothing was scored: %s no longer as it was scored (named above)\n",
+                wm_show_count (wm_ask_int (s, "inputs.changed"), a));
+    else if (!wm_ask_int (s, "held_total"))
+        printf (wm_ask_int (s, "hits.done") ? "  nothing was left to do\n"
+                                            : "  nothing was scored\n");
     wm_arithmetic_rows (stdout, s, "  scored by        ");
     printf ("  time             %s\n", wm_show_time (seconds, a));
     printf ("  output           %s\n", output_folder (self));

@@ -17,7 +17,7 @@
     row (pause) row (resume) row (drain) row (kick) \
     row (status) row (held) row (why) row (verify) row (bench) row (doctor) \
     row (rebuild) \
-    row (import) row (model) row (synth) row (cut) row (show)
+    row (import) row (model) row (spec) row (synth) row (cut) row (show)
 /* clang-format on */
 
 #define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;
@@ -75,7 +75,7 @@ static inline void take_isa (const wm_args_t *args)
 #define INPUT_OPTIONS \
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
      .help = "files to score; may be repeated"}, \
-    {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"}
+    {.name = "input-list", .value = "FILE", .help = "one path a line, # begins a comment; - is standard input"}
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \

@@ -3,6 +3,8 @@
 #include "ops/wm_setup.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_kind.h"
+#include "schema/base/wm_log.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
@@ -18,10 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define DEFAULT_SPEC "protodune-2021"
 
 /* ---- places and programs --------------------------------------------------------------------- */
 
@@ -42,12 +43,21 @@ static wm_fault_t absolute (char out[PATH_MAX], const char *path, wm_error_t *er
 }
 
 /* The folder, made, and its real name.  */
-static wm_fault_t make_folder (char out[PATH_MAX], const char *path, wm_error_t *error)
+static wm_fault_t make_folder (char out[PATH_MAX], const char *path, const char *option,
+                               const char *example, wm_error_t *error)
 {
+    struct stat status;
     char wanted[PATH_MAX];
     wm_fault_t fault = absolute (wanted, path, error);
     if (!fault && strchr (wanted, '\n')) /* pins are lines */
-        fault = wm_fault (error, WM_EBATCH, "a folder's name holds a line break: %.200s", wanted);
+    {
+        fault = wm_fault (error, WM_EUSAGE, "a folder's name holds a line break: %.200s", wanted);
+        wm_log_tame (error->text);
+    }
+    if (!fault && lstat (wanted, &status) == 0 &&
+        (stat (wanted, &status) || !S_ISDIR (status.st_mode)))
+        fault = wm_fault (error, WM_EUSAGE, "%s %.300s is no folder; it takes a folder, such as %s",
+                          option, path, example);
     if (!fault)
         fault = wm_folder_make (wanted, 0777, error);
     if (!fault && !realpath (wanted, out))
@@ -101,6 +111,8 @@ int wm_setup_complain (const char *verb, const wm_error_t *error)
     switch (error->fault) {
     case WM_EBATCH:
         return WM_EXIT_INPUT;
+    case WM_EUSAGE:
+        return WM_EXIT_USAGE;
     case WM_EAGAIN:
         return WM_EXIT_AGAIN;
     default:
@@ -158,11 +170,51 @@ static bool ends_with (const char *text, const char *end)
     return n >= m && strcmp (text + n - m, end) == 0;
 }
 
+/* What people give as a model, and what to do about it; NULL: it may be one.  */
+static const char *no_model (wm_kind_t kind)
+{
+    switch (kind) {
+    case WM_KIND_EMPTY:
+        return "empty (0 bytes)";
+    case WM_KIND_HDF5:
+        return "an HDF5 file, as events are: give events by --input and the model by --model; a "
+               "Keras model must be exported to ONNX first (tf2onnx)";
+    case WM_KIND_NPY:
+        return "a NumPy array: give patches by --input and the model by --model";
+    case WM_KIND_GZIP:
+        return "compressed by gzip: unpack it first (gunzip -k FILE)";
+    case WM_KIND_ZIP:
+    case WM_KIND_PICKLE:
+        return "an archive of PyTorch, Keras or NumPy: export the model to ONNX first "
+               "(torch.onnx.export, tf2onnx)";
+    case WM_KIND_ROOT:
+        return "a ROOT file";
+    default:
+        return NULL;
+    }
+}
+
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
 {
-    return access (path, R_OK) ? wm_fault (error, WM_EBATCH, "the model %s cannot be read: %s",
-                                           path, strerror (errno))
-                               : WM_OK;
+    struct stat status;
+    const wm_kind_t kind = wm_kind_of (path);
+    const char *why = no_model (kind);
+    if (wm_kind_is_url (path))
+        return wm_fault (error, WM_EUSAGE, "--model %.300s: a URL; fetch the file first (curl -O)",
+                         path);
+    if (kind == WM_KIND_BROKEN)
+        return wm_fault (error, WM_EUSAGE,
+                         "the model %.300s is a symbolic link to a file that does not exist", path);
+    if (access (path, R_OK))
+        return wm_fault (error, WM_EUSAGE, "the model %.300s cannot be read: %s", path,
+                         strerror (errno));
+    if (stat (path, &status) == 0 && S_ISDIR (status.st_mode))
+        return wm_fault (error, WM_EUSAGE,
+                         "the model %.300s is a folder; a TensorFlow SavedModel must be converted "
+                         "to ONNX first (python3 -m tf2onnx.convert --saved-model DIR --output "
+                         "m.onnx)",
+                         path);
+    return why ? wm_fault (error, WM_EBATCH, "%.300s: no model, but %s", path, why) : WM_OK;
 }
 
 /* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins. A
@@ -223,19 +275,81 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
 
 /* ---- the specification ----------------------------------------------------------------------- */
 
-static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, int *labelled,
+static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, uint32_t *given,
                                   wm_error_t *error)
 {
     char text[WM_CONTROL_BYTES_MAX + 1];
     FILE *file = fopen (path, "r");
     if (!file)
-        return wm_fault (error, WM_EBATCH, "the specification %s cannot be read: %s", path,
+        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", path,
                          strerror (errno));
     const size_t n = fread (text, 1, sizeof text, file);
+    const int rc = ferror (file) ? errno : 0;
     fclose (file);
+    if (rc)
+        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", path,
+                         strerror (rc));
     if (n == sizeof text)
-        return wm_fault (error, WM_EBATCH, "the specification %s is larger than 64 KiB", path);
-    return wm_spec_parse_user (spec, text, n, path, labelled, error);
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s is no specification, a YAML file of at most 64 KiB; type wiremill "
+                         "spec --print protodune-2021 for one",
+                         path);
+    return wm_spec_parse_user (spec, text, n, path, given, error);
+}
+
+wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint32_t *given,
+                          wm_error_t *error)
+{
+    *given = 0;
+    *is_file = strpbrk (name, "./") || access (name, F_OK) == 0;
+    if (*is_file)
+        return read_spec_file (spec, name, given, error);
+    const wm_fault_t fault = wm_spec_preset (spec, name, error);
+    return fault ? error->fault = WM_EUSAGE : WM_OK; /* a value of --spec that there is not */
+}
+
+/* The model's own patch size: of an input that has a size in wires and one in drift bins, and no
+   other above 1.  */
+static bool model_patch (const wm_model_t *model, uint32_t patch[2])
+{
+    uint32_t n = 0;
+    const wm_port_t *input = wm_model_input (model, 0);
+    if (wm_model_n_input (model) != 1)
+        return false;
+    for (uint32_t d = 0; d < input->n_dim; d++)
+        if (input->dim[d] > 1 && n++ < 2)
+            patch[n - 1] = input->dim[d];
+    return n == 2 && patch[0] <= WM_SPEC_PATCH_MAX && patch[1] <= WM_SPEC_PATCH_MAX;
+}
+
+/* A patch that nobody chose is the model's own; one that was chosen must be what the model
+   takes.  */
+static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t *model,
+                             bool is_chosen, bool is_file, wm_error_t *error)
+{
+    uint32_t own[2];
+    const uint32_t cells = spec->patch_wire * spec->patch_bin;
+    const bool has_own = model_patch (model, own);
+    if (cells == self->pins.n_value)
+        return WM_OK;
+    char advice[160] = "it takes only ready-made patches, and no --spec";
+    if (has_own && !is_chosen) {
+        const size_t n = strlen (self->spec_name);
+        spec->patch_wire = own[0], spec->patch_bin = own[1];
+        snprintf (self->spec_name + n, sizeof self->spec_name - n,
+                  " with the model's own patch: [%u, %u]", own[0], own[1]);
+        return WM_OK;
+    }
+    if (!is_chosen && !is_file)
+        return WM_OK; /* for ready-made patches nothing is cut */
+    if (has_own)
+        snprintf (advice, sizeof advice,
+                  is_file ? "write patch: [%u, %u] there"
+                          : "give --spec a file with the line patch: [%u, %u], or leave --spec out",
+                  own[0], own[1]);
+    return wm_fault (
+        error, WM_EBATCH, "%.200s cuts patches of %u x %u = %u values, the model takes %u; %s",
+        self->spec_name, spec->patch_wire, spec->patch_bin, cells, self->pins.n_value, advice);
 }
 
 /* --spec is a preset's name or a file; a name without '/' and '.' is a preset unless such a file
@@ -243,32 +357,52 @@ static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, int *labell
 static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *error)
 {
     wm_spec_t spec;
-    wm_fault_t fault;
-    const char *wanted = name ? name : DEFAULT_SPEC;
-    wm_columns_from_t from = { .preset = wanted, .chosen = name != NULL };
-    if (name && (strpbrk (name, "./") || access (name, R_OK) == 0)) {
-        from.file = name;
-        from.preset = DEFAULT_SPEC; /* what a key left out has the value of */
-        fault = read_spec_file (&spec, name, &from.labelled, error);
-    } else
-        fault = wm_spec_preset (&spec, wanted, error);
+    bool is_file;
+    uint32_t given;
+    const char *wanted = name ? name : WM_SPEC_DEFAULT;
+    wm_fault_t fault = name ? wm_setup_spec (&spec, name, &is_file, &given, error)
+                            : wm_spec_preset (&spec, wanted, error);
     if (fault)
         return fault;
+    if (!name)
+        is_file = false, given = 0;
+    const wm_columns_from_t from = { .preset = is_file ? WM_SPEC_DEFAULT : wanted,
+                                     .chosen = name != NULL,
+                                     .file = is_file ? name : NULL,
+                                     .labelled = wm_spec_gives (given, "labels") };
     snprintf (self->spec_name, sizeof self->spec_name, "%s", wanted);
     wm_model_t *model = wm_model_open (self->wmm, error);
     if (!model)
         return error->fault;
     fault = wm_columns_choose (&spec, &from, model, self->columns, error);
+    if (!fault)
+        fault = fit_patch (self, &spec, model,
+                           is_file ? wm_spec_gives (given, "patch") : name != NULL, is_file, error);
     wm_model_destroy (&model);
-    if (fault)
-        return fault;
-    const uint32_t cells = spec.patch_wire * spec.patch_bin;
-    if (name && cells != self->pins.n_value)
-        return wm_fault (error, WM_EBATCH,
-                         "%s cuts patches of %u x %u = %u values, the model takes %u; change its "
-                         "`patch`, or leave --spec out where the inputs are ready-made patches",
-                         wanted, spec.patch_wire, spec.patch_bin, cells, self->pins.n_value);
-    wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
+    if (!fault)
+        wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
+    return fault;
+}
+
+/* ---- limits of the shell --------------------------------------------------------------------- */
+
+#define FILES_LEAST 64u              /* a broker with one producer and one worker needs about 40 */
+#define FILE_BYTES_LEAST (64u << 20) /* models of this size are usual; the outputs come on top */
+
+/* Refuses limits that no campaign fits in, before its processes fail one after the other.  */
+static wm_fault_t check_limits (wm_error_t *error)
+{
+    struct rlimit files, bytes;
+    if (getrlimit (RLIMIT_NOFILE, &files) == 0 && files.rlim_max < FILES_LEAST)
+        return wm_fault (error, WM_EHOST,
+                         "this shell allows %llu open files, a campaign needs %u or more; type "
+                         "ulimit -n 1024, or start a new shell",
+                         (unsigned long long) files.rlim_max, FILES_LEAST);
+    if (getrlimit (RLIMIT_FSIZE, &bytes) == 0 && bytes.rlim_cur < FILE_BYTES_LEAST)
+        return wm_fault (error, WM_EHOST,
+                         "this shell allows files of %llu KiB, a campaign needs %u or more; type "
+                         "ulimit -f unlimited, or start a new shell",
+                         (unsigned long long) bytes.rlim_cur >> 10, FILE_BYTES_LEAST >> 10);
     return WM_OK;
 }
 
@@ -277,11 +411,11 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *err
 static wm_fault_t make_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     char wanted[PATH_MAX];
-    wm_fault_t fault = make_folder (self->output, choices->output, error);
+    wm_fault_t fault = make_folder (self->output, choices->output, "--output", "out/", error);
     if (!fault)
         fault = wm_setup_campaign (wanted, choices->campaign, self->output, error);
     if (!fault)
-        fault = make_folder (self->campaign, wanted, error);
+        fault = make_folder (self->campaign, wanted, "--campaign", "campaign/", error);
     if (fault)
         return fault;
     if (strlen (self->output) >= sizeof self->pins.output)
@@ -318,13 +452,13 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
     double most = measured ? wm_device_max_error (choices->precision) : 0;
     if (choices->max_error && !measured)
         return wm_fault (
-            error, WM_EBATCH,
+            error, WM_EUSAGE,
             "--max-error goes with --precision split or fast: fp32 is not measured, it "
             "computes strictly");
     if (choices->max_error) {
         most = strtod (choices->max_error, &end);
         if (end == choices->max_error || *end || !(most >= 1e-9 && most <= 1))
-            return wm_fault (error, WM_EBATCH,
+            return wm_fault (error, WM_EUSAGE,
                              "--max-error %.40s: it is a number from 1e-9 to 1, such as 1e-5",
                              choices->max_error);
     }
@@ -339,7 +473,9 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
     self->pins.batch_hits = choices->batch_hits;
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
-    wm_fault_t fault = take_max_error (self, choices, error);
+    wm_fault_t fault = check_limits (error);
+    if (!fault)
+        fault = take_max_error (self, choices, error);
     if (!fault)
         fault = make_folders (self, choices, error);
     if (!fault)
@@ -362,8 +498,11 @@ typedef struct {
 
 static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
 {
-    if (strchr (path, '\n'))
-        return wm_fault (error, WM_EBATCH, "an input's name holds a line break: %.200s", path);
+    if (strchr (path, '\n')) { /* lists have one a line */
+        wm_fault (error, WM_EUSAGE, "an input's name holds a line break, rename it: %.200s", path);
+        wm_log_tame (error->text);
+        return WM_EUSAGE;
+    }
     if (list->inputs->n_file++ == 0)
         snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
     fprintf (list->out, "%s\n", path);
@@ -377,6 +516,29 @@ static bool is_output (const char *path)
     return n > suffix && strcmp (path + n - suffix, ".scores.h5") == 0;
 }
 
+/* A name that the shell or the user took for a pattern, and that nothing matches.  */
+static wm_fault_t no_match (const char *pattern, wm_error_t *error)
+{
+    struct stat status;
+    if (wm_kind_of (pattern) == WM_KIND_BROKEN)
+        return wm_fault (error, WM_EUSAGE,
+                         "the input %.300s is a symbolic link to a file that does not exist",
+                         pattern);
+    const int failed = stat (pattern, &status) ? errno : EAGAIN; /* it has come just now */
+    const char *colon = strrchr (pattern, ':');
+    char file[PATH_MAX];
+    snprintf (file, sizeof file, "%.*s", colon ? (int) (colon - pattern) : 0, pattern);
+    if (colon && access (file, F_OK) == 0)
+        return wm_fault (error, WM_EUSAGE,
+                         "the input %.300s cannot be read; a dataset is named %.100s:/DATASET",
+                         pattern, file);
+    errno = failed;
+    return strpbrk (pattern, "*?[{")
+               ? wm_fault (error, WM_EUSAGE, "no file matches '%.300s'", pattern)
+               : wm_fault (error, WM_EUSAGE, "the input %.300s cannot be read: %s", pattern,
+                           strerror (errno));
+}
+
 /* FILE.h5:/dataset names a dataset of patches: the file part may be a pattern, the rest is kept. */
 static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *error)
 {
@@ -387,22 +549,27 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
     if (n >= sizeof pattern)
         return wm_fault (error, WM_EBATCH, "the path is too long: %.200s...", given);
     snprintf (pattern, sizeof pattern, "%.*s", (int) n, given);
+    if (wm_kind_is_url (given))
+        return wm_fault (error, WM_EUSAGE,
+                         "--input %.300s: a URL; wiremill reads files, fetch it first (curl -O)",
+                         given);
     if (stat (pattern, &st) == 0) {
         if (S_ISDIR (st.st_mode))
-            return wm_fault (error, WM_EBATCH, "%s is a folder; name its files: '%s/*.h5'", pattern,
+            return wm_fault (error, WM_EUSAGE, "%s is a folder; name its files: '%s/*.h5'", pattern,
                              pattern);
         if (!S_ISREG (st.st_mode))
-            return wm_fault (error, WM_EBATCH, "%s is no regular file: it cannot be read twice",
+            return wm_fault (error, WM_EUSAGE, "%s is no regular file: it cannot be read twice",
                              pattern);
         return add_file (list, given, error);
     }
     glob_t found;
     wm_fault_t fault = WM_OK;
-    if (glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
-        return wm_fault (error, WM_EBATCH, "no file matches '%s'", pattern);
+    if (lstat (pattern, &st) == 0 || glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
+        return no_match (pattern, error);
     for (size_t i = 0; i < found.gl_pathc && !fault; i++) {
-        if (is_output (found.gl_pathv[i]) || stat (found.gl_pathv[i], &st) ||
-            !S_ISREG (st.st_mode)) {
+        /* A link to nothing goes on: its input is held by name.  */
+        if (is_output (found.gl_pathv[i]) ||
+            (stat (found.gl_pathv[i], &st) == 0 && !S_ISREG (st.st_mode))) {
             list->inputs->n_left_out++;
             continue;
         }
@@ -419,18 +586,27 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
 {
     FILE *file = strcmp (path, "-") == 0 ? stdin : fopen (path, "r");
     if (!file)
-        return wm_fault (error, WM_EBATCH, "the list of inputs %s cannot be read: %s", path,
+        return wm_fault (error, WM_EUSAGE, "the list of inputs %.300s cannot be read: %s", path,
                          strerror (errno));
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
     wm_fault_t fault = WM_OK;
+    const wm_kind_t kind = file == stdin ? WM_KIND_OTHER : wm_kind_of (path);
+    if (kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY)
+        fault = wm_fault (error, WM_EUSAGE,
+                          "--input-list %.300s is no list, one path a line; inputs are given by "
+                          "--input",
+                          path);
     while (!fault && (n = getline (&line, &room, file)) > 0) {
         while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = 0;
-        if (n)
+        if (n && (*line != '#' || access (line, F_OK) == 0)) /* a comment is no file */
             fault = add_file (list, line, error);
     }
+    if (!fault && ferror (file))
+        fault = wm_fault (error, WM_EUSAGE, "the list of inputs %.300s cannot be read: %s", path,
+                          strerror (errno));
     free (line);
     if (file != stdin)
         fclose (file);
@@ -445,7 +621,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
     list_t list = { open_memstream (&text, &bytes), self };
     if (!list.out)
         return wm_fault (error, WM_EHOST, "no memory for the list of inputs");
-    wm_fault_t fault = WM_OK;
+    wm_fault_t fault = check_limits (error);
     const char *name;
     for (int i = 0; !fault && (name = wm_args_each (args, "input", i)); i++)
         fault = add_pattern (&list, name, error);
@@ -455,7 +631,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
         fault = add_list (&list, name, error);
     fclose (list.out);
     if (!fault && !self->n_file)
-        fault = wm_fault (error, WM_EBATCH,
+        fault = wm_fault (error, WM_EUSAGE,
                           self->n_left_out
                               ? "the patterns match nothing but outputs (*.scores.h5) and folders"
                               : "no input is given; use --input 'GLOB' or --input-list");

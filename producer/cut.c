@@ -6,6 +6,7 @@
 #include "producer/wm_npy.h"
 #include "producer/wm_pack.h"
 #include "producer/wm_reader.h"
+#include "schema/base/wm_path.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
@@ -21,10 +22,10 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "input", .value = "FILE", .is_needed = true, .task = "what is cut",
+    {.name = "input", .letter = 'i', .value = "FILE", .is_needed = true, .task = "what is cut",
      .help = "any layout that a campaign reads"},
     {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
-    {.name = "spec", .value = "FILE|PRESET", .fallback = "protodune-2021",
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
      .help = "only event number N of the file, from 0 (default: all)"},
@@ -75,6 +76,9 @@ static wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *erro
 {
     char text[16384];
     FILE *file = fopen (name, "re");
+    if (!file && strpbrk (name, "./"))
+        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", name,
+                         strerror (errno));
     if (!file)
         return wm_spec_preset (spec, name, error);
     size_t bytes = fread (text, 1, sizeof text, file);
@@ -212,6 +216,11 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     if (fault)
         return fault;
     job->values = job->spec.patch_wire * job->spec.patch_bin;
+    uint64_t size;
+    int64_t mtime_ns;
+    if (wm_path_stat (job->input, &size, &mtime_ns))
+        return wm_fault (error, WM_EUSAGE, "the input %.300s cannot be read: %s", job->input,
+                         strerror (errno));
     job->reader = wm_reader_open (job->input, &job->spec, 0, error);
     if (!job->reader)
         return error->fault;
@@ -239,13 +248,14 @@ static int cut_main (const wm_args_t *args)
     wm_error_t error;
     wm_fault_t fault = job_run (&job, &error);
     if (fault)
-        fprintf (stderr, "%s\n", error.text);
+        fprintf (stderr, "wiremill cut: %s\n", error.text);
     if (job.map)
         munmap (job.map, job.map_bytes);
-    int code = fault == WM_EBATCH ? WM_EXIT_INPUT
-               : fault            ? WM_EXIT_FAILURE
-               : job.n_held       ? WM_EXIT_HELD
-                                  : WM_EXIT_OK;
+    int code = fault == WM_EUSAGE   ? WM_EXIT_USAGE
+               : fault == WM_EBATCH ? WM_EXIT_INPUT
+               : fault              ? WM_EXIT_FAILURE
+               : job.n_held         ? WM_EXIT_HELD
+                                    : WM_EXIT_OK;
     wm_batch_clear (&job.batch);
     wm_event_clear (&job.content);
     wm_plane_destroy (&job.plane);

@@ -99,14 +99,14 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
            tick_us = fact (spec->tick_us, event->tick_us);
     double trigger_offset = fact (spec->trigger_offset, event->trigger_offset);
     double t0_us = fact (spec->t0_us, 0);
-    const char *missing = !(tau_us > 0)            ? "tau_us"
-                          : !(tick_us > 0)         ? "tick_us"
+    const char *missing = !(tau_us > 0)            ? "a tau_us above 0"
+                          : !(tick_us > 0)         ? "a tick_us above 0"
                           : isnan (trigger_offset) ? "trigger_offset"
                                                    : NULL;
     if (missing)
         return wm_fault (error, WM_EBATCH,
-                         "%s: the specification has lifetime: exp, but neither it nor the input "
-                         "gives %s; give it, or write lifetime: none",
+                         "%.300s: lifetime: exp needs %s, which neither the specification nor "
+                         "the input gives; write it, or lifetime: none, into --spec",
                          where, missing);
     wm_fault_t fault =
         wm_event_reserve (&self->factors, &self->factors_max, event->n_tick, 4, error);

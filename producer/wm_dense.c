@@ -180,10 +180,14 @@ static wm_fault_t shape_take (dense_t *self, const uint64_t *dim, uint32_t n_dim
         if (__builtin_mul_overflow (values, dim[i], &values) || values > UINT32_MAX / 4)
             values = 0;
     if (n_dim < 2 || !values || dim[0] >= UINT32_MAX)
-        return wm_fault (error, WM_EBATCH, "%s: not an array of patches (N, ...)", where);
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: not an array of patches (N, ...), but of %u dimension%s", where,
+                         n_dim, n_dim == 1 ? "" : "s");
     if (n_value && values != n_value)
-        return wm_fault (error, WM_EBATCH, "%s: patches of %llu values, the model takes %u", where,
-                         (unsigned long long) values, n_value);
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: %llu patches of %llu values, the model takes %u%s", where,
+                         (unsigned long long) dim[0], (unsigned long long) values, n_value,
+                         dim[0] * values == n_value ? "; one patch alone is a[None] in NumPy" : "");
     self->n_value = (uint32_t) values;
     self->reader.n_row = dim[0];
     self->reader.n_dim = n_dim;

@@ -90,7 +90,8 @@ static wm_fault_t facts_read (exchange_t *self, uint32_t ordinal, wm_event_t *ev
         (fault = fact_read (&self->tau_us, ordinal, &event->tau_us, error)))
         return fault;
     if (n_tick < 1 || n_tick > WM_EVENT_TICKS_MAX)
-        return wm_fault (error, WM_EBATCH, "%s: n_tick is %lld", where, (long long) n_tick);
+        return wm_fault (error, WM_EBATCH, "%.300s: n_tick is %lld, not 1 to %u", where,
+                         (long long) n_tick, WM_EVENT_TICKS_MAX);
     event->n_tick = (uint32_t) n_tick;
     const wm_column_t *table = &self->lifetime;
     if (!table->id || self->reader.spec->lifetime != WM_LIFETIME_TABLE || table->width < n_tick)
@@ -115,9 +116,13 @@ static wm_fault_t planes_read (exchange_t *self, uint32_t ordinal, wm_event_t *e
         return fault;
     const int32_t *cell = self->cell;
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t n_wire = cell[3 * n + i] < 0 ? 0 : (uint32_t) cell[3 * n + i];
+        uint32_t n_wire = (uint32_t) cell[3 * n + i];
         if (self->reader.spec->n_wire)
             n_wire = self->reader.spec->n_wire;
+        else if (cell[3 * n + i] < 1)
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s: plane_table/n_wire is %d for cryostat %d, TPC %d, plane %d",
+                             where, cell[3 * n + i], cell[i], cell[n + i], cell[2 * n + i]);
         event->plane[event->n_plane++] =
             (wm_event_plane_t){ cell[i], cell[n + i], cell[2 * n + i], n_wire, 0, 0 };
     }

@@ -1,6 +1,8 @@
 /* wm_h5.c - opens and reads HDF5 files, refusing everything that leads out of them.  */
 #include "producer/wm_h5.h"
 
+#include "schema/base/wm_kind.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
@@ -44,13 +46,37 @@ void wm_h5_init (void)
     H5PLset_loading_state (0);
 }
 
+/* What people give as an input that cannot be opened, and what to do about it.  */
+static const char *no_input (wm_kind_t kind)
+{
+    switch (kind) {
+    case WM_KIND_EMPTY:
+        return "the file is empty (0 bytes)";
+    case WM_KIND_HDF5:
+        return "an HDF5 file that is truncated or damaged";
+    case WM_KIND_NPY:
+        return "a .npy array has no datasets: leave out what follows its name";
+    case WM_KIND_GZIP:
+        return "compressed by gzip: unpack it first (gunzip -k FILE)";
+    case WM_KIND_ZIP:
+    case WM_KIND_PICKLE:
+        return "an archive of NumPy or PyTorch, or a pickle: save the array as .npy (numpy.save)";
+    case WM_KIND_MODEL:
+        return "a model, no input: give it by --model, and events by --input";
+    case WM_KIND_ROOT:
+        return "a ROOT file: convert it to HDF5 (schema/FORMATS.md)";
+    default:
+        return "neither an HDF5 file nor a .npy array; schema/FORMATS.md describes inputs";
+    }
+}
+
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
 {
     wm_h5_init ();
     struct stat status;
     int fd = open (path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat (fd, &status)) {
-        wm_fault (error, WM_EBATCH, "%s: cannot open: %s", path, strerror (errno));
+        wm_fault (error, WM_EBATCH, "%.300s: cannot open: %s", path, strerror (errno));
         if (fd >= 0)
             close (fd);
         return NULL;
@@ -65,7 +91,7 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
     self->file_bytes = (uint64_t) status.st_size;
     self->file = H5Fopen (path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (self->file < 0) {
-        wm_fault (error, WM_EBATCH, "%s: not an HDF5 file, truncated or damaged", path);
+        wm_fault (error, WM_EBATCH, "%.300s: %s", path, no_input (wm_kind_of (path)));
         wm_h5_close (&self);
     }
     return self;
@@ -196,9 +222,10 @@ static wm_fault_t type_check (wm_column_t *column, wm_h5_class_t class, size_t *
     if (type >= 0)
         H5Tclose (type);
     return fine ? WM_OK
-                : wm_fault (error, WM_EBATCH, "%s: dataset %s holds no %s",
+                : wm_fault (error, WM_EBATCH, "%.300s: dataset %s holds no %s%s",
                             wm_h5_path (column->file), column->name,
-                            class == WM_H5_FLOAT ? "numbers" : "integers");
+                            class == WM_H5_FLOAT ? "numbers" : "integers",
+                            is == H5T_FLOAT ? " but floats; store it as int32 or int64" : "");
 }
 
 static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *error)
@@ -214,9 +241,16 @@ static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *
         fine =
             dim[i] > 0 && !__builtin_mul_overflow (values, dim[i], &values) && values <= UINT32_MAX;
     fine = fine && dim[0] <= ROWS_MAX && (!width || (n_dim <= 2 && values == width));
-    if (!fine)
-        return wm_fault (error, WM_EBATCH, "%s: dataset %s is not of shape (n, %u)",
-                         wm_h5_path (column->file), column->name, width);
+    if (!fine) {
+        char shape[96] = "", wanted[32] = "(n, ...)";
+        for (int i = 0; i < n_dim && i < 8 && strlen (shape) < 70; i++)
+            snprintf (shape + strlen (shape), sizeof shape - strlen (shape), i ? ", %llu" : "%llu",
+                      (unsigned long long) dim[i]);
+        if (width)
+            snprintf (wanted, sizeof wanted, width == 1 ? "(n)" : "(n, %u)", width);
+        return wm_fault (error, WM_EBATCH, "%.300s: dataset %s is not of shape %s but (%s)",
+                         wm_h5_path (column->file), column->name, wanted, shape);
+    }
     column->n_row = dim[0];
     column->width = (uint32_t) values;
     column->n_dim = (uint32_t) n_dim;
@@ -262,7 +296,8 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
     column->file = self;
     snprintf (column->name, sizeof column->name, "%s", name);
     if (strlen (name) >= sizeof column->name || !wm_h5_has (self, name))
-        return wm_fault (error, WM_EBATCH, "%s: no dataset %s", self->path, name);
+        return wm_fault (error, WM_EBATCH, "%.300s: no dataset %s; schema/FORMATS.md lists them",
+                         self->path, name);
     if (!stays_inside (self, name))
         return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", self->path, name);
     hid_t access = H5Pcreate (H5P_DATASET_ACCESS);

@@ -52,6 +52,15 @@ static int take_shape (text_t *text, wm_npy_t *self)
     return 1;
 }
 
+/* By the type that NumPy names, such as '<f8'.  */
+static const char *type_refuse (text_t *text)
+{
+    return take (text, "'<f8'")
+               ? "float64, but wiremill reads float32 and float16; save a.astype ('float32')"
+           : take (text, "'|O'") ? "Python objects, not an array of numbers"
+                                 : "neither float32 nor float16; save a.astype ('<f4')";
+}
+
 static const char *dictionary_parse (wm_npy_t *self, text_t *text)
 {
     enum { DESCR = 1, ORDER = 2, SHAPE = 4 };
@@ -63,11 +72,11 @@ static const char *dictionary_parse (wm_npy_t *self, text_t *text)
             key = DESCR;
             self->value_bytes = take (text, "'<f4'") ? 4 : take (text, "'<f2'") ? 2 : 0;
             if (!self->value_bytes)
-                return "values are neither float32 ('<f4') nor float16 ('<f2')";
+                return type_refuse (text);
         } else if (take (text, "'fortran_order':")) {
             key = ORDER;
             if (!take (text, "False"))
-                return "the array is in Fortran order";
+                return "the array is in Fortran order; save numpy.ascontiguousarray (a)";
         } else if (take (text, "'shape':")) {
             key = SHAPE;
             if (!take_shape (text, self))
@@ -96,7 +105,8 @@ wm_fault_t wm_npy_parse (wm_npy_t *self, const void *head, size_t bytes, const c
     memset (self, 0, sizeof *self);
     const char *wrong = NULL;
     if (bytes < 12 || memcmp (byte, "\x93NUMPY", 6))
-        wrong = "not a .npy file";
+        wrong =
+            bytes ? "not a .npy file, though its name ends in .npy" : "the file is empty (0 bytes)";
     else if (byte[7] != 0 || (byte[6] != 1 && byte[6] != 2))
         wrong = "a version of .npy other than 1.0 and 2.0";
     else {

@@ -670,10 +670,9 @@ int wm_produce (const wm_produce_options_t *options)
         self->client = wm_client_new (options->broker, WM_ROLE_PRODUCER, label, NULL, NULL);
         run (self);
     }
-    if (self->n_repeat > 1)
-        wm_produce_warn (self,
-                         "%" PRIu64 " events in all carry another one's run, subrun and event",
-                         self->n_repeat);
+    if (self->n_repeat)
+        wm_produce_warn (self, "%" PRIu64 " event%s repeated: %s; all are scored", self->n_repeat,
+                         self->n_repeat == 1 ? " is" : "s are", self->repeat);
     int code = self->exit_code ? self->exit_code : result (self);
     if (options->summary)
         log_summary (self);

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 
-#define REPEATS_SAID_MAX 3u
 #define FETCHES_MAX 16u               /* on their way: answers come in the order of questions */
 #define FETCH_SMALL_BYTES (64u << 10) /* a larger result is asked for alone */
 #define ENGINES_MAX 60000u            /* signatures; 16-bit in scratch and output */
@@ -21,19 +20,19 @@ static wm_input_t *input_of (const wm_produce_t *self, const wm_msg_t *msg)
                : NULL;
 }
 
-/* Warns of the first few; wm_produce logs how many there were.  */
+/* Counts them, and keeps the first for the line that wm_produce logs at its end.  */
 static void repeat_notice (wm_produce_t *self, const wm_input_t *input, uint32_t ordinal)
 {
     const wm_pack_t *pack = input->event[ordinal].pack;
+    if (self->content.patch_values && !pack->run && !pack->subrun && !pack->event)
+        return; /* ready patches that name no event */
     const wm_repeats_at_t at = { (uint32_t) (input - self->input), ordinal };
     wm_repeats_at_t first;
     if (wm_repeats_add (self->repeats, pack->run, pack->subrun, pack->event, at, &first) &&
-        self->n_repeat++ < REPEATS_SAID_MAX)
-        wm_produce_warn (self,
-                         "%s: event %u is run %" PRId64 ", subrun %" PRId64 ", event %" PRId64
-                         ", as is event %u of %s; both are scored",
-                         input->path, ordinal, pack->run, pack->subrun, pack->event, first.ordinal,
-                         self->input[first.input].path);
+        self->n_repeat++ == 0)
+        snprintf (self->repeat, sizeof self->repeat,
+                  "run %" PRId64 ", subrun %" PRId64 ", event %" PRId64 " is in %.300s and %.300s",
+                  pack->run, pack->subrun, pack->event, self->input[first.input].path, input->path);
 }
 
 void wm_produce_announce (wm_produce_t *self, wm_input_t *input)

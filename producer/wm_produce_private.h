@@ -63,6 +63,7 @@ typedef struct {
 
     wm_repeats_t *repeats;
     uint64_t n_repeat; /* events that carry another one's (run, subrun, event) */
+    char repeat[720];  /* the first of them, for people */
 
     int64_t full_ms; /* disk full: no try before */
     bool full_is_logged;

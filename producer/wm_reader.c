@@ -2,6 +2,7 @@
 #include "producer/wm_reader.h"
 
 #include "producer/wm_layout.h"
+#include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
 
 #include <errno.h>
@@ -18,10 +19,9 @@ static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_valu
     if (!n_value || n_value == spec->patch_wire * spec->patch_bin)
         return true;
     wm_fault (error, WM_EBATCH,
-              "%s: the specification cuts patches of %u x %u, the model takes %u values: set "
-              "`patch` in --spec to the model's size, or give it ready-made inputs (a .npy of "
-              "(N, values), or a dataset)",
-              path, spec->patch_wire, spec->patch_bin, n_value);
+              "%.300s: planes are cut to patches of %u x %u, the model takes %u values a hit; set "
+              "patch in --spec to its size, or give it ready patches (N, %u)",
+              path, spec->patch_wire, spec->patch_bin, n_value, n_value);
     return false;
 }
 
@@ -38,18 +38,26 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
         if (!strcmp (text, "wiremill-exchange-1")) {
             if (patch_fits (path, spec, n_value, error))
                 return wm_exchange_open (&file, spec, error);
-        } else
-            wm_fault (error, WM_EBATCH, "%s: layout '%s' is not one that wiremill %s reads", path,
-                      text, "(wiremill-exchange-1)");
-    } else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
+        } else if (!strncmp (text, "wiremill-scores-", strlen ("wiremill-scores-")))
+            wm_fault (error, WM_EBATCH, "%.300s: an output of wiremill, no input", path);
+        else
+            wm_fault (error, WM_EBATCH,
+                      "%.300s: its attribute layout is '%s', wiremill reads 'wiremill-exchange-1'",
+                      path, text);
+    } else if (wm_h5_has (file, "roi_table"))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: the attribute layout is missing; if it is the exchange layout, set "
+                  "f.attrs[\"layout\"] = \"wiremill-exchange-1\"",
+                  path);
+    else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
         if (patch_fits (path, spec, n_value, error))
             return wm_opensamples_open (&file, spec, error);
     } else if (wm_h5_only_dataset (file, text, sizeof text))
         return wm_dense_open (&file, text, n_value, error);
     else
         wm_fault (error, WM_EBATCH,
-                  "%s: no layout that wiremill reads: neither attribute layout, nor hit_table and "
-                  "wire_table, nor one dataset of patches (else name it: file.h5:/dataset)",
+                  "%.300s: neither events (schema/FORMATS.md) nor one dataset of patches; where "
+                  "there are several, name one: FILE.h5:/DATASET",
                   path);
     wm_h5_close (&file);
     return NULL;
@@ -68,8 +76,10 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
     uint8_t magic[6] = { 0 };
     wm_reader_t *self = NULL;
     int fd = open (path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read (fd, magic, sizeof magic) < 0)
-        wm_fault (error, WM_EBATCH, "%s: cannot read: %s", path, strerror (errno));
+    if (fd < 0 && wm_kind_of (path) == WM_KIND_BROKEN)
+        wm_fault (error, WM_EBATCH, "%.300s: a symbolic link to a file that does not exist", path);
+    else if (fd < 0 || read (fd, magic, sizeof magic) < 0)
+        wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", path, strerror (errno));
     else if (!dataset && (!memcmp (magic, "\x93NUMPY", 6) ||
                           (length > 4 && !strcmp (path + length - 4, ".npy"))))
         self = wm_npy_open (path, n_value, error);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CHUNK_ROWS 16384
@@ -318,6 +319,12 @@ static int synth_main (const wm_args_t *args)
                                 .output = wm_args_text (args, "output") };
     H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
     char *temporary;
+    struct stat status;
+    if (stat (options.output, &status) == 0 && S_ISDIR (status.st_mode)) {
+        fprintf (stderr, "wiremill synth: --output %s is a folder; give a file, such as %s/a.h5\n",
+                 options.output, options.output);
+        return WM_EXIT_USAGE;
+    }
     int length = asprintf (&temporary, "%s.tmp%ld", options.output, (long) getpid ());
     assert (length > 0);
     int fault = file_write (&options, temporary) || rename (temporary, options.output);

@@ -352,6 +352,8 @@ static wm_fault_t prepare (bench_t *self, wm_error_t *error)
     wm_fault_t fault =
         has_input ? wm_setup_inputs (&self->inputs, args, 1, error) : make_events (self, error);
     self->model = wm_args_text (args, "model");
+    if (!fault && self->model)
+        fault = wm_setup_model (self->model, error);
     if (!fault && !self->model) {
         snprintf (self->made_model, sizeof self->made_model, "%s/model.onnx", self->folder);
         fault = wm_model_new_emtrkmichel (1, 48, 48, self->made_model, error);

@@ -12,6 +12,7 @@ typedef enum {
     WM_EPEER = 2,  /* the peer broke the protocol: drop it */
     WM_EBATCH = 3, /* this input is bad: never retry */
     WM_EHOST = 4,  /* this machine is bad: retry elsewhere */
+    WM_EUSAGE = 5, /* the command is wrong, such as the name of a file; never between processes */
 } wm_fault_t;
 
 typedef struct {
@@ -23,7 +24,7 @@ typedef struct {
 enum {
     WM_EXIT_OK = 0,          /* all done */
     WM_EXIT_FAILURE = 1,     /* anything not below */
-    WM_EXIT_USAGE = 2,       /* the command line */
+    WM_EXIT_USAGE = 2,       /* the command line; a file on it that does not exist */
     WM_EXIT_HELD = 3,        /* finished, some events or hits are held */
     WM_EXIT_UNREACHABLE = 4, /* no broker */
     WM_EXIT_INPUT = 5,       /* bad model, input, specification or campaign folder */

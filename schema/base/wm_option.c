@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdint.h>
@@ -469,6 +470,7 @@ static int run_program (const wm_program_t *program, int argc, char **argv)
 /* What a full disk or a closed pipe did not take of stdout is noticed here, for every program.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv)
 {
+    signal (SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write, not a death */
     const int code = run_program (program, argc, argv);
     errno = 0;
     const int flushed = fflush (stdout);

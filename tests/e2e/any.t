@@ -29,6 +29,10 @@ $python tests/e2e/make.py empty "$made/two.h5" "$work/empty.h5" || bail "no even
 ok "an event without hits" "${run[@]}" --input "$work/empty.h5"
 ok "holds nothing up" $python tests/e2e/make.py held "$work/out/empty.scores.h5" 0
 
+$python tests/e2e/make.py hitless "$made/two.h5" "$work/hitless.h5" || bail "no file without hits"
+hitless () { keep "${run[@]}" --input "$work/hitless.h5" --output "$work/hitless" && says 'hitless.h5: no hits: nothing is scored' && says '  nothing was scored$'; }
+ok "a file without any hits is named" hitless
+
 $python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
 import () { keep "$bin/wiremill" import "$work/cnn.onnx" -o "$work/cnn.wmm" && says 'general engine.*(squeeze|Conv|LeakyRelu)'; }
 ok "import prints why a network gets the general engine, by node" import

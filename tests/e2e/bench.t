@@ -105,7 +105,8 @@ printf 'no events\n' >"$work/bad.h5"
 once () { exits 5 bench "$@" --input "$work/bad.h5" --batch 1,2,3 --threads 1 && [ "$(grep -c '^ *[0-9]*\. ' "$work/said")" = 1 ]; }
 ok "a bad input: no other point is tried" once --precision fp32,fast
 ok "... of the pipeline too" once pipeline
-ok "no such input" exits 5 bench --input "$work/none.h5"
+ok "no such input" exits 2 bench --input "$work/none.h5"
+ok "no such model" exits 2 bench --model "$work/none.onnx" --input "$made/two.h5"
 ok "a bad model" exits 5 bench --model "$work/bad.h5" --input "$made/two.h5" --batch 1 --threads 1 --precision fp32
 refused () { exits 2 bench "${@:2}" && says "$1"; }
 ok "no such bench" refused "there are engine, pipeline, broker and all, not 'speed'" speed

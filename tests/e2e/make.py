@@ -66,6 +66,15 @@ def empty(source, target):
             new[f"hit_table/{column}"] = hits[column][:][keep]
 
 
+def hitless(source, target):
+    shutil.copy(source, target)
+    with h5py.File(target, "r+") as f:
+        for name in list(f["hit_table"]):
+            none = f["hit_table"][name][:0]
+            del f["hit_table"][name]
+            f["hit_table"][name] = none
+
+
 def held(scores, count):
     with h5py.File(scores) as f:
         table = f["emtrkmichel"]
@@ -359,4 +368,4 @@ def scored_by(output):
         assert b[9] == "other/fp32/v1" if b[1] == "1" and int(b[5]) % 2 else b[9].startswith("sparse/"), b
 
 
-{"spoil": spoil, "nudge": nudge, "bound": bound, "engines": engines, "scored_by": scored_by, "bad": bad, "empty": empty, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "fed": fed, "opensamples": opensamples, "alike": alike, "constant": constant, "agrees": agrees, "precision": precision, "steep": steep, "near": near, "faint": faint, "promised": promised}[sys.argv[1]](*sys.argv[2:])
+{"spoil": spoil, "nudge": nudge, "bound": bound, "engines": engines, "scored_by": scored_by, "bad": bad, "empty": empty, "hitless": hitless, "held": held, "cnn": cnn, "turn": turn, "pair": pair, "paired": paired, "second": second, "crowd": crowd, "blank": blank, "fed": fed, "opensamples": opensamples, "alike": alike, "constant": constant, "agrees": agrees, "precision": precision, "steep": steep, "near": near, "faint": faint, "promised": promised}[sys.argv[1]](*sys.argv[2:])

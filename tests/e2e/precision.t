@@ -100,9 +100,9 @@ ok "... and fp32 of it is within 1e-5 of double" double
 ok "... which another --max-error would break: refused by name" exits 5 keep "$bin/wiremill" run "${small[@]}" "${by[@]}" --precision fast --max-error 0.1 --output "$work/fast"
 ok "... and said" says "pinned to max_error '0.005', not '0.1'"
 for bad in 0 2 x -1e-5; do
-    ok "--max-error $bad is refused" exits 5 run "${small[@]}" --precision fast --max-error=$bad --output "$work/bad"
+    ok "--max-error $bad is refused" exits 2 run "${small[@]}" --precision fast --max-error=$bad --output "$work/bad"
 done
-ok "--max-error in fp32 is refused" exits 5 run "${small[@]}" --max-error 1e-5 --output "$work/bad"
+ok "--max-error in fp32 is refused" exits 2 run "${small[@]}" --max-error 1e-5 --output "$work/bad"
 ok "an instruction set that is none is refused" exits 6 run "${small[@]}" --isa pentium --output "$work/bad"
 ok "... with those that there are" says 'avx512-vnni'
 

@@ -27,7 +27,7 @@ make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no events"
 cp "$made/one.h5" "$work/a/one.h5"
 cp "$made/two.h5" "$work/b/one.h5"
 printf '%s\n' "$work/a/one.h5" "$work/b/one.h5" "$work/a/one.h5" >"$work/list"
-added () { keep "${run[@]}" --input-list "$work/list" && says 'files +3 written' && says 'both are scored'; }
+added () { keep "${run[@]}" --input-list "$work/list" && says 'files +3 written' && says 'all are scored'; }
 ok "new inputs are added to the campaign, one given twice counts once" added
 both () { test "$(ls "$work"/out/one*.scores.h5 | wc -l)" = 2; }
 ok "equal stems get different names" both

@@ -50,7 +50,8 @@ static void keys_of_a_users_file_are_read (void **state)
                              "tick_us: 0.5\n"
                              "trigger_offset: input\n"
                              "n_wire: 800\n"
-                             "labels: [track, em, michel]\n");
+                             "labels: # in lists too\n"
+                             "  # of\n  - track # one\n  - em\n  - michel # three\n");
     assert_string_equal (spec.table, "scores");
     assert_int_equal (spec.patch_wire, 44);
     assert_int_equal (spec.patch_bin, 40);
@@ -116,6 +117,55 @@ static void canonical_text_reads_back_the_same (void **state)
     assert_non_null (strstr (text, "tau_us: input\n"));
 }
 
+/* The commented file of a preset is that preset; no line is wider than a terminal.  */
+static void the_commented_text_reads_back_the_same (void **state)
+{
+    (void) state;
+    static const char *const presets[] = { "protodune-2021", "dunefd-44x48" };
+    for (int i = 0; i < 2; i++) {
+        wm_spec_t preset, back;
+        char text[8192];
+        assert_int_equal (wm_spec_preset (&preset, presets[i], NULL), WM_OK);
+        const size_t n = wm_spec_print_page (&preset, presets[i], text, sizeof text);
+        assert_true (n == strlen (text) && n < sizeof text - 1);
+        back = parsed (text);
+        assert_memory_equal (&preset, &back, sizeof back);
+        for (const char *line = text, *end; (end = strchr (line, '\n')); line = end + 1)
+            if (end - line > 80)
+                fail_msg ("wide: %.*s", (int) (end - line), line);
+    }
+}
+
+/* What is understood, with units; what the file leaves out is marked.  */
+static void values_are_explained_in_units (void **state)
+{
+    (void) state;
+    static const char yaml[] = "patch: [32, 40]\ntick_us: 0.5\nadc: [-20, 30]\nt0_us: input\n";
+    wm_spec_t spec;
+    uint32_t given;
+    char text[8192];
+    assert_int_equal (wm_spec_parse_user (&spec, yaml, strlen (yaml), "my.yaml", &given, NULL),
+                      WM_OK);
+    assert_true (wm_spec_gives (given, "patch") && !wm_spec_gives (given, "labels"));
+    wm_spec_explain (&spec, given, text, sizeof text);
+    static const char *const lines[] = {
+        "  patch           32 wires x 40 drift bins\n",
+        "  adc             -20 to 30 ADC after amplitude\n",
+        "  drift_window    6 ticks a drift bin (default)\n",
+        "  tau_us          as each input states it, in us (def",
+        "  t0_us           0 us after the trigger\n",
+        "becomes the pixel value 3. A patch covers 240 ticks, 120 us"
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (!strstr (text, lines[i]))
+            fail_msg ("'%s' is not in:\n%s", lines[i], text);
+    static const char none[] = "view: full";
+    assert_int_equal (wm_spec_parse_user (&spec, none, strlen (none), "my.yaml", &given, NULL),
+                      WM_OK);
+    wm_spec_explain (&spec, given, text, sizeof text);
+    assert_non_null (strstr (text, "48 wires x 48 drift bins (or the model's own size)"));
+}
+
 static void the_longest_text_fits (void **state)
 {
     (void) state;
@@ -140,13 +190,14 @@ static void unknown_keys_name_the_nearest (void **state)
              "'drift_window'");
     refused ("amplitudes: [1]", "'amplitude'");
     refused ("Out: [1, 2]", "'out'");
+    refused ("PATCH: [1, 2]", "unknown key 'PATCH'; the nearest known one is 'patch'");
     refused ("view: full\nview: own", "occurs twice");
 }
 
 static void values_out_of_range_are_refused (void **state)
 {
     (void) state;
-    refused ("patch: [48]", "1 values");
+    refused ("patch: [48]", "1 value, it takes 2, such as [48, 48]");
     refused ("patch: 48", "takes a list");
     refused ("patch: [48, 0]", "from 1 to 512");
     refused ("patch: [513, 48]", "from 1 to 512");
@@ -169,7 +220,12 @@ static void values_out_of_range_are_refused (void **state)
     refused ("labels: [em, em]", "occurs twice");
     refused ("labels: [a/b]", "not a name");
     refused ("table: ''", "not a name");
-    refused ("view: own\nadc: [-20, 30]", "view: own is defined only where 0 ADC becomes 0");
+    refused ("table: held", "another table of the output");
+    refused ("view: full\nlabels: [em, status]", "my.yaml:2: labels: 'status' is another column");
+    refused ("tick_us: 500 ns", "'500 ns' is not a finite number, such as 0.5 (without a unit)");
+    refused ("view: full\nadc: [1, 30]", "my.yaml:2: adc");
+    refused ("\nview: own\nadc: [-20, 30]",
+             "my.yaml:2: view: own is defined only where 0 ADC becomes 0");
 }
 
 static void what_is_no_flat_mapping_is_refused (void **state)
@@ -182,7 +238,11 @@ static void what_is_no_flat_mapping_is_refused (void **state)
     refused ("adc: [[1, 2], 3]\n", "nothing nested");
     refused ("out: &a [0, 1]\nadc: *a\n", "nothing nested");
     refused ("[a, b]: c\n", "a list where a key should be");
-    refused ("adc: [1, 2\n", "not YAML");
+    refused ("view: full\nadc: [1, 2\nout: [0, 1]\n", "my.yaml:2: not YAML: the list is not ended");
+    refused ("adc:\n\t- 1\n\t- 2\n", "my.yaml:2: not YAML: the line has a tab; write spaces");
+    refused ("view: full\nadc: \xff\n", "not YAML: byte 16 is not UTF-8");
+    refused ("# nothing\n", "the file is empty");
+    refused ("view:own\n", "a space behind the colon");
     refused ("table: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
              "64 bytes");
     char *large = malloc (70000);
@@ -211,6 +271,8 @@ int main (void)
         cmocka_unit_test (keys_left_out_are_protodune_2021),
         cmocka_unit_test (presets_differ_where_they_should),
         cmocka_unit_test (canonical_text_reads_back_the_same),
+        cmocka_unit_test (the_commented_text_reads_back_the_same),
+        cmocka_unit_test (values_are_explained_in_units),
         cmocka_unit_test (the_longest_text_fits),
         cmocka_unit_test (unknown_keys_name_the_nearest),
         cmocka_unit_test (values_out_of_range_are_refused),

@@ -166,9 +166,11 @@ static void a_file_that_names_labels_wins (void **state)
         wm_columns_from_t from = { .preset = "protodune-2021", .file = "my.yaml", .chosen = 1 };
         graph_t g = i % 2 ? four_kinds () : family (0);
         wm_model_t *model = imported (&g, 0);
-        assert_int_equal (wm_spec_parse_user (&spec, given[i], strlen (given[i]), "my.yaml",
-                                              &from.labelled, &error),
-                          WM_OK);
+        uint32_t keys;
+        assert_int_equal (
+            wm_spec_parse_user (&spec, given[i], strlen (given[i]), "my.yaml", &keys, &error),
+            WM_OK);
+        from.labelled = wm_spec_gives (keys, "labels");
         assert_int_equal (from.labelled, i < 3);
         wm_fault_t fault = wm_columns_choose (&spec, &from, model, text, &error);
         assert_int_equal (fault, i == 2 ? WM_EBATCH : WM_OK);

@@ -370,7 +370,7 @@ static void lifetime_needs_facts (void **state)
     event.tau_us = NAN;
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "here"));
-    assert_non_null (strstr (error.text, "tau_us"));
+    assert_non_null (strstr (error.text, "a tau_us above 0, which neither the specification nor"));
     spec.tau_us = 1000;
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_OK);
     event.trigger_offset = NAN;

@@ -267,7 +267,8 @@ static void npy_is_read (void **state)
     assert_int_equal (event.patch_values, 4);
     assert_true (event.patch[11] == 11);
     wm_reader_destroy (&reader);
-    refused (path, 5, "patches of 4 values, the model takes 5");
+    refused (path, 5, "3 patches of 4 values, the model takes 5");
+    refused (path, 12, "patches of 4 values, the model takes 12; one patch alone is a[None]");
     static const uint16_t half[] = { 0x3c00, 0xc000, 0x7bff, 0x0001, 0x7e00, 0x8000 };
     npy_write (path, "{'shape': (3, 2), 'fortran_order': False, 'descr': '<f2'}", half, 12);
     reader = opened (path, 2, "dense patches");
@@ -285,8 +286,10 @@ static void npy_refusals (void **state)
     static const struct {
         const char *dictionary, *words;
     } list[] = {
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }", "neither float32" },
-        { "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4), }", "neither float32" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }",
+          "float64, but wiremill reads float32 and float16; save a.astype ('float32')" },
+        { "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4), }", "neither float32" },
+        { "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4), }", "Python objects" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }", "Fortran" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -4), }", "no valid shape" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3 4), }", "no valid shape" },
@@ -354,7 +357,9 @@ static void patches_with_event_ids (void **state)
     assert_true (event.patch[0] == 0 && event.patch[4] == 2 && event.patch[8] == 3);
     assert_int_equal (event.hit[1].row, 2);
     wm_reader_destroy (&reader);
-    refused (path, 4, "no layout that wiremill reads"); /* the set must be named */
+    refused (
+        path, 4,
+        "nor one dataset of patches; where there are several, name one"); /* the set must be named */
     snprintf (name, sizeof name, "%s:/set/none", path);
     refused (name, 4, "no dataset set/none");
     file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
@@ -412,10 +417,14 @@ static void broken_tables (void **state)
         const char *words;
     } list[] = {
         { "event_table/event_id", 0, 2, 3, twice, "event 1:0:5 is there twice" },
-        { "event_table/event_id", 0, 2, 2, ints, "not of shape (n, 3)" },
+        { "event_table/event_id", 0, 2, 2, ints, "not of shape (n, 3) but (2, 2)" },
         { "event_table/n_tick", 0, 1, 0, ints, "has 1 rows" },
-        { "event_table/n_tick", 0, 2, 0, no_tick, "n_tick is 0" },
-        { "event_table/n_tick", 1, 2, 0, floats, "holds no integers" },
+        { "event_table/n_tick", 0, 2, 0, no_tick, "n_tick is 0, not 1 to 16777216" },
+        { "event_table/n_tick", 1, 2, 0, floats,
+          "holds no integers but floats; store it as int32" },
+        { "plane_table/n_wire", 0, 4, 0, negative, "plane_table/n_wire is -3 for cryostat" },
+        { "hit_table/wire", 0, 6, 1, ints, NULL }, /* (n, 1) is as good as (n) */
+        { "hit_table/wire", 0, 3, 2, ints, "hit_table/wire is not of shape (n) but (3, 2)" },
         { "plane_table/plane", 0, 4, 0, same_plane, "plane 0 is there twice" },
         { "roi_table/tick", 0, 4, 0, late, "lie outside" },
         { "roi_table/tick", 0, 4, 0, before, "tick -1" },
@@ -431,7 +440,12 @@ static void broken_tables (void **state)
         replace (file, list[i].name, list[i].is_float ? H5T_NATIVE_FLOAT : H5T_NATIVE_INT,
                  list[i].n, list[i].width, list[i].value);
         H5Fclose (file);
-        refused (path, 0, list[i].words);
+        if (list[i].words)
+            refused (path, 0, list[i].words);
+        else {
+            wm_reader_t *reader = opened (path, 0, "wiremill exchange");
+            wm_reader_destroy (&reader);
+        }
     }
     hid_t file = exchange_make (path);
     replace (file, "roi_table/channel", H5T_NATIVE_INT, 4, 0, overlap);
@@ -466,7 +480,11 @@ static void missing_tables (void **state)
     H5Adelete (file, "layout");
     put_layout (file, "wiremill-exchange-9");
     H5Fclose (file);
-    refused (path, 0, "'wiremill-exchange-9'");
+    refused (path, 0, "'wiremill-exchange-9', wiremill reads 'wiremill-exchange-1'");
+    file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Adelete (file, "layout");
+    H5Fclose (file);
+    refused (path, 0, "the attribute layout is missing; ");
 }
 
 static void truncated_files (void **state)
@@ -486,7 +504,7 @@ static void truncated_files (void **state)
         refused (path, 0, "cut.h5");
     }
     refused (test_path ("not-there.h5"), 0, "No such file");
-    refused (test_folder, 0, "cannot read");
+    refused (test_folder, 0, "cannot be read");
 }
 
 /* Nothing of another file is read, whatever links and layouts say.  */

@@ -88,6 +88,15 @@ static void differences_are_named (void **state)
     strcpy (other.spec, "table: emtrkmichel\nview: own\n");
     assert_int_equal (wm_pins_compare (&pins, &other, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "'view: full', not 'view: own'"));
+    /* A patch that the model does not take was never cut; one that it takes counts.  */
+    strcpy (pins.spec, "table: t\npatch: [48, 48]\nview: full\n");
+    strcpy (other.spec, "table: t\npatch: [32, 32]\nview: full\n");
+    assert_int_equal (wm_pins_compare (&pins, &other, NULL), WM_EBATCH);
+    pins.n_value = other.n_value = 1024;
+    assert_int_equal (wm_pins_compare (&pins, &other, NULL), WM_OK);
+    assert_int_equal (wm_pins_compare (&other, &pins, NULL), WM_EBATCH);
+    strcpy (other.spec, "table: t\npatch: [32, 32]\nview: own\n");
+    assert_int_equal (wm_pins_compare (&pins, &other, NULL), WM_EBATCH);
 }
 
 static void broken_pins_are_refused (void **state)

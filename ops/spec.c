@@ -1,0 +1,52 @@
+/* spec.c - `wiremill spec`: writes a patch specification to begin with, or checks one.  */
+#include "ops/verbs.h"
+#include "ops/wm_setup.h"
+#include "kernels/wm_spec.h"
+
+#include <stdio.h>
+
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "print", .letter = 'p', .value = "PRESET", .task = "one of",
+     .help = "print protodune-2021 or dunefd-44x48 with comments, as a file for --spec"},
+    {.name = "check", .letter = 'c', .value = "FILE",
+     .help = "print how wiremill understands a file, in units, or its first mistake"},
+    {.name = NULL},
+};
+
+static const char text[] =
+    "  wiremill spec --print protodune-2021 > my.yaml\n"
+    "  wiremill spec --check my.yaml\n\n"
+    "Exit 2 of --check: the file has a mistake; the message begins with FILE:LINE.\n";
+
+static int spec_main (const wm_args_t *args);
+const wm_verb_t wm_verb_spec = {
+    .name = "spec", .task = FILES_TASK,
+    .summary = "write a patch specification to begin with, or check one", .text = text,
+    .options = options, .run = spec_main };
+/* clang-format on */
+
+static int spec_main (const wm_args_t *args)
+{
+    wm_spec_t spec;
+    wm_error_t error;
+    bool is_file;
+    uint32_t given;
+    char page[8192];
+    const char *preset = wm_args_text (args, "print"), *file = wm_args_text (args, "check");
+    if (!preset == !file)
+        return wm_args_refuse (args, "give --print PRESET or --check FILE");
+    if (preset ? wm_spec_preset (&spec, preset, &error)
+               : wm_setup_spec (&spec, file, &is_file, &given, &error)) {
+        wm_setup_complain ("spec", &error);
+        return WM_EXIT_USAGE;
+    }
+    if (preset)
+        wm_spec_print_page (&spec, preset, page, sizeof page);
+    else {
+        wm_spec_explain (&spec, is_file ? given : ~0u, page, sizeof page);
+        printf ("%s: no mistake found; wiremill understands\n", file);
+    }
+    fputs (page, stdout);
+    return WM_EXIT_OK;
+}
