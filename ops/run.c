@@ -445,8 +445,9 @@ static int run_main (const wm_args_t *args)
         fault = wm_setup (&setup, &choices, &error);
     if (!fault)
         fault = wm_crew_init (&run.crew, run.setup, &run.inputs, broker, &error);
-    if (!fault && !broker)
-        fault = wm_command_keep (args, setup.campaign, NULL, run.crew.command, &error);
+    if (!fault)
+        fault =
+            wm_command_keep (args, broker ? "" : setup.campaign, NULL, run.crew.command, &error);
     if (fault)
         return wm_setup_complain ("run", &error);
     choose_workers (&run, threads);

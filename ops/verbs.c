@@ -108,9 +108,14 @@ static int produce_main (const wm_args_t *args)
     wm_error_t error;
     if (wm_setup_inputs (&inputs, args, 0, &error))
         return wm_setup_complain ("produce", &error);
-    const char *argv[WORDS_MAX] = { "wiremill-producer",           "produce",      "--broker",
-                                    wm_args_text (args, "broker"), "--input-list", inputs.path };
-    int n = 6;
+    char command[32];
+    if (wm_command_keep (args, "", NULL, command, &error))
+        return wm_setup_complain ("produce", &error);
+    const char *argv[WORDS_MAX] = { "wiremill-producer", "produce",
+                                    "--broker",          wm_args_text (args, "broker"),
+                                    "--input-list",      inputs.path,
+                                    "--command",         command };
+    int n = 8;
     if (wm_args_given (args, "retry-held"))
         argv[n++] = "--retry-held";
     if (wm_args_text (args, "give-up")) {

@@ -166,6 +166,8 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
                                  self->endpoint,
                                  "--input-list",
                                  self->inputs->path,
+                                 "--command",
+                                 self->command,
                                  "--parent",
                                  self->retry_held ? "--retry-held" : NULL,
                                  NULL };

@@ -30,7 +30,8 @@ typedef struct {
 } wm_input_event_t;
 
 typedef struct {
-    char *path; /* real path, with ":/dataset" where it was given so */
+    char *path;  /* real path, with ":/dataset" where it was given so */
+    char *given; /* as it was given */
     uint64_t size;
     int64_t mtime_ns;
     char name[256]; /* of the output file */

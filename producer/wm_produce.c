@@ -421,7 +421,9 @@ static void write_step (wm_produce_t *self, wm_input_t *input)
                                       self->n_engine,
                                       input->n_same_cell,
                                       input->n_empty,
-                                      input->n_bad_channel };
+                                      input->n_bad_channel,
+                                      { input->given, input->path, input->size, input->mtime_ns,
+                                        self->options->folder, self->options->command } };
         input->writer = wm_writer_new (&job);
     }
     bool done;
