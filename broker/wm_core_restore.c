@@ -90,15 +90,6 @@ int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const 
     return 0;
 }
 
-bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
-{
-    const input_t *input = wm_core_input_find (self, id);
-    if (input)
-        *known = (wm_core_known_t){ input->path, input->name, input->state == WM_LEDGER_WRITTEN,
-                                    input->out_size, input->out_mtime_ns };
-    return input != NULL;
-}
-
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what)
 {
     input_t *input = wm_core_input_find (self, id);

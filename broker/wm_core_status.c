@@ -4,6 +4,7 @@
 #include "broker/wm_core_private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *worker_state (const wm_core_t *self, const session_t *worker)
@@ -234,6 +235,71 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->paused = self->paused ? self->why : NULL;
     add_left (self, summary);
     summary->waiting_for = waiting_for (self, summary);
+}
+
+/* ---- inputs, one by one ---------------------------------------------------------------------- */
+
+bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
+{
+    const input_t *input = wm_core_input_find (self, id);
+    if (!input)
+        return false;
+    const bool is_held = input->state == WM_LEDGER_HELD;
+    const char *why = is_held || input->changed ? input->text : input->lost;
+    *known = (wm_core_known_t){ .path = input->path,
+                                .name = input->name,
+                                .state = is_held                             ? "held"
+                                         : input->changed                    ? "changed"
+                                         : input->state == WM_LEDGER_WRITTEN ? "written"
+                                                                             : "open",
+                                .why = why ? why : "",
+                                .is_written = input->state == WM_LEDGER_WRITTEN,
+                                .out_size = input->out_size,
+                                .out_mtime_ns = input->out_mtime_ns,
+                                .n_event = input->n_event,
+                                .n_hit = input->n_hit,
+                                .n_scored = input->n_hit_done,
+                                .n_held = input->n_hit_held };
+    return true;
+}
+
+/* Whether the first `length` bytes of `path` are `name`, or end in "/name".  */
+static bool ends_in (const char *path, size_t length, const char *name, size_t name_length)
+{
+    return name_length <= length && memcmp (path + length - name_length, name, name_length) == 0 &&
+           (name_length == length || name[0] == '/' || path[length - name_length - 1] == '/');
+}
+
+/* The path without ":/dataset".  */
+static size_t file_length (const char *path)
+{
+    const char *dataset = strstr (path, ":/");
+    return dataset ? (size_t) (dataset - path) : strlen (path);
+}
+
+uint32_t wm_core_named_from (const wm_core_t *self, uint32_t id, const char *name)
+{
+    const size_t length = strlen (name);
+    const bool is_number = length && length <= 9 && !name[strspn (name, "0123456789")];
+    const uint32_t number = is_number ? (uint32_t) strtoul (name, NULL, 10) : 0;
+    for (; id && id <= self->n_input; id++) {
+        const input_t *input = self->input[id - 1];
+        if (!length || id == number || strcmp (input->name, name) == 0 ||
+            ends_in (input->path, strlen (input->path), name, length) ||
+            ends_in (input->path, file_length (input->path), name, length))
+            return id;
+    }
+    return 0;
+}
+
+uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id)
+{
+    for (; id && id <= self->n_input; id++) {
+        const input_t *input = self->input[id - 1];
+        if (input->n_hit_held || input->state == WM_LEDGER_HELD || input->changed)
+            return id;
+    }
+    return 0;
 }
 
 /* ---- counters that outlive the broker -------------------------------------------------------- */

@@ -22,7 +22,9 @@
 /* clang-format off */
 static const wm_option_t options[] = {
     WHERE_OPTIONS,
-    {.name = "json", .task = "how", .help = "the broker's answer, schema wiremill-status-1"},
+    {.name = "files", .task = "what",
+     .help = "its inputs instead: output, state, hits, and how many of them are held"},
+    {.name = "json", .task = "how", .help = "as JSON: wiremill-status-1, or wiremill-files-1"},
     {.name = NULL},
 };
 
@@ -30,7 +32,8 @@ static int status_main (const wm_args_t *args);
 const wm_verb_t wm_verb_status = {
     .name = "status", .task = INSPECT_TASK, .rest = "[DIR]",
     .summary = "how far a campaign is, and its workers",
-    .text = "  wiremill status out/\n",
+    .text = "  wiremill status out/\n"
+            "  wiremill status --files out/\n",
     .options = options, .run = status_main };
 /* clang-format on */
 
@@ -250,6 +253,64 @@ static void show_status (const json_t *s, const char *campaign)
     show_held (s);
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+#define COUNTS_WIDTH 31 /* STATE, HITS and HELD, with the spaces before them */
+
+typedef struct {
+    uint64_t n;
+    int input, output; /* columns */
+    bool is_cut;       /* names are cut to their columns: stdout is a terminal */
+    bool json;
+} files_t;
+
+/* A name in so many columns: its end, which tells it from others.  */
+static void show_name (const char *name, int width, bool is_cut)
+{
+    const int length = (int) strlen (name);
+    if (is_cut && length > width)
+        printf ("...%s  ", name + length - width + 3);
+    else
+        printf ("%-*s  ", width, name);
+}
+
+static bool show_file (void *argument, const json_t *file)
+{
+    char hits[32], held[32];
+    files_t *self = argument;
+    if (self->json) {
+        fputs (self->n++ ? ",\n    " : "\n    ", stdout);
+        json_dumpf (file, stdout, JSON_COMPACT);
+        return true;
+    }
+    if (!self->n++)
+        printf ("%-*s  %-*s  %-7s  %9s  %9s\n", self->input, "INPUT", self->output, "OUTPUT",
+                "STATE", "HITS", "HELD");
+    show_name (wm_ask_text (file, "path"), self->input, self->is_cut);
+    show_name (wm_ask_text (file, "output"), self->output, self->is_cut);
+    printf ("%-7s  %9s  %9s\n", wm_ask_text (file, "state"),
+            wm_show_short (wm_ask_real (file, "hits"), hits),
+            wm_show_short (wm_ask_real (file, "held"), held));
+    return true;
+}
+
+static int show_files (const char *endpoint, const char *campaign, bool json)
+{
+    files_t self = { .json = json, .is_cut = isatty (STDOUT_FILENO) };
+    const int width = self.is_cut ? wm_show_width (STDOUT_FILENO) : 80;
+    const int names = width - COUNTS_WIDTH > 22 ? width - COUNTS_WIDTH : 22;
+    self.output = (names - 2) / 2;
+    self.input = names - 2 - self.output;
+    if (json)
+        fputs ("{\n  \"schema\": \"wiremill-files-1\",\n  \"files\": [", stdout);
+    const int code = wm_ask_files ("status", endpoint, campaign, "", show_file, &self);
+    if (json)
+        puts ("\n  ]\n}");
+    else if (!self.n && !code)
+        puts ("no inputs yet");
+    return code;
+}
+
 static int status_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX];
@@ -257,6 +318,8 @@ static int status_main (const wm_args_t *args)
     int code;
     if (wm_ask_where (args, endpoint, campaign, &error))
         return wm_setup_complain ("status", &error);
+    if (wm_args_given (args, "files"))
+        return show_files (endpoint, campaign, wm_args_given (args, "json"));
     json_t *status = wm_ask_anyhow ("status", endpoint, campaign, &code);
     if (!status)
         return code;
