@@ -122,6 +122,7 @@ typedef struct {
     uint64_t out_size;
     int64_t out_mtime_ns;
     uint64_t n_event, n_hit, n_scored, n_held; /* hits that are announced; scored; held */
+    uint64_t n_empty;                          /* nothing but zeros in their patch, once written */
 } wm_core_known_t;
 bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 
@@ -253,6 +254,7 @@ typedef struct {
     uint64_t events_announced, events_done, events_written;
     uint64_t batches_queued, batches_asked, batches_running, batches_returned, batches_held;
     uint64_t hits_announced, hits_done, hits_held;
+    uint64_t hits_empty; /* of written inputs: nothing but zeros in their patch */
     uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
     double hits_expected; /* of all inputs, estimated from those announced; < 0: unknown */
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */

@@ -208,6 +208,11 @@ static void on_file_written (wm_core_t *self, session_t *session, const wm_msg_t
     record.n_hit = input->n_hit;
     record.n_held = input->n_hit_held;
     record.n_batch = (uint32_t) input->n_batch_held;
+    input->n_hit_empty = msg->key.batch < input->n_hit ? msg->key.batch : input->n_hit;
+    char text[24];
+    snprintf (text, sizeof text, "%" PRIu64, input->n_hit_empty);
+    if (input->n_hit_empty)
+        wm_record_text (&record, text);
     wm_core_append (self, &record, NULL, session, 0);
 }
 
@@ -253,6 +258,7 @@ static void durable_written (wm_core_t *self, input_t *input)
     input->closing = false;
     input->state = WM_LEDGER_WRITTEN;
     self->n_input_written++;
+    self->hits_empty += input->n_hit_empty;
     self->events_written += input->n_done;
     self->written_batches += input->n_batch - input->n_batch_held;
     self->written_batches_held += input->n_batch_held;
@@ -295,11 +301,7 @@ static void durable_held (wm_core_t *self, input_t *input)
     wm_core_log (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
-    uint64_t n_hit = input->n_hit;
-    wm_core_input_forget_totals (self, input);
-    self->hits_known += n_hit;
-    self->hits_held += n_hit;
-    input->n_hit = input->n_hit_held = n_hit;
+    wm_core_input_forget_totals (self, input); /* how many hits it has is not recorded */
     if (claim)
         input_ack (self, claim, input, WM_INPUT_HELD);
 }

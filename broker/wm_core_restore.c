@@ -38,6 +38,8 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
         input->n_hit = row->n_hit;
         input->n_hit_held = row->n_held;
         input->n_hit_done = row->n_hit - row->n_held;
+        input->n_hit_empty = strtoull (row->text, NULL, 10);
+        self->hits_empty += input->n_hit_empty;
         input->n_batch = input->n_batch_held = row->n_batch_held;
         self->written_batches_held += row->n_batch_held;
         self->n_input_written++;

@@ -55,15 +55,22 @@ static void add_producer (const wm_core_t *self, const session_t *producer, wm_s
 static double hits_left (const wm_core_t *self)
 {
     double ended_bytes = 0, ended_hits = 0, left = 0, unended_bytes = 0, unended_hits = 0;
+    double n_ended = 0, n_unpinned = 0;
     for (uint32_t i = 0; i < self->n_input; i++) {
         const input_t *input = self->input[i];
         if (input->state == WM_LEDGER_HELD)
             continue;
         const bool ended = input->ended && input->n_event >= input->end_count;
+        n_ended += ended;
+        n_unpinned += input->unpinned; /* kicked: its size is known when its producer has seen it */
         *(ended ? &ended_bytes : &unended_bytes) += (double) input->size;
         *(ended ? &ended_hits : &unended_hits) += (double) input->n_hit;
         left += (double) input->n_hit - (double) input->n_hit_done - (double) input->n_hit_held;
     }
+    if (n_unpinned > 0 && !n_ended)
+        return -1;
+    if (n_unpinned > 0)
+        left += n_unpinned * ended_hits / n_ended;
     if (unended_bytes > 0) {
         if (ended_bytes <= 0)
             return -1;
@@ -198,6 +205,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->batches_held = by[BATCH_HOLDING] + by[BATCH_HELD] + self->written_batches_held;
     summary->hits_done = self->hits_done;
     summary->hits_held = self->hits_held;
+    summary->hits_empty = self->hits_empty;
     /* After a restart results count before their events are announced again.  */
     uint64_t hits = self->hits_done + self->hits_held;
     summary->hits_announced = self->hits_known > hits ? self->hits_known : hits;
@@ -259,7 +267,8 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
                                 .n_event = input->n_event,
                                 .n_hit = input->n_hit,
                                 .n_scored = input->n_hit_done,
-                                .n_held = input->n_hit_held };
+                                .n_held = input->n_hit_held,
+                                .n_empty = input->n_hit_empty };
     return true;
 }
 

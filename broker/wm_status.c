@@ -65,8 +65,9 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                    integer (s->batches_returned), "held", integer (s->batches_held)));
     json_object_set_new (
         root, "hits",
-        json_pack ("{s:o, s:o, s:o, s:o}", "announced", integer (s->hits_announced), "done",
-                   integer (s->hits_done), "held", integer (s->hits_held), "expected",
+        json_pack ("{s:o, s:o, s:o, s:o, s:o}", "announced", integer (s->hits_announced), "done",
+                   integer (s->hits_done), "empty", integer (s->hits_empty), "held",
+                   integer (s->hits_held), "expected",
                    s->hits_expected < 0 ? json_null () : integer ((uint64_t) s->hits_expected)));
     json_object_set_new (
         root, "bytes",
@@ -201,11 +202,11 @@ char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *abou
 
 static json_t *file_json (uint32_t id, const wm_core_known_t *file)
 {
-    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "input", integer (id),
+    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "input", integer (id),
                       "path", text (file->path), "output", text (file->name), "state", file->state,
                       "why", text (file->why), "events", integer (file->n_event), "hits",
-                      integer (file->n_hit), "scored", integer (file->n_scored), "held",
-                      integer (file->n_held));
+                      integer (file->n_hit), "scored", integer (file->n_scored), "empty",
+                      integer (file->n_empty), "held", integer (file->n_held));
 }
 
 static uint32_t next_file (const wm_core_t *core, uint32_t id, const char *name)

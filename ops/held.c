@@ -5,6 +5,7 @@
    does the same, so kick starts nothing.  */
 
 #include "ops/verbs.h"
+#include "ops/wm_account.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
@@ -61,15 +62,6 @@ const wm_verb_t wm_verb_kick = {
 
 /* ---- held ------------------------------------------------------------------------------------ */
 
-static void show_hits (const json_t *status)
-{
-    char text[32];
-    const int64_t hits = wm_ask_int (status, "hits.held");
-    if (hits)
-        printf ("hits: %s without scores; the table \"held\" of each output file names them\n",
-                wm_show_count (hits, text));
-}
-
 static int held_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX];
@@ -82,12 +74,17 @@ static int held_main (const wm_args_t *args)
     json_t *status = wm_ask_anyhow ("held", endpoint, campaign, &code);
     if (!status)
         return code;
+    wm_account_add (status, "held", endpoint, campaign);
     const json_t *held = json_object_get (status, "held");
     const int64_t total = wm_ask_int (status, "held_total");
     if (wm_args_given (args, "json")) {
-        json_t *out = json_pack ("{s:s, s:I, s:I, s:O}", "schema", "wiremill-held-1", "total",
-                                 (json_int_t) total, "hits",
-                                 (json_int_t) wm_ask_int (status, "hits.held"), "held", held);
+        json_t *out = json_pack (
+            "{s:s, s:I, s:I, s:I, s:I, s:O, s:O, s:O}", "schema", "wiremill-held-1", "total",
+            (json_int_t) total, "hits", (json_int_t) wm_ask_int (status, "hits.held"), "scored",
+            (json_int_t) wm_ask_int (status, "hits.done"), "empty",
+            (json_int_t) wm_ask_int (status, "hits.empty"), "held", held, "held_files",
+            json_object_get (status, "held_files"), "held_files_left_out",
+            json_object_get (status, "held_files_left_out"));
         json_dumpf (out, stdout, JSON_INDENT (2));
         putchar ('\n');
         json_decref (out);
@@ -95,9 +92,12 @@ static int held_main (const wm_args_t *args)
         json_array_foreach (held, i, one) wm_ask_held (stdout, one);
         if (total > (int64_t) json_array_size (held))
             printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (held)));
-        if (!total && !json_array_size (held))
+        wm_account_held (stdout, status, SIZE_MAX);
+        if (wm_account_is_clean (status))
             printf ("nothing is held\n");
-        show_hits (status);
+        fputs ("hits: ", stdout);
+        wm_account_hits (stdout, status);
+        putchar ('\n');
     }
     json_decref (status);
     return WM_EXIT_OK;
@@ -183,7 +183,8 @@ static void why_campaign (const json_t *status, const char *campaign)
                 (long long) wm_ask_int (status, "inputs.open"),
                 (long long) wm_ask_int (status, "batches.running"));
     else
-        printf ("nothing is left to do\n");
+        puts (wm_account_is_clean (status) ? "nothing is left to do"
+                                           : "nothing is left to do but what is held or changed");
     printf ("failures: %lld refused by an engine, %lld lost with their worker, %lld alarms\n",
             (long long) wm_ask_int (status, "counters.n_fail"),
             (long long) wm_ask_int (status, "counters.n_lost"),
@@ -318,7 +319,7 @@ static void why_sound (const json_t *status, const json_t *file, const char *cam
     why_campaign (status, campaign);
 }
 
-static void why_input (const json_t *status, const json_t *file, const char *campaign)
+static void why_input (const json_t *status, json_t *file, const char *campaign)
 {
     const json_t *one, *found = NULL;
     size_t i;
@@ -344,6 +345,7 @@ static void why_input (const json_t *status, const json_t *file, const char *cam
                 wm_command_sender (campaign));
     else
         why_sound (status, file, campaign);
+    wm_account_file (stdout, status, file, "why");
     print_log (status, path, input);
 }
 
@@ -364,12 +366,14 @@ static int why_main (const wm_args_t *args)
         return wm_setup_complain ("why", &error);
     json_t *file = input ? find_input (input, endpoint, campaign, &code) : NULL;
     json_t *status = file || !input ? wm_ask_anyhow ("why", endpoint, campaign, &code) : NULL;
+    if (status && !file)
+        wm_account_add (status, "why", endpoint, campaign);
     if (status && file)
         why_input (status, file, campaign);
     else if (status) {
         why_campaign (status, campaign);
         json_array_foreach (json_object_get (status, "held"), i, one) wm_ask_held (stdout, one);
-        show_hits (status);
+        wm_account_held (stdout, status, SIZE_MAX);
         print_log (status, NULL, 0);
     }
     json_decref (file);

@@ -5,6 +5,7 @@
    is.  */
 
 #include "ops/verbs.h"
+#include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
@@ -63,8 +64,8 @@ static double share_done (const json_t *s)
 {
     const double done = (double) wm_ask_settled (s), announced = wm_ask_real (s, "hits.announced");
     double all = wm_ask_real (s, "hits.expected");
-    if (!*wm_ask_text (s, "endpoint") && wm_ask_int (s, "inputs.open") && all <= done)
-        return -1;
+    if (wm_ask_int (s, "inputs.open") && all <= done && (done > 0 || !*wm_ask_text (s, "endpoint")))
+        return -1; /* how many hits are open is not known yet */
     all = all > announced ? all : announced;
     return all > 0 ? done / all : 0;
 }
@@ -121,6 +122,9 @@ static void show_campaign (const json_t *s)
     printf ("files: %lld written, %lld open, %lld held of %lld\n",
             (long long) wm_ask_int (s, "inputs.written"), (long long) wm_ask_int (s, "inputs.open"),
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
+    fputs ("hits: ", stdout);
+    wm_account_hits (stdout, s);
+    putchar ('\n');
 }
 
 /* What NVML reports of a worker's GPU; it leaves some values out.  */
@@ -202,6 +206,7 @@ static void show_held (const json_t *s)
         }
         wm_ask_held (stdout, one);
     }
+    wm_account_held (stdout, s, HELD_SHOWN_MAX);
 }
 
 /* No broker runs: what is left to do, and the command that does it.  */
@@ -323,6 +328,7 @@ static int status_main (const wm_args_t *args)
     json_t *status = wm_ask_anyhow ("status", endpoint, campaign, &code);
     if (!status)
         return code;
+    wm_account_add (status, "status", endpoint, campaign);
     if (wm_args_given (args, "json")) {
         json_dumpf (status, stdout, JSON_INDENT (2));
         putchar ('\n');

@@ -385,7 +385,8 @@ static void file_written_send (wm_produce_t *self, wm_input_t *input)
     }
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
-    msg.key = wm_produce_key (input, 0, 0);
+    msg.key = wm_produce_key (input, 0,
+                              input->n_empty < UINT32_MAX ? (uint32_t) input->n_empty : UINT32_MAX);
     msg.size = input->result.size;
     msg.mtime_ns = input->result.mtime_ns;
     memcpy (msg.digest, input->result.digest, 16);

@@ -60,4 +60,56 @@ long () { exits 5 keep "$bin/wiremill" why --campaign "$out" "$(printf 'x%.0s' {
 ok "a name that no message holds is refused" long
 kill $broker
 wait $broker
+
+# ---- one account of hits ----------------------------------------------------------------------------------------
+cd "$work" || bail "no folder"
+patches () # count, patches that are zero, first value of the first patch as 32 bits: a .npy of 48 x 48 float32
+{
+    perl -e 'my ($n, $zero, $first) = @ARGV; my $h = "{\x27descr\x27: \x27<f4\x27, \x27fortran_order\x27: False, \x27shape\x27: ($n, 48, 48), }";
+        print "\x93NUMPY\1\0", pack ("v", 118), $h, " " x (117 - length $h), "\n";
+        for my $i (0 .. $n - 1) { print pack ("V", $i ? 0 : hex $first), pack ("f<*", map { $i >= $n - $zero ? 0 : $_ % 7 / 7 } 1 .. 2303) }' "$@"
+}
+mkdir mixed && patches 20 0 7fc00000 >mixed/nan.npy && patches 20 3 3f800000 >mixed/zero.npy && patches 0 0 0 >mixed/none.npy &&
+    patches 20 0 3f800000 >mixed/good.npy && head -c 3000 mixed/good.npy >mixed/torn.npy || bail "no patches"
+mixed=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input 'mixed/*.npy' --output "$work/m")
+held="^held: 1 hit of $work/mixed/nan.npy: 1 bad pixel; named in the table \"held\" of $work/m/nan.scores.h5$"
+hits='59 scored \(3 of them with an empty patch\), 1 held'
+first () { exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" && says "$held" && says "^held: $work/mixed/torn.npy: " && ! says 'nothing was'; }
+ok "the summary of a run tells which file has held hits, and why" first
+same () # arguments of status and held
+{
+    local verb
+    for verb in status held; do
+        keep "$bin/wiremill" $verb "$@" && says "^hits: $hits$" && says "$held" && says "^held: $work/mixed/torn.npy: " || return 1
+        keep "$bin/wiremill" $verb --json "$@" && says '"empty": 3' && says '"bad pixel": 1' && says '"held": 1' || return 1
+    done
+    keep "$bin/wiremill" why "$@" && says "$held" && says 'nothing is left to do but what is held'
+}
+ok "status, held and why have the same account" same "$work/m"
+its () { keep "$bin/wiremill" why "$work/m" nan.npy && says "has its hits: 19 scored, 1 held$" && says "$held"; }
+ok "why of that file too" its
+again () { exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" && says "nothing was done: --retry-held scores what is held or changed" && says "$held"; }
+ok "a run with nothing else to do does not call it done" again
+lost () { rm "$work"/m/.wiremill/ledger.db* && "$bin/wiremill" rebuild "$work/m" && same "$work/m"; }
+ok "a ledger that is made again from the journal too" lost
+"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/m" --listen "ipc://$work/m.b" 2>/dev/null &
+broker=$!
+until_true 60 grep -q "\"pid\": *$broker" "$work/m/.wiremill/endpoint.json"
+ok "a broker that serves the campaign again has the same account" same --campaign "$work/m"
+unread () { mv m/nan.scores.h5 aside && keep "$bin/wiremill" held --campaign "$work/m" && says "^held: 1 hit of $work/mixed/nan.npy; named in" && mv aside m/nan.scores.h5; }
+ok "... where the output cannot be read, all but the reasons" unread
+open_again ()
+{
+    "$bin/wiremill" kick --campaign "$work/m" mixed/good.npy && keep "$bin/wiremill" status --campaign "$work/m" && says "^hits: 39 scored" && ! says ' 100.0% ' &&
+        says "files: 3 written, 1 open, 1 held of 5"
+}
+ok "DONE after a kick counts what is open" open_again
+kill $broker
+wait $broker
+offline () { keep "$bin/wiremill" status "$work/m" && says "^hits: 39 scored" && ! says ' 100.0% '; }
+ok "... with no broker running too" offline
+mended () { patches 20 0 3f800000 >mixed/nan.npy && cp mixed/good.npy mixed/torn.npy && exits 0 keep "${mixed[@]}" --retry-held && says "^  hits +80 scored .3 of them with an empty patch., 0 held$"; }
+ok "once the files are mended, --retry-held scores all" mended
+clean () { keep "$bin/wiremill" held "$work/m" && says "^nothing is held$" && says "^hits: 80 scored .3 of them with an empty patch., 0 held$" && exits 0 keep "${mixed[@]}" && says "nothing was left to do"; }
+ok "then nothing is held" clean
 done_testing
