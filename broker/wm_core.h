@@ -121,6 +121,7 @@ typedef struct {
     bool is_written;
     uint64_t out_size;
     int64_t out_mtime_ns;
+    const uint8_t *out_digest;                 /* (16) */
     uint64_t n_event, n_hit, n_scored, n_held; /* hits that are announced; scored; held */
     uint64_t n_empty;                          /* nothing but zeros in their patch, once written */
 } wm_core_known_t;
@@ -133,11 +134,13 @@ uint32_t wm_core_named_from (const wm_core_t *self, uint32_t id, const char *nam
 /* Returns the first from `id` on that has held hits, is held or has changed. 0: none.  */
 uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id);
 
-/* Compare with the files as they are now; nothing of this is recorded. The first: an output is not
-   as it was written (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The
-   second: the input's file has this size and time, as the next INPUT would give them.  */
+/* Compare with the files as they are now; nothing of this is recorded. The first: an output is gone
+   (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The second: the input's
+   file has this size and time, as the next INPUT would give them. The third, after it: somebody
+   changed the output, which stays (`what` is copied).  */
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what);
 void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
+void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what);
 
 /* ---- sessions and time ----------------------------------------------------------------------- */
 

@@ -107,3 +107,12 @@ void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t
     if (input && !input->unpinned)
         wm_core_input_compare (input, size, mtime_ns);
 }
+
+void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what)
+{
+    input_t *input = wm_core_input_find (self, id);
+    if (!input || input->state != WM_LEDGER_WRITTEN)
+        return;
+    input->changed = true;
+    wm_core_input_set_text (input, what);
+}

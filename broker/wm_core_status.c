@@ -264,6 +264,7 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
                                 .is_written = input->state == WM_LEDGER_WRITTEN,
                                 .out_size = input->out_size,
                                 .out_mtime_ns = input->out_mtime_ns,
+                                .out_digest = input->out_digest,
                                 .n_event = input->n_event,
                                 .n_hit = input->n_hit,
                                 .n_scored = input->n_hit_done,

@@ -112,4 +112,22 @@ mended () { patches 20 0 3f800000 >mixed/nan.npy && cp mixed/good.npy mixed/torn
 ok "once the files are mended, --retry-held scores all" mended
 clean () { keep "$bin/wiremill" held "$work/m" && says "^nothing is held$" && says "^hits: 80 scored .3 of them with an empty patch., 0 held$" && exits 0 keep "${mixed[@]}" && says "nothing was left to do"; }
 ok "then nothing is held" clean
+
+# ---- outputs that were touched or changed -----------------------------------------------------------------------
+score=$work/m/good.scores.h5
+touched ()
+{
+    touch -d 2001-02-03 "$score" && cp -p "$score" "$work/touched" && keep "$bin/wiremill" status "$work/m" && says "^m +finished" && says "5 written, 0 open" &&
+        exits 0 keep "${mixed[@]}" && says "nothing was left to do" && ! says "warning" && cmp "$score" "$work/touched" && [ ! -e "$score.changed-1" ]
+}
+ok "an output that was only touched is as it was written" touched
+same_size () # the digest tells, not the size
+{
+    printf x | dd of="$score" bs=1 seek=$(($(stat -c %s "$score") - 1)) conv=notrunc 2>/dev/null && keep "$bin/wiremill" status "$work/m" && says "^m +finished" &&
+        says "^changed: $work/mixed/good.npy: its output $score was changed since it was written; --retry-held keeps it as good.scores.h5.changed-1 and writes it again$" &&
+        says "^hits: 80 scored" && exits 3 keep "${mixed[@]}" && says "output $score was changed since it was written: it stays as it is" && says "nothing was done: --retry-held"
+}
+ok "one with another byte has changed; status and run agree" same_size
+retried () { exits 0 keep "${mixed[@]}" --retry-held && says "kept as $score.changed-1" && keep "$bin/wiremill" held "$work/m" && says "^nothing is held$"; }
+ok "--retry-held writes it again, and then nothing is held" retried
 done_testing
