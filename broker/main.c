@@ -7,6 +7,7 @@
 #include "broker/wm_listener.h"
 #include "broker/wm_core.h"
 #include "broker/wm_note.h"
+#include "broker/wm_private.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_rebuild.h"
 #include "broker/wm_restore.h"
@@ -217,10 +218,13 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
     if (paused)
         paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (campaign->dir, "arithmetic", 1u << 16, NULL);
+    uint64_t epoch, sequence; /* the journal's own is not there in a private copy */
+    wm_ledger_position (campaign->ledger, &epoch, &sequence);
     wm_core_config_t config = { .pins = "",
                                 .paused = paused,
                                 .arithmetic = arithmetic,
-                                .epoch = wm_journal_epoch (campaign->journal),
+                                .epoch = campaign->journal ? wm_journal_epoch (campaign->journal)
+                                                           : epoch,
                                 .times = *wm_times () };
     wm_core_t *core = wm_core_new (&config, &sink);
     free (paused);
@@ -243,7 +247,9 @@ static wm_fault_t print_status (const options_t *options, wm_campaign_t *campaig
                                       .campaign = campaign->id,
                                       .pins = &campaign->pins,
                                       .submitted_s = campaign->created_ns / 1000000000,
-                                      .journal_bytes = wm_journal_bytes (campaign->journal),
+                                      .journal_bytes = campaign->journal
+                                                           ? wm_journal_bytes (campaign->journal)
+                                                           : 0,
                                       .ledger_bytes = wm_ledger_bytes (campaign->ledger) };
     wm_core_t *core = make_core (campaign, error);
     if (!core)
@@ -315,6 +321,14 @@ static int show (const options_t *options,
         return fail (&error);
     }
     int code = WM_EXIT_OK;
+    if (!options->outputs && wm_private_is_needed (options->campaign)) {
+        static wm_private_t copy;
+        if (wm_private_open (&copy, options->campaign, &error) ||
+            print (options, &copy.campaign, &error))
+            code = fail (&error);
+        wm_private_close (&copy);
+        return code;
+    }
     if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_READ, wm_times ()->lock_ms / 5,
                           &error) ||
         wm_campaign_open (&campaign, NULL, NULL, &error) || print (options, &campaign, &error))

@@ -268,6 +268,23 @@ void wm_ask_advise (FILE *out, const json_t *status, const char *campaign)
 
 /* ---- with a broker or without ---------------------------------------------------------------- */
 
+/* A socket takes connections only of those who may write it: without, the broker would seem not to
+   answer. WM_EBATCH: *error explains what to do.  */
+static wm_fault_t may_connect (const char *endpoint, wm_error_t *error)
+{
+    char path[4200];
+    if (strncmp (endpoint, "ipc://", 6) != 0)
+        return WM_OK;
+    snprintf (path, sizeof path, "%.4096s.o", endpoint + 6);
+    if (access (path, W_OK) == 0 || (errno != EACCES && errno != EPERM))
+        return WM_OK;
+    return wm_fault (error, WM_EBATCH,
+                     "a broker runs, but you may not connect to its socket %s; ask its owner to "
+                     "allow it (chmod g+w on the socket, or start the broker with --listen "
+                     "tcp://127.0.0.1:PORT), or look again when it has ended",
+                     path);
+}
+
 static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
 {
     json_t *status = NULL;
@@ -364,8 +381,11 @@ json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign,
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code)
 {
     wm_error_t error;
-    json_t *status = *endpoint ? ask_broker (endpoint, campaign, &error) : NULL;
-    *code = *endpoint ? WM_EXIT_UNREACHABLE : wm_ask_no_broker (campaign, error.text);
+    const bool may_not = *endpoint && may_connect (endpoint, &error);
+    json_t *status = *endpoint && !may_not ? ask_broker (endpoint, campaign, &error) : NULL;
+    *code = !*endpoint ? wm_ask_no_broker (campaign, error.text)
+            : may_not  ? WM_EXIT_INPUT
+                       : WM_EXIT_UNREACHABLE;
     if (!status && (*endpoint || *code != WM_EXIT_UNREACHABLE))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
     if (!status && *campaign && *code == WM_EXIT_UNREACHABLE)
@@ -416,6 +436,8 @@ static json_t *ask_page (wm_client_t *client, uint32_t from, const char *name, w
 static wm_fault_t ask_pages (const char *endpoint, const char *campaign, const char *name,
                              wm_ask_take_t *take, void *argument, wm_error_t *error)
 {
+    if (may_connect (endpoint, error))
+        return error->fault;
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
     wm_fault_t fault = wm_ask_open (client, campaign, ANSWER_MS, error);
     for (uint32_t from = 1; from && !fault;) {

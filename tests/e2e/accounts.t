@@ -130,4 +130,44 @@ same_size () # the digest tells, not the size
 ok "one with another byte has changed; status and run agree" same_size
 retried () { exits 0 keep "${mixed[@]}" --retry-held && says "kept as $score.changed-1" && keep "$bin/wiremill" held "$work/m" && says "^nothing is held$"; }
 ok "--retry-held writes it again, and then nothing is held" retried
+
+# ---- a colleague, who may read and not write --------------------------------------------------------------------
+colleague=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+chmod 711 "$work" && mkdir -m 1777 "$work/tmp"
+if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 2>&1; then
+    before=$(find "$work/m" -newer "$work/m" -o -name 'ledger*' -exec cksum {} + | sort)
+    looks () # what the owner sees; nothing is left of the copy
+    {
+        local verb
+        for verb in status held why "status --files"; do
+            # shellcheck disable=SC2086 # a verb and its option
+            keep "$bin/wiremill" $verb "$work/m" && sed '/^broker/d' "$work/said" >"$work/owner" &&
+                keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" $verb "$work/m" && sed '/^broker/d' "$work/said" >"$work/seen" &&
+                cmp "$work/owner" "$work/seen" && [ -z "$(ls "$work/tmp")" ] || return 1
+        done
+        [ "$before" = "$(find "$work/m" -newer "$work/m" -o -name 'ledger*' -exec cksum {} + | sort)" ]
+    }
+    ok "a colleague who may not write sees the same, and changes nothing" looks
+    full () { exits 1 keep "${colleague[@]}" env TMPDIR=/nowhere "$bin/wiremill" status "$work/m" && says "no folder can be made as /nowhere/wiremill-"; }
+    ok "... where there is no room for a copy, that is named" full
+    chmod 600 "$work/m/.wiremill/ledger.db"
+    closed () { exits 5 keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/m" && says "ledger.db cannot be read: .*; ask its owner to allow it" && [ -z "$(ls "$work/tmp")" ]; }
+    ok "... and a ledger that may not be read" closed
+    chmod 644 "$work/m/.wiremill/ledger.db"
+    cp "$work/m/.wiremill/ledger.db" ledger && dd if=/dev/urandom of="$work/m/.wiremill/ledger.db" bs=512 count=8 conv=notrunc 2>/dev/null
+    broken () { exits 5 keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/m" && says "the ledger in $work/m/.wiremill is damaged; its owner types wiremill rebuild" && [ -z "$(ls "$work/tmp")" ]; }
+    ok "... and one that is damaged" broken
+    cp ledger "$work/m/.wiremill/ledger.db"
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/m" --listen "ipc://$work/c.b" 2>/dev/null &
+    broker=$!
+    until_true 60 grep -q "\"pid\": *$broker" "$work/m/.wiremill/endpoint.json"
+    socket () { exits 5 keep "${colleague[@]}" "$bin/wiremill" status "$work/m" && says "a broker runs, but you may not connect to its socket $work/c.b.o; ask its owner to allow it" && exits 5 keep "${colleague[@]}" "$bin/wiremill" status --files "$work/m" && says "you may not connect"; }
+    ok "while a broker runs, a colleague is told what allows to ask it" socket
+    asks () { chmod o+w "$work/c.b.o" && keep "${colleague[@]}" "$bin/wiremill" status "$work/m" && says "^hits: 80 scored"; }
+    ok "... which does" asks
+    kill $broker
+    wait $broker
+else
+    skip "needs root and setpriv, to look as another user"
+fi
 done_testing
