@@ -167,7 +167,19 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
     ok "... which does" asks
     kill $broker
     wait $broker
+    # The same for a group, where others may read nothing.
+    group=$(getent group 65534 | cut -d: -f1)
+    grouped ()
+    {
+        (umask 077 && "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/mixed/good.npy" --output "$work/g" --group "$group") &&
+            [ "$(stat -c %a:%g "$work/g/good.scores.h5" "$work/g/.wiremill/ledger.db" | sort -u)" = 640:65534 ] &&
+            keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/g" && says "^g +finished" &&
+            ! setpriv --reuid=65534 --regid=65533 --clear-groups "$bin/wiremill" status "$work/g"
+    }
+    ok "--group lets a group read campaign and outputs, and nobody else" grouped
 else
     skip "needs root and setpriv, to look as another user"
 fi
+no_group () { exits 5 keep "${mixed[@]}" --group no-such-group && says "group no-such-group: this machine has no such group"; }
+ok "a group that is not there is refused by name" no_group
 done_testing
