@@ -7,6 +7,7 @@
 #include "broker/wm_listener.h"
 #include "broker/wm_core.h"
 #include "broker/wm_note.h"
+#include "broker/wm_private.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_rebuild.h"
 #include "broker/wm_restore.h"
@@ -55,6 +56,11 @@ static const wm_option_t option_table[] = {
     {.name = "parent", .help = "end when the parent process ends"},
     {.name = "status", .task = "instead of serving, where no broker has the campaign",
      .help = "print the campaign's status as JSON"},
+    {.name = "files",
+     .help = "print its inputs as JSON, a page of them a line; with --name only those named so, with "
+             "--held those with something held or changed"},
+    {.name = "name", .value = "NAME", .help = "with --files: an input's path or its end, or an output"},
+    {.name = "held", .help = "with --files: those with something held or changed"},
     {.name = "outputs",
      .help = "read every output and print as JSON whether each byte is as it was written; where "
              "that takes long, print now and then how many bytes were read"},
@@ -94,7 +100,8 @@ static const wm_program_t program = {
 typedef struct {
     const char *campaign, *listen, *pins, *wmm, *shape, *command, *output, *advise;
     uint64_t budget_bytes;
-    bool insecure, mixed, parent, status, outputs, rebuild, dry_run;
+    const char *name;
+    bool insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -129,6 +136,9 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .mixed = wm_args_given (args, "mixed"),
                             .parent = wm_args_given (args, "parent"),
                             .status = wm_args_given (args, "status"),
+                            .files = wm_args_given (args, "files"),
+                            .name = wm_args_text (args, "name"),
+                            .held = wm_args_given (args, "held"),
                             .outputs = wm_args_given (args, "outputs"),
                             .rebuild = wm_args_given (args, "rebuild"),
                             .dry_run = wm_args_given (args, "dry-run") };
@@ -136,7 +146,7 @@ static int take_options (const wm_args_t *args, options_t *options)
         return wm_args_refuse (args, "--bench FOLDER must come first");
     if (!options->rebuild && (options->dry_run || options->output))
         return wm_args_refuse (args, "--dry-run and --output go with --rebuild");
-    if (!options->status && !options->outputs && !options->rebuild &&
+    if (!options->status && !options->files && !options->outputs && !options->rebuild &&
         (!options->listen || !options->pins || !options->wmm))
         return wm_args_refuse (args, "--%s is missing",
                                !options->listen ? "listen ENDPOINT"
@@ -203,50 +213,83 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
-/* The lock is released before any output is inspected: a file system that hangs then blocks no
-   one.  */
-static wm_fault_t print_status (wm_campaign_t *campaign, wm_error_t *error)
+/* A core that knows what the campaign is now. The lock is released before any output is inspected: a
+   file system that hangs then blocks no one.  */
+static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
 {
+    static const wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
     char *paused = wm_note_read (campaign->dir, "paused", 4096, NULL);
     if (paused)
         paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (campaign->dir, "arithmetic", 1u << 16, NULL);
+    uint64_t epoch, sequence; /* the journal's own is not there in a private copy */
+    wm_ledger_position (campaign->ledger, &epoch, &sequence);
+    wm_core_config_t config = { .pins = "",
+                                .paused = paused,
+                                .arithmetic = arithmetic,
+                                .epoch = campaign->journal ? wm_journal_epoch (campaign->journal)
+                                                           : epoch,
+                                .times = *wm_times () };
+    wm_core_t *core = wm_core_new (&config, &sink);
+    free (paused);
+    free (arithmetic);
+    if (!core)
+        wm_fault (error, WM_EHOST, "no memory");
+    else if (wm_restore (core, campaign->ledger, NULL, NULL, error))
+        wm_core_destroy (&core);
+    wm_campaign_close (campaign);
+    if (core)
+        wm_outputs_compare (core, campaign->pins.output);
+    return core;
+}
+
+static wm_fault_t print_status (const options_t *options, wm_campaign_t *campaign,
+                                wm_error_t *error)
+{
+    (void) options;
     const wm_status_about_t about = { .dir = campaign->dir,
                                       .campaign = campaign->id,
                                       .pins = &campaign->pins,
                                       .submitted_s = campaign->created_ns / 1000000000,
-                                      .journal_bytes = wm_journal_bytes (campaign->journal),
+                                      .journal_bytes = campaign->journal
+                                                           ? wm_journal_bytes (campaign->journal)
+                                                           : 0,
                                       .ledger_bytes = wm_ledger_bytes (campaign->ledger) };
-    wm_core_config_t config = { .pins = "",
-                                .paused = paused,
-                                .arithmetic = arithmetic,
-                                .epoch = wm_journal_epoch (campaign->journal),
-                                .times = *wm_times () };
-    wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
-    wm_core_t *core = wm_core_new (&config, &sink);
-    free (paused);
-    free (arithmetic);
+    wm_core_t *core = make_core (campaign, error);
+    if (!core)
+        return error->fault;
     wm_summary_t *summary = malloc (sizeof *summary);
     char *json = NULL;
-    wm_fault_t fault = WM_OK;
-    if (!core || !summary)
-        fault = wm_fault (error, WM_EHOST, "no memory");
-    else
-        fault = wm_restore (core, campaign->ledger, NULL, NULL, error);
-    wm_campaign_close (campaign);
-    if (fault == WM_OK) {
-        wm_outputs_compare (core, campaign->pins.output);
+    if (summary) {
         wm_core_summary (core, summary);
         summary->waiting_for = summary->inputs_open ? "no broker" : NULL;
         summary->state = summary->inputs_open ? "stopped" : summary->inputs ? "finished" : "idle";
         json = wm_status_json (summary, &about);
     }
-    if (fault == WM_OK && !json)
-        fault = wm_fault (error, WM_EHOST, "no memory");
-    if (fault == WM_OK)
+    if (json)
         puts (json);
+    const wm_fault_t fault = json ? WM_OK : wm_fault (error, WM_EHOST, "no memory");
     free (json);
     free (summary);
+    wm_core_destroy (&core);
+    return fault;
+}
+
+static wm_fault_t print_files (const options_t *options, wm_campaign_t *campaign, wm_error_t *error)
+{
+    wm_core_t *core = make_core (campaign, error);
+    if (!core)
+        return error->fault;
+    wm_fault_t fault = WM_OK;
+    const char *name = options->held ? NULL : options->name ? options->name : "";
+    for (uint32_t from = 1, next = 0; from && !fault; from = next) {
+        char *json = wm_status_files (core, from, name, &next);
+        if (json)
+            puts (json);
+        else
+            fault = wm_fault (error, WM_EHOST, "no memory");
+        free (json);
+    }
     wm_core_destroy (&core);
     return fault;
 }
@@ -259,8 +302,10 @@ static void print_progress (uint64_t n_read, uint64_t n_all)
     fflush (stdout);
 }
 
-static wm_fault_t print_outputs (wm_campaign_t *campaign, wm_error_t *error)
+static wm_fault_t print_outputs (const options_t *options, wm_campaign_t *campaign,
+                                 wm_error_t *error)
 {
+    (void) options;
     char *json = wm_outputs_json (campaign, print_progress, error);
     if (json)
         puts (json);
@@ -270,7 +315,8 @@ static wm_fault_t print_outputs (wm_campaign_t *campaign, wm_error_t *error)
 
 /* Shows a campaign that no broker serves.  */
 static int show (const options_t *options,
-                 wm_fault_t (*print) (wm_campaign_t *campaign, wm_error_t *error))
+                 wm_fault_t (*print) (const options_t *options, wm_campaign_t *campaign,
+                                      wm_error_t *error))
 {
     wm_campaign_t campaign;
     wm_error_t error;
@@ -279,9 +325,17 @@ static int show (const options_t *options,
         return fail (&error);
     }
     int code = WM_EXIT_OK;
+    if (!options->outputs && wm_private_is_needed (options->campaign)) {
+        static wm_private_t copy;
+        if (wm_private_open (&copy, options->campaign, &error) ||
+            print (options, &copy.campaign, &error))
+            code = fail (&error);
+        wm_private_close (&copy);
+        return code;
+    }
     if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_READ, wm_times ()->lock_ms / 5,
                           &error) ||
-        wm_campaign_open (&campaign, NULL, NULL, &error) || print (&campaign, &error))
+        wm_campaign_open (&campaign, NULL, NULL, &error) || print (options, &campaign, &error))
         code = fail (&error);
     wm_campaign_close (&campaign);
     return code;
@@ -433,8 +487,10 @@ static int broker_main (const wm_args_t *args)
         return WM_EXIT_FAILURE;
     }
     wm_error_t error;
-    if (options.status || options.outputs)
-        return show (&options, options.status ? print_status : print_outputs);
+    if (options.status || options.files || options.outputs)
+        return show (&options, options.status  ? print_status
+                               : options.files ? print_files
+                                               : print_outputs);
     if (options.rebuild)
         return rebuild (&options);
     wm_log_start ();

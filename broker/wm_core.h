@@ -72,6 +72,9 @@ typedef struct {
     int (*sample) (void *context, uint32_t session, const wm_msg_t *trial, const char *table);
     /* Sends STATUS_REPLY; may read the core (wm_core_summary).  */
     void (*status) (void *context, uint32_t session);
+    /* Sends STATUS_REPLY with a page of inputs, from input `from` on: those that `name` names (see
+       wm_core_named_from), or, where it is NULL, those of wm_core_held_from.  */
+    void (*files) (void *context, uint32_t session, uint32_t from, const char *name);
     /* The session is over: forget its id, ignore its connection from now on.  */
     void (*drop) (void *context, uint32_t session);
     /* Add and remove a reference.  */
@@ -111,21 +114,34 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
 
-/* For a core that only shows a campaign that no broker serves: input `id`, from 1 on; false: there
-   are no more. Strings are lent.  */
+/* Returns what is known of input `id`, from 1 on; false: there are no more. Strings are lent.  */
 typedef struct {
     const char *path, *name;
+    const char *state; /* "open", "written", "held", "changed" (since it was written or added) */
+    const char *why;   /* it is held or changed, or its output is to be made again; "" */
     bool is_written;
     uint64_t out_size;
     int64_t out_mtime_ns;
+    const uint8_t *out_digest;                 /* (16) */
+    uint64_t n_event, n_hit, n_scored, n_held; /* hits that are announced; scored; held */
+    uint64_t n_empty;                          /* nothing but zeros in their patch, once written */
 } wm_core_known_t;
 bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known);
 
-/* Compare with the files as they are now; nothing of this is recorded. The first: an output is not
-   as it was written (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The
-   second: the input's file has this size and time, as the next INPUT would give them.  */
+/* Returns the first input from `id` on that `name` names: its number, its path, the path's last
+   parts, also without ":/dataset", or the name of its output; "" names all. 0: none.  */
+uint32_t wm_core_named_from (const wm_core_t *self, uint32_t id, const char *name);
+
+/* Returns the first from `id` on that has held hits, is held or has changed. 0: none.  */
+uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id);
+
+/* Compare with the files as they are now; nothing of this is recorded. The first: an output is gone
+   (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The second: the input's
+   file has this size and time, as the next INPUT would give them. The third, after it: somebody
+   changed the output, which stays (`what` is copied).  */
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what);
 void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
+void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what);
 
 /* ---- sessions and time ----------------------------------------------------------------------- */
 
@@ -242,6 +258,7 @@ typedef struct {
     uint64_t events_announced, events_done, events_written;
     uint64_t batches_queued, batches_asked, batches_running, batches_returned, batches_held;
     uint64_t hits_announced, hits_done, hits_held;
+    uint64_t hits_empty; /* of written inputs: nothing but zeros in their patch */
     uint64_t payload_in_bytes, task_out_bytes, result_in_bytes, budget_used_bytes, budget_bytes;
     double hits_expected; /* of all inputs, estimated from those announced; < 0: unknown */
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */

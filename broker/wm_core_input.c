@@ -213,6 +213,9 @@ void wm_core_input_forget_totals (wm_core_t *self, input_t *input)
     self->hits_known -= input->n_hit;
     self->hits_done -= input->n_hit_done;
     self->hits_held -= input->n_hit_held;
+    if (input->state == WM_LEDGER_WRITTEN)
+        self->hits_empty -= input->n_hit_empty;
+    input->n_hit_empty = 0;
     input->n_event = input->n_done = input->n_hit = input->n_hit_done = input->n_hit_held = 0;
 }
 

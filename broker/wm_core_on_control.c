@@ -4,6 +4,7 @@
 #include "broker/wm_core_private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef void control_t (wm_core_t *self, session_t *session, const wm_msg_t *msg);
@@ -79,14 +80,30 @@ static void kick_input (wm_core_t *self, session_t *session, const wm_msg_t *msg
         wm_core_input_kick (self, input, session, -1, 0, "");
 }
 
+/* Text: from which input on, and of "files" a space and a name.  */
+static void send_files (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    char *end;
+    const unsigned long from = strtoul (msg->text, &end, 10);
+    const bool is_all = strcmp (msg->name, "files") == 0;
+    if (end == msg->text || from < 1 || from >= WM_ALL || *end != (is_all && *end ? ' ' : 0)) {
+        wm_core_refuse (self, session, WM_REASON_PROTOCOL, "%s '%.100s': not an input's number",
+                        msg->name, msg->text);
+        return;
+    }
+    session->sent_ms = self->now_ms;
+    self->sink.files (self->sink.context, session->id, (uint32_t) from,
+                      !is_all ? NULL
+                      : *end  ? end + 1
+                              : "");
+}
+
 static const struct {
     const char *name;
     control_t *handler;
 } controls[] = {
-    { "drain", drain_workers },
-    { "pause", pause_campaign },
-    { "resume", resume_campaign },
-    { "kick", kick_input },
+    { "drain", drain_workers }, { "pause", pause_campaign }, { "resume", resume_campaign },
+    { "kick", kick_input },     { "files", send_files },     { "held-files", send_files },
 };
 
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -95,13 +112,15 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
     (void) payload;
     for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
         if (strcmp (controls[i].name, msg->name) == 0) {
-            if (controls[i].handler != kick_input) /* which logs the input it found */
+            /* kick logs the input it found; readers need no line */
+            if (controls[i].handler != kick_input && controls[i].handler != send_files)
                 wm_core_log (self, "%s: %s %s", session->label, msg->name, msg->text);
             controls[i].handler (self, session, msg);
             return;
         }
     wm_core_refuse (self, session, WM_REASON_PROTOCOL,
-                    "no control '%s': there are drain, pause, resume and kick", msg->name);
+                    "no control '%s': there are drain, pause, resume, kick, files and held-files",
+                    msg->name);
 }
 
 const wm_core_row_t wm_core_control_rows[] = {

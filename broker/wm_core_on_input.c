@@ -181,10 +181,45 @@ static void on_input_end (wm_core_t *self, session_t *session, const wm_msg_t *m
     wm_core_append (self, &record, NULL, session, 0);
 }
 
+/* The totals of the input go with it. code 1: only the time is new.  */
+static void append_written (wm_core_t *self, session_t *session, const input_t *input, uint8_t code)
+{
+    char text[24];
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_FILE_WRITTEN);
+    record.key.input = input->id;
+    record.key.generation = input->generation;
+    record.size = (int64_t) input->out_size;
+    record.mtime_ns = input->out_mtime_ns;
+    memcpy (record.digest, input->out_digest, 16);
+    record.n_event = input->n_done;
+    record.n_hit = input->n_hit;
+    record.n_held = input->n_hit_held;
+    record.n_batch = (uint32_t) input->n_batch_held;
+    snprintf (text, sizeof text, "%" PRIu64, input->n_hit_empty);
+    if (input->n_hit_empty)
+        wm_record_text (&record, text);
+    wm_core_append (self, &record, NULL, session, code);
+}
+
+/* An output that was touched or copied: the same bytes, another time, which is noted.  */
+static bool is_touched (const input_t *input, const wm_msg_t *msg)
+{
+    return input && input->state == WM_LEDGER_WRITTEN && !input->holding && !input->kicking &&
+           input->generation == msg->key.generation && input->out_size == msg->size &&
+           memcmp (input->out_digest, msg->digest, 16) == 0;
+}
+
 static void on_file_written (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                              const wm_payload_t *payload)
 {
     (void) payload;
+    input_t *known = wm_core_input_find (self, msg->key.input);
+    if (is_touched (known, msg)) {
+        known->out_mtime_ns = msg->mtime_ns;
+        append_written (self, session, known, 1);
+        return;
+    }
     input_t *input = wm_core_session_claim (self, session, msg);
     if (!input)
         return;
@@ -198,18 +233,8 @@ static void on_file_written (wm_core_t *self, session_t *session, const wm_msg_t
     input->out_size = msg->size;
     input->out_mtime_ns = msg->mtime_ns;
     memcpy (input->out_digest, msg->digest, 16);
-    wm_record_t record;
-    wm_record_init (&record, WM_RECORD_FILE_WRITTEN);
-    record.key.input = input->id;
-    record.key.generation = input->generation;
-    record.size = (int64_t) msg->size;
-    record.mtime_ns = msg->mtime_ns;
-    memcpy (record.digest, msg->digest, 16);
-    record.n_event = input->n_done;
-    record.n_hit = input->n_hit;
-    record.n_held = input->n_hit_held;
-    record.n_batch = (uint32_t) input->n_batch_held;
-    wm_core_append (self, &record, NULL, session, 0);
+    input->n_hit_empty = msg->key.batch < input->n_hit ? msg->key.batch : input->n_hit;
+    append_written (self, session, input, 0);
 }
 
 static void on_file_lost (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -259,6 +284,7 @@ static void durable_written (wm_core_t *self, input_t *input)
     input->closing = false;
     input->state = WM_LEDGER_WRITTEN;
     self->n_input_written++;
+    self->hits_empty += input->n_hit_empty;
     self->events_written += input->n_done;
     self->written_batches += input->n_batch - input->n_batch_held;
     self->written_batches_held += input->n_batch_held;
@@ -301,11 +327,7 @@ static void durable_held (wm_core_t *self, input_t *input)
     wm_core_log (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
-    uint64_t n_hit = input->n_hit;
-    wm_core_input_forget_totals (self, input);
-    self->hits_known += n_hit;
-    self->hits_held += n_hit;
-    input->n_hit = input->n_hit_held = n_hit;
+    wm_core_input_forget_totals (self, input); /* how many hits it has is not recorded */
     if (claim)
         input_ack (self, claim, input, WM_INPUT_HELD);
 }
@@ -326,10 +348,12 @@ void wm_core_input_durable (wm_core_t *self, const pending_t *pending)
             ack (self, session, input, WM_MSG_INPUT_END);
         return;
     case WM_RECORD_FILE_WRITTEN:
-        durable_written (self, input);
+        if (!pending->code)
+            durable_written (self, input);
         input->told = pending->session;
         if (session) {
-            wm_core_input_unclaim (self, input);
+            if (!pending->code)
+                wm_core_input_unclaim (self, input);
             ack (self, session, input, WM_MSG_FILE_WRITTEN);
         }
         return;

@@ -171,6 +171,7 @@ struct input_t {
     uint64_t n_event, n_done; /* known; done */
     uint64_t n_hit, n_hit_done,
         n_hit_held;                 /* announced; in returned batches; bad or in held ones */
+    uint64_t n_hit_empty;           /* nothing but zeros in their patch; WRITTEN, or about to be */
     uint64_t n_batch, n_batch_held; /* held: whole or in part */
     uint64_t out_size;
     int64_t out_mtime_ns;
@@ -341,6 +342,7 @@ struct wm_core_t {
     uint64_t n_input_written, n_input_held;
     uint64_t events_known, events_done, events_written;
     uint64_t hits_known, hits_done, hits_held;
+    uint64_t hits_empty; /* of written inputs */
     uint64_t written_batches, written_batches_held;
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     uint64_t payload_in, task_out, result_in;

@@ -38,6 +38,8 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
         input->n_hit = row->n_hit;
         input->n_hit_held = row->n_held;
         input->n_hit_done = row->n_hit - row->n_held;
+        input->n_hit_empty = strtoull (row->text, NULL, 10);
+        self->hits_empty += input->n_hit_empty;
         input->n_batch = input->n_batch_held = row->n_batch_held;
         self->written_batches_held += row->n_batch_held;
         self->n_input_written++;
@@ -94,15 +96,6 @@ int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const 
     return 0;
 }
 
-bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
-{
-    const input_t *input = wm_core_input_find (self, id);
-    if (input)
-        *known = (wm_core_known_t){ input->path, input->name, input->state == WM_LEDGER_WRITTEN,
-                                    input->out_size, input->out_mtime_ns };
-    return input != NULL;
-}
-
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what)
 {
     input_t *input = wm_core_input_find (self, id);
@@ -117,4 +110,13 @@ void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t
     input_t *input = wm_core_input_find (self, id);
     if (input && !input->unpinned)
         wm_core_input_compare (input, size, mtime_ns);
+}
+
+void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what)
+{
+    input_t *input = wm_core_input_find (self, id);
+    if (!input || input->state != WM_LEDGER_WRITTEN)
+        return;
+    input->changed = true;
+    wm_core_input_set_text (input, what);
 }

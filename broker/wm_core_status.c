@@ -4,6 +4,7 @@
 #include "broker/wm_core_private.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *worker_state (const wm_core_t *self, const session_t *worker)
@@ -54,15 +55,22 @@ static void add_producer (const wm_core_t *self, const session_t *producer, wm_s
 static double hits_left (const wm_core_t *self)
 {
     double ended_bytes = 0, ended_hits = 0, left = 0, unended_bytes = 0, unended_hits = 0;
+    double n_ended = 0, n_unpinned = 0;
     for (uint32_t i = 0; i < self->n_input; i++) {
         const input_t *input = self->input[i];
         if (input->state == WM_LEDGER_HELD)
             continue;
         const bool ended = input->ended && input->n_event >= input->end_count;
+        n_ended += ended;
+        n_unpinned += input->unpinned; /* kicked: its size is known when its producer has seen it */
         *(ended ? &ended_bytes : &unended_bytes) += (double) input->size;
         *(ended ? &ended_hits : &unended_hits) += (double) input->n_hit;
         left += (double) input->n_hit - (double) input->n_hit_done - (double) input->n_hit_held;
     }
+    if (n_unpinned > 0 && !n_ended)
+        return -1;
+    if (n_unpinned > 0)
+        left += n_unpinned * ended_hits / n_ended;
     if (unended_bytes > 0) {
         if (ended_bytes <= 0)
             return -1;
@@ -197,6 +205,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->batches_held = by[BATCH_HOLDING] + by[BATCH_HELD] + self->written_batches_held;
     summary->hits_done = self->hits_done;
     summary->hits_held = self->hits_held;
+    summary->hits_empty = self->hits_empty;
     /* After a restart results count before their events are announced again.  */
     uint64_t hits = self->hits_done + self->hits_held;
     summary->hits_announced = self->hits_known > hits ? self->hits_known : hits;
@@ -234,6 +243,73 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->paused = self->paused ? self->why : NULL;
     add_left (self, summary);
     summary->waiting_for = waiting_for (self, summary);
+}
+
+/* ---- inputs, one by one ---------------------------------------------------------------------- */
+
+bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
+{
+    const input_t *input = wm_core_input_find (self, id);
+    if (!input)
+        return false;
+    const bool is_held = input->state == WM_LEDGER_HELD;
+    const char *why = is_held || input->changed ? input->text : input->lost;
+    *known = (wm_core_known_t){ .path = input->path,
+                                .name = input->name,
+                                .state = is_held                             ? "held"
+                                         : input->changed                    ? "changed"
+                                         : input->state == WM_LEDGER_WRITTEN ? "written"
+                                                                             : "open",
+                                .why = why ? why : "",
+                                .is_written = input->state == WM_LEDGER_WRITTEN,
+                                .out_size = input->out_size,
+                                .out_mtime_ns = input->out_mtime_ns,
+                                .out_digest = input->out_digest,
+                                .n_event = input->n_event,
+                                .n_hit = input->n_hit,
+                                .n_scored = input->n_hit_done,
+                                .n_held = input->n_hit_held,
+                                .n_empty = input->n_hit_empty };
+    return true;
+}
+
+/* Whether the first `length` bytes of `path` are `name`, or end in "/name".  */
+static bool ends_in (const char *path, size_t length, const char *name, size_t name_length)
+{
+    return name_length <= length && memcmp (path + length - name_length, name, name_length) == 0 &&
+           (name_length == length || name[0] == '/' || path[length - name_length - 1] == '/');
+}
+
+/* The path without ":/dataset".  */
+static size_t file_length (const char *path)
+{
+    const char *dataset = strstr (path, ":/");
+    return dataset ? (size_t) (dataset - path) : strlen (path);
+}
+
+uint32_t wm_core_named_from (const wm_core_t *self, uint32_t id, const char *name)
+{
+    const size_t length = strlen (name);
+    const bool is_number = length && length <= 9 && !name[strspn (name, "0123456789")];
+    const uint32_t number = is_number ? (uint32_t) strtoul (name, NULL, 10) : 0;
+    for (; id && id <= self->n_input; id++) {
+        const input_t *input = self->input[id - 1];
+        if (!length || id == number || strcmp (input->name, name) == 0 ||
+            ends_in (input->path, strlen (input->path), name, length) ||
+            ends_in (input->path, file_length (input->path), name, length))
+            return id;
+    }
+    return 0;
+}
+
+uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id)
+{
+    for (; id && id <= self->n_input; id++) {
+        const input_t *input = self->input[id - 1];
+        if (input->n_hit_held || input->state == WM_LEDGER_HELD || input->changed)
+            return id;
+    }
+    return 0;
 }
 
 /* ---- counters that outlive the broker -------------------------------------------------------- */

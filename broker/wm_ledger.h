@@ -80,7 +80,7 @@ typedef struct {
     uint32_t n_batch_held;
     /* HELD only */
     uint32_t code;
-    const char *text; /* "" otherwise */
+    const char *text; /* of WRITTEN how many hits have an empty patch, "" for 0; "" otherwise */
 } wm_ledger_input_t;
 
 typedef enum {

@@ -277,10 +277,11 @@ static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row
     else if (!kick_lost)
         return row->state == WM_LEDGER_OPEN ? put_batch (self, pending) : SQLITE_OK;
 
-    const char *text = row->state != WM_LEDGER_HELD ? ""
-                       : record->type == WM_RECORD_HELD
-                           ? self->pool + pending->text
-                           : (const char *) sqlite3_column_text (get, 3);
+    const bool brings_text =
+        record->type == WM_RECORD_FILE_WRITTEN || record->type == WM_RECORD_HELD;
+    const char *text = row->state == WM_LEDGER_OPEN ? ""
+                       : brings_text                ? self->pool + pending->text
+                                                    : (const char *) sqlite3_column_text (get, 3);
     int code = put_input (self, row, (const char *) sqlite3_column_text (get, 1),
                           (const char *) sqlite3_column_text (get, 2), text);
     if (code == SQLITE_OK && forget)

@@ -276,18 +276,33 @@ static int on_sample (void *context, uint32_t session, const wm_msg_t *trial, co
     return 0;
 }
 
-static void on_status (void *context, uint32_t session)
+/* `json`: freed; NULL: no memory.  */
+static void send_json (wm_reactor_t *self, wm_peer_t *peer, char *json)
 {
-    wm_reactor_t *self = context;
-    wm_peer_t *peer = peer_of_session (self, session);
-    char *json = peer ? wm_reactor_status (self) : NULL;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_STATUS_REPLY);
     if (json)
         send_bytes (self, peer, &msg, json, strlen (json));
-    else if (peer)
-        wm_listener_disconnect (peer); /* no memory */
+    else
+        wm_listener_disconnect (peer);
     free (json);
+}
+
+static void on_status (void *context, uint32_t session)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    if (peer)
+        send_json (self, peer, wm_reactor_status (self));
+}
+
+static void on_files (void *context, uint32_t session, uint32_t from, const char *name)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    uint32_t next;
+    if (peer)
+        send_json (self, peer, wm_status_files (self->core, from, name, &next));
 }
 
 char *wm_reactor_status (wm_reactor_t *self)
@@ -522,6 +537,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .keep = on_keep,
                                   .sample = on_sample,
                                   .status = on_status,
+                                  .files = on_files,
                                   .drop = on_drop,
                                   .hold = frame_hold,
                                   .release = frame_release,

@@ -355,6 +355,7 @@ static wm_fault_t record_written (rebuild_t *self, const wm_ledger_input_t *row,
     record.n_hit = row->n_hit;
     record.n_held = row->n_held;
     record.n_batch = row->n_batch_held;
+    wm_record_text (&record, row->text);
     return wm_campaign_record (&self->campaign, &record, error);
 }
 

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FILES_MAX 256 /* of a page */
+
 static json_t *integer (uint64_t value)
 {
     return json_integer ((json_int_t) value);
@@ -63,8 +65,9 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                    integer (s->batches_returned), "held", integer (s->batches_held)));
     json_object_set_new (
         root, "hits",
-        json_pack ("{s:o, s:o, s:o, s:o}", "announced", integer (s->hits_announced), "done",
-                   integer (s->hits_done), "held", integer (s->hits_held), "expected",
+        json_pack ("{s:o, s:o, s:o, s:o, s:o}", "announced", integer (s->hits_announced), "done",
+                   integer (s->hits_done), "empty", integer (s->hits_empty), "held",
+                   integer (s->hits_held), "expected",
                    s->hits_expected < 0 ? json_null () : integer ((uint64_t) s->hits_expected)));
     json_object_set_new (
         root, "bytes",
@@ -193,4 +196,44 @@ char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *abou
             return printed;
         free (printed);
     }
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static json_t *file_json (uint32_t id, const wm_core_known_t *file)
+{
+    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "input", integer (id),
+                      "path", text (file->path), "output", text (file->name), "state", file->state,
+                      "why", text (file->why), "events", integer (file->n_event), "hits",
+                      integer (file->n_hit), "scored", integer (file->n_scored), "empty",
+                      integer (file->n_empty), "held", integer (file->n_held));
+}
+
+static uint32_t next_file (const wm_core_t *core, uint32_t id, const char *name)
+{
+    return name ? wm_core_named_from (core, id, name) : wm_core_held_from (core, id);
+}
+
+char *wm_status_files (const wm_core_t *core, uint32_t from, const char *name, uint32_t *next)
+{
+    wm_core_known_t file;
+    size_t bytes = 128;
+    json_t *files = json_array ();
+    uint32_t id = next_file (core, from, name);
+    while (id && json_array_size (files) < FILES_MAX && wm_core_known (core, id, &file)) {
+        json_t *row = file_json (id, &file);
+        bytes += json_dumpb (row, NULL, 0, JSON_COMPACT) + 1;
+        if (bytes > WM_STATUS_BYTES_MAX) {
+            json_decref (row);
+            break;
+        }
+        json_array_append_new (files, row);
+        id = next_file (core, id + 1, name);
+    }
+    *next = id;
+    json_t *root = json_pack ("{s:s, s:o, s:o}", "schema", "wiremill-files-1", "next", integer (id),
+                              "files", files);
+    char *printed = root ? json_dumps (root, JSON_COMPACT) : NULL;
+    json_decref (root);
+    return printed;
 }

@@ -5,6 +5,7 @@
    does the same, so kick starts nothing.  */
 
 #include "ops/verbs.h"
+#include "ops/wm_account.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
@@ -50,7 +51,8 @@ const wm_verb_t wm_verb_held = {
 const wm_verb_t wm_verb_why = {
     .name = "why", .task = INSPECT_TASK, .rest = "[DIR] [INPUT]",
     .summary = "what holds a campaign or an input back",
-    .text = "  wiremill why out/ data/events-7.h5\n",
+    .text = "  wiremill why out/ data/events-7.h5\n\n"
+            "INPUT is its path, the end of it, its number, or the name of its output.\n",
     .options = why_options, .run = why_main };
 const wm_verb_t wm_verb_kick = {
     .name = "kick", .task = BY_HAND_TASK, .rest = "INPUT...",
@@ -59,15 +61,6 @@ const wm_verb_t wm_verb_kick = {
 /* clang-format on */
 
 /* ---- held ------------------------------------------------------------------------------------ */
-
-static void show_hits (const json_t *status)
-{
-    char text[32];
-    const int64_t hits = wm_ask_int (status, "hits.held");
-    if (hits)
-        printf ("hits: %s without scores; the table \"held\" of each output file names them\n",
-                wm_show_count (hits, text));
-}
 
 static int held_main (const wm_args_t *args)
 {
@@ -81,12 +74,17 @@ static int held_main (const wm_args_t *args)
     json_t *status = wm_ask_anyhow ("held", endpoint, campaign, &code);
     if (!status)
         return code;
+    wm_account_add (status, "held", endpoint, campaign);
     const json_t *held = json_object_get (status, "held");
     const int64_t total = wm_ask_int (status, "held_total");
     if (wm_args_given (args, "json")) {
-        json_t *out = json_pack ("{s:s, s:I, s:I, s:O}", "schema", "wiremill-held-1", "total",
-                                 (json_int_t) total, "hits",
-                                 (json_int_t) wm_ask_int (status, "hits.held"), "held", held);
+        json_t *out = json_pack (
+            "{s:s, s:I, s:I, s:I, s:I, s:O, s:O, s:O}", "schema", "wiremill-held-1", "total",
+            (json_int_t) total, "hits", (json_int_t) wm_ask_int (status, "hits.held"), "scored",
+            (json_int_t) wm_ask_int (status, "hits.done"), "empty",
+            (json_int_t) wm_ask_int (status, "hits.empty"), "held", held, "held_files",
+            json_object_get (status, "held_files"), "held_files_left_out",
+            json_object_get (status, "held_files_left_out"));
         json_dumpf (out, stdout, JSON_INDENT (2));
         putchar ('\n');
         json_decref (out);
@@ -94,9 +92,12 @@ static int held_main (const wm_args_t *args)
         json_array_foreach (held, i, one) wm_ask_held (stdout, one);
         if (total > (int64_t) json_array_size (held))
             printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (held)));
-        if (!total && !json_array_size (held))
+        wm_account_held (stdout, status, SIZE_MAX);
+        if (wm_account_is_clean (status))
             printf ("nothing is held\n");
-        show_hits (status);
+        fputs ("hits: ", stdout);
+        wm_account_hits (stdout, status);
+        putchar ('\n');
     }
     json_decref (status);
     return WM_EXIT_OK;
@@ -131,13 +132,6 @@ static void input_name (const char *given, char name[PATH_MAX])
         return;
     strcpy (name, real);
     strcat (name, given + length);
-}
-
-static bool is_named (const json_t *row, const char *name)
-{
-    char number[24];
-    snprintf (number, sizeof number, "%lld", (long long) wm_ask_int (row, "input"));
-    return strcmp (name, number) == 0 || strcmp (name, wm_ask_text (row, "path")) == 0;
 }
 
 /* ---- why ------------------------------------------------------------------------------------- */
@@ -189,7 +183,8 @@ static void why_campaign (const json_t *status, const char *campaign)
                 (long long) wm_ask_int (status, "inputs.open"),
                 (long long) wm_ask_int (status, "batches.running"));
     else
-        printf ("nothing is left to do\n");
+        puts (wm_account_is_clean (status) ? "nothing is left to do"
+                                           : "nothing is left to do but what is held or changed");
     printf ("failures: %lld refused by an engine, %lld lost with their worker, %lld alarms\n",
             (long long) wm_ask_int (status, "counters.n_fail"),
             (long long) wm_ask_int (status, "counters.n_lost"),
@@ -232,48 +227,114 @@ static void print_log (const json_t *status, const char *path, int64_t input)
     }
 }
 
-/* An input that is neither held nor changed, as far as the status names it: its row, or NULL.  */
-static const json_t *why_open (const json_t *status, const char *name, const char *campaign)
+#define FOUND_MAX 16
+
+typedef struct {
+    const char *typed, *real; /* the name, and the path that it has from here */
+    json_t *found[FOUND_MAX]; /* the caller's */
+    size_t n_found;
+    bool is_exact; /* found[0] is this path, or has this number */
+} find_t;
+
+static bool take_found (void *argument, const json_t *file)
 {
-    const json_t *row, *one, *open = json_object_get (status, "open");
-    size_t i;
-    json_array_foreach (open, i, row)
-    {
-        char hits[32];
-        const char *path = wm_ask_text (row, "path"), *why = wm_ask_text (row, "why");
-        if (!is_named (row, name))
-            continue;
-        printf ("open: %s: %s%s%s hits are done\n", path, why, *why ? "; " : "",
-                wm_show_count (wm_ask_int (row, "hits"), hits));
-        json_array_foreach (json_object_get (status, "producers"), i, one)
-        {
-            if (strcmp (wm_ask_text (one, "input"), path) == 0)
-                printf ("producer %s works on it\n", wm_ask_text (one, "label"));
-        }
-        why_campaign (status, campaign);
-        return row;
+    find_t *self = argument;
+    const char *path = wm_ask_text (file, "path");
+    char number[24];
+    snprintf (number, sizeof number, "%lld", (long long) wm_ask_int (file, "input"));
+    self->is_exact = strcmp (path, self->real) == 0 || strcmp (number, self->typed) == 0;
+    for (size_t i = 0; self->is_exact && i < self->n_found; i++)
+        json_decref (self->found[i]);
+    if (self->is_exact)
+        self->n_found = 0;
+    if (self->n_found < FOUND_MAX)
+        self->found[self->n_found++] = json_incref ((json_t *) (uintptr_t) file);
+    return !self->is_exact;
+}
+
+/* The input that a person means, by any name; NULL: none or several, *code is the exit code, and an
+   error was printed.  */
+static json_t *find_input (const char *typed, const char *endpoint, const char *campaign, int *code)
+{
+    char real[PATH_MAX];
+    find_t self = { .typed = typed, .real = real };
+    const char *slash = strrchr (typed, '/'), *base = slash ? slash + 1 : typed;
+    input_name (typed, real);
+    *code = wm_ask_files ("why", endpoint, campaign, real, take_found, &self);
+    const char *end =
+        typed; /* of an output, its name; of an input, as much of the path as was typed */
+    if (strlen (base) > strlen (".scores.h5") &&
+        strcmp (base + strlen (base) - strlen (".scores.h5"), ".scores.h5") == 0)
+        end = base;
+    while (strncmp (end, "./", 2) == 0)
+        end += 2;
+    if (!*code && !self.n_found)
+        *code = wm_ask_files ("why", endpoint, campaign, end, take_found, &self);
+    if (*code || self.n_found == 1)
+        return *code ? NULL : self.found[0];
+    *code = WM_EXIT_FAILURE;
+    if (!self.n_found) {
+        fprintf (stderr,
+                 "wiremill why: no input or output of this campaign is called '%s'; "
+                 "`wiremill status --files` lists them\n",
+                 typed);
+        return NULL;
     }
-    const int64_t rest = wm_ask_int (status, "inputs.open") - (int64_t) json_array_size (open);
-    printf ("%s is neither held nor changed", name);
-    printf (rest > 0 ? "; it may be one of %lld more that are open\n"
-                     : ", nor open: it is written, or no input of this campaign\n",
-            (long long) rest);
-    show_hits (status);
-    if (rest > 0)
-        why_campaign (status, campaign);
+    fprintf (stderr,
+             "wiremill why: '%s' is the name of several inputs; give more of the path, or the "
+             "number:\n",
+             typed);
+    for (size_t i = 0; i < self.n_found; i++) {
+        fprintf (stderr, "  %lld  %s\n", (long long) wm_ask_int (self.found[i], "input"),
+                 wm_ask_text (self.found[i], "path"));
+        json_decref (self.found[i]);
+    }
+    if (self.n_found == FOUND_MAX)
+        fputs ("  and perhaps more\n", stderr);
     return NULL;
 }
 
-static void why_input (const json_t *status, const char *name, const char *campaign)
+/* An input of which nothing but hits are held, if that.  */
+static void why_sound (const json_t *status, const json_t *file, const char *campaign)
+{
+    const json_t *one;
+    size_t i;
+    char scored[32], held[32];
+    const char *path = wm_ask_text (file, "path"), *why = wm_ask_text (file, "why");
+    wm_show_count (wm_ask_int (file, "scored"), scored);
+    wm_show_count (wm_ask_int (file, "held"), held);
+    if (strcmp (wm_ask_text (file, "state"), "written") == 0) {
+        printf ("written: %s: %s/%s has its hits: %s scored, %s held\n", path,
+                wm_ask_text (status, "campaign.output"), wm_ask_text (file, "output"), scored,
+                held);
+        return;
+    }
+    printf ("open: %s: %s%s%s hits are scored, %s held\n", path, why, *why ? "; " : "", scored,
+            held);
+    json_array_foreach (json_object_get (status, "producers"), i, one)
+    {
+        if (strcmp (wm_ask_text (one, "input"), path) == 0)
+            printf ("producer %s works on it\n", wm_ask_text (one, "label"));
+    }
+    why_campaign (status, campaign);
+}
+
+static void why_input (const json_t *status, json_t *file, const char *campaign)
 {
     const json_t *one, *found = NULL;
     size_t i;
+    const int64_t input = wm_ask_int (file, "input");
+    const char *path = wm_ask_text (file, "path"), *state = wm_ask_text (file, "state");
     json_array_foreach (json_object_get (status, "held"), i, one)
     {
-        if (!is_named (one, name))
+        if (wm_ask_int (one, "input") != input)
             continue;
         wm_ask_held (stdout, one);
         found = one;
+    }
+    if (!found && (strcmp (state, "held") == 0 || strcmp (state, "changed") == 0)) {
+        printf ("%s: %s: %s\n", state, path, wm_ask_text (file, "why"));
+        found = file; /* the status names a part of what is held */
     }
     if (found)
         printf ("%s, then type the same %s command with --retry-held, or "
@@ -283,16 +344,14 @@ static void why_input (const json_t *status, const char *name, const char *campa
                     : "repair or restore the file",
                 wm_command_sender (campaign));
     else
-        found = why_open (status, name, campaign);
-    if (found)
-        print_log (status, wm_ask_text (found, "path"), wm_ask_int (found, "input"));
-    else
-        print_log (status, name, name[strspn (name, "0123456789")] ? 0 : strtoll (name, NULL, 10));
+        why_sound (status, file, campaign);
+    wm_account_file (stdout, status, file, "why");
+    print_log (status, path, input);
 }
 
 static int why_main (const wm_args_t *args)
 {
-    char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
+    char endpoint[256], campaign[PATH_MAX];
     wm_error_t error;
     struct stat st;
     const json_t *one;
@@ -305,20 +364,21 @@ static int why_main (const wm_args_t *args)
     }
     if (wm_ask_at (wm_args_text (args, "broker"), folder, endpoint, campaign, &error))
         return wm_setup_complain ("why", &error);
-    json_t *status = wm_ask_anyhow ("why", endpoint, campaign, &code);
-    if (!status)
-        return code;
-    if (input) {
-        input_name (input, name);
-        why_input (status, name, campaign);
-    } else {
+    json_t *file = input ? find_input (input, endpoint, campaign, &code) : NULL;
+    json_t *status = file || !input ? wm_ask_anyhow ("why", endpoint, campaign, &code) : NULL;
+    if (status && !file)
+        wm_account_add (status, "why", endpoint, campaign);
+    if (status && file)
+        why_input (status, file, campaign);
+    else if (status) {
         why_campaign (status, campaign);
         json_array_foreach (json_object_get (status, "held"), i, one) wm_ask_held (stdout, one);
-        show_hits (status);
+        wm_account_held (stdout, status, SIZE_MAX);
         print_log (status, NULL, 0);
     }
+    json_decref (file);
     json_decref (status);
-    return WM_EXIT_OK;
+    return status ? WM_EXIT_OK : code;
 }
 
 /* ---- kick ------------------------------------------------------------------------------------ */

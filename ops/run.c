@@ -7,6 +7,7 @@
    work.  */
 
 #include "ops/verbs.h"
+#include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
@@ -303,9 +304,9 @@ static double bytes_per_event (const run_t *self)
     return events > 0 ? (double) self->sent_bytes / (double) events : 0;
 }
 
-static void print_table (const run_t *self, double seconds)
+static void print_table (const run_t *self, int code, double seconds)
 {
-    char a[32], b[32];
+    char a[32];
     const json_t *s = self->status;
     putchar ('\n');
     if (!self->setup)
@@ -313,9 +314,9 @@ static void print_table (const run_t *self, double seconds)
     printf ("  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
     printf (", %s held\n", wm_show_count (wm_ask_int (s, "inputs.held"), a));
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
-    printf ("  hits             %s scored, %s held\n",
-            wm_show_count (wm_ask_int (s, "hits.done"), a),
-            wm_show_count (wm_ask_int (s, "hits.held"), b));
+    fputs ("  hits             ", stdout);
+    wm_account_hits (stdout, s);
+    putchar ('\n');
     if (self->hits_last > self->hits_before || self->sent_bytes) {
         printf ("  hits/s           %s while there was work\n",
                 wm_show_count ((int64_t) hits_per_second (self), a));
@@ -325,9 +326,10 @@ static void print_table (const run_t *self, double seconds)
     } else if (wm_ask_int (s, "inputs.changed"))
         printf ("  nothing was scored: %s no longer as it was scored (named above)\n",
                 wm_show_count (wm_ask_int (s, "inputs.changed"), a));
-    else if (!wm_ask_int (s, "held_total"))
-        printf (wm_ask_int (s, "hits.done") ? "  nothing was left to do\n"
-                                            : "  nothing was scored\n");
+    else if (code != WM_EXIT_OK)
+        puts ("  nothing was done: --retry-held scores what is held or changed");
+    else
+        puts (wm_ask_int (s, "hits.done") ? "  nothing was left to do" : "  nothing was scored");
     wm_arithmetic_rows (stdout, s, "  scored by        ");
     printf ("  time             %s\n", wm_show_time (seconds, a));
     printf ("  output           %s\n", output_folder (self));
@@ -364,13 +366,7 @@ static void print_held (const run_t *self)
     if (n > shown)
         fprintf (stderr, "held: and %lld more; run `wiremill held` for the list\n",
                  (long long) (n - shown));
-    char text[32];
-    const int64_t hits = wm_ask_int (self->status, "hits.held");
-    if (hits)
-        fprintf (
-            stderr,
-            "held: %s hits; the table \"held\" of each output file lists them with the reason\n",
-            wm_show_count (hits, text));
+    wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
     if (n + changed <= 0)
         return; /* a retry cannot help bad hits */
     fputs ("repair or restore the files, then type:\n  ", stderr);
@@ -386,7 +382,7 @@ static int finish (run_t *self, int code)
     if (wm_args_given (self->args, "json"))
         print_json (self, code, seconds);
     else if (finished && self->status)
-        print_table (self, seconds);
+        print_table (self, code, seconds);
     if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
         print_held (self);
     if (code == WM_EXIT_AGAIN || code == WM_EXIT_FAILURE || code == WM_EXIT_UNREACHABLE) {
@@ -489,8 +485,9 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     }
     if (!fault)
         fault = wm_crew_init (&run.crew, verb, run.setup, &run.inputs, broker, &error);
-    if (!fault && !broker)
-        fault = wm_command_keep (args, setup.campaign, NULL, run.crew.command, &error);
+    if (!fault)
+        fault =
+            wm_command_keep (args, broker ? "" : setup.campaign, NULL, run.crew.command, &error);
     if (fault)
         return wm_setup_complain (verb, &error);
     if (!broker)
@@ -506,6 +503,8 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     int code = work (&run);
     if (!run.setup || run.crew.broker.pid)
         ask (&run, LAST_ANSWER_MS);
+    if (run.status && (!run.setup || run.crew.broker.pid))
+        wm_account_add (run.status, "run", run.crew.endpoint, run.setup ? run.setup->campaign : "");
     wm_crew_stop (&run.crew, &stops, 2);
     code = finish (&run, code);
     wm_client_destroy (&run.client);

@@ -5,6 +5,7 @@
    is.  */
 
 #include "ops/verbs.h"
+#include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
@@ -22,7 +23,9 @@
 /* clang-format off */
 static const wm_option_t options[] = {
     WHERE_OPTIONS,
-    {.name = "json", .task = "how", .help = "the broker's answer, schema wiremill-status-1"},
+    {.name = "files", .task = "what",
+     .help = "its inputs instead: output, state, hits, and how many of them are held"},
+    {.name = "json", .task = "how", .help = "as JSON: wiremill-status-1, or wiremill-files-1"},
     {.name = NULL},
 };
 
@@ -30,7 +33,8 @@ static int status_main (const wm_args_t *args);
 const wm_verb_t wm_verb_status = {
     .name = "status", .task = INSPECT_TASK, .rest = "[DIR]",
     .summary = "how far a campaign is, and its workers",
-    .text = "  wiremill status out/\n",
+    .text = "  wiremill status out/\n"
+            "  wiremill status --files out/\n",
     .options = options, .run = status_main };
 /* clang-format on */
 
@@ -60,8 +64,8 @@ static double share_done (const json_t *s)
 {
     const double done = (double) wm_ask_settled (s), announced = wm_ask_real (s, "hits.announced");
     double all = wm_ask_real (s, "hits.expected");
-    if (!*wm_ask_text (s, "endpoint") && wm_ask_int (s, "inputs.open") && all <= done)
-        return -1;
+    if (wm_ask_int (s, "inputs.open") && all <= done && (done > 0 || !*wm_ask_text (s, "endpoint")))
+        return -1; /* how many hits are open is not known yet */
     all = all > announced ? all : announced;
     return all > 0 ? done / all : 0;
 }
@@ -118,6 +122,9 @@ static void show_campaign (const json_t *s)
     printf ("files: %lld written, %lld open, %lld held of %lld\n",
             (long long) wm_ask_int (s, "inputs.written"), (long long) wm_ask_int (s, "inputs.open"),
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
+    fputs ("hits: ", stdout);
+    wm_account_hits (stdout, s);
+    putchar ('\n');
 }
 
 /* What NVML reports of a worker's GPU; it leaves some values out.  */
@@ -199,6 +206,7 @@ static void show_held (const json_t *s)
         }
         wm_ask_held (stdout, one);
     }
+    wm_account_held (stdout, s, HELD_SHOWN_MAX);
 }
 
 /* No broker runs: what is left to do, and the command that does it.  */
@@ -250,6 +258,64 @@ static void show_status (const json_t *s, const char *campaign)
     show_held (s);
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+#define COUNTS_WIDTH 31 /* STATE, HITS and HELD, with the spaces before them */
+
+typedef struct {
+    uint64_t n;
+    int input, output; /* columns */
+    bool is_cut;       /* names are cut to their columns: stdout is a terminal */
+    bool json;
+} files_t;
+
+/* A name in so many columns: its end, which tells it from others.  */
+static void show_name (const char *name, int width, bool is_cut)
+{
+    const int length = (int) strlen (name);
+    if (is_cut && length > width)
+        printf ("...%s  ", name + length - width + 3);
+    else
+        printf ("%-*s  ", width, name);
+}
+
+static bool show_file (void *argument, const json_t *file)
+{
+    char hits[32], held[32];
+    files_t *self = argument;
+    if (self->json) {
+        fputs (self->n++ ? ",\n    " : "\n    ", stdout);
+        json_dumpf (file, stdout, JSON_COMPACT);
+        return true;
+    }
+    if (!self->n++)
+        printf ("%-*s  %-*s  %-7s  %9s  %9s\n", self->input, "INPUT", self->output, "OUTPUT",
+                "STATE", "HITS", "HELD");
+    show_name (wm_ask_text (file, "path"), self->input, self->is_cut);
+    show_name (wm_ask_text (file, "output"), self->output, self->is_cut);
+    printf ("%-7s  %9s  %9s\n", wm_ask_text (file, "state"),
+            wm_show_short (wm_ask_real (file, "hits"), hits),
+            wm_show_short (wm_ask_real (file, "held"), held));
+    return true;
+}
+
+static int show_files (const char *endpoint, const char *campaign, bool json)
+{
+    files_t self = { .json = json, .is_cut = isatty (STDOUT_FILENO) };
+    const int width = self.is_cut ? wm_show_width (STDOUT_FILENO) : 80;
+    const int names = width - COUNTS_WIDTH > 22 ? width - COUNTS_WIDTH : 22;
+    self.output = (names - 2) / 2;
+    self.input = names - 2 - self.output;
+    if (json)
+        fputs ("{\n  \"schema\": \"wiremill-files-1\",\n  \"files\": [", stdout);
+    const int code = wm_ask_files ("status", endpoint, campaign, "", show_file, &self);
+    if (json)
+        puts ("\n  ]\n}");
+    else if (!self.n && !code)
+        puts ("no inputs yet");
+    return code;
+}
+
 static int status_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX];
@@ -257,9 +323,12 @@ static int status_main (const wm_args_t *args)
     int code;
     if (wm_ask_where (args, endpoint, campaign, &error))
         return wm_setup_complain ("status", &error);
+    if (wm_args_given (args, "files"))
+        return show_files (endpoint, campaign, wm_args_given (args, "json"));
     json_t *status = wm_ask_anyhow ("status", endpoint, campaign, &code);
     if (!status)
         return code;
+    wm_account_add (status, "status", endpoint, campaign);
     if (wm_args_given (args, "json")) {
         json_dumpf (status, stdout, JSON_INDENT (2));
         putchar ('\n');

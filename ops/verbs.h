@@ -56,7 +56,9 @@ static inline void take_isa (const wm_args_t *args)
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \
-     .help = "folder of the campaign, on a local disk (default: OUTPUT/.wiremill)"}
+     .help = "folder of the campaign, on a local disk (default: OUTPUT/.wiremill)"}, \
+    {.name = "group", .value = "NAME", \
+     .help = "this group may read the campaign, and the outputs that are written from now on"}
 
 #define DEVICE_OPTION \
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto", \

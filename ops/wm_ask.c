@@ -268,6 +268,23 @@ void wm_ask_advise (FILE *out, const json_t *status, const char *campaign)
 
 /* ---- with a broker or without ---------------------------------------------------------------- */
 
+/* A socket takes connections only of those who may write it: without, the broker would seem not to
+   answer. WM_EBATCH: *error explains what to do.  */
+static wm_fault_t may_connect (const char *endpoint, wm_error_t *error)
+{
+    char path[4200];
+    if (strncmp (endpoint, "ipc://", 6) != 0)
+        return WM_OK;
+    snprintf (path, sizeof path, "%.4096s.o", endpoint + 6);
+    if (access (path, W_OK) == 0 || (errno != EACCES && errno != EPERM))
+        return WM_OK;
+    return wm_fault (error, WM_EBATCH,
+                     "a broker runs, but you may not connect to its socket %s; ask its owner to "
+                     "allow it (chmod g+w on the socket, or start the broker with --listen "
+                     "tcp://127.0.0.1:PORT), or look again when it has ended",
+                     path);
+}
+
 static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
 {
     json_t *status = NULL;
@@ -312,42 +329,63 @@ static json_t *read_answer (int fd)
     return answer;
 }
 
-json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code)
+/* Starts wiremill-broker in a mode that reads a campaign, argv[0] on. Returns its process, whose stdout
+   is *fd; or -1, and an error was printed as `verb`'s.  */
+static pid_t start_reader (const char *verb, const char *const argv[], int *fd, int *code)
 {
     char path[PATH_MAX];
     wm_error_t error;
-    int ends[2], status = 0;
-    json_t *reply = NULL;
+    int ends[2];
     *code = WM_EXIT_FAILURE;
-    if (wm_setup_program (path, "wiremill-broker", &error)) {
+    if (wm_setup_program (path, argv[0], &error)) {
         *code = wm_setup_complain (verb, &error);
-        return NULL;
+        return -1;
     }
     if (pipe (ends))
-        return NULL;
+        return -1;
     const pid_t pid = fork ();
     if (pid == 0) {
         dup2 (ends[1], STDOUT_FILENO);
         close (ends[0]);
         close (ends[1]);
-        execl (path, "wiremill-broker", mode, "--campaign", campaign, (char *) NULL);
+        execv (path, (char *const *) (uintptr_t) argv);
         _exit (127);
     }
     close (ends[1]);
-    if (pid > 0) {
-        reply = read_answer (ends[0]);
-        if (waitpid (pid, &status, 0) == pid && WIFEXITED (status))
-            *code = WEXITSTATUS (status);
-    } else
+    if (pid < 0)
         close (ends[0]);
+    *fd = ends[0];
+    return pid;
+}
+
+/* Waits for its end; what it printed was read.  */
+static void end_reader (pid_t pid, int *code)
+{
+    int status = 0;
+    if (waitpid (pid, &status, 0) == pid && WIFEXITED (status))
+        *code = WEXITSTATUS (status);
+}
+
+json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code)
+{
+    int fd;
+    const char *const argv[] = { "wiremill-broker", mode, "--campaign", campaign, NULL };
+    const pid_t pid = start_reader (verb, argv, &fd, code);
+    if (pid < 0)
+        return NULL;
+    json_t *reply = read_answer (fd);
+    end_reader (pid, code);
     return reply;
 }
 
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code)
 {
     wm_error_t error;
-    json_t *status = *endpoint ? ask_broker (endpoint, campaign, &error) : NULL;
-    *code = *endpoint ? WM_EXIT_UNREACHABLE : wm_ask_no_broker (campaign, error.text);
+    const bool may_not = *endpoint && may_connect (endpoint, &error);
+    json_t *status = *endpoint && !may_not ? ask_broker (endpoint, campaign, &error) : NULL;
+    *code = !*endpoint ? wm_ask_no_broker (campaign, error.text)
+            : may_not  ? WM_EXIT_INPUT
+                       : WM_EXIT_UNREACHABLE;
     if (!status && (*endpoint || *code != WM_EXIT_UNREACHABLE))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
     if (!status && *campaign && *code == WM_EXIT_UNREACHABLE)
@@ -355,4 +393,107 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
     if (!status && *code == WM_EXIT_OK)
         *code = WM_EXIT_FAILURE;
     return status;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Gives the rows of a page to `take`; returns where the next page begins, 0: nowhere.  */
+static uint32_t take_page (const json_t *page, wm_ask_take_t *take, void *argument)
+{
+    const json_t *row;
+    size_t i;
+    json_array_foreach (json_object_get (page, "files"), i, row)
+    {
+        if (!take (argument, row))
+            return 0;
+    }
+    return (uint32_t) wm_ask_int (page, "next");
+}
+
+/* The next page; NULL: *error explains.  */
+static json_t *ask_page (wm_client_t *client, uint32_t from, const char *name, wm_error_t *error)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    snprintf (msg.name, sizeof msg.name, "%s", name ? "files" : "held-files");
+    const char *space = name && *name ? " " : "";
+    const int n = snprintf (msg.text, sizeof msg.text, "%u%s%s", from, space, name ? name : "");
+    if (n >= (int) sizeof msg.text) {
+        wm_fault (error, WM_EBATCH, "%.100s...: too long a name; give the input's number", name);
+        return NULL;
+    }
+    wm_client_event_t event = WM_CLIENT_CLOSED;
+    if (!wm_client_send (client, &msg, NULL, 0))
+        event = wm_client_wait (client, ANSWER_MS);
+    json_t *page = event == WM_CLIENT_MESSAGE ? wm_ask_reply (client) : NULL;
+    if (!page)
+        wm_fault (error, WM_EAGAIN, "%s",
+                  event == WM_CLIENT_CLOSED ? wm_client_error (client)->text
+                                            : "the broker did not answer");
+    return page;
+}
+
+static wm_fault_t ask_pages (const char *endpoint, const char *campaign, const char *name,
+                             wm_ask_take_t *take, void *argument, wm_error_t *error)
+{
+    if (may_connect (endpoint, error))
+        return error->fault;
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    wm_fault_t fault = wm_ask_open (client, campaign, ANSWER_MS, error);
+    for (uint32_t from = 1; from && !fault;) {
+        json_t *page = ask_page (client, from, name, error);
+        fault = page ? WM_OK : error->fault;
+        from = page ? take_page (page, take, argument) : 0;
+        json_decref (page);
+    }
+    if (wm_client_is_open (client))
+        wm_client_close (client, WM_REASON_DONE, "");
+    wm_client_destroy (&client);
+    return fault;
+}
+
+static int read_pages (const char *verb, const char *campaign, const char *name,
+                       wm_ask_take_t *take, void *argument)
+{
+    int fd, code;
+    const char *const argv[] = {
+        "wiremill-broker",           "--files", "--campaign", campaign, name ? "--name" : "--held",
+        name && *name ? name : NULL, NULL
+    };
+    const char *const all[] = { "wiremill-broker", "--files", "--campaign", campaign, NULL };
+    const pid_t pid = start_reader (verb, name && !*name ? all : argv, &fd, &code);
+    if (pid < 0)
+        return code;
+    FILE *from = fdopen (fd, "r");
+    json_t *page;
+    bool more = true;
+    while (from && (page = json_loadf (from, JSON_DISABLE_EOF_CHECK, NULL))) {
+        more = more && take_page (page, take, argument) != 0;
+        json_decref (page);
+    }
+    if (from)
+        fclose (from);
+    else
+        close (fd);
+    end_reader (pid, &code);
+    return code;
+}
+
+int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,
+                  wm_ask_take_t *take, void *argument)
+{
+    wm_error_t error;
+    int code = WM_EXIT_UNREACHABLE;
+    const wm_fault_t fault =
+        *endpoint ? ask_pages (endpoint, campaign, name, take, argument, &error) : WM_OK;
+    if (*endpoint && !fault)
+        return WM_EXIT_OK;
+    if (fault == WM_EBATCH)
+        code = WM_EXIT_INPUT;
+    if (!*endpoint)
+        code = wm_ask_no_broker (campaign, error.text);
+    if (!*endpoint && code == WM_EXIT_UNREACHABLE)
+        return read_pages (verb, campaign, name, take, argument);
+    fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
+    return code;
 }

@@ -18,8 +18,8 @@ void wm_command_word (FILE *out, const char *word);
 void wm_command_print (FILE *out, const wm_args_t *args, const char *option);
 
 /* The text for CAMPAIGN/command as a memory file that programs started from here inherit, by the
-   name in `path`. endpoint: of a broker started by hand; NULL: `wiremill run` starts all of
-   them.  */
+   name in `path`. campaign "": it is elsewhere. endpoint: of a broker started by hand; NULL:
+   `wiremill run` starts all of them.  */
 wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const char *endpoint,
                             char path[32], wm_error_t *error);
 

@@ -13,7 +13,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <glob.h>
+#include <grp.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdbool.h>
@@ -408,6 +410,40 @@ static wm_fault_t check_limits (wm_error_t *error)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
+static gid_t wanted_group;
+
+/* What a campaign made before; a file that cannot be given away stays as it is.  */
+static int give_one (const char *path, const struct stat *st, int type, struct FTW *where)
+{
+    (void) where;
+    const mode_t more = type == FTW_D ? 02050 : 0040;
+    const bool given = (type == FTW_D || type == FTW_F) &&
+                       !lchown (path, (uid_t) -1, wanted_group) &&
+                       !chmod (path, (st->st_mode | more) & 07777);
+    (void) given;
+    return 0;
+}
+
+/* Gives the campaign to a group: its folders hand the group on to what is made in them, and the
+   programs started from here let it be read.  */
+static wm_fault_t give_to_group (const wm_setup_t *self, const char *name, wm_error_t *error)
+{
+    struct stat st;
+    const struct group *group = getgrnam (name);
+    if (!group)
+        return wm_fault (error, WM_EBATCH, "--group %.100s: this machine has no such group", name);
+    wanted_group = group->gr_gid;
+    if (chown (self->output, (uid_t) -1, wanted_group) || stat (self->output, &st) ||
+        chmod (self->output, (st.st_mode | 02050) & 07777))
+        return wm_fault (error, WM_EBATCH,
+                         "--group %.100s: %s cannot be given to the group: %s; you must own the "
+                         "folder and be a member of the group",
+                         name, self->output, strerror (errno));
+    nftw (self->campaign, give_one, 16, FTW_PHYS);
+    umask (umask (0) & ~(mode_t) 0050);
+    return WM_OK;
+}
+
 static wm_fault_t make_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     char wanted[PATH_MAX];
@@ -418,6 +454,8 @@ static wm_fault_t make_folders (wm_setup_t *self, const wm_choices_t *choices, w
         fault = make_folder (self->campaign, wanted, "--campaign", "campaign/", error);
     if (fault)
         return fault;
+    if (choices->group && give_to_group (self, choices->group, error))
+        return error->fault;
     if (strlen (self->output) >= sizeof self->pins.output)
         return wm_fault (error, WM_EHOST,
                          "the output folder's path is longer than 1,024 characters");
@@ -439,6 +477,7 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .precision = wm_args_text (args, "precision"),
                            .campaign = wm_args_text (args, "campaign"),
                            .max_error = wm_args_text (args, "max-error"),
+                           .group = wm_args_text (args, "group"),
                            .spec =
                                wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
                            .batch_hits = (uint32_t) wm_args_number (args, "batch-hits") };

@@ -38,7 +38,7 @@ typedef struct {
 
 typedef struct {
     const char *model, *output, *precision;
-    const char *campaign, *spec, *max_error; /* NULL: not chosen */
+    const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
     uint32_t batch_hits;
 } wm_choices_t;
 

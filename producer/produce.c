@@ -12,12 +12,16 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#define COMMAND_BYTES_MAX 6000 /* in each output; what is longer (many files by name) is cut */
+
 /* clang-format off */
 static const wm_option_t option_table[] = {
     {.name = "broker", .value = "ENDPOINT", .is_needed = true, .task = "what is sent where",
      .help = "the broker's base address: tcp://host:port or ipc:///path"},
     {.name = "input-list", .value = "FILE", .is_needed = true,
      .help = "file with one path a line (file.h5:/dataset names a dataset of patches)"},
+    {.name = "command", .value = "FILE",
+     .help = "the campaign's folder and, from the second line on, its command: outputs name both"},
     {.name = "retry-held",
      .help = "score inputs again that are held, or changed since they were added or scored"},
     {.name = "give-up", .value = "S", .fallback = "60", .least = 1, .most = 1 << 30,
@@ -112,8 +116,26 @@ static int list_read (const char *name, char ***lines, uint32_t *count)
     return code;
 }
 
+/* Reads what `wiremill` keeps as the command of a campaign into `text`: folder and command, each ""
+   where it is not known.  */
+static void command_read (const char *name, char text[COMMAND_BYTES_MAX],
+                          wm_produce_options_t *options)
+{
+    FILE *file = name ? fopen (name, "re") : NULL;
+    text[file ? fread (text, 1, COMMAND_BYTES_MAX - 1, file) : 0] = 0;
+    if (file)
+        fclose (file);
+    char *end = text + strcspn (text, "\n"), *command = end + (*end != 0);
+    *end = 0;
+    for (size_t n = strlen (command); n && command[n - 1] == '\n';)
+        command[--n] = 0;
+    options->folder = text;
+    options->command = command;
+}
+
 static int produce_main (const wm_args_t *args)
 {
+    static char command[COMMAND_BYTES_MAX];
     wm_produce_options_t options = { .broker = wm_args_text (args, "broker"),
                                      .give_up_ms = wm_args_number (args, "give-up") * 1000,
                                      .retry_held = wm_args_given (args, "retry-held"),
@@ -122,6 +144,7 @@ static int produce_main (const wm_args_t *args)
     if (wm_args_given (args, "parent") && !parent_follow ())
         return WM_EXIT_AGAIN;
     wm_log_start ();
+    command_read (wm_args_text (args, "command"), command, &options);
     char **list;
     int code = list_read (wm_args_text (args, "input-list"), &list, &options.n_input);
     if (code == WM_EXIT_OK) {

@@ -26,7 +26,8 @@ wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error)
         return wm_fault (error, WM_EBATCH, "%.100s...: a path of more than %u bytes", name,
                          WM_PATH_BYTES_MAX);
     self->path = strdup (full);
-    if (!self->path)
+    self->given = strdup (name);
+    if (!self->path || !self->given)
         return wm_fault (error, WM_EHOST, "out of memory");
     wm_path_stat (self->path, &self->size, &self->mtime_ns);
     return WM_OK;
@@ -36,6 +37,7 @@ void wm_input_clear (wm_input_t *self)
 {
     wm_input_close (self);
     free (self->path);
+    free (self->given);
     memset (self, 0, sizeof *self);
 }
 

@@ -31,7 +31,8 @@ typedef struct {
 } wm_input_event_t;
 
 typedef struct {
-    char *path; /* real path, with ":/dataset" where it was given so */
+    char *path;  /* real path, with ":/dataset" where it was given so */
+    char *given; /* as it was given */
     uint64_t size;
     int64_t mtime_ns;
     char name[256]; /* of the output file */
@@ -56,6 +57,7 @@ typedef struct {
     uint32_t n_lost;           /* so many times it was not as it was written */
     uint64_t n_held;           /* hits, once written */
     bool changed;              /* the input or its output, since that was written, which stays */
+    bool touched;              /* the broker was told the output's new time */
     bool retried;              /* --retry-held was asked for */
 } wm_input_t;
 

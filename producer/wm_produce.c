@@ -7,6 +7,7 @@
    What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are
    told apart by the fault: WM_EBATCH is the input's.  */
 #include "producer/wm_produce_private.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_path.h"
@@ -204,15 +205,37 @@ static bool put_aside (wm_produce_t *self, const char *path, const char *how)
     return false;
 }
 
-/* Whether the output lies there with the size and time that it was written with.  */
-static bool as_written (const wm_produce_t *self, const wm_input_t *input, bool *there)
+void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
+    msg.key = wm_produce_key (input, 0,
+                              input->n_empty < UINT32_MAX ? (uint32_t) input->n_empty : UINT32_MAX);
+    msg.size = input->result.size;
+    msg.mtime_ns = input->result.mtime_ns;
+    memcpy (msg.digest, input->result.digest, 16);
+    wm_produce_send (self, &msg, NULL, 0);
+}
+
+/* Whether the output lies there as it was written: with that size and time, or with that digest,
+   where it was touched or copied; the broker then notes its time.  */
+static bool as_written (wm_produce_t *self, wm_input_t *input, bool *there)
 {
     char path[1400];
     uint64_t size;
     int64_t mtime_ns;
+    uint8_t digest[16];
     output_path (self, input, path);
     *there = wm_path_stat (path, &size, &mtime_ns) == 0;
-    return *there && size == input->result.size && mtime_ns == input->result.mtime_ns;
+    if (!*there || size != input->result.size || mtime_ns == input->result.mtime_ns)
+        return *there && size == input->result.size;
+    if (wm_file_digest (path, digest, NULL, NULL) || memcmp (digest, input->result.digest, 16) != 0)
+        return false;
+    input->result.mtime_ns = mtime_ns;
+    if (!input->touched) /* a broker of an older release refuses it; once is enough then */
+        wm_produce_written_send (self, input);
+    input->touched = true;
+    return true;
 }
 
 /* Somebody changed the output, for example added a dataset to it. It stays, and is reported: what was
@@ -224,11 +247,8 @@ static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *pa
     wm_path_stat (path, &size, &mtime_ns);
     wm_produce_warn (self,
                      "output %s was changed since it was written: it stays as it is; --retry-held "
-                     "keeps it as %s.changed-1 and writes it again%s",
-                     path, path,
-                     size == input->result.size
-                         ? "; where only its time differs, wiremill rebuild accepts it"
-                         : "");
+                     "keeps it as %s.changed-1 and writes it again",
+                     path, path);
     input->result.size = size; /* from now on it is compared with this state */
     input->result.mtime_ns = mtime_ns;
     wm_writer_is_ours (path, self->campaign, &input->n_held);
@@ -244,6 +264,7 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
     output_path (self, input, path);
     input->result.size = msg->size;
     input->result.mtime_ns = msg->mtime_ns;
+    memcpy (input->result.digest, msg->digest, 16);
     if (as_written (self, input, &there)) {
         wm_writer_is_ours (path, self->campaign, &input->n_held);
         input->changed = msg->text[0] != 0;
@@ -295,6 +316,7 @@ static bool retry (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
         return false;
     input->result.size = msg->size;
     input->result.mtime_ns = msg->mtime_ns;
+    memcpy (input->result.digest, msg->digest, 16);
     if (msg->code == WM_INPUT_WRITTEN && !as_written (self, input, &there))
         return false; /* written_check opens the input again */
     input->retried = true;

@@ -21,10 +21,11 @@
 
 typedef struct {
     const char *broker;
-    int64_t give_up_ms; /* without a broker */
-    bool quiet;         /* no warnings */
-    bool summary;       /* log at the end what became of the inputs */
-    bool retry_held;    /* inputs held or changed are kicked, and scored again */
+    int64_t give_up_ms;           /* without a broker */
+    bool quiet;                   /* no warnings */
+    bool summary;                 /* log at the end what became of the inputs */
+    bool retry_held;              /* inputs held or changed are kicked, and scored again */
+    const char *folder, *command; /* of the campaign, for its outputs to name; NULL: not known */
     const char *const *input;
     uint32_t n_input;
 } wm_produce_options_t;

@@ -106,6 +106,8 @@ void wm_produce_has_room (wm_produce_t *self);
 /* A file in the way of the output that is not this campaign's stays; nothing is done at all
    then.  */
 bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
+/* Sends FILE_WRITTEN as input->result has it.  */
+void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
 
 /* ---- wm_produce_input.c ---------------------------------------------------------------------- */
 

@@ -38,15 +38,9 @@ static void file_written_send (wm_produce_t *self, wm_input_t *input)
         wm_produce_hold (self, input, text);
         return;
     }
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
-    msg.key = wm_produce_key (input, 0, 0);
-    msg.size = input->result.size;
-    msg.mtime_ns = input->result.mtime_ns;
-    memcpy (msg.digest, input->result.digest, 16);
     input->written_sent = true;
     WM_FAILPOINT ("producer-file-written-send");
-    wm_produce_send (self, &msg, NULL, 0);
+    wm_produce_written_send (self, input);
     WM_FAILPOINT ("producer-file-written-sent");
 }
 
@@ -75,7 +69,9 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
                                   self->n_engine,
                                   input->n_same_cell,
                                   input->n_empty,
-                                  input->n_bad_channel };
+                                  input->n_bad_channel,
+                                  { input->given, input->path, input->size, input->mtime_ns,
+                                    self->options->folder, self->options->command } };
     input->writer = wm_writer_new (&job);
     return true;
 }

@@ -32,6 +32,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -41,6 +42,8 @@
 #define COMPACT_BYTES 2048u /* a column up to this size lies in its header, not in a chunk */
 #define SMALL_BYTES                                                                                \
     (256u << 10) /* of columns, before compression: made in memory, written at once */
+#define ORIGIN_STEP_BYTES 1024u
+#define ORIGIN_BYTES_MAX (32u << 10) /* an attribute holds less than 64 KiB */
 #define ROOM_BYTES                                                                                 \
     (1u << 20)        /* below this the disk counts as full, and less more is no more room */
 #define FULL_TRIES 60 /* a quota does not show in the room; so now and then it is tried */
@@ -295,12 +298,45 @@ static bool number_write (hid_t file, const char *name, uint64_t number)
     return attribute_write (file, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number);
 }
 
+/* A text whose length depends on who scores it, and where: padded, so that the rest of the file lies
+   where it would anyway.  */
+static bool origin_text_write (hid_t file, const char *name, const char *text)
+{
+    const size_t length = text ? strlen (text) : 0;
+    const size_t bytes = (length / ORIGIN_STEP_BYTES + 1) * ORIGIN_STEP_BYTES;
+    char *padded = bytes <= ORIGIN_BYTES_MAX ? calloc (1, bytes) : NULL;
+    if (!padded)
+        return false;
+    if (length)
+        memcpy (padded, text, length);
+    hid_t type = text_type (bytes);
+    const bool fine = attribute_write (file, name, type, type, padded);
+    H5Tclose (type);
+    free (padded);
+    return fine;
+}
+
 /* ---- create ---------------------------------------------------------------------------------- */
 
 static void campaign_text (const uint8_t campaign[16], char text[33])
 {
     for (int i = 0; i < 16; i++)
         snprintf (text + 2 * i, 3, "%02x", campaign[i]);
+}
+
+static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
+{
+    char mtime[24] = "";
+    const time_t seconds = (time_t) (origin->mtime_ns / 1000000000);
+    struct tm utc;
+    if (origin->mtime_ns && gmtime_r (&seconds, &utc))
+        strftime (mtime, sizeof mtime, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return origin_text_write (file, "input_given", origin->given) &&
+           origin_text_write (file, "input", origin->path) &&
+           number_write (file, "input_bytes", origin->bytes) &&
+           origin_text_write (file, "input_mtime", mtime) &&
+           origin_text_write (file, "campaign_folder", origin->folder) &&
+           origin_text_write (file, "command", origin->command);
 }
 
 static bool attributes_write (const wm_writer_t *self)
@@ -319,7 +355,8 @@ static bool attributes_write (const wm_writer_t *self)
            number_write (self->file, "hits_held", self->n_held) &&
            number_write (self->file, "hits_same_cell", job->n_same_cell) &&
            number_write (self->file, "hits_empty", job->n_empty) &&
-           number_write (self->file, "hits_bad_channel", job->n_bad_channel);
+           number_write (self->file, "hits_bad_channel", job->n_bad_channel) &&
+           origin_write (self->file, &job->origin);
 }
 
 static int engine_compare (const void *a, const void *b)

@@ -9,8 +9,12 @@
                 the campaign before it was taken (0: strict fp32)
      attributes of the root: layout, model_sha256, precision, specification, wiremill_version,
                 campaign; in split and fast max_error, what a score may be off; hits, hits_held,
-                hits_same_cell, hits_bad_channel
-   Nothing in it depends on when, where or by whom it was scored: equal content is equal bytes.
+                hits_same_cell, hits_bad_channel, hits_empty (nothing but zeros in the patch)
+                and where it comes from: input_given (the path as it was typed), input (real path),
+                input_bytes, input_mtime (ISO 8601, UTC), campaign_folder, command; the texts padded
+                with NUL to a multiple of 1,024 bytes
+   Nothing in it but the last line depends on when, where or by whom it was scored: equal content is
+   equal bytes.
 
    Written under "<name>.part", fsynced, renamed, the folder fsynced. In steps, so that the session
    with the broker stays alive meanwhile.
@@ -25,6 +29,15 @@
 
 #include <stdbool.h>
 
+/* Where an output comes from; NULL: not known, written as "".  */
+typedef struct {
+    const char *given, *path; /* of the input: as it was typed, and its real path */
+    uint64_t bytes;           /* of the input when it was added or kicked */
+    int64_t mtime_ns;
+    const char *folder;  /* of the campaign */
+    const char *command; /* that continues the campaign, with the folder where it was typed */
+} wm_writer_origin_t;
+
 /* What is written; all of it is lent until the writer is destroyed.  */
 typedef struct {
     const char *path; /* of the output */
@@ -37,6 +50,7 @@ typedef struct {
     const double *engine_error;
     uint32_t n_engine;
     uint64_t n_same_cell, n_empty, n_bad_channel;
+    wm_writer_origin_t origin;
 } wm_writer_job_t;
 
 typedef struct {

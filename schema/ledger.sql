@@ -20,7 +20,8 @@ CREATE TABLE progress (
     data BLOB NOT NULL
 ) STRICT;
 
--- A row per input, for ever. text: why it is held, else ''.
+-- A row per input, for ever. text: why it is held; of a written one, how many of its hits have nothing
+-- but zeros in their patch, if any; else ''.
 CREATE TABLE input (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL,

@@ -19,7 +19,8 @@
                    again; text: why; size and mtime_ns pin the file as it is now; size -1: the next
                    INPUT does.
      FILE_WRITTEN  key.input; size, mtime_ns, digest of the output file; totals that outlive the
-                   results: n_event, n_hit, n_held (hits without scores), n_batch (batches held).
+                   results: n_event, n_hit, n_held (hits without scores), n_batch (batches held);
+                   text: how many hits have nothing but zeros in their patch, "" for 0.
      FILE_LOST     key.input; text: why. The input is open again, all of it to be scored again
                    (rows that the file at hand can still give are read by the producer).
    The journal's own (never shown to its users):

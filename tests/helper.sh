@@ -93,13 +93,16 @@ new_events () # name, synth options...
     "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 && mv "$made/$name.part" "$made/$name.h5"
 }
 make_events () { made_once "$made/$1.h5" new_events "$@"; } # name, synth options...: $made/name.h5
-# A file of scores with the id of its campaign, the only difference between two runs, overwritten by zeros.
+# A file of scores with all that differs between two runs overwritten by zeros: the campaign's id, and
+# where input and campaign lie (attributes of HDF5: name, type with its size, 8 bytes of shape, text).
 scores () # file, campaign folder
 {
     local id
     id=$("$bin/wiremill" status --campaign "$2" --json | sed -n 's/.*"id": *"\([0-9a-f]*\)".*/\1/p')
     [ ${#id} = 32 ] || { echo "no campaign id in $2" >&2; return 1; }
-    perl -0777 -pe "s/$id/0 x 32/ge" "$1"
+    perl -0777 -pe "s/$id/0 x 32/ge;"'
+        while (/\0(?:input(?:_given|_mtime)?|campaign_folder|command)\0+\x13...(.{4}).{8}/gs) { push @at, pos; push @n, unpack "V", $1 }
+        for my $i (0 .. $#at) { substr ($_, $at[$i], $n[$i]) = "\0" x $n[$i] }' "$1"
 }
 same_scores () # name, folder, folder: true if two campaigns gave the same bytes
 {

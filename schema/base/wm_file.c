@@ -10,11 +10,13 @@
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
@@ -121,6 +123,36 @@ static int sync_folder (const char *path)
     int rc = fsync (fd);
     close (fd);
     return rc;
+}
+
+#define READ_BYTES (1u << 20)
+
+int wm_file_digest (const char *path, uint8_t digest[16],
+                    void (*progress) (void *argument, size_t bytes), void *argument)
+{
+    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    uint8_t *buffer = fd < 0 ? NULL : malloc (READ_BYTES);
+    XXH3_state_t *state = buffer ? XXH3_createState () : NULL;
+    int failed = fd < 0 ? errno : state ? 0 : ENOMEM;
+    if (state) {
+        ssize_t got;
+        XXH128_canonical_t canonical;
+        XXH3_128bits_reset (state);
+        while ((got = read (fd, buffer, READ_BYTES)) > 0 || (got < 0 && errno == EINTR)) {
+            if (got > 0)
+                XXH3_128bits_update (state, buffer, (size_t) got);
+            if (got > 0 && progress)
+                progress (argument, (size_t) got);
+        }
+        failed = got < 0 ? errno : 0;
+        XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (state));
+        memcpy (digest, canonical.digest, 16);
+        XXH3_freeState (state);
+    }
+    free (buffer);
+    if (fd >= 0)
+        close (fd);
+    return failed;
 }
 
 /* ---- temporary files ---------------------------------------------------------------------------

@@ -21,7 +21,7 @@ poisoned () { exits 3 keep env WM_OPENVINO_SO="$killer" "${run[@]}" --output "$w
 ok "an engine that dies on $kills hits scores all others; exit code 3" poisoned
 ok "exactly these are held, the others have the bits they had" $python tests/fault/poison.py check \
     "$work/clean/in.scores.h5" "$work/out/in.scores.h5" "$bads" "$kills"
-named () { keep "$bin/wiremill" held "$work/out" && says "hits: $((bads + kills)) without scores"; }
+named () { keep "$bin/wiremill" held "$work/out" && says "^held: $((bads + kills)) hits of $work/in.h5: .*$kills poison; named in the table .held. of $work/out/in.scores.h5$" && says ", $((bads + kills)) held$"; }
 ok "held counts them" named
 replays () { ls "$work"/out/.wiremill/models/replay/*.replay; }
 shown () { [ "$(replays | wc -l)" = "$kills" ] && grep -h kills "$work"/out/.wiremill/log/worker-*.log; }

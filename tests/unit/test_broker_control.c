@@ -1,6 +1,10 @@
 /* test_broker_control.c - wm_core: pause, resume, drain, and the circuit breaker.  */
 #include "tests/unit/core_harness.h"
 
+#include "broker/wm_status.h"
+
+#include <jansson.h>
+
 static void control (harness_t *t, uint32_t session, const char *name, const char *text)
 {
     wm_msg_t msg;
@@ -336,6 +340,101 @@ static void test_failed_elsewhere (void **state)
     harness_end (t);
 }
 
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void restore (harness_t *t, uint32_t id, const char *path, const char *name,
+                     wm_ledger_input_state_t state, uint64_t n_held)
+{
+    const wm_ledger_input_t row = { .id = id,
+                                    .state = state,
+                                    .path = path,
+                                    .name = name,
+                                    .n_event = 1,
+                                    .n_hit = 10,
+                                    .n_held = n_held,
+                                    .text = "torn" };
+    assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+}
+
+static void test_names (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    restore (t, 1, "/a/b/x.h5", "x.scores.h5", WM_LEDGER_WRITTEN, 0);
+    restore (t, 2, "/a/c/x.h5:/patches", "x-1.scores.h5", WM_LEDGER_WRITTEN, 3);
+    restore (t, 3, "/a/c/yx.h5", "1", WM_LEDGER_HELD, 0);
+    static const struct {
+        const char *name;
+        uint32_t from, found;
+    } rows[] = { { "/a/b/x.h5", 1, 1 }, { "x.h5", 1, 1 },       { "x.h5", 2, 2 },
+                 { "x.h5", 3, 0 },      { "c/x.h5", 1, 2 },     { "c/x.h5:/patches", 1, 2 },
+                 { "/c/yx.h5", 1, 3 },  { "/x.h5", 1, 1 },      { "x-1.scores.h5", 1, 2 },
+                 { "2", 1, 2 },         { "1", 2, 3 },          { "4", 1, 0 },
+                 { "", 3, 3 },          { "", 4, 0 },           { "", 0, 0 },
+                 { "h5", 1, 0 },        { "99999999999", 1, 0 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal (wm_core_named_from (t->core, rows[i].from, rows[i].name), rows[i].found);
+    assert_int_equal (wm_core_held_from (t->core, 1), 2);
+    assert_int_equal (wm_core_held_from (t->core, 3), 3);
+    assert_int_equal (wm_core_held_from (t->core, 4), 0);
+    wm_core_known_t known;
+    assert_true (wm_core_known (t->core, 2, &known));
+    assert_int_equal (known.n_scored, 7);
+    assert_true (wm_core_known (t->core, 3, &known));
+    assert_string_equal (known.why, "torn");
+    harness_end (t);
+}
+
+/* However long its names are, a page fits a message, and each input is in one page.  */
+static void test_pages (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    static char path[WM_PATH_BYTES_MAX + 1], name[256];
+    enum { N = 700 };
+    for (uint32_t id = 1; id <= N; id++) {
+        memset (path, '"', sizeof path - 1); /* two bytes in JSON */
+        path[id < 650 ? 20 : WM_PATH_BYTES_MAX] = 0;
+        snprintf (name, sizeof name, "%u", id);
+        memcpy (path, name, strlen (name));
+        restore (t, id, path, name, WM_LEDGER_WRITTEN, 0);
+    }
+    uint32_t n = 0, n_page = 0;
+    for (uint32_t from = 1, next; from; from = next, n_page++) {
+        char *text = wm_status_files (t->core, from, "", &next);
+        assert_non_null (text);
+        assert_true (strlen (text) <= WM_STATUS_BYTES_MAX);
+        json_t *page = json_loads (text, 0, NULL), *row;
+        size_t i;
+        assert_int_equal (json_integer_value (json_object_get (page, "next")), next);
+        json_array_foreach (json_object_get (page, "files"), i, row)
+            assert_int_equal (json_integer_value (json_object_get (row, "input")), ++n);
+        json_decref (page);
+        free (text);
+    }
+    assert_int_equal (n, N);
+    assert_in_range (n_page, 4, 12);
+    harness_end (t);
+}
+
+static void refused_files (harness_t *t, const char *name, const char *text)
+{
+    uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    control (t, o, name, text);
+    assert_int_equal (must (t, o, WM_MSG_REJECT)->msg.code, WM_REASON_PROTOCOL);
+}
+
+static void test_files_are_asked_by_number (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    static const char *const bad[] = { "", "x", "0", "-1", "1x", "4294967295", " name" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refused_files (t, "files", bad[i]);
+    refused_files (t, "held-files", "1 name");
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +448,9 @@ int main (void)
         cmocka_unit_test (test_two_of_many),
         cmocka_unit_test (test_poison_is_a_failure),
         cmocka_unit_test (test_failed_elsewhere),
+        cmocka_unit_test (test_names),
+        cmocka_unit_test (test_pages),
+        cmocka_unit_test (test_files_are_asked_by_number),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_control", tests, NULL, NULL);

@@ -53,6 +53,7 @@ static void test_flow (void **state)
     assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_INPUT_END);
     wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
     msg.key = input;
+    msg.key.batch = 4; /* hits with an empty patch */
     msg.size = 77;
     say (t, p, &msg, NULL, 0);
     const wm_record_t *record = &t->appended[t->n_appended - 1].record;
@@ -68,9 +69,32 @@ static void test_flow (void **state)
     assert_int_equal (s.inputs_written, 1);
     assert_int_equal (s.hits_done, 30);
     assert_int_equal (s.hits_held, 1);
+    assert_int_equal (s.hits_empty, 4);
     assert_int_equal (s.batches_returned, 3);
     assert_int_equal (s.budget_used_bytes, 0);
     assert_string_equal (s.state, "idle");
+
+    /* The output was touched: its time is recorded with all totals, and nothing is counted twice.  */
+    msg.key.batch = 0;
+    msg.mtime_ns = 5;
+    say (t, p, &msg, NULL, 0);
+    record = &t->appended[t->n_appended - 1].record;
+    assert_int_equal (record->type, WM_RECORD_FILE_WRITTEN);
+    assert_int_equal (record->mtime_ns, 5);
+    assert_int_equal (record->n_hit, 31);
+    assert_int_equal (record->n_event, 1);
+    assert_string_equal (t->appended[t->n_appended - 1].text, "4");
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_FILE_WRITTEN);
+    assert_int_equal (input_ask (t, p, "/data/a.h5", "a.scores.h5", 1000, 1)->msg.mtime_ns, 5);
+    s = look (t);
+    assert_int_equal (s.inputs_written, 1);
+    assert_int_equal (s.hits_empty, 4);
+    assert_int_equal (s.batches_returned, 3);
+    uint32_t other = producer (t, 7);
+    msg.digest[0] ^= 1; /* other bytes are no touch */
+    say (t, other, &msg, NULL, 0);
+    assert_int_equal (must (t, other, WM_MSG_REJECT)->msg.code, WM_REASON_STALE);
 
     /* The output is lost: the input is open again, and all of it is wanted.  */
     wm_msg_init (&msg, WM_MSG_FILE_LOST);

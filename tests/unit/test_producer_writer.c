@@ -84,7 +84,8 @@ static const char *const turned[] = { "openvino", "sparse/avx512", "unused" };
 static wm_writer_job_t job_of (source_t *source, const char *path, const char *const *engine)
 {
     return (wm_writer_job_t){
-        path, &spec, &pins, campaign, &source->scratch, source->reader, engine, NULL, 3, 5, 7, 6
+        path, &spec, &pins, campaign, &source->scratch, source->reader, engine, NULL, 3,
+        5,    7,     6,     { 0 }
     };
 }
 
@@ -503,11 +504,57 @@ static void changes_of_a_file_are_seen (void **state)
     wm_input_clear (&input);
 }
 
+/* Where an output comes from, in texts whose size does not move the rest of the file; an input's time
+   is in UTC whatever the zone here.  */
+static void outputs_name_their_origin (void **state)
+{
+    (void) state;
+    source_t source;
+    char path[2][160], given[300], text[4096];
+    wm_writer_result_t result[2];
+    setenv ("TZ", "Asia/Kathmandu", 1);
+    source_make (&source, "in3.h5", 10);
+    memset (given, 'g', sizeof given);
+    given[299] = 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf (path[i], sizeof path[i], "%s", test_path (i ? "o1.scores.h5" : "o0.scores.h5"));
+        wm_writer_job_t job = job_of (&source, path[i], engines);
+        if (i == 0)
+            job.origin = (wm_writer_origin_t){ given,
+                                               "/data/in3.h5",
+                                               4711,
+                                               1763795045999999999,
+                                               "/out/.wiremill",
+                                               "cd / && wiremill run" };
+        result[i] = written (&job);
+    }
+    assert_int_equal (result[0].size, result[1].size);
+    static const char *const want[][3] = { { "input", "/data/in3.h5", "" },
+                                           { "input_mtime", "2025-11-22T07:04:05Z", "" },
+                                           { "campaign_folder", "/out/.wiremill", "" },
+                                           { "command", "cd / && wiremill run", "" } };
+    for (int i = 0; i < 2; i++) {
+        int64_t number;
+        wm_h5_t *file = wm_h5_open (path[i], NULL);
+        assert_non_null (file);
+        for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
+            assert_true (wm_h5_text (file, want[k][0], text, sizeof text));
+            assert_string_equal (text, want[k][1 + i]);
+        }
+        assert_true (wm_h5_text (file, "input_given", text, sizeof text));
+        assert_string_equal (text, i ? "" : given);
+        assert_true (wm_h5_number (file, "input_bytes", &number) && number == (i ? 0 : 4711));
+        wm_h5_close (&file);
+    }
+    source_clear (&source);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (rows_come_back),
         cmocka_unit_test (equal_content_is_equal_bytes),
+        cmocka_unit_test (outputs_name_their_origin),
         cmocka_unit_test (no_rows),
         cmocka_unit_test (many_are_committed_together),
         cmocka_unit_test (forms_leave_no_trace),

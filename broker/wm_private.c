@@ -1,0 +1,123 @@
+/* wm_private.c - see wm_private.h.  */
+#include "broker/wm_private.h"
+
+#include "schema/base/wm_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define COPY_BYTES (1u << 16)
+
+bool wm_private_is_needed (const char *dir)
+{
+    return access (dir, R_OK | X_OK) == 0 && access (dir, W_OK) != 0;
+}
+
+/* is_needed: that it is missing is a fault.  */
+static wm_fault_t copy_file (const char *from, const char *to, bool is_needed, wm_error_t *error)
+{
+    static uint8_t buffer[COPY_BYTES];
+    const int in = open (from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return errno == ENOENT && !is_needed
+                   ? WM_OK
+                   : wm_fault (error, WM_EBATCH,
+                               "%s cannot be read: %s; ask its owner to allow it (chmod -R go+rX)",
+                               from, strerror (errno));
+    const int out = open (to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ssize_t n = out < 0 ? -1 : 1;
+    while (n > 0 && (n = read (in, buffer, sizeof buffer)) > 0)
+        if (wm_file_append (out, buffer, (size_t) n))
+            n = -1;
+    if (n < 0)
+        wm_fault (error, WM_EHOST, "a copy of %s for reading: %s: %s", from, to, strerror (errno));
+    close (in);
+    if (out >= 0)
+        close (out);
+    return n < 0 ? WM_EHOST : WM_OK;
+}
+
+/* A broker holds the lock for itself as long as it runs.  */
+static wm_fault_t lock_shared (const char *dir, int *fd, wm_error_t *error)
+{
+    char path[PATH_MAX];
+    snprintf (path, sizeof path, "%.4000s/lock", dir);
+    *fd = open (path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return wm_fault (error, WM_EBATCH,
+                         "%s cannot be read: %s; ask its owner to allow it (chmod -R go+rX)", path,
+                         strerror (errno));
+    for (int i = 0; flock (*fd, LOCK_SH | LOCK_NB); i++) {
+        if (i == 20)
+            return wm_fault (error, WM_EAGAIN, "a broker has the campaign in %s; ask it", dir);
+        usleep (50000);
+    }
+    return WM_OK;
+}
+
+static void take_campaign (void *argument, const wm_ledger_campaign_t *row)
+{
+    wm_campaign_t *campaign = argument;
+    wm_error_t ignored;
+    memcpy (campaign->id, row->id, 16);
+    if (!wm_pins_parse (&campaign->pins, row->pins, row->pins_bytes, &ignored))
+        campaign->created_ns = row->created_ns;
+}
+
+wm_fault_t wm_private_open (wm_private_t *self, const char *dir, wm_error_t *error)
+{
+    static const char *const names[] = { "ledger.db", "ledger.db-wal" };
+    static char from[PATH_MAX + 32], to[PATH_MAX + 32];
+    const char *temporary = getenv ("TMPDIR");
+    int lock_fd;
+    *self = (wm_private_t){ .campaign = { .dir = dir, .lock_fd = -1 } };
+    wm_fault_t fault = lock_shared (dir, &lock_fd, error);
+    snprintf (self->folder, sizeof self->folder, "%.4000s/wiremill-XXXXXX",
+              temporary && *temporary ? temporary : "/tmp");
+    if (fault || !mkdtemp (self->folder)) {
+        if (!fault)
+            fault = wm_fault (error, WM_EHOST, "no folder can be made as %s: %s", self->folder,
+                              strerror (errno));
+        self->folder[0] = 0;
+    }
+    for (size_t i = 0; i < 2 && !fault; i++) {
+        snprintf (from, sizeof from, "%s/%s", dir, names[i]);
+        snprintf (to, sizeof to, "%s/%s", self->folder, names[i]);
+        fault = copy_file (from, to, i == 0, error);
+    }
+    if (lock_fd >= 0)
+        close (lock_fd);
+    if (fault)
+        return fault;
+    self->campaign.ledger = wm_ledger_open (self->folder, NULL, error);
+    if (!self->campaign.ledger)
+        return error->fault;
+    const wm_ledger_load_t to_load = { .campaign = take_campaign };
+    fault = wm_ledger_load (self->campaign.ledger, NULL, &to_load, &self->campaign, NULL, error);
+    if (!fault && (*wm_ledger_set_aside (self->campaign.ledger) || !self->campaign.created_ns))
+        fault = wm_fault (error, WM_EBATCH,
+                          "the ledger in %s is damaged; its owner types wiremill rebuild", dir);
+    return fault;
+}
+
+void wm_private_close (wm_private_t *self)
+{
+    static char path[2 * PATH_MAX];
+    const struct dirent *entry;
+    wm_campaign_close (&self->campaign);
+    DIR *folder = *self->folder ? opendir (self->folder) : NULL;
+    while (folder && (entry = readdir (folder))) {
+        snprintf (path, sizeof path, "%s/%s", self->folder, entry->d_name);
+        unlink (path);
+    }
+    if (folder)
+        closedir (folder);
+    if (*self->folder)
+        rmdir (self->folder);
+}

@@ -1,0 +1,134 @@
+/* wm_account.c - see wm_account.h.  */
+#include "ops/wm_account.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_show.h"
+#include "ops/wm_spawn.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILES_MAX 32 /* named, and their outputs read for the reasons */
+
+typedef struct {
+    json_t *files;
+    int64_t n_left_out;
+} taken_t;
+
+static bool take (void *argument, const json_t *file)
+{
+    taken_t *self = argument;
+    if (!wm_ask_int (file, "held"))
+        return true; /* held as a whole, or changed: in the list "held" */
+    if (json_array_size (self->files) < FILES_MAX)
+        json_array_append (self->files, (json_t *) (uintptr_t) file);
+    else
+        self->n_left_out++;
+    return true;
+}
+
+/* Asks a producer why, of the outputs that are written.  */
+static void add_reasons (json_t *files, const char *folder, const char *verb)
+{
+    const char *argv[FILES_MAX + 3] = { "wiremill-producer", "held" };
+    json_t *of[FILES_MAX], *file;
+    size_t i, n = 0;
+    int ends[2];
+    json_array_foreach (files, i, file)
+    {
+        char *path = NULL;
+        if (strcmp (wm_ask_text (file, "state"), "open") == 0 ||
+            asprintf (&path, "%s/%s", folder, wm_ask_text (file, "output")) < 0)
+            continue;
+        of[n] = file;
+        argv[2 + n++] = path;
+    }
+    if (n && pipe2 (ends, O_CLOEXEC) == 0) {
+        const pid_t pid = wm_spawn (verb, argv, STDIN_FILENO, ends[1]);
+        close (ends[1]);
+        FILE *from = fdopen (ends[0], "r");
+        for (i = 0; from && i < n; i++) {
+            json_t *reasons = json_loadf (from, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, NULL);
+            if (reasons)
+                json_object_set_new (of[i], "reasons", reasons);
+        }
+        if (from)
+            fclose (from);
+        wm_spawn_code (verb, argv[0], pid);
+    }
+    for (i = 0; i < n; i++)
+        free ((char *) (uintptr_t) argv[2 + i]);
+}
+
+void wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign)
+{
+    taken_t taken = { json_array (), 0 };
+    const bool any = wm_ask_int (status, "hits.held") > 0;
+    if (any && wm_ask_files (verb, endpoint, campaign, NULL, take, &taken) == 0)
+        add_reasons (taken.files, wm_ask_text (status, "campaign.output"), verb);
+    json_object_set_new (status, "held_files", taken.files);
+    json_object_set_new (status, "held_files_left_out", json_integer (taken.n_left_out));
+}
+
+void wm_account_hits (FILE *out, const json_t *status)
+{
+    char n[32];
+    const int64_t empty = wm_ask_int (status, "hits.empty");
+    fprintf (out, "%s scored", wm_show_count (wm_ask_int (status, "hits.done"), n));
+    if (empty)
+        fprintf (out, " (%s of them with an empty patch)", wm_show_count (empty, n));
+    fprintf (out, ", %s held", wm_show_count (wm_ask_int (status, "hits.held"), n));
+}
+
+static void show_file (FILE *out, const json_t *status, const json_t *file)
+{
+    char n[32];
+    const char *reason, *before = ": ";
+    json_t *count;
+    const int64_t held = wm_ask_int (file, "held");
+    fprintf (out, "held: %s hit%s of %s", wm_show_count (held, n), held == 1 ? "" : "s",
+             wm_ask_text (file, "path"));
+    json_object_foreach (json_object_get (file, "reasons"), reason, count)
+    {
+        fprintf (out, "%s%s %s", before, wm_show_count (json_integer_value (count), n), reason);
+        before = ", ";
+    }
+    if (strcmp (wm_ask_text (file, "state"), "open") != 0)
+        fprintf (out, "; named in the table \"held\" of %s/%s",
+                 wm_ask_text (status, "campaign.output"), wm_ask_text (file, "output"));
+    fputc ('\n', out);
+}
+
+void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
+{
+    char n[32];
+    size_t i;
+    const json_t *file, *files = json_object_get (status, "held_files");
+    int64_t more = wm_ask_int (status, "held_files_left_out");
+    json_array_foreach (files, i, file)
+    {
+        if (i < lines_max)
+            show_file (out, status, file);
+        else
+            more++;
+    }
+    if (more)
+        fprintf (out, "held: hits of %s more files; `wiremill status --files` lists them\n",
+                 wm_show_count (more, n));
+}
+
+void wm_account_file (FILE *out, const json_t *status, json_t *file, const char *verb)
+{
+    if (!wm_ask_int (file, "held"))
+        return;
+    json_t *files = json_pack ("[O]", file);
+    add_reasons (files, wm_ask_text (status, "campaign.output"), verb);
+    json_decref (files);
+    show_file (out, status, file);
+}
+
+bool wm_account_is_clean (const json_t *status)
+{
+    return !wm_ask_int (status, "hits.held") && !wm_ask_int (status, "held_total");
+}

@@ -1,0 +1,66 @@
+/* held.c - `wiremill-producer held`: why hits of outputs have no scores, counted by reason. The account
+   of a campaign (ops/wm_account.c) has it from here.
+
+   Prints a line for each file, in their order: {"bad time": 1, ...}, or null where the file cannot be
+   read.  */
+#include "producer/verbs.h"
+
+#include "producer/wm_h5.h"
+#include "schema/wm_batch.h"
+#include "schema/wm_limits.h"
+
+#include <stdio.h>
+
+/* clang-format off */
+static const wm_option_t options[] = { {.name = NULL} };
+static int held_main (const wm_args_t *args);
+const wm_verb_t wm_verb_held = {
+    .program = "wiremill-producer", .name = "held", .task = "parts of other verbs", .rest = "OUTPUT...",
+    .summary = "count the held hits of outputs by reason, for wiremill held",
+    .text = "`wiremill held` runs it.\n", .options = options, .run = held_main };
+/* clang-format on */
+
+#define PIECE_ROWS 65536u
+
+static wm_fault_t count (const char *path, uint64_t n[WM_HIT_STATUSES], wm_error_t *error)
+{
+    static int32_t status[PIECE_ROWS];
+    wm_column_t column = { 0 };
+    wm_h5_t *file = wm_h5_open (path, error);
+    wm_fault_t fault =
+        file ? wm_h5_column (file, "held/status", WM_H5_INTEGER, 1, &column, error) : error->fault;
+    for (uint64_t row = 0; !fault && row < column.n_row;) {
+        const uint64_t left = column.n_row - row, piece = left < PIECE_ROWS ? left : PIECE_ROWS;
+        fault = wm_h5_read (&column, row, piece, WM_H5_I32, status, error);
+        for (uint64_t i = 0; !fault && i < piece; i++)
+            n[status[i] > 0 && status[i] < (int32_t) WM_HIT_STATUSES ? status[i] : WM_HIT_HELD]++;
+        row += piece;
+    }
+    wm_h5_column_close (&column);
+    wm_h5_close (&file);
+    return fault;
+}
+
+static int held_main (const wm_args_t *args)
+{
+    const char *path;
+    wm_error_t error;
+    wm_h5_init ();
+    for (int i = 0; (path = wm_args_rest (args, i)); i++) {
+        uint64_t n[WM_HIT_STATUSES] = { 0 };
+        const char *comma = "";
+        if (count (path, n, &error)) {
+            puts ("null");
+            continue;
+        }
+        putchar ('{');
+        for (uint32_t s = 1; s < WM_HIT_STATUSES; s++)
+            if (n[s]) {
+                printf ("%s\"%s\": %llu", comma, wm_hit_status_text ((uint8_t) s),
+                        (unsigned long long) n[s]);
+                comma = ", ";
+            }
+        puts ("}");
+    }
+    return WM_EXIT_OK;
+}
