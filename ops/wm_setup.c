@@ -339,6 +339,7 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
     self->pins.batch_hits = choices->batch_hits;
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
+    strcpy (self->pins.cut, "even");
     wm_fault_t fault = take_max_error (self, choices, error);
     if (!fault)
         fault = make_folders (self, choices, error);
