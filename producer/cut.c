@@ -174,7 +174,7 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
 }
 
 /* As of a campaign of the usual network.  */
-static const wm_cut_limits_t limits = { 4, 4096, WM_RAW_BYTES_MAX, true };
+static const wm_cut_limits_t limits = { 4, WM_BATCH_HITS_FAMILY, WM_RAW_BYTES_MAX, true };
 
 /* What a campaign's producer does with each event, measured.  */
 static wm_fault_t time_print (job_t *job, wm_error_t *error)

@@ -145,11 +145,20 @@ static int line_length (const char *text)
     return (int) strcspn (text, "\n");
 }
 
-/* Whether a campaign older than this optional pin goes on under what is given now.  */
+/* Whether a campaign that is older than a pin, or its default, goes on under what is given now.  */
 static bool keeps_own (const pin_t *pin, const wm_pins_t *pinned, const wm_pins_t *given)
 {
-    return pin->offset != offsetof (wm_pins_t, max_error) ||
-           wm_pins_max_error (pinned) == wm_pins_max_error (given);
+    switch (pin->offset) {
+    case offsetof (wm_pins_t, max_error):
+        return !*pinned->max_error && wm_pins_max_error (pinned) == wm_pins_max_error (given);
+    case offsetof (wm_pins_t, batch_hits):
+        return !*pinned->cut && pinned->batch_hits == WM_BATCH_HITS_GENERAL &&
+               given->batch_hits == WM_BATCH_HITS_FAMILY;
+    case offsetof (wm_pins_t, cut):
+        return !*pinned->cut;
+    default:
+        return false;
+    }
 }
 
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error)
@@ -158,7 +167,7 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
         char a[1100], b[1100];
         value_print (pinned, &pins[i], a);
         value_print (given, &pins[i], b);
-        if (strcmp (a, b) && !(pins[i].optional && !*a && keeps_own (&pins[i], pinned, given)))
+        if (strcmp (a, b) && !keeps_own (&pins[i], pinned, given))
             return wm_fault (error, WM_EBATCH,
                              "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
                              b);

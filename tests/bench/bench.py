@@ -89,8 +89,9 @@ def bench(name, which, source, spec, *options, env=None):
 
 
 def engine(name, source, spec, precision, *options, env=None, seconds=SECONDS, threads=CPUS):
-    return name, lambda: bench(name, "engine", source, spec, "--precision", precision, "--batch", 4096, "--threads",
-                               threads, "--seconds", seconds, "--judged", 200, *options, env=env)
+    return name, lambda: bench(name, "engine", source, spec, "--precision", precision, "--batch",
+                               # the defaults of campaigns
+                               4096 if "openvino" in options else 16384, "--threads", threads, "--seconds", seconds, "--judged", 200, *options, env=env)
 
 
 def pipeline(name, source, spec, precision):

@@ -91,6 +91,14 @@ static void cut_is_a_pin_of_its_own (void **state)
     wm_pins_digest (&old, a), wm_pins_digest (&even, b);
     assert_memory_equal (a, b, 16);
     assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_OK);
+    old.batch_hits = WM_BATCH_HITS_GENERAL, even.batch_hits = WM_BATCH_HITS_FAMILY;
+    assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_OK); /* the default then and now */
+    old.batch_hits = WM_BATCH_HITS_GENERAL + 1;
+    assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_EBATCH);
+    old.batch_hits = WM_BATCH_HITS_GENERAL;
+    strcpy (old.cut, "even");
+    assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_EBATCH);
+    *old.cut = 0, old.batch_hits = even.batch_hits;
     assert_int_equal (wm_pins_compare (&even, &old, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "cut 'even', not ''"));
 }
