@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define WM_PROTOCOL 5u /* raised with every incompatible change of wire.abnf */
+#define WM_PROTOCOL 6u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
 
 #define WM_HEADER_BYTES_MAX 4096u   /* first frame of a message */
