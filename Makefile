@@ -37,7 +37,7 @@ library = $(B)/lib/lib$(1).a
 PKG_schema    := $(MSGPACK) libczmq libzmq libzstd libxxhash libsodium libcrypto
 PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
-PKG_producer  := libczmq libzmq hdf5 libxxhash libsodium yaml-0.1
+PKG_producer  := libczmq libzmq hdf5 libdeflate libxxhash libsodium yaml-0.1
 PKG_gpuworker := libczmq libzmq libsodium
 PKG_ops       := libczmq libzmq jansson libsodium hdf5
 
@@ -281,7 +281,7 @@ bench: all $(NEEDED_bench) ## engines, pipeline, broker beside others (ONLY=pipe
 JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
-            libhdf5-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
+            libhdf5-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
             protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 # Before they begin, run and test print how long they take and what they install.

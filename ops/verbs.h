@@ -51,8 +51,9 @@ static inline void take_isa (const wm_args_t *args)
      .help = "largest allowed error of a score in split (1e-5) or fast (5e-3), relative above 1"}, \
     {.name = "mixed", \
      .help = "admit workers that score by another engine than others of their kind of machine"}, \
-    {.name = "batch-hits", .value = "N", .fallback = "4096", .least = 1, .most = 1 << 20, \
-     .help = "most hits in a batch"}, \
+    {.name = "batch-hits", .value = "N", .least = 1, .most = 1 << 20, \
+     .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
+             "else 4096)"}, \
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \

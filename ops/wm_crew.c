@@ -202,9 +202,9 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 {
-    const char *argv[20] = { "wiremill-producer", "produce",          "--broker",  self->endpoint,
-                             "--input-list",      self->inputs->path, "--command", self->command,
-                             "--parent" };
+    const char *argv[20] = { "wiremill-producer", "produce",      "--broker",
+                             self->endpoint,      "--input-list", self->inputs->path,
+                             "--command",         self->command,  "--parent" };
     int n = 9;
     if (self->retry_held)
         argv[n++] = "--retry-held";

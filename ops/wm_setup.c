@@ -480,7 +480,9 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .group = wm_args_text (args, "group"),
                            .spec =
                                wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
-                           .batch_hits = (uint32_t) wm_args_number (args, "batch-hits") };
+                           .batch_hits = wm_args_given (args, "batch-hits")
+                                             ? (uint32_t) wm_args_number (args, "batch-hits")
+                                             : 0 };
 }
 
 /* What a score may be off, as it is pinned: three digits, so that 0.005 and 5e-3 are the same.  */
@@ -510,8 +512,8 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
 {
     memset (self, 0, sizeof *self);
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
-    self->pins.batch_hits = choices->batch_hits;
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
+    strcpy (self->pins.cut, "even");
     wm_fault_t fault = check_limits (error);
     if (!fault)
         fault = take_max_error (self, choices, error);
@@ -523,6 +525,9 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
         fault = read_spec (self, choices->spec, error);
     if (fault)
         return fault;
+    self->pins.batch_hits = choices->batch_hits ? choices->batch_hits
+                            : self->family      ? WM_BATCH_HITS_FAMILY
+                                                : WM_BATCH_HITS_GENERAL;
     char text[WM_PINS_BYTES_MAX];
     const size_t bytes = wm_pins_print (&self->pins, text);
     return wm_setup_memory ("pins", text, bytes, &self->pins_fd, self->pins_path, error);

@@ -39,7 +39,7 @@ typedef struct {
 typedef struct {
     const char *model, *output, *precision;
     const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
-    uint32_t batch_hits;
+    uint32_t batch_hits;                             /* 0: as suits the model */
 } wm_choices_t;
 
 /* Makes folders, imports the model. WM_EBATCH: the model or the specification is bad; WM_EHOST:

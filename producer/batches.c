@@ -128,8 +128,7 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     FILE *paths = fopen (list, "re");
     if (!paths)
         return wm_fault (error, WM_EHOST, "%s cannot be read", list);
-    self->packer = wm_packer_new (&self->spec, self->pins.n_output, self->pins.batch_hits,
-                                  self->pins.batch_bytes, digest);
+    self->packer = wm_packer_new (&self->spec, wm_cut_limits (&self->pins), digest);
     while (!fault && wants_more (self) && (n = getline (&line, &room, paths)) > 0) {
         line[n - (line[n - 1] == '\n')] = 0;
         fault = put_input (self, line, error);

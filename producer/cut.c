@@ -177,11 +177,14 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
     return WM_OK;
 }
 
+/* As of a campaign of the usual network.  */
+static const wm_cut_limits_t limits = { 4, WM_BATCH_HITS_FAMILY, WM_RAW_BYTES_MAX, true };
+
 /* What a campaign's producer does with each event, measured.  */
 static wm_fault_t time_print (job_t *job, wm_error_t *error)
 {
     const uint8_t digest[16] = { 0 };
-    wm_packer_t *packer = wm_packer_new (&job->spec, 4, 4096, WM_RAW_BYTES_MAX, digest);
+    wm_packer_t *packer = wm_packer_new (&job->spec, limits, digest);
     wm_fault_t fault = WM_OK;
     job->read_ns = 0;
     for (uint32_t e = 0; e < wm_reader_n_event (job->reader) && !fault; e++) {
@@ -228,7 +231,7 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     if (job->event >= (long) n_event)
         return wm_fault (error, WM_EBATCH, "%s: has %u events; there is no number %ld", job->input,
                          n_event, job->event);
-    job->cut = wm_cut_new (&job->spec, 1, 4096, WM_RAW_BYTES_MAX);
+    job->cut = wm_cut_new (&job->spec, limits);
     job->plane = wm_plane_new (&job->spec);
     if (job->event < 0 && (fault = array_make (job, wm_reader_n_row (job->reader), error)))
         return fault;

@@ -293,7 +293,7 @@ static bool has_chosen (const job_t *self)
 static wm_fault_t cut_events (job_t *self, uint32_t file, wm_reader_t *reader, wm_error_t *error)
 {
     const wm_pins_t *pins = &self->pins;
-    wm_cut_t *cut = wm_cut_new (&self->spec, pins->n_output, pins->batch_hits, pins->batch_bytes);
+    wm_cut_t *cut = wm_cut_new (&self->spec, wm_cut_limits (pins));
     wm_fault_t fault = WM_OK;
     for (uint32_t e = 0; e < wm_reader_n_event (reader) && self->n_found < self->n_row && !fault;
          e++) {

@@ -25,7 +25,7 @@ typedef struct {
 
 struct wm_cut_t {
     const wm_spec_t *spec;
-    uint32_t batch_hits, batch_bytes;
+    wm_cut_limits_t limits;
 
     const wm_event_t *event;
     const float *factor; /* of this event, or NULL */
@@ -44,15 +44,25 @@ struct wm_cut_t {
     size_t factors_max, sorted_max, held_max, in_fiducial_max, hit_max, cover_max;
 };
 
-wm_cut_t *wm_cut_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_hits,
-                      uint32_t batch_bytes)
+wm_cut_limits_t wm_cut_limits (const wm_pins_t *pins)
+{
+    return (wm_cut_limits_t){ .n_output = pins->n_output,
+                              .batch_hits = pins->batch_hits,
+                              .batch_bytes = pins->batch_bytes,
+                              .even = strcmp (pins->cut, "even") == 0 };
+}
+
+wm_cut_t *wm_cut_new (const wm_spec_t *spec, wm_cut_limits_t limits)
 {
     wm_cut_t *self = calloc (1, sizeof *self);
     assert (self);
     self->spec = spec;
-    uint32_t fit = (uint32_t) (WM_RAW_BYTES_MAX / wm_result_bytes (1, n_output));
-    self->batch_hits = batch_hits < fit ? batch_hits : fit;
-    self->batch_bytes = batch_bytes < WM_RAW_BYTES_MAX ? batch_bytes : WM_RAW_BYTES_MAX;
+    self->limits = limits;
+    const uint32_t fit = (uint32_t) (WM_RAW_BYTES_MAX / wm_result_bytes (1, limits.n_output));
+    if (limits.batch_hits > fit)
+        self->limits.batch_hits = fit;
+    if (limits.batch_bytes > WM_RAW_BYTES_MAX)
+        self->limits.batch_bytes = WM_RAW_BYTES_MAX;
     return self;
 }
 
@@ -273,6 +283,16 @@ static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
     return WM_OK;
 }
 
+/* Returns how many of the `left` hits the next batch takes, at most `most`. Evenly: the first of the
+   fewest batches that hold them all, so that those that follow are cut alike.  */
+static uint32_t take (const wm_cut_t *self, uint32_t left, uint32_t most)
+{
+    if (left <= most || !self->limits.even)
+        return left < most ? left : most;
+    const uint32_t batches = left / most + (left % most > 0);
+    return left / batches + (left % batches > 0);
+}
+
 /* ---- slices ---------------------------------------------------------------------------------- */
 
 /* The cells a slice needs: wires first_wire .. +n_wire, blocks of columns, > 0 where needed.  */
@@ -401,14 +421,13 @@ static wm_fault_t too_large (const wm_cut_t *self, uint64_t raw, wm_error_t *err
                      "event %lld:%lld:%lld: the patch of one hit takes %llu bytes, more than a "
                      "batch of %u",
                      (long long) self->event->run, (long long) self->event->subrun,
-                     (long long) self->event->event, (unsigned long long) raw, self->batch_bytes);
+                     (long long) self->event->event, (unsigned long long) raw,
+                     self->limits.batch_bytes);
 }
 
 static wm_fault_t plane_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *error)
 {
-    uint32_t count = self->plane_end - self->at;
-    if (count > self->batch_hits)
-        count = self->batch_hits;
+    uint32_t count = take (self, self->plane_end - self->at, self->limits.batch_hits);
     wm_fault_t fault;
     slice_t slice;
     const sorted_t *hit = self->sorted + self->at;
@@ -421,7 +440,7 @@ static wm_fault_t plane_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *err
             return fault;
         batch->n_hit = count;
         slice_runs (self, &slice, batch, false);
-        if (wm_batch_raw_bytes (batch) <= self->batch_bytes)
+        if (wm_batch_raw_bytes (batch) <= self->limits.batch_bytes)
             break;
         if (count == 1)
             return too_large (self, wm_batch_raw_bytes (batch), error);
@@ -441,11 +460,10 @@ static wm_fault_t plane_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *err
 static wm_fault_t patches_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *error)
 {
     const uint32_t values = self->event->patch_values;
-    uint32_t count = self->n_sorted - self->at, fit = self->batch_bytes / 4 / values;
+    uint32_t count = self->n_sorted - self->at, fit = self->limits.batch_bytes / 4 / values;
     if (!fit)
         return too_large (self, 4ull * values, error);
-    count = count < fit ? count : fit;
-    count = count < self->batch_hits ? count : self->batch_hits;
+    count = take (self, count, fit < self->limits.batch_hits ? fit : self->limits.batch_hits);
     batch->kind = WM_BATCH_PATCHES;
     batch->n_hit = count;
     batch->patch_values = values;

@@ -5,8 +5,9 @@
    - hits are held that no engine may see: a time that is not finite or beyond 2^30 ticks, a wire
      outside its plane or no such plane, a patch that reads a non-finite cell;
    - the others are sorted by (cryostat, TPC, plane, wire, time, input order);
-   - a plane's hits are cut into slices of at most batch_hits; a slice above batch_bytes (raw) is
-     halved until it fits. It carries the runs its hits' windows need, clipped to blocks of
+   - a plane's hits are cut into the fewest slices of at most batch_hits, of sizes that differ by at
+     most one (campaigns without the pin `cut`: full slices and a rest); a slice above batch_bytes
+     (raw) is halved until it fits. It carries the runs its hits' windows need, clipped to blocks of
      WM_CUT_BLOCK columns.
    Every hit is in exactly one batch, or held.
    Thread: one at a time.  */
@@ -17,15 +18,27 @@
 #include "producer/wm_event.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_msg.h"
+#include "schema/wm_pins.h"
+
+#include <stdbool.h>
 
 #define WM_CUT_BLOCK 32u
 
 typedef struct wm_cut_t wm_cut_t;
 
-/* batch_hits is lowered where n_output scores a hit would not fit a result. Never NULL (asserts on
-   memory). spec is lent.  */
-wm_cut_t *wm_cut_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_hits,
-                      uint32_t batch_bytes);
+typedef struct {
+    uint32_t n_output;    /* scores a hit */
+    uint32_t batch_hits;  /* most hits a batch */
+    uint32_t batch_bytes; /* most raw bytes a batch */
+    bool even;            /* batches of equal size */
+} wm_cut_limits_t;
+
+/* Returns the limits that a campaign is pinned to.  */
+wm_cut_limits_t wm_cut_limits (const wm_pins_t *pins);
+
+/* batch_hits is lowered where the scores would not fit a result. Never NULL (asserts on memory).
+   spec is lent.  */
+wm_cut_t *wm_cut_new (const wm_spec_t *spec, wm_cut_limits_t limits);
 void wm_cut_destroy (wm_cut_t **self_p);
 
 /* Begins with an event, which is lent until the next start. WM_EBATCH: the specification asks for

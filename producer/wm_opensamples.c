@@ -3,15 +3,15 @@
    event_table/event_id (n, 3); wire_table/{event_id, local_plane, local_wire, tpc, adc (n,
    n_tick)}; hit_table/{event_id, hit_id, local_plane, local_wire, local_time, tpc}. There is no
    cryostat. A plane exists where an event has wires of it, and is as large as its largest
-   local_wire + 1 unless the specification has n_wire. An event has each wire once. Waveforms are
-   read in pieces of a few wires and kept as the stretches that are not 0.  */
+   local_wire + 1 unless the specification has n_wire. An event has each wire once. wm_waves.h reads
+   the waveforms; what is kept are the stretches that are not 0.  */
 #include "producer/wm_layout.h"
+#include "producer/wm_waves.h"
 #include "producer/wm_wires.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define PIECE_BYTES (4u << 20)
 #define GAP_TICKS 16u /* shorter stretches of 0 do not end a region */
 
 typedef struct {
@@ -25,12 +25,13 @@ typedef struct {
     size_t cell_max;
     wm_wire_t *row; /* of an event's wires */
     size_t row_max;
-    float *piece;
+    wm_waves_t *waves;
 } opensamples_t;
 
 static void opensamples_destroy (wm_reader_t *reader)
 {
     opensamples_t *self = (opensamples_t *) reader;
+    wm_waves_destroy (&self->waves);
     wm_column_t *list[] = { &self->event_id, &self->wire_event_id, &self->plane,
                             &self->wire,     &self->tpc,           &self->adc };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -41,7 +42,6 @@ static void opensamples_destroy (wm_reader_t *reader)
     wm_h5_close (&self->file);
     free (self->cell);
     free (self->row);
-    free (self->piece);
     free (self);
 }
 
@@ -97,8 +97,7 @@ static wm_fault_t wave_add (wm_event_t *event, const float *adc, uint32_t plane,
 {
     wm_fault_t fault = WM_OK;
     for (uint32_t t = 0, n = event->n_tick; t < n && !fault;) {
-        while (t < n && adc[t] == 0)
-            t++;
+        t = wm_waves_nonzero (adc, t, n);
         uint32_t first = t, last = t; /* [first, last) is the region */
         for (; t < n && t - last < GAP_TICKS; t++)
             if (adc[t] != 0)
@@ -120,19 +119,18 @@ static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_s
                               uint64_t n_span, uint64_t n_wire, wm_error_t *error)
 {
     const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
-    uint32_t piece = PIECE_BYTES / 4 / event->n_tick + 1;
     wm_fault_t fault = WM_OK;
     uint64_t at = 0;
-    for (uint64_t s = 0; s < n_span; s++)
-        for (uint32_t row = 0, n; row < span[s].count && !fault; row += n) {
-            n = span[s].count - row < piece ? span[s].count - row : piece;
-            fault = wm_h5_read (&self->adc, span[s].first + (uint64_t) row, n, WM_H5_F32,
-                                self->piece, error);
-            for (uint32_t i = 0; i < n && !fault; i++, at++)
-                fault = wave_add (event, self->piece + (size_t) i * event->n_tick,
-                                  wm_event_plane (event, 0, tpc[at], plane[at]),
+    for (uint64_t s = 0; s < n_span && !fault; s++) {
+        const uint64_t end = span[s].first + (uint64_t) span[s].count;
+        for (uint64_t row = span[s].first; row < end && !fault; row++, at++) {
+            const float *adc;
+            fault = wm_waves_row (self->waves, row, end, &adc, error);
+            if (!fault)
+                fault = wave_add (event, adc, wm_event_plane (event, 0, tpc[at], plane[at]),
                                   (uint32_t) wire[at], error);
         }
+    }
     return fault;
 }
 
@@ -200,8 +198,8 @@ static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
     if (self->adc.n_dim != 2 || self->adc.width > WM_EVENT_TICKS_MAX)
         return wm_fault (error, WM_EBATCH, "%s: wire_table/adc is not of shape (wires, ticks)",
                          wm_h5_path (self->file));
-    self->piece = malloc ((PIECE_BYTES / 4 / self->adc.width + 1) * 4ul * self->adc.width);
-    return self->piece ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+    self->waves = wm_waves_new (&self->adc, error);
+    return self->waves ? WM_OK : WM_EHOST;
 }
 
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)

@@ -40,12 +40,12 @@ void wm_pack_destroy (wm_pack_t **self_p)
     *self_p = NULL;
 }
 
-wm_packer_t *wm_packer_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_hits,
-                            uint32_t batch_bytes, const uint8_t pins_digest[16])
+wm_packer_t *wm_packer_new (const wm_spec_t *spec, wm_cut_limits_t limits,
+                            const uint8_t pins_digest[16])
 {
     wm_packer_t *self = calloc (1, sizeof *self);
     assert (self);
-    self->cut = wm_cut_new (spec, n_output, batch_hits, batch_bytes);
+    self->cut = wm_cut_new (spec, limits);
     self->coder = wm_coder_new ();
     memcpy (self->pins_digest, pins_digest, sizeof self->pins_digest);
     return self;

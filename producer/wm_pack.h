@@ -24,8 +24,8 @@ void wm_pack_destroy (wm_pack_t **self_p);
 typedef struct wm_packer_t wm_packer_t;
 
 /* Arguments as of wm_cut_new; pins_digest is copied. Never NULL.  */
-wm_packer_t *wm_packer_new (const wm_spec_t *spec, uint32_t n_output, uint32_t batch_hits,
-                            uint32_t batch_bytes, const uint8_t pins_digest[16]);
+wm_packer_t *wm_packer_new (const wm_spec_t *spec, wm_cut_limits_t limits,
+                            const uint8_t pins_digest[16]);
 void wm_packer_destroy (wm_packer_t **self_p);
 
 /* Cuts, digests and encodes an event; *pack is the caller's. *in_fiducial (n_hit) is lent until the

@@ -578,8 +578,7 @@ static wm_fault_t pins_take (wm_produce_t *self)
     if (wm_folder_sync_parent (pins->output)) /* FILE_WRITTEN promises that outputs stay */
         return wm_fault (error, WM_EHOST, "fsync of the folder that holds %s: %s", pins->output,
                          strerror (errno));
-    self->packer = wm_packer_new (&self->spec, pins->n_output, pins->batch_hits, pins->batch_bytes,
-                                  self->pins_digest);
+    self->packer = wm_packer_new (&self->spec, wm_cut_limits (pins), self->pins_digest);
     return WM_OK;
 }
 

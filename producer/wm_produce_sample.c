@@ -97,9 +97,10 @@ static uint32_t batch_bytes (const wm_pins_t *pins)
 void wm_produce_sample (wm_produce_t *self)
 {
     const wm_pins_t *pins = &self->pins;
+    wm_cut_limits_t limits = wm_cut_limits (pins);
+    limits.batch_bytes = batch_bytes (pins);
     sample_t sample = { .self = self,
-                        .cut = wm_cut_new (&self->spec, pins->n_output, pins->batch_hits,
-                                           batch_bytes (pins)),
+                        .cut = wm_cut_new (&self->spec, limits),
                         .coder = wm_coder_new (),
                         .payload = malloc (WM_RAW_BYTES_MAX) };
     assert (sample.payload);

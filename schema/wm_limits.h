@@ -24,7 +24,7 @@
      MODEL, TRIAL    the bytes are here once, whoever asks; each is sent once in a session
      RESULTS, SUBMIT_ACK, TASK  8,192 messages of a peer; TASKs are in the budget
      STATUS_REPLY    64 of an operator; its lists have at most WM_SUMMARY_..._MAX rows  */
-#define WM_PROTOCOL 5u /* raised with every incompatible change of wire.abnf */
+#define WM_PROTOCOL 6u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
 
 #define WM_HEADER_BYTES_MAX 4096u   /* first frame of a message */

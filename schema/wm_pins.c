@@ -1,6 +1,7 @@
 /* wm_pins.c - prints, parses and compares the pins of a campaign.  */
 #include "schema/wm_pins.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,11 @@
 typedef struct {
     const char *key;
     size_t offset, size; /* size 0: a uint32_t, else a string with its NUL */
-    int optional;        /* there is no line where it is empty */
+    bool optional;       /* there is no line where it is empty */
 } pin_t;
 
-#define TEXT(member) offsetof (wm_pins_t, member), sizeof (((wm_pins_t *) 0)->member), 0
-#define NUMBER(member) offsetof (wm_pins_t, member), 0, 0
+#define TEXT(member) offsetof (wm_pins_t, member), sizeof (((wm_pins_t *) 0)->member), false
+#define NUMBER(member) offsetof (wm_pins_t, member), 0, false
 static const pin_t pins[] = {
     { "model", TEXT (model) },
     { "wmm", TEXT (wmm) },
@@ -24,10 +25,11 @@ static const pin_t pins[] = {
     { "batch_hits", NUMBER (batch_hits) },
     { "batch_bytes", NUMBER (batch_bytes) },
     { "output", TEXT (output) }, /* from here on: not in the digest */
-    { "max_error", offsetof (wm_pins_t, max_error), sizeof (((wm_pins_t *) 0)->max_error), 1 },
+    { "max_error", offsetof (wm_pins_t, max_error), sizeof (((wm_pins_t *) 0)->max_error), true },
+    { "cut", offsetof (wm_pins_t, cut), sizeof (((wm_pins_t *) 0)->cut), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
-#define PINS_DIGEST (PINS - 2)
+#define PINS_DIGEST (PINS - 3)
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {
@@ -153,14 +155,29 @@ static int is_idle_patch (const wm_pins_t *pinned, const char *a, const char *b)
            !strncmp (b, "patch: ", strlen ("patch: "));
 }
 
+/* Whether a campaign that is older than a pin, or its default, goes on under what is given now.  */
+static bool keeps_own (const pin_t *pin, const wm_pins_t *pinned, const wm_pins_t *given)
+{
+    switch (pin->offset) {
+    case offsetof (wm_pins_t, max_error):
+        return !*pinned->max_error && wm_pins_max_error (pinned) == wm_pins_max_error (given);
+    case offsetof (wm_pins_t, batch_hits):
+        return !*pinned->cut && pinned->batch_hits == WM_BATCH_HITS_GENERAL &&
+               given->batch_hits == WM_BATCH_HITS_FAMILY;
+    case offsetof (wm_pins_t, cut):
+        return !*pinned->cut;
+    default:
+        return false;
+    }
+}
+
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error)
 {
     for (size_t i = 0; i < PINS; i++) {
         char a[1100], b[1100];
         value_print (pinned, &pins[i], a);
         value_print (given, &pins[i], b);
-        if (strcmp (a, b) &&
-            !(pins[i].optional && !*a && wm_pins_max_error (pinned) == wm_pins_max_error (given)))
+        if (strcmp (a, b) && !keeps_own (&pins[i], pinned, given))
             return wm_fault (error, WM_EBATCH,
                              "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
                              b);

@@ -11,6 +11,13 @@
 
 #include <stddef.h>
 
+/* Hits of a batch where nobody chose. Threads of the sparse engine wait for each other a few times a
+   batch, so that it likes whole planes; an engine that computes each patch alone takes long for
+   them, and holds up a worker that is to leave. 4096 was the default of both in campaigns without
+   the pin `cut`.  */
+#define WM_BATCH_HITS_FAMILY 16384u
+#define WM_BATCH_HITS_GENERAL 4096u
+
 typedef struct {
     char model[65];       /* SHA-256 of the model file given, hex: the model's identity */
     char wmm[65];         /* SHA-256 of the imported .wmm that workers fetch */
@@ -22,6 +29,8 @@ typedef struct {
     char output[1025];    /* absolute folder the output files go to */
     char max_error[16];   /* of split and fast: the largest error of a score, "5e-03"; "": of fp32,
                              and of campaigns older than this pin */
+    char cut[8]; /* "even": a plane's hits in batches of about equal size; "": in full batches and a
+                    rest, as in campaigns older than this pin */
     char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
@@ -34,11 +43,13 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
 /* The largest error of a score in this campaign, relative above 1; 0: fp32.  */
 double wm_pins_max_error (const wm_pins_t *self);
 
-/* XXH3-128 of the canonical text without `output` and `max_error`: goes into every batch
+/* XXH3-128 of the canonical text without `output`, `max_error` and `cut`: goes into every batch
    digest.  */
 void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
 
-/* WM_OK if equal, else WM_EBATCH naming the first pin that differs, with both values.  */
+/* WM_OK if equal, else WM_EBATCH naming the first pin that differs, with both values. A campaign
+   without max_error keeps what it was begun with, one without `cut` its own cut and default of
+   batch_hits.  */
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error);
 
 #endif

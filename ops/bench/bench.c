@@ -62,7 +62,8 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N,N",
      .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
     {.name = "batch", .letter = 'b', .value = "N,N",
-     .help = "most hits a batch (default: 64,512,4096; of the pipeline 4096, of a broker 1,1024)"},
+     .help = "most hits a batch (default: 64,512,4096,16384; of the pipeline 16384, of a broker "
+             "1,1024)"},
     {.name = "task", .value = "N,N", .fallback = "102400", .help = "bytes of a broker's task"},
     {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
      .help = "hits compared with the reference in double, which takes milliseconds each"},
@@ -205,9 +206,9 @@ static int sweeps (bench_t *self, int bench)
         code = wm_sweep_numbers (&self->threads, args, "threads", threads, 1, 1024);
     if (!code)
         code = wm_sweep_numbers (&self->batch, args, "batch",
-                                 is_engine   ? "64,512,4096"
+                                 is_engine   ? "64,512,4096,16384"
                                  : is_broker ? "1,1024"
-                                             : "4096",
+                                             : "16384",
                                  1, is_broker ? BROKER_HITS_MAX : 1 << 20);
     return code ? code : wm_sweep_numbers (&self->task, args, "task", NULL, 1, 4 << 20);
 }

@@ -90,7 +90,8 @@ def bench(name, which, source, spec, *options, env=None):
 
 
 def engine(name, source, spec, precision, *options, env=None, seconds=SECONDS, threads=CPUS):
-    return name, lambda: bench(name, "engine", source, spec, "--precision", precision, "--batch", 4096, "--threads",
+    batch = 4096 if "openvino" in options else 16384    # as campaigns of such models take by default
+    return name, lambda: bench(name, "engine", source, spec, "--precision", precision, "--batch", batch, "--threads",
                                threads, "--seconds", seconds, "--judged", 200, *options, env=env)
 
 
@@ -120,6 +121,17 @@ def peer(name, kind, patches, precision="fp32", env=None):
         if float(share) < 0.95:
             print(f"  {name} had {100 * float(share):.0f} % of the CPUs only: other programs use this machine", flush=True)
         return float(rate)
+    return name, measure
+
+
+def front(name, events):
+    """What people do today, whole: h5py, NumPy, ONNX Runtime at its best setting, h5py (front.py)."""
+    setting = peers["onnxruntime, fp32"]["setting"] if "onnxruntime, fp32" in peers else "64,1,%d" % CPUS
+
+    def measure():
+        hits, seconds = run(sys.executable, "tests/bench/front.py", "score", f"{WORK}/model.onnx", events,
+                            f"{WORK}/front.h5", setting).split()
+        return float(hits) / float(seconds)
     return name, measure
 
 
@@ -355,7 +367,32 @@ def small():
             + ", ".join(f"{who} {ms:.2f} ms" for who, ms in each.items()))
 
 
-def profile(precision, whole, alone):
+def layouts():
+    """The same events as OpenSamples, whose waveforms are dense and packed by gzip: the whole command over its engine,
+    and over what people do today."""
+    print(f"\n== {EVENTS} synthetic events as OpenSamples: the whole command, its engine, and h5py + NumPy + ONNX Runtime",
+          flush=True)
+    with open(f"{WORK}/none.yaml", "w") as f:
+        f.write("lifetime: none\n")
+    for name in ("events", "one"):
+        run(sys.executable, "tests/bench/front.py", "opensamples", f"{WORK}/{name}.h5", f"{WORK}/{name}-open.h5")
+    peer("front", "onnxruntime", f"{WORK}/synth.npy")   # finds the best setting
+    events, spec, things = f"{WORK}/events-open.h5", f"{WORK}/none.yaml", []
+    for precision in precisions():
+        long = f"{min(40, (1.3 if precision == 'fast' else 1.7) * EVENTS):.1f}"
+        things += [engine(f"open_engine_{precision}", events, spec, precision, seconds=long),
+                   pipeline(f"open_{precision}", events, spec, precision)]
+    alternate(LONG_ROUNDS, *things, front("front", f"{WORK}/one-open.h5"))
+    rate_row("OpenSamples, h5py + NumPy + ONNX Runtime, whole", "front")
+    for precision in precisions():
+        rate_row(f"OpenSamples, {precision}, whole command", f"open_{precision}")
+        ratio(f"open_{precision}_over_engine", f"open_{precision}", f"open_engine_{precision}")
+        ratio(f"open_{precision}_over_front", f"open_{precision}", "front")
+        if known(f"open_{precision}", f"open_engine_{precision}"):
+            profile(f"open_{precision}", typical(f"open_{precision}"), typical(f"open_engine_{precision}"))
+
+
+def profile(name, whole, alone):
     """What the whole command spends its time on, beyond that of the engine alone."""
     hits, n = whole["hits"], CPUS
     engine_s, engine_cpu = hits / alone["hits_s"], hits * alone["cpu_s"] / alone["hits"]
@@ -363,10 +400,10 @@ def profile(precision, whole, alone):
     idle = n * whole["seconds"] - sum(cpu.values())
     idle_alone = n * engine_s - engine_cpu
     per = lambda seconds: f"{seconds / n / engine_s * 100:.1f} %"
-    report[f"{precision}_profile"] = {
+    report[f"{name}_profile"] = {
         "whole_s": whole["seconds"], "engine_s": engine_s, "engine_alone_cpu_s": engine_cpu, "idle_cpu_s": idle,
         "lead_s": whole["lead_s"], "tail_s": whole["tail_s"], **{f"cpu_{k}_s": v for k, v in cpu.items()}}
-    row(f"profile, {precision}: {whole['seconds']:.1f} s, engine alone {engine_s:.1f} s",
+    row(f"profile, {name}: {whole['seconds']:.1f} s, engine alone {engine_s:.1f} s",
         f"{(whole['seconds'] / engine_s - 1) * 100:.1f} % more: producer {per(cpu['producer'])}, broker and its journal "
         f"{per(cpu['broker'])}, worker {per(cpu['worker'])}, command {per(cpu['run'])}, the engine's own CPU "
         f"{per(cpu['engine'] - engine_cpu)} more than alone, waiting {per(idle - idle_alone)} more")
@@ -508,7 +545,8 @@ def main(parts):
     try:
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
-                             (small, wants("pipeline")), (real, wants("engines") and has_real), (precision, wants("engines") and has_real)):
+                             (layouts, wants("pipeline")), (small, wants("pipeline")),
+                             (real, wants("engines") and has_real), (precision, wants("engines") and has_real)):
             try:
                 wanted and part()
             except Failed as why:

@@ -82,7 +82,7 @@ void gpu_event_cut (gpu_event_t *self, const wm_spec_t *spec, const wm_event_t *
     wm_batch_t batch = { 0 };
     const uint32_t *hit;
     *self = (gpu_event_t){ 0 };
-    wm_cut_t *cut = wm_cut_new (spec, 4, 4096, WM_RAW_BYTES_MAX);
+    wm_cut_t *cut = wm_cut_new (spec, (wm_cut_limits_t){ 4, 4096, WM_RAW_BYTES_MAX, true });
     wm_fault_t fault = wm_cut_start (cut, event, "the event", NULL);
     while (!fault && !(fault = wm_cut_next (cut, &batch, &hit, NULL)) && batch.n_hit) {
         self->batch = realloc (self->batch, (self->n_batch + 1) * sizeof *self->batch);

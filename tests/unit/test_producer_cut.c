@@ -119,8 +119,8 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
     const uint32_t *hit;
     uint32_t last_plane = 0, last_wire = 0;
     wm_error_t error;
-    wm_cut_t *whole = wm_cut_new (spec, 4, 1u << 30, WM_RAW_BYTES_MAX);
-    wm_cut_t *cut = wm_cut_new (spec, 4, batch_hits, batch_bytes);
+    wm_cut_t *whole = wm_cut_new (spec, (wm_cut_limits_t){ 4, 1u << 30, WM_RAW_BYTES_MAX, true });
+    wm_cut_t *cut = wm_cut_new (spec, (wm_cut_limits_t){ 4, batch_hits, batch_bytes, true });
     assert_int_equal (wm_cut_start (whole, event, "test", NULL), WM_OK);
     for (;;) {
         assert_int_equal (wm_cut_next (whole, &batch, &hit, NULL), WM_OK);
@@ -164,6 +164,40 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
     free (seen);
 }
 
+/* Hits of plane 1 only: batches as large as listed, where batch_hits is 10.  */
+static void batches_are_of_equal_size (void **state)
+{
+    (void) state;
+    static const struct {
+        uint32_t hits;
+        bool even;
+        uint32_t batch[5];
+    } list[] = { { 10, true, { 10 } },
+                 { 11, true, { 6, 5 } },
+                 { 31, true, { 8, 8, 8, 7 } },
+                 { 11, false, { 10, 1 } },
+                 { 31, false, { 10, 10, 10, 1 } } };
+    const wm_spec_t spec = spec_of (0);
+    wm_event_t event = { 0 };
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_cut_t *cut =
+            wm_cut_new (&spec, (wm_cut_limits_t){ 4, 10, WM_RAW_BYTES_MAX, list[i].even });
+        event_make (&event, 1, 0);
+        for (uint32_t h = 0; h < list[i].hits; h++)
+            hit_add (&event, 1, 0, (int32_t) h, 100);
+        assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+        for (int b = 0; b < 5; b++) {
+            assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
+            assert_int_equal (batch.n_hit, list[i].batch[b]);
+        }
+        wm_cut_destroy (&cut);
+    }
+    wm_batch_clear (&batch);
+    wm_event_clear (&event);
+}
+
 static void every_hit_once_and_right (void **state)
 {
     (void) state;
@@ -201,7 +235,7 @@ static void bad_pixels_hold_their_hits (void **state)
             event.sample[bad[p]->value] = poison[p];
         }
         patches_agree (&event, &spec, 64, WM_RAW_BYTES_MAX); /* the others are there, once */
-        wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+        wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
         wm_batch_t batch = { 0 };
         const uint32_t *hit;
         assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
@@ -262,7 +296,7 @@ static void bad_hits_are_held (void **state)
     enum { N = sizeof list / sizeof *list };
     for (int i = 0; i < N; i++)
         hit_add (&event, list[i].tpc, list[i].plane, list[i].wire, list[i].time);
-    wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+    wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
     wm_batch_t batch = { 0 };
     const uint32_t *hit;
     assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
@@ -302,7 +336,7 @@ static void fiducial_and_same_cell (void **state)
         hit_add (&event, 1, 0, list[i].wire, list[i].time);
         n_same += list[i].same;
     }
-    wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+    wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
     assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
     for (int i = 0; i < N; i++)
         if (wm_cut_in_fiducial (cut)[i] != list[i].inside)
@@ -342,7 +376,7 @@ static void empty_patches (void **state)
         for (int32_t wire = 0; wire < 70; wire++)
             for (int k = 0; k < 12; k++)
                 hit_add (&event, 1, 0, wire, (float) (k * 85));
-        wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+        wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
         assert_int_equal (wm_cut_start (cut, &event, "test", &error), WM_OK);
         for (;;) {
             assert_int_equal (wm_cut_next (cut, &batch, &hit, &error), WM_OK);
@@ -366,7 +400,7 @@ static void lifetime_needs_facts (void **state)
     wm_error_t error;
     wm_spec_t spec = spec_of (3);
     event_make (&event, 1, 3);
-    wm_cut_t *cut = wm_cut_new (&spec, 4, 64, WM_RAW_BYTES_MAX);
+    wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
     event.tau_us = NAN;
     assert_int_equal (wm_cut_start (cut, &event, "here", &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "here"));
@@ -406,8 +440,10 @@ static void packs_are_pure (void **state)
     static const uint8_t pins[2][16] = { { 1 }, { 2 } };
     wm_event_t event = { 0 }, other = { 0 };
     wm_spec_t spec = spec_of (3);
-    wm_packer_t *packer = wm_packer_new (&spec, 4, 50, 1u << 20, pins[0]);
-    wm_packer_t *second = wm_packer_new (&spec, 4, 50, 1u << 20, pins[1]);
+    wm_packer_t *packer =
+        wm_packer_new (&spec, (wm_cut_limits_t){ 4, 50, 1u << 20, true }, pins[0]);
+    wm_packer_t *second =
+        wm_packer_new (&spec, (wm_cut_limits_t){ 4, 50, 1u << 20, true }, pins[1]);
     event_make (&event, 5, 400);
     event_make (&other, 6, 900);
     wm_pack_t *a = packed (packer, &event), *between = packed (packer, &other),
@@ -460,17 +496,19 @@ static void patches_are_cut (void **state)
     event.patch[5 * VALUES + 99] = NAN;
     event.patch[6 * VALUES] = -INFINITY;
     event.patch[7 * VALUES] = 1e38f; /* large is not bad */
-    wm_packer_t *packer = wm_packer_new (&spec, 4, 64, 4 * VALUES * 10, pins);
+    wm_packer_t *packer =
+        wm_packer_new (&spec, (wm_cut_limits_t){ 4, 64, 4 * VALUES * 10, true }, pins);
     wm_pack_t *pack = packed (packer, &event);
-    assert_int_equal (pack->n_batch, 3); /* 21 hits, ten a batch */
-    assert_int_equal (pack->batch[2].n_hit, 1);
+    assert_int_equal (pack->n_batch, 3); /* 21 hits, at most ten a batch */
+    assert_int_equal (pack->batch[2].n_hit, 7);
     assert_int_equal (pack->n_held, 2);
     assert_int_equal (pack->held_row[0], 1005);
     assert_int_equal (pack->row[5], 1007);
-    assert_int_equal (pack->batch[0].raw_bytes, 4 * VALUES * 10);
+    assert_int_equal (pack->batch[0].raw_bytes, 4 * VALUES * 7);
     wm_pack_destroy (&pack);
     wm_packer_destroy (&packer);
-    packer = wm_packer_new (&spec, 4, 64, 4 * VALUES - 1, pins); /* no patch fits */
+    packer = wm_packer_new (&spec, (wm_cut_limits_t){ 4, 64, 4 * VALUES - 1, true },
+                            pins); /* no patch fits */
     const uint8_t *in_fiducial;
     wm_error_t error;
     assert_int_equal (wm_packer_pack (packer, &event, "x", &pack, &in_fiducial, &error), WM_EBATCH);
@@ -486,7 +524,7 @@ static void empty_events_have_no_batches (void **state)
     wm_spec_t spec = spec_of (0);
     wm_event_t event = { 0 };
     event_make (&event, 3, 0);
-    wm_packer_t *packer = wm_packer_new (&spec, 4, 64, 1u << 20, pins);
+    wm_packer_t *packer = wm_packer_new (&spec, (wm_cut_limits_t){ 4, 64, 1u << 20, true }, pins);
     wm_pack_t *pack = packed (packer, &event);
     assert_int_equal (pack->n_batch, 0);
     assert_int_equal (pack->manifest_bytes, 0);
@@ -504,6 +542,7 @@ static void empty_events_have_no_batches (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (batches_are_of_equal_size),
         cmocka_unit_test (every_hit_once_and_right),
         cmocka_unit_test (bad_pixels_hold_their_hits),
         cmocka_unit_test (bad_hits_are_held),

@@ -76,6 +76,33 @@ static void max_error_is_a_pin_of_its_own (void **state)
     assert_non_null (strstr (error.text, "max_error '2e-06', not '1e-05'"));
 }
 
+/* A campaign begun before batches were cut evenly goes on with its own cut.  */
+static void cut_is_a_pin_of_its_own (void **state)
+{
+    (void) state;
+    wm_pins_t old = good (), even = good (), back;
+    char text[WM_PINS_BYTES_MAX];
+    uint8_t a[16], b[16];
+    wm_error_t error;
+    strcpy (even.cut, "even");
+    const size_t bytes = wm_pins_print (&even, text);
+    assert_int_equal (wm_pins_parse (&back, text, bytes, NULL), WM_OK);
+    assert_memory_equal (&even, &back, sizeof even);
+    wm_pins_digest (&old, a), wm_pins_digest (&even, b);
+    assert_memory_equal (a, b, 16);
+    assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_OK);
+    old.batch_hits = WM_BATCH_HITS_GENERAL, even.batch_hits = WM_BATCH_HITS_FAMILY;
+    assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_OK); /* the default then and now */
+    old.batch_hits = WM_BATCH_HITS_GENERAL + 1;
+    assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_EBATCH);
+    old.batch_hits = WM_BATCH_HITS_GENERAL;
+    strcpy (old.cut, "even");
+    assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_EBATCH);
+    *old.cut = 0, old.batch_hits = even.batch_hits;
+    assert_int_equal (wm_pins_compare (&even, &old, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "cut 'even', not ''"));
+}
+
 static void differences_are_named (void **state)
 {
     (void) state;
@@ -129,6 +156,7 @@ int main (void)
         cmocka_unit_test (pins_survive),
         cmocka_unit_test (the_output_folder_is_not_in_the_digest),
         cmocka_unit_test (max_error_is_a_pin_of_its_own),
+        cmocka_unit_test (cut_is_a_pin_of_its_own),
         cmocka_unit_test (differences_are_named),
         cmocka_unit_test (broken_pins_are_refused),
     };

@@ -1,0 +1,33 @@
+/* wm_waves.h - waveforms: the rows of a large float dataset, one after another, at memory speed.
+
+   HDF5's filter pipeline inflates with zlib, unshuffles byte by byte and copies each chunk; at the
+   speed of our engines that is half of a producer's CPU time. So a dataset of little-endian float32
+   in chunks, with deflate, shuffle, both or neither, is read chunk by chunk as it lies on disk
+   (H5Dread_chunk), inflated by libdeflate and unshuffled here. Everything else goes through
+   H5Dread: other types, layouts and filters, chunks that were never written, and chunks with which
+   anything is wrong, so that the library alone decides what an error is. Both ways give the same
+   bits. Thread: that of the file.  */
+#ifndef WM_WAVES_H
+#define WM_WAVES_H
+
+#include "producer/wm_h5.h"
+
+typedef struct wm_waves_t wm_waves_t;
+
+/* Prepares to read rows of `column` (n, width), which is lent. Keeps at most two rows of chunks, or
+   4 MiB and a row. NULL: out of memory (WM_EHOST).  */
+wm_waves_t *wm_waves_new (const wm_column_t *column, wm_error_t *error);
+void wm_waves_destroy (wm_waves_t **self_p);
+
+/* Points *value to row `row` (width values), which stays until the next call; the caller will ask
+   for the rows up to `end` (above row) next. WM_EBATCH: the file is damaged.  */
+wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const float **value,
+                         wm_error_t *error);
+
+/* The first value from `at` on that is neither 0 nor -0, or `n`.  */
+uint32_t wm_waves_nonzero (const float *value, uint32_t at, uint32_t n);
+
+/* Rows that were read chunk by chunk, and by the library: for tests.  */
+void wm_waves_count (const wm_waves_t *self, uint64_t *direct, uint64_t *library);
+
+#endif
