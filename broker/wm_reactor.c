@@ -5,7 +5,10 @@
         damage) is reported to the core when it has returned.
      2. A payload frame is never copied: a worker gets the producer's own bytes.
      3. What every worker may ask for costs no memory for each: MODELs point into the one copy of
-        the file, and all TRIALs of one table share their bytes.  */
+        the file, and all TRIALs of one table share their bytes.
+     4. Other answers with a payload count until libzmq has written them to the connection. A peer
+        that leaves more than WM_UNREAD_BYTES_MAX unread is disconnected; where those of all peers
+        have more than WM_UNREAD_ALL_BYTES_MAX, the one that has most.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_core.h"
 #include "broker/wm_listener.h"
@@ -19,6 +22,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +39,27 @@ typedef struct {
     uint32_t refs;
 } frame_t;
 
+/* Answers of a session that libzmq has not written yet; shared with its threads.  */
+typedef struct {
+    atomic_size_t bytes;
+    atomic_uint owners;    /* the session, and each answer */
+    atomic_size_t *of_all; /* the reactor's */
+    uint32_t session;
+} unread_t;
+
+/* An answer, before its bytes.  */
+typedef struct {
+    unread_t *unread;
+    size_t bytes;
+} answer_t;
+
 struct wm_reactor_t {
     const wm_reactor_config_t *config;
     wm_core_t *core;
     wm_listener_t *listener;
-    wm_table_t peers; /* of sessions */
+    wm_table_t peers;  /* of sessions */
+    wm_table_t unread; /* unread_t of sessions */
+    atomic_size_t unread_bytes;
     int wmm_fd;
     uint64_t wmm_bytes;
     uint8_t *piece[MODEL_PIECES]; /* of the model; NULL: nobody has asked for it yet */
@@ -82,21 +102,95 @@ static wm_peer_t *peer_of_session (const wm_reactor_t *self, uint32_t session)
     return wm_table_first (&self->peers, wm_table_mix (session), &at);
 }
 
+/* ---- unread answers -------------------------------------------------------------------------- */
+
+static unread_t *unread_of (const wm_reactor_t *self, uint32_t session)
+{
+    size_t at;
+    return wm_table_first (&self->unread, wm_table_mix (session), &at);
+}
+
+static void unread_release (unread_t *unread)
+{
+    if (atomic_fetch_sub (&unread->owners, 1) == 1)
+        free (unread);
+}
+
+static void unread_forget (wm_reactor_t *self, uint32_t session)
+{
+    unread_t *unread = unread_of (self, session);
+    if (!unread)
+        return;
+    wm_table_remove (&self->unread, wm_table_mix (session), unread);
+    unread_release (unread);
+}
+
+/* Called by a thread of libzmq.  */
+static void answer_free (void *data, void *hint)
+{
+    (void) data;
+    answer_t *answer = hint;
+    atomic_fetch_sub (&answer->unread->bytes, answer->bytes);
+    atomic_fetch_sub (answer->unread->of_all, answer->bytes);
+    unread_release (answer->unread);
+    free (answer);
+}
+
+/* Makes room for `bytes` more: disconnects who leaves too much unread. false: this session does. */
+static bool unread_room (const wm_reactor_t *self, unread_t *unread, size_t bytes)
+{
+    unread_t *most = unread;
+    if (atomic_load (&unread->bytes) + bytes > WM_UNREAD_BYTES_MAX)
+        return false;
+    if (atomic_load (&self->unread_bytes) + bytes <= WM_UNREAD_ALL_BYTES_MAX)
+        return true;
+    for (size_t i = 0; i <= self->unread.mask; i++) {
+        unread_t *other = self->unread.slot[i].item;
+        if (other && atomic_load (&other->bytes) > atomic_load (&most->bytes))
+            most = other;
+    }
+    wm_peer_t *peer = peer_of_session (self, most->session);
+    if (most != unread && peer)
+        wm_listener_disconnect (peer);
+    return most != unread;
+}
+
+/* Copies the bytes into a message that counts as unread until it is freed; false: the session is to
+   be disconnected.  */
+static bool answer_make (wm_reactor_t *self, uint32_t session, zmq_msg_t *body, const void *data,
+                         size_t bytes)
+{
+    unread_t *unread = unread_of (self, session);
+    answer_t *answer =
+        unread && unread_room (self, unread, bytes) ? malloc (sizeof *answer + bytes) : NULL;
+    if (!answer)
+        return false;
+    *answer = (answer_t){ unread, bytes };
+    if (bytes)
+        memcpy (answer + 1, data, bytes);
+    if (zmq_msg_init_data (body, answer + 1, bytes, answer_free, answer)) {
+        free (answer);
+        return false;
+    }
+    atomic_fetch_add (&unread->owners, 1);
+    atomic_fetch_add (&unread->bytes, bytes);
+    atomic_fetch_add (&self->unread_bytes, bytes);
+    return true;
+}
+
 /* Sends a payload of our own. If allocation fails, the broker disconnects the peer, which
    reconnects and asks again.  */
 static void send_bytes (wm_reactor_t *self, wm_peer_t *peer, const wm_msg_t *msg, const void *data,
                         size_t bytes)
 {
     zmq_msg_t body;
-    if (zmq_msg_init_size (&body, bytes)) {
+    if (!answer_make (self, peer->session, &body, data, bytes)) {
         fprintf (stderr,
-                 "wiremill-broker: no memory for %s of %zu bytes: its peer must connect again\n",
+                 "wiremill-broker: no room for %s of %zu bytes: its peer must connect again\n",
                  wm_msg_name (msg->type), bytes);
         wm_listener_disconnect (peer);
         return;
     }
-    if (bytes)
-        memcpy (zmq_msg_data (&body), data, bytes);
     wm_listener_send (self->listener, peer, msg, &body, wm_msg_check (zmq_msg_data (&body), bytes));
 }
 
@@ -129,6 +223,7 @@ static void on_drop (void *context, uint32_t session)
     if (!peer)
         return;
     wm_table_remove (&self->peers, wm_table_mix (session), peer);
+    unread_forget (self, session);
     peer->session = 0;
 }
 
@@ -331,11 +426,16 @@ char *wm_reactor_status (wm_reactor_t *self)
 /* Opens a session for a peer that sends its first message. 0: no room.  */
 static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
 {
-    if (wm_table_reserve (&self->peers))
+    if (wm_table_reserve (&self->peers) || wm_table_reserve (&self->unread))
         return 0;
-    uint32_t session = wm_core_open (self->core, peer->role, now_ms);
-    if (session)
+    unread_t *unread = calloc (1, sizeof *unread);
+    uint32_t session = unread ? wm_core_open (self->core, peer->role, now_ms) : 0;
+    if (session) {
+        *unread = (unread_t){ .owners = 1, .of_all = &self->unread_bytes, .session = session };
         wm_table_put (&self->peers, wm_table_mix (session), peer);
+        wm_table_put (&self->unread, wm_table_mix (session), unread);
+    } else
+        free (unread);
     peer->session = session;
     return session;
 }
@@ -370,6 +470,7 @@ static void closed (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     if (!session)
         return;
     wm_table_remove (&self->peers, wm_table_mix (session), peer);
+    unread_forget (self, session);
     peer->session = 0;
     wm_core_closed (self->core, session, now_ms);
 }
@@ -581,6 +682,9 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
     wm_listener_destroy (&self->listener);
     wm_recorder_destroy (&self->recorder);
     free (self->peers.slot);
+    for (size_t i = 0; self->unread.slot && i <= self->unread.mask; i++)
+        free (self->unread.slot[i].item);
+    free (self->unread.slot);
     zmq_msg_close (&self->trial);
     for (size_t i = 0; i < MODEL_PIECES; i++)
         free (self->piece[i]); /* after the listener, whose messages point into them */

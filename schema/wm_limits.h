@@ -22,7 +22,9 @@
                      records are on their way to the disk at most, then a message is answered BUSY
      and of answers that a peer does not read (beyond them it is disconnected):
      MODEL, TRIAL    the bytes are here once, whoever asks; each is sent once in a session
-     RESULTS, SUBMIT_ACK, TASK  8,192 messages of a peer; TASKs are in the budget
+     RESULTS and other answers with a payload of their own  WM_UNREAD_BYTES_MAX of a peer,
+                     WM_UNREAD_ALL_BYTES_MAX of all: the one that leaves most unread is disconnected
+     TASK            in the budget
      STATUS_REPLY    64 of an operator; its lists have at most WM_SUMMARY_..._MAX rows  */
 #define WM_PROTOCOL 6u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
@@ -43,6 +45,8 @@
 #define WM_CREDIT_MAX 256u                    /* batches a worker may hold */
 #define WM_STRAY_MAX (4 * WM_CREDIT_MAX)      /* results of unannounced events, a session */
 #define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */
+#define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB */
+#define WM_UNREAD_ALL_BYTES_MAX (128u << 20)  /* all peers */
 #define WM_BUDGET_BYTES (1ull << 30)          /* default: payloads asked for and not yet dropped */
 #define WM_ATTEMPTS_MAX 5u
 #define WM_FAILURES_MAX 3u /* on at least 2 workers */

