@@ -64,10 +64,10 @@ ok "a broker that is gone: it tries again, and names what to do" lost
 
 # What a machine does not give.
 files () { (ulimit -n 20 && refused 1 "$1" "${@:2}") && ! says 'starting it again|ssertion' >/dev/null; }
-ok "ulimit -n: run" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" run "${model[@]}" --quiet --output "$work/few" "$work/one.h5"
-ok "... broker" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" broker "${model[@]}" --output "$work/few" --listen "$(at 8)"
+ok "ulimit -n: run" files 'this shell allows 20 open files, .*ulimit -n 1024' "$bin/wiremill" run "${model[@]}" --quiet --output "$work/few" "$work/one.h5"
+ok "... broker" files 'this shell allows 20 open files, .*ulimit -n 1024' "$bin/wiremill" broker "${model[@]}" --output "$work/few" --listen "$(at 8)"
 ok "... work" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" work --broker "$(at 3)" --cache "$work/cache"
-ok "... produce" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" produce --broker "$(at 3)" "$work/one.h5"
+ok "... produce" files 'this shell allows 20 open files, .*ulimit -n 1024' "$bin/wiremill" produce --broker "$(at 3)" "$work/one.h5"
 long=$work/$(printf 'a%.0s' {1..90})
 full () { refused 1 "no folder can be made in $work/none: .*choose a shorter --campaign" env XDG_RUNTIME_DIR="$work/none" "$bin/wiremill" run "${model[@]}" --quiet --output "$work/long" --campaign "$long" "$work/one.h5"; }
 [ ${#work} -lt 40 ] && ok "no room for sockets" full
