@@ -29,15 +29,17 @@ static const wm_option_t held_options[] = {
 static const wm_option_t why_options[] = { WHERE_OPTIONS, {.name = NULL} };
 static const wm_option_t kick_options[] = {
     WHERE_OPTIONS,
-    {.name = "all-held", .task = "what", .help = "every input that is held or changed, whole or in part"},
+    {.name = "all-held", .task = "what",
+     .help = "every input that is held or changed, whole or in part"},
     {.name = "dry-run", .letter = 'n', .help = "only print what would be kicked"},
     {.name = NULL},
 };
 
 static const char kick_text[] =
     "  wiremill kick --campaign out/ data/events-7.h5\n\n"
-    "Name inputs by path or number. The broker discards their results, and the whole input is scored\n"
-    "again from the file as it is then; an existing output stays until the new one is written.\n"
+    "Name inputs by path or number. The broker discards their results, and the whole input is\n"
+    "scored again from the file as it is then; an existing output stays until the new one is\n"
+    "written.\n"
     "Where no broker runs, `wiremill run --retry-held` does this for what is held or changed.\n";
 
 static int held_main (const wm_args_t *args);

@@ -39,7 +39,8 @@ static const wm_option_t options[] = {
     RETRY_OPTION,
     CAMPAIGN_OPTIONS,
     {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
-     .most = WM_CREW_WORKERS_MAX, .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
+     .most = WM_CREW_WORKERS_MAX,
+     .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: cores / workers)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
@@ -78,14 +79,15 @@ const wm_verb_t wm_verb_produce = {
     .name = "produce", .task = BY_HAND_TASK, .rest = "[FILES]",
     .summary = "send files, write their scores",
     .text = "  wiremill produce --broker tcp://head:5555 --input 'data/*.h5'\n\n"
-            "The same command again continues. Progress and summary are the whole campaign's, what became "
-            "of the files of this command is in the line above the summary.\n",
+            "The same command again continues. Progress and summary are the whole campaign's; the "
+            "line above the summary counts the files of this command.\n",
     .options = produce_options, .run = produce_main };
 
 /* What has no effect with --broker, because others have it.  */
 static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
                                          "batch-hits", "output", "campaign", NULL };
-static const char *const of_worker[] = { "workers", "threads", "engine", "device", "isa", "pin", NULL };
+static const char *const of_worker[] = { "workers", "threads", "engine", "device",
+                                         "isa", "pin", NULL };
 /* clang-format on */
 
 typedef struct {

@@ -329,8 +329,8 @@ static json_t *read_answer (int fd)
     return answer;
 }
 
-/* Starts wiremill-broker in a mode that reads a campaign, argv[0] on. Returns its process, whose stdout
-   is *fd; or -1, and an error was printed as `verb`'s.  */
+/* Starts wiremill-broker in a mode that reads a campaign, argv[0] on. Returns its process, whose
+   stdout is *fd; or -1, and an error was printed as `verb`'s.  */
 static pid_t start_reader (const char *verb, const char *const argv[], int *fd, int *code)
 {
     char path[PATH_MAX];

@@ -1,5 +1,5 @@
-/* show.c - `wiremill-producer show`: the first rows of a file of scores, as text. For people without
-   an HDF5 reader at hand; who wants all of it opens the file.  */
+/* show.c - `wiremill-producer show`: the first rows of a file of scores, as text. For people
+   without an HDF5 reader at hand.  */
 #include "producer/verbs.h"
 
 #include "kernels/wm_spec.h"
@@ -34,12 +34,12 @@ const wm_verb_t wm_verb_show = {
     .summary = "print the first rows of an output",
     .text = "  wiremill show out/events.scores.h5\n"
             "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n\n"
-            "One line for each hit, in the order of the input: which hit it is, its scores, and its "
-            "status: `scored`, or why the hit is held (its scores are nan then).\n",
+            "Prints one line for each hit, in the order of the input: its identity, its scores "
+            "(nan where the hit is held) and its status: `scored`, or why the hit is held.\n",
     .options = options, .run = show_main };
 /* clang-format on */
 
-/* Columns that say which hit a row is of, but for subrun and cryostat, which are mostly constant.  */
+/* Columns that identify a hit, without subrun and cryostat, which are mostly constant.  */
 static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id" };
 enum { IDS = sizeof id_name / sizeof *id_name };
 

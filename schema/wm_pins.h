@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
-/* Hits of a batch where nobody chose. Threads of the sparse engine wait for each other a few times a
-   batch, so that it likes whole planes; an engine that computes each patch alone takes long for
+/* Hits of a batch where nobody chose. Threads of the sparse engine wait for each other a few times
+   a batch, which favours whole planes; an engine that computes each patch alone takes long for
    them, and holds up a worker that is to leave. 4096 was the default of both in campaigns without
    the pin `cut`.  */
 #define WM_BATCH_HITS_FAMILY 16384u

@@ -74,7 +74,7 @@ static void test_flow (void **state)
     assert_int_equal (s.budget_used_bytes, 0);
     assert_string_equal (s.state, "idle");
 
-    /* The output was touched: its time is recorded with all totals, and nothing is counted twice.  */
+    /* The output was touched: its new time is recorded, and nothing is counted twice.  */
     msg.key.batch = 0;
     msg.mtime_ns = 5;
     say (t, p, &msg, NULL, 0);

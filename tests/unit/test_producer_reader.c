@@ -357,9 +357,7 @@ static void patches_with_event_ids (void **state)
     assert_true (event.patch[0] == 0 && event.patch[4] == 2 && event.patch[8] == 3);
     assert_int_equal (event.hit[1].row, 2);
     wm_reader_destroy (&reader);
-    refused (
-        path, 4,
-        "nor one dataset of patches; where there are several, name one"); /* the set must be named */
+    refused (path, 4, "nor one dataset of patches; where there are several, name one");
     snprintf (name, sizeof name, "%s:/set/none", path);
     refused (name, 4, "no dataset set/none");
     file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
