@@ -52,7 +52,7 @@ static const wm_option_t option_table[] = {
      .help = "tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH"},
     {.name = "insecure", .help = "listen on other addresses than loopback and ipc, unprotected"},
     {.name = "advise", .value = "COMMAND",
-     .help = "print what to type elsewhere, COMMAND being how people type `wiremill`"},
+     .help = "print the commands that use this broker; COMMAND is what starts `wiremill`"},
     {.name = "parent", .help = "end when the parent process ends"},
     {.name = "status", .task = "instead of serving, where no broker has the campaign",
      .help = "print the campaign's status as JSON"},
@@ -215,8 +215,8 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
-/* A core that knows what the campaign is now. The lock is released before any output is inspected:
-   a file system that hangs then blocks no one.  */
+/* Makes a core with the current state of the campaign. The lock is released before any output is
+   inspected: a file system that hangs then blocks no one.  */
 static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
 {
     static const wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
@@ -427,7 +427,8 @@ static void advise (const options_t *options, const char *endpoint)
     if (is_local)
         fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT --insecure\n",
                stderr);
-    fputs ("wiremill-broker: Ctrl-C stops it; the same command continues the campaign\n", stderr);
+    fputs ("wiremill-broker: Ctrl-C stops the broker; the same command continues the campaign\n",
+           stderr);
 }
 
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
@@ -502,11 +503,10 @@ static int broker_main (const wm_args_t *args)
         setrlimit (RLIMIT_NOFILE, &files);
     }
     if (getrlimit (RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MIN) {
-        fprintf (
-            stderr,
-            "wiremill-broker: it may open only %llu files at a time and needs %d, and one more "
-            "for each peer; raise `ulimit -n`\n",
-            (unsigned long long) files.rlim_cur, FILES_MIN);
+        fprintf (stderr,
+                 "wiremill-broker: this process may open only %llu files at a time and needs %d, "
+                 "and one more for each peer; raise `ulimit -n`\n",
+                 (unsigned long long) files.rlim_cur, FILES_MIN);
         return WM_EXIT_FAILURE;
     }
     if (options.insecure)

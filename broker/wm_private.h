@@ -15,7 +15,7 @@ typedef struct {
     char folder[PATH_MAX];  /* of the copy; "" none */
 } wm_private_t;
 
-/* Whether DIR may be read but not written by this user.  */
+/* Returns whether DIR may be read but not written by this user.  */
 bool wm_private_is_needed (const char *dir);
 
 /* Copies the ledger of the campaign in DIR (lent) and opens the copy: its checksums are verified.

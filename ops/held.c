@@ -54,7 +54,8 @@ const wm_verb_t wm_verb_why = {
     .name = "why", .task = INSPECT_TASK, .rest = "[DIR] [INPUT]",
     .summary = "what holds a campaign or an input back",
     .text = "  wiremill why out/ data/events-7.h5\n\n"
-            "INPUT is its path, the end of it, its number, or the name of its output.\n",
+            "INPUT is the path of an input, the last parts of the path, the input's number, or\n"
+            "the name of its output.\n",
     .options = why_options, .run = why_main };
 const wm_verb_t wm_verb_kick = {
     .name = "kick", .task = BY_HAND_TASK, .rest = "INPUT...",
@@ -296,7 +297,7 @@ static json_t *find_input (const char *typed, const char *endpoint, const char *
     return NULL;
 }
 
-/* An input of which nothing but hits are held, if that.  */
+/* Explains an input that is not held itself; some of its hits may be.  */
 static void why_sound (const json_t *status, const json_t *file, const char *campaign)
 {
     const json_t *one;

@@ -326,7 +326,7 @@ static void print_table (const run_t *self, int code, double seconds)
         printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
                 wm_show_bytes (each > 0 ? each : (double) self->sent_bytes, a));
     } else if (wm_ask_int (s, "inputs.changed"))
-        printf ("  nothing was scored: %s no longer as it was scored (named above)\n",
+        printf ("  nothing was scored: inputs or outputs have changed (%s, named above)\n",
                 wm_show_count (wm_ask_int (s, "inputs.changed"), a));
     else if (code != WM_EXIT_OK)
         puts ("  nothing was done: --retry-held scores what is held or changed");
@@ -392,7 +392,7 @@ static int finish (run_t *self, int code)
             fputs ("is `wiremill broker` running? It prints what to type after --broker.\n",
                    stderr);
         fprintf (stderr, "what was done is kept; %stype this to continue:\n  ",
-                 code == WM_EXIT_FAILURE ? "with that mended, " : "");
+                 code == WM_EXIT_FAILURE ? "correct that, then " : "");
         wm_command_print (stderr, self->args, NULL);
     }
     return code;

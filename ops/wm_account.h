@@ -16,21 +16,21 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Adds them to the status of a campaign as wm_ask_where found it: nothing where no hit is held. An
+/* Adds held_files to the status of a campaign as wm_ask_where found it, if a hit is held. An
    error is printed as `verb`'s.  */
 void wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign);
 
-/* "98 scored (3 of them with an empty patch), 2 held", without an end of line.  */
+/* Prints "98 scored (3 of them with an empty patch), 2 held", without an end of line.  */
 void wm_account_hits (FILE *out, const json_t *status);
 
 /* Prints a line for each file with held hits, `lines_max` at most, and one that counts others.  */
 void wm_account_held (FILE *out, const json_t *status, size_t lines_max);
 
-/* The line of one such file, a row of wm_ask_files: its reasons are read first. Nothing where none
-   of its hits are held.  */
+/* Reads the reasons of one file, a row of wm_ask_files, and prints its line; nothing where none of
+   its hits are held.  */
 void wm_account_file (FILE *out, const json_t *status, json_t *file, const char *verb);
 
-/* Whether nothing at all is held or changed, neither inputs nor batches nor hits.  */
+/* Returns whether nothing is held or changed, neither inputs nor batches nor hits.  */
 bool wm_account_is_clean (const json_t *status);
 
 #endif

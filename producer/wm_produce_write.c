@@ -50,11 +50,10 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
     if (wm_produce_in_the_way (self, input))
         return false;
     if (input->n_empty)
-        wm_produce_warn (
-            self,
-            "%s: %llu hits have nothing but zeros in their patch; they are scored, but are "
-            "their times in ticks, and do hits and planes belong together?",
-            input->path, (unsigned long long) input->n_empty);
+        wm_produce_warn (self,
+                         "%s: %llu hits have nothing but zeros in their patch; they are scored. "
+                         "Check that times are in ticks, and that hits and planes belong together",
+                         input->path, (unsigned long long) input->n_empty);
     if (!input->scratch.n_row)
         wm_produce_warn (self, "%s: no hits: nothing is scored, its output has no rows",
                          input->path);

@@ -78,8 +78,8 @@ void wm_writer_destroy (wm_writer_t **self_p);
 wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *result,
                            wm_error_t *error);
 
-/* Whether the file is written and closed: it is to be synced, and then placed. wm_writer_step does
-   it for one file; an owner of several does it with the two functions below instead.  */
+/* Returns whether the file is written and closed, to be synced and then placed. wm_writer_step does
+   that for one file; an owner of several does it with the two functions below instead.  */
 bool wm_writer_is_ready (const wm_writer_t *self);
 
 /* Makes the content of a ready file durable; nothing to do where it is already. WM_EHOST: fsync

@@ -221,7 +221,7 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
     broken ()
     {
         exits 5 keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/m" &&
-            says "the ledger in $work/m/.wiremill is damaged; its owner types wiremill rebuild" &&
+            says "the ledger in $work/m/.wiremill is damaged; ask its owner to run .wiremill rebuild" &&
             [ -z "$(ls "$work/tmp")" ]
     }
     ok "... and one that is damaged" broken

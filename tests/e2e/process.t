@@ -51,7 +51,7 @@ ok "an address of another machine" refused 1 "Cannot assign requested address: n
 role ()
 {
     refused 1 \
-        "this port is for $1s, not for a $2: the port in --broker is $3; it is the first one that the broker prints" \
+        "this port is for $1s, not for a $2: the port in --broker is $3; give the first port that the broker prints" \
         "$bin/wiremill" "${@:4}"
 }
 ok "a worker at the producers' port" role producer worker "1 too high" work --broker "$(at 4)" --cache "$work/cache"
@@ -66,7 +66,7 @@ ok "a campaign that runs already" held
 gone ()
 {
     WM_TIME_SCALE=10 refused 4 \
-        "no broker answers at ipc://$work/nobody; gives up after 1 s: start .wiremill broker. there, then" \
+        "no (broker answers|answer from a broker) at ipc://$work/nobody; gives up after 1 s: start .wiremill broker. there, then" \
         "$bin/wiremill" work --broker "ipc://$work/nobody" --give-up 1 --cache "$work/cache"
 }
 ok "no broker" gone
@@ -86,13 +86,13 @@ ok "a broker that is gone: it tries again, and names what to do" lost
 
 # What a machine does not give.
 files () { (ulimit -n 20 && refused 1 "$1" "${@:2}") && ! says 'starting it again|ssertion' >/dev/null; }
-ok "ulimit -n: run" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" run "${model[@]}" --quiet \
+ok "ulimit -n: run" files 'this shell allows 20 open files, .*type ulimit -n' "$bin/wiremill" run "${model[@]}" --quiet \
         --output "$work/few" "$work/one.h5"
-ok "... broker" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" broker "${model[@]}" \
+ok "... broker" files 'this shell allows 20 open files, .*type ulimit -n' "$bin/wiremill" broker "${model[@]}" \
         --output "$work/few" --listen "$(at 8)"
 ok "... work" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" work --broker "$(at 3)" \
         --cache "$work/cache"
-ok "... produce" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" produce --broker "$(at 3)" \
+ok "... produce" files 'this shell allows 20 open files, .*type ulimit -n' "$bin/wiremill" produce --broker "$(at 3)" \
         "$work/one.h5"
 long=$work/$(printf 'a%.0s' {1..90})
 full ()

@@ -46,17 +46,17 @@ ok "a link to no model" model 2 "link.onnx is a symbolic link" "$work/link.onnx"
 ok "a URL of a model" model 2 "a URL; fetch the file first" http://host/m.onnx
 ok "a folder as a model" model 2 "is a folder; a TensorFlow SavedModel must be converted" "$work"
 ok "a model and an input that are swapped" refused 5 \
-    "one.h5: no model, but an HDF5 file, .* give events by --input and the model by --model" \
+    "one.h5: not a model but an HDF5 file, .* give events by --input and the model by --model" \
     "$bin/wiremill" run --output "$work/o" --model "$made/one.h5" --input "$made/model-1.onnx"
 gzip -c "$made/one.h5" >"$work/a.h5.gz" && printf 'PK\3\4zip' >"$work/a.npz" && printf '\200\2pickle' >"$work/a.pt" &&
     : >"$work/a.h5" && printf 'root' >"$work/a.root"
 cp "$made/model-1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt"
 printf "\223NUMPY\1\0v\0%-117s\n" "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 48, 48), }" >"$work/a.npy"
-ok "a compressed model" model 5 "a.h5.gz: no model, but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"
-ok "an archive of PyTorch" model 5 "a.npz: no model, but an archive .*torch.onnx.export" "$work/a.npz"
-ok "a pickle of PyTorch" model 5 "a.pt: no model, but an archive .*torch.onnx.export" "$work/a.pt"
-ok "an array as a model" model 5 "a.npy: no model, but a NumPy array" "$work/a.npy"
-ok "an empty model" model 5 "a.h5: no model, but empty" "$work/a.h5"
+ok "a compressed model" model 5 "a.h5.gz: not a model but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"
+ok "an archive of PyTorch" model 5 "a.npz: not a model but an archive .*torch.onnx.export" "$work/a.npz"
+ok "a pickle of PyTorch" model 5 "a.pt: not a model but an archive .*torch.onnx.export" "$work/a.pt"
+ok "an array as a model" model 5 "a.npy: not a model but a NumPy array" "$work/a.npy"
+ok "an empty model" model 5 "a.h5: not a model but empty" "$work/a.h5"
 others () # a line for each, with what to do; the comment and the good one are no mistakes
 {
     ls "$work"/a.* | sed '1i # what is no input' >"$work/list"
@@ -64,13 +64,13 @@ others () # a line for each, with what to do; the comment and the good one are n
             --input "$made/one.h5" &&
         says 'a.h5: the file is empty' && says 'a.h5.gz: compressed by gzip: unpack it first' &&
         says 'a.npz: an archive of NumPy' &&
-        says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, no input: give it by --model' &&
+        says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, not an input: give it by --model' &&
         says 'a.pt: an archive' &&
         says 'a.root: a ROOT file' && says 'a.txt: neither an HDF5 file nor' &&
         says 'link.h5: a symbolic link to a file' && says '1 written, 9 held'
 }
 ok "what is no input is held with what to do about it" others
-folder () { refused 2 "$1 .*(one|link).h5 is no folder; it takes a folder" "$bin/wiremill" "${@:2}"; }
+folder () { refused 2 "$1 .*(one|link).h5 is not a folder; give a folder" "$bin/wiremill" "${@:2}"; }
 ok "a file where the output's folder belongs" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" \
         --output "$made/one.h5"
 ok "... a link to nothing there" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" \
@@ -78,15 +78,15 @@ ok "... a link to nothing there" folder --output run --model "$made/model-1.wmm"
 ok "a dataset without its slash" input "one.h5:a cannot be read; a dataset is named .*one.h5:/DATASET" "$made/one.h5:a"
 ok "... where the campaign's does" folder --campaign broker --model "$made/model-1.wmm" --output "$work/o" \
         --campaign "$made/one.h5"
-ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is no list, one path a line" "${run[@]}" \
+ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is not a list of one path a line" "${run[@]}" \
         --input-list "$made/one.h5"
 ok "a folder as a list" refused 2 "list of inputs .* cannot be read: Is a directory" "${run[@]}" --input-list "$work"
-ok "an input as a specification" refused 5 "one.h5 is no specification, .*spec --print" "${run[@]}" \
+ok "an input as a specification" refused 5 "one.h5 is not a specification .*spec --print" "${run[@]}" \
         --spec "$made/one.h5" --input "$made/one.h5"
 ok "a folder for synthetic events, before they are made" refused 2 "is a folder; give a file" "$bin/wiremill" synth \
         --output "$work"
 cp "$made/one.h5" "$work"/$'a\nb.h5' &&
-    ok "an input whose name holds a line break" refused 2 "line break, rename it: .*a.b.h5" "${run[@]}" \
+    ok "an input whose name contains a line break" refused 2 "line break, rename it: .*a.b.h5" "${run[@]}" \
         --input "$work/a?b.h5"
 for verb in run produce; do
     ok "$verb: an endpoint without tcp://" refused 2 \
@@ -98,7 +98,7 @@ done
 printf 'labels: [run, em, none, michel]\n' >"$work/labels.yaml"
 early ()
 {
-    refused 5 "labels.yaml:1: labels: 'run' is another column of the output" "$bin/wiremill" run \
+    refused 5 "labels.yaml:1: labels: the output already has a column 'run'" "$bin/wiremill" run \
             --model "$made/model-1.wmm" --output "$work/early" --spec "$work/labels.yaml" --input "$made/one.h5" &&
         [ ! -e "$work/early/.wiremill/ledger.db" ]
 }
@@ -144,7 +144,7 @@ ok "a worker logs that it waits for a broker" tries work --cache "$work/cache"
 ok "a producer too" tries produce --input "$made/one.h5"
 ok "a budget below zero" refused 2 "budget takes a whole number from 17039360" "$bin/wiremill" broker \
         --model "$made/model-1.wmm" --output "$work/o" --budget -1
-ok "a folder whose name holds a line break" refused 2 "holds a line break" "$bin/wiremill" run \
+ok "a folder whose name contains a line break" refused 2 "contains a line break" "$bin/wiremill" run \
     --model "$made/model-1.wmm" \
     --output "$work"/$'a\nb' --input "$made/one.h5"
 ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$work"
@@ -157,7 +157,7 @@ ok "the rest is there" test -s "$work/out/one.scores.h5"
 ok "and it is still held the next time" truncated
 scores ()
 {
-    refused 5 "one.scores.h5: an output of wiremill, no input" "$bin/wiremill" run --model "$made/model-1.wmm" \
+    refused 5 "one.scores.h5: an output of wiremill, not an input" "$bin/wiremill" run --model "$made/model-1.wmm" \
             --output "$work/scores" --input "$work/out/one.scores.h5"
 }
 ok "an output as an input" scores
@@ -212,7 +212,7 @@ both ()
 ok "also where the input was changed too" both
 touch "$work/own.h5" && sum=$(cksum <"$work/own/own.scores.h5")
 mismatch "time of an input" 3 "own.h5: changed since its output was written" "${own[@]}"
-summary () { says "nothing was scored: 1 no longer as it was scored" && ! grep -q "left to do" "$work/said"; }
+summary () { says "nothing was scored: inputs or outputs have changed .1, named above." && ! grep -q "left to do" "$work/said"; }
 ok "... whose summary does not claim that all is done" summary
 printf x >>"$work/own.h5"
 mismatch "size of an input" 3 "own.h5: changed since its output was written" "${own[@]}"

@@ -33,7 +33,7 @@ some ()
         [ "$(grep -c ' scored$' "$work/said")" = 6 ] && says "^rows 4380 to 4382 of $hits"
 }
 ok "other rows, of several files" some
-past () { keep "$bin/wiremill" show --from $hits "$file" && says "^no row from $hits on$"; }
+past () { keep "$bin/wiremill" show --from $hits "$file" && says "^there is no row $hits; "; }
 ok "rows past the end" past
 refused () # pattern, arguments...
 {
@@ -42,7 +42,7 @@ refused () # pattern, arguments...
     exits 5 keep "$bin/wiremill" show "$@" && says "^wiremill show: .*$pattern"
 }
 ok "a folder" refused "is a folder; name a file in it" "$work/out"
-ok "a file of events" refused 'is no output of wiremill, which are \*.scores.h5' "$made/one.h5"
+ok "a file of events" refused 'is not an output of wiremill; outputs are \*.scores.h5' "$made/one.h5"
 ok "what is no HDF5" refused 'not an HDF5 file' "$made/model-1.wmm"
 head -c 20000 "$file" >"$work/cut.scores.h5"
 ok "an output that is cut off" refused 'truncated' "$work/cut.scores.h5"

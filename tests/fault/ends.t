@@ -46,7 +46,7 @@ broker ()
     exits 1 keep env WM_FAILPOINT=broker-locked:1 "${run[@]}" --output "$work/none" &&
         times "the broker ended.*starting it again" 5 &&
         says 'that was 6 times within a minute: it is not started again; its log: /' &&
-        says '^what was done is kept; with that mended, type this to continue:$'
+        says '^what was done is kept; correct that, then type this to continue:$'
 }
 ok "a broker that always dies is given up" broker
 
@@ -89,7 +89,7 @@ hangup ()
         says 'the producer ended by signal 1 \(SIGHUP: Hangup\).*starting it again' &&
         same_scores one "$work/out" "$work/whole"
 }
-ok "a producer that is hung up is started again" hangup
+ok "a producer that SIGHUP ends is started again" hangup
 term ()
 {
     exits 75 keep "${dying[@]}" WM_DIE_BY=15 "${run[@]}" --output "$work/none" && says '^what was done is kept' &&

@@ -635,7 +635,7 @@ static void test_restart (void **state)
     harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     assert_int_equal (look (t).hits_done, 10);
-    /* A worker comes first, with a task, an unacknowledged result, and something in vain. */
+    /* A worker comes first, with a task, an unacknowledged result, and a revoked batch. */
     wm_hello_held_t held[3] = { { { 1, 0, 1, 0 }, { 0 }, 10, 0 },
                                 { { 1, 0, 2, 0 }, { 0 }, 10, 1 },
                                 { { 1, 0, 0, 0 }, { 0 }, 10, 0 } };
