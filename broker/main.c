@@ -52,14 +52,15 @@ static const wm_option_t option_table[] = {
      .help = "tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH"},
     {.name = "insecure", .help = "listen on other addresses than loopback and ipc, unprotected"},
     {.name = "advise", .value = "COMMAND",
-     .help = "print what to type elsewhere, COMMAND being how people type `wiremill`"},
+     .help = "print the commands that use this broker; COMMAND is what starts `wiremill`"},
     {.name = "parent", .help = "end when the parent process ends"},
     {.name = "status", .task = "instead of serving, where no broker has the campaign",
      .help = "print the campaign's status as JSON"},
     {.name = "files",
-     .help = "print its inputs as JSON, a page of them a line; with --name only those named so, with "
-             "--held those with something held or changed"},
-    {.name = "name", .value = "NAME", .help = "with --files: an input's path or its end, or an output"},
+     .help = "print its inputs as JSON, a page of them a line; with --name only those of that "
+             "name, with --held those with something held or changed"},
+    {.name = "name", .value = "NAME",
+     .help = "with --files: an input's path or the last parts of it, or an output"},
     {.name = "held", .help = "with --files: those with something held or changed"},
     {.name = "outputs",
      .help = "read every output and print as JSON whether each byte is as it was written; where "
@@ -74,21 +75,22 @@ static const wm_option_t option_table[] = {
 };
 
 static const char help_text[] =
-    "Takes batches from producers, hands them to workers, keeps results in DIR/journal and progress\n"
-    "in DIR/ledger.db. Killed at any time, it continues when it is started again. Serving needs\n"
-    "--listen, --pins and --wmm.\n\n"
+    "Takes batches from producers, hands them to workers, keeps results in DIR/journal and\n"
+    "progress in DIR/ledger.db. A broker that was killed continues when it is started again.\n"
+    "Serving needs --listen, --pins and --wmm.\n\n"
     "exit codes\n"
     "   0  stopped by a signal\n"
     "   1  failure (--dry-run: also where something is wrong)\n"
     "   2  usage\n"
-    "   5  the folder is not this campaign's: other pins, another model, a copy that needs --rebuild,\n"
-    "      or made by a newer wiremill\n"
+    "   5  the folder is not this campaign's: other pins, another model, a copy that needs\n"
+    "      --rebuild, or made by a newer wiremill\n"
     "  75  try again: another broker has the campaign, or the disk is full\n";
 
 static int broker_main (const wm_args_t *args);
 static const wm_verb_t verb = {
     .program = "wiremill-broker", .name = "",
-    .summary = "holds one campaign until SIGTERM or SIGINT; wiremill run or wiremill broker starts it",
+    .summary = "serves one campaign until SIGTERM or SIGINT; `wiremill run` or `wiremill broker` "
+               "starts it",
     .text = help_text, .options = option_table, .run = broker_main };
 static const wm_verb_t *const verbs[] = { &verb, NULL };
 
@@ -213,8 +215,8 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
-/* A core that knows what the campaign is now. The lock is released before any output is inspected: a
-   file system that hangs then blocks no one.  */
+/* Makes a core with the current state of the campaign. The lock is released before any output is
+   inspected: a file system that hangs then blocks no one.  */
 static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
 {
     static const wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
@@ -425,7 +427,8 @@ static void advise (const options_t *options, const char *endpoint)
     if (is_local)
         fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT --insecure\n",
                stderr);
-    fputs ("wiremill-broker: Ctrl-C stops it; the same command continues the campaign\n", stderr);
+    fputs ("wiremill-broker: Ctrl-C stops the broker; the same command continues the campaign\n",
+           stderr);
 }
 
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
@@ -500,11 +503,10 @@ static int broker_main (const wm_args_t *args)
         setrlimit (RLIMIT_NOFILE, &files);
     }
     if (getrlimit (RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES_MIN) {
-        fprintf (
-            stderr,
-            "wiremill-broker: it may open only %llu files at a time and needs %d, and one more "
-            "for each peer; raise `ulimit -n`\n",
-            (unsigned long long) files.rlim_cur, FILES_MIN);
+        fprintf (stderr,
+                 "wiremill-broker: this process may open only %llu files at a time and needs %d, "
+                 "and one more for each peer; raise `ulimit -n`\n",
+                 (unsigned long long) files.rlim_cur, FILES_MIN);
         return WM_EXIT_FAILURE;
     }
     if (options.insecure)

@@ -135,7 +135,7 @@ uint32_t wm_core_named_from (const wm_core_t *self, uint32_t id, const char *nam
 /* Returns the first from `id` on that has held hits, is held or has changed. 0: none.  */
 uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id);
 
-/* Compare with the files as they are now; nothing of this is recorded. The first: an output is gone
+/* Compare with the files as they are now, and record nothing. The first: an output is gone
    (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The second: the input's
    file has this size and time, as the next INPUT would give them. The third, after it: somebody
    changed the output, which stays (`what` is copied).  */

@@ -119,7 +119,8 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
             return;
         }
     wm_core_refuse (self, session, WM_REASON_PROTOCOL,
-                    "no control '%s': there are drain, pause, resume, kick, files and held-files",
+                    "unknown control '%s': the controls are drain, pause, resume, kick, files and "
+                    "held-files",
                     msg->name);
 }
 

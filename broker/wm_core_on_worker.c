@@ -185,15 +185,16 @@ static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *
     if (worker->n_stray >= WM_STRAY_MAX || self->n_stray >= self->config.stray_max) {
         if (!wm_core_worker_set_aside (worker, &msg->key)) {
             wm_core_refuse (self, worker, WM_REASON_BUSY,
-                            "too many results of events that no producer has announced: send that "
-                            "of %u.%u.%u later",
+                            "too many results of events that no producer has announced: send "
+                            "the result of %u.%u.%u later",
                             msg->key.input, msg->key.ordinal, msg->key.batch);
             return NULL;
         }
         if (!worker->set_aside)
             wm_core_log (self,
-                         "worker %s keeps results, the first of %u.%u.%u: there are too many of "
-                         "events that no producer has announced; start the producers again",
+                         "worker %s keeps its results, the first of them %u.%u.%u: the broker has "
+                         "too many results of events that no producer has announced; start the "
+                         "producers again",
                          worker->label, msg->key.input, msg->key.ordinal, msg->key.batch);
         worker->set_aside = true;
         return NULL;

@@ -463,8 +463,9 @@ void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
 void wm_core_worker_adopt (wm_core_t *self, event_t *event);
 /* The worker answered for this batch, so it does not hold it any more.  */
 void wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_key_t *key);
-/* The result of this orphan cannot be taken now: the worker keeps it, and its session ends when the
-   event is announced, so that it sends the result again. false: the batch is no orphan of it.  */
+/* Notes that the result of this orphan cannot be taken now: the worker keeps the result, and its
+   session ends when the event is announced, so that the worker sends the result again. Returns
+   whether the batch is an orphan of the worker.  */
 bool wm_core_worker_set_aside (session_t *worker, const wm_key_t *key);
 /* Sends DRAIN; the worker gets nothing more in this session.  */
 void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
@@ -515,13 +516,13 @@ uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal);
 event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal);
 /* Adds an event without batches yet. NULL without memory.  */
 event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch);
-/* NULL: there is none of this number (yet).  */
+/* Returns the batch of this number; NULL: there is none (yet).  */
 batch_t *wm_core_event_batch (const event_t *event, uint32_t number);
 /* Adds a batch that is not there yet; those of the event may move. NULL without memory.  */
 batch_t *wm_core_event_add (wm_core_t *self, event_t *event, uint32_t number);
-/* The event was announced: adds all batches that are not there yet. false without memory.  */
+/* Adds all missing batches of an event that was announced. Returns false without memory.  */
 bool wm_core_event_fill (wm_core_t *self, event_t *event);
-/* Its stray batches no longer count: it was announced, or is freed.  */
+/* Stops counting the stray batches of an event that was announced or is freed.  */
 void wm_core_event_forget_stray (wm_core_t *self, event_t *event);
 /* Enters the event among those announced and not done.  */
 void wm_core_event_open (event_t *event);

@@ -36,7 +36,7 @@ static wm_fault_t copy_file (const char *from, const char *to, bool is_needed, w
         if (wm_file_append (out, buffer, (size_t) n))
             n = -1;
     if (n < 0)
-        wm_fault (error, WM_EHOST, "a copy of %s for reading: %s: %s", from, to, strerror (errno));
+        wm_fault (error, WM_EHOST, "cannot copy %s to %s: %s", from, to, strerror (errno));
     close (in);
     if (out >= 0)
         close (out);
@@ -55,7 +55,8 @@ static wm_fault_t lock_shared (const char *dir, int *fd, wm_error_t *error)
                          strerror (errno));
     for (int i = 0; flock (*fd, LOCK_SH | LOCK_NB); i++) {
         if (i == 20)
-            return wm_fault (error, WM_EAGAIN, "a broker has the campaign in %s; ask it", dir);
+            return wm_fault (error, WM_EAGAIN,
+                             "a broker serves the campaign in %s; ask that broker", dir);
         usleep (50000);
     }
     return WM_OK;
@@ -101,8 +102,9 @@ wm_fault_t wm_private_open (wm_private_t *self, const char *dir, wm_error_t *err
     const wm_ledger_load_t to_load = { .campaign = take_campaign };
     fault = wm_ledger_load (self->campaign.ledger, NULL, &to_load, &self->campaign, NULL, error);
     if (!fault && (*wm_ledger_set_aside (self->campaign.ledger) || !self->campaign.created_ns))
-        fault = wm_fault (error, WM_EBATCH,
-                          "the ledger in %s is damaged; its owner types wiremill rebuild", dir);
+        fault =
+            wm_fault (error, WM_EBATCH,
+                      "the ledger in %s is damaged; ask its owner to run `wiremill rebuild`", dir);
     return fault;
 }
 

@@ -5,8 +5,8 @@
      journal  what it lost to damage and the ledger still has is written into it again
      results  one that cannot be read is reported: its batch is scored again
      outputs  one that is missing, or whose bytes are not those that were written (FILE_WRITTEN
-              has their digest), opens its input again; what is there is kept as <name>.damaged-N. One
-              that only has another time (a copy) is taken as it is
+              has their digest), opens its input again; what is there is kept as <name>.damaged-N.
+              One that only has another time (a copy) is taken as it is
      inputs   one that is missing or changed is named, if it is still needed
      lock     a copy of a running campaign becomes a campaign of its own
    Counters (failures, lost workers) are lost with the ledger.

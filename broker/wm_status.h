@@ -24,9 +24,9 @@ typedef struct {
 #define WM_STATUS_BYTES_MAX (60u << 10)
 char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *about);
 
-/* A page of the campaign's inputs from `from` on, as many as fit, "wiremill-files-1": those that
-   `name` names, or, where it is NULL, those with held hits, or held or changed. "next" (and *next) is
-   where the next page begins, 0 after the last. The caller frees it. NULL without memory.  */
+/* Returns a page of the campaign's inputs from `from` on, "wiremill-files-1": those that
+   `name` names, or, where it is NULL, those with held hits, or held or changed. "next" (and *next)
+   is where the next page begins, 0 after the last. The caller frees it. NULL without memory.  */
 char *wm_status_files (const wm_core_t *core, uint32_t from, const char *name, uint32_t *next);
 
 #endif

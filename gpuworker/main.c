@@ -23,15 +23,16 @@
 /* clang-format off */
 static const wm_option_t option_table[] = {
     {.name = "broker", .value = "ENDPOINT", .task = "what to do",
-     .help = "score for this broker: tcp://host:port or ipc:///path, as it prints it; may be repeated: "
-             "the worker serves several brokers in rounds, one ending in =N as often as N others"},
+     .help = "score for this broker: tcp://host:port or ipc:///path, as the broker prints it; may "
+             "be repeated: the worker serves several brokers in rounds, one ending in =N as often "
+             "as N others"},
     {.name = "replay", .value = "FILE",
      .help = "score once more the hit that an engine died of, and report what happens"},
     {.name = "verify",
      .help = "score again a sample of wiremill-producer sample, from standard input, and compare"},
     {.name = "tolerance", .value = "X", .real_most = INFINITY, .is_above = true,
-     .help = "with --verify: scores may differ by so much (default: what the outputs state, or else "
-             "what their engines promise)"},
+     .help = "with --verify: scores may differ by so much (default: what the outputs state, or "
+             "else what their engines promise)"},
     {.name = "bench",
      .help = "measure the engine on batches of wiremill-producer batches, from standard input"},
     {.name = "seconds", .value = "S", .fallback = "2", .real_most = SECONDS_MAX,
@@ -65,10 +66,10 @@ static const wm_option_t option_table[] = {
 };
 
 static const char help_text[] =
-    "SIGTERM or SIGINT: finish the batch that executes, give the rest back, leave; a second signal:\n"
-    "leave at once.\n\n"
+    "SIGTERM or SIGINT: finish the batch that executes, give the rest back, leave; a second\n"
+    "signal: leave at once.\n\n"
     "exit codes\n"
-    "   0  idle, wall time, or the broker is done; with --replay: the engine does not die of the hit\n"
+    "   0  idle, wall time, or the broker is done; with --replay: the engine survives the hit\n"
     "   1  this machine failed\n"
     "   2  usage\n"
     "   3  with --replay: the engine dies of the hit again\n"

@@ -362,8 +362,8 @@ void wm_lane_check_engine (wm_lane_t *self)
     }
 }
 
-/* Whether batches enough to keep the engine busy are staged already: what fills it, and as many that
-   wait. Of large batches two are, so that the others need no decoded copy yet.  */
+/* Whether batches enough to keep the engine busy are staged already: what fills it, and as many
+   that wait. Of large batches two are, so that the others need no decoded copy yet.  */
 static bool is_staged_enough (const wm_lane_t *self)
 {
     uint64_t hits = 0;

@@ -172,7 +172,8 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     self->epoll = epoll_create1 (EPOLL_CLOEXEC);
     if (self->epoll < 0)
         return wm_fault (error, WM_EHOST, "no descriptor for an engine: %s", strerror (errno));
-    /* The engine process resolves "auto", mostly to one that gathers; unused slots take no memory.  */
+    /* The engine process resolves "auto", mostly to an engine that gathers batches. Slots that
+       it does not use take no memory.  */
     const bool is_auto = !strcmp (config->engine, "auto");
     const bool gathers = is_auto || wm_device_engine (config->engine)->gathers;
     wm_fault_t fault = wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, error);

@@ -120,8 +120,9 @@ static wm_fault_t read_labels (wm_spec_t *self, const wm_spec_key_t *key, const 
     for (uint32_t i = 0; !fault && i < value->count; i++) {
         fault = read_name (value->item[i], key, self->label[i], sizeof self->label[i], place);
         if (!fault && wm_spec_is_column (self->label[i]))
-            fault = refuse (place, "labels: '%s' is another column of the output; choose another",
-                            value->item[i]);
+            fault =
+                refuse (place, "labels: the output already has a column '%s'; choose another name",
+                        value->item[i]);
         for (uint32_t k = 0; !fault && k < i; k++)
             if (strcmp (self->label[i], self->label[k]) == 0)
                 fault = refuse (place, "%s: '%s' occurs twice", key->name, value->item[i]);
@@ -176,7 +177,7 @@ static wm_fault_t set_value (wm_spec_t *self, const wm_spec_key_t *key, const va
     case WM_SPEC_NAME:
         memset (at, 0, sizeof self->table);
         if (!strcmp (text, "held") || !strcmp (text, "engine"))
-            return refuse (place, "table: '%s' is another table of the output; choose another",
+            return refuse (place, "table: the output already has a table '%s'; choose another name",
                            text);
         return read_name (text, key, at, sizeof self->table, place);
     case WM_SPEC_SIDES:

@@ -69,12 +69,12 @@ void wm_spec_label (wm_spec_t *self, const struct wm_model_t *model);
 /* Prints the canonical text, NUL-terminated. Returns its length. `bytes_max` is 4096 or more.  */
 size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max);
 
-/* Prints it as a file for people, each key with its comment, in at most 80 columns; --spec reads it
-   back. `preset`: the name of what it is. As wm_spec_print, of 8,192 bytes or more.  */
+/* Prints the specification as a file, each key with a comment, in at most 80 columns; --spec reads
+   this file. `preset`: the name of these values. As wm_spec_print, of 8,192 bytes or more.  */
 size_t wm_spec_print_page (const wm_spec_t *self, const char *preset, char *text, size_t bytes_max);
 
-/* Prints what it means, a line for each key with its unit, and which are not `given`. As
-   wm_spec_print, of 8,192 bytes or more.  */
+/* Explains the specification, a line for each key with its unit; marks the keys that are not
+   `given`. As wm_spec_print, of 8,192 bytes or more.  */
 size_t wm_spec_explain (const wm_spec_t *self, uint32_t given, char *text, size_t bytes_max);
 
 /* Returns the zero level Z: the value of 0 ADC, of bad or missing wires and of everything

@@ -38,9 +38,9 @@ static const char pause_text[] =
 
 static const char drain_text[] =
     "  wiremill drain --campaign out/ --worker node7:4711\n\n"
-    "A worker finishes the batch it executes, gives back the rest and ends; nothing counts as failed.\n"
-    "Without --worker all workers are drained and new ones are sent away too, until `wiremill resume`\n"
-    "or until the broker is started again.\n";
+    "A worker finishes the batch it executes, gives back the rest and ends; nothing counts as\n"
+    "failed. Without --worker all workers are drained and new ones are sent away too, until\n"
+    "`wiremill resume` or until the broker is started again.\n";
 
 static int pause_main (const wm_args_t *args);
 static int resume_main (const wm_args_t *args);

@@ -29,15 +29,17 @@ static const wm_option_t held_options[] = {
 static const wm_option_t why_options[] = { WHERE_OPTIONS, {.name = NULL} };
 static const wm_option_t kick_options[] = {
     WHERE_OPTIONS,
-    {.name = "all-held", .task = "what", .help = "every input that is held or changed, whole or in part"},
+    {.name = "all-held", .task = "what",
+     .help = "every input that is held or changed, whole or in part"},
     {.name = "dry-run", .letter = 'n', .help = "only print what would be kicked"},
     {.name = NULL},
 };
 
 static const char kick_text[] =
     "  wiremill kick --campaign out/ data/events-7.h5\n\n"
-    "Name inputs by path or number. The broker discards their results, and the whole input is scored\n"
-    "again from the file as it is then; an existing output stays until the new one is written.\n"
+    "Name inputs by path or number. The broker discards their results, and the whole input is\n"
+    "scored again from the file as it is then; an existing output stays until the new one is\n"
+    "written.\n"
     "Where no broker runs, `wiremill run --retry-held` does this for what is held or changed.\n";
 
 static int held_main (const wm_args_t *args);
@@ -52,7 +54,8 @@ const wm_verb_t wm_verb_why = {
     .name = "why", .task = INSPECT_TASK, .rest = "[DIR] [INPUT]",
     .summary = "what holds a campaign or an input back",
     .text = "  wiremill why out/ data/events-7.h5\n\n"
-            "INPUT is its path, the end of it, its number, or the name of its output.\n",
+            "INPUT is the path of an input, the last parts of the path, the input's number, or\n"
+            "the name of its output.\n",
     .options = why_options, .run = why_main };
 const wm_verb_t wm_verb_kick = {
     .name = "kick", .task = BY_HAND_TASK, .rest = "INPUT...",
@@ -294,7 +297,7 @@ static json_t *find_input (const char *typed, const char *endpoint, const char *
     return NULL;
 }
 
-/* An input of which nothing but hits are held, if that.  */
+/* Explains an input that is not held itself; some of its hits may be.  */
 static void why_sound (const json_t *status, const json_t *file, const char *campaign)
 {
     const json_t *one;

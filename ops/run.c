@@ -39,7 +39,8 @@ static const wm_option_t options[] = {
     RETRY_OPTION,
     CAMPAIGN_OPTIONS,
     {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
-     .most = WM_CREW_WORKERS_MAX, .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
+     .most = WM_CREW_WORKERS_MAX,
+     .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: cores / workers)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
@@ -78,14 +79,15 @@ const wm_verb_t wm_verb_produce = {
     .name = "produce", .task = BY_HAND_TASK, .rest = "[FILES]",
     .summary = "send files, write their scores",
     .text = "  wiremill produce --broker tcp://head:5555 --input 'data/*.h5'\n\n"
-            "The same command again continues. Progress and summary are the whole campaign's, what became "
-            "of the files of this command is in the line above the summary.\n",
+            "The same command again continues. Progress and summary are the whole campaign's; the "
+            "line above the summary counts the files of this command.\n",
     .options = produce_options, .run = produce_main };
 
 /* What has no effect with --broker, because others have it.  */
 static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
                                          "batch-hits", "output", "campaign", NULL };
-static const char *const of_worker[] = { "workers", "threads", "engine", "device", "isa", "pin", NULL };
+static const char *const of_worker[] = { "workers", "threads", "engine", "device",
+                                         "isa", "pin", NULL };
 /* clang-format on */
 
 typedef struct {
@@ -324,7 +326,7 @@ static void print_table (const run_t *self, int code, double seconds)
         printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
                 wm_show_bytes (each > 0 ? each : (double) self->sent_bytes, a));
     } else if (wm_ask_int (s, "inputs.changed"))
-        printf ("  nothing was scored: %s no longer as it was scored (named above)\n",
+        printf ("  nothing was scored: inputs or outputs have changed (%s, named above)\n",
                 wm_show_count (wm_ask_int (s, "inputs.changed"), a));
     else if (code != WM_EXIT_OK)
         puts ("  nothing was done: --retry-held scores what is held or changed");
@@ -390,7 +392,7 @@ static int finish (run_t *self, int code)
             fputs ("is `wiremill broker` running? It prints what to type after --broker.\n",
                    stderr);
         fprintf (stderr, "what was done is kept; %stype this to continue:\n  ",
-                 code == WM_EXIT_FAILURE ? "with that mended, " : "");
+                 code == WM_EXIT_FAILURE ? "correct that, then " : "");
         wm_command_print (stderr, self->args, NULL);
     }
     return code;

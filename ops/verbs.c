@@ -115,18 +115,20 @@ const wm_verb_t wm_verb_show = {
 static const wm_option_t rebuild_options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
-    {.name = "output", .letter = 'o', .value = "DIR", .help = "where the outputs are now, if they were moved"},
+    {.name = "output", .letter = 'o', .value = "DIR",
+     .help = "where the outputs are now, if they were moved"},
     {.name = "dry-run", .letter = 'n', .task = "how", .help = "only report what is wrong"},
     {.name = NULL},
 };
 
 static const char rebuild_text[] =
     "  wiremill rebuild --dry-run out/\n\n"
-    "Reads the whole journal, every result and every byte of the outputs (their digests were stored\n"
-    "when they were written). A ledger that is missing, damaged or out of date is made again; the next\n"
-    "run makes an output again that is missing or was changed, and keeps the changed file as\n"
-    "NAME.damaged-1. Works also on a copy of a campaign that was running, and with --output on outputs\n"
-    "that were moved or copied. No broker may run. Exit 1 of a dry run: something is wrong.\n";
+    "Reads the whole journal, every result and every byte of the outputs (their digests were\n"
+    "stored when they were written). A ledger that is missing, damaged or out of date is made\n"
+    "again; the next run makes an output again that is missing or was changed, and keeps the\n"
+    "changed file as NAME.damaged-1. Works also on a copy of a campaign that was running, and\n"
+    "with --output on outputs that were moved or copied. No broker may run. Exit 1 of a dry run:\n"
+    "something is wrong.\n";
 
 static int rebuild_main (const wm_args_t *args);
 const wm_verb_t wm_verb_rebuild = {
@@ -161,10 +163,12 @@ static int rebuild_main (const wm_args_t *args)
 
 /* clang-format off */
 static const wm_option_t import_options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true, .help = "where the .wmm goes"},
+    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true,
+     .help = "where the .wmm goes"},
     {.name = "outputs", .value = "NAMES",
      .help = "which outputs, in this order, with commas between (default: all)"},
-    {.name = "whole", .help = "inputs and outputs have no batch dimension: one patch is all of them"},
+    {.name = "whole",
+     .help = "inputs and outputs have no batch dimension: one patch is all of them"},
     {.name = "general", .help = "for the general engine, even if the sparse one would take it"},
     {.name = NULL},
 };

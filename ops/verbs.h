@@ -45,8 +45,8 @@ static inline void take_isa (const wm_args_t *args)
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
      .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \
-             "units; fast: 16 bits. The error of split and fast is measured on the first hits; the " \
-             "campaign uses them only where it is small enough"}, \
+             "units; fast: 16 bits. The error of split and fast is measured on the first hits; " \
+             "the campaign uses them only where the error is small enough"}, \
     {.name = "max-error", .value = "X", \
      .help = "largest allowed error of a score in split (1e-5) or fast (5e-3), relative above 1"}, \
     {.name = "mixed", \
@@ -78,7 +78,8 @@ static inline void take_isa (const wm_args_t *args)
 #define INPUT_OPTIONS \
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
      .help = "files to score; may be repeated"}, \
-    {.name = "input-list", .value = "FILE", .help = "one path a line, # begins a comment; - is standard input"}
+    {.name = "input-list", .value = "FILE", \
+     .help = "one path a line, # begins a comment; - is standard input"}
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \

@@ -34,7 +34,8 @@
 static const wm_option_t options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
-    {.name = "share", .value = "S", .fallback = "0.001", .task = "how many hits; each is as likely as any other",
+    {.name = "share", .value = "S", .fallback = "0.001",
+     .task = "how many hits; each is as likely as any other",
      .help = "the smallest share of wrong hits that must be found (0.1% is 0.001)"},
     {.name = "confidence", .value = "P", .fallback = "0.99",
      .help = "... with this confidence (99% is 0.99)"},
@@ -48,19 +49,19 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads to compute with (default: the CPUs it may use)"},
     {.name = "tolerance", .value = "X", .real_most = INFINITY, .is_above = true,
-     .help = "scores may differ by so much, relative above 1 (default: the max_error that all outputs "
-     "state, else what the engines that scored promise: 1e-5 in fp32, 5e-3 in 16 bits; general models "
-     "1e-4 and 0.02)"},
+     .help = "scores may differ by so much, relative above 1 (default: the max_error that all "
+             "outputs state, else what the engines that scored promise: 1e-5 in fp32, 5e-3 in "
+             "16 bits; general models 1e-4 and 0.02)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-verify-1"},
     {.name = NULL},
 };
 
 static const char verify_text[] =
     "  wiremill verify out/ --confidence 0.999\n\n"
-    "First reads every output and compares its digest with the one stored when it was written. Then\n"
-    "cuts random hits again from the inputs, scores them and compares them with the outputs. No broker\n"
-    "may run. Exit 1: files changed, or hits differ by more than the campaign promises; both are\n"
-    "listed. Another machine tells which of the two computations is wrong.\n";
+    "First reads every output and compares its digest with the one stored when it was written.\n"
+    "Then cuts random hits again from the inputs, scores them and compares them with the outputs.\n"
+    "No broker may run. Exit 1: files changed, or hits differ by more than the campaign promises;\n"
+    "both are listed. To learn which of the two computations is wrong, verify elsewhere too.\n";
 
 static int verify_main (const wm_args_t *args);
 const wm_verb_t wm_verb_verify = {
@@ -409,8 +410,8 @@ static bool is_folder_gone (const verify_t *self)
         return false;
     fprintf (
         stderr,
-        "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or give its new "
-        "place with `wiremill rebuild --output DIR`\n",
+        "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or give "
+        "its new place with `wiremill rebuild --output DIR`\n",
         folder, strerror (errno));
     return true;
 }

@@ -1,11 +1,12 @@
-/* wm_account.h - the one account of a campaign's hits: scored, of those with an empty patch, held; and
-   which file has those that are held, for which reasons. `run`, `status`, `held` and `why` print it.
+/* wm_account.h - the one account of a campaign's hits: scored, of those with an empty patch, held;
+   and which file has those that are held, for which reasons. `run`, `status`, `held` and `why`
+   print it.
 
-   The counts are the broker's (hits.done, hits.empty, hits.held of the status). What is held of a file
-   is added to the status as
+   The counts are the broker's (hits.done, hits.empty, hits.held of the status). What is held of a
+   file is added to the status as
 
      "held_files": [{"input", "path", "output", "state", "why", "hits", "scored", "empty", "held",
-                     "reasons": {"bad pixel": 2, ...} or null where the output cannot be read}, ...],
+                     "reasons": {"bad pixel": 2, ...} or null where the output is unreadable}, ...],
      "held_files_left_out": how many more have held hits
    Thread: one.  */
 #ifndef WM_ACCOUNT_H
@@ -15,21 +16,21 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Adds them to the status of a campaign as wm_ask_where found it: nothing where no hit is held. An
+/* Adds held_files to the status of a campaign as wm_ask_where found it, if a hit is held. An
    error is printed as `verb`'s.  */
 void wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign);
 
-/* "98 scored (3 of them with an empty patch), 2 held", without an end of line.  */
+/* Prints "98 scored (3 of them with an empty patch), 2 held", without an end of line.  */
 void wm_account_hits (FILE *out, const json_t *status);
 
-/* A line for each file with held hits, at most `lines_max` of them, and one that counts the rest.  */
+/* Prints a line for each file with held hits, `lines_max` at most, and one that counts others.  */
 void wm_account_held (FILE *out, const json_t *status, size_t lines_max);
 
-/* The line of one such file, a row of wm_ask_files: its reasons are read first. Nothing where none of
+/* Reads the reasons of one file, a row of wm_ask_files, and prints its line; nothing where none of
    its hits are held.  */
 void wm_account_file (FILE *out, const json_t *status, json_t *file, const char *verb);
 
-/* Whether nothing at all is held or changed, neither inputs nor batches nor hits.  */
+/* Returns whether nothing is held or changed, neither inputs nor batches nor hits.  */
 bool wm_account_is_clean (const json_t *status);
 
 #endif

@@ -268,7 +268,7 @@ void wm_ask_advise (FILE *out, const json_t *status, const char *campaign)
 
 /* ---- with a broker or without ---------------------------------------------------------------- */
 
-/* A socket takes connections only of those who may write it: without, the broker would seem not to
+/* Only users who may write a socket can connect to it; for others the broker would seem not to
    answer. WM_EBATCH: *error explains what to do.  */
 static wm_fault_t may_connect (const char *endpoint, wm_error_t *error)
 {
@@ -281,7 +281,7 @@ static wm_fault_t may_connect (const char *endpoint, wm_error_t *error)
     return wm_fault (error, WM_EBATCH,
                      "a broker runs, but you may not connect to its socket %s; ask its owner to "
                      "allow it (chmod g+w on the socket, or start the broker with --listen "
-                     "tcp://127.0.0.1:PORT), or look again when it has ended",
+                     "tcp://127.0.0.1:PORT), or try again when the broker has ended",
                      path);
 }
 
@@ -329,8 +329,8 @@ static json_t *read_answer (int fd)
     return answer;
 }
 
-/* Starts wiremill-broker in a mode that reads a campaign, argv[0] on. Returns its process, whose stdout
-   is *fd; or -1, and an error was printed as `verb`'s.  */
+/* Starts wiremill-broker in a mode that reads a campaign, argv[0] on. Returns its process, whose
+   stdout is *fd; or -1, and an error was printed as `verb`'s.  */
 static pid_t start_reader (const char *verb, const char *const argv[], int *fd, int *code)
 {
     char path[PATH_MAX];

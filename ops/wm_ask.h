@@ -55,10 +55,10 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
    `verb`'s; *code is the exit code.  */
 json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code);
 
-/* Calls `take` with each input of a campaign that wm_ask_where found, a row of "wiremill-files-1", until
-   it returns false: those that `name` names (its path, the last parts of it, or its output), "" all,
-   NULL those with something held or changed. Page by page: neither side holds all of them. Returns
-   an exit code; an error was printed as `verb`'s.  */
+/* Calls `take` with each input of a campaign that wm_ask_where found, a row of "wiremill-files-1",
+   until it returns false: those that `name` names (its path, the last parts of it, or its output),
+   "" all, NULL those with something held or changed. Page by page: neither side holds all of them.
+   Returns an exit code; an error was printed as `verb`'s.  */
 typedef bool wm_ask_take_t (void *argument, const json_t *file);
 int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,
                   wm_ask_take_t *take, void *argument);

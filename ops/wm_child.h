@@ -64,8 +64,8 @@ bool wm_child_crashed (const wm_child_t *self);
    caller decides.  */
 bool wm_child_plan_return (wm_child_t *self);
 
-/* Copies what is new in the log to `out`, after how many lines were left out: the last 20 at most. A
-   line that has no end yet is left for the next call, unless the child has ended.  */
+/* Copies what is new in the log to `out`, after how many lines were left out: the last 20 at most.
+   A line that has no end yet is left for the next call, unless the child has ended.  */
 void wm_child_show (wm_child_t *self, FILE *out);
 
 /* Returns whether the child has logged anything that was shown.  */

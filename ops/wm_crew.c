@@ -117,9 +117,8 @@ static wm_fault_t make_temporary (wm_crew_t *self, wm_error_t *error)
     self->temporary[0] = 0;
     return wm_fault (
         error, WM_EHOST,
-        "no folder can be made in %s: %s; the sockets of a campaign lie there whose path "
-        "is longer than %d characters: choose a shorter --campaign, or set "
-        "XDG_RUNTIME_DIR",
+        "no folder can be made in %s: %s; a campaign with a path of more than %d characters "
+        "has its sockets there: choose a shorter --campaign, or set XDG_RUNTIME_DIR",
         runtime, strerror (errno), IPC_PATH_BYTES_MAX - (int) sizeof "/broker.w");
 }
 
@@ -161,7 +160,7 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
     if (!fault && access (self->log_folder, W_OK))
         fault =
             wm_fault (error, WM_EBATCH,
-                      "this user may not write in the campaign %s: %s; look at it with `wiremill "
+                      "this user may not write in the campaign %s: %s; inspect it with `wiremill "
                       "status`, or choose another --output",
                       setup->campaign, strerror (errno));
     if (!fault)
@@ -296,7 +295,7 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
         if (self->has_served)
             return WM_CREW_WORKING;
         if (wm_now_ms () - self->broker.started_ms > 500)
-            show_log (self, &self->broker); /* it waits for the lock and logs whose it is */
+            show_log (self, &self->broker); /* it waits for the lock, and names the owner */
         wm_crew_nap (TICK_MS);
     }
     return WM_EXIT_AGAIN;
@@ -339,7 +338,7 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     if (WIFEXITED (worker->status) &&
         (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE)) {
         if (!wm_child_has_logged (worker))
-            report_end (self, worker, "other workers would end alike");
+            report_end (self, worker, "other workers would fail identically");
         return code;
     }
     if (WIFEXITED (worker->status) && code == WM_EXIT_OK) { /* the broker asked it to leave */

@@ -53,8 +53,8 @@ typedef struct {
 void wm_crew_signals (volatile int *stop);
 void wm_crew_nap (int64_t ms);
 
-/* Fills in where things go. The verb, the setup (may be NULL, then `broker` is the endpoint) and
-   inputs are lent as long as the crew exists.  */
+/* Prepares the crew: its folders, endpoint and command lines. The verb, the setup (may be NULL,
+   then `broker` is the endpoint) and inputs are lent as long as the crew exists.  */
 wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
                          const wm_inputs_t *inputs, const char *broker, wm_error_t *error);
 

@@ -53,12 +53,13 @@ static wm_fault_t make_folder (char out[PATH_MAX], const char *path, const char 
     wm_fault_t fault = absolute (wanted, path, error);
     if (!fault && strchr (wanted, '\n')) /* pins are lines */
     {
-        fault = wm_fault (error, WM_EUSAGE, "a folder's name holds a line break: %.200s", wanted);
+        fault =
+            wm_fault (error, WM_EUSAGE, "a folder's name contains a line break: %.200s", wanted);
         wm_log_tame (error->text);
     }
     if (!fault && lstat (wanted, &status) == 0 &&
         (stat (wanted, &status) || !S_ISDIR (status.st_mode)))
-        fault = wm_fault (error, WM_EUSAGE, "%s %.300s is no folder; it takes a folder, such as %s",
+        fault = wm_fault (error, WM_EUSAGE, "%s %.300s is not a folder; give a folder, such as %s",
                           option, path, example);
     if (!fault)
         fault = wm_folder_make (wanted, 0777, error);
@@ -216,7 +217,7 @@ wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
                          "to ONNX first (python3 -m tf2onnx.convert --saved-model DIR --output "
                          "m.onnx)",
                          path);
-    return why ? wm_fault (error, WM_EBATCH, "%.300s: no model, but %s", path, why) : WM_OK;
+    return why ? wm_fault (error, WM_EBATCH, "%.300s: not a model but %s", path, why) : WM_OK;
 }
 
 /* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins. A
@@ -293,8 +294,8 @@ static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, uint32_t *g
                          strerror (rc));
     if (n == sizeof text)
         return wm_fault (error, WM_EBATCH,
-                         "%.300s is no specification, a YAML file of at most 64 KiB; type wiremill "
-                         "spec --print protodune-2021 for one",
+                         "%.300s is not a specification (a YAML file of at most 64 KiB); type "
+                         "wiremill spec --print protodune-2021 for one",
                          path);
     return wm_spec_parse_user (spec, text, n, path, given, error);
 }
@@ -412,7 +413,7 @@ static wm_fault_t check_limits (wm_error_t *error)
 
 static gid_t wanted_group;
 
-/* What a campaign made before; a file that cannot be given away stays as it is.  */
+/* Gives one existing file or folder to the group; a file of another user stays as it is.  */
 static int give_one (const char *path, const struct stat *st, int type, struct FTW *where)
 {
     (void) where;
@@ -543,7 +544,8 @@ typedef struct {
 static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
 {
     if (strchr (path, '\n')) { /* lists have one a line */
-        wm_fault (error, WM_EUSAGE, "an input's name holds a line break, rename it: %.200s", path);
+        wm_fault (error, WM_EUSAGE, "an input's name contains a line break, rename it: %.200s",
+                  path);
         wm_log_tame (error->text);
         return WM_EUSAGE;
     }
@@ -602,7 +604,7 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
             return wm_fault (error, WM_EUSAGE, "%s is a folder; name its files: '%s/*.h5'", pattern,
                              pattern);
         if (!S_ISREG (st.st_mode))
-            return wm_fault (error, WM_EUSAGE, "%s is no regular file: it cannot be read twice",
+            return wm_fault (error, WM_EUSAGE, "%s is not a regular file: it cannot be read twice",
                              pattern);
         return add_file (list, given, error);
     }
@@ -639,13 +641,13 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
     const wm_kind_t kind = file == stdin ? WM_KIND_OTHER : wm_kind_of (path);
     if (kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY)
         fault = wm_fault (error, WM_EUSAGE,
-                          "--input-list %.300s is no list, one path a line; inputs are given by "
+                          "--input-list %.300s is not a list of one path a line; give inputs by "
                           "--input",
                           path);
     while (!fault && (n = getline (&line, &room, file)) > 0) {
         while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
             line[--n] = 0;
-        if (n && (*line != '#' || access (line, F_OK) == 0)) /* a comment is no file */
+        if (n && (*line != '#' || access (line, F_OK) == 0)) /* a name may begin with # */
             fault = add_file (list, line, error);
     }
     if (!fault && ferror (file))

@@ -61,8 +61,8 @@ wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const c
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error);
 
 /* Reads --spec: a preset's name, or a file (a name with '/' or '.', or of a file that exists).
-   *given: the keys that the file has (wm_spec_gives). WM_EUSAGE: the file cannot be read; WM_EBATCH:
-   no such preset, or a mistake, by line.  */
+   *given: the keys that the file has (wm_spec_gives). WM_EUSAGE: the file cannot be read;
+   WM_EBATCH: no such preset, or a mistake, by line.  */
 wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint32_t *given,
                           wm_error_t *error);
 

@@ -11,8 +11,8 @@
    -1 after an error, printed as `verb`'s.  */
 pid_t wm_spawn (const char *verb, const char *const argv[], int in, int out);
 
-/* Waits for the exit code of `program`; WM_EXIT_FAILURE for an invalid pid and for a signal, which is
-   printed as `verb`'s, but WM_EXIT_OK for a writer whose reader has ended (SIGPIPE).  */
+/* Waits for the exit code of `program`; WM_EXIT_FAILURE for an invalid pid and for a signal, which
+   is printed as `verb`'s, but WM_EXIT_OK for a writer whose reader has ended (SIGPIPE).  */
 int wm_spawn_code (const char *verb, const char *program, pid_t pid);
 
 #endif

@@ -29,7 +29,8 @@ static const wm_option_t options[] = {
 };
 static int batches_main (const wm_args_t *args);
 const wm_verb_t wm_verb_batches = {
-    .program = "wiremill-producer", .name = "batches", .task = "parts of other verbs", .options = options,
+    .program = "wiremill-producer", .name = "batches", .task = "parts of other verbs",
+    .options = options,
     .summary = "print the encoded batches of files, for wiremill-worker --bench",
     .text = "`wiremill bench` runs both.\n", .run = batches_main,
 };

@@ -39,8 +39,8 @@ const wm_verb_t wm_verb_cut = {
     .name = "cut", .task = "files",
     .summary = "cut patches to a .npy file, to train on or to inspect",
     .text = "  wiremill cut --input events.h5 --patches patches.npy\n\n"
-            "Writes the patch of every hit, in input order, as float32 (hits, wires, bins); NaN where\n"
-            "a hit is held.\n",
+            "Writes the patch of every hit, in input order, as float32 (hits, wires, bins); NaN\n"
+            "where a hit is held.\n",
     .options = options, .run = cut_main };
 /* clang-format on */
 

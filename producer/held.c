@@ -1,8 +1,8 @@
-/* held.c - `wiremill-producer held`: why hits of outputs have no scores, counted by reason. The account
-   of a campaign (ops/wm_account.c) has it from here.
+/* held.c - `wiremill-producer held`: why hits of outputs have no scores, counted by reason. The
+   account of a campaign (ops/wm_account.c) has it from here.
 
-   Prints a line for each file, in their order: {"bad time": 1, ...}, or null where the file cannot be
-   read.  */
+   Prints a line for each file, in their order: {"bad time": 1, ...}, or null where the file cannot
+   be read.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_h5.h"
@@ -15,7 +15,8 @@
 static const wm_option_t options[] = { {.name = NULL} };
 static int held_main (const wm_args_t *args);
 const wm_verb_t wm_verb_held = {
-    .program = "wiremill-producer", .name = "held", .task = "parts of other verbs", .rest = "OUTPUT...",
+    .program = "wiremill-producer", .name = "held", .task = "parts of other verbs",
+    .rest = "OUTPUT...",
     .summary = "count the held hits of outputs by reason, for wiremill held",
     .text = "`wiremill held` runs it.\n", .options = options, .run = held_main };
 /* clang-format on */

@@ -1,5 +1,5 @@
-/* show.c - `wiremill-producer show`: the first rows of a file of scores, as text. For people without
-   an HDF5 reader at hand; who wants all of it opens the file.  */
+/* show.c - `wiremill-producer show`: the first rows of a file of scores, as text. For people
+   without an HDF5 reader at hand.  */
 #include "producer/verbs.h"
 
 #include "kernels/wm_spec.h"
@@ -22,9 +22,9 @@
 /* clang-format off */
 static const wm_option_t options[] = {
     {.name = "rows", .letter = 'n', .value = "N", .fallback = "10", .least = 1, .most = ROWS_MAX,
-     .task = "which rows", .help = "so many"},
+     .task = "which rows", .help = "how many"},
     {.name = "from", .value = "ROW", .fallback = "0", .least = 0, .most = LONG_MAX,
-     .help = "from this one on, counted from 0"},
+     .help = "the first one, counted from 0"},
     {.name = NULL},
 };
 
@@ -34,12 +34,12 @@ const wm_verb_t wm_verb_show = {
     .summary = "print the first rows of an output",
     .text = "  wiremill show out/events.scores.h5\n"
             "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n\n"
-            "One line for each hit, in the order of the input: which hit it is, its scores, and its "
-            "status: `scored`, or why the hit is held (its scores are nan then).\n",
+            "Prints one line for each hit, in the order of the input: its identity, its scores "
+            "(nan where the hit is held) and its status: `scored`, or why the hit is held.\n",
     .options = options, .run = show_main };
 /* clang-format on */
 
-/* Columns that say which hit a row is of, but for subrun and cryostat, which are mostly constant.  */
+/* Columns that identify a hit, without subrun and cryostat, which are mostly constant.  */
 static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id" };
 enum { IDS = sizeof id_name / sizeof *id_name };
 
@@ -89,8 +89,8 @@ static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
     if (!wm_h5_lines (self->h5, "specification", text, sizeof text) ||
         !wm_h5_number (self->h5, "hits", &self->hits) ||
         !wm_h5_number (self->h5, "hits_held", &self->held))
-        return wm_fault (error, WM_EBATCH, "%s is no output of wiremill, which are *.scores.h5",
-                         path);
+        return wm_fault (error, WM_EBATCH,
+                         "%s is not an output of wiremill; outputs are *.scores.h5", path);
     wm_fault_t fault = wm_spec_parse (&self->spec, text, strlen (text), path, error);
     if (fault)
         return fault;
@@ -193,11 +193,11 @@ static void print_all (const show_t *self, const char *path)
     printf ("%s: %" PRId64 " hits, %" PRId64 " held; model %.12s, %s\n", path, self->hits,
             self->held, model, precision);
     if (!self->n) {
-        printf ("no row from %" PRIu64 " on\n", self->first);
+        printf ("there is no row %" PRIu64 "; rows are counted from 0\n", self->first);
         return;
     }
     print_rows (self);
-    printf ("rows %" PRIu64 " to %" PRIu64 " of %" PRId64 "; also there: subrun, cryostat, "
+    printf ("rows %" PRIu64 " to %" PRIu64 " of %" PRId64 "; not shown: subrun, cryostat, "
             "in_fiducial, engine\n",
             self->first, self->first + self->n - 1, self->hits);
 }

@@ -283,8 +283,8 @@ static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-/* Returns how many of the `left` hits the next batch takes, at most `most`. Evenly: the first of the
-   fewest batches that hold them all, so that those that follow are cut alike.  */
+/* Returns how many of the `left` hits the next batch takes, at most `most`. Evenly: the first of
+   the fewest batches that hold them all, so that those that follow are cut alike.  */
 static uint32_t take (const wm_cut_t *self, uint32_t left, uint32_t most)
 {
     if (left <= most || !self->limits.even)

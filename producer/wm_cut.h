@@ -36,7 +36,7 @@ typedef struct {
 /* Returns the limits that a campaign is pinned to.  */
 wm_cut_limits_t wm_cut_limits (const wm_pins_t *pins);
 
-/* batch_hits is lowered where the scores would not fit a result. Never NULL (asserts on memory).
+/* Makes a cutter; lowers batch_hits where the scores would not fit a result. Never NULL (asserts).
    spec is lent.  */
 wm_cut_t *wm_cut_new (const wm_spec_t *spec, wm_cut_limits_t limits);
 void wm_cut_destroy (wm_cut_t **self_p);

@@ -62,7 +62,7 @@ static const char *no_input (wm_kind_t kind)
     case WM_KIND_PICKLE:
         return "an archive of NumPy or PyTorch, or a pickle: save the array as .npy (numpy.save)";
     case WM_KIND_MODEL:
-        return "a model, no input: give it by --model, and events by --input";
+        return "a model, not an input: give it by --model, and events by --input";
     case WM_KIND_ROOT:
         return "a ROOT file: convert it to HDF5 (schema/FORMATS.md)";
     default:
@@ -222,7 +222,7 @@ static wm_fault_t type_check (wm_column_t *column, wm_h5_class_t class, size_t *
     if (type >= 0)
         H5Tclose (type);
     return fine ? WM_OK
-                : wm_fault (error, WM_EBATCH, "%.300s: dataset %s holds no %s%s",
+                : wm_fault (error, WM_EBATCH, "%.300s: dataset %s does not contain %s%s",
                             wm_h5_path (column->file), column->name,
                             class == WM_H5_FLOAT ? "numbers" : "integers",
                             is == H5T_FLOAT ? " but floats; store it as int32 or int64" : "");

@@ -54,7 +54,7 @@ bool wm_h5_has (const wm_h5_t *self, const char *name);
    or no text that fits.  */
 bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max);
 
-/* The same of a text of several lines, whose line breaks stay.  */
+/* Reads a text as wm_h5_text does, but keeps its line breaks.  */
 bool wm_h5_lines (const wm_h5_t *self, const char *name, char *text, size_t bytes_max);
 
 /* Whole-number attribute of the root group; false: not there.  */

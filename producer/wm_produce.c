@@ -1,8 +1,9 @@
 /* wm_produce.c - drives inputs through a session with a broker.
 
    One loop: a message, if there is one, is answered; else a piece of work is done for each input
-   (`work` lists them by urgency); else it waits. Inputs are made known many at a time. Large ones are
-   claimed one at a time, small ones many: their outputs are committed together (wm_produce_write.c).
+   (`work` lists them by urgency); else it waits. Inputs are made known many at a time. Large ones
+   are claimed one at a time, small ones many: their outputs are committed together
+   (wm_produce_write.c).
 
    What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are
    told apart by the fault: WM_EBATCH is the input's.  */
@@ -238,8 +239,8 @@ static bool as_written (wm_produce_t *self, wm_input_t *input, bool *there)
     return true;
 }
 
-/* Somebody changed the output, for example added a dataset to it. It stays, and is reported: what was
-   added is nowhere else.  */
+/* Somebody changed the output, for example added a dataset to it. It stays, and is reported: what
+   was added is nowhere else.  */
 static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *path)
 {
     uint64_t size = 0;
@@ -305,8 +306,9 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
     wm_produce_send (self, &lost, NULL, 0);
 }
 
-/* With --retry-held: the first answer about an input tells of its output, which is looked at before the
-   input is kicked, because the new output takes the place of the old one. true: it is dealt with.  */
+/* With --retry-held: the first answer about an input names its output. The producer inspects that
+   output before it kicks the input, because the new output takes the place of the old one. Returns
+   whether the answer is dealt with.  */
 static bool retry (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 {
     bool there;
@@ -497,8 +499,8 @@ static bool outputs_missed (wm_produce_t *self)
     return missed;
 }
 
-/* Does pieces of work until messages should be read again; false: there is none before *wait_ms have
-   passed, or a message comes.  */
+/* Does pieces of work until messages should be read again; false: there is none before *wait_ms
+   have passed, or a message comes.  */
 static bool work (wm_produce_t *self, int64_t *wait_ms)
 {
     const int64_t end = wm_now_ms () + WORK_MS;

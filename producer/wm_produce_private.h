@@ -97,14 +97,14 @@ void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault);
 /* Drops from `active` what no longer belongs there; returns how many are left.  */
 uint32_t wm_produce_active (wm_produce_t *self);
 
-/* Whether the disk was full a moment ago.  */
+/* Returns whether the disk was full a moment ago.  */
 bool wm_produce_is_full (const wm_produce_t *self);
 
 /* Logs once, and tells the broker, that what was full has room again.  */
 void wm_produce_has_room (wm_produce_t *self);
 
-/* A file in the way of the output that is not this campaign's stays; nothing is done at all
-   then.  */
+/* Returns whether a file that is not this campaign's has the output's name. That file stays, and
+   the process ends.  */
 bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
 /* Sends FILE_WRITTEN as input->result has it.  */
 void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
@@ -115,7 +115,7 @@ void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
 wm_fault_t wm_produce_inputs_make (wm_produce_t *self);
 void wm_produce_inputs_clear (wm_produce_t *self);
 
-/* NULL: there is none.  */
+/* Return the input of this path or number; NULL: there is none.  */
 wm_input_t *wm_produce_by_path (const wm_produce_t *self, const char *path);
 wm_input_t *wm_produce_by_id (const wm_produce_t *self, uint32_t id);
 
@@ -125,13 +125,13 @@ void wm_produce_set_id (wm_produce_t *self, wm_input_t *input, uint32_t id);
 /* Sets what an input is; nothing else may, but for wm_input_session_end.  */
 void wm_produce_set_is (wm_produce_t *self, wm_input_t *input, wm_input_is_t is);
 
-/* A new session: every input may have to be asked for again.  */
+/* Prepares all inputs for a new session: each may have to be asked for again.  */
 void wm_produce_inputs_session (wm_produce_t *self, bool new_epoch);
 
-/* The next input that was never asked for; NULL: none.  */
+/* Returns the next input that was never asked for; NULL: none.  */
 wm_input_t *wm_produce_next_new (wm_produce_t *self);
 
-/* The next input to claim, one that was being worked on first; NULL: none now.  */
+/* Returns the next input to claim, first those that were being worked on; NULL: none now.  */
 wm_input_t *wm_produce_next_open (wm_produce_t *self);
 
 /* ---- wm_produce_write.c ---------------------------------------------------------------------- */

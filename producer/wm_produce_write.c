@@ -1,11 +1,11 @@
 /* wm_produce_write.c - outputs: each is written in steps, many are committed together.
 
-   An output that is complete under its partial name is ready. Ready outputs wait for others, at most
-   until half of the inputs that are worked on are ready, or COMMIT_MAX of them, or until the oldest
-   has waited half a heartbeat. Then all are synced, all renamed, and their folder is synced once. No
-   FILE_WRITTEN leaves before that. The syncs go in steps, so that the session stays alive on a slow
-   disk. A crash before the renames leaves partial files, after them outputs that are made again: the
-   broker has no FILE_WRITTEN of either.  */
+   An output that is complete under its partial name is ready. Ready outputs wait for others, at
+   most until half of the inputs that are worked on are ready, or COMMIT_MAX of them, or until the
+   oldest has waited half a heartbeat. Then all are synced, all renamed, and their folder is synced
+   once. No FILE_WRITTEN leaves before that. The syncs go in steps, so that the session stays alive
+   on a slow disk. A crash before the renames leaves partial files, after them outputs that are made
+   again: the broker has no FILE_WRITTEN of either.  */
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_failpoint.h"
 
@@ -50,11 +50,10 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
     if (wm_produce_in_the_way (self, input))
         return false;
     if (input->n_empty)
-        wm_produce_warn (
-            self,
-            "%s: %llu hits have nothing but zeros in their patch; they are scored, but are "
-            "their times in ticks, and do hits and planes belong together?",
-            input->path, (unsigned long long) input->n_empty);
+        wm_produce_warn (self,
+                         "%s: %llu hits have nothing but zeros in their patch; they are scored. "
+                         "Check that times are in ticks, and that hits and planes belong together",
+                         input->path, (unsigned long long) input->n_empty);
     if (!input->scratch.n_row)
         wm_produce_warn (self, "%s: no hits: nothing is scored, its output has no rows",
                          input->path);

@@ -39,7 +39,7 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
             if (patch_fits (path, spec, n_value, error))
                 return wm_exchange_open (&file, spec, error);
         } else if (!strncmp (text, "wiremill-scores-", strlen ("wiremill-scores-")))
-            wm_fault (error, WM_EBATCH, "%.300s: an output of wiremill, no input", path);
+            wm_fault (error, WM_EBATCH, "%.300s: an output of wiremill, not an input", path);
         else
             wm_fault (error, WM_EBATCH,
                       "%.300s: its attribute layout is '%s', wiremill reads 'wiremill-exchange-1'",

@@ -210,8 +210,8 @@ static bool stripe_read (wm_waves_t *self, uint64_t row)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Reads rows from `row` on through the library: as many as fit, at most to `end` or the end of their
-   stripe.  */
+/* Reads rows from `row` on through the library: as many as fit, at most to `end` or the end of
+   their stripe.  */
 static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, wm_error_t *error)
 {
     const uint64_t most = self->row_max / self->column->width;

@@ -24,10 +24,10 @@ void wm_waves_destroy (wm_waves_t **self_p);
 wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const float **value,
                          wm_error_t *error);
 
-/* The first value from `at` on that is neither 0 nor -0, or `n`.  */
+/* Returns the index of the first value from `at` on that is neither 0 nor -0, or `n`.  */
 uint32_t wm_waves_nonzero (const float *value, uint32_t at, uint32_t n);
 
-/* Rows that were read chunk by chunk, and by the library: for tests.  */
+/* Returns how many rows were read chunk by chunk, and how many by the library: for tests.  */
 void wm_waves_count (const wm_waves_t *self, uint64_t *direct, uint64_t *library);
 
 #endif

@@ -5,11 +5,11 @@
      +---- disk full: the partial file is emptied and removed, and it starts over ----+
 
    Many small outputs: the library makes one in memory, which is written and hashed as a whole; it
-   would need twenty writes and read the file again. Columns of few rows lie in the objects' headers:
-   a chunk of two rows costs an index of its own. Making the objects costs more than all the rest, so
-   the library's file in memory stays open as a form for the next output with as many rows: every
-   value is written over, and nothing can move, because nothing has another size. An output is the
-   same bytes whether its form is a new one or not.
+   would need twenty writes and read the file again. Columns of few rows lie in the objects'
+   headers: a chunk of two rows costs an index of its own. Making the objects costs more than all
+   the rest, so the library's file in memory stays open as a form for the next output with as many
+   rows: every value is written over, and nothing can move, because nothing has another size. An
+   output is the same bytes whether its form is a new one or not.
    The owner syncs several READY files and places them together (wm_writer_place): what makes a name
    durable costs the same for one name and for many.
 
@@ -298,8 +298,8 @@ static bool number_write (hid_t file, const char *name, uint64_t number)
     return attribute_write (file, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number);
 }
 
-/* A text whose length depends on who scores it, and where: padded, so that the rest of the file lies
-   where it would anyway.  */
+/* A text whose length depends on who scores it, and where: padded, so that the rest of the file
+   lies where it would anyway.  */
 static bool origin_text_write (hid_t file, const char *name, const char *text)
 {
     const size_t length = text ? strlen (text) : 0;
@@ -658,8 +658,8 @@ static bool image_write (wm_writer_t *self)
     return fine;
 }
 
-/* Closes the library's file. What was written goes to the disk from now on, so that the sync of many
-   files need not wait for each one after another.  */
+/* Closes the library's file. What was written goes to the disk from now on, so that the sync of
+   many files need not wait for each one after another.  */
 static bool finish (wm_writer_t *self)
 {
     XXH3_128bits_reset (self->hash);

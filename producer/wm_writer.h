@@ -78,8 +78,8 @@ void wm_writer_destroy (wm_writer_t **self_p);
 wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *result,
                            wm_error_t *error);
 
-/* Whether the file is written and closed: it is to be synced, and then placed. wm_writer_step does it
-   for one file; an owner of several does it with the two functions below instead.  */
+/* Returns whether the file is written and closed, to be synced and then placed. wm_writer_step does
+   that for one file; an owner of several does it with the two functions below instead.  */
 bool wm_writer_is_ready (const wm_writer_t *self);
 
 /* Makes the content of a ready file durable; nothing to do where it is already. WM_EHOST: fsync
@@ -87,8 +87,8 @@ bool wm_writer_is_ready (const wm_writer_t *self);
 wm_fault_t wm_writer_sync (wm_writer_t *self, wm_error_t *error);
 
 /* Gives n synced files their names and makes these durable, with one fsync where all of them lie in
-   one folder. WM_OK: wm_writer_step goes on with each, and soon reports *done. WM_EHOST: the process
-   must end; some may have their names.  */
+   one folder. WM_OK: wm_writer_step goes on with each, and soon reports *done. WM_EHOST: the
+   process must end; some may have their names.  */
 wm_fault_t wm_writer_place (wm_writer_t *const *writer, uint32_t n, wm_error_t *error);
 
 /* Whether `path` is an output of this campaign; false also where it is no file of ours at all.

@@ -13,13 +13,15 @@
      a connection    2 x WM_PEERS_MAX; a session: WM_PEERS_MAX, and as many of lost workers
      before it is read  128 messages of a connection (libzmq counts messages, not bytes)
      HELLO           4 x WM_CREDIT_MAX lines of 40 bytes, of a worker
-     INPUT           an input: about 650 bytes with its path and name, at most 3 KiB; as many as come
-     SUBMIT          a batch: 96 bytes; WM_EVENT_BATCHES_MAX an event, WM_OPEN_EVENTS_MAX open events
-                     of a producer; a line of 24 bytes for each of them was in the message
+     INPUT           an input: about 650 bytes with its path and name, at most 3 KiB; as many as
+                     come
+     SUBMIT          a batch: 96 bytes; WM_EVENT_BATCHES_MAX an event, WM_OPEN_EVENTS_MAX open
+                     events of a producer; a line of 24 bytes for each of them was in the message
      BATCH           its payload: --budget (WM_BUDGET_BYTES) for all
      RESULT          of a batch that was announced: nothing more; of another 320 bytes, WM_STRAY_MAX
-                     of a session and WM_STRAY_ALL_MAX of all. Its payload until it is on disk: 65,536
-                     records are on their way to the disk at most, then a message is answered BUSY
+                     of a session and WM_STRAY_ALL_MAX of all. Its payload until it is on disk:
+                     65,536 records are on their way to the disk at most, then a message is answered
+                     BUSY
      and of answers that a peer does not read (beyond them it is disconnected):
      MODEL, TRIAL    the bytes are here once, whoever asks; each is sent once in a session
      RESULTS and other answers with a payload of their own  WM_UNREAD_BYTES_MAX of a peer,

@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
-/* Hits of a batch where nobody chose. Threads of the sparse engine wait for each other a few times a
-   batch, so that it likes whole planes; an engine that computes each patch alone takes long for
+/* Hits of a batch where nobody chose. Threads of the sparse engine wait for each other a few times
+   a batch, which favours whole planes; an engine that computes each patch alone takes long for
    them, and holds up a worker that is to leave. 4096 was the default of both in campaigns without
    the pin `cut`.  */
 #define WM_BATCH_HITS_FAMILY 16384u
@@ -47,9 +47,9 @@ double wm_pins_max_error (const wm_pins_t *self);
    digest.  */
 void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
 
-/* WM_OK if equal, else WM_EBATCH naming the first pin that differs, with both values. A campaign
-   without max_error keeps what it was begun with, one without `cut` its own cut and default of
-   batch_hits.  */
+/* Compares two campaigns' pins: WM_OK if equal, else WM_EBATCH names the first pin that differs. A
+   campaign without max_error keeps what it was begun with, one without `cut` its own cut and
+   default of batch_hits.  */
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error);
 
 #endif

@@ -106,7 +106,8 @@ scores () # file, campaign folder
 }
 same_scores () # name, folder, folder: true if two campaigns gave the same bytes
 {
-    scores "$2/$1.scores.h5" "$2/.wiremill" >"$work/a.bytes" && scores "$3/$1.scores.h5" "$3/.wiremill" >"$work/b.bytes" &&
+    scores "$2/$1.scores.h5" "$2/.wiremill" >"$work/a.bytes" &&
+        scores "$3/$1.scores.h5" "$3/.wiremill" >"$work/b.bytes" &&
         cmp "$work/a.bytes" "$work/b.bytes"
 }
 # Prints how much to try, by WM_SIZE: in `make test`, `make proof`, `make soak`.

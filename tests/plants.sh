@@ -29,9 +29,13 @@ check ()
     for patch in tests/plants/*.patch; do
         name=$(basename "$patch" .patch)
         copy "$copy"
-        plant "$name" "$copy" || { echo "tests/plants/$name.patch: no longer applies; make it again from the sources"; faults=$((faults + 1)); }
+        plant "$name" "$copy" ||
+            { echo "tests/plants/$name.patch: no longer applies; make it again from the sources"; \
+                faults=$((faults + 1)); }
         read -r _ test pattern < <(grep '^test: ' "$patch")
-        [ -e "tests/unit/$test.c" ] && [ "$pattern" ] || { echo "tests/plants/$name.patch: its line 'test: PROGRAM PATTERN' names no unit test"; faults=$((faults + 1)); }
+        [ -e "tests/unit/$test.c" ] && [ "$pattern" ] ||
+            { echo "tests/plants/$name.patch: its line 'test: PROGRAM PATTERN' names no unit test"; \
+                faults=$((faults + 1)); }
     done
     return $((faults > 0))
 }
@@ -43,7 +47,8 @@ try () # name
     copy "$copy" && plant "$name" "$copy" || { echo "not ok - $name: the patch does not apply"; return 1; }
     mkdir "$copy/$B/lib" && cp -a "$B/obj" "$B/gen" "$copy/$B" && cp -a "$B"/lib/*.a "$copy/$B/lib"
     # The real GPU's objects and warnings are beside the point.
-    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$copy" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w "$B/tests/$test" >"$copy/build.log" 2>&1 || {
+    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$copy" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w \
+            "$B/tests/$test" >"$copy/build.log" 2>&1 || {
         echo "not ok - $name: $test does not build with it ($copy/build.log)"
         return 1
     }

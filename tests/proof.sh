@@ -80,17 +80,22 @@ matrix ()
 {
     local isa failed=0
     for isa in amx avx512-vnni avx512 avx-vnni avx2 c; do
-        WM_ISA=$isa "$B/bin/wiremill" bench --events 1 --hits 64 --judged 0 --seconds 0.05 --threads 1 --batch 64 --precision fp32 -q >/dev/null 2>&1 || {
+        WM_ISA=$isa "$B/bin/wiremill" bench --events 1 --hits 64 --judged 0 --seconds 0.05 --threads 1 --batch 64 \
+                --precision fp32 -q >/dev/null 2>&1 || {
             echo "# this CPU has no $isa"
             continue
         }
         echo "# WM_ISA=$isa"
-        WM_SIZE=test WM_ISA=$isa prove --timer tests/e2e/run.t tests/e2e/resume.t tests/e2e/kick.t tests/fault/poison.t || failed=1
+        WM_SIZE=test WM_ISA=$isa prove --timer tests/e2e/run.t tests/e2e/resume.t tests/e2e/kick.t \
+                tests/fault/poison.t || failed=1
     done
     return $failed
 }
 # The sanitizers slow everything down: they run at the size of `make test`, and their numbers are in no row of the table.
-sanitized () { WM_SIZE=test make --no-print-directory "$1" 2>&1 | sed 's/^proof:/# under sanitizers:/'; return "${PIPESTATUS[0]}"; }
+sanitized ()
+{
+    WM_SIZE=test make --no-print-directory "$1" 2>&1 | sed 's/^proof:/# under sanitizers:/'; return "${PIPESTATUS[0]}"
+}
 jobs=${JOBS:-$(($(nproc) < 4 ? $(nproc) : 4))}
 run unit make --no-print-directory B="$B" unit
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 500 5000 1000000)"

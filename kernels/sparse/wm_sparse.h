@@ -324,8 +324,8 @@ void wm_sparse_destroy (wm_sparse_t **self_p);
 wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                             _Atomic uint64_t *progress, wm_error_t *error);
 /* Scores n batches. Small batches of dense patches go as one job: a job reads every weight of the
-   dense layers, which takes as long for two patches as for a hundred. A hit has the same bits in any
-   job.  */
+   dense layers, which takes as long for two patches as for a hundred. A hit has the same bits in
+   any job.  */
 wm_fault_t wm_sparse_score_many (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
                                  float *const *scores, _Atomic uint64_t *progress,
                                  wm_error_t *error);

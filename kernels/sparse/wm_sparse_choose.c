@@ -75,7 +75,8 @@ static bool has_avx_vnni (void)
 static const row_t table[] = {
 #if defined __x86_64__
     { &wm_sparse_kernel_amx_bf16,          &wm_sparse_kernel_avx512,  has_amx,         FAST },
-    { &wm_sparse_kernel_amx_bf16x3,        &wm_sparse_kernel_avx512,  has_amx,         FAST | SPLIT },
+    { &wm_sparse_kernel_amx_bf16x3,        &wm_sparse_kernel_avx512,  has_amx,
+      FAST | SPLIT },
     { &wm_sparse_kernel_avx512_vnni_int16, &wm_sparse_kernel_avx512,  has_avx512_vnni, FAST },
     { &wm_sparse_kernel_avx512_bf16,       &wm_sparse_kernel_avx512,  has_avx512_bf16, FAST },
     { &wm_sparse_kernel_avx512,            &wm_sparse_kernel_avx512,  has_avx512,      ANY },

@@ -72,7 +72,8 @@ static const wm_option_t options[] = {
                                 "the fastest first"},
 
     {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 86400,
-     .task = "how", .help = "of a measurement of an engine (after as many, 3 at most, to warm up) or a broker"},
+     .task = "how",
+     .help = "of a measurement of an engine (after as many, 3 at most, to warm up) or a broker"},
     {.name = "folder", .value = "DIR",
      .help = "where campaigns are made and removed; the disk matters (default: TMPDIR or /tmp)"},
     {.name = "csv", .value = "FILE", .task = "output",

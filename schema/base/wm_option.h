@@ -38,8 +38,8 @@ typedef struct {
                             each other */
     const char *rest;    /* arguments beside options, for people; NULL: none are taken */
     const char *summary; /* one line */
-    /* An example, then paragraphs; NULL: none. A line that begins with a space stays as it is, other
-       lines are filled; an empty line separates.  */
+    /* An example, then paragraphs; NULL: none. A line that begins with a space stays as it is,
+       other lines are filled; an empty line separates.  */
     const char *text;
     const wm_option_t *options;
     int (*run) (const wm_args_t *args);  /* returns the exit code */

@@ -1,4 +1,6 @@
-"""bench.py - measures wiremill beside other engines: `make bench`, `make bench ONLY=pipeline`. RESULTS.md keeps the numbers.
+"""bench.py - measures wiremill beside other engines: `make bench`, `make bench ONLY=pipeline`.
+
+RESULTS.md keeps the numbers.
 
 usage: bench.py [kernels] [broker] [engines] [pipeline]     (all of them)
 
@@ -11,8 +13,9 @@ ratios, with the least and the most beside it, so that one slow minute decides n
 batch, streams and threads that a sweep finds best here, just before. Where something fails it is reported once, its
 rows are left out, and the exit code is 1.
 
-EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; ROUNDS=n (5; of whole synthetic campaigns and of noise 3); SECONDS_EACH=s (2) for an
-engine. The last thing printed is one table; it and more is in build/bench.json (of a part: build/bench-part.json).
+EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; ROUNDS=n (5; of whole synthetic campaigns and of
+noise 3); SECONDS_EACH=s (2) for an engine. The last thing printed is one table; build/bench.json has the table and
+more (of a part: build/bench-part.json).
 """
 import json
 import os
@@ -119,7 +122,8 @@ def peer(name, kind, patches, precision="fp32", env=None):
     def measure():
         _, rate, _, share = run(*command, SECONDS, peers[key]["setting"], env=env).split()
         if float(share) < 0.95:
-            print(f"  {name} had {100 * float(share):.0f} % of the CPUs only: other programs use this machine", flush=True)
+            print(f"  {name} had {100 * float(share):.0f} % of the CPUs only: other programs use this machine",
+                  flush=True)
         return float(rate)
     return name, measure
 
@@ -242,8 +246,8 @@ def chosen(precision):
     """The signature that this precision takes here, asked of the engine itself once."""
     name = f"chosen_{precision}"
     if name not in points:
-        bench(name, "engine", f"{WORK}/one.h5", "protodune-2021", "--precision", precision, "--batch", 512, "--hits", 512,
-              "--threads", 1, "--seconds", 0.05)
+        bench(name, "engine", f"{WORK}/one.h5", "protodune-2021", "--precision", precision,
+              "--batch", 512, "--hits", 512, "--threads", 1, "--seconds", 0.05)
     report[f"{precision}_engine"] = points[name][0]["signature"]
     return points[name][0]["signature"]
 
@@ -255,7 +259,8 @@ def in_full(precision):
 
 def strict_isa():
     """The instruction set that computes fp32 here: its signature names none."""
-    return "avx512" if "avx512f" in report["instruction_sets"] else "avx2" if "avx2" in report["instruction_sets"] else "c"
+    sets = report["instruction_sets"]
+    return "avx512" if "avx512f" in sets else "avx2" if "avx2" in sets else "c"
 
 
 def precisions():
@@ -279,7 +284,8 @@ def broker():
 
     def beside(name, idle, hostile=False):
         def measure():
-            flood = subprocess.Popen(["nice", "-n", "19", f"{BUILD}/tests/fault/hostile", f"ipc://{WORK}/broker/b", "600"],
+            flood = subprocess.Popen(["nice", "-n", "19", f"{BUILD}/tests/fault/hostile",
+                                      f"ipc://{WORK}/broker/b", "600"],
                                      stdout=subprocess.DEVNULL) if hostile else None
             try:
                 p = point("--batches", 200000, "--task", 100, "--hits", 1, "--idle", idle)
@@ -299,13 +305,15 @@ def broker():
     row("broker: 100 KB tasks, 16 KB results", f"{p['batches_s']:,.0f} batches/s committed and acknowledged")
     row(f"... killed with {int(batches):,} returned", f"serves after {p['serves_s']:.2f} s, its worker is back after "
         f"{p['worker_back_s']:.2f} s")
-    print("\n== broker: tasks and results of no size, alone, beside idle connections, and beside hostile peers", flush=True)
+    print("\n== broker: tasks and results of no size, alone, beside idle connections, and beside hostile peers",
+          flush=True)
     alternate(ROUNDS, beside("idle_0", 0), beside("idle_10", 10), beside("idle_500", 500), beside("hostile", 0, True))
     for name, what in (("idle_0", "broker: tasks of no size"), ("idle_10", "... beside 10 idle connections"),
                        ("idle_500", "... beside 500 idle connections"), ("hostile", "... beside hostile peers")):
         if known(name):
             p = sorted(points[name], key=lambda p: p["batches_s"])[len(points[name]) // 2]
-            row(what, f"{middle(rates[name])} batches/s, {statistics.median(rates[name + '_cpu']):.2f} us of the broker's CPU "
+            row(what, f"{middle(rates[name])} batches/s, "
+                f"{statistics.median(rates[name + '_cpu']):.2f} us of the broker's CPU "
                 f"each; acknowledged after {p['p50_ms']:.1f} ms (median), {p['p99_ms']:.1f} (99 of 100)")
     ratio("broker_500_idle_over_10", "idle_500", "idle_10")
     ratio("broker_hostile_over_alone", "hostile", "idle_0")
@@ -363,14 +371,16 @@ def small():
         each = {who: p[f"cpu_{who}_s"] / FILES * 1e3 for who in ("producer", "broker", "worker", "engine", "run")}
         report["small_files_s"] = round(statistics.median(FILES / p["seconds"] for p in points["small"]), 1)
         report["small_files_cpu_ms"] = {who: round(ms, 3) for who, ms in each.items()}
-        row(f"{FILES:,} files of two patches", f"{middle([FILES / p['seconds'] for p in points['small']])} files/s; CPU a file: "
+        row(f"{FILES:,} files of two patches",
+            f"{middle([FILES / p['seconds'] for p in points['small']])} files/s; CPU a file: "
             + ", ".join(f"{who} {ms:.2f} ms" for who, ms in each.items()))
 
 
 def layouts():
     """The same events as OpenSamples, whose waveforms are dense and packed by gzip: the whole command over its engine,
     and over what people do today."""
-    print(f"\n== {EVENTS} synthetic events as OpenSamples: the whole command, its engine, and h5py + NumPy + ONNX Runtime",
+    print(f"\n== {EVENTS} synthetic events as OpenSamples: the whole command, its engine, and "
+          "h5py + NumPy + ONNX Runtime",
           flush=True)
     with open(f"{WORK}/none.yaml", "w") as f:
         f.write("lifetime: none\n")
@@ -404,14 +414,17 @@ def profile(name, whole, alone):
         "whole_s": whole["seconds"], "engine_s": engine_s, "engine_alone_cpu_s": engine_cpu, "idle_cpu_s": idle,
         "lead_s": whole["lead_s"], "tail_s": whole["tail_s"], **{f"cpu_{k}_s": v for k, v in cpu.items()}}
     row(f"profile, {name}: {whole['seconds']:.1f} s, engine alone {engine_s:.1f} s",
-        f"{(whole['seconds'] / engine_s - 1) * 100:.1f} % more: producer {per(cpu['producer'])}, broker and its journal "
+        f"{(whole['seconds'] / engine_s - 1) * 100:.1f} % more: "
+        f"producer {per(cpu['producer'])}, broker and its journal "
         f"{per(cpu['broker'])}, worker {per(cpu['worker'])}, command {per(cpu['run'])}, the engine's own CPU "
         f"{per(cpu['engine'] - engine_cpu)} more than alone, waiting {per(idle - idle_alone)} more")
     row("... of it nothing is scored", f"{whole['lead_s']:.2f} s at the start (processes, model, first event), "
         f"{whole['tail_s']:.2f} s at the end (last results, files, processes)")
-    row("... memory", ", ".join(f"{who} {whole[f'memory_{who}_mb']:.0f} MB" for who in ("engine", "worker", "broker", "producer"))
+    row("... memory", ", ".join(f"{who} {whole[f'memory_{who}_mb']:.0f} MB"
+                                for who in ("engine", "worker", "broker", "producer"))
         + " at most (a worker's engine process has the model mapped)")
-    row("... a batch", f"queue {whole['queue_ms']:.0f} ms, stage {whole['stage_ms']:.2f}, compute {whole['compute_ms']:.0f}, "
+    row("... a batch", f"queue {whole['queue_ms']:.0f} ms, stage {whole['stage_ms']:.2f}, "
+        f"compute {whole['compute_ms']:.0f}, "
         f"commit {whole['commit_ms']:.1f}")
 
 
@@ -479,8 +492,9 @@ def precision():
     ways = [(p, p, None) for p in precisions()] + [("other_16bit", "fast", other_16bit())]
     for name, precision, isa in ways:
         if isa or name != "other_16bit":
-            run(f"{BIN}/wiremill", "run", "--quiet", "--precision", precision, "--model", f"{WORK}/golden.onnx", "--input",
-                REAL, "--spec", f"{GOLDEN}/spec.yaml", "--output", f"{WORK}/out-{name}", env={"WM_ISA": isa} if isa else None)
+            run(f"{BIN}/wiremill", "run", "--quiet", "--precision", precision, "--model", f"{WORK}/golden.onnx",
+                "--input", REAL, "--spec", f"{GOLDEN}/spec.yaml", "--output", f"{WORK}/out-{name}",
+                env={"WM_ISA": isa} if isa else None)
             off = np.abs(scores(f"{WORK}/out-{name}/{stem}.scores.h5") - want).max()
             report[f"{name}_from_double"] = float(f"{off:.2g}")
             row(f"real event, {isa.split('/')[1] if isa else in_full(precision)}, from double",
@@ -506,7 +520,8 @@ def prepare():
     run(f"{BIN}/wiremill", "import", f"{WORK}/model.onnx", "-o", f"{WORK}/model.wmm")
     for name, events in (("events", EVENTS), ("one", 1)):
         run(f"{BIN}/wiremill", "synth", "--events", events, "--seed", 1, "--output", f"{WORK}/{name}.h5")
-    run(f"{BIN}/wiremill", "cut", "--spec", "protodune-2021", "--input", f"{WORK}/one.h5", "--patches", f"{WORK}/synth.npy")
+    run(f"{BIN}/wiremill", "cut", "--spec", "protodune-2021", "--input", f"{WORK}/one.h5",
+        "--patches", f"{WORK}/synth.npy")
     for precision in ("fp32", "split"):
         chosen(precision)
     report["fast_took"] = chosen("fast").split("/")[2]
@@ -525,7 +540,8 @@ def finish(part):
         f.write("\n")
     print(f"\n== {report['machine']}; fp32 is {chosen('fp32')} by {report['isa']}, split {chosen('split')}, "
           f"fast {chosen('fast')};\n"
-          f"   commit {report['commit']}, {report['date']}; medians, in brackets the least and the most; also in {path}")
+          f"   commit {report['commit']}, {report['date']}; "
+           f"medians, in brackets the least and the most; also in {path}")
     width = max(len(what) for what, _ in table) if table else 0
     for what, measured in table:
         print(f"{what:{width}}  {measured}")

@@ -16,12 +16,22 @@ counted () { keep "$bin/wiremill" status "$work/out" && says '100.0% +0 +0 +49 '
 ok "status counts them" counted
 
 $python tests/e2e/make.py fed "$made/two.h5" "$work/fed.h5" && cp "$made/two.h5" "$work/good.h5" || bail "no map"
-fed () { exits 3 keep "${run[@]}" --input "$work/fed.h5" --input "$work/good.h5" && says 'fed.h5: wire_table: rows 17 and 30 both are wire 17 of cryostat 0, tpc 0, plane 0: '; }
+fed ()
+{
+    exits 3 keep "${run[@]}" --input "$work/fed.h5" --input "$work/good.h5" &&
+        says 'fed.h5: wire_table: rows 17 and 30 both are wire 17 of cryostat 0, tpc 0, plane 0: '
+}
 ok "a wire that two channels feed: its file is held by name" fed
 ok "... and the others are written" $python tests/e2e/make.py held "$work/out/good.scores.h5" 0
 printf 'lifetime: none\n' >"$work/none.yaml"
-$python tests/e2e/make.py opensamples "$work/once.h5" 5 && $python tests/e2e/make.py opensamples "$work/twice.h5" 4 || bail "no OpenSamples"
-open () { exits 3 keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/open" --quiet --spec "$work/none.yaml" --input "$work/once.h5" --input "$work/twice.h5" && says 'twice.h5: event 1:0:2: wire_table: rows 4 and 5 both are wire 4'; }
+$python tests/e2e/make.py opensamples "$work/once.h5" 5 && $python tests/e2e/make.py opensamples "$work/twice.h5" 4 ||
+    bail "no OpenSamples"
+open ()
+{
+    exits 3 keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/open" --quiet \
+            --spec "$work/none.yaml" --input "$work/once.h5" --input "$work/twice.h5" &&
+        says 'twice.h5: event 1:0:2: wire_table: rows 4 and 5 both are wire 4'
+}
 ok "a wire twice in an event of OpenSamples: its file is held by name" open
 ok "... and the others are written" $python tests/e2e/make.py held "$work/open/once.scores.h5" 0
 
@@ -30,18 +40,29 @@ ok "an event without hits" "${run[@]}" --input "$work/empty.h5"
 ok "holds nothing up" $python tests/e2e/make.py held "$work/out/empty.scores.h5" 0
 
 $python tests/e2e/make.py hitless "$made/two.h5" "$work/hitless.h5" || bail "no file without hits"
-hitless () { keep "${run[@]}" --input "$work/hitless.h5" --output "$work/hitless" && says 'hitless.h5: no hits: nothing is scored' && says '  nothing was scored$'; }
+hitless ()
+{
+    keep "${run[@]}" --input "$work/hitless.h5" --output "$work/hitless" &&
+        says 'hitless.h5: no hits: nothing is scored' && says '  nothing was scored$'
+}
 ok "a file without any hits is named" hitless
 
 $python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
-import () { keep "$bin/wiremill" import "$work/cnn.onnx" -o "$work/cnn.wmm" && says 'general engine.*(squeeze|Conv|LeakyRelu)'; }
+import ()
+{
+    keep "$bin/wiremill" import "$work/cnn.onnx" -o "$work/cnn.wmm" && says 'general engine.*(squeeze|Conv|LeakyRelu)'
+}
 ok "import prints why a network gets the general engine, by node" import
 dense () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/patches.npy"; }
 ok "it scores ready-made patches" dense
 ok "as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \
     "$work/cnn/patches.scores.h5" 1e-5
 $python tests/e2e/make.py turn "$work/patches.npy" "$work/turned.npy" "$work/views.h5" || bail "no patches"
-turned () { exits 5 keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/turned" --quiet --input "$work/turned.npy" && says 'patches of 32 x 32 x 3, the model takes 3 x 32 x 32'; }
+turned ()
+{
+    exits 5 keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/turned" --quiet \
+            --input "$work/turned.npy" && says 'patches of 32 x 32 x 3, the model takes 3 x 32 x 32'
+}
 ok "patches with the channels elsewhere are refused, though they have as many values" turned
 by_hand () # the producer of another command is told by the broker
 {
@@ -55,7 +76,11 @@ by_hand () # the producer of another command is told by the broker
     [ $code = 0 ] && says 'patches of 32 x 32 x 3, the model takes 3 x 32 x 32: turn them'
 }
 ok "... also by wiremill produce" by_hand
-no_port () { [ "$(grep -c "^ *cd $PWD && .*wiremill" "$work/hand/.wiremill/command")" = 3 ] && grep -q 'produce --broker ENDPOINT ' "$work/hand/.wiremill/command"; }
+no_port ()
+{
+    [ "$(grep -c "^ *cd $PWD && .*wiremill" "$work/hand/.wiremill/command")" = 3 ] &&
+        grep -q 'produce --broker ENDPOINT ' "$work/hand/.wiremill/command"
+}
 ok "of a broker that chooses its port no other is advised" no_port
 views () { "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/views.h5"; }
 ok "an HDF5 dataset of them" views
@@ -71,11 +96,16 @@ ok "two inputs side by side, two outputs, as ONNX Runtime does: .npy" pair pair.
 ok "... and HDF5" pair pair.h5
 zeros ()
 {
-    $python -c 'import numpy, sys; p = numpy.load (sys.argv[1]); p[3:5] = 0; numpy.save (sys.argv[2], p)' "$work/patches.npy" "$work/zeros.npy" &&
+    $python -c 'import numpy, sys; p = numpy.load (sys.argv[1]); p[3:5] = 0; numpy.save (sys.argv[2], p)' \
+            "$work/patches.npy" "$work/zeros.npy" &&
         keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/zeros.npy" &&
         says 'zeros.npy: 2 hits have nothing but zeros'
 }
 ok "patches of nothing but zeros are scored, counted and named" zeros
-planes () { keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn2" --quiet --input "$made/two.h5"; local c=$?; [ $c = 3 ] || [ $c = 5 ]; }
+planes ()
+{
+    keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn2" --quiet --input "$made/two.h5"; local \
+            c=$?; [ $c = 3 ] || [ $c = 5 ]
+}
 ok "and refuses planes that it cannot be given" planes
 done_testing

@@ -12,9 +12,14 @@ given=("${inputs[@]}" --hits 600 --judged 60 --seconds 0.2)
 empty () { [ -z "$(ls "$TMPDIR")" ]; }
 
 # Points of a JSON file, as p; the whole as d.
-look () { $python -c 'import json, sys; d = json.load (open (sys.argv[1])); p = d["points"]; assert eval (sys.argv[2]), d' "$@"; }
+look ()
+{
+    $python -c 'import json, sys; d = json.load (open (sys.argv[1])); p = d["points"]; assert eval (sys.argv[2]), d' \
+            "$@"
+}
 
-engines () { "$bin/wiremill" bench "${given[@]}" --engine sparse,reference --batch 16,300 --threads 1,2 --precision fp32 \
+engines () { "$bin/wiremill" bench "${given[@]}" --engine sparse,reference --batch 16,300 --threads 1,2 \
+    --precision fp32 \
     --csv "$work/e.csv" --json "$work/e.json" >"$work/e.table" 2>"$work/e.words"; }
 ok "engines: two engines, two batch sizes, one and two threads" engines
 agree () # every point in the table, in CSV and in JSON, with the same numbers
@@ -42,47 +47,79 @@ ok "... the reference executes the dense form, the sparse engine less, within 1e
     'all ((x["executed_madds"] == x["dense_madds"] and x["error"] == 0) if x["engine"] == "reference" else (0 < 3 * x["executed_madds"] < x["dense_madds"] and 0 < x["error"] < 1e-5) for x in p)'
 ok "... GFLOP/s follow from what was executed" look "$work/e.json" \
     'all (abs (x["gflops"] / (2e-9 * x["executed_madds"] * x["best_hits_s"]) - 1) < 1e-6 and abs (x["peak_share"] * x["peak_gflops"] / x["gflops"] - 1) < 1e-6 for x in p)'
-ok "... batches are cut as asked" look "$work/e.json" 'all (x["input_hits"] >= 600 and x["hits_s"] <= 1.05 * x["batches_s"] * x["batch"] for x in p)'
+ok "... batches are cut as asked" look "$work/e.json" \
+        'all (x["input_hits"] >= 600 and x["hits_s"] <= 1.05 * x["batches_s"] * x["batch"] for x in p)'
 judges () # above the table: hits of each point; below it: what this CPU cannot run
 {
-    look "$work/e.json" 'all (60 <= x["judged"] < 80 for x in p)' && grep -q '; error: largest of 6[0-9] hits, from double)$' "$work/e.table" &&
+    look "$work/e.json" 'all (60 <= x["judged"] < 80 for x in p)' &&
+        grep -q '; error: largest of 6[0-9] hits, from double)$' "$work/e.table" &&
         $python -c 'import json, sys; n = json.load (open (sys.argv[1]))["machine"]["not_tested"]; t = open (sys.argv[2]).read (); assert not n or t.endswith (f"cannot run them: {n}\n"), (n, t)' "$work/e.json" "$work/e.table"
 }
 ok "... the numbers of compared hits, and what could not be tried, are printed" judges
-ok "... and its progress is on stderr" grep -q '8\. engine, reference fp32, 1 worker x 2 threads, batches of 300: ' "$work/e.words"
+ok "... and its progress is on stderr" grep -q '8\. engine, reference fp32, 1 worker x 2 threads, batches of 300: ' \
+        "$work/e.words"
 
-pipelines () { "$bin/wiremill" bench pipeline "${inputs[@]}" --batch 100,4096 --csv "$work/p.csv" --json "$work/p.json" >"$work/p.table" 2>"$work/p.words"; }
+pipelines ()
+{
+    "$bin/wiremill" bench pipeline "${inputs[@]}" --batch 100,4096 --csv "$work/p.csv" \
+            --json "$work/p.json" >"$work/p.table" 2>"$work/p.words"
+}
 ok "pipeline: real processes" pipelines
 ok "... table, CSV and JSON agree" agree pipeline "$work/p.table" "$work/p.csv" "$work/p.json"
 # Each mean is of the same batches: what it took in all lies between the fastest and the slowest batch.
 ok "... the parts of a batch's time are all there, and every hit" look "$work/p.json" \
     'all (min (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) > 0 and sum (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) < 1.5 * x["p99_ms"] and
     min (x["lead_s"], x["tail_s"]) > 0 and x["lead_s"] + x["tail_s"] < x["seconds"] + 1 for x in p) and p[0]["hits"] == p[1]["hits"] > 4000'
-bad_hits () { $python tests/e2e/make.py bad "$made/two.h5" "$work/bad_hits.h5" && bench pipeline --model "$made/model-1.wmm" --input "$work/bad_hits.h5" \
-    --json "$work/h.json" && says 'held: [0-9]* hits' && look "$work/h.json" 'len (p) == 1 and 4000 < p[0]["hits"] and p[0]["hits_s"] > 0'; }
+bad_hits () { $python tests/e2e/make.py bad "$made/two.h5" "$work/bad_hits.h5" &&
+    bench pipeline --model "$made/model-1.wmm" --input "$work/bad_hits.h5" \
+    --json "$work/h.json" && says 'held: [0-9]* hits' &&
+    look "$work/h.json" 'len (p) == 1 and 4000 < p[0]["hits"] and p[0]["hits_s"] > 0'; }
 ok "... bad hits are reported, the others measured" bad_hits
 ok "... and who had how much memory" look "$work/p.json" 'all (x["memory_engine_mb"] > 40 and x["memory_worker_mb"] > 1 and x["memory_broker_mb"] > 1
     and x["memory_engine_mb"] + x["memory_worker_mb"] < 170 for x in p) # 150 and the working set of one plane'
 ok "... and who used the CPU" look "$work/p.json" 'all (x["cpu_engine_s"] > x["cpu_producer_s"] > 0 and x["cpu_broker_s"] > 0 and x["cpu_worker_s"] > 0 for x in p)'
 
-brokers () { "$bin/wiremill" bench broker --workers 1,2 --batch 1,64 --task 100 --seconds 0.2 --csv "$work/b.csv" --json "$work/b.json" >"$work/b.table" 2>"$work/b.words"; }
+brokers ()
+{
+    "$bin/wiremill" bench broker --workers 1,2 --batch 1,64 --task 100 --seconds 0.2 --csv "$work/b.csv" \
+            --json "$work/b.json" >"$work/b.table" 2>"$work/b.words"
+}
 ok "broker: workers that do no work" brokers
 ok "... table, CSV and JSON agree" agree broker "$work/b.table" "$work/b.csv" "$work/b.json"
 ok "... nothing is left of what was made" empty
-units () { grep -q '^  ms of a batch: p50 to compute; GFLOP/s' "$work/e.table" && grep -q '^  ms of a batch: p50 to commit; .* first, last$' "$work/p.table" &&
+units () { grep -q '^  ms of a batch: p50 to compute; GFLOP/s' "$work/e.table" &&
+    grep -q '^  ms of a batch: p50 to commit; .* first, last$' "$work/p.table" &&
     grep -q '^  ms: p50 to commit$' "$work/b.table"; }
 ok "below each table are the units of columns whose titles have none" units
 
-stdout_json () { "$bin/wiremill" bench "${given[@]}" -q --batch 300 --threads 1 --precision fp32 --json - >"$work/o.json" && look "$work/o.json" 'len (p) == 1'; }
+stdout_json ()
+{
+    "$bin/wiremill" bench "${given[@]}" -q --batch 300 --threads 1 --precision fp32 --json - >"$work/o.json" &&
+        look "$work/o.json" 'len (p) == 1'
+}
 ok "JSON on stdout, in the table's place" stdout_json
-stdout_csv () { "$bin/wiremill" bench broker -q --batch 1 --csv - --seconds 0.2 >"$work/o.csv" && $python -c 'import csv, sys; r, = csv.DictReader (open (sys.argv[1])); assert r["bench"] == "broker"' "$work/o.csv"; }
+stdout_csv ()
+{
+    "$bin/wiremill" bench broker -q --batch 1 --csv - --seconds 0.2 >"$work/o.csv" &&
+        $python -c 'import csv, sys; r, = csv.DictReader (open (sys.argv[1])); assert r["bench"] == "broker"' \
+            "$work/o.csv"
+}
 ok "CSV likewise" stdout_csv
-openvino () { bench --model "$made/model-1.onnx" --input "$made/two.h5" --hits 100 --engine openvino --precision fp32 --threads 1 --batch 100 --seconds 0.2 && says 'openvino-'; }
+openvino ()
+{
+    bench --model "$made/model-1.onnx" --input "$made/two.h5" --hits 100 --engine openvino --precision fp32 \
+            --threads 1 --batch 100 --seconds 0.2 && says 'openvino-'
+}
 ok "OpenVINO, of an ONNX file" openvino
-made_up () { bench --events 1 --hits 100 --precision fp32 --threads 1 --batch 100 --seconds 0.2 && says 'making 1 synthetic' && says 'sparse/'; }
+made_up ()
+{
+    bench --events 1 --hits 100 --precision fp32 --threads 1 --batch 100 --seconds 0.2 && says 'making 1 synthetic' &&
+        says 'sparse/'
+}
 ok "a model and events of its own" made_up
 $python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
-general () { bench all --model "$work/cnn.onnx" --input "$work/patches.npy" --precision fp32 --threads 1 --workers 1 --batch 100 --seconds 0.2 --json "$work/g.json" &&
+general () { bench all --model "$work/cnn.onnx" --input "$work/patches.npy" --precision fp32 --threads 1 --workers 1 \
+        --batch 100 --seconds 0.2 --json "$work/g.json" &&
     look "$work/g.json" '(len (p) == 3 and "openvino" in p[0]["signature"] and p[1]["hits"] == 700 and p[0]["executed_madds"] == p[0]["dense_madds"] == 16 * 16 * 8 * 27 + 6 * 6 * 5 * 72
         and 0 < p[0]["cpu_peak_share"] and abs (p[0]["gflops"] / (2e-9 * p[0]["executed_madds"] * p[0]["best_hits_s"]) - 1) < 1e-6 and "uncounted" not in p[0])' && ! says 'not known'; }
 ok "any network, on patches: its multiply-adds are known" general
@@ -93,16 +130,24 @@ ports = [helper.make_tensor_value_info (n, TensorProto.FLOAT, ["n", 3, 32, 32]) 
 graph = helper.make_graph ([helper.make_node ("Einsum", ["x", "x"], ["y"], equation="ncij,ncij->nc", name="squares")], "g", ports[:1], ports[1:])
 onnx.save (helper.make_model (graph, opset_imports=[helper.make_opsetid ("", 13)], ir_version=8), sys.argv[1])
 PY
-uncounted () { bench --model "$work/squares.onnx" --input "$work/patches.npy" --precision fp32 --threads 1 --batch 100 --seconds 0.2 --json "$work/u.json" --csv "$work/u.csv" &&
-    look "$work/u.json" '"gflops" not in p[0] and "squares" in p[0]["uncounted"]' && grep -q "not counted: those of node 'squares'" "$work/u.csv" &&
-    says 'openvino-.* - +- +- +-$' && says "-: not known: multiply-adds not counted: those of node 'squares' .Einsum.$"; }
+uncounted () { bench --model "$work/squares.onnx" --input "$work/patches.npy" --precision fp32 --threads 1 --batch 100 \
+        --seconds 0.2 --json "$work/u.json" --csv "$work/u.csv" &&
+    look "$work/u.json" '"gflops" not in p[0] and "squares" in p[0]["uncounted"]' &&
+    grep -q "not counted: those of node 'squares'" "$work/u.csv" &&
+    says 'openvino-.* - +- +- +-$' &&
+    says "-: not known: multiply-adds not counted: those of node 'squares' .Einsum.$"; }
 ok "... or why they are not" uncounted
 
-absent () { exits 6 bench "${given[@]}" --engine cuda,sparse --threads 1 --batch 300,301 --precision fp32 --json "$work/a.json" && says 'cuda .*this engine cannot run here' &&
+absent () { exits 6 bench "${given[@]}" --engine cuda,sparse --threads 1 --batch 300,301 --precision fp32 \
+        --json "$work/a.json" && says 'cuda .*this engine cannot run here' &&
     look "$work/a.json" 'len (p) == 3 and "failed" in p[0] and p[1]["hits_s"] > 0 and p[2]["hits_s"] > 0'; }
 WM_CUDA_SO=$work/none.so ok "an engine that is not here is reported once and left out; the others are measured, exit 6" absent
 printf 'no events\n' >"$work/bad.h5"
-once () { exits 5 bench "$@" --input "$work/bad.h5" --batch 1,2,3 --threads 1 && [ "$(grep -c '^ *[0-9]*\. ' "$work/said")" = 1 ]; }
+once ()
+{
+    exits 5 bench "$@" --input "$work/bad.h5" --batch 1,2,3 --threads 1 &&
+        [ "$(grep -c '^ *[0-9]*\. ' "$work/said")" = 1 ]
+}
 ok "a bad input: no other point is tried" once --precision fp32,fast
 ok "... of the pipeline too" once pipeline
 ok "no such input" exits 2 bench --input "$work/none.h5"
@@ -111,23 +156,32 @@ ok "a bad model" exits 5 bench --model "$work/bad.h5" --input "$made/two.h5" --b
 refused () { exits 2 bench "${@:2}" && says "$1"; }
 ok "no such bench" refused "there are engine, pipeline, broker and all, not 'speed'" speed
 ok "no such engine" refused '.--engine. *|--engine takes a list of auto' --engine sparse,magic
-ok "no such precision" refused "--precision takes a list of fp32\|split\|fast, with commas between, not 'fp64'" --precision fp64
+ok "no such precision" refused "--precision takes a list of fp32\|split\|fast, with commas between, not 'fp64'" \
+        --precision fp64
 ok "a batch of no hits" refused '--batch takes a list of whole numbers from 1 to ' --batch 16,0
 ok "a result larger than a message" refused 'whole numbers from 1 to 200000' broker --batch 246725
 ok "no number" refused '--threads takes' --threads 1,,2
 ok "too many numbers" refused 'at most 32 values' --batch "$(seq -s, 1 40)"
 for only in "engine --task 1: --task is for broker only" "pipeline --hits 1: --hits is for engine only" \
-    "pipeline --seconds 1: --seconds is for engine and broker only" "broker --threads 1: --threads is for engine and pipeline only" \
+    "pipeline --seconds 1: --seconds is for engine and broker only" \
+    "broker --threads 1: --threads is for engine and pipeline only" \
     "broker x.h5: files .x.h5. are for engine and pipeline only"; do
     # shellcheck disable=SC2086 # it is split
     ok "what would be ignored: ${only#*: }" refused "${only#*: }" ${only%%: *}
 done
 ok "both on stdout" refused 'do not go together' --csv - --json -
 ok "no time" exits 2 bench --seconds 0
-unwritable () { exits 1 bench --"$1" "$work/none/x" && says "--$1 $work/none/x: No such file" && ! says 'making' >/dev/null; }
+unwritable ()
+{
+    exits 1 bench --"$1" "$work/none/x" && says "--$1 $work/none/x: No such file" && ! says 'making' >/dev/null
+}
 ok "a CSV file that cannot be written is reported before anything is measured" unwritable csv
 ok "a JSON file likewise" unwritable json
-full () { exits 1 bench "${given[@]}" --batch 300 --threads 1 --precision fp32 --csv /dev/full && says '--csv cannot be written: No space' && says 'sparse/.*300'; }
+full ()
+{
+    exits 1 bench "${given[@]}" --batch 300 --threads 1 --precision fp32 --csv /dev/full &&
+        says '--csv cannot be written: No space' && says 'sparse/.*300'
+}
 ok "a file on a full disk is reported; the table is printed" full
 nowhere () { exits 1 bench --folder "$work/none" && says 'No such file'; }
 ok "a folder that is not there" nowhere
@@ -140,17 +194,22 @@ gone () { empty && ! pgrep -f "$TMPDIR"; } # no file is left, and no process tha
 interrupted () # bench, signal, options...
 {
     rm -f "$work/c.words"
-    "$bin/wiremill" bench "$1" "${@:3}" --workers 1 --batch "$(seq -s, 300 320)" --json "$work/c.json" >"$work/said" 2>"$work/c.words" &
+    "$bin/wiremill" bench "$1" "${@:3}" --workers 1 --batch "$(seq -s, 300 320)" \
+            --json "$work/c.json" >"$work/said" 2>"$work/c.words" &
     local pid=$!
     until_true 60 grep -q '^  1\. ' "$work/c.words" || return 1
     [ "$1" != pipeline ] || until_true 60 compgen -G "$TMPDIR/*/trace-1/wiremill-engine-*" || return 1
     kill -"$2" $pid
     wait $pid
-    [ $? = 75 ] && says ' 300 ' && look "$work/c.json" '0 < len (p) < 21' && grep '^stopped' "$work/c.words" && until_true 60 gone && ! grep 'goes on' "$work/c.words"
+    [ $? = 75 ] && says ' 300 ' && look "$work/c.json" '0 < len (p) < 21' && grep '^stopped' "$work/c.words" &&
+        until_true 60 gone && ! grep 'goes on' "$work/c.words"
 }
 ok "Ctrl-C in the engine bench prints what there is" interrupted engine INT "${given[@]}"
 ok "... in the pipeline bench, and no command of a campaign that is gone" interrupted pipeline INT "${inputs[@]}"
 ok "... in the broker bench" interrupted broker INT --seconds 0.2
-unread () { "$bin/wiremill" bench "${given[@]}" --batch 300,301,302 2>&1 >"$work/said" | head -1 && until_true 60 gone; }
+unread ()
+{
+    "$bin/wiremill" bench "${given[@]}" --batch 300,301,302 2>&1 >"$work/said" | head -1 && until_true 60 gone
+}
 ok "a reader that ends early: nothing is left" unread
 done_testing

@@ -18,25 +18,43 @@ dry () { keep "$bin/wiremill" pause --broker "$endpoint" --dry-run && says "woul
 ok "a dry run changes nothing" dry
 paused () { keep "$bin/wiremill" pause "$out" --why lunch && state "paused: by .*: lunch"; }
 ok "pause is noted and shown" paused
-paused_twice () { keep "$bin/wiremill" pause "$out" && says "the campaign is already paused: by .*: lunch" && state "paused: by .*: lunch"; }
+paused_twice ()
+{
+    keep "$bin/wiremill" pause "$out" && says "the campaign is already paused: by .*: lunch" &&
+        state "paused: by .*: lunch"
+}
 ok "paused once more, by somebody without a reason, it keeps the first" paused_twice
 kill -9 $broker
 wait $broker 2>/dev/null
 ok "status without a broker knows it" state "paused: by .*: lunch"
-by_hand () { exits 4 keep "$bin/wiremill" resume "$out" && says "a pause lasts until wiremill resume reaches a broker; type this to start one:" && says "wiremill broker --model .* --listen $endpoint$" && says "wiremill produce --broker $endpoint --input"; }
+by_hand ()
+{
+    exits 4 keep "$bin/wiremill" resume "$out" &&
+        says "a pause lasts until wiremill resume reaches a broker; type this to start one:" &&
+        says "wiremill broker --model .* --listen $endpoint$" && says "wiremill produce --broker $endpoint --input"
+}
 ok "resume names the commands that were used, by hand" by_hand
 
 mv "$out/.wiremill/paused" "$work/paused"
-not_paused () { exits 4 keep "$bin/wiremill" resume "$out" && says "none is running" && ! grep -q "a pause lasts" "$work/said"; }
+not_paused ()
+{
+    exits 4 keep "$bin/wiremill" resume "$out" && says "none is running" && ! grep -q "a pause lasts" "$work/said"
+}
 ok "where nothing is paused it does not speak of a pause" not_paused
 mv "$work/paused" "$out/.wiremill/paused"
 
-run () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1; }
+run ()
+{
+    "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1
+}
 run &
 run=$!
 told () { grep -q "paused: by .*: lunch; run .wiremill resume" "$work/run"; }
 ok "the broker of wiremill run knows it, and logs what ends it" until_true 60 told
-waits () { keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "run .wiremill resume. to continue"; }
+waits ()
+{
+    keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "run .wiremill resume. to continue"
+}
 ok "why names the pause" waits
 ok "a worker comes, and gets nothing" until_true 60 state "^[^ ]+:[0-9]+ .* idle +0 "
 labels () { "$bin/wiremill" status "$out" --json | sed -n '/"workers":/,/]/s/.*"label": "\(.*\)".*/\1/p'; }
@@ -62,7 +80,10 @@ ok "resume" resumed
 ok "status names a producer that is waited for" until_true 60 state "^waiting for: producer$"
 asks () { "$bin/wiremill" status "$out" --json | grep -Eq '"waiting_for": *"producer"'; }
 ok "so does its JSON" asks
-reads () { keep "$bin/wiremill" why --campaign "$out" && says "^waiting for: producer; it reads an input or writes an output"; }
+reads ()
+{
+    keep "$bin/wiremill" why --campaign "$out" && says "^waiting for: producer; it reads an input or writes an output"
+}
 ok "why prints the possible causes" reads
 kill -CONT "$producer"
 finished () { wait $run; }
@@ -76,7 +97,11 @@ worker=$!
 ok "a worker comes" until_true 60 state "^[^ ]+:[0-9]+ .* idle "
 fetched () { ! grep "has the model" "$work/broker"; }
 ok "that it fetched the model first is not told as its leaving" fetched
-nobody () { exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 "$@" && says "no worker is called 'nobody:1'" && [ "$(wc -l <"$work/said")" = 1 ]; }
+nobody ()
+{
+    exits 1 keep "$bin/wiremill" drain "$out" --worker nobody:1 "$@" && says "no worker is called 'nobody:1'" &&
+        [ "$(wc -l <"$work/said")" = 1 ]
+}
 ok "nor would it be" nobody --dry-run
 ok "a worker that is not there is not drained" nobody
 label=$(labels)
@@ -89,8 +114,12 @@ ok "it leaves" until_true 60 gone
 # endpoint.json is removed under a running broker; until it is written again, why reports that.
 kill -STOP $broker
 rm "$out/.wiremill/endpoint.json"
-lost () { exits 75 keep "$bin/wiremill" "$@" && says "process $broker has the campaign $out/.wiremill.* --broker ENDPOINT"; }
-for verb in status pause resume drain held; do ok "$verb: a broker is there, its address is not known" lost $verb "$out"; done
+lost ()
+{
+    exits 75 keep "$bin/wiremill" "$@" && says "process $broker has the campaign $out/.wiremill.* --broker ENDPOINT"
+}
+for verb in status pause resume drain held; do ok "$verb: a broker is there, its address is not known" lost $verb \
+        "$out"; done
 ok "kick too" lost kick --campaign "$out" 1
 kill -CONT $broker
 ok "the broker writes its address again" until_true 60 test -s "$out/.wiremill/endpoint.json"

@@ -11,10 +11,12 @@ pages=$("$bin/wiremill" --print-pages; "$bin/wiremill-worker" --print-pages)
 formatted () # page
 {
     if command -v groff >/dev/null; then
-        groff -man -Tutf8 -ww -P-cbou "$1" 2>"$work/warnings" >"$work/page" && [ -s "$work/page" ] && [ ! -s "$work/warnings" ] || { cat "$work/warnings"; return 1; }
+        groff -man -Tutf8 -ww -P-cbou "$1" 2>"$work/warnings" >"$work/page" && [ -s "$work/page" ] &&
+            [ ! -s "$work/warnings" ] || { cat "$work/warnings"; return 1; }
     else
         cp "$1" "$work/page"
-        ! grep -En '^[.'\'']' "$1" | grep -Ev '^[0-9]+:\.(TH|SH|SS|TP|PP|nf|fi|BR)( |$)' && head -1 "$1" | grep -q '^\.TH ' && grep -qx '\.SH NAME' "$1"
+        ! grep -En '^[.'\'']' "$1" | grep -Ev '^[0-9]+:\.(TH|SH|SS|TP|PP|nf|fi|BR)( |$)' &&
+            head -1 "$1" | grep -q '^\.TH ' && grep -qx '\.SH NAME' "$1"
     fi
 }
 has_options () # page program [verb]: every option of --help stands in the page
@@ -30,14 +32,30 @@ while read -r page program verb; do
     ok "$page is well-formed" formatted "$man/$page.1"
     [ "$page" = wiremill ] || ok "... and has every option" has_options "$page" "$program" "$verb"
 done <<<"$pages"
-verbs () { for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do grep -q "^wiremill-$v " <<<"$pages" || { echo "$v has no page"; return 1; }; done; }
+verbs ()
+{
+    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do grep -q "^wiremill-$v " <<<"$pages" ||
+        { echo "$v has no page"; return 1; }; done
+}
 ok "every verb has a page" verbs
 
-examples () { for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do "$bin/wiremill" "$v" --help | grep -q "^  wiremill $v " || { echo "$v has no example"; return 1; }; done; }
+examples ()
+{
+    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do "$bin/wiremill" "$v" --help |
+        grep -q "^  wiremill $v " || { echo "$v has no example"; return 1; }; done
+}
 ok "every verb has an example in its --help" examples
-help_of () { for v in run status synth; do [ "$("$bin/wiremill" help $v)" = "$("$bin/wiremill" $v --help)" ] || return 1; done; }
+help_of ()
+{
+    for v in run status synth; do [ "$("$bin/wiremill" help $v)" = "$("$bin/wiremill" $v --help)" ] || return 1; done
+}
 ok "help VERB is VERB --help" help_of
-versions () { for p in wiremill wiremill-broker wiremill-producer wiremill-worker; do "$bin/$p" -V | grep -q "^$p [0-9]" || return 1; done; for v in run synth; do "$bin/wiremill" $v -V | grep -q "^wiremill[a-z-]* [0-9]" || return 1; done; }
+versions ()
+{
+    for p in wiremill wiremill-broker wiremill-producer wiremill-worker; do "$bin/$p" -V | grep -q "^$p [0-9]" ||
+        return 1; done; for v in run synth; do "$bin/wiremill" $v -V | grep -q "^wiremill[a-z-]* [0-9]" ||
+        return 1; done
+}
 ok "-V everywhere" versions
 
 complete_words () # words of a command line; the last is completed
@@ -59,10 +77,18 @@ ok "an option of a program without verbs" completes --replay wiremill-worker --r
 ok "a file is completed" completes Makefile wiremill run --model Makef
 
 # What is installed is there, and gone again; nothing else is removed.
-installed () { [ -x "$work/to/usr/bin/wiremill" ] && [ -s "$work/to/usr/share/man/man1/wiremill-run.1" ] && [ -e "$work/to/usr/share/bash-completion/completions/wiremill-worker" ]; }
+installed ()
+{
+    [ -x "$work/to/usr/bin/wiremill" ] && [ -s "$work/to/usr/share/man/man1/wiremill-run.1" ] &&
+        [ -e "$work/to/usr/share/bash-completion/completions/wiremill-worker" ]
+}
 install () { make --no-print-directory B="${WM_BUILD:-build/release}" DESTDIR="$work/to" PREFIX=/usr "$@"; }
 ok "make install" install install
 ok "... puts programs, pages and completion there" installed
-left () { touch "$work/to/usr/bin/other" && install uninstall && [ "$(find "$work/to" -type f -o -type l)" = "$work/to/usr/bin/other" ] || { find "$work/to"; return 1; }; }
+left ()
+{
+    touch "$work/to/usr/bin/other" && install uninstall &&
+        [ "$(find "$work/to" -type f -o -type l)" = "$work/to/usr/bin/other" ] || { find "$work/to"; return 1; }
+}
 ok "make uninstall removes all of it, and only it" left
 done_testing

@@ -10,7 +10,11 @@ stops=$(size 3 100 1000)
 make_model 1 && make_events some --events 1 --seed 9 --hits 15000 --tpcs 1 || bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/some.h5" --batch-hits 64 --workers 1)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
-executed () { cat "$1"/.wiremill/log/worker-*.log | sed -n 's/.* batches, \([0-9]*\) hits (.*/\1/p' | awk '{ n += $1 } END { print n + 0 }'; }
+executed ()
+{
+    cat "$1"/.wiremill/log/worker-*.log | sed -n 's/.* batches, \([0-9]*\) hits (.*/\1/p' |
+        awk '{ n += $1 } END { print n + 0 }'
+}
 all=$("$bin/wiremill" status --json "$work/whole" | tr -d ' \n' | sed 's/.*"hits":{"announced":\([0-9]*\),.*/\1/')
 ok "undisturbed, every hit is executed once" test "$(executed "$work/whole")" = "$all"
 

@@ -8,26 +8,41 @@ make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail
 
 # Each example is a code block; its first line names its file.
 awk -v to="$work/" '/^```$/ { file = "" } file { print > file } /^```(python|yaml)$/ { getline; split ($2, n, ":"); file = to n[1] }' schema/FORMATS.md
-ok "the page has five examples" test "$(cd "$work" && ls exchange.py opensamples.py patches.py my.yaml scores.py | wc -l)" = 5
+ok "the page has five examples" test \
+        "$(cd "$work" && ls exchange.py opensamples.py patches.py my.yaml scores.py | wc -l)" = 5
 ok "the page is short enough to be read" test "$(wc -l <schema/FORMATS.md)" -lt 250
 made () { ( cd "$work" && $python "$1.py" ); }
 scored () # hits, input, options...
 {
     local hits=$1 input=$2
     shift 2
-    keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/${input%.*}-out" --input "$work/$input" "$@" && says "hits +$hits scored, 0 held"
+    keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/${input%.*}-out" --input "$work/$input" "$@" &&
+        says "hits +$hits scored, 0 held"
 }
-read_back () { keep $python "$work/scores.py" "$work/$1-out/$1.scores.h5" && says "^$2 hits, $2 scored, em 0\.[0-9]+$"; }
-for example in "exchange exchange.h5 20" "opensamples opensamples.h5 10 --spec $work/my.yaml" "patches patches.npy 12" "patches ready.h5 12"; do
+read_back ()
+{
+    keep $python "$work/scores.py" "$work/$1-out/$1.scores.h5" && says "^$2 hits, $2 scored, em 0\.[0-9]+$"
+}
+for example in "exchange exchange.h5 20" "opensamples opensamples.h5 10 --spec $work/my.yaml" "patches patches.npy 12" \
+        "patches ready.h5 12"; do
     read -r name input hits options <<<"$example"
     ok "$name.py" made "$name"
     # shellcheck disable=SC2086
     ok "... makes $input, which is scored" scored "$hits" "$input" $options
     ok "... and read" read_back "${input%.*}" "$hits"
 done
-twice () { cp "$work/patches.npy" "$work/again.npy" && keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/twice" --input "$work/patches.npy" --input "$work/again.npy" && says 'hits +24 scored' && ! says repeated; }
+twice ()
+{
+    cp "$work/patches.npy" "$work/again.npy" &&
+        keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/twice" --input "$work/patches.npy" \
+            --input "$work/again.npy" && says 'hits +24 scored' && ! says repeated
+}
 ok "patches that name no event are not taken for repeated events" twice
-slash () { exits 5 keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/slash" --input "$work/patches.npy:/a" && says 'a .npy array has no datasets'; }
+slash ()
+{
+    exits 5 keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/slash" \
+            --input "$work/patches.npy:/a" && says 'a .npy array has no datasets'
+}
 ok "a dataset of an array" slash
 ok "my.yaml is a specification" "$bin/wiremill" spec --check "$work/my.yaml"
 
@@ -68,6 +83,10 @@ reasons = re.findall(r"^\| (\d) \| (.*?) \|", section["Scores"], re.M)
 source = open("schema/wm_batch.c").read()
 assert len(reasons) == 8 and all(f'"{text}"' in source for number, text in reasons), reasons
 PYTHON
-types () { $python "$work/compare.py" schema/FORMATS.md "$made/one.h5" "$work/opensamples.h5" "$work/exchange-out/exchange.scores.h5"; }
+types ()
+{
+    $python "$work/compare.py" schema/FORMATS.md "$made/one.h5" "$work/opensamples.h5" \
+            "$work/exchange-out/exchange.scores.h5"
+}
 ok "the tables are what the files have" types
 done_testing

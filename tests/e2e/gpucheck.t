@@ -22,14 +22,20 @@ good='case $1 in device) echo "# NVIDIA H200" ;; test) echo "ok 1 - all"; echo 1
 
 make gpu_check 'echo "# no NVIDIA driver, or one too old for CUDA 13.0"; exit 1'
 make python3 'exit 1'
-bare () { report 1 && says 'No GPU that this program can use' && says ': /dev has (none|one)' && says 'Nothing was measured'; }
+bare ()
+{
+    report 1 && says 'No GPU that this program can use' && says ': /dev has (none|one)' && says 'Nothing was measured'
+}
 ok "a machine without a GPU" bare
 make nvidia-smi 'echo "GPU 0: Tesla T4"'
 old () { report 1 && says "its driver is too old \(CUDA 13 needs 580"; }
 ok "an old driver" old
 make nvidia-smi 'exit 9'
 make gpu_check 'echo "# libcudnn.so.9 is not here: install"; exit 1'
-libraries () { report 1 && says 'libraries are missing' && says 'python3 -m pip install nvidia-cudnn-cu13 nvidia-cublas'; }
+libraries ()
+{
+    report 1 && says 'libraries are missing' && says 'python3 -m pip install nvidia-cudnn-cu13 nvidia-cublas'
+}
 ok "no cuDNN" libraries
 make gpu_check 'echo "version GLIBC_2.34 not found"; exit 126'
 alien () { report 1 && says 'the program ended with 126'; }
@@ -37,11 +43,19 @@ ok "a program that does not run there" alien
 
 make gpu_check "$good"
 make nvidia-smi 'echo "0, NVIDIA H200"'
-plain () { report 0 && says 'NVIDIA H200' && says '1 passed, 0 failed' && says 'has no torch' && says 'Left out: broker, worker' && says deviceVer && says 'All passed'; }
+plain ()
+{
+    report 0 && says 'NVIDIA H200' && says '1 passed, 0 failed' && says 'has no torch' &&
+        says 'Left out: broker, worker' && says deviceVer && says 'All passed'
+}
 ok "a GPU, Python without torch" plain
 make compute-sanitizer 'case "$*" in *--help*) echo --kernel-name ;; *racecheck*) echo "========= Race"; exit 9 ;;
     *initcheck*kernel*) exit 1 ;; *synccheck*) echo "Error: Device not supported"; exit 255 ;; *memcheck*--kernel-name\ kns=wm_gpu*) exit 0 ;; *initcheck*) exit 0 ;; *) exit 1 ;; esac'
-sanitizer () { report 1 && says 'memcheck: clean' && says 'racecheck: FAULTS' && says '==== Race' && says 'synccheck: did not run here' && says 'Device not supported' && says 'initcheck: clean' && says FAILED; }
+sanitizer ()
+{
+    report 1 && says 'memcheck: clean' && says 'racecheck: FAULTS' && says '==== Race' &&
+        says 'synccheck: did not run here' && says 'Device not supported' && says 'initcheck: clean' && says FAILED
+}
 ok "compute-sanitizer finds something" sanitizer
 make compute-sanitizer 'case "$*" in *--help*) ;; *initcheck*) exit 0 ;; *--kernel-regex\ kns=wm_gpu*) exit 0 ;; *) exit 1 ;; esac'
 older () { report 0 && says 'memcheck: clean' && says 'initcheck: clean'; }
@@ -91,14 +105,26 @@ ok "a report that is cut short has what there was" cut_short
 make gpu_check "case \$1 in bench) echo '| v3 | fp16 | 4.00 | 0.01 |' ;; *) $good ;; esac"
 cp tests/gpu/gpu_check.sh "$WM_BUILD/gpu/gpu_pipeline" "$machine"
 ${CC:-gcc} -shared -fPIC -I. -D_GNU_SOURCE -x c tests/unit/fake_cuda.h -o "$work/wm_cuda.so" || exit 1
-replay () { WM_BIN=$bin WM_CUDA_SO=$work/wm_cuda.so WM_PIPELINE_S=2 WM_PIPELINE_HITS=300 keep exits "$1" bash "$machine/gpu_check.sh"; }
-whole () { replay 0 && says '1 workers on the GPU: [0-9.]* million hits/s' && says '3 workers' && says '[0-9]+ % of the engine alone \(v3, steady: 0.01'; }
+replay ()
+{
+    WM_BIN=$bin WM_CUDA_SO=$work/wm_cuda.so WM_PIPELINE_S=2 WM_PIPELINE_HITS=300 keep exits "$1" bash \
+            "$machine/gpu_check.sh"
+}
+whole ()
+{
+    replay 0 && says '1 workers on the GPU: [0-9.]* million hits/s' && says '3 workers' &&
+        says '[0-9]+ % of the engine alone \(v3, steady: 0.01'
+}
 ok "the whole pipeline on batches from memory" whole
 rm "$work/wm_cuda.so"
 none () { replay 1 && says 'the engine cuda cannot run here|nothing is done' && says deviceVer; }
 ok "workers without an engine" none
 made () { bash -c "$(sed -n '/^python_libraries=/,/^export/p' tests/gpu/gpu_check.sh); echo \$WM_CUDA_LIBS"; }
 mkdir -p "$work/site/nvidia/cudnn/lib" "$work/site/nvidia/cu13/lib"
-libs () { python=python3 PATH=${PATH#*:} PYTHONPATH=$work/site made | grep -q "$work/site/nvidia/cu13/lib:$work/site/nvidia/cudnn/lib"; }
+libs ()
+{
+    python=python3 PATH=${PATH#*:} PYTHONPATH=$work/site made |
+        grep -q "$work/site/nvidia/cu13/lib:$work/site/nvidia/cudnn/lib"
+}
 ok "a Python's libraries are found" libs
 done_testing

@@ -19,7 +19,11 @@ logs () { cat "$work/$1"/.wiremill/log/worker-*.log >"$work/said" && says "$2"; 
 
 ok "a campaign on the stand-in" campaign plain
 ok "its engine has proved itself" logs plain 'engine cuda/Stand-In.*/v3/.*the self-test is passed'
-together () { logs plain 'in the engine, [0-9]+ calls' && perl -0777 -ne 'exit !(/: (\d+) batches.* (\d+) calls of it/ && $2 * 2 <= $1)' "$work/said"; }
+together ()
+{
+    logs plain 'in the engine, [0-9]+ calls' &&
+        perl -0777 -ne 'exit !(/: (\d+) batches.* (\d+) calls of it/ && $2 * 2 <= $1)' "$work/said"
+}
 ok "its batches went together" together
 ok "the reference agrees" "$bin/wiremill" verify "$work/plain"
 
@@ -30,7 +34,9 @@ dies ()
     WM_STANDIN_FAIL=$work/fail campaign dies &
     local run=$!
     until_true 120 proved_itself && echo 2 >"$work/fail.new" && mv "$work/fail.new" "$work/fail"
-    wait $run && [ ! -e "$work/fail" ] && logs dies 'together: the GPU failed, graph_run: cudaErrorLaunchFailure.*each goes alone' && says 'none of these batches kills'
+    wait $run && [ ! -e "$work/fail" ] &&
+        logs dies 'together: the GPU failed, graph_run: cudaErrorLaunchFailure.*each goes alone' &&
+        says 'none of these batches kills'
 }
 ok "a GPU that fails once in batches together" dies
 ok "gives the same bytes" same_scores gpurun "$work/plain" "$work/dies"

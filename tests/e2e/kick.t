@@ -20,7 +20,11 @@ held () { exits 3 keep "${run[@]}" --output "$out" && says "held: $work/two.h5: 
 ok "a truncated file is held, and the command that helps is named" held
 inputs () { keep "$bin/wiremill" held "$out" && says "^held: $work/two.h5: "; }
 ok "held names it" inputs
-why () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^held: $work/two.h5" && says "the same wiremill run command with --retry-held" && says "truncated|two.h5" && says "retry-held"; }
+why ()
+{
+    keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^held: $work/two.h5" &&
+        says "the same wiremill run command with --retry-held" && says "truncated|two.h5" && says "retry-held"
+}
 ok "why prints what to type" why
 still () { exits 3 keep "${run[@]}" --output "$out" --retry-held && says "held: $work/two.h5: "; }
 ok "retried while it is bad: held again, and that is an end" still
@@ -44,17 +48,20 @@ ok "and the old output stays" same_scores two "$out" "$work/fresh"
 known ()
 {
     for verb in status held why; do
-        keep "$bin/wiremill" $verb --campaign "$out" && says "^changed: $work/two.h5: changed since its output was written: .*--retry-held" || return 1
+        keep "$bin/wiremill" $verb --campaign "$out" &&
+            says "^changed: $work/two.h5: changed since its output was written: .*--retry-held" || return 1
     done
     keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says "^changed: " && says "retry-held" &&
-        exits 1 keep "$bin/wiremill" rebuild --dry-run "$out" && says "$work/two.h5 changed since its output was written: .*--retry-held" &&
+        exits 1 keep "$bin/wiremill" rebuild --dry-run "$out" &&
+        says "$work/two.h5 changed since its output was written: .*--retry-held" &&
         says "^a dry run: nothing was changed$" # rebuild would do nothing about it
 }
 ok "whoever looks hears of it, with no broker running" known
 again () # nothing but --retry-held would make it again
 {
     mv "$out/two.scores.h5" "$work/aside" && keep "$bin/wiremill" status "$out" && says "^stopped: .*what is open has changed: restore it, or type the same wiremill run command with --retry-held" &&
-        keep "$bin/wiremill" why "$out" && says "^waiting for: no broker; what is open has changed" && mv "$work/aside" "$out/two.scores.h5"
+        keep "$bin/wiremill" why "$out" && says "^waiting for: no broker; what is open has changed" &&
+        mv "$work/aside" "$out/two.scores.h5"
 }
 ok "its output gone too: no command is named that would do nothing" again
 ok "retried: written again" retried
@@ -63,7 +70,10 @@ ok "the kept command does not retry for ever" kept
 ok "with the new file's scores" same_scores two "$out" "$work/other"
 
 # By an operator, on a broker that runs.
-nobody () { exits 4 keep "$bin/wiremill" kick --campaign "$out" "$work/two.h5" && says "the same $1 command with --retry-held"; }
+nobody ()
+{
+    exits 4 keep "$bin/wiremill" kick --campaign "$out" "$work/two.h5" && says "the same $1 command with --retry-held"
+}
 ok "with no broker running, kick names the command" nobody "wiremill run"
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
@@ -80,7 +90,8 @@ whose () # what the log has of it, and nothing of inputs whose names are a part 
 {
     keep "$bin/wiremill" why --campaign "$out" "$work/two.h5" && says 'ago: kicked by' || return 1
     for part in "$work/two.h" two.h 5; do # 5: as in .h5
-        exits 1 keep "$bin/wiremill" why --campaign "$out" "$part" && says "is called '$part'" && ! grep 'kicked by' "$work/said" || return 1
+        exits 1 keep "$bin/wiremill" why --campaign "$out" "$part" && says "is called '$part'" &&
+            ! grep 'kicked by' "$work/said" || return 1
     done
 }
 ok "why prints the log lines of this input only" whose
@@ -89,12 +100,21 @@ kept () { "${look[@]}" | grep -q '"open": 1,'; }
 ok "also for the broker after one that was killed" kept
 ok "that broker was started by hand: kick names who sends its inputs" nobody "wiremill produce"
 ok "... which needs that broker" says "start the campaign's, and let"
-open () { keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^open: $work/two.h5: 0 hits are scored, 0 held" && says "waiting for: no broker; type this to continue:" && says "wiremill broker --model"; }
+open ()
+{
+    keep "$bin/wiremill" why "$out" "$work/two.h5" && says "^open: $work/two.h5: 0 hits are scored, 0 held" &&
+        says "waiting for: no broker; type this to continue:" && says "wiremill broker --model"
+}
 ok "why reports that an input is open, and its progress" open
-done_with () { keep "$bin/wiremill" why "$out" "$work/one.h5" && says "^written: $work/one.h5: $out/one.scores.h5 has its hits: [0-9,]+ scored, 0 held$"; }
+done_with ()
+{
+    keep "$bin/wiremill" why "$out" "$work/one.h5" &&
+        says "^written: $work/one.h5: $out/one.scores.h5 has its hits: [0-9,]+ scored, 0 held$"
+}
 gone () # the file too; by number, and by a name from here
 {
-    mv "$work/two.h5" "$work/aside" && (cd "$work" && keep "$bin/wiremill" why "$out" two.h5) && says "^open: $work/two.h5: " &&
+    mv "$work/two.h5" "$work/aside" && (cd "$work" && keep "$bin/wiremill" why "$out" two.h5) &&
+        says "^open: $work/two.h5: " &&
         keep "$bin/wiremill" why "$out" 2 && says "^open: $work/two.h5: " && mv "$work/aside" "$work/two.h5"
 }
 ok "also where its file is gone, by number or by name" gone
@@ -123,7 +143,11 @@ pid=$!
 half () { "$bin/wiremill" status --campaign "$work/changes" --json | grep -Eq '"returned": [1-9][0-9]'; }
 until_true 60 half
 touch "$work/changes.h5"
-changed () { exits 5 wait $pid && says "held: .*changes.h5 changed while it was worked on" && [ ! -e "$work/changes/changes.scores.h5" ]; }
+changed ()
+{
+    exits 5 wait $pid && says "held: .*changes.h5 changed while it was worked on" &&
+        [ ! -e "$work/changes/changes.scores.h5" ]
+}
 ok "an input that changes while it is worked on is held, and has no output" changed
 again () { exits 0 "${changes[@]}" --retry-held && [ -s "$work/changes/changes.scores.h5" ]; }
 ok "retried: written" again

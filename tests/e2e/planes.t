@@ -18,7 +18,8 @@ campaign () # name, options...
 {
     local name=$1
     shift
-    "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/$name" --input "$work/*.h5" --engine sparse --quiet "$@" &&
+    "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/$name" --input "$work/*.h5" --engine sparse \
+            --quiet "$@" &&
         "$bin/wiremill" verify "$work/$name" --engine openvino --sample 1000000 --json >"$work/verified.json" &&
         $python -c 'import json, sys
 d = json.load (open (sys.argv[1]))

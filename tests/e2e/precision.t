@@ -16,8 +16,12 @@ look () { $python tests/e2e/make.py precision "$@"; }
 ok "fp32 by this machine's own instruction set" run "${small[@]}" --output "$work/here"
 ok "... one signature, whatever the CPU" look "$work/here/precise.scores.h5" sparse/fma/fp32/v1 strict
 for isa in avx512 avx2 c; do
-    if WM_ISA=$isa "$bin/wiremill" bench "${small[@]}" --hits 60 --judged 0 --seconds 0.05 --threads 1 --batch 64 --precision fp32 >"$work/said" 2>&1; then
-        other () { run "${small[@]}" --isa $isa --output "$work/$isa" && same_scores precise "$work/here" "$work/$isa"; }
+    if WM_ISA=$isa "$bin/wiremill" bench "${small[@]}" --hits 60 --judged 0 --seconds 0.05 --threads 1 --batch 64 \
+            --precision fp32 >"$work/said" 2>&1; then
+        other ()
+        {
+            run "${small[@]}" --isa $isa --output "$work/$isa" && same_scores precise "$work/here" "$work/$isa"
+        }
         ok "fp32 by $isa: the same bytes" other
     else
         skip "this CPU has no $isa"
@@ -41,7 +45,8 @@ mixed () # folder, how many workers of each, options of `wiremill work`...
 {
     local to=$1 listen=ipc://$work/$1.b pids=() words
     shift
-    "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 100 --output "$work/$to" --listen "$listen" "${campaign[@]}" >"$work/$to.log" 2>&1 &
+    "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 100 --output "$work/$to" --listen "$listen" \
+            "${campaign[@]}" >"$work/$to.log" 2>&1 &
     local broker=$!
     until_true 60 test -e "$work/$to/.wiremill/endpoint.json" || return 1
     "$bin/wiremill" pause "$work/$to" >"$work/said" 2>&1 # until all workers are there
@@ -52,7 +57,8 @@ mixed () # folder, how many workers of each, options of `wiremill work`...
     done
     "$bin/wiremill" produce --broker "$listen" --input "$made/two.h5" >"$work/$to.produce" 2>&1 &
     local producer=$!
-    until_true 60 sessions "$to" $# && "${before_work[@]}" && "$bin/wiremill" resume "$work/$to" >"$work/said" 2>&1 && wait $producer
+    until_true 60 sessions "$to" $# && "${before_work[@]}" && "$bin/wiremill" resume "$work/$to" >"$work/said" 2>&1 &&
+        wait $producer
     local code=$?
     "$bin/wiremill" status "$work/$to" --json >"$work/$to.json"
     kill "${pids[@]}" "$broker" 2>/dev/null
@@ -61,7 +67,10 @@ mixed () # folder, how many workers of each, options of `wiremill work`...
 }
 sessions () { [ "$(grep -c 'session with' "$work/$1.work")" = "$2" ]; } # folder, how many
 campaign=() before_work=(true)
-farm () { mixed farm "" "--isa c" "" && run "${two[@]}" --output "$work/alone" && same_scores two "$work/farm" "$work/alone"; }
+farm ()
+{
+    mixed farm "" "--isa c" "" && run "${two[@]}" --output "$work/alone" && same_scores two "$work/farm" "$work/alone"
+}
 ok "a farm of mixed instruction sets gives the output of one machine" farm
 
 # ---- split and fast ----------------------------------------------------------------------------------------
@@ -73,23 +82,35 @@ class=$([ $isa = avx2 ] && echo avx2/int16 || echo amx-twin/bf16,amx-twin/bf16x3
 by=(--isa $isa)
 fast () { run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast"; }
 ok "fast is measured on the campaign's own hits" fast
-ok "... its summary says by what, and how exact" says "scored by +sparse/$kernel/v1: [0-9,]+ hits; largest error [0-9.e-]+ on"
+ok "... its summary says by what, and how exact" says \
+        "scored by +sparse/$kernel/v1: [0-9,]+ hits; largest error [0-9.e-]+ on"
 ok "... so do the outputs" look "$work/fast/precise.scores.h5" "sparse/$kernel/v1" 0.005
 status () { keep "$bin/wiremill" status "$work/fast" && says "$class +sparse/$kernel/v1 +[0-9.]+e-0[0-9] on"; }
 ok "... and status, also without a broker" status
-split () { LD_PRELOAD=$twin run --model "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/split" && look "$work/split/few.scores.h5" sparse/amx-twin/bf16x3/v1 1e-05; }
+split ()
+{
+    LD_PRELOAD=$twin run --model "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split \
+            --output "$work/split" && look "$work/split/few.scores.h5" sparse/amx-twin/bf16x3/v1 1e-05
+}
 $python tests/e2e/make.py faint "$work/few.npy" 40 1 || bail "no patches"
 ok "split likewise, on the twin of AMX" split
-ok "... which the programs themselves do not have" exits 6 env -u LD_PRELOAD "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/no-twin"
-none () { run "${small[@]}" --isa c --precision split --output "$work/none" && look "$work/none/precise.scores.h5" sparse/fma/fp32/v1 1e-05; }
+ok "... which the programs themselves do not have" exits 6 env -u LD_PRELOAD "$bin/wiremill" run --model \
+        "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/no-twin"
+none ()
+{
+    run "${small[@]}" --isa c --precision split --output "$work/none" &&
+        look "$work/none/precise.scores.h5" sparse/fma/fp32/v1 1e-05
+}
 ok "split on a CPU without matrix units is strict fp32" none
-coarse () { run "${small[@]}" "${by[@]}" --precision fast --max-error 1e-6 --output "$work/coarse" && look "$work/coarse/precise.scores.h5" sparse/fma/fp32/v1 1e-06 &&
+coarse () { run "${small[@]}" "${by[@]}" --precision fast --max-error 1e-6 --output "$work/coarse" &&
+    look "$work/coarse/precise.scores.h5" sparse/fma/fp32/v1 1e-06 &&
     grep -q "not precise enough: $kernel " "$work/coarse/.wiremill/log/worker-1"*; }
 ok "--max-error 1e-6: 16 bits are not precise enough, strict fp32 is taken" coarse
 steep () # heads times 8
 {
     $python tests/e2e/make.py steep "$made/model-1.onnx" "$work/steep.onnx" 8 &&
-        run --model "$work/steep.onnx" --input "$made/precise.h5" --quiet "${by[@]}" --precision fast --output "$work/steep" &&
+        run --model "$work/steep.onnx" --input "$made/precise.h5" --quiet "${by[@]}" --precision fast \
+            --output "$work/steep" &&
         look "$work/steep/precise.scores.h5" any 0.005 &&
         run --model "$work/steep.onnx" --input "$made/precise.h5" --quiet --output "$work/steep32" &&
         $python tests/e2e/make.py near "$work/steep/precise.scores.h5" "$work/steep32/precise.scores.h5" 0.005
@@ -97,7 +118,8 @@ steep () # heads times 8
 ok "a network of steep heads: what is taken keeps the promise" steep
 double () { keep "$bin/wiremill" verify "$work/steep32" --sample 200 --tolerance 1e-5; }
 ok "... and fp32 of it is within 1e-5 of double" double
-ok "... which another --max-error would break: refused by name" exits 5 keep "$bin/wiremill" run "${small[@]}" "${by[@]}" --precision fast --max-error 0.1 --output "$work/fast"
+ok "... which another --max-error would break: refused by name" exits 5 keep "$bin/wiremill" run "${small[@]}" \
+        "${by[@]}" --precision fast --max-error 0.1 --output "$work/fast"
 ok "... and said" says "pinned to max_error '0.005', not '0.1'"
 for bad in 0 2 x -1e-5; do
     ok "--max-error $bad is refused" exits 2 run "${small[@]}" --precision fast --max-error=$bad --output "$work/bad"
@@ -122,10 +144,14 @@ PY
 ok "two classes of machines in one campaign: each its own, rows are counted by signature" classes
 killed () # the engine process comes back as what it was
 {
-    run "${two[@]}" "${by[@]}" --precision fast --output "$work/whole" && look "$work/classes/two.scores.h5" "sparse/$kernel/v1" 0.005 &&
+    run "${two[@]}" "${by[@]}" --precision fast --output "$work/whole" &&
+        look "$work/classes/two.scores.h5" "sparse/$kernel/v1" 0.005 &&
         same_scores two "$work/killed" "$work/whole"
 }
-kill_engines () { local pid; for pid in "${pids[@]}"; do kill -9 "$(cat "/proc/$pid/task/$pid/children")" || return 1; done; }
+kill_engines ()
+{
+    local pid; for pid in "${pids[@]}"; do kill -9 "$(cat "/proc/$pid/task/$pid/children")" || return 1; done
+}
 before_work=(kill_engines)
 ok "engines that are killed ..." mixed killed "--isa $isa" "--isa $isa"
 before_work=(true)
@@ -133,7 +159,8 @@ ok "... come back with the same arithmetic" killed
 forgotten () # what was measured is lost: it is only measured again
 {
     rm "$work/fast/.wiremill/arithmetic" "$work/fast/.wiremill/sample" "$work/fast/precise.scores.h5"
-    run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast" && look "$work/fast/precise.scores.h5" "sparse/$kernel/v1" 0.005 &&
+    run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast" &&
+        look "$work/fast/precise.scores.h5" "sparse/$kernel/v1" 0.005 &&
         cmp "$work/fast/.wiremill/arithmetic" "$work/kept"
 }
 cp "$work/fast/.wiremill/arithmetic" "$work/kept"
@@ -145,13 +172,15 @@ foreign () # options of the broker...
 {
     local listen=ipc://$work/f.b
     rm -rf "$work/foreign"
-    "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 100 --output "$work/foreign" --listen "$listen" "$@" >"$work/f.log" 2>&1 &
+    "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 100 --output "$work/foreign" --listen "$listen" \
+            "$@" >"$work/f.log" 2>&1 &
     local broker=$! first
     until_true 60 test -e "$work/foreign/.wiremill/endpoint.json" || return 1
     "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" >"$work/f.work" 2>&1 &
     first=$!
     "$bin/wiremill" produce --broker "$listen" --input "$made/precise.h5" >"$work/f.produce" 2>&1 || return 1
-    timeout 60 "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" --engine reference --idle-timeout 1 >"$work/said" 2>&1
+    timeout 60 "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" --engine reference \
+            --idle-timeout 1 >"$work/said" 2>&1
     local code=$?
     kill $first $broker
     wait $first $broker
@@ -166,11 +195,17 @@ ok "with --mixed it is admitted" exits 0 foreign --mixed
 watched ()
 {
     $python tests/e2e/make.py faint "$work/a-faint.npy" 2100 1e-3 && rm -rf "$work/watched" &&
-        WM_WATCH_SHARE=1 keep "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/a-faint.npy" --input "$made/two.h5" --quiet --batch-hits 100 \
-            "${by[@]}" --precision fast --max-error 2e-5 --output "$work/watched" && says 'batches held a hit beyond the allowed error: strict fp32 scored them'
+        WM_WATCH_SHARE=1 keep "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/a-faint.npy" \
+            --input "$made/two.h5" --quiet --batch-hits 100 \
+            "${by[@]}" --precision fast --max-error 2e-5 --output "$work/watched" &&
+            says 'batches held a hit beyond the allowed error: strict fp32 scored them'
 }
 ok "hits that are further off than the sample's are found" watched
-again () { run "${two[@]}" --output "$work/strictly" && $python tests/e2e/make.py near "$work/watched/two.scores.h5" "$work/strictly/two.scores.h5" 2e-5; }
+again ()
+{
+    run "${two[@]}" --output "$work/strictly" &&
+        $python tests/e2e/make.py near "$work/watched/two.scores.h5" "$work/strictly/two.scores.h5" 2e-5
+}
 ok "... and their batches scored again: all rows keep the promise" again
 ok "... under strict fp32's signature" look "$work/watched/two.scores.h5" sparse/fma/fp32/v1 2e-05
 done_testing

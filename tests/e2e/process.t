@@ -13,7 +13,11 @@ refused () # code, pattern, command...
 }
 
 # Addresses, before anything is made or asked.
-near () { refused 2 "^wiremill $2: --$3 takes tcp://HOST:PORT or ipc:///PATH, not '$4'; did you mean $1; see" "$bin/wiremill" "$2" "--$3" "$4" "${@:5}"; }
+near ()
+{
+    refused 2 "^wiremill $2: --$3 takes tcp://HOST:PORT or ipc:///PATH, not '$4'; did you mean $1; see" \
+            "$bin/wiremill" "$2" "--$3" "$4" "${@:5}"
+}
 ok "no scheme: broker" near tcp://127.0.0.1:$port broker listen 127.0.0.1:$port "${model[@]}" --output "$work/none"
 ok "... work" near tcp://127.0.0.1:$port work broker 127.0.0.1:$port
 ok "... produce" near tcp://127.0.0.1:$port produce broker 127.0.0.1:$port "$work/one.h5"
@@ -23,8 +27,13 @@ ok "a path" near "ipc://$work/b" work broker "$work/b"
 ok "a folder" refused 2 "not 'out'; see wiremill work --help" "$bin/wiremill" work --broker out
 ok "nothing was made" test ! -e "$work/none"
 ok "no workers" refused 2 "workers takes a whole number from 1 to 256" "$bin/wiremill" work --workers 0
-ok "far too many threads" refused 2 "threads takes a whole number from 1 to 1024" "$bin/wiremill" run "${model[@]}" --threads 100000
-many () { keep "$bin/wiremill" run "${model[@]}" --quiet --threads $(($(nproc) + 1)) --output "$work/many" "$work/one.h5" && says 'leave --threads out for one thread a core, which is faster'; }
+ok "far too many threads" refused 2 "threads takes a whole number from 1 to 1024" "$bin/wiremill" run "${model[@]}" \
+        --threads 100000
+many ()
+{
+    keep "$bin/wiremill" run "${model[@]}" --quiet --threads $(($(nproc) + 1)) --output "$work/many" "$work/one.h5" &&
+        says 'leave --threads out for one thread a core, which is faster'
+}
 ok "more threads than cores: a warning" many
 
 # Ports: base is those of workers; producers have the next, operators the one after that.
@@ -32,21 +41,34 @@ at () { echo "tcp://127.0.0.1:$((port + $1))"; }
 "$bin/wiremill" broker "${model[@]}" --output "$work/out" --listen "$(at 3)" >"$work/broker" 2>&1 &
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json" || bail "no broker"
-ok "a port that is in use" refused 1 "cannot listen on $(at 3) .*in use: another program, or another broker, .*choose others with --listen" \
+ok "a port that is in use" refused 1 \
+    "cannot listen on $(at 3) .*in use: another program, or another broker, .*choose others with --listen" \
     "$bin/wiremill" broker "${model[@]}" --output "$work/second" --listen "$(at 3)"
-ok "... one of the two above it" refused 1 "cannot listen on $(at 1) " "$bin/wiremill" broker "${model[@]}" --output "$work/second" --listen "$(at 1)"
+ok "... one of the two above it" refused 1 "cannot listen on $(at 1) " "$bin/wiremill" broker "${model[@]}" \
+        --output "$work/second" --listen "$(at 1)"
 ok "an address of another machine" refused 1 "Cannot assign requested address: no interface of this machine has it" \
     "$bin/wiremill" broker "${model[@]}" --output "$work/second" --listen tcp://192.0.2.1:5555 --insecure
-role () { refused 1 "this port is for $1s, not for a $2: the port in --broker is $3; it is the first one that the broker prints" "$bin/wiremill" "${@:4}"; }
+role ()
+{
+    refused 1 \
+        "this port is for $1s, not for a $2: the port in --broker is $3; give the first port that the broker prints" \
+        "$bin/wiremill" "${@:4}"
+}
 ok "a worker at the producers' port" role producer worker "1 too high" work --broker "$(at 4)" --cache "$work/cache"
 ok "... at the operators'" role operator worker "2 too high" work --broker "$(at 5)" --cache "$work/cache"
 ok "a producer one port too high" role operator producer "1 too high" produce --broker "$(at 4)" "$work/one.h5"
 ok "... one too low" role worker producer "1 too low" produce --broker "$(at 2)" "$work/one.h5"
 held () { WM_TIME_SCALE=10 refused 75 "process $broker is the broker of $work/out/.wiremill: end it, or ask it \(.wiremill status $work/out/.wiremill.\)" \
-    "$bin/wiremill" run "${model[@]}" --quiet --output "$work/out" "$work/one.h5" && says 'waiting up to 1.0 s' && ! says 'starting it again' >/dev/null; }
+    "$bin/wiremill" run "${model[@]}" --quiet --output "$work/out" "$work/one.h5" && says 'waiting up to 1.0 s' &&
+    ! says 'starting it again' >/dev/null; }
 ok "a campaign that runs already" held
 
-gone () { WM_TIME_SCALE=10 refused 4 "no broker answers at ipc://$work/nobody; gives up after 1 s: start .wiremill broker. there, then" "$bin/wiremill" work --broker "ipc://$work/nobody" --give-up 1 --cache "$work/cache"; }
+gone ()
+{
+    WM_TIME_SCALE=10 refused 4 \
+        "no (broker answers|answer from a broker) at ipc://$work/nobody; gives up after 1 s: start .wiremill broker. there, then" \
+        "$bin/wiremill" work --broker "ipc://$work/nobody" --give-up 1 --cache "$work/cache"
+}
 ok "no broker" gone
 # A broker that goes while it is served.
 lost ()
@@ -64,12 +86,20 @@ ok "a broker that is gone: it tries again, and names what to do" lost
 
 # What a machine does not give.
 files () { (ulimit -n 20 && refused 1 "$1" "${@:2}") && ! says 'starting it again|ssertion' >/dev/null; }
-ok "ulimit -n: run" files 'this shell allows 20 open files, .*ulimit -n 1024' "$bin/wiremill" run "${model[@]}" --quiet --output "$work/few" "$work/one.h5"
-ok "... broker" files 'this shell allows 20 open files, .*ulimit -n 1024' "$bin/wiremill" broker "${model[@]}" --output "$work/few" --listen "$(at 8)"
-ok "... work" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" work --broker "$(at 3)" --cache "$work/cache"
-ok "... produce" files 'this shell allows 20 open files, .*ulimit -n 1024' "$bin/wiremill" produce --broker "$(at 3)" "$work/one.h5"
+ok "ulimit -n: run" files 'this shell allows 20 open files, .*type ulimit -n' "$bin/wiremill" run "${model[@]}" --quiet \
+        --output "$work/few" "$work/one.h5"
+ok "... broker" files 'this shell allows 20 open files, .*type ulimit -n' "$bin/wiremill" broker "${model[@]}" \
+        --output "$work/few" --listen "$(at 8)"
+ok "... work" files 'may open only 20 files .*raise .ulimit -n' "$bin/wiremill" work --broker "$(at 3)" \
+        --cache "$work/cache"
+ok "... produce" files 'this shell allows 20 open files, .*type ulimit -n' "$bin/wiremill" produce --broker "$(at 3)" \
+        "$work/one.h5"
 long=$work/$(printf 'a%.0s' {1..90})
-full () { refused 1 "no folder can be made in $work/none: .*choose a shorter --campaign" env XDG_RUNTIME_DIR="$work/none" "$bin/wiremill" run "${model[@]}" --quiet --output "$work/long" --campaign "$long" "$work/one.h5"; }
+full ()
+{
+    refused 1 "no folder can be made in $work/none: .*choose a shorter --campaign" env XDG_RUNTIME_DIR="$work/none" \
+            "$bin/wiremill" run "${model[@]}" --quiet --output "$work/long" --campaign "$long" "$work/one.h5"
+}
 [ ${#work} -lt 40 ] && ok "no room for sockets" full
 
 # Somebody else's files. (root may write everywhere: it tries as another user.)
@@ -77,15 +107,24 @@ as=()
 [ "$(id -u)" != 0 ] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 tries () # may that user run the programs here?
 {
-    "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1 && chmod a+rx "$work" && "${as[@]}" test -r "$made/model-1.wmm" -a -r "$work/one.h5"
+    "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1 && chmod a+rx "$work" &&
+        "${as[@]}" test -r "$made/model-1.wmm" -a -r "$work/one.h5"
 }
 if tries; then
     chmod a-w "$work/out" "$work/out/.wiremill/log"
-    theirs () { refused 5 "this user may not write in the campaign $work/out/.wiremill: .*wiremill status" "${as[@]}" "$bin/wiremill" run "${model[@]}" --quiet --output "$work/out" "$work/one.h5"; }
+    theirs ()
+    {
+        refused 5 "this user may not write in the campaign $work/out/.wiremill: .*wiremill status" "${as[@]}" \
+                "$bin/wiremill" run "${model[@]}" --quiet --output "$work/out" "$work/one.h5"
+    }
     mkdir -p "$work/out/.wiremill/log"
     [ "$(id -u)" = 0 ] && chmod a+rwx "$work/out/.wiremill" "$work/out/.wiremill/models"
     ok "another user's campaign" theirs
-    output () { refused 5 "this user may not write in the campaign's output folder $work/out: .*as a user who may" "${as[@]}" "$bin/wiremill" produce --broker "$(at 3)" "$work/one.h5"; }
+    output ()
+    {
+        refused 5 "this user may not write in the campaign's output folder $work/out: .*as a user who may" "${as[@]}" \
+                "$bin/wiremill" produce --broker "$(at 3)" "$work/one.h5"
+    }
     ok "another user's output" output
 else
     skip "another user may not run the programs here"
@@ -97,9 +136,14 @@ ctrl_c ()
 {
     "$bin/wiremill" run "${model[@]}" --quiet --output "$work/twice" "$work/one.h5" >"$work/said" 2>&1 &
     pid=$!
-    until_true 60 stop && kill -INT $pid && { kill -INT $pid 2>/dev/null; wait $pid; [ $? = 75 ]; } && says 'type this to continue'
+    until_true 60 stop && kill -INT $pid && { kill -INT $pid 2>/dev/null; wait $pid; [ $? = 75 ]; } &&
+        says 'type this to continue'
 }
 ok "Ctrl-C twice" ctrl_c
-closed () { "$bin/wiremill" run "${model[@]}" --quiet --output "$work/twice" "$work/one.h5" >&- 2>&- && test -s "$work/twice/one.scores.h5"; }
+closed ()
+{
+    "$bin/wiremill" run "${model[@]}" --quiet --output "$work/twice" "$work/one.h5" >&- 2>&- &&
+        test -s "$work/twice/one.scores.h5"
+}
 ok "the same command with stdout and stderr closed" closed
 done_testing

@@ -15,7 +15,8 @@ refused () # code, pattern, command...
 ok "an unknown verb names the nearest" refused 2 "did you mean status" "$bin/wiremill" statsu
 ok "an unknown option names the nearest" refused 2 "did you mean --model" "${run[@]}" --modle x
 ok "a number out of range" refused 2 "whole number from 1" "${run[@]}" --workers 0
-ok "an engine that nobody knows" refused 2 "engine takes auto.sparse.*not 'sprase'" "${run[@]}" --engine sprase --input "$made/one.h5"
+ok "an engine that nobody knows" refused 2 "engine takes auto.sparse.*not 'sprase'" "${run[@]}" --engine sprase \
+        --input "$made/one.h5"
 ok "an empty name" refused 2 "worker is empty, perhaps by an unset variable" "$bin/wiremill" drain "$work" --worker ''
 ok "an empty argument" refused 2 "an argument is empty" "$bin/wiremill" status ''
 ok "an empty folder" refused 2 "output is empty" "$bin/wiremill" import "$made/model-1.onnx" -o ''
@@ -37,54 +38,88 @@ ok "... a link to nothing" input "link.h5 is a symbolic link to a file that does
 ok "... a URL" input "--input http://host/a.h5: a URL; .*fetch it first" http://host/a.h5
 ok "... a folder" input "name its files" "$work"
 model () { refused "$1" "$2" "$bin/wiremill" run --output "$work/o" --input "$made/one.h5" --model "$3"; }
-ok "nothing to cut" refused 2 "none.h5 cannot be read: No such file" "$bin/wiremill" cut --input "$work/none.h5" --patches "$work/p.npy"
-ok "no such specification to cut by" refused 2 "none.yaml cannot be read: No such file" "$bin/wiremill" cut --spec none.yaml --input "$made/one.h5" --patches "$work/p.npy"
+ok "nothing to cut" refused 2 "none.h5 cannot be read: No such file" "$bin/wiremill" cut --input "$work/none.h5" \
+        --patches "$work/p.npy"
+ok "no such specification to cut by" refused 2 "none.yaml cannot be read: No such file" "$bin/wiremill" cut \
+        --spec none.yaml --input "$made/one.h5" --patches "$work/p.npy"
 ok "a link to no model" model 2 "link.onnx is a symbolic link" "$work/link.onnx"
 ok "a URL of a model" model 2 "a URL; fetch the file first" http://host/m.onnx
 ok "a folder as a model" model 2 "is a folder; a TensorFlow SavedModel must be converted" "$work"
-ok "a model and an input that are swapped" refused 5 "one.h5: no model, but an HDF5 file, .* give events by --input and the model by --model" \
+ok "a model and an input that are swapped" refused 5 \
+    "one.h5: not a model but an HDF5 file, .* give events by --input and the model by --model" \
     "$bin/wiremill" run --output "$work/o" --model "$made/one.h5" --input "$made/model-1.onnx"
-gzip -c "$made/one.h5" >"$work/a.h5.gz" && printf 'PK\3\4zip' >"$work/a.npz" && printf '\200\2pickle' >"$work/a.pt" && : >"$work/a.h5" && printf 'root' >"$work/a.root"
+gzip -c "$made/one.h5" >"$work/a.h5.gz" && printf 'PK\3\4zip' >"$work/a.npz" && printf '\200\2pickle' >"$work/a.pt" &&
+    : >"$work/a.h5" && printf 'root' >"$work/a.root"
 cp "$made/model-1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt"
 printf "\223NUMPY\1\0v\0%-117s\n" "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 48, 48), }" >"$work/a.npy"
-ok "a compressed model" model 5 "a.h5.gz: no model, but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"
-ok "an archive of PyTorch" model 5 "a.npz: no model, but an archive .*torch.onnx.export" "$work/a.npz"
-ok "a pickle of PyTorch" model 5 "a.pt: no model, but an archive .*torch.onnx.export" "$work/a.pt"
-ok "an array as a model" model 5 "a.npy: no model, but a NumPy array" "$work/a.npy"
-ok "an empty model" model 5 "a.h5: no model, but empty" "$work/a.h5"
+ok "a compressed model" model 5 "a.h5.gz: not a model but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"
+ok "an archive of PyTorch" model 5 "a.npz: not a model but an archive .*torch.onnx.export" "$work/a.npz"
+ok "a pickle of PyTorch" model 5 "a.pt: not a model but an archive .*torch.onnx.export" "$work/a.pt"
+ok "an array as a model" model 5 "a.npy: not a model but a NumPy array" "$work/a.npy"
+ok "an empty model" model 5 "a.h5: not a model but empty" "$work/a.h5"
 others () # a line for each, with what to do; the comment and the good one are no mistakes
 {
     ls "$work"/a.* | sed '1i # what is no input' >"$work/list"
-    exits 3 keep "${run[@]}" --output "$work/others" --input-list "$work/list" --input "$work/l*.h5" --input "$made/one.h5" &&
-        says 'a.h5: the file is empty' && says 'a.h5.gz: compressed by gzip: unpack it first' && says 'a.npz: an archive of NumPy' &&
-        says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, no input: give it by --model' && says 'a.pt: an archive' &&
-        says 'a.root: a ROOT file' && says 'a.txt: neither an HDF5 file nor' && says 'link.h5: a symbolic link to a file' && says '1 written, 9 held'
+    exits 3 keep "${run[@]}" --output "$work/others" --input-list "$work/list" --input "$work/l*.h5" \
+            --input "$made/one.h5" &&
+        says 'a.h5: the file is empty' && says 'a.h5.gz: compressed by gzip: unpack it first' &&
+        says 'a.npz: an archive of NumPy' &&
+        says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, not an input: give it by --model' &&
+        says 'a.pt: an archive' &&
+        says 'a.root: a ROOT file' && says 'a.txt: neither an HDF5 file nor' &&
+        says 'link.h5: a symbolic link to a file' && says '1 written, 9 held'
 }
 ok "what is no input is held with what to do about it" others
-folder () { refused 2 "$1 .*(one|link).h5 is no folder; it takes a folder" "$bin/wiremill" "${@:2}"; }
-ok "a file where the output's folder belongs" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" --output "$made/one.h5"
-ok "... a link to nothing there" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" --output "$work/link.h5"
+folder () { refused 2 "$1 .*(one|link).h5 is not a folder; give a folder" "$bin/wiremill" "${@:2}"; }
+ok "a file where the output's folder belongs" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" \
+        --output "$made/one.h5"
+ok "... a link to nothing there" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" \
+        --output "$work/link.h5"
 ok "a dataset without its slash" input "one.h5:a cannot be read; a dataset is named .*one.h5:/DATASET" "$made/one.h5:a"
-ok "... where the campaign's does" folder --campaign broker --model "$made/model-1.wmm" --output "$work/o" --campaign "$made/one.h5"
-ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is no list, one path a line" "${run[@]}" --input-list "$made/one.h5"
+ok "... where the campaign's does" folder --campaign broker --model "$made/model-1.wmm" --output "$work/o" \
+        --campaign "$made/one.h5"
+ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is not a list of one path a line" "${run[@]}" \
+        --input-list "$made/one.h5"
 ok "a folder as a list" refused 2 "list of inputs .* cannot be read: Is a directory" "${run[@]}" --input-list "$work"
-ok "an input as a specification" refused 5 "one.h5 is no specification, .*spec --print" "${run[@]}" --spec "$made/one.h5" --input "$made/one.h5"
-ok "a folder for synthetic events, before they are made" refused 2 "is a folder; give a file" "$bin/wiremill" synth --output "$work"
-cp "$made/one.h5" "$work"/$'a\nb.h5' && ok "an input whose name holds a line break" refused 2 "line break, rename it: .*a.b.h5" "${run[@]}" --input "$work/a?b.h5"
+ok "an input as a specification" refused 5 "one.h5 is not a specification .*spec --print" "${run[@]}" \
+        --spec "$made/one.h5" --input "$made/one.h5"
+ok "a folder for synthetic events, before they are made" refused 2 "is a folder; give a file" "$bin/wiremill" synth \
+        --output "$work"
+cp "$made/one.h5" "$work"/$'a\nb.h5' &&
+    ok "an input whose name contains a line break" refused 2 "line break, rename it: .*a.b.h5" "${run[@]}" \
+        --input "$work/a?b.h5"
 for verb in run produce; do
-    ok "$verb: an endpoint without tcp://" refused 2 "--broker takes tcp://HOST:PORT or ipc:///PATH, not .host:5555.; did you mean tcp://host:5555" "$bin/wiremill" $verb --broker host:5555 --input "$made/one.h5"
-    ok "... a URL" refused 2 "--broker takes tcp://HOST:PORT or ipc:///PATH, not .http://host." "$bin/wiremill" $verb --broker http://host --input "$made/one.h5"
+    ok "$verb: an endpoint without tcp://" refused 2 \
+            "--broker takes tcp://HOST:PORT or ipc:///PATH, not .host:5555.; did you mean tcp://host:5555" \
+            "$bin/wiremill" $verb --broker host:5555 --input "$made/one.h5"
+    ok "... a URL" refused 2 "--broker takes tcp://HOST:PORT or ipc:///PATH, not .http://host." "$bin/wiremill" $verb \
+            --broker http://host --input "$made/one.h5"
 done
 printf 'labels: [run, em, none, michel]\n' >"$work/labels.yaml"
-early () { refused 5 "labels.yaml:1: labels: 'run' is another column of the output" "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/early" --spec "$work/labels.yaml" --input "$made/one.h5" && [ ! -e "$work/early/.wiremill/ledger.db" ]; }
+early ()
+{
+    refused 5 "labels.yaml:1: labels: the output already has a column 'run'" "$bin/wiremill" run \
+            --model "$made/model-1.wmm" --output "$work/early" --spec "$work/labels.yaml" --input "$made/one.h5" &&
+        [ ! -e "$work/early/.wiremill/ledger.db" ]
+}
 ok "a label that is a column already, before anything is pinned" early
 small () { refused 1 "$1" bash -c "ulimit $2; exec \"\$@\"" _ "${run[@]}" --input "$made/one.h5"; }
 ok "a shell that allows small files only" small "files of 100 KiB, .*ulimit -f unlimited" "-f 100"
 ok "... and few" small "allows 24 open files, .*ulimit -n 1024" "-n 24"
-large () { exits 1 bash -c 'ulimit -f 8; exec "$@"' _ "$bin/wiremill" import "$made/model-1.onnx" -o "$work/large.wmm" 2>"$work/said" && says 'File too large'; }
+large ()
+{
+    exits 1 bash -c 'ulimit -f 8; exec "$@"' _ "$bin/wiremill" import "$made/model-1.onnx" \
+            -o "$work/large.wmm" 2>"$work/said" && says 'File too large'
+}
 ok "a file that passes ulimit -f is an error, not a death" large
-mkdir "$work/same" && cp "$made/one.h5" "$work/same/1.h5" && cp "$made/one.h5" "$work/same/2.h5" && cp "$made/one.h5" "$work/same/3.h5"
-repeats () { keep "${run[@]}" --output "$work/same" --input "$work/same/*.h5" && says '2 events are repeated: run 1, subrun 1, event 1 is in .*1.h5 and .*2.h5; all are scored' && [ "$(grep -c 'subrun' "$work/said")" = 1 ]; }
+mkdir "$work/same" && cp "$made/one.h5" "$work/same/1.h5" && cp "$made/one.h5" "$work/same/2.h5" &&
+    cp "$made/one.h5" "$work/same/3.h5"
+repeats ()
+{
+    keep "${run[@]}" --output "$work/same" --input "$work/same/*.h5" &&
+        says '2 events are repeated: run 1, subrun 1, event 1 is in .*1.h5 and .*2.h5; all are scored' &&
+        [ "$(grep -c 'subrun' "$work/said")" = 1 ]
+}
 ok "repeated events are one line" repeats
 mkfifo "$work/pipe.onnx"
 ok "... nor a pipe" refused 5 "not a regular file" timeout 20 "$bin/wiremill" import "$work/pipe.onnx" -o "$work/no.wmm"
@@ -99,11 +134,18 @@ printf 'pathc: [48, 48]\n' >"$work/spec.yaml"
 ok "an unknown key of a specification names the nearest" refused 5 "patch" "${run[@]}" \
     --spec "$work/spec.yaml" --input "$made/one.h5"
 ok "no broker at that endpoint" refused 4 "" "$bin/wiremill" status --broker "ipc://$work/nobody"
-tries () { WM_TIME_SCALE=10 refused 4 "no (broker answers|answer from a broker) at tcp://127.0.0.1:9; goes on trying for [0-9]+ s" "$bin/wiremill" "$@" --broker tcp://127.0.0.1:9 --give-up 2; }
+tries ()
+{
+    WM_TIME_SCALE=10 refused 4 \
+        "no (broker answers|answer from a broker) at tcp://127.0.0.1:9; goes on trying for [0-9]+ s" \
+        "$bin/wiremill" "$@" --broker tcp://127.0.0.1:9 --give-up 2
+}
 ok "a worker logs that it waits for a broker" tries work --cache "$work/cache"
 ok "a producer too" tries produce --input "$made/one.h5"
-ok "a budget below zero" refused 2 "budget takes a whole number from 17039360" "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/o" --budget -1
-ok "a folder whose name holds a line break" refused 2 "holds a line break" "$bin/wiremill" run --model "$made/model-1.wmm" \
+ok "a budget below zero" refused 2 "budget takes a whole number from 17039360" "$bin/wiremill" broker \
+        --model "$made/model-1.wmm" --output "$work/o" --budget -1
+ok "a folder whose name contains a line break" refused 2 "contains a line break" "$bin/wiremill" run \
+    --model "$made/model-1.wmm" \
     --output "$work"/$'a\nb' --input "$made/one.h5"
 ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$work"
 
@@ -113,7 +155,11 @@ ok "a truncated file is held by name, the rest is done" truncated
 ok "status notices a full disk under its stdout" full "$bin/wiremill" status "$work/out" --json
 ok "the rest is there" test -s "$work/out/one.scores.h5"
 ok "and it is still held the next time" truncated
-scores () { refused 5 "one.scores.h5: an output of wiremill, no input" "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/scores" --input "$work/out/one.scores.h5"; }
+scores ()
+{
+    refused 5 "one.scores.h5: an output of wiremill, not an input" "$bin/wiremill" run --model "$made/model-1.wmm" \
+            --output "$work/scores" --input "$work/out/one.scores.h5"
+}
 ok "an output as an input" scores
 
 mkdir -p "$work/foreign"
@@ -133,7 +179,8 @@ printf 'view: own\n' >"$work/own.yaml"
 for model in '' 2; do for spec in '' "$work/own.yaml"; do for precision in '' fast; do for batch in '' 100; do
     what=${model:+|model}${spec:+|view}${precision:+|precision}${batch:+|batch}
     [ -z "$what" ] && continue
-    mismatch "${what:1}" 5 "pinned to .?(${what:1})" "$bin/wiremill" run --model "$made/model-${model:-1}.wmm" --output "$work/out" --quiet \
+    mismatch "${what:1}" 5 "pinned to .?(${what:1})" "$bin/wiremill" run --model "$made/model-${model:-1}.wmm" \
+        --output "$work/out" --quiet \
         --input "$made/one.h5" ${spec:+--spec $spec} ${precision:+--precision $precision} ${batch:+--batch-hits $batch}
 done; done; done; done
 cp "$made/one.h5" "$work/own.h5"
@@ -143,18 +190,29 @@ mismatch "folder of outputs" 5 "pinned to output" "${run[@]}" --campaign "$work/
 # What a person added to an output is nowhere else.
 score=$work/own/own.scores.h5
 cp "$score" "$work/before.h5" && printf x >>"$score" && cp -p "$score" "$work/mine.h5"
-stays () { refused 3 "$score was changed since it was written: it stays as it is" "${own[@]}" && cmp "$score" "$work/mine.h5"; }
+stays ()
+{
+    refused 3 "$score was changed since it was written: it stays as it is" "${own[@]}" && cmp "$score" "$work/mine.h5"
+}
 ok "an output that was changed stays, and is named" stays
 ok "... each time" stays
-kept () { keep "${own[@]}" --retry-held && says "kept as $score.changed-1" && cmp "$score.changed-1" "$work/mine.h5" && cmp "$score" "$work/before.h5"; }
+kept ()
+{
+    keep "${own[@]}" --retry-held && says "kept as $score.changed-1" && cmp "$score.changed-1" "$work/mine.h5" &&
+        cmp "$score" "$work/before.h5"
+}
 ok "--retry-held keeps it under another name, and writes it again" kept
 ok "after which all is done" exits 0 "${own[@]}"
 printf x >>"$score" && printf x >>"$work/own.h5"
-both () { keep "${own[@]}" --retry-held && says "kept as $score.changed-2" && cmp "$score.changed-2" "$work/mine.h5" && exits 0 "${own[@]}"; }
+both ()
+{
+    keep "${own[@]}" --retry-held && says "kept as $score.changed-2" && cmp "$score.changed-2" "$work/mine.h5" &&
+        exits 0 "${own[@]}"
+}
 ok "also where the input was changed too" both
 touch "$work/own.h5" && sum=$(cksum <"$work/own/own.scores.h5")
 mismatch "time of an input" 3 "own.h5: changed since its output was written" "${own[@]}"
-summary () { says "nothing was scored: 1 no longer as it was scored" && ! grep -q "left to do" "$work/said"; }
+summary () { says "nothing was scored: inputs or outputs have changed .1, named above." && ! grep -q "left to do" "$work/said"; }
 ok "... whose summary does not claim that all is done" summary
 printf x >>"$work/own.h5"
 mismatch "size of an input" 3 "own.h5: changed since its output was written" "${own[@]}"
@@ -162,7 +220,8 @@ ok "and its output stays" test "$(cksum <"$work/own/own.scores.h5")" = "$sum"
 proved P13 $mismatches $((mismatches - failures + before))
 
 mkdir -p "$work/shut/.wiremill/lock"
-shut () { refused 5 "cannot open $work/shut/.wiremill/lock: Is a directory; .*--campaign" "$bin/wiremill" run --model "$made/model-1.wmm" \
+shut () { refused 5 "cannot open $work/shut/.wiremill/lock: Is a directory; .*--campaign" "$bin/wiremill" run \
+    --model "$made/model-1.wmm" \
     --output "$work/shut" --quiet --input "$made/one.h5" && [ "$(grep -c "cannot open" "$work/said")" = 1 ]; }
 ok "a lock that cannot be opened is reported once" shut
 
@@ -175,7 +234,8 @@ kill $broker && wait $broker
 ok "and the campaign goes on afterwards" exits 0 "${run[@]}" --input "$made/one.h5"
 ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/wiremill" broker \
     --model "$made/model-1.wmm" --output "$work/open" --listen tcp://0.0.0.0:5999
-ok "a precision that is none is a question of usage" refused 2 "fp32.split.fast, not 'half'" "${run[@]}" --precision half --input "$made/one.h5"
+ok "a precision that is none is a question of usage" refused 2 "fp32.split.fast, not 'half'" "${run[@]}" \
+        --precision half --input "$made/one.h5"
 ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
     --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
 
@@ -183,8 +243,10 @@ ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.
 no_openvino () # variables of make...
 {
     local b=$work/without
-    keep env PIP_INDEX_URL=http://127.0.0.1:9/ PIP_RETRIES=0 make -o "$b/lib/libkernels.a" -o "$b/lib/libschema.a" B="$b" "$@" \
-        "$b/lib/wm_openvino.so" && says "WITHOUT the general engine: .* Type make .*PyPI.* make OPENVINO=" && [ ! -e "$b/lib/wm_openvino.so" ]
+    keep env PIP_INDEX_URL=http://127.0.0.1:9/ PIP_RETRIES=0 make -o "$b/lib/libkernels.a" -o "$b/lib/libschema.a" \
+        B="$b" "$@" \
+        "$b/lib/wm_openvino.so" && says "WITHOUT the general engine: .* Type make .*PyPI.* make OPENVINO=" &&
+        [ ! -e "$b/lib/wm_openvino.so" ]
 }
 ok "make goes on without OpenVINO, and prints how to get it" no_openvino OPENVINO="$work/nowhere"
 ok "... and where it cannot be fetched" no_openvino OPENVINO_VERSION=0
@@ -194,7 +256,8 @@ how="cannot be opened: .*none.so.*make. fetches and builds it .*make OPENVINO="
 ok "doctor prints it too" keep "$bin/wiremill" doctor "$work"
 ok "... with the models that cannot run" says "warn +openvino +no models outside .*$how"
 ok "a model that needs it" "$bin/wiremill" import --general "$made/model-1.onnx" -o "$work/general.wmm"
-ok "... is refused in one line that explains how to get it" refused 6 "$how" "$bin/wiremill" run --model "$work/general.wmm" \
+ok "... is refused in one line that explains how to get it" refused 6 "$how" "$bin/wiremill" run \
+    --model "$work/general.wmm" \
     --output "$work/general" --quiet --input "$made/one.h5"
 ok "... which is one" test "$(grep -c 'openvino engine cannot be opened' "$work/said")" = 1
 unset WM_OPENVINO_SO

@@ -53,7 +53,11 @@ nothing () { keep "${run[@]}" --output "$out" && says "nothing was left"; }
 ok "and then there is nothing left to do" nothing
 
 start away
-moved () { mv "$out" "$work/put-away" && exits 5 wait $pid && grep "was moved, removed or replaced while its broker ran" "$work/away.words"; }
+moved ()
+{
+    mv "$out" "$work/put-away" && exits 5 wait $pid &&
+        grep "was moved, removed or replaced while its broker ran" "$work/away.words"
+}
 ok "its folder is moved away: run ends, and prints why" moved
 back () { mv "$work/put-away" "$out" && resumed; }
 ok "put back, the same command goes on" back

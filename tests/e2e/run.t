@@ -14,7 +14,11 @@ again () { keep "${run[@]}" --input "$made/two.h5" && says 'nothing was left to 
 ok "the same command again has nothing to do" again
 ok "and leaves the output as it is" cmp "$work/out/two.scores.h5" "$work/first.h5"
 
-columns () { keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --input "$made/two.h5" && says '^columns track em none michel: labels of the preset protodune-2021$'; }
+columns ()
+{
+    keep "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --input "$made/two.h5" &&
+        says '^columns track em none michel: labels of the preset protodune-2021$'
+}
 ok "a line names the columns that are written, and where their names are from" columns
 finished () { keep "$bin/wiremill" status "$work/out" && says 'broker not running' && says '100.0%'; }
 ok "status without a broker" finished
@@ -41,7 +45,8 @@ late ()
     local pid broker= try
     for try in 1 2 3 4 5; do # it may have ended before
         rm -rf "$work/late"
-        "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/late" --quiet --input "$made/two.h5" >"$work/said" 2>&1 &
+        "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/late" --quiet \
+                --input "$made/two.h5" >"$work/said" 2>&1 &
         pid=$!
         until [ -s "$work/late/.wiremill/endpoint.json" ] || ! kill -0 $pid; do sleep 0.02; done
         broker=$(child $pid wiremill-broker) && kill -STOP "$broker" && break
@@ -59,9 +64,11 @@ at_width () { TERM=xterm keep script -qec "stty cols $1; $2" /dev/null </dev/nul
 narrow () # columns
 {
     rm -rf "$work/narrow"
-    at_width "$1" "'$bin/wiremill' run --model '$made/model-1.wmm' --output '$work/narrow' --input '$made/two.h5'" || return 1
+    at_width "$1" "'$bin/wiremill' run --model '$made/model-1.wmm' --output '$work/narrow' --input '$made/two.h5'" ||
+        return 1
     perl -0777 -ne 'for (/\r\e\[K([^\r\n]*)/g) { $n += length > 0; $most = length if length > $most; } print "$n lines, longest $most\n"; exit !($n && $most < '"$1"')' "$work/said" &&
-        says '[0-9] %  .*ETA ' && at_width "$1" "'$bin/wiremill' status '$work/narrow'" && says '100.0%' && says "^CAMPAIGN .*RATE" &&
+        says '[0-9] %  .*ETA ' && at_width "$1" "'$bin/wiremill' status '$work/narrow'" && says '100.0%' &&
+        says "^CAMPAIGN .*RATE" &&
         ! grep -A1 '^CAMPAIGN' "$work/said" | tr -d '\r' | grep -E "^.{$(($1 + 1))}"
 }
 ok "progress and status fit 80 columns" narrow 80
@@ -81,11 +88,16 @@ small_inputs ()
 }
 together ()
 {
-    small_inputs && keep env WM_FAILPOINT=producer-output-placed:33 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --output "$work/small-out" --input "$work/small/*.npy" &&
+    small_inputs &&
+        keep env WM_FAILPOINT=producer-output-placed:33 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet \
+            --output "$work/small-out" --input "$work/small/*.npy" &&
         says 'files +64 written' && says 'hits +128 scored'
 }
 ok "outputs of many small inputs are committed together" together
-lost () { rm "$work/out/two.scores.h5" && "${run[@]}" --input "$made/two.h5" && cmp "$work/out/two.scores.h5" "$work/first.h5"; }
+lost ()
+{
+    rm "$work/out/two.scores.h5" && "${run[@]}" --input "$made/two.h5" && cmp "$work/out/two.scores.h5" "$work/first.h5"
+}
 ok "an output that is lost is made again, the same" lost
 doctor () { keep "$bin/wiremill" doctor "$work" && says '^ok +programs' && says '^ok +gpu|^warn +gpu'; }
 ok "doctor finds this machine fit" doctor

@@ -1,5 +1,5 @@
 #!/bin/bash
-# show.t - the first rows of an output as text, by a machine that has nothing but wiremill; what make prints before it begins.
+# show.t - prints the first rows of an output as text, on a machine that has only wiremill; and what make prints first.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
@@ -7,17 +7,33 @@ file=$work/out/one.scores.h5
 hits=4383
 
 line () { sed -n 's/^  read it with  *//p' "$work/run"; }
-run () { "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/one.h5" --output "$work/out" >"$work/run" && [ "$(line)" = "$bin/wiremill show $file" ]; }
+run ()
+{
+    "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/one.h5" --output "$work/out" >"$work/run" &&
+        [ "$(line)" = "$bin/wiremill show $file" ]
+}
 ok "the summary of a run ends with a command that reads it" run
-first () { keep env PATH=/nowhere "${BASH}" -c "$(line)" && says "^$file: $hits hits, 0 held; model f1156a47ecb1, fp32$" && [ "$(grep -c ' scored$' "$work/said")" = 10 ]; }
+first ()
+{
+    keep env PATH=/nowhere "${BASH}" -c "$(line)" && says "^$file: $hits hits, 0 held; model f1156a47ecb1, fp32$" &&
+        [ "$(grep -c ' scored$' "$work/said")" = 10 ]
+}
 ok "which needs no other program" first
-columns () { says '^run +event +tpc +plane +hit_id +track +em +none +michel +status$' && says "^ +1 +1 +0 +0 +0( +[01]\.[0-9]{4}){4} +scored$" && says "^rows 0 to 9 of $hits;"; }
+columns ()
+{
+    says '^run +event +tpc +plane +hit_id +track +em +none +michel +status$' &&
+        says "^ +1 +1 +0 +0 +0( +[01]\.[0-9]{4}){4} +scored$" && says "^rows 0 to 9 of $hits;"
+}
 ok "a line for each hit: which one, its scores, its status" columns
 narrow () { ! grep -Ev "^$work" "$work/said" | grep -E '^.{81}'; }
 ok "in 80 columns" narrow
-some () { keep "$bin/wiremill" show --from 4380 -n 20 "$file" "$file" && says "^ +1 +1 +0 +2 +4382 " && [ "$(grep -c ' scored$' "$work/said")" = 6 ] && says "^rows 4380 to 4382 of $hits"; }
+some ()
+{
+    keep "$bin/wiremill" show --from 4380 -n 20 "$file" "$file" && says "^ +1 +1 +0 +2 +4382 " &&
+        [ "$(grep -c ' scored$' "$work/said")" = 6 ] && says "^rows 4380 to 4382 of $hits"
+}
 ok "other rows, of several files" some
-past () { keep "$bin/wiremill" show --from $hits "$file" && says "^no row from $hits on$"; }
+past () { keep "$bin/wiremill" show --from $hits "$file" && says "^there is no row $hits; "; }
 ok "rows past the end" past
 refused () # pattern, arguments...
 {
@@ -26,7 +42,7 @@ refused () # pattern, arguments...
     exits 5 keep "$bin/wiremill" show "$@" && says "^wiremill show: .*$pattern"
 }
 ok "a folder" refused "is a folder; name a file in it" "$work/out"
-ok "a file of events" refused 'is no output of wiremill, which are \*.scores.h5' "$made/one.h5"
+ok "a file of events" refused 'is not an output of wiremill; outputs are \*.scores.h5' "$made/one.h5"
 ok "a model in its place" refused 'a model, no input' "$made/model-1.wmm"
 head -c 20000 "$file" >"$work/cut.scores.h5"
 ok "an output that is cut off" refused 'truncated' "$work/cut.scores.h5"
@@ -34,12 +50,26 @@ ok "a file that is not there" refused 'none.scores.h5' "$work/none.scores.h5"
 bare () { exits 2 keep "$bin/wiremill" show && says 'name a file of scores'; }
 ok "no file" bare
 
-# Before it begins, make prints how long it takes and what it installs. (-o deps: nothing is installed; AGAIN: nothing is done.)
-about () { keep make --no-print-directory -o deps AGAIN=: B="$work/build" OPENVINO="$work/none" VENV="$work/venv" "$1"; }
-run_about () { about run && says '^make run: .*minutes on 2 cores \(this machine has [0-9]+\)' && says 'fetches OpenVINO .*MB' && says 'installs Debian packages'; }
+# Before make begins, it prints how long it takes and what it installs. (-o deps: installs nothing; AGAIN: does nothing.)
+about ()
+{
+    keep make --no-print-directory -o deps AGAIN=: B="$work/build" OPENVINO="$work/none" VENV="$work/venv" "$1"
+}
+run_about ()
+{
+    about run && says '^make run: .*minutes on 2 cores \(this machine has [0-9]+\)' && says 'fetches OpenVINO .*MB' &&
+        says 'installs Debian packages'
+}
 ok "make run" run_about
-test_about () { about test && says '^make test: .*minutes on 2 cores' && says 'installs numpy, h5py, .*onnxruntime for Python to'; }
+test_about ()
+{
+    about test && says '^make test: .*minutes on 2 cores' && says 'installs numpy, h5py, .*onnxruntime for Python to'
+}
 ok "make test" test_about
-again () { mkdir -p "$work/build/bin" "$work/none" && touch "$work/build/bin/wiremill" && about run && says '^make run: .*half a minute' && ! says 'fetches' >/dev/null; }
+again ()
+{
+    mkdir -p "$work/build/bin" "$work/none" && touch "$work/build/bin/wiremill" && about run &&
+        says '^make run: .*half a minute' && ! says 'fetches' >/dev/null
+}
 ok "make run again" again
 done_testing

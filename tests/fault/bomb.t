@@ -1,6 +1,6 @@
 #!/bin/bash
-# bomb.t - small messages that claim much, BOMBS of them: results of unannounced events that have, they claim, 65,536 batches
-# each, and workers that ask for the model and do not read it. The broker's memory stays bounded, also after a restart, and
+# bomb.t - BOMBS small messages that claim much: results of unannounced events that claim to have 65,536 batches each,
+# and workers that ask for the model and do not read it. The broker's memory stays bounded, also after a restart, and
 # operators are answered.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh

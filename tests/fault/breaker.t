@@ -27,7 +27,10 @@ serve ()
     crew_start broker
     until_true 60 test -s "$work/out/.wiremill/endpoint.json"
 }
-sent_away () { grep -q 'draining: [6-9] of its last 10 batches failed, the last: this machine cannot' "$work/words.$1"; }
+sent_away ()
+{
+    grep -q 'draining: [6-9] of its last 10 batches failed, the last: this machine cannot' "$work/words.$1"
+}
 state () { "$bin/wiremill" status "$out" >"$work/said" 2>&1; says "$1"; }
 out=$work/out
 
@@ -49,7 +52,8 @@ two_of_two ()
     bad worker-1
     bad worker-2
     crew_start producer
-    until_true 60 state 'paused: [2-9] workers fail more often than they score, the last .*: this machine cannot' || return 1
+    until_true 60 state 'paused: [2-9] workers fail more often than they score, the last .*: this machine cannot' ||
+        return 1
     sent_away worker-1 && sent_away worker-2 || return 1
     "$bin/wiremill" why --campaign "$out/.wiremill" >"$work/said" 2>&1; says 'paused: .*fail more often' || return 1
     # Others come, and get nothing before somebody resumes.

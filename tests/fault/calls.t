@@ -17,7 +17,8 @@ errors=(EIO ENOSPC)
 start () # role
 {
     if [ "$1" = $victim ] && [ -n "$fail" ]; then
-        crew_start "$1" LD_PRELOAD="$proof/fail_shim.so" WM_SHIM_PROGRAM=$program WM_SHIM_FAIL=$fail WM_SHIM_HIT="$work/hit"
+        crew_start "$1" LD_PRELOAD="$proof/fail_shim.so" WM_SHIM_PROGRAM=$program WM_SHIM_FAIL=$fail \
+                WM_SHIM_HIT="$work/hit"
         fail= victim_pid=$pid
         (sleep 3; [[ $(readlink "/proc/$victim_pid/exe") != "$bin"/* ]] || kill -9 $victim_pid) 2>/dev/null & # it may wait for its disk for ever
         timers+=" $!"

@@ -68,7 +68,8 @@ restarted ()
     crew_written && [ "$(crew_pid worker-1)" = "$worker" ] && crew_same && crew_words
 }
 for ((i = 0; i < restarts; i++)); do
-    restarted >"$work/said" 2>/dev/null && back=$((back + 1)) || crew_tell "restart $i: $(tail -n 5 "$work/said" | tr '\n' ';')"
+    restarted >"$work/said" 2>/dev/null && back=$((back + 1)) ||
+        crew_tell "restart $i: $(tail -n 5 "$work/said" | tr '\n' ';')"
     crew_stop
 done
 ok "a broker killed and started again on its port has its worker and producer back" test $back = "$restarts"

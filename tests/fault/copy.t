@@ -54,7 +54,8 @@ judge ()
     "$bin/wiremill" rebuild --output "$copy" "$copy" >"$work/rebuild.words" 2>&1
     code=$?
     if [ $code != 0 ]; then
-        grep -q '^wiremill.*: there is no campaign in\|is lost, and there is no ledger' "$work/rebuild.words" && return 2
+        grep -q '^wiremill.*: there is no campaign in\|is lost, and there is no ledger' "$work/rebuild.words" &&
+            return 2
         echo "rebuild: exit $code: $(tail -n 3 "$work/rebuild.words")"
         return 1
     fi
@@ -86,7 +87,8 @@ while [ $n -lt "$copies" ] && [ $wrong -lt 5 ]; do
     esac
 done
 echo "# $n copies: $right made whole, $refused refused by name"
-ok "every copy ends with the output of an undisturbed run, or is refused by name; and every original does" test $wrong = 0
+ok "every copy ends with the output of an undisturbed run, or is refused by name; and every original does" test $wrong \
+        = 0
 ok "at least half are made whole" test $((2 * right)) -ge $n
 proved P17 $n $((n - wrong))
 done_testing

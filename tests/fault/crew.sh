@@ -14,8 +14,10 @@ crew_model () # synth options...
 {
     make_model 1 || bail "no model"
     for i in 0 1; do make_events ${crew_inputs[i]} --seed $((i + 1)) --tpcs 1 "$@" || bail "no events"; done
-    "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/${crew_inputs[0]%-1}-[12].h5" --batch-hits 64 \
-        --output "$work/whole" >"$work/whole.words" 2>&1 || bail "wiremill run does not work: $(cat "$work/whole.words")"
+    "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/${crew_inputs[0]%-1}-[12].h5" \
+        --batch-hits 64 \
+        --output "$work/whole" >"$work/whole.words" 2>&1 ||
+        bail "wiremill run does not work: $(cat "$work/whole.words")"
 }
 retry_held= # or --retry-held: of the next producers
 crew_new () # a fresh campaign; `crew_input` is what a producer is started with
@@ -102,7 +104,8 @@ crew_kills ()
     local campaigns=0 wrong=0 never='' before point
     while [[ ${queue[*]} == *[a-z]* ]] && [ $wrong -lt 20 ]; do
         campaigns=$((campaigns + 1)) before=$n_killed
-        [ -z "$VERBOSE" ] || echo "# campaign $campaigns, $n_killed kills, $SECONDS s, left: $(cut -c -150 <<<"${queue[*]}")"
+        [ -z "$VERBOSE" ] ||
+            echo "# campaign $campaigns, $n_killed kills, $SECONDS s, left: $(cut -c -150 <<<"${queue[*]}")"
         campaign >"$work/said" 2>/dev/null && [ ! -s "$work/said" ] && continue
         wrong=$((wrong + n_killed - before + 1))
         crew_tell "campaign $campaigns: $(head -n 5 "$work/said" | tr '\n' ';')"

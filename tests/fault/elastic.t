@@ -7,13 +7,19 @@ joins=${JOINS:-$(size 8 500 20000)} RANDOM=${SEED:-1}
 echo "# JOINS=$joins SEED=${SEED:-1}"
 lib=$PWD/${WM_BUILD:-build/release}/tests
 n=$(size 1 12 40)
-make_model 1 && make_events elastic-$n --events "$n" --seed 11 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 || bail "no model or events"
+make_model 1 && make_events elastic-$n --events "$n" --seed 11 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 ||
+    bail "no model or events"
 campaign=(--model "$made/model-1.wmm" --batch-hits 256)
 # One worker: two would send each other copies at the tail, and each batch is to be counted once.
-"$bin/wiremill" run "${campaign[@]}" --quiet --workers 1 --input "$made/elastic-$n.h5" --output "$work/whole" >/dev/null 2>&1 ||
+"$bin/wiremill" run "${campaign[@]}" --quiet --workers 1 --input "$made/elastic-$n.h5" \
+        --output "$work/whole" >/dev/null 2>&1 ||
     bail "wiremill run does not work"
 count () { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$work/status"; }
-computed () { cat "$@" | sed -n 's/.*leaves.*: \([0-9]*\) batches.*/\1/p' | { t=0; while read -r b; do t=$((t + b)); done; echo $t; }; }
+computed ()
+{
+    cat "$@" | sed -n 's/.*leaves.*: \([0-9]*\) batches.*/\1/p' |
+        { t=0; while read -r b; do t=$((t + b)); done; echo $t; }
+}
 
 joined=0 logs=0 finished=0
 one_campaign ()
@@ -35,7 +41,8 @@ one_campaign ()
             [ $way = 2 ] && how=(--idle-timeout 0.2) # and stopped if it has no time to be idle
             [ $((RANDOM % 3)) = 0 ] && slow=60
             joined=$((joined + 1)) logs=$((logs + 1))
-            WM_OPENVINO_SO=$lib/wm_killer.so WM_KILLER_SLOW_MS=$slow "$bin/wiremill-worker" --broker "ipc://$work/b$finished" \
+            WM_OPENVINO_SO=$lib/wm_killer.so WM_KILLER_SLOW_MS=$slow "$bin/wiremill-worker" \
+                --broker "ipc://$work/b$finished" \
                 --engine openvino --threads 1 --cache "$work/cache" "${how[@]}" >"$work/log-$logs" 2>&1 &
             worker[i]=$! leave[i]=$way rounds[i]=0
         done
@@ -45,7 +52,8 @@ one_campaign ()
             { [ "${leave[i]}" = 0 ] || { [ "${leave[i]}" = 2 ] && [ "${rounds[i]}" -gt 2 ]; }; } &&
                 kill -TERM "${worker[i]}" 2>/dev/null && leave[i]=5
             [ "${leave[i]}" = 3 ] && leave[i]=6 &&
-                "$bin/wiremill" drain --broker "ipc://$work/b$finished" --worker "$(hostname):${worker[i]}" >>"$work/drains" 2>&1
+                "$bin/wiremill" drain --broker "ipc://$work/b$finished" \
+                    --worker "$(hostname):${worker[i]}" >>"$work/drains" 2>&1
         done
     done
     wait $producer || return 1

@@ -14,7 +14,8 @@ once () # name, failpoint, pattern
 {
     rm -rf "$work/out" "$work/died"
     keep env "WM_FAILPOINT=$2:1:$work/died" "${run[@]}" --output "$work/out" --workers 1 &&
-        says "wiremill run: $1 ended by signal 9 \(SIGKILL$again.*; its log: $work/out/.wiremill/log/" && same_scores one "$work/out" "$work/whole"
+        says "wiremill run: $1 ended by signal 9 \(SIGKILL$again.*; its log: $work/out/.wiremill/log/" &&
+        same_scores one "$work/out" "$work/whole"
 }
 ok "a broker that is killed is named, and started again" once 'the broker' broker-locked
 ok "... a producer" once 'the producer' producer-claimed
@@ -23,7 +24,8 @@ worker ()
 {
     rm -rf "$work/out" "$work/died"
     keep env "WM_FAILPOINT=worker-session:1:$work/died" "${run[@]}" --output "$work/out" --workers 1 &&
-        says 'worker-1: wiremill-worker: engine .* self-test is passed' && says 'worker-1 ended by signal 9 .*; starting it again in '
+        says 'worker-1: wiremill-worker: engine .* self-test is passed' &&
+        says 'worker-1 ended by signal 9 .*; starting it again in '
 }
 ok "... a worker, with its last lines" worker
 
@@ -31,7 +33,8 @@ ok "... a worker, with its last lines" worker
 times () { [ "$(grep -c "$1" "$work/said")" = "$2" ] || { echo "not $2 times: $1"; return 1; }; }
 producer ()
 {
-    exits 75 keep env WM_FAILPOINT=producer-claimed:1 "${run[@]}" --output "$work/out" && times "the producer ended.*starting it again" 3 &&
+    exits 75 keep env WM_FAILPOINT=producer-claimed:1 "${run[@]}" --output "$work/out" &&
+        times "the producer ended.*starting it again" 3 &&
         says 'the producer ended by signal 9 .*; that was 4 times without progress: it is not started again; its log: /' &&
         says '^what was done is kept; type this to continue:$' && says "^  $bin/wiremill run --model"
 }
@@ -40,13 +43,15 @@ ok "a producer that always dies is started three times more" producer
 ok "the command that is printed continues" exits 0 "${run[@]}" --output "$work/out"
 broker ()
 {
-    exits 1 keep env WM_FAILPOINT=broker-locked:1 "${run[@]}" --output "$work/none" && times "the broker ended.*starting it again" 5 &&
-        says 'that was 6 times within a minute: it is not started again; its log: /' && says '^what was done is kept; with that mended, type this to continue:$'
+    exits 1 keep env WM_FAILPOINT=broker-locked:1 "${run[@]}" --output "$work/none" &&
+        times "the broker ended.*starting it again" 5 &&
+        says 'that was 6 times within a minute: it is not started again; its log: /' &&
+        says '^what was done is kept; correct that, then type this to continue:$'
 }
 ok "a broker that always dies is given up" broker
 
-# A library that raises $WM_DIE_BY in a producer that begins, or reads a file whose name has "bad" in it; only once where
-# it can make the file $WM_DIE_ONCE.
+# A library that raises $WM_DIE_BY in a producer that begins, or reads a file whose name has "bad" in it; only once
+# where the library can make the file $WM_DIE_ONCE.
 cat >"$work/die.c" <<'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -81,10 +86,15 @@ hangup ()
 {
     rm -rf "$work/out"
     exits 0 keep "${dying[@]}" WM_DIE_BY=1 WM_DIE_ONCE="$work/hung" "${run[@]}" --output "$work/out" &&
-        says 'the producer ended by signal 1 \(SIGHUP: Hangup\).*starting it again' && same_scores one "$work/out" "$work/whole"
+        says 'the producer ended by signal 1 \(SIGHUP: Hangup\).*starting it again' &&
+        same_scores one "$work/out" "$work/whole"
 }
-ok "a producer that is hung up is started again" hangup
-term () { exits 75 keep "${dying[@]}" WM_DIE_BY=15 "${run[@]}" --output "$work/none" && says '^what was done is kept' && times 'starting it again' 0; }
+ok "a producer that SIGHUP ends is started again" hangup
+term ()
+{
+    exits 75 keep "${dying[@]}" WM_DIE_BY=15 "${run[@]}" --output "$work/none" && says '^what was done is kept' &&
+        times 'starting it again' 0
+}
 ok "SIGTERM to the producer still means stop" term
 
 # Two crashes on a file hold it, the others are scored. What it did not read it is not held for.
@@ -92,17 +102,24 @@ cp "$made/one.h5" "$work/bad.h5"
 crash ()
 {
     rm -rf "$work/out"
-    exits 3 keep env LD_PRELOAD="$work/die.so" WM_DIE_AT=bad WM_DIE_BY=6 "${run[@]}" --output "$work/out" --input "$work/bad.h5" &&
+    exits 3 keep env LD_PRELOAD="$work/die.so" WM_DIE_AT=bad WM_DIE_BY=6 "${run[@]}" --output "$work/out" \
+            --input "$work/bad.h5" &&
         says 'the producer crashed by signal 6 \(SIGABRT: Aborted\) on .*bad.h5; starting it again' &&
-        says 'the producer crashed a second time on .*bad.h5 .*: held as bad' && same_scores one "$work/out" "$work/whole"
+        says 'the producer crashed a second time on .*bad.h5 .*: held as bad' &&
+        same_scores one "$work/out" "$work/whole"
 }
 ok "a file that crashes its reader twice is held" crash
-later () { exits 1 keep "${dying[@]}" WM_DIE_BY=6 "${run[@]}" --output "$work/out" && says 'ended by signal 6 .*that was 4 times without' && times 'crashed' 0; }
+later ()
+{
+    exits 1 keep "${dying[@]}" WM_DIE_BY=6 "${run[@]}" --output "$work/out" &&
+        says 'ended by signal 6 .*that was 4 times without' && times 'crashed' 0
+}
 ok "no file is held for an earlier crash" later
 verify ()
 {
     "${run[@]}" --output "$work/out" --input "$work/bad.h5" --retry-held >/dev/null 2>&1
-    exits 1 keep env LD_PRELOAD="$work/die.so" WM_DIE_AT=bad WM_DIE_BY=11 "$bin/wiremill" verify --sample 50 --seed 1 "$work/out" &&
+    exits 1 keep env LD_PRELOAD="$work/die.so" WM_DIE_AT=bad WM_DIE_BY=11 "$bin/wiremill" verify --sample 50 --seed 1 \
+            "$work/out" &&
         says '^wiremill verify: wiremill-producer ended by signal 11 \(SIGSEGV: Segmentation fault\); type the same command again$'
 }
 ok "verify names its process that died" verify

@@ -14,7 +14,8 @@ mkdir "$work/in"
 for ((i = 0; i < n; i++)); do ln "$work/noise.npy" "$work/in/flood-$i.npy"; done
 export WM_TIME_SCALE=1
 budget=17039360 # the least there is
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "$listen" --budget $budget >"$work/words.broker" 2>&1 &
+"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "$listen" \
+        --budget $budget >"$work/words.broker" 2>&1 &
 broker=$!
 until_true 60 test -s "$work/out/.wiremill/endpoint.json"
 kib () { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" /proc/$broker/status; }
@@ -45,7 +46,8 @@ ok "the broker stays within its budget" test "$peak" -le "$room"
 ok "... which it needed" test "$peak" -ge $((before + budget / 2 / 1024))
 left () { keep "$bin/wiremill" status --broker "$listen" && says 'no worker'; }
 ok "status prints what holds the campaign back" until_true 60 left
-for i in 1 2; do "$bin/wiremill" work --broker "$listen" --cache "$work/cache" --threads 1 >>"$work/words.worker" 2>&1 & done
+for i in 1 2; do "$bin/wiremill" work --broker "$listen" --cache "$work/cache" \
+        --threads 1 >>"$work/words.worker" 2>&1 & done
 finished () { [ "$(find "$work/out" -name '*.scores.h5' | wc -l)" = "$n" ]; }
 [ "${WM_SIZE:-test}" = test ] || ok "with workers all is done" until_true 3600 finished
 proved P14 "$n" $((failures ? 0 : n))

@@ -19,7 +19,8 @@ free () { rm -f "$work/disk/ballast"; }
 # status and why report where it waits, and for what.
 mkdir "$work/disk/out"
 fill
-"$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-1.h5" --batch-hits 64 --output "$work/disk/out" \
+"$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-1.h5" --batch-hits 64 \
+    --output "$work/disk/out" \
     --campaign "$work/elsewhere" >"$work/run.words" 2>&1 &
 run=$!
 told () { keep "$bin/wiremill" "$@" "$work/elsewhere" && says "waits: $work/disk/out.*: disk full"; }
@@ -54,7 +55,8 @@ campaign ()
             [ "$crew_input" != "${crew_inputs[1]}" ] || break
             crew_input=${crew_inputs[1]}
         else # a process that could not even start reports it and may be started again
-            grep -qiE 'no space|disk (is )?full|cannot' "$work/words.$role" || echo "$role ended with $code without a word of the disk"
+            grep -qiE 'no space|disk (is )?full|cannot' "$work/words.$role" ||
+                echo "$role ended with $code without a word of the disk"
             [ $((failures += 1)) -lt 200 ] || break
             sleep 0.1
         fi

@@ -1,10 +1,10 @@
 /* hostile.c - hostile peers beside a campaign: silent ones, garbage, malformed frames, sessions
    without end, floods of messages whose answers nobody reads, and small messages that claim much.
 
-   usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds; all ways but the last four at once, a
-   process each)
-   Each way goes on with a new connection when its own is ended. SIGTERM ends it early. Prints what
-   each got through.  */
+   usage: hostile ipc://PATH [SECONDS [WAY...]]   (10 seconds; all ways but the last four at once,
+   a process each)
+   Each way goes on with a new connection when its own is ended. SIGTERM ends the program early.
+   Prints what each way got through.  */
 #include "schema/wm_client.h"
 
 #include <signal.h>

@@ -5,7 +5,8 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
 far=wm-$$ near=wm-a$$ end=wm-b$$ net=169.254.$((1 + $$ % 160))
-if ! { ip netns add $far && ip link add $near type veth peer name $end && ip link set $end netns $far; } 2>/dev/null; then
+if ! { ip netns add $far && ip link add $near type veth peer name $end &&
+    ip link set $end netns $far; } 2>/dev/null; then
     ip netns del $far 2>/dev/null
     echo "1..0 # SKIP network namespaces need root and iproute2"
     exit 0
@@ -17,7 +18,8 @@ ip addr add $net.1/30 dev $near && ip link set $near up && away ip addr add $net
 
 dark=${DARK:-$(size 3 40 5000)} RANDOM=${SEED:-1}
 echo "# DARK=$dark SEED=${SEED:-1}"
-make_model 1 && n=$(size 2 12 200) && make_events farm-$n --events $n --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
+make_model 1 && n=$(size 2 12 200) && make_events farm-$n --events $n --seed 8 --hits 55000 --tpcs 2 ||
+    bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/farm-$n.h5" --batch-hits 512)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
@@ -29,9 +31,11 @@ for c in 1 2; do
     until_true 60 test -s "$work/out$c/.wiremill/endpoint.json"
     # One producer is near, one is far: its inputs and outputs lie on a disk that both see.
     at=; [ $c = 1 ] || at=away
-    $at "$bin/wiremill" produce --broker tcp://$net.1:$((5550 + 10 * c)) --input "$made/farm-$n.h5" >"$work/produce$c.words" 2>&1 &
+    $at "$bin/wiremill" produce --broker tcp://$net.1:$((5550 + 10 * c)) \
+            --input "$made/farm-$n.h5" >"$work/produce$c.words" 2>&1 &
     producer[c]=$!
-    ip netns exec $far "$bin/wiremill" work --broker tcp://$net.1:$((5550 + 10 * c)) --threads 1 --cache "$work/cache" >"$work/far$c.words" 2>&1 &
+    ip netns exec $far "$bin/wiremill" work --broker tcp://$net.1:$((5550 + 10 * c)) --threads 1 \
+            --cache "$work/cache" >"$work/far$c.words" 2>&1 &
 done
 "$bin/wiremill" work --broker tcp://$net.1:5560 --threads 1 --cache "$work/cache" >"$work/near.words" 2>&1 &
 

@@ -8,7 +8,8 @@ caps=${CAPS:-$(size 4 100 2000)} RANDOM=${SEED:-1}
 echo "# CAPS=$caps SEED=${SEED:-1}"
 make_model 1 && make_events memory --events 2 --seed 12 --hits 6000 --tpcs 1 || bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --batch-hits 128 --workers 1 --threads 1 --input "$made/memory.h5")
-"${run[@]}" --output "$work/whole" >"$work/whole.words" 2>&1 || bail "wiremill run does not work: $(cat "$work/whole.words")"
+"${run[@]}" --output "$work/whole" >"$work/whole.words" 2>&1 ||
+    bail "wiremill run does not work: $(cat "$work/whole.words")"
 
 capped () # KiB
 {
@@ -37,9 +38,11 @@ starved ()
         (ulimit -v $kib && exec timeout -k 5 180 "${worker[@]}") >"$work/starved.words" 2>&1
         [ $? = 1 ] && grep -q 'failed: the engine died .* no memory for' "$work/starved.words" && break
     done
-    grep -q 'draining: 3 failures of its engine .* no memory for' "$work/starved.words" || { cat "$work/starved.words"; return 1; }
+    grep -q 'draining: 3 failures of its engine .* no memory for' "$work/starved.words" ||
+        { cat "$work/starved.words"; return 1; }
     "${worker[@]}" >"$work/good.words" 2>&1 &
-    wait $producer && "$bin/wiremill" status "$work/big" --json >"$work/status" && grep -q '"n_fail": 0,' "$work/status" && grep -q '"n_lost": 0,' "$work/status"
+    wait $producer && "$bin/wiremill" status "$work/big" --json >"$work/status" &&
+        grep -q '"n_fail": 0,' "$work/status" && grep -q '"n_lost": 0,' "$work/status"
 }
 ok "an engine without memory for a batch: its worker leaves, and nothing is held against the batch" starved
 for ((i = 0; i < caps; i++)); do

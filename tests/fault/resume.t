@@ -48,7 +48,8 @@ while [ $raced -lt "$races" ]; do
     : >"$work/words.broker"
     for i in 1 2 3 4 5; do crew_start broker; done
     losers=0
-    while [ $losers -lt 4 ] && crew_wait; do losers=$((losers + (code == 75))); [ "$code" = 75 ] || echo "# a broker ended with $code"; done
+    while [ $losers -lt 4 ] && crew_wait; do losers=$((losers + (code == 75))); [ "$code" = 75 ] ||
+        echo "# a broker ended with $code"; done
     [ $losers = 4 ] && [ ${#who[@]} = 1 ] && kill -0 "${!who[@]}" &&
         [ "$(grep -c "process ${!who[*]} is the broker of .*: end it, or ask it" "$work/words.broker")" = 4 ] ||
         { wrong=$((wrong + 5)); crew_tell 'race'; }

@@ -58,7 +58,8 @@ ok "$stopped stops: every campaign ends with the output of an undisturbed run, n
 proved P8 "$stopped" $((wrong ? stopped - wrong : stopped))
 
 wrong=0 jumped=0
-for role in broker producer worker; do environment[$role]="LD_PRELOAD=$proof/fail_shim.so WM_SHIM_CLOCK_S=$((RANDOM % 2 ? 864000 : -864000))"; done
+for role in broker producer worker; do \
+        environment[$role]="LD_PRELOAD=$proof/fail_shim.so WM_SHIM_CLOCK_S=$((RANDOM % 2 ? 864000 : -864000))"; done
 while [ $jumped -lt "$jumps" ]; do
     check jumps ''
     jumped=$((jumped + 1))

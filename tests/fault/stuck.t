@@ -7,7 +7,8 @@ stops=${STOPS:-$(size 2 100 2000)} RANDOM=${SEED:-1}
 echo "# STOPS=$stops SEED=${SEED:-1}"
 lib=$PWD/${WM_BUILD:-build/release}/tests
 n=$(size 1 8 40)
-make_model 1 && make_events stuck-$n --events "$n" --seed 12 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 || bail "no model or events"
+make_model 1 && make_events stuck-$n --events "$n" --seed 12 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 ||
+    bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --batch-hits 256 --quiet --input "$made/stuck-$n.h5")
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
@@ -44,7 +45,8 @@ python=build/venv/bin/python
 export WM_KILLER=$work/cells WM_OPENVINO_SO=$lib/wm_killer.so
 make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no events"
 $python tests/fault/poison.py make "$made/two.h5" "$work/in.h5" "$work/cells" 0 1 hang || bail "no cells"
-hangs () { exits 3 keep "$bin/wiremill" run --model "$made/model-1.wmm" --batch-hits 4 --quiet --workers 1 --engine openvino \
+hangs () { exits 3 keep "$bin/wiremill" run --model "$made/model-1.wmm" --batch-hits 4 --quiet --workers 1 \
+    --engine openvino \
     --input "$work/in.h5" --output "$work/hang" && says '1 of 4 hits held: 1 kill the engine'; }
 ok "a hit on which the engine never returns is found and held" hangs
 ok "and only that one" grep -q 'finished no hit for .* was killed' "$work/hang/.wiremill/log/worker-1.log"

@@ -29,13 +29,15 @@ scores ()
 {
     "$bin/wiremill" run --model "$work/golden.onnx" --input $shared/data/protodune-hd/$event.h5 \
         --spec $shared/data/golden/spec.yaml --output "$work/out" --quiet &&
-        golden scores "$work/out/$event.scores.h5" $shared/data/golden/$event.npz "$(limit "$work/out/$event.scores.h5")"
+        golden scores "$work/out/$event.scores.h5" $shared/data/golden/$event.npz \
+            "$(limit "$work/out/$event.scores.h5")"
 }
 fast ()
 {
     "$bin/wiremill" run --precision fast --model "$work/golden.onnx" --input $shared/data/protodune-hd/$event.h5 \
         --spec $shared/data/golden/spec.yaml --output "$work/fast" --quiet &&
-        golden scores "$work/fast/$event.scores.h5" $shared/data/golden/$event.npz "$(limit "$work/fast/$event.scores.h5")"
+        golden scores "$work/fast/$event.scores.h5" $shared/data/golden/$event.npz \
+            "$(limit "$work/fast/$event.scores.h5")"
 }
 
 (cd "$work" && "$OLDPWD/$python" "$OLDPWD/$shared/tools/make_golden.py" --model golden.onnx) >"$work/made" 2>&1 ||

@@ -143,12 +143,15 @@ campaign () # workers
     limit=$(($(left) < 60 ? $(left) : 60))
     ((limit > 0)) || { printf '\nNo time was left for this.\n'; return 124; }
     mkdir "$home"
-    timeout -k 5 $limit "$here/gpu_pipeline" "ipc://$home/b" "${WM_PIPELINE_S:-12}" "${WM_PIPELINE_HITS:-55000}" >"$home/rate" 2>"$home/why" &
+    timeout -k 5 $limit "$here/gpu_pipeline" "ipc://$home/b" "${WM_PIPELINE_S:-12}" \
+            "${WM_PIPELINE_HITS:-55000}" >"$home/rate" 2>"$home/why" &
     pids+=($!)
-    "$bin/wiremill" broker --model "$folder/m.onnx" --precision fast --output "$home" --listen "ipc://$home/b" >"$home/log" 2>&1 &
+    "$bin/wiremill" broker --model "$folder/m.onnx" --precision fast --output "$home" \
+            --listen "ipc://$home/b" >"$home/log" 2>&1 &
     pids+=($!)
     for ((w = 0; w < $1; w++)); do
-        "$bin/wiremill-worker" --broker "ipc://$home/b" --engine cuda --cache "$folder/cache" --give-up 30 >>"$home/log" 2>&1 &
+        "$bin/wiremill-worker" --broker "ipc://$home/b" --engine cuda --cache "$folder/cache" \
+                --give-up 30 >>"$home/log" 2>&1 &
         pids+=($!)
     done
     wait -n "${pids[@]}" # the first that ends; normally the one that measured
@@ -204,8 +207,10 @@ torch ()
         return
     fi
     seconds=$(($(left) - 75))
-    within $((seconds < 130 ? seconds : 130)) "$python" -u "$here/gpu_torch.py" "$folder" $((seconds < 100 ? seconds : 90)) \
-        2>"$folder/log" | tee "$folder/torch" || { echo "PyTorch's side failed ($?):"; echo; tail -5 "$folder/log" | indent; echo; }
+    within $((seconds < 130 ? seconds : 130)) "$python" -u "$here/gpu_torch.py" "$folder" \
+        $((seconds < 100 ? seconds : 90)) \
+        2>"$folder/log" | tee "$folder/torch" ||
+        { echo "PyTorch's side failed ($?):"; echo; tail -5 "$folder/log" | indent; echo; }
     read -r row ours <<<"$(fastest)"
     awk -v row="$row" -v ours="$ours" '/^Fastest: / { theirs = $2 + 0 }
         END { if (ours && theirs) printf "\nOurs, the whole way from decoded batches to scores in host memory: %s at %.2f million hits/s, %.1f times the fastest PyTorch (which has its patches on the device). Wanted: 3.\n", row, ours, ours / theirs

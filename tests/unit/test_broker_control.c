@@ -250,7 +250,7 @@ static void test_two_agree (void **state)
     assert_null (look (t).paused);
     fail_until_sent_away (&works, worker (t, 3, 0));
     assert_non_null (strstr (look (t).paused, "2 workers fail more often than they score"));
-    assert_string_equal (t->noted, ""); /* a broker started anew tries again */
+    assert_string_equal (t->noted, ""); /* a restarted broker tries again */
     uint64_t c = 0;
     uint32_t w = worker (t, 4, 0), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     assert_false (one (&works, w, &c, 0));

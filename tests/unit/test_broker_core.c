@@ -74,7 +74,7 @@ static void test_flow (void **state)
     assert_int_equal (s.budget_used_bytes, 0);
     assert_string_equal (s.state, "idle");
 
-    /* The output was touched: its time is recorded with all totals, and nothing is counted twice.  */
+    /* The output was touched: its new time is recorded, and nothing is counted twice.  */
     msg.key.batch = 0;
     msg.mtime_ns = 5;
     say (t, p, &msg, NULL, 0);
@@ -635,7 +635,7 @@ static void test_restart (void **state)
     harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
     assert_int_equal (look (t).hits_done, 10);
-    /* A worker comes first, with a task, an unacknowledged result, and something in vain. */
+    /* A worker comes first, with a task, an unacknowledged result, and a revoked batch. */
     wm_hello_held_t held[3] = { { { 1, 0, 1, 0 }, { 0 }, 10, 0 },
                                 { { 1, 0, 2, 0 }, { 0 }, 10, 1 },
                                 { { 1, 0, 0, 0 }, { 0 }, 10, 0 } };

@@ -1,4 +1,4 @@
-/* test_broker_kick.c - wm_core: an input begins anew as its next generation, whatever became of it,
+/* test_broker_kick.c - wm_core: an input begins again as its next generation, in every state,
    and what still comes of the old one counts for nothing and hurts nobody.  */
 #include "tests/unit/core_harness.h"
 

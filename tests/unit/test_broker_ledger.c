@@ -348,8 +348,8 @@ static void kick_whole (uint32_t id, uint32_t generation, int64_t size)
     record_it (&record);
 }
 
-/* Inputs begun anew from every state; what was on its way then comes behind the KICK and counts for
-   nothing, in a ledger that lived through it as in one made again from the journal.  */
+/* Inputs begun again from every state; what was on its way then comes behind the KICK and counts
+   for nothing, in a ledger that lived through it as in one made again from the journal.  */
 static void kicked (void **state)
 {
     (void) state;

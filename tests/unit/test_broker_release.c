@@ -1,4 +1,4 @@
-/* test_broker_release.c - campaigns that earlier releases wrote are opened, with all that is in them.
+/* test_broker_release.c - campaigns of earlier releases open, with all that is in them.
 
    tests/release/ledger-<schema> is one as the release with that schema wrote it: ledger.db,
    journal, and in `expected` what is in them. A new schema gets a folder of its own, made once by

@@ -1,11 +1,13 @@
-/* test_gpuworker_memory.c - nothing is allocated for a batch after the first ones.
+/* test_gpuworker_memory.c - memory of batches: nothing is allocated for one after the first ones,
+   and there are as many slots as the engine fills.
 
    The real road of a batch: decoded by the worker into shared memory, scored by an engine process,
    answered. malloc and its like, and mmap, are this program's own and count, here and in the engine
    process, which is this program again; so libraries' calls count too. OpenVINO allocates for every
-   inference: that is measured and said.  */
+   inference: that is measured and reported.  */
 #include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_scorer.h"
+#include "gpuworker/wm_slots.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "kernels/wm_spec.h"
@@ -249,6 +251,30 @@ static void no_batch_allocates (void **state)
         }
 }
 
+/* "auto" becomes an engine that gathers batches here, and needs as many slots as that engine asked
+   for by its name.  */
+static void auto_has_the_slots_of_its_engine (void **state)
+{
+    static const char *const names[] = { "auto", "sparse", "reference" };
+    unsigned slots[3], slot;
+    (void) state;
+    for (int i = 0; i < 3; i++) {
+        wm_error_t error = { 0 };
+        const wm_scorer_config_t config = {
+            .engine = names[i], .threads = 1, .pins = &pins[0], .model_path = wmm
+        };
+        snprintf (pins[0].precision, sizeof pins[0].precision, "fp32");
+        wm_scorer_t *scorer = wm_scorer_new (&config, &error);
+        assert_non_null (scorer);
+        wait_for (scorer, WM_SCORER_READY, &slot);
+        slots[i] = wm_scorer_slots (scorer);
+        wm_scorer_destroy (&scorer);
+    }
+    assert_int_equal (slots[1], WM_SLOTS);
+    assert_int_equal (slots[0], slots[1]);
+    assert_int_equal (slots[2], WM_SLOTS_ONE);
+}
+
 /* That the counters count: here, and in the engine process while it opens.  */
 static void allocations_are_counted (void **state)
 {
@@ -283,6 +309,7 @@ int main (int argc, char **argv)
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (no_batch_allocates),
+        cmocka_unit_test (auto_has_the_slots_of_its_engine),
         cmocka_unit_test (allocations_are_counted),
     };
     return cmocka_run_group_tests_name ("gpuworker/memory", tests, set_up, tear_down);

@@ -220,8 +220,9 @@ static void values_out_of_range_are_refused (void **state)
     refused ("labels: [em, em]", "occurs twice");
     refused ("labels: [a/b]", "not a name");
     refused ("table: ''", "not a name");
-    refused ("table: held", "another table of the output");
-    refused ("view: full\nlabels: [em, status]", "my.yaml:2: labels: 'status' is another column");
+    refused ("table: held", "the output already has a table");
+    refused ("view: full\nlabels: [em, status]",
+             "my.yaml:2: labels: the output already has a column 'status'");
     refused ("tick_us: 500 ns", "'500 ns' is not a finite number, such as 0.5 (without a unit)");
     refused ("view: full\nadc: [1, 30]", "my.yaml:2: adc");
     refused ("\nview: own\nadc: [-20, 30]",

@@ -357,9 +357,7 @@ static void patches_with_event_ids (void **state)
     assert_true (event.patch[0] == 0 && event.patch[4] == 2 && event.patch[8] == 3);
     assert_int_equal (event.hit[1].row, 2);
     wm_reader_destroy (&reader);
-    refused (
-        path, 4,
-        "nor one dataset of patches; where there are several, name one"); /* the set must be named */
+    refused (path, 4, "nor one dataset of patches; where there are several, name one");
     snprintf (name, sizeof name, "%s:/set/none", path);
     refused (name, 4, "no dataset set/none");
     file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
@@ -421,7 +419,7 @@ static void broken_tables (void **state)
         { "event_table/n_tick", 0, 1, 0, ints, "has 1 rows" },
         { "event_table/n_tick", 0, 2, 0, no_tick, "n_tick is 0, not 1 to 16777216" },
         { "event_table/n_tick", 1, 2, 0, floats,
-          "holds no integers but floats; store it as int32" },
+          "does not contain integers but floats; store it as int32" },
         { "plane_table/n_wire", 0, 4, 0, negative, "plane_table/n_wire is -3 for cryostat" },
         { "hit_table/wire", 0, 6, 1, ints, NULL }, /* (n, 1) is as good as (n) */
         { "hit_table/wire", 0, 3, 2, ints, "hit_table/wire is not of shape (n) but (3, 2)" },
@@ -432,7 +430,7 @@ static void broken_tables (void **state)
         { "roi_table/n", 0, 4, 0, long_n, "has 11 samples, roi_table/n adds up to 12" },
         { "roi_value/adc", 1, 10, 0, floats, "has 10 samples" },
         { "hit_table/time", 1, 5, 0, floats, "has 5 rows" },
-        { "hit_table/wire", 1, 6, 0, floats, "holds no integers" },
+        { "hit_table/wire", 1, 6, 0, floats, "does not contain integers" },
         { "hit_table/event_id", 0, 6, 0, ints, "not of shape (n, 3)" },
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {

@@ -144,8 +144,8 @@ static void odd_chunks_go_to_the_library (void **state)
     compare (path, 8);
 }
 
-/* Bytes of a chunk are spoiled, one after another: the rows are those of the library, or both refuse
-   them.  */
+/* Bytes of a chunk are spoiled, one after another: the rows are those of the library, or both
+   refuse them.  */
 static void damage_is_the_librarys_to_judge (void **state)
 {
     (void) state;

@@ -504,8 +504,8 @@ static void changes_of_a_file_are_seen (void **state)
     wm_input_clear (&input);
 }
 
-/* Where an output comes from, in texts whose size does not move the rest of the file; an input's time
-   is in UTC whatever the zone here.  */
+/* Where an output comes from, in texts whose size does not move the rest of the file; an input's
+   time is in UTC whatever the zone here.  */
 static void outputs_name_their_origin (void **state)
 {
     (void) state;
