@@ -218,6 +218,7 @@ static wm_fault_t read_first_record (wm_journal_t *self, segment_t *segment, wm_
     if (got == WM_RECORD_HEAD_BYTES && wm_record_peek (self->scratch, segment->id, 0)) {
         memcpy (&head, self->scratch, WM_RECORD_HEAD_BYTES);
         segment->first = head.sequence;
+        segment->durable = head.durable;
         if (head.type == WM_RECORD_EPOCH && head.code > WM_JOURNAL_FORMAT)
             return wm_fault (error, WM_EBATCH,
                              "%s has format %u, this wiremill (" WM_VERSION ") knows up to %u: "

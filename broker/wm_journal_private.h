@@ -15,6 +15,7 @@ typedef struct {
     int fd;            /* -1: not open */
     bool dirty;        /* written to since the last sync */
     uint64_t first;    /* sequence of its first record; 0: not known, or none */
+    uint64_t durable;  /* `durable` of its first record; 0: not known */
     uint64_t size;     /* allocated */
     uint64_t end;      /* where the next record goes; the active segments only */
     uint64_t *live;    /* RESULT: one bit an input with a live result here */

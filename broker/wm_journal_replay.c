@@ -20,7 +20,13 @@
    What is known durable comes from three places: each record's `durable` (what was synced when it
    was appended), the EPOCH record of the next epoch (how far its predecessor was found complete),
    and the position of the ledger, which never runs ahead of the journal's fdatasync.
-   Holes are therefore judged last, when everything is read.  */
+   Holes are therefore judged last, when everything is read.
+
+   A hole may lie in the middle of a torn tail: the records above it are adopted, and the ledger's
+   position passes it. When that start ends before it has written its EPOCH record, the next start
+   replays from above the hole. So the ledger's position says nothing about the records below it: a
+   replay looks again at all that the last epoch's own records do not call durable, and its EPOCH
+   record says "complete" only up to the first hole there.  */
 #include "broker/wm_journal_private.h"
 
 #include <errno.h>
@@ -70,6 +76,8 @@ typedef struct {
     wm_journal_t *journal;
     wm_journal_found_t *found;
     uint64_t epoch, sequence; /* records up to here are not shown */
+    uint64_t looked_after;    /* records of the epoch being read are looked for only after this */
+    uint64_t called_durable;  /* by records of the journal's last epoch */
     wm_journal_each_fn *each;
     void *argument;
     chain_t chain[2]; /* by kind */
@@ -288,12 +296,34 @@ static uint64_t n_deleted (const replay_t *self, uint64_t epoch, uint64_t first,
     return smaller (n, last - first + 1);
 }
 
+/* The journal's last epoch is not known to be complete after this sequence.  */
+static void complete_at_most (wm_journal_t *journal, uint64_t sequence)
+{
+    if (sequence < journal->complete) {
+        journal->complete = sequence;
+        journal->complete_kept = 0;
+    }
+}
+
+/* Whether an earlier replay has judged this hole, and what lies above it is in the ledger.  */
+static bool is_below_ledger (const replay_t *self, const hole_t *hole)
+{
+    return hole->epoch == self->epoch && hole->last <= self->sequence;
+}
+
 /* Decides for each hole whether it is a torn tail, deleted, or damage.  */
 static void judge (replay_t *self)
 {
     wm_journal_t *journal = self->journal;
     for (size_t i = 0; i < self->n_hole; i++) {
         const hole_t *hole = &self->hole[i];
+        if (is_below_ledger (self, hole)) {
+            if (hole->last > self->called_durable)
+                complete_at_most (journal, hole->first - 1 > self->called_durable
+                                               ? hole->first - 1
+                                               : self->called_durable);
+            continue;
+        }
         const durable_t *known = durable_of (self, hole->epoch);
         const uint64_t durable = known->last, last = smaller (hole->last, durable);
         uint64_t lost = 0;
@@ -314,10 +344,8 @@ static void judge (replay_t *self)
             continue;
         self->found->n_torn += hole->last - (last < hole->first ? hole->first - 1 : last);
         const uint64_t before = durable < hole->first ? hole->first - 1 : durable;
-        if (hole->epoch == journal->epoch_max && before < journal->complete) {
-            journal->complete = before;
-            journal->complete_kept = 0;
-        }
+        if (hole->epoch == journal->epoch_max)
+            complete_at_most (journal, before);
     }
 }
 
@@ -346,6 +374,14 @@ static wm_fault_t take (replay_t *self, const chain_t *chain, const wm_record_t 
     const uint64_t shown = record->epoch == self->epoch ? self->sequence : 0;
     const uint64_t low = before->sequence > shown ? before->sequence : shown;
     wm_fault_t fault = note_durable (self, record->epoch, record->durable, 0, error);
+    const uint64_t below = smaller (record->sequence - 1, shown);
+    if (record->epoch == self->journal->epoch_max) {
+        if (record->durable > self->called_durable)
+            self->called_durable = record->durable;
+        if (fault == WM_OK && below > before->sequence && below > self->looked_after)
+            fault = note_hole (self, (hole_t){ record->epoch, before->sequence + 1, below, 0, 0 },
+                               error);
+    }
     if (fault == WM_OK && record->sequence > low + 1) {
         const uint64_t n = record->sequence - low - 1;
         const uint64_t kept_before = kept_after (before);
@@ -370,10 +406,19 @@ static wm_fault_t take_epoch (replay_t *self, uint64_t epoch, size_t begin, size
     chain_t *keep = &self->chain[KEEP], *result = &self->chain[RESULT];
     keep->next = result->next = begin;
     keep->end = result->end = end;
+    self->looked_after = epoch == self->epoch ? self->sequence : 0;
+    if (epoch == self->journal->epoch_max) {
+        uint64_t durable = 0;
+        for (size_t i = begin; i < end; i++)
+            if (self->journal->segment[i]->durable > durable)
+                durable = self->journal->segment[i]->durable;
+        self->looked_after = smaller (self->looked_after, durable);
+        self->called_durable = durable;
+    }
     for (size_t i = begin; i < end && epoch == self->epoch; i++) {
         const segment_t *segment = self->journal->segment[i];
-        if (segment->kind == RESULT && segment->first && segment->first <= self->sequence + 1)
-            result->next = i; /* those before have only records that are not shown */
+        if (segment->kind == RESULT && segment->first && segment->first <= self->looked_after + 1)
+            result->next = i; /* those before have only records that are not looked for */
     }
     wm_record_t before = { 0 };
     wm_fault_t fault = advance (keep, error);

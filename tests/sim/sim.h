@@ -403,6 +403,7 @@ size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signatur
 /* What the broker found in its journal, before any effect leaves.  */
 void check_journal_begin (void);
 void check_journal_record (const wm_record_t *record);
+void check_journal_abandon (void); /* the broker ended while it read */
 void check_journal_end (void);
 void check_restored (const wm_core_t *core);
 /* What goes out, and what is appended.  */

@@ -388,6 +388,7 @@ static void end (bool is_power_cut, const char *why)
 {
     log_event ("broker", "dies: %s", why);
     in_process = false;
+    check_journal_abandon ();
     broker.up = false;
     for (size_t i = 0; i < LINKS; i++)
         if (sim.link[i].used && sim.link[i].broker_end)

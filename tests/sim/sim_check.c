@@ -79,8 +79,13 @@ size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signatur
 
 /* ---- the journal at a start ------------------------------------------------------------------ */
 
+static truth_input_t before_reading[INPUTS]; /* while the journal is read */
+static bool is_reading;
+
 void check_journal_begin (void)
 {
+    memcpy (before_reading, sim.input, sizeof before_reading);
+    is_reading = true;
     for (uint32_t i = 0; i < sim.n_input; i++) {
         truth_input_t *input = &sim.input[i];
         input->id = input->n_lost = input->generation = 0;
@@ -228,8 +233,17 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
             unit->n_blamed, (int) record->text_bytes, record->text);
 }
 
+/* The truth is again what it was before: RESULTS that an earlier broker sent may arrive still.  */
+void check_journal_abandon (void)
+{
+    if (is_reading)
+        memcpy (sim.input, before_reading, sizeof before_reading);
+    is_reading = false;
+}
+
 void check_journal_end (void)
 {
+    is_reading = false;
     for (uint32_t i = 0; i < sim.n_input; i++) {
         truth_input_t *input = &sim.input[i];
         if (input->promised_id && input->id != input->promised_id)

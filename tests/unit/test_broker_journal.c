@@ -168,6 +168,53 @@ static void last_of_an_epoch (void **state)
     assert_int_equal (seen.found.n_lost, 1); /* epoch 2 says that epoch 1 was complete up to it */
 }
 
+/* A start adopts what lies above a hole in a torn tail, and ends before it has an epoch of its own:
+   the next one replays from above the hole, and must not call the hole complete. What was durable
+   is damage all the same, and so is what the last epoch had whole.  */
+static void hole_below_the_ledger (void **state)
+{
+    (void) state;
+    wm_storage_ops_t ops_of[2] = { ops, ops };
+    ops_of[1].segment_bytes_max = 4096; /* a segment for each RESULT */
+    for (int i = 0; i < 6; i++) {
+        const int hurt = i / 2; /* 0: not acknowledged; 1: acknowledged; 2: adopted, later */
+        wm_error_t error;
+        wm_place_t place[6];
+        wm_journal_t *journal = wm_journal_open (dir, &ops_of[i % 2], &error);
+        assert_non_null (journal);
+        assert_int_equal (wm_journal_start (journal, 1, NULL), WM_OK);
+        must_add (journal, WM_RECORD_INPUT, 1, 1, &place[0]); /* sequence 2 */
+        must_add (journal, WM_RECORD_RESULT, 1, 2, &place[1]);
+        must_add (journal, WM_RECORD_RESULT, 1, 3, &place[2]);
+        wm_journal_sync (journal);
+        must_add (journal, WM_RECORD_RESULT, 1, 4, &place[3]);
+        must_add (journal, WM_RECORD_RESULT, 1, 5, &place[4]);
+        must_add (journal, WM_RECORD_RESULT, 1, 6, &place[5]); /* sequence 7 */
+        wm_journal_destroy (&journal);
+        if (hurt < 2)
+            damage (&place[hurt ? 2 : 3], 200);
+        journal = open_journal ();
+        replay (journal, 0, 0);
+        assert_int_equal (seen.n, hurt == 2 ? 6 : 5);
+        assert_int_equal (seen.found.n_lost, hurt == 1);
+        assert_int_equal (seen.found.n_torn, hurt == 0);
+        wm_journal_destroy (&journal); /* the ledger is at (1, 7) now; there is no epoch 2 */
+
+        journal = open_journal ();
+        replay (journal, 1, 7);
+        assert_int_equal (seen.n, 0);
+        assert_int_equal (seen.found.n_lost + seen.found.n_torn, 0);
+        assert_int_equal (wm_journal_start (journal, 2, NULL), WM_OK);
+        wm_journal_destroy (&journal);
+        if (hurt == 2)
+            damage (&place[4], 200);
+        replay_closed (0, 0);
+        assert_int_equal (seen.n, 5);
+        assert_int_equal (seen.found.n_lost, hurt != 0);
+        assert_int_equal (tear_down (state) | set_up (state), 0);
+    }
+}
+
 /* A record that stays, lost among RESULTs that were deleted, is still missed.  */
 static void loss_among_deleted (void **state)
 {
@@ -323,17 +370,12 @@ int main (void)
 {
     memset (bulk, 0x5a, sizeof bulk);
     const struct CMUnitTest tests[] = {
-        TEST (round_trip),
-        TEST (two_epochs),
-        TEST (torn_tail),
-        TEST (flipped_bit),
-        TEST (last_of_an_epoch),
-        TEST (loss_among_deleted),
-        TEST (last_of_a_segment),
-        TEST (loss_behind_deleted),
-        TEST (loss_at_the_end_among_deleted),
-        TEST (nothing_is_believed),
-        TEST (too_many_inputs),
+        TEST (round_trip),          TEST (two_epochs),
+        TEST (torn_tail),           TEST (flipped_bit),
+        TEST (last_of_an_epoch),    TEST (hole_below_the_ledger),
+        TEST (loss_among_deleted),  TEST (last_of_a_segment),
+        TEST (loss_behind_deleted), TEST (loss_at_the_end_among_deleted),
+        TEST (nothing_is_believed), TEST (too_many_inputs),
         TEST (callback_stops),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));

@@ -294,6 +294,26 @@ static void everything (void **state)
     assert_null (strstr (text, "batch 1 "));
 }
 
+/* A second attempt to catch up begins with nothing pending: what an earlier one applied is in the
+   journal, or was never durable.  */
+static void catch_up_begins_again (void **state)
+{
+    (void) state;
+    start ();
+    campaign ();
+    input (1, "/data/a.h5");
+    wm_record_t record = with (WM_RECORD_INPUT, 2, 0, 0, 0, "/data/not-in-the-journal.h5");
+    wm_ledger_apply (ledger, &record, &(wm_place_t){ 1u << 24 | 1, 0, 0 });
+    assert_int_equal (wm_ledger_pending (ledger), 3);
+    wm_journal_destroy (&journal);
+    journal = wm_journal_open (dir, NULL, &error);
+    assert_non_null (journal);
+    assert_int_equal (wm_ledger_catch_up (ledger, journal, &found, &error), WM_OK);
+    assert_int_equal (found.n_record, 2);
+    assert_non_null (strstr (loaded (), "input 1.0 "));
+    assert_null (strstr (text, "input 2.0 "));
+}
+
 /* The texts of a record end where their lengths say: no NUL follows them, neither in memory nor in
    the journal. Long ones first, so that the next lie where others lay.  */
 static void texts_without_a_nul (void **state)
@@ -827,11 +847,22 @@ static void many_batches (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        TEST (everything),     TEST (kicked),          TEST (kick_lost),
-        TEST (counters),       TEST (damaged_in_use),  TEST (lost_ledger),
-        TEST (damaged_ledger), TEST (flipped_bits),    TEST (newer_version),
-        TEST (second_process), TEST (without_results), TEST (gone_results),
-        TEST (disk_full),      TEST (many_batches),    TEST (texts_without_a_nul),
+        TEST (everything),
+        TEST (kicked),
+        TEST (kick_lost),
+        TEST (counters),
+        TEST (damaged_in_use),
+        TEST (lost_ledger),
+        TEST (damaged_ledger),
+        TEST (flipped_bits),
+        TEST (newer_version),
+        TEST (second_process),
+        TEST (without_results),
+        TEST (gone_results),
+        TEST (catch_up_begins_again),
+        TEST (disk_full),
+        TEST (many_batches),
+        TEST (texts_without_a_nul),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);

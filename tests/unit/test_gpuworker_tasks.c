@@ -167,6 +167,9 @@ static void credit_is_bounded_by_what_is_held (void **state)
     /* A new session counts from zero, with what is in hand.  */
     wm_credit_session (&credit);
     assert_int_equal (wm_credit_grant (&credit, WM_CREDIT_MAX - 5, WM_CREDIT_MAX - 5), 5);
+    credit.received = 5;
+    wm_credit_session (&credit); /* nor do the batches that the old session received count */
+    assert_int_equal (wm_credit_grant (&credit, WM_CREDIT_MAX - 2, WM_CREDIT_MAX - 2), 2);
 }
 
 int main (void)
