@@ -319,7 +319,7 @@ static wm_fault_t identify (const wm_onnx_t *onnx, const wm_import_choices_t *ch
 }
 
 wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
-                             wm_error_t *error)
+                             bool *alone, wm_error_t *error)
 {
     uint8_t sha256[32];
     wm_onnx_t onnx;
@@ -328,6 +328,8 @@ wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choice
         fault = identify (&onnx, choices ? choices : &none, sha256, error);
     if (!fault)
         sodium_bin2hex (hex, 65, sha256, sizeof sha256);
+    if (alone)
+        *alone = !onnx.model; /* only data in other files makes opening unpack it */
     wm_onnx_clear (&onnx);
     return fault;
 }

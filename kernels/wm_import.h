@@ -33,9 +33,10 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
                       char why[480], wm_error_t *error);
 
 /* Computes the identity of the model that wm_import makes of `path`: the SHA-256 of the file, of
-   the data that it keeps in files beside it, and of the choices. Faults as wm_import.  */
+   the data that it keeps in files beside it, and of the choices. *alone (may be NULL): it keeps no
+   data in other files. Faults as wm_import.  */
 wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
-                             wm_error_t *error);
+                             bool *alone, wm_error_t *error);
 
 /* Writes a seeded EmTrkMichelId network (11,900,420 parameters, He-like scales so that scores vary)
    as ONNX. wire, bin: patch size (48, 48).  */

@@ -65,6 +65,7 @@ static_assert (sizeof (wm_port_t) == 160, "part of the file");
 static_assert (sizeof (conv_t) == 40 && sizeof (dense_t) == 40, "part of the file");
 static_assert (sizeof (header_t) == 7392, "part of the file");
 #define DIGEST_FROM (offsetof (header_t, digest) + 16)
+static_assert (DIGEST_FROM == WM_MODEL_HEAD_BYTES, "the head ends with the digest");
 
 struct wm_model_t {
     const header_t *header; /* the mapping */
@@ -309,6 +310,11 @@ wm_model_kind_t wm_model_kind (const wm_model_t *self)
 const char *wm_model_sha256 (const wm_model_t *self)
 {
     return self->sha256;
+}
+
+const uint8_t *wm_model_head (const wm_model_t *self)
+{
+    return (const uint8_t *) self->header;
 }
 
 bool wm_model_cache (const wm_model_t *self, char *path, size_t bytes)

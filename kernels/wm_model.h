@@ -88,6 +88,11 @@ void wm_model_destroy (wm_model_t **self_p);
 wm_model_kind_t wm_model_kind (const wm_model_t *self);
 const char *wm_model_sha256 (const wm_model_t *self); /* hex, of the file given to import */
 const char *wm_model_why (const wm_model_t *self);    /* which engine and why, one line */
+
+/* How the .wmm begins: with its size, and the digest of all that follows.  */
+#define WM_MODEL_HEAD_BYTES 40
+const uint8_t *wm_model_head (const wm_model_t *self);
+
 uint32_t wm_model_n_input (const wm_model_t *self);
 const wm_port_t *wm_model_input (const wm_model_t *self, uint32_t i);
 uint32_t wm_model_n_output_port (const wm_model_t *self);

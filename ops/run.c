@@ -12,6 +12,7 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
 #include "ops/wm_crew.h"
+#include "ops/wm_kept.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "kernels/wm_device.h"
@@ -57,7 +58,8 @@ static const wm_option_t options[] = {
 static const char run_text[] =
     "  wiremill run --model m.onnx --input 'data/*.h5' --output out/\n\n"
     "Killed at any moment, the same command continues; every hit is scored exactly once.\n"
-    "The first Ctrl-C drains and prints the command that resumes, the second kills.\n";
+    "The first Ctrl-C drains and prints the command that resumes, the second kills.\n"
+    WM_KEPT_HELP;
 
 static int run_main (const wm_args_t *args), produce_main (const wm_args_t *args);
 const wm_verb_t wm_verb_run = {

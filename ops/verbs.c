@@ -5,6 +5,7 @@
 #include "kernels/wm_model.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
+#include "ops/wm_kept.h"
 #include "ops/wm_setup.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static const char broker_text[] =
     "  wiremill broker  --model m.onnx --output out/ --listen tcp://127.0.0.1:5555\n"
     "  wiremill produce --broker tcp://127.0.0.1:5555 --input 'data/*.h5'\n"
     "  wiremill work    --broker tcp://127.0.0.1:5555\n\n"
-    "`wiremill run` starts these three on one machine.\n";
+    "`wiremill run` starts these three on one machine.\n" WM_KEPT_HELP;
 
 static int broker_main (const wm_args_t *args);
 const wm_verb_t wm_verb_broker = {

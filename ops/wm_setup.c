@@ -1,6 +1,7 @@
 /* wm_setup.c - see wm_setup.h. */
 
 #include "ops/wm_setup.h"
+#include "ops/wm_kept.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
@@ -143,28 +144,16 @@ wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, in
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static wm_fault_t copy_file (const char *from, const char *to, wm_error_t *error)
-{
-    const uint8_t *bytes;
-    size_t size;
-    wm_fault_t fault = wm_file_map (from, WM_MODEL_BYTES_MAX, &bytes, &size, error);
-    if (fault)
-        return fault;
-    fault = wm_file_write (to, &(wm_part_t){ bytes, size }, 1, error);
-    munmap ((void *) (uintptr_t) bytes, size);
-    return fault;
-}
-
-/* Whether `path` is a sound .wmm of the model `sha256`.  */
-static bool is_imported (const char *path, const char *sha256)
+/* Opens the .wmm at `path`; NULL: it is not there, not sound, or not of the model `sha256`.  */
+static wm_model_t *open_sound (const char *path, const char *sha256)
 {
     wm_error_t error;
     if (access (path, R_OK))
-        return false;
+        return NULL;
     wm_model_t *model = wm_model_open (path, &error);
-    const bool same = model && strcmp (wm_model_sha256 (model), sha256) == 0;
-    wm_model_destroy (&model);
-    return same;
+    if (model && strcmp (wm_model_sha256 (model), sha256) != 0)
+        wm_model_destroy (&model);
+    return model;
 }
 
 static bool ends_with (const char *text, const char *end)
@@ -220,43 +209,100 @@ wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
     return why ? wm_fault (error, WM_EBATCH, "%.300s: not a model but %s", path, why) : WM_OK;
 }
 
-/* Puts the model into the campaign as models/<sha256>.wmm; fills wmm, why and the model's pins. A
-   second name, the hash of the .wmm itself, makes the folder a cache that workers of this machine
-   find their model in.  */
-static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *error)
+/* Names the campaign's file of the model pins.model, and makes its folder.  */
+static wm_fault_t name_wmm (wm_setup_t *self, wm_error_t *error)
 {
     char folder[PATH_MAX];
+    if (snprintf (folder, sizeof folder, "%s/models", self->campaign) >= (int) sizeof folder ||
+        snprintf (self->wmm, sizeof self->wmm, "%s/%s.wmm", folder, self->pins.model) >=
+            (int) sizeof self->wmm)
+        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", self->campaign);
+    return wm_folder_make (folder, 0777, error);
+}
+
+/* Opens the model pins.model, which the campaign has, or which this user imported before and which
+   becomes the campaign's. NULL: neither.  */
+static wm_model_t *find_model (wm_setup_t *self, const wm_kept_t *kept, bool copy)
+{
+    wm_error_t error;
+    char path[PATH_MAX];
+    wm_model_t *model = open_sound (self->wmm, self->pins.model);
+    if (model) {
+        wm_file_sweep (self->wmm);
+        return model;
+    }
+    if (!wm_kept_find (kept, self->pins.model, path) || wm_kept_put (path, self->wmm, copy, &error))
+        return NULL;
+    if (!(model = open_sound (self->wmm, self->pins.model)))
+        wm_kept_remove (kept, self->pins.model);
+    return model;
+}
+
+/* Opens the model that an ONNX file or a frozen graph becomes: found by its hash, which is known if
+   the file is unchanged since it was read last, or else imported.  */
+static wm_fault_t take_original (wm_setup_t *self, const wm_kept_t *kept, const char *path,
+                                 bool copy, wm_model_t **model, wm_error_t *error)
+{
+    struct stat before;
+    char hex[65];
+    bool alone;
+    wm_fault_t fault;
+    if (wm_kept_recall (kept, path, self->pins.model)) {
+        if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
+            return fault;
+    }
+    const bool settled = wm_kept_is_settled (path, &before);
+    if ((fault = wm_import_sha256 (path, NULL, hex, &alone, error)))
+        return fault;
+    if (settled && alone) /* what lies in other files may change by itself */
+        wm_kept_remember (kept, path, &before, hex);
+    strcpy (self->pins.model, hex);
+    if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
+        return fault;
+    if ((fault = wm_import (path, NULL, self->wmm, self->why, error)))
+        return fault;
+    *model = wm_model_open (self->wmm, error);
+    return *model ? WM_OK : error->fault;
+}
+
+/* Opens the campaign's copy of a .wmm.  */
+static wm_fault_t take_ready (wm_setup_t *self, const char *path, wm_model_t **model,
+                              wm_error_t *error)
+{
+    wm_model_t *given = wm_model_open (path, error);
+    if (!given)
+        return error->fault;
+    strcpy (self->pins.model, wm_model_sha256 (given));
+    wm_model_destroy (&given);
+    wm_fault_t fault = name_wmm (self, error);
+    if (fault || (*model = find_model (self, &(wm_kept_t){ "" }, true)))
+        return fault;
+    if ((fault = wm_kept_put (path, self->wmm, true, error)))
+        return fault;
+    *model = wm_model_open (self->wmm, error);
+    return *model ? WM_OK : error->fault;
+}
+
+/* Puts the model into the campaign as models/<sha256>.wmm and opens it; fills wmm, why and the
+   model's pins. A second name, the hash of the .wmm itself, makes the folder a cache that workers of
+   this machine find their model in.  */
+static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, wm_model_t **opened,
+                                wm_error_t *error)
+{
+    wm_kept_t kept;
+    const char *path = choices->model;
     wm_fault_t fault = wm_setup_model (path, error);
     if (fault)
         return fault;
     const bool ready = ends_with (path, ".wmm");
-    if (ready) {
-        wm_model_t *model = wm_model_open (path, error);
-        if (!model)
-            return error->fault;
-        snprintf (self->pins.model, sizeof self->pins.model, "%s", wm_model_sha256 (model));
-        wm_model_destroy (&model);
-    } else
-        fault = wm_import_sha256 (path, NULL, self->pins.model, error);
+    if (!ready)
+        wm_kept_init (&kept);
+    /* what a group may read is its campaign's alone */
+    fault = ready ? take_ready (self, path, opened, error)
+                  : take_original (self, &kept, path, choices->group != NULL, opened, error);
     if (fault)
         return fault;
-    if (snprintf (folder, sizeof folder, "%s/models", self->campaign) >= (int) sizeof folder ||
-        snprintf (self->wmm, sizeof self->wmm, "%s/models/%s.wmm", self->campaign,
-                  self->pins.model) >= (int) sizeof self->wmm)
-        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", self->campaign);
-    if ((fault = wm_folder_make (folder, 0777, error)))
-        return fault;
-    if (is_imported (self->wmm, self->pins.model))
-        wm_file_sweep (self->wmm);
-    else {
-        fault = ready ? copy_file (path, self->wmm, error)
-                      : wm_import (path, NULL, self->wmm, self->why, error);
-        if (fault)
-            return fault;
-    }
-    wm_model_t *model = wm_model_open (self->wmm, error);
-    if (!model)
-        return error->fault;
+    const wm_model_t *model = *opened;
     self->pins.n_output = wm_model_n_output (model);
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
@@ -265,10 +311,13 @@ static wm_fault_t import_model (wm_setup_t *self, const char *path, wm_error_t *
     for (uint32_t d = 0, n = 0; wm_model_n_input (model) == 1 && d < input->n_dim; d++)
         n += (uint32_t) snprintf (self->shape + n, sizeof self->shape - n, d ? "x%u" : "%u",
                                   input->dim[d]);
-    wm_model_destroy (&model);
-    fault = wm_file_sha256 (self->wmm, self->pins.wmm, error);
-    char alias[PATH_MAX + 72];
-    snprintf (alias, sizeof alias, "%s/%s.wmm", folder, self->pins.wmm);
+    if (ready || !wm_kept_sha256 (&kept, model, self->pins.wmm)) {
+        fault = wm_file_sha256 (self->wmm, self->pins.wmm, error);
+        if (!fault && !ready)
+            wm_kept_add (&kept, self->wmm, model, self->pins.wmm);
+    }
+    char alias[PATH_MAX + 80];
+    snprintf (alias, sizeof alias, "%s/models/%s.wmm", self->campaign, self->pins.wmm);
     WM_FAILPOINT ("ops-model-link");
     if (!fault && link (self->wmm, alias) && errno != EEXIST)
         fprintf (stderr, "wiremill: %s cannot be linked (%s); workers fetch the model instead\n",
@@ -357,7 +406,8 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
 
 /* --spec is a preset's name or a file; a name without '/' and '.' is a preset unless such a file
    exists.  */
-static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *error)
+static wm_fault_t read_spec (wm_setup_t *self, const char *name, const wm_model_t *model,
+                             wm_error_t *error)
 {
     wm_spec_t spec;
     bool is_file;
@@ -374,14 +424,10 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, wm_error_t *err
                                      .file = is_file ? name : NULL,
                                      .labelled = wm_spec_gives (given, "labels") };
     snprintf (self->spec_name, sizeof self->spec_name, "%s", wanted);
-    wm_model_t *model = wm_model_open (self->wmm, error);
-    if (!model)
-        return error->fault;
     fault = wm_columns_choose (&spec, &from, model, self->columns, error);
     if (!fault)
         fault = fit_patch (self, &spec, model,
                            is_file ? wm_spec_gives (given, "patch") : name != NULL, is_file, error);
-    wm_model_destroy (&model);
     if (!fault)
         wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
     return fault;
@@ -520,10 +566,12 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
         fault = take_max_error (self, choices, error);
     if (!fault)
         fault = make_folders (self, choices, error);
+    wm_model_t *model = NULL;
     if (!fault)
-        fault = import_model (self, choices->model, error);
+        fault = import_model (self, choices, &model, error);
     if (!fault)
-        fault = read_spec (self, choices->spec, error);
+        fault = read_spec (self, choices->spec, model, error);
+    wm_model_destroy (&model);
     if (fault)
         return fault;
     self->pins.batch_hits = choices->batch_hits ? choices->batch_hits

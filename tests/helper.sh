@@ -4,7 +4,7 @@
 bin=$PWD/${WM_BUILD:-build/release}/bin
 proof=$PWD/${WM_BUILD:-build/release}/tests/fault
 work=$(mktemp -d)
-export LC_ALL=C NO_COLOR=1
+export LC_ALL=C NO_COLOR=1 XDG_CACHE_HOME=$work/of-user
 tests=0 failures=0
 
 # Ends what a test started in the background by its id, then removes its files.

@@ -183,9 +183,9 @@ static void the_general_engine_reads_the_same (void **state)
             fail_msg ("%zu: its heads are not known", i);
         if (wm_model_madds (model) != R * C * F * K * K + FLAT * D + D * 4)
             fail_msg ("%zu: %s", i, why);
-        assert_int_equal (wm_import_sha256 (model_path, &choices, known, &error), WM_OK);
+        assert_int_equal (wm_import_sha256 (model_path, &choices, known, NULL, &error), WM_OK);
         assert_string_equal (known, wm_model_sha256 (model));
-        assert_int_equal (wm_import_sha256 (model_path, NULL, known, &error), WM_OK);
+        assert_int_equal (wm_import_sha256 (model_path, NULL, known, NULL, &error), WM_OK);
         assert_string_not_equal (known, wm_model_sha256 (model));
         wm_model_destroy (&model);
     }

@@ -103,7 +103,7 @@ static void move_out (graph_t *g, Onnx__TensorProto *t, const char *location, si
 static void identity (char hex[65])
 {
     wm_error_t error = { 0 };
-    if (wm_import_sha256 (model_path, NULL, hex, &error))
+    if (wm_import_sha256 (model_path, NULL, hex, NULL, &error))
         fail_msg ("%s", error.text);
 }
 
