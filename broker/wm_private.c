@@ -12,8 +12,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define COPY_BYTES (1u << 16)
-
 bool wm_private_is_needed (const char *dir)
 {
     return access (dir, R_OK | X_OK) == 0 && access (dir, W_OK) != 0;
@@ -22,25 +20,16 @@ bool wm_private_is_needed (const char *dir)
 /* is_needed: that it is missing is a fault.  */
 static wm_fault_t copy_file (const char *from, const char *to, bool is_needed, wm_error_t *error)
 {
-    static uint8_t buffer[COPY_BYTES];
-    const int in = open (from, O_RDONLY | O_CLOEXEC);
-    if (in < 0)
+    if (access (from, R_OK))
         return errno == ENOENT && !is_needed
                    ? WM_OK
                    : wm_fault (error, WM_EBATCH,
                                "%s cannot be read: %s; ask its owner to allow it (chmod -R go+rX)",
                                from, strerror (errno));
-    const int out = open (to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    ssize_t n = out < 0 ? -1 : 1;
-    while (n > 0 && (n = read (in, buffer, sizeof buffer)) > 0)
-        if (wm_file_append (out, buffer, (size_t) n))
-            n = -1;
-    if (n < 0)
-        wm_fault (error, WM_EHOST, "cannot copy %s to %s: %s", from, to, strerror (errno));
-    close (in);
-    if (out >= 0)
-        close (out);
-    return n < 0 ? WM_EHOST : WM_OK;
+    const int failed = wm_file_copy (from, to);
+    return failed
+               ? wm_fault (error, WM_EHOST, "cannot copy %s to %s: %s", from, to, strerror (failed))
+               : WM_OK;
 }
 
 /* A broker holds the lock for itself as long as it runs.  */

@@ -7,6 +7,7 @@
 #include "broker/wm_rebuild.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_outputs.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
 
 #include <dirent.h>
@@ -21,7 +22,6 @@
 
 #define PATH_BYTES 4300
 #define NAMED_MAX 20 /* files named of each kind; the others are counted */
-#define READ_BYTES (1u << 20)
 
 /* An input as the ledger has it; its strings are copies.  */
 typedef struct {
@@ -42,7 +42,6 @@ typedef struct {
     uint64_t n_output[WM_OUTPUT_STATES];
     uint64_t n_wrong; /* found, and repaired */
     uint64_t n_left;  /* found, and left to the user or the next run */
-    uint8_t *buffer;  /* (READ_BYTES) */
     wm_fault_t fault;
 } rebuild_t;
 
@@ -408,16 +407,11 @@ static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *erro
     char path[PATH_BYTES], to[PATH_BYTES + 32];
     snprintf (path, sizeof path, "%.4000s/%s", self->options->dir, name);
     snprintf (to, sizeof to, "%s/%s", self->ledger_dir, name);
-    FILE *in = fopen (path, "re"), *out = in ? fopen (to, "we") : NULL;
-    int failed = in ? !out : errno != ENOENT;
-    for (size_t bytes; out && (bytes = fread (self->buffer, 1, READ_BYTES, in)) > 0;)
-        failed |= fwrite (self->buffer, 1, bytes, out) != bytes;
-    failed |= in && ferror (in);
-    if (in)
-        fclose (in);
-    failed |= out && fclose (out);
-    return failed ? wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST,
-                              "cannot copy %.300s to check it: %s", path, strerror (errno))
+    if (access (path, F_OK) && errno == ENOENT)
+        return WM_OK;
+    const int failed = wm_file_copy (path, to);
+    return failed ? wm_fault (error, failed == ENOSPC ? WM_EAGAIN : WM_EHOST,
+                              "cannot copy %.300s to check it: %s", path, strerror (failed))
                   : WM_OK;
 }
 
@@ -495,9 +489,8 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
 
 wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, bool *is_whole, wm_error_t *error)
 {
-    rebuild_t self = { .options = options, .campaign.lock_fd = -1, .buffer = malloc (READ_BYTES) };
-    const wm_fault_t fault =
-        self.buffer ? run (&self, error) : wm_fault (error, WM_EHOST, "out of memory");
+    rebuild_t self = { .options = options, .campaign.lock_fd = -1 };
+    const wm_fault_t fault = run (&self, error);
     *is_whole = !options->dry_run || (!self.n_wrong && !self.n_left);
     wm_ledger_destroy (&self.campaign.ledger);
     if (*self.ledger_dir) /* under the lock: later the name may be another dry run's */
@@ -505,6 +498,5 @@ wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, bool *is_whole, wm_e
     wm_campaign_close (&self.campaign);
     entries_free (&self);
     free (self.entry);
-    free (self.buffer);
     return fault;
 }

@@ -579,8 +579,7 @@ static wm_fault_t attempt (wm_client_t *self, const char *address, const void *h
             if (self->interruptible && zsys_interrupted)
                 return session_end (self, WM_EAGAIN, "interrupted");
             if (wm_now_ms () >= deadline)
-                return session_end (self, WM_EAGAIN, "no answer from a broker at %s",
-                                    self->endpoint);
+                return session_end (self, WM_EAGAIN, "no broker answers at %s", self->endpoint);
             break;
         default:
             return self->error.fault;

@@ -56,6 +56,12 @@ keep () # command...: runs it, and keeps its output for `says`
     cat "$work/said"
     return $code
 }
+refused () # code, pattern, command...: true if the program ends within a minute with this code and message
+{
+    local code=$1 pattern=$2
+    shift 2
+    exits "$code" keep timeout 60 "$@" && says "$pattern"
+}
 done_testing ()
 {
     echo "1..$tests"

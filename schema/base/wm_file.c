@@ -112,6 +112,28 @@ int wm_file_append (int fd, const void *bytes, size_t size)
     return 0;
 }
 
+#define READ_BYTES (1u << 20)
+
+int wm_file_copy (const char *from, const char *to)
+{
+    uint8_t *buffer = malloc (READ_BYTES);
+    const int in = buffer ? open (from, O_RDONLY | O_CLOEXEC) : -1;
+    const int out = in < 0 ? -1 : open (to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int failed = out < 0 ? errno : 0;
+    ssize_t got = 0;
+    while (!failed && ((got = read (in, buffer, READ_BYTES)) > 0 || (got < 0 && errno == EINTR)))
+        if (got > 0 && wm_file_append (out, buffer, (size_t) got))
+            failed = errno;
+    if (!failed && got < 0)
+        failed = errno;
+    if (out >= 0 && close (out) && !failed)
+        failed = errno;
+    if (in >= 0)
+        close (in);
+    free (buffer);
+    return failed;
+}
+
 /* A rename is on disk only when its folder is.  */
 static int sync_folder (const char *path)
 {
@@ -124,8 +146,6 @@ static int sync_folder (const char *path)
     close (fd);
     return rc;
 }
-
-#define READ_BYTES (1u << 20)
 
 int wm_file_digest (const char *path, uint8_t digest[16],
                     void (*progress) (void *argument, size_t bytes), void *argument)

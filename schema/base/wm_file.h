@@ -35,6 +35,9 @@ typedef struct {
     size_t size;
 } wm_part_t;
 
+/* Copies a file to a new one that only this user may read. Returns 0, or errno.  */
+int wm_file_copy (const char *from, const char *to);
+
 /* Writes all bytes at the position of `fd`. Returns 0, or -1 and errno.  */
 int wm_file_append (int fd, const void *bytes, size_t size);
 
