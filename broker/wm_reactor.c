@@ -4,8 +4,9 @@
      1. The core is never entered from its own sink: a failure that the sink finds (a failed send,
         damage) is reported to the core when it has returned.
      2. A payload frame is never copied: a worker gets the producer's own bytes.
-     3. What every worker may ask for costs no memory for each: MODELs point into the one copy of
-        the file, and all TRIALs of one table share their bytes.
+     3. What every worker may ask for costs no memory for each: MODELs point into one copy of a
+        piece of the file, which stays only while one of them waits, and all TRIALs of one table
+        share their bytes.
      4. Other answers with a payload count until libzmq has written them to the connection. A peer
         that leaves more than WM_UNREAD_BYTES_MAX unread is disconnected; where those of all peers
         have more than WM_UNREAD_ALL_BYTES_MAX, the one that has most.  */
@@ -53,6 +54,12 @@ typedef struct {
     size_t bytes;
 } answer_t;
 
+/* A piece of the model; `waiting` messages point to it, which threads of libzmq count down.  */
+typedef struct {
+    atomic_uint waiting;
+    uint8_t bytes[];
+} piece_t;
+
 struct wm_reactor_t {
     const wm_reactor_config_t *config;
     wm_core_t *core;
@@ -62,7 +69,7 @@ struct wm_reactor_t {
     atomic_size_t unread_bytes;
     int wmm_fd;
     uint64_t wmm_bytes;
-    uint8_t *piece[MODEL_PIECES]; /* of the model; NULL: nobody has asked for it yet */
+    piece_t *piece[MODEL_PIECES]; /* of the model; NULL: not in memory */
     zmq_msg_t trial;              /* the payload of TRIAL */
     uint64_t trial_check;
     size_t table_bytes; /* of the table that it begins with, and its NUL; 0: there is none yet */
@@ -239,19 +246,43 @@ static void on_log (void *context, const char *text)
     fprintf (stderr, "wiremill-broker: %s\n", text);
 }
 
-/* Reads the piece of this number into memory, where it stays. NULL: it cannot be read now.  */
-static const uint8_t *piece_of (wm_reactor_t *self, size_t number, size_t bytes)
+/* Frees the pieces that no message points to any more.  */
+static void pieces_sweep (wm_reactor_t *self)
 {
-    uint8_t **piece = &self->piece[number];
-    if (*piece || !(*piece = malloc (bytes)))
+    for (size_t i = 0; i < MODEL_PIECES; i++)
+        if (self->piece[i] && !atomic_load (&self->piece[i]->waiting)) {
+            free (self->piece[i]);
+            self->piece[i] = NULL;
+        }
+}
+
+/* Reads the piece of this number into memory. NULL: it cannot be read now.  */
+static piece_t *piece_of (wm_reactor_t *self, size_t number, size_t bytes)
+{
+    piece_t **piece = &self->piece[number];
+    if (*piece)
         return *piece;
+    pieces_sweep (self);
+    if (!(*piece = malloc (sizeof **piece + bytes)))
+        return NULL;
+    atomic_init (&(*piece)->waiting, 0);
     errno = 0;
-    if (pread (self->wmm_fd, *piece, bytes, (off_t) (number * WM_RAW_BYTES_MAX)) == (ssize_t) bytes)
+    if (pread (self->wmm_fd, (*piece)->bytes, bytes, (off_t) (number * WM_RAW_BYTES_MAX)) ==
+        (ssize_t) bytes)
         return *piece;
     fprintf (stderr, "wiremill-broker: cannot read %s: %s: the worker must ask again\n",
              self->config->wmm, errno ? strerror (errno) : "it is shorter than it was");
     free (*piece);
     return *piece = NULL;
+}
+
+/* Called by a thread of libzmq, or where the message is not sent.  */
+static void piece_sent (void *data, void *hint)
+{
+    piece_t *piece = hint;
+    (void) data;
+    if (piece)
+        atomic_fetch_sub (&piece->waiting, 1);
 }
 
 /* From the offset to the end of the piece that contains it.  */
@@ -262,26 +293,32 @@ static void on_model (void *context, uint32_t session, uint64_t offset)
     if (!peer)
         return;
     const uint8_t *from = (const uint8_t *) ""; /* not NULL: its check is that of no payload */
+    piece_t *piece = NULL;
     size_t bytes = 0;
     if (offset < self->wmm_bytes) {
         const size_t number = (size_t) (offset / WM_RAW_BYTES_MAX),
                      begin = number * WM_RAW_BYTES_MAX;
         const size_t left = (size_t) self->wmm_bytes - begin;
         const size_t whole = left < WM_RAW_BYTES_MAX ? left : WM_RAW_BYTES_MAX;
-        from = piece_of (self, number, whole);
-        if (!from) {
+        piece = piece_of (self, number, whole);
+        if (!piece) {
             wm_listener_disconnect (peer);
             return;
         }
-        from += offset - begin;
+        from = piece->bytes + (offset - begin);
         bytes = whole - (size_t) (offset - begin);
     }
+    zmq_msg_t body;
+    if (zmq_msg_init_data (&body, (void *) from, bytes, piece_sent, piece)) {
+        wm_listener_disconnect (peer);
+        return;
+    }
+    if (piece)
+        atomic_fetch_add (&piece->waiting, 1);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_MODEL);
     msg.offset = offset;
     msg.size = self->wmm_bytes;
-    zmq_msg_t body; /* no copy, and nothing to free: libzmq only reads it */
-    zmq_msg_init_data (&body, (void *) from, bytes, NULL, NULL);
     wm_listener_send (self->listener, peer, &msg, &body, wm_msg_check (from, bytes));
 }
 
@@ -561,6 +598,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             ticked_ms = now_ms;
             wm_core_tick (self->core, now_ms);
             wm_listener_tick (self->listener, now_ms);
+            pieces_sweep (self);
         }
         if (self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
             checked_ms = now_ms;
@@ -686,8 +724,7 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
         free (self->unread.slot[i].item);
     free (self->unread.slot);
     zmq_msg_close (&self->trial);
-    for (size_t i = 0; i < MODEL_PIECES; i++)
-        free (self->piece[i]); /* after the listener, whose messages point into them */
+    pieces_sweep (self); /* one that a message still points to is the process's to the end */
     if (self->wmm_fd >= 0)
         close (self->wmm_fd);
     free (self);
