@@ -78,7 +78,8 @@ static inline void take_isa (const wm_args_t *args)
 #define INPUT_OPTIONS \
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
      .help = "files to score; may be repeated"}, \
-    {.name = "input-list", .value = "FILE", .help = "one path a line; lines that begin with # are comments; - is standard input"}
+    {.name = "input-list", .value = "FILE", \
+     .help = "one path a line; lines that begin with # are comments; - is standard input"}
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \

@@ -132,6 +132,8 @@ ok "one with another byte has changed; status and run agree" same_size
 retried () { exits 0 keep "${mixed[@]}" --retry-held && says "kept as $score.changed-1" && keep "$bin/wiremill" held "$work/m" && says "^nothing is held$"; }
 ok "--retry-held writes it again, and then nothing is held" retried
 
+extra () { exits 2 keep "$bin/wiremill" status "$work/m" one && says "'one' is one argument too many"; }
+ok "an argument that a verb would not read is refused" extra
 # ---- a colleague, who may read and not write --------------------------------------------------------------------
 colleague=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 chmod 711 "$work" && mkdir -m 1777 "$work/tmp"
