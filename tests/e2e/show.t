@@ -27,7 +27,7 @@ refused () # pattern, arguments...
 }
 ok "a folder" refused "is a folder; name a file in it" "$work/out"
 ok "a file of events" refused 'is no output of wiremill, which are \*.scores.h5' "$made/one.h5"
-ok "what is no HDF5" refused 'neither an HDF5 file nor' "$made/model-1.wmm"
+ok "what is no HDF5" refused 'a model' "$made/model-1.wmm"
 head -c 20000 "$file" >"$work/cut.scores.h5"
 ok "an output that is cut off" refused 'truncated' "$work/cut.scores.h5"
 ok "a file that is not there" refused 'none.scores.h5' "$work/none.scores.h5"
