@@ -308,6 +308,13 @@ static double bytes_per_event (const run_t *self)
     return events > 0 ? (double) self->sent_bytes / (double) events : 0;
 }
 
+static void print_count (const json_t *status, const char *path, const char *what)
+{
+    char n[32];
+    if (wm_ask_int (status, path))
+        printf (", %s %s", wm_show_count (wm_ask_int (status, path), n), what);
+}
+
 static void print_table (const run_t *self, int code, double seconds)
 {
     char a[32];
@@ -316,7 +323,10 @@ static void print_table (const run_t *self, int code, double seconds)
     if (!self->setup)
         printf ("  the campaign of the broker at %s\n", self->crew.endpoint);
     printf ("  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
-    printf (", %s held\n", wm_show_count (wm_ask_int (s, "inputs.held"), a));
+    printf (", %s held", wm_show_count (wm_ask_int (s, "inputs.held"), a));
+    print_count (s, "inputs.open", "open");
+    print_count (s, "inputs.changed", "changed");
+    putchar ('\n');
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
     fputs ("  hits             ", stdout);
     wm_account_hits (stdout, s);
@@ -327,11 +337,8 @@ static void print_table (const run_t *self, int code, double seconds)
         const double each = bytes_per_event (self);
         printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
                 wm_show_bytes (each > 0 ? each : (double) self->sent_bytes, a));
-    } else if (wm_ask_int (s, "inputs.changed"))
-        printf ("  nothing was scored: inputs or outputs have changed (%s, named above)\n",
-                wm_show_count (wm_ask_int (s, "inputs.changed"), a));
-    else if (code != WM_EXIT_OK)
-        puts ("  nothing was done: --retry-held scores what is held or changed");
+    } else if (code != WM_EXIT_OK)
+        puts ("  nothing was scored: --retry-held scores what is held or changed");
     else
         puts (wm_ask_int (s, "hits.done") ? "  nothing was left to do" : "  nothing was scored");
     wm_arithmetic_rows (stdout, s, "  scored by        ");

@@ -119,10 +119,12 @@ static void show_campaign (const json_t *s)
     snprintf (cell[10], CELL_BYTES, "%s", wm_show_bar (share > 0 ? share : 0, 10, bar));
     show_cells (head);
     show_cells (cell);
-    printf ("files: %lld written, %lld open, %lld held of %lld\n",
+    printf ("files: %lld written, %lld open, %lld held of %lld",
             (long long) wm_ask_int (s, "inputs.written"), (long long) wm_ask_int (s, "inputs.open"),
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
-    fputs ("hits: ", stdout);
+    if (wm_ask_int (s, "inputs.changed"))
+        printf ("; %lld changed", (long long) wm_ask_int (s, "inputs.changed"));
+    fputs ("\nhits: ", stdout);
     wm_account_hits (stdout, s);
     putchar ('\n');
 }

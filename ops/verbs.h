@@ -79,7 +79,7 @@ static inline void take_isa (const wm_args_t *args)
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
      .help = "files to score; may be repeated"}, \
     {.name = "input-list", .value = "FILE", \
-     .help = "one path a line, # begins a comment; - is standard input"}
+     .help = "one path a line; lines that begin with # are comments; - is standard input"}
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \

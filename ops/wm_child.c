@@ -63,11 +63,11 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
     if (getppid () != parent) /* it died before the line above */
         _exit (WM_EXIT_AGAIN);
     setsid ();
-    sigset_t none;
-    sigemptyset (&none);
-    sigprocmask (SIG_SETMASK, &none, NULL);
     for (int s = 1; s < NSIG; s++)
         signal (s, SIG_DFL);
+    sigset_t none; /* only now: a signal for the child must not end in a handler of its parent */
+    sigemptyset (&none);
+    sigprocmask (SIG_SETMASK, &none, NULL);
     if (log >= 0 && (dup2 (log, 2) < 0 || dup2 (log, 1) < 0))
         give_up ("its log cannot be its standard output");
     const int null = open ("/dev/null", O_RDONLY);
@@ -105,10 +105,14 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
     const pid_t parent = getpid ();
     fflush (NULL);
     WM_FAILPOINT ("ops-child-start");
+    sigset_t all, before;
+    sigfillset (&all);
+    sigprocmask (SIG_SETMASK, &all, &before);
     const pid_t pid = fork ();
     if (pid == 0)
         become (path, argv, log, parent, &self->cpus);
     const int saved = errno;
+    sigprocmask (SIG_SETMASK, &before, NULL);
     if (log >= 0)
         close (log);
     if (pid < 0)

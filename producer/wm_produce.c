@@ -196,11 +196,14 @@ static bool put_aside (wm_produce_t *self, const char *path, const char *how)
         if (rename (path, aside))
             break;
         if (!strcmp (how, "changed"))
-            wm_produce_warn (self, "%s was changed since it was written: it is kept as %s", path,
-                             aside);
+            wm_produce_warn (self,
+                             "output %s was changed since it was written: it is kept as %s, and "
+                             "made again",
+                             path, aside);
         else
-            wm_produce_warn (self, "%s cannot be read as it was written: it is kept as %s", path,
-                             aside);
+            wm_produce_warn (self,
+                             "output %s is not as it was written: it is kept as %s, and made again",
+                             path, aside);
         return true;
     }
     return false;
@@ -296,8 +299,8 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
-    wm_produce_warn (self, "output %s is %s: made again", path,
-                     there ? "not as it was written" : "gone");
+    if (!there) /* what is there was named when it was put aside */
+        wm_produce_warn (self, "output %s is gone: made again", path);
     wm_msg_t lost;
     wm_msg_init (&lost, WM_MSG_FILE_LOST);
     lost.key = wm_produce_key (input, 0, 0);

@@ -50,10 +50,13 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
     if (wm_produce_in_the_way (self, input))
         return false;
     if (input->n_empty)
-        wm_produce_warn (self,
-                         "%s: %llu hits have nothing but zeros in their patch; they are scored. "
-                         "Check that times are in ticks, and that hits and planes belong together",
-                         input->path, (unsigned long long) input->n_empty);
+        wm_produce_warn (
+            self, "%s: %llu hit%s nothing but zeros in %s patch; %s scored%s", input->path,
+            (unsigned long long) input->n_empty, input->n_empty == 1 ? " has" : "s have",
+            input->n_empty == 1 ? "its" : "their", input->n_empty == 1 ? "it is" : "they are",
+            wm_reader_has_planes (input->reader)
+                ? ". Check that times are in ticks, and that hits and planes belong together"
+                : "");
     if (!input->scratch.n_row)
         wm_produce_warn (self, "%s: no hits: nothing is scored, its output has no rows",
                          input->path);

@@ -103,6 +103,11 @@ const char *wm_reader_layout (const wm_reader_t *self)
     return self->layout->name;
 }
 
+bool wm_reader_has_planes (const wm_reader_t *self)
+{
+    return strcmp (self->layout->name, "dense patches") != 0;
+}
+
 uint32_t wm_reader_n_event (const wm_reader_t *self)
 {
     return self->n_event;

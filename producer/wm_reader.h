@@ -12,6 +12,8 @@
 #ifndef WM_READER_H
 #define WM_READER_H
 
+#include <stdbool.h>
+
 #include "kernels/wm_spec.h"
 #include "producer/wm_event.h"
 
@@ -33,6 +35,7 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
 void wm_reader_destroy (wm_reader_t **self_p);
 
 const char *wm_reader_layout (const wm_reader_t *self); /* for people */
+bool wm_reader_has_planes (const wm_reader_t *self);    /* false: ready-made patches */
 uint32_t wm_reader_n_event (const wm_reader_t *self);
 uint64_t wm_reader_n_row (const wm_reader_t *self);
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -260,12 +261,24 @@ static bool is_help (const char *word)
     return strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0;
 }
 
+/* How many arguments a verb takes: one for each word of `rest`, any number where it lists files.  */
+static int rest_most (const char *rest)
+{
+    int n = rest && *rest;
+    if (rest && (strstr (rest, "...") || strstr (rest, "FILES")))
+        return INT_MAX;
+    for (; rest && *rest; rest++)
+        n += *rest == ' ';
+    return n;
+}
+
 /* Reads the whole line. -1: it is as in the table, else the exit code (help or an error is
    printed). */
 static int parse_all (wm_args_t *self, int argc, char **argv)
 {
     const wm_verb_t *verb = self->verb;
     bool only_rest = false;
+    int n_rest = 0;
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         if (!only_rest && is_help (word)) {
@@ -277,7 +290,7 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
         else if (!only_rest && word[0] == '-' && word[1]) {
             if (!parse_option (self, argc, argv, &i))
                 return WM_EXIT_USAGE;
-        } else if (!verb->rest) {
+        } else if (++n_rest > rest_most (verb->rest)) {
             refuse (verb, "'%s' is one argument too many", word);
             return WM_EXIT_USAGE;
         } else if (!check_name (verb, "an argument", word, true)) {

@@ -114,11 +114,7 @@ same () # arguments of status and held
 ok "status, held and why have the same account" same "$work/m"
 its () { keep "$bin/wiremill" why "$work/m" nan.npy && says "has its hits: 19 scored, 1 held$" && says "$held"; }
 ok "why of that file too" its
-again ()
-{
-    exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" &&
-        says "nothing was done: --retry-held scores what is held or changed" && says "$held"
-}
+again () { exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" && says "nothing was scored: --retry-held scores what is held or changed" && says "$held"; }
 ok "a run with nothing else to do does not call it done" again
 lost () { rm "$work"/m/.wiremill/ledger.db* && "$bin/wiremill" rebuild "$work/m" && same "$work/m"; }
 ok "a ledger that is made again from the journal too" lost
@@ -172,9 +168,8 @@ same_size () # the digest tells, not the size
     printf x | dd of="$score" bs=1 seek=$(($(stat -c %s "$score") - 1)) conv=notrunc 2>/dev/null &&
         keep "$bin/wiremill" status "$work/m" && says "^m +finished" &&
         says "^changed: $work/mixed/good.npy: its output $score was changed since it was written; --retry-held keeps it as good.scores.h5.changed-1 and writes it again$" &&
-        says "^hits: 80 scored" && exits 3 keep "${mixed[@]}" &&
-        says "output $score was changed since it was written: it stays as it is" &&
-        says "nothing was done: --retry-held"
+        says "^hits: 80 scored" && says "0 open, 0 held of 5; 1 changed$" &&
+        ! grep -E '^(CLASS|x86).{76}' "$work/said" && exits 3 keep "${mixed[@]}" && says "output $score was changed since it was written: it stays as it is" && says "nothing was scored: --retry-held"
 }
 ok "one with another byte has changed; status and run agree" same_size
 retried ()
@@ -184,6 +179,8 @@ retried ()
 }
 ok "--retry-held writes it again, and then nothing is held" retried
 
+extra () { exits 2 keep "$bin/wiremill" status "$work/m" one && says "'one' is one argument too many"; }
+ok "an argument that a verb would not read is refused" extra
 # ---- a colleague, who may read and not write --------------------------------------------------------------------
 colleague=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 chmod 711 "$work" && mkdir -m 1777 "$work/tmp"

@@ -99,7 +99,7 @@ zeros ()
     $python -c 'import numpy, sys; p = numpy.load (sys.argv[1]); p[3:5] = 0; numpy.save (sys.argv[2], p)' \
             "$work/patches.npy" "$work/zeros.npy" &&
         keep "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/zeros.npy" &&
-        says 'zeros.npy: 2 hits have nothing but zeros'
+        says 'zeros.npy: 2 hits have nothing but zeros in their patch; they are scored$'
 }
 ok "patches of nothing but zeros are scored, counted and named" zeros
 planes ()

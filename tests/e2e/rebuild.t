@@ -104,12 +104,9 @@ behind ()
     local score=$work/behind/two.scores.h5
     "${run[@]}" --input "$made/long.h5" --output "$work/behind" >"$work/said" 2>&1 &
     until_true 60 test -e "$work/behind/one.scores.h5" && until_true 60 test -e "$score" &&
-        rm "$work/behind/one.scores.h5" && truncate -s 500 "$score" && [ ! -e "$work/behind/long.scores.h5" ] &&
-        wait $! &&
-        says "output $work/behind/one.scores.h5 is gone: made again" &&
-        says "$score is not as it was written: made again" &&
-        says "files +3 written" && same_scores one "$work/behind" "$work/whole" &&
-        same_scores two "$work/behind" "$work/whole" && [ -e "$score.damaged-1" ]
+        rm "$work/behind/one.scores.h5" && truncate -s 500 "$score" && [ ! -e "$work/behind/long.scores.h5" ] && wait $! &&
+        says "output $work/behind/one.scores.h5 is gone: made again" && says "$score is not as it was written: it is kept as .*, and made again" &&
+        says "files +3 written" && same_scores one "$work/behind" "$work/whole" && same_scores two "$work/behind" "$work/whole" && [ -e "$score.damaged-1" ]
 }
 ok "outputs removed and cut while run works on the next input are made again by it" behind
 shim=(env LD_PRELOAD="$proof/fail_shim.so" WM_SHIM_PROGRAM=wiremill-producer WM_SHIM_FAIL=stat:1+:EIO)
