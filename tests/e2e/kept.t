@@ -34,6 +34,17 @@ ok "... under the name that workers look for" alias
 grouped () { run grouped --group "$(id -gn)" && ! linked grouped "$one" && same grouped; }
 ok "a campaign for a group has a file of its own" grouped
 
+# The broker reads the model while it opens the campaign, and serves no other than the one pinned.
+pinned ()
+{
+    "$bin/wiremill-broker" --outputs --campaign "$work/second/.wiremill" |
+        perl -MJSON::PP -e 'local $/; print decode_json (<>)->{pins}' >"$work/pins" && exits 5 keep "$bin/wiremill-broker" \
+        --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$1" && says "$2"
+}
+ok "a broker refuses another model than the one pinned" pinned "$made/kept-1.onnx" 'SHA-256 [0-9a-f]*, the pins name'
+missing () { "$bin/wiremill-broker" --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$work/none" >"$work/said" 2>&1; [ $? = 1 ] && says 'cannot read the model .*/none'; }
+ok "... and none that cannot be read" missing
+
 # A byte changes: the campaign that has the file, and the next one, import again.
 flip () { printf '\125' | dd of="$1" bs=1 seek=20000 conv=notrunc status=none; }
 flip "$kept/$one.wmm"
