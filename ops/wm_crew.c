@@ -9,6 +9,7 @@
 #include "schema/base/wm_log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -229,8 +230,9 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t *error)
 {
-    char cache[PATH_MAX + 8];
+    char cache[PATH_MAX + 8], gate[16];
     snprintf (cache, sizeof cache, "%s/models", self->setup->campaign);
+    snprintf (gate, sizeof gate, "%d", self->gate[0]);
     const char *const argv[] = { "wiremill-worker",
                                  "--broker",
                                  self->endpoint,
@@ -242,6 +244,10 @@ static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t 
                                  self->threads,
                                  "--cache",
                                  cache,
+                                 "--model",
+                                 self->setup->pins.wmm,
+                                 "--after",
+                                 gate,
                                  "--parent",
                                  self->pin ? "--pin" : NULL,
                                  NULL };
@@ -312,6 +318,27 @@ static int await_broker (wm_crew_t *self, int changes, const volatile int *stop)
     return WM_EXIT_AGAIN;
 }
 
+/* The reading end is inherited.  */
+static wm_fault_t start_workers (wm_crew_t *self, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    if (pipe (self->gate) || fcntl (self->gate[1], F_SETFD, FD_CLOEXEC))
+        return wm_fault (error, WM_EHOST, "a pipe for the workers: %s", strerror (errno));
+    for (int i = 0; i < self->n_worker && !fault; i++) {
+        if (self->pin)
+            wm_child_share (&self->worker[i], i, self->n_worker);
+        fault = start_worker (self, &self->worker[i], error);
+    }
+    return fault;
+}
+
+static void open_gate (wm_crew_t *self)
+{
+    if (self->gate[1] > 0)
+        close (self->gate[1]);
+    self->gate[1] = -1;
+}
+
 int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
 {
     wm_error_t error;
@@ -320,8 +347,8 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
         close (changes);
         changes = -1;
     }
-    const int code =
-        start_broker (self, &error) ? failed (self, &error) : await_broker (self, changes, stop);
+    const bool started = !start_broker (self, &error) && !start_workers (self, &error);
+    const int code = started ? await_broker (self, changes, stop) : failed (self, &error);
     if (changes >= 0)
         close (changes);
     return code;
@@ -330,15 +357,8 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
 int wm_crew_start_rest (wm_crew_t *self)
 {
     wm_error_t error;
-    if (start_producer (self, &error))
-        return failed (self, &error);
-    for (int i = 0; i < self->n_worker; i++) {
-        if (self->pin)
-            wm_child_share (&self->worker[i], i, self->n_worker);
-        if (start_worker (self, &self->worker[i], &error))
-            return failed (self, &error);
-    }
-    return WM_CREW_WORKING;
+    open_gate (self);
+    return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
 /* ---- restarting them ------------------------------------------------------------------------- */

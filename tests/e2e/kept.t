@@ -45,6 +45,20 @@ ok "a broker refuses another model than the one pinned" pinned "$made/kept-1.onn
 missing () { "$bin/wiremill-broker" --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$work/none" >"$work/said" 2>&1; [ $? = 1 ] && says 'cannot read the model .*/none'; }
 ok "... and none that cannot be read" missing
 
+# Workers of `wiremill run` wait at a pipe until its broker serves: they reach no other before.
+mkfifo "$work/gate" && exec 8<>"$work/gate"
+at_gate () { exec "$bin/wiremill-worker" --broker "ipc://$work/nobody" --give-up 0.1 --after 9 9<"$work/gate" 8>&- >"$work/at-gate" 2>&1; }
+waits () { [ "$(readlink /proc/$pid/exe)" = "$bin/wiremill-worker" ] && grep -q '^SigCgt:.*4002$' /proc/$pid/status; }
+ends () { wait $pid; [ $? = "$1" ] && cat "$work/at-gate"; }
+stopped () { until_true 60 waits && kill -TERM $pid && ends 75 && ! grep connects "$work/at-gate"; }
+at_gate & pid=$!
+ok "a worker at the gate is stopped by a signal" stopped
+begins () { until_true 60 waits && ! grep connects "$work/at-gate" && exec 8>&- && ends 4 && grep connects "$work/at-gate"; }
+at_gate & pid=$!
+ok "... and begins when it opens" begins
+exec 8>&-
+ok "... a pipe that is none" exits 2 keep "$bin/wiremill-worker" --broker "ipc://$work/nobody" --after 2
+
 # A byte changes: the campaign that has the file, and the next one, import again.
 flip () { printf '\125' | dd of="$1" bs=1 seek=20000 conv=notrunc status=none; }
 flip "$kept/$one.wmm"
