@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,40 @@ static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, wm_error_t
         return wm_fault (error, WM_EBATCH, "%s has SHA-256 %s, the pins name %s", path, hex,
                          pins->wmm);
     return WM_OK;
+}
+
+/* check_wmm in a thread of its own, while the campaign is opened.  */
+typedef struct {
+    const char *path;
+    const wm_pins_t *pins;
+    pthread_t thread;
+    wm_fault_t fault;
+    wm_error_t error;
+} check_t;
+
+static void *run_check (void *argument)
+{
+    check_t *self = argument;
+    self->fault = check_wmm (self->path, self->pins, &self->error);
+    return NULL;
+}
+
+static void start_check (check_t *self)
+{
+    if (pthread_create (&self->thread, NULL, run_check, self)) {
+        run_check (self);
+        self->thread = 0;
+    }
+}
+
+static wm_fault_t end_check (check_t *self, wm_error_t *error)
+{
+    if (self->thread)
+        pthread_join (self->thread, NULL);
+    self->thread = 0;
+    if (self->fault)
+        *error = self->error;
+    return self->fault;
 }
 
 /* ---- --status -------------------------------------------------------------------------------- */
@@ -516,15 +551,20 @@ static int broker_main (const wm_args_t *args)
                  options.listen);
     static wm_pins_t pins;
     static wm_campaign_t campaign;
-    if (read_pins (options.pins, &pins, &error) || check_wmm (options.wmm, &pins, &error))
+    if (read_pins (options.pins, &pins, &error))
         return fail (&error);
+    check_t check = { .path = options.wmm, .pins = &pins };
+    start_check (&check);
     campaign.lock_fd = -1;
-    if (wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE, wm_times ()->lock_ms,
-                          &error) ||
-        open_it (&campaign, &error) || serve (&options, &pins, &campaign, &error))
-        code = fail (&error);
-    else
-        code = WM_EXIT_OK;
+    wm_fault_t fault = wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE,
+                                         wm_times ()->lock_ms, &error);
+    if (!fault)
+        fault = open_it (&campaign, &error);
+    if (end_check (&check, fault ? &check.error : &error) && !fault)
+        fault = check.fault;
+    if (!fault)
+        fault = serve (&options, &pins, &campaign, &error);
+    code = fault ? fail (&error) : WM_EXIT_OK;
     wm_campaign_close (&campaign);
     return code;
 }

@@ -1,5 +1,6 @@
 /* main.c - wiremill-worker: the command line, the signals, the exit code.  */
 #include "gpuworker/wm_bench.h"
+#include "gpuworker/wm_cache.h"
 #include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_verify.h"
@@ -12,7 +13,9 @@
 
 #include <assert.h>
 #include <czmq.h>
+#include <limits.h>
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -54,6 +57,11 @@ static const wm_option_t option_table[] = {
     {.name = "pin", .help = "keep each thread on a CPU of its own"},
     {.name = "cache", .value = "DIR",
      .help = "where models are kept (default: $XDG_CACHE_HOME/wiremill)"},
+
+    {.name = "model", .value = "SHA256", .task = "of wiremill run",
+     .help = "check this model in --cache before the broker is reached"},
+    {.name = "after", .value = "FD", .least = 3, .most = INT_MAX,
+     .help = "wait until this inherited pipe has no writer before reaching the broker"},
 
     {.name = "idle-timeout", .value = "S", .real_most = SECONDS_MAX, .task = "when to leave",
      .help = "after so many seconds without work (default: never)"},
@@ -210,6 +218,16 @@ static int bench (const wm_args_t *args, const wm_worker_config_t *config)
     });
 }
 
+/* Waits until the pipe that `wiremill run` holds is closed. false: stopped by a signal.  */
+static bool may_begin (int fd)
+{
+    struct pollfd item = { .fd = fd };
+    while (!zsys_interrupted && poll (&item, 1, 100) <= 0)
+        ; /* a signal just before poll is noticed within its time */
+    close (fd);
+    return !zsys_interrupted;
+}
+
 static int worker_main (const wm_args_t *args)
 {
     wm_worker_config_t config;
@@ -235,6 +253,10 @@ static int worker_main (const wm_args_t *args)
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
+    if (wm_args_text (args, "model") && config.cache)
+        wm_cache_check (config.cache, wm_args_text (args, "model"));
+    if (wm_args_given (args, "after") && !may_begin ((int) wm_args_number (args, "after")))
+        return WM_EXIT_AGAIN;
     for (unsigned i = 0; i < config.n_broker; i++)
         fprintf (stderr, "wiremill-worker: connects to %s; engine %s, %d thread%s\n",
                  config.broker[i].endpoint, config.engine, config.threads,

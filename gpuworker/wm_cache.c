@@ -33,6 +33,21 @@ wm_fault_t wm_cache_default (char folder[WM_CACHE_PATH_MAX], wm_error_t *error)
     return WM_OK;
 }
 
+static struct {
+    char path[WM_CACHE_PATH_MAX];
+    struct stat status;
+} checked; /* a file that had the hash that its name states */
+
+static bool is_checked (const char *path)
+{
+    struct stat now;
+    const struct stat *then = &checked.status;
+    return strcmp (path, checked.path) == 0 && stat (path, &now) == 0 &&
+           now.st_dev == then->st_dev && now.st_ino == then->st_ino &&
+           now.st_size == then->st_size && now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
+           now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
+}
+
 /* Returns whether the file has the hash; *damaged: it exists with another one.  */
 static bool is_good (const char *path, const char *sha256, bool *damaged)
 {
@@ -40,8 +55,22 @@ static bool is_good (const char *path, const char *sha256, bool *damaged)
     *damaged = false;
     if (access (path, F_OK))
         return false;
+    if (is_checked (path))
+        return true;
     *damaged = wm_file_sha256 (path, hex, NULL) != WM_OK || strcmp (hex, sha256) != 0;
     return !*damaged;
+}
+
+void wm_cache_check (const char *folder, const char *sha256)
+{
+    bool damaged;
+    char path[WM_CACHE_PATH_MAX];
+    struct stat status;
+    if (snprintf (path, sizeof path, "%s/%s.wmm", folder, sha256) >= (int) sizeof path ||
+        stat (path, &status) || !is_good (path, sha256, &damaged))
+        return;
+    checked.status = status;
+    strcpy (checked.path, path);
 }
 
 /* Takes the lock of one model; the caller closes *fd. Keeps the session alive while another worker

@@ -276,6 +276,10 @@ static void leave_if_drained (wm_lane_t *self)
 static void pass (wm_lane_t *self)
 {
     int64_t sleep = timers (self);
+    if (self->draining)
+        leave_if_drained (self);
+    if (self->done)
+        return;
     if (self->in_session) {
         switch (wm_client_wait (self->client, sleep)) {
         case WM_CLIENT_MESSAGE:

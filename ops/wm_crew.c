@@ -9,17 +9,20 @@
 #include "schema/base/wm_log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define IPC_PATH_BYTES_MAX 90 /* sun_path holds 108, libzmq and ".w" need some of it */
 #define TICK_MS 20
+#define SLOW_TICK_MS 200 /* where something else wakes us */
 #define BROKER_DEATHS_MAX 5
 #define PRODUCER_DEATHS_MAX 3
 #define STOP_MS 60000
@@ -95,12 +98,19 @@ void wm_crew_signals (volatile int *stop)
     signal (SIGPIPE, SIG_IGN);
 }
 
-void wm_crew_nap (int64_t ms)
+/* Sleeps until a signal comes, or `fd` (-1: none) can be read.  */
+static void nap (int fd, int64_t ms)
 {
     sigset_t none;
     sigemptyset (&none);
+    struct pollfd item = { .fd = fd, .events = POLLIN };
     const struct timespec time = { ms / 1000, ms % 1000 * 1000000 };
-    ppoll (NULL, 0, &time, &none);
+    ppoll (&item, 1, &time, &none);
+}
+
+void wm_crew_nap (int64_t ms)
+{
+    nap (-1, ms);
 }
 
 /* ---- where things go ------------------------------------------------------------------------- */
@@ -219,8 +229,9 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t *error)
 {
-    char cache[PATH_MAX + 8];
+    char cache[PATH_MAX + 8], gate[16];
     snprintf (cache, sizeof cache, "%s/models", self->setup->campaign);
+    snprintf (gate, sizeof gate, "%d", self->gate[0]);
     const char *const argv[] = { "wiremill-worker",
                                  "--broker",
                                  self->endpoint,
@@ -232,6 +243,10 @@ static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t 
                                  self->threads,
                                  "--cache",
                                  cache,
+                                 "--model",
+                                 self->setup->pins.wmm,
+                                 "--after",
+                                 gate,
                                  "--parent",
                                  self->pin ? "--pin" : NULL,
                                  NULL };
@@ -277,12 +292,11 @@ static int broker_ended (wm_crew_t *self)
     return start_broker (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
-int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
+/* Waits until the broker serves. `changes` can be read when a file got its name in the campaign;
+   -1: the folder is inspected every TICK_MS.  */
+static int await_broker (wm_crew_t *self, int changes, const volatile int *stop)
 {
-    wm_error_t error;
-    char endpoint[256];
-    if (start_broker (self, &error))
-        return failed (self, &error);
+    char endpoint[256], events[4096];
     while (!*stop) {
         long pid = 0;
         if (wm_child_ended (&self->broker)) {
@@ -290,29 +304,60 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
             if (code != WM_CREW_WORKING)
                 return code;
         }
+        if (changes >= 0 && read (changes, events, sizeof events) < 0 && errno != EAGAIN)
+            changes = -1;
         self->has_served =
             wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid;
         if (self->has_served)
             return WM_CREW_WORKING;
         if (wm_now_ms () - self->broker.started_ms > 500)
             show_log (self, &self->broker); /* it waits for the lock, and names the owner */
-        wm_crew_nap (TICK_MS);
+        nap (changes, changes < 0 ? TICK_MS : SLOW_TICK_MS);
     }
     return WM_EXIT_AGAIN;
+}
+
+/* The reading end is inherited.  */
+static wm_fault_t start_workers (wm_crew_t *self, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    if (pipe (self->gate) || fcntl (self->gate[1], F_SETFD, FD_CLOEXEC))
+        return wm_fault (error, WM_EHOST, "a pipe for the workers: %s", strerror (errno));
+    for (int i = 0; i < self->n_worker && !fault; i++) {
+        if (self->pin)
+            wm_child_share (&self->worker[i], i, self->n_worker);
+        fault = start_worker (self, &self->worker[i], error);
+    }
+    return fault;
+}
+
+static void open_gate (wm_crew_t *self)
+{
+    if (self->gate[1] > 0)
+        close (self->gate[1]);
+    self->gate[1] = -1;
+}
+
+int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
+{
+    wm_error_t error;
+    int changes = inotify_init1 (IN_CLOEXEC | IN_NONBLOCK);
+    if (changes >= 0 && inotify_add_watch (changes, self->setup->campaign, IN_MOVED_TO) < 0) {
+        close (changes);
+        changes = -1;
+    }
+    const bool started = !start_broker (self, &error) && !start_workers (self, &error);
+    const int code = started ? await_broker (self, changes, stop) : failed (self, &error);
+    if (changes >= 0)
+        close (changes);
+    return code;
 }
 
 int wm_crew_start_rest (wm_crew_t *self)
 {
     wm_error_t error;
-    if (start_producer (self, &error))
-        return failed (self, &error);
-    for (int i = 0; i < self->n_worker; i++) {
-        if (self->pin)
-            wm_child_share (&self->worker[i], i, self->n_worker);
-        if (start_worker (self, &self->worker[i], &error))
-            return failed (self, &error);
-    }
-    return WM_CREW_WORKING;
+    open_gate (self);
+    return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
 }
 
 /* ---- restarting them ------------------------------------------------------------------------- */

@@ -12,6 +12,9 @@
                 crash on one input holds that input as bad; after any other signal but TERM, at
                 once, at most 3 times without progress of the campaign
 
+   Workers are started together with the broker: they load and check the model, and wait until it
+   serves (gate) before they reach it, since until then another broker may have the campaign.
+
    Stopping: SIGTERM to workers and producer, which finish what they execute; then to the broker.
    Signals: wm_crew_signals holds them back except while napping, so that neither a library's poll
    nor a decision is ever interrupted, and none is missed. Thread: one.  */
@@ -33,6 +36,7 @@ typedef struct {
     bool retry_held;     /* for the producer's first start: it kicks before it reads anything */
     const char *give_up; /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;
+    int gate[2]; /* pipe: workers wait until its writing end is closed */
     char endpoint[256];
     char command[32];    /* memory file with the command that continues the campaign */
     char temporary[128]; /* made for sockets whose path would be too long, else "" */
@@ -58,11 +62,12 @@ void wm_crew_nap (int64_t ms);
 wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
                          const wm_inputs_t *inputs, const char *broker, wm_error_t *error);
 
-/* Starts the broker and waits until it serves (or the lock's holder has been named). Returns
-   WM_CREW_WORKING or the exit code; *stop becoming non-zero ends the wait with 75.  */
+/* Starts the workers and the broker and waits until it serves (or the lock's holder has been
+   named). Returns WM_CREW_WORKING or the exit code; *stop becoming non-zero ends the wait with
+   75.  */
 int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop);
 
-/* Starts the producer and the workers.  */
+/* Starts the producer, and lets the workers begin.  */
 int wm_crew_start_rest (wm_crew_t *self);
 
 /* Restarts what has ended. Returns WM_CREW_WORKING, or the exit code once the producer has ended

@@ -4,9 +4,9 @@
      MODEL.wmm    an imported model; MODEL is the SHA-256 of what was imported
      MODEL.known  a line: which build of wiremill imported it, how the .wmm begins, its SHA-256
      file-NN.hash a line: device, inode, size, times and SHA-256 of a model's file
-   Nothing in it is believed unseen: who opens a .wmm checks its content, and what belongs to another
-   user, or what others may write, is not used. Nothing in it is synced: what a power cut damaged is
-   made again. Whatever cannot be read or written there only costs the import. WM_MODEL_CACHE=off
+   Nothing in it is believed unseen: who opens a .wmm checks its content, and what belongs to
+   another user, or what others may write, is not used. Nothing in it is synced: what a power
+   cut damaged is made again. Whatever cannot be read or written there only costs the import. WM_MODEL_CACHE=off
    switches it off. Thread: one at a time; any number of processes.  */
 #ifndef WM_KEPT_H
 #define WM_KEPT_H
@@ -20,9 +20,10 @@
 #define WM_KEPT_BYTES_MAX 2000000000ull /* then those that were unused longest are removed */
 
 /* For --help of what imports.  */
-#define WM_KEPT_HELP                                                                                     \
-    "\nImported models are kept for the next campaign, up to 2 GB, in $XDG_CACHE_HOME/wiremill/models\n" \
-    "(~/.cache/wiremill/models), where only you may write; WM_MODEL_CACHE=off switches that off.\n"
+#define WM_KEPT_HELP                                                                               \
+    "\nImported models are kept for the next campaign, up to 2 GB, in\n"                           \
+    "$XDG_CACHE_HOME/wiremill/models (~/.cache/wiremill/models), where only you may write;\n"      \
+    "WM_MODEL_CACHE=off switches that off.\n"
 
 typedef struct {
     char folder[PATH_MAX]; /* "": there is none, and the functions below do nothing */

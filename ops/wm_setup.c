@@ -284,8 +284,8 @@ static wm_fault_t take_ready (wm_setup_t *self, const char *path, wm_model_t **m
 }
 
 /* Puts the model into the campaign as models/<sha256>.wmm and opens it; fills wmm, why and the
-   model's pins. A second name, the hash of the .wmm itself, makes the folder a cache that workers of
-   this machine find their model in.  */
+   model's pins. A second name, the hash of the .wmm itself, makes the folder a cache that
+   workers of this machine find their model in.  */
 static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, wm_model_t **opened,
                                 wm_error_t *error)
 {

@@ -23,7 +23,8 @@
                      65,536 records are on their way to the disk at most, then a message is answered
                      BUSY
      and of answers that a peer does not read (beyond them it is disconnected):
-     MODEL, TRIAL    the bytes are here once, whoever asks, while a message waits; each is sent once in a session
+     MODEL, TRIAL    the bytes are here once, whoever asks, while a message waits; each is sent
+                     once in a session
      RESULTS and other answers with a payload of their own  WM_UNREAD_BYTES_MAX of a peer,
                      WM_UNREAD_ALL_BYTES_MAX of all: the one that leaves most unread is disconnected
      TASK            in the budget

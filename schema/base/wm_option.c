@@ -261,7 +261,7 @@ static bool is_help (const char *word)
     return strcmp (word, "--help") == 0 || strcmp (word, "-h") == 0;
 }
 
-/* How many arguments a verb takes: one for each word of `rest`, any number where it lists files.  */
+/* Returns how many arguments a verb takes: one for each word of `rest`, any number of files.  */
 static int rest_most (const char *rest)
 {
     int n = rest && *rest;

@@ -34,6 +34,31 @@ ok "... under the name that workers look for" alias
 grouped () { run grouped --group "$(id -gn)" && ! linked grouped "$one" && same grouped; }
 ok "a campaign for a group has a file of its own" grouped
 
+# The broker reads the model while it opens the campaign, and serves no other than the one pinned.
+pinned ()
+{
+    "$bin/wiremill-broker" --outputs --campaign "$work/second/.wiremill" |
+        perl -MJSON::PP -e 'local $/; print decode_json (<>)->{pins}' >"$work/pins" && exits 5 keep "$bin/wiremill-broker" \
+        --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$1" && says "$2"
+}
+ok "a broker refuses another model than the one pinned" pinned "$made/kept-1.onnx" 'SHA-256 [0-9a-f]*, the pins name'
+missing () { "$bin/wiremill-broker" --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$work/none" >"$work/said" 2>&1; [ $? = 1 ] && says 'cannot read the model .*/none'; }
+ok "... and none that cannot be read" missing
+
+# Workers of `wiremill run` wait at a pipe until its broker serves: they reach no other before.
+mkfifo "$work/gate" && exec 8<>"$work/gate"
+at_gate () { exec "$bin/wiremill-worker" --broker "ipc://$work/nobody" --give-up 0.1 --after 9 9<"$work/gate" 8>&- >"$work/at-gate" 2>&1; }
+waits () { [ "$(readlink /proc/$pid/exe)" = "$bin/wiremill-worker" ] && grep -q '^SigCgt:.*4002$' /proc/$pid/status; }
+ends () { wait $pid; [ $? = "$1" ] && cat "$work/at-gate"; }
+stopped () { until_true 60 waits && kill -TERM $pid && ends 75 && ! grep connects "$work/at-gate"; }
+at_gate & pid=$!
+ok "a worker at the gate is stopped by a signal" stopped
+begins () { until_true 60 waits && ! grep connects "$work/at-gate" && exec 8>&- && ends 4 && grep connects "$work/at-gate"; }
+at_gate & pid=$!
+ok "... and begins when it opens" begins
+exec 8>&-
+ok "... a pipe that is none" exits 2 keep "$bin/wiremill-worker" --broker "ipc://$work/nobody" --after 2
+
 # A byte changes: the campaign that has the file, and the next one, import again.
 flip () { printf '\125' | dd of="$1" bs=1 seek=20000 conv=notrunc status=none; }
 flip "$kept/$one.wmm"
@@ -62,8 +87,10 @@ known () { rm -rf "$work/tenth" && run tenth && remembered "$one"; }
 ok "the hash of a file that rests is remembered" until_true 60 known
 cp -p "$m" "$work/before"
 printf '\125' | dd of="$m" bs=1 seek=20000 conv=notrunc status=none && touch -r "$work/before" "$m"
-changed () { run eleventh && [ -e "$(wmm eleventh "$(sha "$m")")" ] && [ ! -e "$(wmm eleventh "$one")" ]; }
+changed () { rm -rf "$work/eleventh" && run eleventh && [ -e "$(wmm eleventh "$(sha "$m")")" ] && [ ! -e "$(wmm eleventh "$one")" ]; }
 ok "a changed file of the same size and time is another model" changed
+rested () { changed && remembered "$(sha "$m")"; }
+ok "... also when it has rested" until_true 20 rested
 cp "$made/kept-2.onnx" "$m"
 other () { run twelfth && [ -e "$(wmm twelfth "$two")" ] && linked twelfth "$two"; }
 ok "... and so is another file in its place" other

@@ -1,5 +1,5 @@
-/* test_ops_child.c - a child that `run` starts takes a signal at once, whatever its parent does with
-   such signals.  */
+/* test_ops_child.c - a child that `run` starts takes a signal at once, whatever its parent does
+   with such signals.  */
 #include "ops/wm_child.h"
 #include "schema/wm_limits.h"
 
