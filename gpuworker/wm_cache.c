@@ -152,9 +152,10 @@ static wm_fault_t fetch_to (const char *path, const char *sha256, wm_client_t *c
         fault = wm_fault (error, WM_EHOST, "cannot write %s: %s", part, strerror (errno));
     bool damaged;
     if (!fault && !is_good (part, sha256, &damaged))
-        fault =
-            wm_fault (error, WM_EPEER,
-                      "the broker sent a model that is not %.12s, the one it is pinned to", sha256);
+        fault = wm_fault (error, WM_EPEER,
+                          "the model that the broker sent is not %.12s, which it is pinned to, or "
+                          "cannot be read back (memory, disk)",
+                          sha256);
     WM_FAILPOINT ("worker-model-rename");
     if (!fault && rename (part, path))
         fault = wm_fault (error, WM_EHOST, "cannot rename %s: %s", part, strerror (errno));

@@ -6,8 +6,8 @@
      file-NN.hash a line: device, inode, size, times and SHA-256 of a model's file
    Nothing in it is believed unseen: who opens a .wmm checks its content, and what belongs to
    another user, or what others may write, is not used. Nothing in it is synced: what a power
-   cut damaged is made again. Whatever cannot be read or written there only costs the import. WM_MODEL_CACHE=off
-   switches it off. Thread: one at a time; any number of processes.  */
+   cut damaged is made again. Whatever cannot be read or written there only costs the import.
+   WM_MODEL_CACHE=off switches it off. Thread: one at a time; any number of processes.  */
 #ifndef WM_KEPT_H
 #define WM_KEPT_H
 
