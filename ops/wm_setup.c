@@ -478,7 +478,7 @@ static wm_fault_t give_to_group (const wm_setup_t *self, const char *name, wm_er
     struct stat st;
     const struct group *group = getgrnam (name);
     if (!group)
-        return wm_fault (error, WM_EBATCH, "--group %.100s: this machine has no such group", name);
+        return wm_fault (error, WM_EUSAGE, "--group %.100s: this machine has no such group", name);
     wanted_group = group->gr_gid;
     if (chown (self->output, (uid_t) -1, wanted_group) || stat (self->output, &st) ||
         chmod (self->output, (st.st_mode | 02050) & 07777))

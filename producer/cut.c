@@ -227,6 +227,9 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     job->reader = wm_reader_open (job->input, &job->spec, 0, error);
     if (!job->reader)
         return error->fault;
+    if (!wm_reader_has_planes (job->reader))
+        return wm_fault (error, WM_EBATCH, "%s holds ready-made patches: there is nothing to cut",
+                         job->input);
     uint32_t n_event = wm_reader_n_event (job->reader);
     if (job->event >= (long) n_event)
         return wm_fault (error, WM_EBATCH, "%s: has %u events; there is no number %ld", job->input,
