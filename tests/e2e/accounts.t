@@ -256,7 +256,7 @@ else
 fi
 no_group ()
 {
-    exits 5 keep "${mixed[@]}" --group no-such-group && says "group no-such-group: this machine has no such group"
+    exits 2 keep "${mixed[@]}" --group no-such-group && says "group no-such-group: this machine has no such group"
 }
 ok "a group that is not there is refused by name" no_group
 done_testing
