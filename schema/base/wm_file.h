@@ -25,7 +25,7 @@ wm_fault_t wm_digest_finish (wm_digest_t **self_p, uint8_t digest[32], wm_error_
 wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
 
 /* Computes the XXH3-128 of a file, as journal and ledger keep it of outputs; `progress` (may be
-   NULL) is told how many bytes more were read. Returns 0, or errno.  */
+   NULL) is called with the number of bytes that each step read. Returns 0, or errno.  */
 int wm_file_digest (const char *path, uint8_t digest[16],
                     void (*progress) (void *argument, size_t bytes), void *argument);
 

@@ -232,12 +232,12 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
             says "a broker runs, but you may not connect to its socket $work/c.b.o; ask its owner to allow it" &&
             exits 5 keep "${colleague[@]}" "$bin/wiremill" status --files "$work/m" && says "you may not connect"
     }
-    ok "while a broker runs, a colleague is told what allows to ask it" socket
+    ok "while a broker runs, status names the socket that its owner must open to a colleague" socket
     asks ()
     {
         chmod o+w "$work/c.b.o" && keep "${colleague[@]}" "$bin/wiremill" status "$work/m" && says "^hits: 80 scored"
     }
-    ok "... which does" asks
+    ok "... and answers the colleague once it is open" asks
     kill $broker
     wait $broker
     # The same for a group, where others may read nothing.

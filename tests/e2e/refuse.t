@@ -53,7 +53,7 @@ ok "an array as a model" model 5 "a.npy: not a model but a NumPy array" "$work/a
 ok "an empty model" model 5 "a.h5: not a model but empty" "$work/a.h5"
 others () # a line for each, with what to do; the comment and the good one are no mistakes
 {
-    ls "$work"/a.* | sed '1i # what is no input' >"$work/list"
+    ls "$work"/a.* | sed '1i # files that wiremill cannot read' >"$work/list"
     exits 3 keep "${run[@]}" --output "$work/others" --input-list "$work/list" --input "$work/l*.h5" \
             --input "$made/one.h5" &&
         says 'a.h5: the file is empty' && says 'a.h5.gz: compressed by gzip: unpack it first' &&
@@ -63,7 +63,7 @@ others () # a line for each, with what to do; the comment and the good one are n
         says 'a.root: a ROOT file' && says 'a.txt: neither an HDF5 file nor' &&
         says 'link.h5: a symbolic link to a file' && says '1 written, 9 held'
 }
-ok "what is no input is held with what to do about it" others
+ok "each file of another kind is held, with what to do about it" others
 folder () { refused 2 "$1 .*(one|link).h5 is not a folder; give a folder" "$bin/wiremill" "${@:2}"; }
 ok "a file where the output's folder belongs" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" \
         --output "$made/one.h5"

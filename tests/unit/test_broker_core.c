@@ -368,7 +368,8 @@ static void test_hung_worker (void **state)
     harness_end (t);
 }
 
-/* A batch has at most two leases: when a third worker gets it, the first is told to drop it.  */
+/* A batch has at most two leases: when a third worker gets it, the broker sends REVOKE to the
+   first.  */
 static void test_third_lease (void **state)
 {
     (void) state;

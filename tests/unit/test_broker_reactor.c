@@ -522,11 +522,11 @@ typedef enum { REJECTED, DISCONNECTED, ACCEPTED } fate_t;
 
 /* Sends frames of these sizes, the first with `first` in it; returns what becomes of it: a REJECT,
    the end of the connection, or neither.  */
-static fate_t hostile (const broker_t *b, const char *door, const void *first, size_t first_bytes,
-                       size_t n_more, size_t more_bytes)
+static fate_t hostile (const broker_t *b, const char *listener, const void *first,
+                       size_t first_bytes, size_t n_more, size_t more_bytes)
 {
     char address[128];
-    snprintf (address, sizeof address, "%s.%s", b->endpoint, door);
+    snprintf (address, sizeof address, "%s.%s", b->endpoint, listener);
     void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_DEALER),
          *monitor = zmq_socket (context, ZMQ_PAIR);
     int linger = 0, timeout_ms = 1000;
@@ -573,22 +573,24 @@ static void test_hostile_peers (void **state)
     msg.role = WM_ROLE_WORKER;
     size_t header = wm_msg_encode (&msg, hello), bytes = wm_msg_seal (hello, header, 0);
     for (int i = 0; i < 3; i++) {
-        const char *door = (const char *[]){ "w", "p", "o" }[i];
-        assert_int_equal (hostile (b, door, "", 0, 0, 0), DISCONNECTED);
-        assert_int_equal (hostile (b, door, "GET / HTTP/1.1", 14, 0, 0), DISCONNECTED);
-        assert_int_equal (hostile (b, door, deep, sizeof deep, 1, 10), DISCONNECTED);
-        assert_int_equal (hostile (b, door, hello, bytes, 0, 0), REJECTED); /* without payload */
-        assert_int_equal (hostile (b, door, hello, bytes, 2, 0),
+        const char *listener = (const char *[]){ "w", "p", "o" }[i];
+        assert_int_equal (hostile (b, listener, "", 0, 0, 0), DISCONNECTED);
+        assert_int_equal (hostile (b, listener, "GET / HTTP/1.1", 14, 0, 0), DISCONNECTED);
+        assert_int_equal (hostile (b, listener, deep, sizeof deep, 1, 10), DISCONNECTED);
+        assert_int_equal (hostile (b, listener, hello, bytes, 0, 0),
+                          REJECTED); /* without payload */
+        assert_int_equal (hostile (b, listener, hello, bytes, 2, 0),
                           DISCONNECTED); /* a frame too many */
-        assert_int_equal (hostile (b, door, hello, bytes, 1000, 0), DISCONNECTED); /* very many */
-        assert_int_equal (hostile (b, door, hello, bytes - 1, 0, 0), DISCONNECTED);
-        assert_int_equal (hostile (b, door, hello, bytes, 1, 1),
+        assert_int_equal (hostile (b, listener, hello, bytes, 1000, 0),
+                          DISCONNECTED); /* very many */
+        assert_int_equal (hostile (b, listener, hello, bytes - 1, 0, 0), DISCONNECTED);
+        assert_int_equal (hostile (b, listener, hello, bytes, 1, 1),
                           DISCONNECTED); /* not the one sealed */
-        assert_int_equal (hostile (b, door, hello, bytes, 1, 5 << 20),
+        assert_int_equal (hostile (b, listener, hello, bytes, 1, 5 << 20),
                           DISCONNECTED); /* the library */
         deep_sealed[0] = 0x9f;
         size_t n = wm_msg_seal (deep_sealed, 1, 0);
-        assert_int_equal (hostile (b, door, deep_sealed, n, 0, 0), REJECTED);
+        assert_int_equal (hostile (b, listener, deep_sealed, n, 0, 0), REJECTED);
     }
     credit (worker, 1); /* the honest one is still heard */
     json_t *json = status (b);
