@@ -13,13 +13,13 @@
 #include "broker/wm_restore.h"
 #include "broker/wm_outputs.h"
 #include "broker/wm_status.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -180,22 +180,10 @@ static wm_fault_t read_pins (const char *path, wm_pins_t *pins, wm_error_t *erro
 /* The model's file is the one pinned, byte for byte: workers would refuse another.  */
 static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, wm_error_t *error)
 {
-    static uint8_t buffer[1 << 18];
-    uint8_t digest[32];
-    char hex[2 * sizeof digest + 1];
-    FILE *file = fopen (path, "re");
-    if (!file)
-        return wm_fault (error, WM_EHOST, "cannot read the model %s: %s", path, strerror (errno));
-    EVP_MD_CTX *state = EVP_MD_CTX_new ();
-    bool ok = state && EVP_DigestInit_ex (state, EVP_sha256 (), NULL);
-    for (size_t bytes; ok && (bytes = fread (buffer, 1, sizeof buffer, file)) > 0;)
-        ok = EVP_DigestUpdate (state, buffer, bytes);
-    fclose (file);
-    ok = ok && EVP_DigestFinal_ex (state, digest, NULL);
-    EVP_MD_CTX_free (state);
-    if (!ok)
-        return wm_fault (error, WM_EHOST, "libcrypto cannot compute the SHA-256 of %s", path);
-    sodium_bin2hex (hex, sizeof hex, digest, sizeof digest);
+    char hex[65];
+    wm_fault_t fault = wm_file_sha256 (path, hex, error);
+    if (fault)
+        return fault;
     if (strcmp (hex, pins->wmm) != 0)
         return wm_fault (error, WM_EBATCH, "%s has SHA-256 %s, the pins name %s", path, hex,
                          pins->wmm);

@@ -80,23 +80,6 @@ wm_fault_t wm_digest_finish (wm_digest_t **self_p, uint8_t digest[32], wm_error_
     return ok ? WM_OK : wm_fault (error, WM_EHOST, "libcrypto cannot compute a SHA-256");
 }
 
-wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
-{
-    const uint8_t *bytes;
-    size_t size;
-    wm_fault_t fault = wm_file_map (path, SIZE_MAX, &bytes, &size, error);
-    if (fault)
-        return fault;
-    uint8_t digest[32];
-    wm_digest_t *state = wm_digest_new ();
-    wm_digest_add (state, bytes, size);
-    fault = wm_digest_finish (&state, digest, error);
-    for (size_t i = 0; i < sizeof digest && !fault; i++)
-        snprintf (hex + 2 * i, 3, "%02x", digest[i]);
-    munmap ((void *) bytes, size);
-    return fault;
-}
-
 int wm_file_append (int fd, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;
@@ -147,32 +130,72 @@ static int sync_folder (const char *path)
     return rc;
 }
 
-int wm_file_digest (const char *path, uint8_t digest[16],
-                    void (*progress) (void *argument, size_t bytes), void *argument)
+/* Reads the file from its begin to its end; `take` gets each piece. Returns 0, or errno.  */
+static int read_pieces (const char *path,
+                        void (*take) (void *argument, const void *bytes, size_t n), void *argument)
 {
     const int fd = open (path, O_RDONLY | O_CLOEXEC);
     uint8_t *buffer = fd < 0 ? NULL : malloc (READ_BYTES);
-    XXH3_state_t *state = buffer ? XXH3_createState () : NULL;
-    int failed = fd < 0 ? errno : state ? 0 : ENOMEM;
-    if (state) {
-        ssize_t got;
-        XXH128_canonical_t canonical;
-        XXH3_128bits_reset (state);
-        while ((got = read (fd, buffer, READ_BYTES)) > 0 || (got < 0 && errno == EINTR)) {
-            if (got > 0)
-                XXH3_128bits_update (state, buffer, (size_t) got);
-            if (got > 0 && progress)
-                progress (argument, (size_t) got);
-        }
-        failed = got < 0 ? errno : 0;
-        XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (state));
-        memcpy (digest, canonical.digest, 16);
-        XXH3_freeState (state);
-    }
+    int failed = fd < 0 ? errno : buffer ? 0 : ENOMEM;
+    ssize_t got = 0;
+    while (!failed && ((got = read (fd, buffer, READ_BYTES)) > 0 || (got < 0 && errno == EINTR)))
+        if (got > 0)
+            take (argument, buffer, (size_t) got);
+    if (!failed && got < 0)
+        failed = errno;
     free (buffer);
     if (fd >= 0)
         close (fd);
     return failed;
+}
+
+typedef struct {
+    XXH3_state_t *state;
+    void (*progress) (void *argument, size_t bytes);
+    void *argument;
+} digest_t;
+
+static void digest_take (void *argument, const void *bytes, size_t n)
+{
+    const digest_t *self = argument;
+    XXH3_128bits_update (self->state, bytes, n);
+    if (self->progress)
+        self->progress (self->argument, n);
+}
+
+int wm_file_digest (const char *path, uint8_t digest[16],
+                    void (*progress) (void *argument, size_t bytes), void *argument)
+{
+    digest_t self = { XXH3_createState (), progress, argument };
+    if (!self.state)
+        return ENOMEM;
+    XXH3_128bits_reset (self.state);
+    const int failed = read_pieces (path, digest_take, &self);
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (self.state));
+    memcpy (digest, canonical.digest, 16);
+    XXH3_freeState (self.state);
+    return failed;
+}
+
+static void sha256_take (void *argument, const void *bytes, size_t n)
+{
+    wm_digest_add (argument, bytes, n);
+}
+
+wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
+{
+    uint8_t digest[32];
+    wm_digest_t *state = wm_digest_new ();
+    const int failed = read_pieces (path, sha256_take, state);
+    wm_fault_t fault = wm_digest_finish (&state, digest, error);
+    if (failed) {
+        errno = failed;
+        return cannot (error, "read", path);
+    }
+    for (size_t i = 0; i < sizeof digest && !fault; i++)
+        snprintf (hex + 2 * i, 3, "%02x", digest[i]);
+    return fault;
 }
 
 /* ---- temporary files ---------------------------------------------------------------------------
