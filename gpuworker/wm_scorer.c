@@ -180,6 +180,11 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     if (fault && gathers) { /* a batch system may limit address space */
         wm_slots_clear (&self->slots);
         fault = wm_slots_make (&self->slots, WM_SLOTS_ONE, error);
+        if (!fault)
+            fprintf (stderr,
+                     "wiremill-worker: no address space for %u batches at a time, takes %u: small "
+                     "batches are scored one by one; raise `ulimit -v`\n",
+                     WM_SLOTS, WM_SLOTS_ONE);
     }
     if (fault)
         return fault;

@@ -38,6 +38,7 @@ starved ()
         (ulimit -v $kib && exec timeout -k 5 180 "${worker[@]}") >"$work/starved.words" 2>&1
         [ $? = 1 ] && grep -q 'failed: the engine died .* no memory for' "$work/starved.words" && break
     done
+    grep -q 'no address space for 16 batches at a time, takes 2' "$work/starved.words" || return 1
     grep -q 'draining: 3 failures of its engine .* no memory for' "$work/starved.words" ||
         { cat "$work/starved.words"; return 1; }
     "${worker[@]}" >"$work/good.words" 2>&1 &
