@@ -48,9 +48,9 @@ before=$(kib VmHWM)
 hostile=$!
 asking () { [ "$("$bin/wiremill" status "$work/out" --json | grep -o '"label": *"hostile"' | wc -l)" -ge 100 ]; }
 ok "hundreds of workers ask for the model and do not read it" until_true 60 asking
-ok "operators are answered" serves
+ok "operators are answered" until_true 60 serves # an answer may be late beside hundreds of connections
 sleep "$(size 2 20 200)"
-ok "... and still" serves
+ok "... and still" until_true 60 serves
 kill $hostile
 wait $hostile
 sed 's/^/# /' "$work/hostile"
