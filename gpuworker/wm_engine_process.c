@@ -7,7 +7,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +30,12 @@ typedef struct {
     wm_model_t *model;
     wm_device_t *device, *judge;
     wm_watch_t *watch; /* NULL: strict fp32 needs no checks */
+
+    pthread_mutex_t lock; /* around what follows, and checks by strict fp32 */
+    unsigned n_call;      /* calls of the device that run now */
+    bool is_alone;        /* one of a slot that goes alone */
+    double counted_s;     /* until when the time of calls is counted */
+    int code;             /* of a call that failed: no other one begins */
 } engine_t;
 
 /* Reports the fault that ends this process to the worker. Returns `code`.  */
@@ -129,33 +137,51 @@ static bool wait_for_more (const engine_t *self, double end_s)
 
 /* Takes the slots to score next: one; or, if the device has room for more, those that are READY and
    those that become READY within WAIT_MS. After a wait that brought nothing there are no more waits
-   until several slots are READY at once. Returns how many it took.  */
+   until several slots are READY at once. A slot that goes alone waits for the other calls, and they
+   for it. Returns how many it took.  */
 static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
 {
     const uint32_t fill = self->slots.control->fill;
     double end_s = 0;
     uint64_t hits = 0;
     unsigned n = 0;
-    while (n < self->slots.n && (n == 0 || hits < fill)) {
+    pthread_mutex_lock (&self->lock);
+    while (!self->code && !self->is_alone && n < self->slots.n && (n == 0 || hits < fill)) {
         wm_slot_t *slot = next_slot (self);
-        if (slot && n > 0 && slot->alone)
+        if (slot && slot->alone && self->n_call > 0)
             break;
         if (slot && take (slot)) {
             list[n++] = slot;
             hits += slot->count;
+            self->n_call += n == 1;
+            self->is_alone = slot->alone;
             if (slot->alone || !fill)
                 break;
         } else if (!slot) {
             if (n == 0 || !self->waits || !has_free_slot (self))
                 break;
             end_s = end_s > 0 ? end_s : wm_now_s () + WAIT_MS * 1e-3;
-            if (!wait_for_more (self, end_s))
+            pthread_mutex_unlock (&self->lock);
+            const bool came = wait_for_more (self, end_s);
+            pthread_mutex_lock (&self->lock);
+            if (!came)
                 break;
         }
     }
     if (fill && n > 0)
         self->waits = n > 1;
+    pthread_mutex_unlock (&self->lock);
     return n;
+}
+
+/* Returns the seconds since start_s that no other call has counted.  */
+static double count_seconds (engine_t *self, double start_s)
+{
+    pthread_mutex_lock (&self->lock);
+    const double now_s = wm_now_s (), seconds = now_s - fmax (start_s, self->counted_s);
+    self->counted_s = now_s;
+    pthread_mutex_unlock (&self->lock);
+    return seconds;
 }
 
 /* Lets strict fp32 check some hits of some batches, or of the part that is scored.  */
@@ -165,6 +191,7 @@ static wm_fault_t check (engine_t *self, wm_slot_t *slot, const wm_batch_t *batc
     const unsigned i = (unsigned) (slot - self->slots.control->slot);
     bool again = false;
     wm_fault_t fault = WM_OK;
+    pthread_mutex_lock (&self->lock);
     if (self->watch)
         fault = wm_watch_check (self->watch, slot->draw, batch,
                                 wm_slots_status (&self->slots, i) + slot->first,
@@ -176,6 +203,7 @@ static wm_fault_t check (engine_t *self, wm_slot_t *slot, const wm_batch_t *batc
         const wm_watch_counts_t counts = wm_watch_counts (self->watch);
         memcpy (&self->slots.control->watch, &counts, sizeof counts);
     }
+    pthread_mutex_unlock (&self->lock);
     return fault;
 }
 
@@ -194,7 +222,7 @@ static int score (engine_t *self, wm_slot_t *slot)
         &error);
     if (!fault)
         fault = check (self, slot, &batch, &error);
-    slot->seconds = wm_now_s () - start;
+    slot->seconds = count_seconds (self, start);
     slot->error = error;
     slot->error.fault = fault;
     if (fault && fault != WM_EBATCH)
@@ -227,7 +255,7 @@ static int score_many (engine_t *self, unsigned n, wm_slot_t *const *slot)
     const double start = wm_now_s ();
     const wm_fault_t fault =
         wm_device_score_many (self->device, n, batch_p, status, scores, &error);
-    const double seconds = wm_now_s () - start;
+    const double seconds = count_seconds (self, start);
     if (fault && fault != WM_EBATCH)
         return fail (self, WM_EXIT_FAILURE, &error);
     for (unsigned k = 0; k < n && !code; k++) {
@@ -252,9 +280,43 @@ static void wake_worker (const engine_t *self)
         ;
 }
 
+/* Ends a call of the device; after a failed one the threads end, too.  */
+static void end_call (engine_t *self, int code)
+{
+    wm_control_t *control = self->slots.control;
+    pthread_mutex_lock (&self->lock);
+    self->n_call--;
+    self->is_alone = false;
+    const wm_device_busy_t busy = wm_device_busy (self->device);
+    control->held_s = busy.held_s, control->idle_s = busy.idle_s;
+    if (code && !self->code) {
+        self->code = code;
+        shutdown (self->line, SHUT_RD); /* all reads return 0 */
+    }
+    pthread_mutex_unlock (&self->lock);
+    wake_worker (self);
+}
+
+/* A thread that scores slots until the worker or a call ends. Where there are two, each reads a
+   byte at a time, so that of two batches one wakes each.  */
+static void *score_slots (void *arg)
+{
+    engine_t *self = arg;
+    char byte;
+    ssize_t n_byte;
+    do {
+        wm_slot_t *slot[WM_SLOTS];
+        for (unsigned n; (n = take_slots (self, slot)) > 0;) {
+            atomic_fetch_add (&self->slots.control->calls, 1);
+            end_call (self, n == 1 ? score (self, slot[0]) : score_many (self, n, slot));
+        }
+        n_byte = read (self->line, &byte, 1);
+    } while (n_byte > 0 || (n_byte < 0 && errno == EINTR));
+    return NULL;
+}
+
 static int serve (engine_t *self)
 {
-    char bytes[64];
     int code = open_model (self);
     if (!code)
         code = open_device (self);
@@ -263,21 +325,18 @@ static int serve (engine_t *self)
     atomic_store (&self->slots.control->is_ready, 1);
     WM_FAILPOINT ("engine-ready");
     wake_worker (self);
-    for (;;) {
-        wm_slot_t *slot[WM_SLOTS];
-        for (unsigned n; !code && (n = take_slots (self, slot)) > 0; wake_worker (self)) {
-            atomic_fetch_add (&self->slots.control->calls, 1);
-            code = n == 1 ? score (self, slot[0]) : score_many (self, n, slot);
-        }
-        const ssize_t n = code ? 0 : read (self->line, bytes, sizeof bytes);
-        if (n == 0 || (n < 0 && errno != EINTR))
-            return code;
-    }
+    pthread_t other;
+    const bool has_other =
+        wm_device_hands (self->device) > 1 && !pthread_create (&other, NULL, score_slots, self);
+    score_slots (self);
+    if (has_other)
+        pthread_join (other, NULL);
+    return self->code;
 }
 
 int wm_engine_process_main (const char *files)
 {
-    engine_t self = { .line = -1, .waits = true };
+    engine_t self = { .line = -1, .waits = true, .lock = PTHREAD_MUTEX_INITIALIZER };
     int memory;
     wm_error_t error = { 0 };
     /* The worker decides when this process ends, also after a signal to the whole group.  */

@@ -340,11 +340,14 @@ static int serve (wm_lane_t *self)
                      self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
                      self->why);
     double seconds = (double) (wm_now_ms () - self->start_ms) * 1e-3;
+    char idle[32] = "";
+    if (wm_scorer_idle (self->scorer) >= 0)
+        snprintf (idle, sizeof idle, ", idle %.1f %%", 100 * wm_scorer_idle (self->scorer));
     wm_lane_log (
-        "leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine, "
+        "leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine%s, "
         "%llu calls of it",
         self->endpoint, seconds, (unsigned long long) self->n_batch,
-        (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s,
+        (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s, idle,
         (unsigned long long) wm_scorer_calls (self->scorer));
     char watched[200];
     wm_scorer_watched (self->scorer, watched);

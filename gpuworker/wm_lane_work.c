@@ -363,7 +363,7 @@ void wm_lane_check_engine (wm_lane_t *self)
 }
 
 /* Whether batches enough to keep the engine busy are staged already: what fills it, and as many
-   that wait. Of large batches two are, so that the others need no decoded copy yet.  */
+   that wait. Of large batches three are, so that the others need no decoded copy yet.  */
 static bool is_staged_enough (const wm_lane_t *self)
 {
     uint64_t hits = 0;
@@ -373,7 +373,7 @@ static bool is_staged_enough (const wm_lane_t *self)
             hits += self->slot[i].task->n_hit;
             n++;
         }
-    return n >= WM_SLOTS_ONE && hits >= 2ull * wm_scorer_fill (self->scorer);
+    return n >= WM_SLOTS_LARGE && hits >= 2ull * wm_scorer_fill (self->scorer);
 }
 
 /* Decodes the oldest queued batch into a free slot. false: there is no batch, or no slot.  */

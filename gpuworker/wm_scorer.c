@@ -530,6 +530,12 @@ double wm_scorer_watch_s (const wm_scorer_t *self)
     return seconds >= 0 && seconds < 1e9 ? seconds : 0;
 }
 
+double wm_scorer_idle (const wm_scorer_t *self)
+{
+    const double held = self->slots.control->held_s, idle = self->slots.control->idle_s;
+    return held > 0 && idle >= 0 && idle <= held ? idle / held : -1;
+}
+
 void wm_scorer_watched (const wm_scorer_t *self, char text[200])
 {
     const wm_control_t *control = self->slots.control;

@@ -92,6 +92,10 @@ double wm_scorer_measured (const wm_scorer_t *self, uint32_t *n_hit, const char 
 /* Seconds that the checks by strict fp32 took.  */
 double wm_scorer_watch_s (const wm_scorer_t *self);
 
+/* Returns the share of their time in which the engine's threads had nothing to do although it had a
+   batch; below 0: not known.  */
+double wm_scorer_idle (const wm_scorer_t *self);
+
 /* One line on what strict fp32 checked; "" if nothing was.  */
 void wm_scorer_watched (const wm_scorer_t *self, char text[200]);
 

@@ -34,9 +34,10 @@
 
 /* Of an engine that scores batches one by one: one in the engine, one that waits.  */
 #define WM_SLOTS_ONE 2u
-/* Of one that gathers batches: as many as fill it, and as many that wait. Of large batches two are
-   staged (wm_lane_work.c).  */
+/* Of one that gathers batches: as many as fill it, and as many that wait. Of large batches three
+   are staged (wm_lane_work.c): two in the engine (wm_device_hands), one that waits.  */
 #define WM_SLOTS 16u
+#define WM_SLOTS_LARGE 3u
 
 typedef enum { WM_SLOT_FREE, WM_SLOT_READY, WM_SLOT_RUNNING, WM_SLOT_DONE } wm_slot_state_t;
 
@@ -79,9 +80,10 @@ typedef struct {
         uint64_t n_hit, n_batch, n_violated;
         double worst, seconds;
     } watch;
-    double test_s;    /* duration of the self-test */
-    uint32_t fill;    /* hits needed to saturate the device; 0: one batch is enough */
-    wm_error_t error; /* why it ends, if it knows */
+    double held_s, idle_s; /* of its threads, as wm_device_busy */
+    double test_s;         /* duration of the self-test */
+    uint32_t fill;         /* hits needed to saturate the device; 0: one batch is enough */
+    wm_error_t error;      /* why it ends, if it knows */
     wm_slot_t slot[WM_SLOTS];
 } wm_control_t;
 

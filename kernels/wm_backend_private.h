@@ -23,6 +23,9 @@ typedef struct {
                        char isa[32], wm_error_t *error);
     /* As wm_device_madds; NULL: always 0.  */
     uint64_t (*madds) (void *engine, bool count);
+    /* As wm_device_hands; NULL: 1. As wm_device_busy; NULL: not known.  */
+    uint32_t (*hands) (const void *engine);
+    wm_device_busy_t (*busy) (void *engine);
     /* As wm_device_lend; NULL: the engine has no use for it.  */
     wm_fault_t (*lend) (void *engine, const void *memory, size_t bytes, wm_error_t *error);
     /* Of openvino only, for the importer. Fills in the shapes of a model's outputs, whose names are

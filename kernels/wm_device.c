@@ -26,10 +26,10 @@ struct wm_device_t {
     double max_error;
     const wm_engine_t *engine;
     const wm_backend_t *backend;
-    void *state;         /* the backend's */
-    wm_canary_t *canary; /* of a GPU and a family model; NULL: none */
-    wm_recall_t *recall; /* of a GPU and a general model; NULL: none */
-    uint32_t first;      /* the batch of the next call that canaries check first */
+    void *state;            /* the backend's */
+    wm_canary_t *canary;    /* of a GPU and a family model; NULL: none */
+    wm_recall_t *recall;    /* of a GPU and a general model; NULL: none */
+    _Atomic uint32_t first; /* the batch of the next call that canaries check first */
     char signature[64];
     _Atomic uint64_t *progress, own_progress;
 };
@@ -330,6 +330,16 @@ uint32_t wm_device_fill (const wm_device_t *self)
     return self->backend->fill ? self->backend->fill (self->state) : 0;
 }
 
+uint32_t wm_device_hands (const wm_device_t *self)
+{
+    return self->backend->hands ? self->backend->hands (self->state) : 1;
+}
+
+wm_device_busy_t wm_device_busy (wm_device_t *self)
+{
+    return self->backend->busy ? self->backend->busy (self->state) : (wm_device_busy_t){ 0 };
+}
+
 wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t *const *batch,
                                  uint8_t *const *status, float *const *scores, wm_error_t *error)
 {
@@ -341,10 +351,11 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
     }
     if (!fault && wm_device_fill (self)) {
         fault = self->backend->score_many (self->state, n, batch, scores, self->progress, error);
-        for (uint32_t i = 0; i < n && !fault; i++) /* canaries rarely have time for all */
-            fault = check_scores (self, batch[(i + self->first) % n], status[(i + self->first) % n],
-                                  scores[(i + self->first) % n], error);
-        self->first++;
+        const uint32_t first = atomic_fetch_add (&self->first, 1);
+        for (uint32_t i = 0; i < n && !fault; i++) { /* canaries rarely have time for all */
+            const uint32_t k = (first + i) % n;
+            fault = check_scores (self, batch[k], status[k], scores[k], error);
+        }
         return fault;
     }
     for (uint32_t i = 0; i < n && !fault; i++)

@@ -7,8 +7,8 @@
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row depend neither on the
    other hits of its batch nor on the number of threads; identical cells get identical rows; a hit
-   whose score is not finite gets status WM_HIT_NONFINITE and NaN. Thread: one at a time per device;
-   wm_device_progress from any.  */
+   whose score is not finite gets status WM_HIT_NONFINITE and NaN. Thread: one at a time per device,
+   but see wm_device_hands; wm_device_progress from any.  */
 #ifndef WM_DEVICE_H
 #define WM_DEVICE_H
 
@@ -129,6 +129,18 @@ wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, 
 /* Returns the hits needed to saturate the device in one call. 0: several batches in one call gain
    nothing.  */
 uint32_t wm_device_fill (const wm_device_t *self);
+
+/* Returns how many calls of wm_device_score and wm_device_score_many may run at once, each by a
+   thread of its own: 2 of the sparse engine with several threads, which then begins one batch while
+   the other ends; else 1.  */
+uint32_t wm_device_hands (const wm_device_t *self);
+
+/* Returns the seconds of the engine's threads since the device was made, while it had a batch:
+   held_s all of them, idle_s those in which a thread found nothing to do. 0: not known.  */
+typedef struct {
+    double held_s, idle_s;
+} wm_device_busy_t;
+wm_device_busy_t wm_device_busy (wm_device_t *self);
 
 /* Scores n batches in one call, each with the bits that it has alone. After a fault none of the
    scores is valid, and it is unknown which batch was the cause: after WM_EBATCH, score each

@@ -103,19 +103,25 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
         self->has_spec = true;
         self->spec = *spec;
         self->zero = wm_spec_zero (spec);
-        self->plane = wm_plane_new (spec);
     }
-    if (wm_sparse_open (self, error))
+    wm_fault_t fault = wm_sparse_open (self, error);
+    if (!fault && self->threads > 1) {
+        self->other = malloc (sizeof *self);
+        if (self->other)
+            *self->other = *self, self->other->other = NULL;
+        else
+            fault = wm_fault (error, WM_EHOST, "no memory for the sparse engine");
+    }
+    for (wm_sparse_t *job = self; job && spec; job = job->other)
+        job->plane = wm_plane_new (spec);
+    if (fault)
         wm_sparse_destroy (&self);
     return self;
 }
 
-void wm_sparse_destroy (wm_sparse_t **self_p)
+/* Frees what a job has of its own.  */
+static void free_job (wm_sparse_t *self)
 {
-    wm_sparse_t *self = *self_p;
-    if (!self)
-        return;
-    wm_sparse_close (self);
     wm_plane_destroy (&self->plane);
     for (uint32_t l = 0; l <= WM_MODEL_CONVS_MAX; l++) {
         wm_sparse_release (&self->active[l].bits);
@@ -130,6 +136,17 @@ void wm_sparse_destroy (wm_sparse_t **self_p)
     for (size_t i = 0; i < sizeof buffer / sizeof *buffer; i++)
         wm_sparse_release (buffer[i]);
     free (self);
+}
+
+void wm_sparse_destroy (wm_sparse_t **self_p)
+{
+    wm_sparse_t *self = *self_p;
+    if (!self)
+        return;
+    wm_sparse_close (self);
+    if (self->other)
+        free_job (self->other);
+    free_job (self);
     *self_p = NULL;
 }
 
@@ -258,13 +275,12 @@ static wm_fault_t score_rest (wm_sparse_t *self, const wm_batch_t *batch, float 
     return fault;
 }
 
-wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
-                            _Atomic uint64_t *progress, wm_error_t *error)
+static wm_fault_t score_batch (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                               wm_error_t *error)
 {
     if (batch->n_hit == 0)
         return WM_OK;
     wm_fault_t fault = begin (self, batch->n_hit, error);
-    self->progress = progress;
     if (fault)
         return fault;
     if (batch->kind == WM_BATCH_PATCHES)
@@ -281,8 +297,7 @@ wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *s
 
 /* Copies these batches one after another, scores them as one, and takes the scores apart.  */
 static wm_fault_t score_joined (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
-                                float *const *scores, _Atomic uint64_t *progress, uint32_t n_hit,
-                                wm_error_t *error)
+                                float *const *scores, uint32_t n_hit, wm_error_t *error)
 {
     const size_t each = batch[0]->patch_values;
     uint64_t *count = &self->stats.allocations;
@@ -298,7 +313,7 @@ static wm_fault_t score_joined (wm_sparse_t *self, uint32_t n, const wm_batch_t 
         memcpy (to, batch[i]->patch, batch[i]->n_hit * each * sizeof *to);
         to += batch[i]->n_hit * each;
     }
-    wm_fault_t fault = wm_sparse_score (self, &all, from, progress, error);
+    wm_fault_t fault = score_batch (self, &all, from, error);
     for (uint32_t i = 0; i < n && !fault; i++) {
         memcpy (scores[i], from, (size_t) batch[i]->n_hit * self->n_output * sizeof *from);
         from += (size_t) batch[i]->n_hit * self->n_output;
@@ -306,29 +321,66 @@ static wm_fault_t score_joined (wm_sparse_t *self, uint32_t n, const wm_batch_t 
     return fault;
 }
 
-wm_fault_t wm_sparse_score_many (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
-                                 float *const *scores, _Atomic uint64_t *progress,
-                                 wm_error_t *error)
+typedef struct {
+    wm_sparse_t *job;
+    uint32_t n;
+    const wm_batch_t *const *batch;
+    float *const *scores;
+    wm_fault_t fault;
+    wm_error_t *error;
+} call_t;
+
+/* The one task of a call.  */
+static void run_call (void *arg, uint32_t task, uint32_t thread)
 {
-    wm_fault_t fault = WM_OK;
-    for (uint32_t i = 0, next; i < n && !fault; i = next) {
+    call_t *call = arg;
+    const wm_batch_t *const *batch = call->batch;
+    (void) task, (void) thread;
+    for (uint32_t i = 0, next; i < call->n && !call->fault; i = next) {
         uint32_t n_hit = 0;
-        for (next = i; next < n && batch[next]->kind == WM_BATCH_PATCHES &&
+        for (next = i; next < call->n && batch[next]->kind == WM_BATCH_PATCHES &&
                        batch[next]->patch_values == batch[i]->patch_values &&
                        batch[next]->n_hit <= JOINED_PATCHES - n_hit;
              next++)
             n_hit += batch[next]->n_hit;
         if (next > i + 1)
-            fault = score_joined (self, next - i, batch + i, scores + i, progress, n_hit, error);
+            call->fault =
+                score_joined (call->job, next - i, batch + i, call->scores + i, n_hit, call->error);
         else {
             next = i + 1;
-            fault = wm_sparse_score (self, batch[i], scores[i], progress, error);
+            call->fault = score_batch (call->job, batch[i], call->scores[i], call->error);
         }
     }
-    return fault;
+}
+
+wm_fault_t wm_sparse_score_many (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                 float *const *scores, _Atomic uint64_t *progress,
+                                 wm_error_t *error)
+{
+    call_t call = { .job = self, .n = n, .batch = batch, .scores = scores, .error = error };
+    while (atomic_flag_test_and_set (&call.job->is_taken)) {
+        call.job = call.job->other;
+        assert (call.job); /* no more calls at once than that */
+    }
+    call.job->progress = progress;
+    wm_sparse_pool_run (self->pool, run_call, &call, 1);
+    atomic_flag_clear (&call.job->is_taken);
+    return call.fault;
+}
+
+wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
+                            _Atomic uint64_t *progress, wm_error_t *error)
+{
+    return wm_sparse_score_many (self, 1, &batch, &scores, progress, error);
 }
 
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self)
 {
-    return self->stats;
+    wm_sparse_stats_t sum = self->stats;
+    if (self->other) {
+        const wm_sparse_stats_t *other = &self->other->stats;
+        sum.pairs += other->pairs, sum.positions += other->positions, sum.cells += other->cells;
+        sum.madds += other->madds, sum.allocations += other->allocations;
+    }
+    return sum;
 }

@@ -37,6 +37,7 @@
 #include "kernels/wm_device.h"
 #include "kernels/wm_image.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /* Positions that one call of a convolution kernel takes.  */
@@ -64,14 +65,18 @@ float *wm_sparse_floats (size_t count);
 typedef struct wm_sparse_pool_t wm_sparse_pool_t;
 typedef void (wm_sparse_task_fn) (void *arg, uint32_t task, uint32_t thread);
 
-/* `threads` counts the caller, who works as thread 0. `pin`: thread i stays on the i-th CPU, round
-   and round, of those that the process may use. NULL if they cannot be started.  */
+/* Starts the threads. `pin`: thread i stays on the i-th CPU, round and round, of those that the
+   process may use. NULL if they cannot be started.  */
 wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads, bool pin);
 void wm_sparse_pool_destroy (wm_sparse_pool_t **self_p);
 
-/* Runs tasks 0 .. n_task-1, each once, in any order on any thread; returns when all are done.  */
+/* Runs tasks 0 .. n_task-1, each once, in any order on any of the pool's threads; returns when all
+   are done. Several threads may call it at once, a task, too.  */
 void wm_sparse_pool_run (wm_sparse_pool_t *self, wm_sparse_task_fn *task_fn, void *arg,
                          uint32_t n_task);
+
+/* Returns the threads' seconds so far while anybody was in wm_sparse_pool_run.  */
+wm_device_busy_t wm_sparse_pool_busy (wm_sparse_pool_t *self);
 
 /* ---- live positions -------------------------------------------------------------------------- */
 
@@ -254,7 +259,6 @@ typedef struct {
     float *value;       /* (WM_SPARSE_POSITIONS, largest c_pad) */
     const float **span; /* (WM_SPARSE_POSITIONS, largest n_span) */
     float *tail;        /* (sum of the dense layers' n_pad) */
-    uint64_t words;     /* that are not 0, of the slots it stored */
     wm_sparse_buffer_t memory;
 } wm_sparse_thread_t;
 
@@ -266,7 +270,7 @@ typedef struct {
     uint64_t allocations; /* of working memory; stands still after warm-up */
 } wm_sparse_stats_t;
 
-typedef struct {
+typedef struct wm_sparse_t {
     wm_net_t net;
     wm_spec_t spec;
     bool has_spec, pin;
@@ -275,7 +279,6 @@ typedef struct {
     uint32_t n_output, threads;
     const wm_sparse_kernel_t *kernel;
     wm_sparse_pool_t *pool;
-    wm_plane_t *plane;
 
     wm_sparse_conv_t conv[WM_MODEL_CONVS_MAX];
     uint32_t *filter; /* the model's filter that the last convolution computes as its k-th */
@@ -288,7 +291,11 @@ typedef struct {
     uint64_t slot_bytes_max;              /* of a group, unless one cell needs more */
     wm_sparse_thread_t *thread;
 
-    /* The job at hand.  */
+    /* The job at hand. A second one has a copy of this struct: what stands above is the same, what
+       follows its own.  */
+    struct wm_sparse_t *other; /* the copy; NULL in it, and with one thread */
+    atomic_flag is_taken;      /* by a call */
+    wm_plane_t *plane;
     const float *image; /* (n_row, n_col, net.channel) */
     uint32_t n_row, n_col;
     wm_sparse_cell_t *cell;
@@ -303,7 +310,7 @@ typedef struct {
     uint32_t *hit_cell;     /* (n_hit): UINT32_MAX if the hit is not of this job */
     wm_sparse_buffer_t cells, orders, orders2, blocks, scores, hits, patches, many, masks, slots,
         mids[WM_MODEL_CONVS_MAX + 1];
-    _Atomic uint64_t *progress;
+    _Atomic uint64_t *progress, words; /* words: not 0, of the slots stored */
     double full_from; /* share of words that are not 0, from which on zeros are not looked for */
     bool count_madds; /* for benches: a walk over all pairs */
     wm_sparse_stats_t stats;
@@ -321,6 +328,9 @@ typedef struct {
 wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
                             const wm_sparse_config_t *config, wm_error_t *error);
 void wm_sparse_destroy (wm_sparse_t **self_p);
+
+/* Two calls may run at once with more than one thread: the threads then do one's parts beside the
+   other's, and none of them waits.  */
 wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                             _Atomic uint64_t *progress, wm_error_t *error);
 /* Scores n batches. Small batches of dense patches go as one job: a job reads every weight of the

@@ -76,9 +76,21 @@ static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t 
 
 static uint64_t engine_madds (void *engine, bool count)
 {
+    for (wm_sparse_t *job = engine; job; job = job->other)
+        job->count_madds = count;
+    return wm_sparse_stats (engine).madds;
+}
+
+static uint32_t engine_hands (const void *engine)
+{
+    const wm_sparse_t *self = engine;
+    return self->other ? 2 : 1;
+}
+
+static wm_device_busy_t engine_busy (void *engine)
+{
     wm_sparse_t *self = engine;
-    self->count_madds = count;
-    return self->stats.madds;
+    return wm_sparse_pool_busy (self->pool);
 }
 
 /* The i-th kernel that the precision may take, "amx/bf16"; the last is "" for strict fp32.  */
@@ -110,4 +122,6 @@ const wm_backend_t wm_backend_sparse = {
     .fill = engine_fill,
     .score_many = engine_score_many,
     .madds = engine_madds,
+    .hands = engine_hands,
+    .busy = engine_busy,
 };

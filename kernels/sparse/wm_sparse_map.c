@@ -220,19 +220,21 @@ static void find_spans (const wm_sparse_t *self, uint32_t l, uint32_t y, uint32_
         }
 }
 
-static void store (wm_sparse_t *self, uint32_t l, uint32_t slot, const float *value,
-                   wm_sparse_thread_t *mine)
+/* Returns how many words of the last layer's slot are not 0.  */
+static uint32_t store (wm_sparse_t *self, uint32_t l, uint32_t slot, const float *value)
 {
+    uint32_t words = 0;
     const wm_sparse_conv_t *conv = &self->conv[l - 1];
     if (l < self->net.n_conv) {
         memcpy (self->mid[l] + (size_t) slot * conv->c_pad, value, conv->c_pad * sizeof *value);
-        return;
+        return 0;
     }
     uint64_t *mask = (uint64_t *) self->masks.data + (size_t) slot * self->values.n_mask;
     self->kernel->store (value, conv->c_out, conv->c_pad,
                          (char *) self->slots.data + slot * self->values.stride_bytes, mask);
     for (uint32_t m = 0; m < self->values.n_mask; m++)
-        mine->words += (uint64_t) __builtin_popcountll (mask[m]);
+        words += (uint32_t) __builtin_popcountll (mask[m]);
+    return words;
 }
 
 /* Phase: the values of layer `step`.  */
@@ -245,6 +247,7 @@ static void convolve_rows (void *arg, uint32_t task, uint32_t thread)
     wm_sparse_thread_t *mine = &self->thread[thread];
     uint32_t last = (task + 1) * ROWS < map->n_row ? (task + 1) * ROWS : map->n_row;
     uint32_t slot = map->rank[(size_t) task * ROWS * map->n_word], n = 0;
+    uint64_t words = 0;
     for (uint32_t y = task * ROWS; y < last; y++)
         for (uint32_t word = 0; word < map->n_word; word++)
             for (uint64_t bits = map->bit[(size_t) y * map->n_word + word]; bits;
@@ -255,17 +258,17 @@ static void convolve_rows (void *arg, uint32_t task, uint32_t thread)
                     continue;
                 self->kernel->conv (conv, mine->span, mine->value);
                 for (uint32_t p = 0; p < n; p++)
-                    store (self, l, slot++, mine->value + (size_t) p * conv->c_pad, mine);
+                    words += store (self, l, slot++, mine->value + (size_t) p * conv->c_pad);
                 n = 0;
             }
-    if (n == 0)
-        return;
-    for (uint32_t p = n; p < WM_SPARSE_POSITIONS; p++)
+    for (uint32_t p = n; p < WM_SPARSE_POSITIONS && n > 0; p++)
         memcpy (mine->span + (size_t) p * conv->n_span, mine->span,
                 conv->n_span * sizeof *mine->span);
-    self->kernel->conv (conv, mine->span, mine->value);
+    if (n > 0)
+        self->kernel->conv (conv, mine->span, mine->value);
     for (uint32_t p = 0; p < n; p++)
-        store (self, l, slot++, mine->value + (size_t) p * conv->c_pad, mine);
+        words += store (self, l, slot++, mine->value + (size_t) p * conv->c_pad);
+    atomic_fetch_add (&self->words, words);
 }
 
 static bool reserve_slots (wm_sparse_t *self)
@@ -303,8 +306,7 @@ wm_fault_t wm_sparse_convolve (wm_sparse_t *self, wm_error_t *error)
     if (!reserve_slots (self))
         return wm_fault (error, WM_EAGAIN, "no memory for the values of %u positions",
                          self->live[self->net.n_conv].count);
-    for (uint32_t t = 0; t < self->threads; t++)
-        self->thread[t].words = 0;
+    atomic_store (&self->words, 0);
     for (self->step = 1; self->step <= self->net.n_conv; self->step++) {
         wm_sparse_pool_run (self->pool, convolve_rows, self,
                             tasks_of (self->live[self->step].n_row));
@@ -317,9 +319,6 @@ wm_fault_t wm_sparse_convolve (wm_sparse_t *self, wm_error_t *error)
     const uint32_t unit = self->kernel->unit;
     double words = (double) self->live[self->net.n_conv].count *
                    ((self->conv[self->net.n_conv - 1].c_out + unit - 1) / unit);
-    uint64_t set = 0;
-    for (uint32_t t = 0; t < self->threads; t++)
-        set += self->thread[t].words;
-    self->values.full = (double) set >= self->full_from * words;
+    self->values.full = (double) atomic_load (&self->words) >= self->full_from * words;
     return WM_OK;
 }

@@ -10,6 +10,7 @@
 #include "kernels/wm_backend_private.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@ static struct {
     int col;
     char how[8];
 } bad[BAD_MAX];
-static int n_bad, slow_ms, refuses, n_batch;
+static int n_bad, slow_ms, refuses;
+static atomic_int n_batch;
 static const char *always; /* every batch kills it */
 
 static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
@@ -77,6 +79,11 @@ static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *
     return wm_backend_sparse.score (engine, batch, status, scores, progress, error);
 }
 
+static uint32_t killer_hands (const void *engine)
+{
+    return wm_backend_sparse.hands (engine);
+}
+
 static void killer_close (void *engine)
 {
     wm_backend_sparse.close (engine);
@@ -84,9 +91,9 @@ static void killer_close (void *engine)
 
 #define SHOWN __attribute__ ((visibility ("default")))
 SHOWN extern const wm_backend_t wm_backend_cuda;
-SHOWN const wm_backend_t wm_backend_openvino = { .open = killer_open,
-                                                 .close = killer_close,
-                                                 .score = killer_score };
-SHOWN const wm_backend_t wm_backend_cuda = { .open = killer_open,
-                                             .close = killer_close,
-                                             .score = killer_score };
+SHOWN const wm_backend_t wm_backend_openvino = {
+    .open = killer_open, .close = killer_close, .score = killer_score, .hands = killer_hands
+};
+SHOWN const wm_backend_t wm_backend_cuda = {
+    .open = killer_open, .close = killer_close, .score = killer_score, .hands = killer_hands
+};

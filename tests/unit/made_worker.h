@@ -70,6 +70,12 @@ typedef struct {
     atomic_int n_many, most; /* calls with several batches, and the most batches of one */
     atomic_int many_failing; /* bit i: such call i fails */
     atomic_int refused;      /* this batch can never be scored */
+    atomic_int hands;        /* calls it takes at once; 0: one */
+    atomic_int at_once;      /* most calls that ran at once */
+    atomic_int running[2];   /* batches of the calls that run now */
+    atomic_int suspect[2];   /* those that ran when the engine died, until they are scored */
+    atomic_int n_mixed;      /* calls that ran beside a suspect one */
+    atomic_int n_close;
 } told_t;
 enum { SEGV, EXITS, SPOILS };
 enum { ENDS = 1, KILLED };
@@ -122,6 +128,11 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     CHECK (spec->patch_wire == 48);
     CHECK (!strcmp (config->precision, "fp32"));
     the_device.progress = config->progress;
+    for (int i = 0; i < 2; i++) { /* what an engine process that died had begun */
+        if (told->running[i])
+            told->suspect[i] = (int) told->running[i];
+        told->running[i] = 0;
+    }
     told->n_open++;
     told->engine = (int) getpid ();
     if (!told->refuses)
@@ -132,6 +143,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
 
 void wm_device_destroy (wm_device_t **self_p)
 {
+    told->n_close += *self_p != NULL;
     *self_p = NULL;
 }
 
@@ -219,8 +231,8 @@ static void die (const wm_batch_t *batch)
     }
 }
 
-wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
-                            float *scores, wm_error_t *error)
+static wm_fault_t score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status, float *scores,
+                         wm_error_t *error)
 {
     int call = told->n_score++;
     zclock_sleep (told->score_ms);
@@ -249,6 +261,40 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
         ++*self->progress;
     }
     return WM_OK;
+}
+
+static bool is_suspect (int number)
+{
+    return number && (number == told->suspect[0] || number == told->suspect[1]);
+}
+
+wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
+                            float *scores, wm_error_t *error)
+{
+    int number = (int) batch->n_wire - 100, none = 0;
+    const int mine = atomic_compare_exchange_strong (&told->running[0], &none, number) ? 0 : 1;
+    const int other = told->running[!mine];
+    told->running[mine] = number;
+    told->at_once = told->at_once > 1 || other ? 2 : 1;
+    told->n_mixed += other && (is_suspect (number) || is_suspect (other));
+    const wm_fault_t fault = score (self, batch, status, scores, error);
+    if (!fault)
+        for (int i = 0; i < 2; i++)
+            told->suspect[i] = told->suspect[i] == number ? 0 : (int) told->suspect[i];
+    told->running[mine] = 0;
+    return fault;
+}
+
+uint32_t wm_device_hands (const wm_device_t *self)
+{
+    (void) self;
+    return told->hands ? (uint32_t) told->hands : 1;
+}
+
+wm_device_busy_t wm_device_busy (wm_device_t *self)
+{
+    (void) self;
+    return (wm_device_busy_t){ .held_s = 8, .idle_s = 0.1 * told->n_score };
 }
 
 wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error)
@@ -468,8 +514,6 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
         play->nacked[msg->key.ordinal]++;
         play->nack_code[msg->key.ordinal] = (int) msg->code;
         CHECK (msg->text[0] != 0);
-        if (play->repeat)
-            fake_code (self, WM_MSG_DRAIN, WM_REASON_DONE, "said the test");
         break;
     case WM_MSG_HEARTBEAT:
         play->n_working += msg->key.input == 1;
@@ -484,6 +528,8 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
     default:
         break;
     }
+    if (play->repeat && play->nacked[1] && play->got[2] && !play->n_bye)
+        fake_code (self, WM_MSG_DRAIN, WM_REASON_DONE, "said the test");
     while (play->sent < play->n_batch && play->sent < play->granted)
         send_batch (self, play, (uint32_t) ++play->sent);
 }

@@ -95,6 +95,80 @@ static void accidents_of_batches_together (void **state)
     }
 }
 
+/* An engine that takes two calls at once has two batches whenever there are two.  */
+static void two_batches_in_hand (void **state)
+{
+    (void) state;
+    for (int fill = 0; fill < 2 * N_HIT; fill += N_HIT) {
+        play_t play = { .n_batch = N_BATCH };
+        run_t run;
+        fake_t *broker = broker_for (&play);
+        told->score_ms = 3;
+        told->hands = 2;
+        told->fill = fill;
+        run_start (&run, broker);
+        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+        for (int b = 1; b <= N_BATCH; b++)
+            assert_int_equal (play.got[b], 1);
+        assert_int_equal (told->n_score, N_BATCH);
+        assert_int_equal (play.progress, N_BATCH * N_HIT);
+        assert_int_equal (told->at_once, 2);
+        assert_int_equal (told->n_open, 1);
+        broker_gone (&broker, &play);
+    }
+}
+
+/* Of two in hand one kills the engine: each then goes alone, and exactly the bad hits are held.  */
+static void poison_is_found_in_two_hands (void **state)
+{
+    (void) state;
+    for (int manner = SEGV; manner <= SPOILS; manner++) {
+        play_t play = { .n_batch = N_BATCH };
+        run_t run;
+        fake_t *broker = broker_for (&play);
+        told->score_ms = 2;
+        told->hands = 2;
+        told->fill = 1;
+        told->manner = manner;
+        static const int bad[] = { 20003, 30000, 30006, 31001 };
+        for (int k = 0; k < 4; k++)
+            told->bad[k] = bad[k];
+        run_start (&run, broker);
+        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+        for (int b = 1; b <= N_BATCH; b++)
+            assert_int_equal (play.got[b], 1);
+        assert_int_equal (play.n_poison, 4);
+        assert_int_equal (nacks (&play, WM_EHOST) + nacks (&play, WM_EBATCH), 0);
+        assert_int_equal (told->at_once, 2);
+        assert_int_equal (told->n_mixed, 0);
+        forget_replays ();
+        broker_gone (&broker, &play);
+    }
+}
+
+/* A call that fails beside another: the engine process ends after both, and only the failed batch
+   is scored again.  */
+static void one_of_two_hands_fails (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = N_BATCH };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    told->score_ms = 3;
+    told->hands = 2;
+    told->fill = 1;
+    told->failing = 1 << 20;
+    run_start (&run, broker);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+    for (int b = 1; b <= N_BATCH; b++)
+        assert_int_equal (play.got[b], 1);
+    assert_int_equal (told->n_open, 2);
+    assert_int_equal (told->n_close, 2); /* the worker has to kill none */
+    assert_int_equal (play.n_poison, 0);
+    assert_int_equal (told->at_once, 2);
+    broker_gone (&broker, &play);
+}
+
 int main (int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -102,6 +176,9 @@ int main (int argc, char **argv)
         cmocka_unit_test (one_is_refused_among_others),
         cmocka_unit_test (poison_is_found_among_others),
         cmocka_unit_test (accidents_of_batches_together),
+        cmocka_unit_test (two_batches_in_hand),
+        cmocka_unit_test (poison_is_found_in_two_hands),
+        cmocka_unit_test (one_of_two_hands_fails),
     };
     return made_worker_main (argc, argv, tests);
 }

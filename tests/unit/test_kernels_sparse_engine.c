@@ -292,7 +292,7 @@ static void threads_are_pinned (void **state)
         wm_sparse_pool_run (pool, check_where, count, 1000);
         for (int i = 0; i < 3; i++) /* a thread may come too late for any task */
             assert_true (count[i] == 0 || count[i] == (pin ? 1 : CPU_COUNT (&before)));
-        assert_true (count[0] > 0);
+        assert_true (count[0] + count[1] + count[2] > 0);
         wm_sparse_pool_destroy (&pool);
     }
     assert_int_equal (sched_setaffinity (0, sizeof before, &before), 0);
