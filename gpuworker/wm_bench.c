@@ -328,7 +328,7 @@ static wm_device_t *open_measured (bench_t *self, wm_device_config_t *config, wm
     while (n < self->n_batch && n_hit < WM_TRIAL_HITS && n < WM_TRIAL_BATCHES)
         n_hit += self->batch[n++].n_hit;
     wm_device_t *judge = wm_trial_judge (self->model, &self->spec, config, error);
-    wm_device_t *device = judge ? wm_trial_open (self->model, &self->spec, config, judge,
+    wm_device_t *device = judge ? wm_trial_open (self->model, &self->spec, config, judge, NULL,
                                                  self->batch, n, &trial, error)
                                 : NULL;
     wm_device_destroy (&judge);

@@ -61,13 +61,16 @@ static bool is_good (const char *path, const char *sha256, bool *damaged)
     return !*damaged;
 }
 
-void wm_cache_check (const char *folder, const char *sha256)
+void wm_cache_check (const char *folder, const char *sha256, const char *sound)
 {
     bool damaged;
-    char path[WM_CACHE_PATH_MAX];
+    char path[WM_CACHE_PATH_MAX], stamp[WM_FILE_STAMP_BYTES];
     struct stat status;
     if (snprintf (path, sizeof path, "%s/%s.wmm", folder, sha256) >= (int) sizeof path ||
-        stat (path, &status) || !is_good (path, sha256, &damaged))
+        stat (path, &status))
+        return;
+    const bool same = sound && wm_file_stamp (path, stamp) && strcmp (sound, stamp) == 0;
+    if (!same && !is_good (path, sha256, &damaged))
         return;
     checked.status = status;
     strcpy (checked.path, path);

@@ -7,12 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TRIAL_BYTES_MAX (WM_RAW_BYTES_MAX + WM_CLASSES_MAX * 256 + 1)
 
 static bool is_strict (const char *precision)
 {
     return strcmp (precision, "fp32") == 0;
+}
+
+/* Waits until the worker has the trial. WM_EAGAIN: the worker leaves.  */
+static wm_fault_t await_trial (const wm_control_t *control, int line, wm_error_t *error)
+{
+    char bytes[64];
+    while (!atomic_load (&control->has_trial)) {
+        const ssize_t n = read (line, bytes, sizeof bytes);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return wm_fault (error, WM_EAGAIN, "the worker left before it had hits to measure on");
+    }
+    return WM_OK;
 }
 
 /* Reads the signature of this class from the table. false: it has none.  */
@@ -28,7 +41,8 @@ static bool find_class (const char *table, const char *class, char signature[64]
 /* Opens the arithmetic that is precise enough on the sample. NULL with *error.  */
 static wm_device_t *measure (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
                              const wm_device_config_t *config, wm_device_t *judge,
-                             const char *sample, size_t bytes, wm_error_t *error)
+                             wm_trial_ahead_t **ahead, const char *sample, size_t bytes,
+                             wm_error_t *error)
 {
     wm_batch_t *batch = calloc (WM_SAMPLE_BATCHES_MAX, sizeof *batch);
     wm_coder_t *coder = wm_coder_new ();
@@ -38,7 +52,7 @@ static wm_device_t *measure (wm_control_t *control, const wm_model_t *model, con
     if (!batch)
         wm_fault (error, WM_EHOST, "no memory for a sample");
     else if (!wm_sample_decode ((const uint8_t *) sample, bytes, coder, batch, &n, error))
-        device = wm_trial_open (model, spec, config, judge, batch, n, &trial, error);
+        device = wm_trial_open (model, spec, config, judge, ahead, batch, n, &trial, error);
     for (uint32_t i = 0; batch && i < WM_SAMPLE_BATCHES_MAX; i++)
         wm_batch_clear (&batch[i]);
     free (batch);
@@ -73,9 +87,28 @@ static char *read_trial (const char *path, size_t *bytes, wm_error_t *error)
     return text;
 }
 
+/* Opens the arithmetic of this signature.  */
+static wm_device_t *open_known (wm_control_t *control, const char *signature,
+                                const wm_model_t *model, const wm_spec_t *spec,
+                                wm_device_config_t *config, wm_trial_ahead_t **ahead,
+                                wm_error_t *error)
+{
+    wm_candidate_t candidate;
+    wm_device_t *device = wm_trial_ahead_end (ahead);
+    wm_device_recall (signature, config->precision, &candidate);
+    memcpy (control->taken_precision, candidate.precision, sizeof control->taken_precision);
+    memcpy (control->taken_isa, candidate.isa, sizeof control->taken_isa);
+    config->precision = control->taken_precision, config->isa = control->taken_isa;
+    if (device && strcmp (wm_device_signature (device), signature) == 0)
+        return device;
+    wm_device_destroy (&device);
+    return wm_device_new (model, spec, config, error);
+}
+
 /* Opens what the class of this machine has, or measures. NULL with *error.  */
 static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, const wm_spec_t *spec,
-                            wm_device_config_t *config, wm_device_t *judge, wm_error_t *error)
+                            wm_device_config_t *config, wm_device_t *judge,
+                            wm_trial_ahead_t **ahead, wm_error_t *error)
 {
     size_t bytes;
     char signature[64], *trial = read_trial (control->trial, &bytes, error);
@@ -98,22 +131,18 @@ static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, cons
     }
     wm_device_class (model, config, open, control->class);
     wm_device_destroy (&device);
-    if (find_class (trial, control->class, signature)) {
-        wm_candidate_t candidate;
-        wm_device_recall (signature, config->precision, &candidate);
-        memcpy (control->taken_precision, candidate.precision, sizeof control->taken_precision);
-        memcpy (control->taken_isa, candidate.isa, sizeof control->taken_isa);
-        config->precision = control->taken_precision, config->isa = control->taken_isa;
-        device = wm_device_new (model, spec, config, error);
-    } else {
+    if (find_class (trial, control->class, signature))
+        device = open_known (control, signature, model, spec, config, ahead, error);
+    else {
         const size_t table = strlen (trial) + 1;
-        device = measure (control, model, spec, config, judge, trial + table, bytes - table, error);
+        device = measure (control, model, spec, config, judge, ahead, trial + table, bytes - table,
+                          error);
     }
     free (trial);
     return device;
 }
 
-wm_fault_t wm_engine_device_open (wm_control_t *control, const wm_model_t *model,
+wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_model_t *model,
                                   const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
                                   wm_error_t *error)
 {
@@ -123,19 +152,29 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, const wm_model_t *model
                                   .threads = control->threads,
                                   .pin = control->pin,
                                   .progress = &control->progress };
+    const bool measures =
+        !is_strict (control->precision) && !*control->taken_precision && *control->trial;
+    wm_trial_ahead_t *ahead = measures ? wm_trial_ahead_new (model, spec, &config) : NULL;
+    wm_device_t *unused;
     *device = *judge = NULL;
     if (!is_strict (control->precision))
         *judge = wm_trial_judge (model, spec, &config, error);
-    if (!is_strict (control->precision) &&
-        (!*judge || wm_device_self_test (*judge, error))) /* all checks depend on it */
-        return error->fault;
-    if (*judge && !*control->taken_precision && *control->trial)
-        *device = choose (control, model, spec, &config, *judge, error);
-    else {
+    bool failed = !is_strict (control->precision) &&
+                  (!*judge || wm_device_self_test (*judge, error)); /* all checks depend on it */
+    if (!failed && measures)
+        failed = await_trial (control, line, error) != WM_OK;
+    if (!failed && measures) {
+        wm_device_config_t tried = config;
+        *device = choose (control, model, spec, &tried, *judge, &ahead, error);
+    } else if (!failed) {
         if (*control->taken_precision)
             config.precision = control->taken_precision, config.isa = control->taken_isa;
         *device = wm_device_new (model, spec, &config, error);
     }
+    unused = wm_trial_ahead_end (&ahead);
+    wm_device_destroy (&unused);
+    if (failed)
+        return error->fault;
     if (*device && !*control->class) {
         config.precision = control->precision, config.isa = NULL;
         wm_device_class (model, &config, wm_device_signature (*device), control->class);

@@ -72,8 +72,8 @@ static int open_device (engine_t *self)
     if (has_spec &&
         wm_spec_parse (&spec, control->spec, strlen (control->spec), "the broker's pins", &error))
         return fail (self, WM_EXIT_INPUT, &error);
-    if (wm_engine_device_open (control, self->model, has_spec ? &spec : NULL, &self->device,
-                               &self->judge, &error))
+    if (wm_engine_device_open (control, self->line, self->model, has_spec ? &spec : NULL,
+                               &self->device, &self->judge, &error))
         return fail (self,
                      error.fault == WM_EBATCH   ? WM_EXIT_INPUT
                      : error.fault == WM_EAGAIN ? WM_EXIT_FAILURE

@@ -11,7 +11,8 @@
 
 enum {
     TICK_MS = 50,
-    TRIAL_MS = 200 /* between requests for the trial */
+    TRIAL_MS = 5, /* between requests for the trial: an eighth of what was waited, at least this, */
+    TRIAL_MS_MAX = 200 /* and at most this */
 };
 
 typedef enum { STEP_GO_ON = -1, STEP_RETRY = -2 } step_t; /* besides exit codes */
@@ -52,41 +53,48 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
     }
 }
 
-/* Requests the trial, which split and fast measure on, until the broker has it, and writes it
-   beside the model. WM_EAGAIN: the session ended, or the worker is to stop.  */
-static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t *error)
+/* Starts the first engine process. In split and fast it opens what it needs while the trial is
+   awaited.  */
+static wm_fault_t start_engine (wm_lane_t *self, const char *path, wm_error_t *error)
 {
-    const char *why;
-    bool is_logged = false;
-    wm_msg_t get;
-    wm_msg_init (&get, WM_MSG_TRIAL_GET);
-    for (;;) {
-        wm_client_send (client, &get, NULL, 0); /* a failure shows in wait */
-        wm_client_event_t event = WM_CLIENT_TIMEOUT;
-        for (int64_t end = wm_now_ms () + wm_times ()->silence_ms;
-             event == WM_CLIENT_TIMEOUT && !zsys_interrupted && wm_now_ms () < end;)
-            event = wm_client_wait (client, TICK_MS);
-        if (event == WM_CLIENT_CLOSED)
-            return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
-        if (event == WM_CLIENT_TIMEOUT)
-            return wm_fault (error, WM_EAGAIN, "the broker does not send the trial");
-        if (wm_client_msg (client)->type != WM_MSG_TRIAL)
-            continue;
-        if (wm_client_msg (client)->code == WM_TRIAL_READY)
-            break;
-        if (!is_logged)
-            wm_lane_log ("waits for a producer: precision %s measures on the campaign's first hits",
-                         self->pins.precision);
-        is_logged = true;
-        if (zsys_interrupted || wm_lane_time_left (self, false, &why) <= 0)
-            return wm_fault (error, WM_EAGAIN, "no producer has sent hits to measure on");
-        if (wm_client_wait (client, TRIAL_MS) == WM_CLIENT_CLOSED)
-            return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
-    }
+    if (strcmp (self->pins.precision, "fp32") != 0)
+        snprintf (self->trial, sizeof self->trial, "%.4000s/trial-%d-%p", self->cache,
+                  (int) getpid (), (void *) self);
+    const wm_scorer_config_t config = { .engine = self->config->engine,
+                                        .threads = self->config->threads,
+                                        .pin = self->config->pin,
+                                        .pins = &self->pins,
+                                        .model_path = path,
+                                        .trial = *self->trial ? self->trial : NULL };
+    self->scorer = wm_scorer_new (&config, error);
+    return self->scorer ? WM_OK : error->fault;
+}
+
+/* Returns whether the engine process has ended: before the trial is there it sends nothing.  */
+static bool engine_ended (const wm_lane_t *self)
+{
+    struct pollfd item = { .fd = wm_scorer_fd (self->scorer), .events = POLLIN };
+    return poll (&item, 1, 0) > 0;
+}
+
+/* Waits for the answer to a request. WM_EAGAIN: the session ended.  */
+static wm_fault_t await_answer (wm_client_t *client, wm_error_t *error)
+{
+    wm_client_event_t event = WM_CLIENT_TIMEOUT;
+    for (int64_t end = wm_now_ms () + wm_times ()->silence_ms;
+         event == WM_CLIENT_TIMEOUT && !zsys_interrupted && wm_now_ms () < end;)
+        event = wm_client_wait (client, TICK_MS);
+    if (event == WM_CLIENT_CLOSED)
+        return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
+    if (event == WM_CLIENT_TIMEOUT)
+        return wm_fault (error, WM_EAGAIN, "the broker does not send the trial");
+    return WM_OK;
+}
+
+static wm_fault_t write_trial (const wm_lane_t *self, const wm_client_t *client, wm_error_t *error)
+{
     size_t bytes;
     const uint8_t *payload = wm_client_payload (client, &bytes);
-    snprintf (self->trial, sizeof self->trial, "%.4000s/trial-%d-%p", self->cache, (int) getpid (),
-              (void *) self);
     const int fd = open (self->trial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const bool failed = fd < 0 || wm_file_append (fd, payload, bytes);
     if (failed)
@@ -97,7 +105,45 @@ static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t 
     return failed ? WM_EHOST : WM_OK;
 }
 
-/* Learns the pins and fetches the model in one session. Returns an exit code or a step_t.  */
+/* Requests the trial, which split and fast measure on, until the broker has it, and hands it to the
+   engine process; if that has ended, wait_for_engine reports why. WM_EAGAIN: the session ended, or
+   the worker is to stop.  */
+static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t *error)
+{
+    const char *why;
+    bool is_logged = false;
+    wm_msg_t get;
+    wm_msg_init (&get, WM_MSG_TRIAL_GET);
+    const int64_t start = wm_now_ms ();
+    while (!engine_ended (self)) {
+        wm_client_send (client, &get, NULL, 0); /* a failure shows in wait */
+        if (await_answer (client, error))
+            return WM_EAGAIN;
+        if (wm_client_msg (client)->type != WM_MSG_TRIAL)
+            continue;
+        if (wm_client_msg (client)->code == WM_TRIAL_READY) {
+            const wm_fault_t fault = write_trial (self, client, error);
+            if (!fault)
+                wm_scorer_has_trial (self->scorer);
+            return fault;
+        }
+        if (!is_logged)
+            wm_lane_log ("waits for a producer: precision %s measures on the campaign's first hits",
+                         self->pins.precision);
+        is_logged = true;
+        if (zsys_interrupted || wm_lane_time_left (self, false, &why) <= 0)
+            return wm_fault (error, WM_EAGAIN, "no producer has sent hits to measure on");
+        const int64_t eighth = (wm_now_ms () - start) / 8;
+        const int64_t pause = eighth < TRIAL_MS ? TRIAL_MS : eighth;
+        if (wm_client_wait (client, pause < TRIAL_MS_MAX ? pause : TRIAL_MS_MAX) ==
+            WM_CLIENT_CLOSED)
+            return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
+    }
+    return WM_OK;
+}
+
+/* Learns the pins, fetches the model, starts the engine and, in split and fast, hands it the trial,
+   in one session. Returns an exit code or a step_t.  */
 static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_PATH_MAX])
 {
     wm_error_t error = { 0 };
@@ -107,7 +153,9 @@ static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_
     if (!wm_lane_same_campaign (self, client))
         return WM_EXIT_FAILURE;
     wm_fault_t fault = wm_cache_model (self->cache, self->pins.wmm, client, path, &error);
-    if (!fault && strcmp (self->pins.precision, "fp32") != 0)
+    if (!fault && !self->scorer) /* else the session ended while the trial was awaited */
+        fault = start_engine (self, path, &error);
+    if (!fault && *self->trial)
         fault = fetch_trial (self, client, &error);
     if (!fault)
         return STEP_GO_ON;
@@ -193,24 +241,10 @@ static int wait_for_engine (wm_lane_t *self)
 int wm_lane_prepare (wm_lane_t *self)
 {
     char path[WM_CACHE_PATH_MAX];
-    wm_error_t error = { 0 };
-    const int code = fetch_model (self, path);
-    if (code >= 0)
-        return code;
-    const wm_scorer_config_t config = { .engine = self->config->engine,
-                                        .threads = self->config->threads,
-                                        .pin = self->config->pin,
-                                        .pins = &self->pins,
-                                        .model_path = path,
-                                        .trial = *self->trial ? self->trial : NULL };
-    self->scorer = wm_scorer_new (&config, &error);
-    if (!self->scorer) {
-        unlink (self->trial);
-        wm_lane_log ("%s", error.text);
-        return WM_EXIT_FAILURE;
-    }
-    const int waited = wait_for_engine (self);
+    int code = fetch_model (self, path);
+    if (code < 0)
+        code = wait_for_engine (self);
     if (*self->trial) /* the control block has its outcome now */
         unlink (self->trial);
-    return waited;
+    return code;
 }

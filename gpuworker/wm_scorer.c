@@ -260,6 +260,14 @@ int wm_scorer_fd (const wm_scorer_t *self)
     return self->epoll;
 }
 
+void wm_scorer_has_trial (wm_scorer_t *self)
+{
+    self->polled_ms = self->moved_ms = wm_now_ms (); /* until now it may have waited for this */
+    atomic_store (&self->slots.control->has_trial, 1);
+    if (self->line >= 0)
+        send (self->line, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 /* Reads the line empty. false: it has ended.  */

@@ -22,8 +22,7 @@ typedef struct {
     bool pin;
     const wm_pins_t *pins;
     const char *model_path;
-    const char
-        *trial; /* file of a TRIAL's payload, read at the start; NULL: fp32, or no campaign */
+    const char *trial; /* file that wm_scorer_has_trial is about; NULL: fp32, or no campaign */
 } wm_scorer_config_t;
 
 typedef enum {
@@ -44,6 +43,10 @@ wm_scorer_t *wm_scorer_new (const wm_scorer_config_t *config, wm_error_t *error)
 /* Ends the process for good: at once if it computes, else after it has cleaned up.  */
 void wm_scorer_stop (wm_scorer_t *self);
 void wm_scorer_destroy (wm_scorer_t **self_p);
+
+/* The file of the config's trial is there now: the first process waits for it after it has opened
+   what it needs in any case.  */
+void wm_scorer_has_trial (wm_scorer_t *self);
 
 int wm_scorer_fd (const wm_scorer_t *self);
 

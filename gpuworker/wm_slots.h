@@ -60,12 +60,14 @@ typedef struct {
     pid_t worker;
     char engine[16], precision[8];
     double max_error;     /* of split and fast */
-    char trial[PATH_MAX]; /* file with a TRIAL's payload (wire.abnf); "": fp32 */
+    char trial[PATH_MAX]; /* file with a TRIAL's payload (wire.abnf), of has_trial; "": fp32 */
     int32_t threads, pin;
     uint32_t n_output, n_value;
     char model[65]; /* SHA-256 of the network that the model file must name */
     char model_path[PATH_MAX];
     char spec[sizeof ((wm_pins_t *) 0)->spec];
+    /* written by the worker, later */
+    _Atomic uint32_t has_trial;
     /* written by the engine process */
     _Atomic uint64_t progress; /* hits finished */
     _Atomic uint64_t calls;    /* of the device, each with a batch or several */

@@ -2,6 +2,7 @@
 #include "kernels/wm_trial.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,10 +86,79 @@ static void note_refused (wm_trial_t *trial, const wm_candidate_t *candidate, do
               *candidate->isa ? candidate->isa : candidate->precision, error);
 }
 
+/* Opens one candidate.  */
+static wm_device_t *open_one (const wm_model_t *model, const wm_spec_t *spec,
+                              const wm_device_config_t *config, const wm_candidate_t *candidate,
+                              wm_error_t *error)
+{
+    wm_device_config_t one = *config;
+    one.precision = candidate->precision, one.isa = candidate->isa;
+    return wm_device_new (model, spec, &one, error);
+}
+
+static bool is_strict (const wm_candidate_t *candidate)
+{
+    return strcmp (candidate->precision, "fp32") == 0;
+}
+
+/* ---- ahead of the sample --------------------------------------------------------------------- */
+
+struct wm_trial_ahead_t {
+    const wm_model_t *model;
+    const wm_spec_t *spec;
+    wm_device_config_t config;
+    wm_candidate_t candidate;
+    wm_device_t *device;
+    pthread_t thread;
+};
+
+static void *run_ahead (void *argument)
+{
+    wm_trial_ahead_t *self = argument;
+    wm_error_t error; /* wm_trial_open meets it again */
+    self->device = open_one (self->model, self->spec, &self->config, &self->candidate, &error);
+    return NULL;
+}
+
+wm_trial_ahead_t *wm_trial_ahead_new (const wm_model_t *model, const wm_spec_t *spec,
+                                      const wm_device_config_t *config)
+{
+    wm_candidate_t first;
+    wm_error_t error;
+    const bool quick =
+        wm_model_kind (model) == WM_MODEL_FAMILY &&
+        (strcmp (config->engine, "auto") == 0 || wm_device_engine (config->engine)->has_isa) &&
+        wm_device_candidate (model, config, 0, &first, &error);
+    wm_trial_ahead_t *self = quick && !is_strict (&first) ? calloc (1, sizeof *self) : NULL;
+    if (!self)
+        return NULL;
+    *self =
+        (wm_trial_ahead_t){ .model = model, .spec = spec, .config = *config, .candidate = first };
+    if (pthread_create (&self->thread, NULL, run_ahead, self)) {
+        free (self);
+        self = NULL;
+    }
+    return self;
+}
+
+wm_device_t *wm_trial_ahead_end (wm_trial_ahead_t **self_p)
+{
+    wm_trial_ahead_t *self = *self_p;
+    if (!self)
+        return NULL;
+    pthread_join (self->thread, NULL);
+    wm_device_t *device = self->device;
+    free (self);
+    *self_p = NULL;
+    return device;
+}
+
+/* ---- the trial ------------------------------------------------------------------------------- */
+
 wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_device_t *judge,
-                            const wm_batch_t *batch, uint32_t n, wm_trial_t *trial,
-                            wm_error_t *error)
+                            wm_trial_ahead_t **ahead, const wm_batch_t *batch, uint32_t n,
+                            wm_trial_t *trial, wm_error_t *error)
 {
     const uint32_t n_output = wm_model_n_output (model);
     const double max_error =
@@ -105,12 +175,13 @@ wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
     error->fault = WM_OK;
     for (uint32_t i = 0; !device && wm_device_candidate (model, config, i, &candidate, error);
          i++) {
-        const bool strict = strcmp (candidate.precision, "fp32") == 0;
-        wm_device_config_t one = *config;
-        one.precision = candidate.precision, one.isa = candidate.isa;
+        const bool strict = is_strict (&candidate);
         if (!strict && !n_hit)
             continue; /* nothing to measure it on */
-        device = wm_device_new (model, spec, &one, error);
+        if (i == 0 && ahead)
+            device = wm_trial_ahead_end (ahead);
+        if (!device)
+            device = open_one (model, spec, config, &candidate, error);
         if (!device && !strict && error->fault == WM_EBATCH)
             continue; /* 16 bits that cannot hold this model */
         trial->candidate = candidate, trial->error = 0;

@@ -30,12 +30,24 @@ typedef struct {
 wm_device_t *wm_trial_judge (const wm_model_t *model, const wm_spec_t *spec,
                              const wm_device_config_t *config, wm_error_t *error);
 
-/* Opens the candidate that is taken. n batches of the sample; with none, strict fp32. NULL with
-   *error: WM_EAGAIN, this machine failed while a candidate scored (the process must end, the next
-   one tries again); else the fault of the last candidate, which could not be opened. Blocks.  */
+/* Opens the candidate that is tried first, in a thread, while there is no sample yet: packing its
+   weights takes about as long as a producer needs to send one. config's texts are lent until
+   wm_trial_ahead_end. NULL: nothing is opened ahead, because that would be strict fp32, or slow and
+   large (a GPU, OpenVINO).  */
+typedef struct wm_trial_ahead_t wm_trial_ahead_t;
+wm_trial_ahead_t *wm_trial_ahead_new (const wm_model_t *model, const wm_spec_t *spec,
+                                      const wm_device_config_t *config);
+
+/* Waits for it. NULL: it could not be opened. NULL-safe.  */
+wm_device_t *wm_trial_ahead_end (wm_trial_ahead_t **self_p);
+
+/* Opens the candidate that is taken. n batches of the sample; with none, strict fp32. ahead: of the
+   same config, is ended; NULL: there is none. NULL with *error: WM_EAGAIN, this machine failed
+   while a candidate scored (the process must end, the next one tries again); else the fault of the
+   last candidate, which could not be opened. Blocks.  */
 wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
                             const wm_device_config_t *config, wm_device_t *judge,
-                            const wm_batch_t *batch, uint32_t n, wm_trial_t *trial,
-                            wm_error_t *error);
+                            wm_trial_ahead_t **ahead, const wm_batch_t *batch, uint32_t n,
+                            wm_trial_t *trial, wm_error_t *error);
 
 #endif

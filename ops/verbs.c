@@ -63,13 +63,15 @@ static int broker_main (const wm_args_t *args)
                                     setup.pins_path,
                                     "--wmm",
                                     setup.wmm,
+                                    "--sound",
+                                    setup.sound,
                                     "--shape",
                                     setup.shape,
                                     "--command",
                                     command,
                                     "--advise",
                                     program_invocation_name };
-    int n = 15;
+    int n = 17;
     if (wm_args_text (args, "budget")) {
         argv[n++] = "--budget";
         argv[n++] = wm_args_text (args, "budget");

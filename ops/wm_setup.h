@@ -11,18 +11,20 @@
 #include "ops/wm_columns.h"
 #include "schema/base/wm_option.h"
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_file.h"
 #include "schema/wm_pins.h"
 
 #include <limits.h>
 
 typedef struct {
-    char output[PATH_MAX];    /* absolute */
-    char campaign[PATH_MAX];  /* absolute */
-    char wmm[PATH_MAX];       /* the imported model in the campaign */
-    bool family;              /* the sparse engine runs the model */
-    char why[480];            /* which engine the model gets, and why */
-    char shape[80];           /* of its only input, "3x32x32"; "" where there are several */
-    char spec_name[PATH_MAX]; /* as people call it */
+    char output[PATH_MAX];           /* absolute */
+    char campaign[PATH_MAX];         /* absolute */
+    char wmm[PATH_MAX];              /* the imported model in the campaign */
+    char sound[WM_FILE_STAMP_BYTES]; /* of that file, which is the one pinned; "": not known */
+    bool family;                     /* the sparse engine runs the model */
+    char why[480];                   /* which engine the model gets, and why */
+    char shape[80];                  /* of its only input, "3x32x32"; "" where there are several */
+    char spec_name[PATH_MAX];        /* as people call it */
     char columns[WM_COLUMNS_BYTES_MAX]; /* names of the scores, and where from, one line */
     wm_pins_t pins;
     int pins_fd;        /* holds the pins' text; inherited */

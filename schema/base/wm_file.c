@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <openssl/evp.h>
@@ -15,6 +16,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -53,6 +55,26 @@ wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **byte
         *size = (size_t) stat.st_size;
     }
     return fault;
+}
+
+#define SETTLED_NS 2000000000ll
+
+static int64_t ns_of (struct timespec time)
+{
+    return (int64_t) time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+bool wm_file_stamp (const char *path, char stamp[WM_FILE_STAMP_BYTES])
+{
+    struct stat st;
+    struct timespec now;
+    clock_gettime (CLOCK_REALTIME, &now);
+    *stamp = 0;
+    if (stat (path, &st) || !S_ISREG (st.st_mode) || ns_of (now) - ns_of (st.st_mtim) < SETTLED_NS)
+        return false;
+    snprintf (stamp, WM_FILE_STAMP_BYTES, "%jx:%jx:%jd:%" PRId64 ":%" PRId64, (uintmax_t) st.st_dev,
+              (uintmax_t) st.st_ino, (intmax_t) st.st_size, ns_of (st.st_mtim), ns_of (st.st_ctim));
+    return true;
 }
 
 /* OpenSSL's, because it uses what the CPU has for it: five times libsodium's speed.  */

@@ -6,6 +6,7 @@
 
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,13 @@ wm_fault_t wm_digest_finish (wm_digest_t **self_p, uint8_t digest[32], wm_error_
 
 /* SHA-256 of a file, hex (65 bytes with NUL).  */
 wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
+
+/* Fills in what changes when somebody writes to a file: "device:inode:bytes:mtime:ctime". A process
+   that has just checked a file passes this to another, which then need not check it again. false:
+   there is no such file, or it was written within two seconds, so that one more write might not
+   show.  */
+#define WM_FILE_STAMP_BYTES 112
+bool wm_file_stamp (const char *path, char stamp[WM_FILE_STAMP_BYTES]);
 
 /* Computes the XXH3-128 of a file, as journal and ledger keep it of outputs; `progress` (may be
    NULL) is called with the number of bytes that each step read. Returns 0, or errno.  */

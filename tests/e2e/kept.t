@@ -45,6 +45,42 @@ ok "a broker refuses another model than the one pinned" pinned "$made/kept-1.onn
 missing () { "$bin/wiremill-broker" --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$work/none" >"$work/said" 2>&1; [ $? = 1 ] && says '/none: cannot read: No such file'; }
 ok "... and none that cannot be read" missing
 
+# A stamp of the file, from `wiremill` that has checked it, takes the place of reading it, as long as nobody writes to it.
+stamp () # file
+{
+    # shellcheck disable=SC2046 # three numbers
+    printf '%x:%x:%d:%s:%s' $(stat -c '%d %i %s' "$1") "$(stat -c %.9Y "$1" | tr -d .)" "$(stat -c %.9Z "$1" | tr -d .)"
+}
+stamped () # file, stamp, pattern of what the broker logs
+{
+    "$bin/wiremill-broker" --campaign "$work/stamped" --listen "ipc://$work/stamped.b" --pins "$work/pins" --wmm "$1" \
+            --sound "$2" --advise x >"$work/said" 2>&1 &
+    local broker=$!
+    until_true 60 says "$3"
+    local code=$?
+    kill $broker 2>/dev/null
+    wait $broker
+    return $code
+}
+cp "$made/kept-1.onnx" "$work/other.wmm" && touch -d '1 hour ago' "$work/other.wmm"
+ok "a file with the stamp that was given is not read again" stamped "$work/other.wmm" "$(stamp "$work/other.wmm")" "serves $work/stamped"
+was=$(stamp "$work/other.wmm") && touch -d '2 hours ago' "$work/other.wmm"
+ok "... one that was written since then is" stamped "$work/other.wmm" "$was" 'SHA-256 [0-9a-f]*, the pins name'
+touch "$work/other.wmm"
+ok "... and one that is being written, whatever its stamp" stamped "$work/other.wmm" "$(stamp "$work/other.wmm")" 'SHA-256'
+passed () # `wiremill broker` becomes wiremill-broker
+{
+    touch -d '1 hour ago' "$(wmm second "$one")"
+    "$bin/wiremill" broker --model "$m" --output "$work/second" --listen "ipc://$work/passed.b" >"$work/said" 2>&1 &
+    local broker=$!
+    until_true 60 says 'serves' && tr '\0' ' ' <"/proc/$broker/cmdline" | grep -e "--sound $(stamp "$(wmm second "$one")") "
+    local code=$?
+    kill $broker 2>/dev/null
+    wait $broker
+    return $code
+}
+ok "... it is passed on" passed
+
 # Workers of `wiremill run` wait at a pipe until its broker serves: they reach no other before.
 mkfifo "$work/gate" && exec 8<>"$work/gate"
 at_gate () { exec "$bin/wiremill-worker" --broker "ipc://$work/nobody" --give-up 0.1 --after 9 9<"$work/gate" 8>&- >"$work/at-gate" 2>&1; }

@@ -154,6 +154,12 @@ const char *wm_device_signature (const wm_device_t *self)
 }
 
 /* What only split and fast need: campaigns here are fp32.  */
+wm_model_kind_t wm_model_kind (const wm_model_t *self)
+{
+    (void) self;
+    abort ();
+}
+
 bool wm_device_candidate (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
                           wm_candidate_t *candidate, wm_error_t *error)
 {

@@ -212,7 +212,7 @@ static wm_device_t *taken_of (campaign_t *c, wm_device_t *judge, const char *isa
     };
     wm_error_t error = { 0 };
     wm_device_t *device =
-        wm_trial_open (c->model, &c->spec, &config, judge, &c->batch, n_batch, trial, &error);
+        wm_trial_open (c->model, &c->spec, &config, judge, NULL, &c->batch, n_batch, trial, &error);
     if (!device)
         fail_msg ("%s", error.text);
     if (wm_device_self_test (device, &error))
@@ -302,6 +302,47 @@ static void max_error_and_sample_decide (void **state)
     assert_string_equal (wm_device_signature (device), WM_SIGNATURE_FP32);
     assert_int_equal (trial.n_hit, 0);
     wm_device_destroy (&device);
+    wm_device_destroy (&judge);
+    campaign_free (&c);
+}
+
+/* The candidate that was opened before there was a sample is the one that is tried first, and
+   whether it is taken does not depend on that.  */
+static void what_is_opened_ahead_is_tried_first (void **state)
+{
+    (void) state;
+    campaign_t c = campaign_new (0);
+    wm_device_t *judge = judge_of (&c, "amx-twin");
+    const double max_error[] = { 0.5, 1e-9 };
+    for (int k = 0; k < 2; k++) {
+        wm_trial_t plain, trial;
+        wm_error_t error = { 0 };
+        wm_device_t *device = taken_of (&c, judge, "amx-twin", "fast", max_error[k], 1, &plain);
+        wm_device_destroy (&device);
+        const wm_device_config_t config = { .engine = "sparse",
+                                            .precision = "fast",
+                                            .isa = "amx-twin",
+                                            .max_error = max_error[k],
+                                            .threads = 2 };
+        wm_trial_ahead_t *ahead = wm_trial_ahead_new (c.model, &c.spec, &config);
+        assert_non_null (ahead);
+        device =
+            wm_trial_open (c.model, &c.spec, &config, judge, &ahead, &c.batch, 1, &trial, &error);
+        assert_non_null (device);
+        assert_null (ahead); /* it was taken */
+        assert_string_equal (trial.candidate.isa, plain.candidate.isa);
+        assert_string_equal (trial.refused, plain.refused);
+        assert_true (trial.error == plain.error && trial.n_hit == plain.n_hit);
+        wm_device_destroy (&device);
+    }
+    wm_device_config_t config = { .engine = "sparse", .precision = "fast", .isa = "amx-twin" };
+    wm_trial_ahead_t *ahead = wm_trial_ahead_new (c.model, &c.spec, &config);
+    wm_device_t *device = wm_trial_ahead_end (&ahead); /* without a sample */
+    assert_string_equal (wm_device_signature (device), "sparse/amx-twin/bf16/v1");
+    assert_null (wm_trial_ahead_end (&ahead));
+    wm_device_destroy (&device);
+    config.isa = "c"; /* strict fp32 is all it has */
+    assert_null (wm_trial_ahead_new (c.model, &c.spec, &config));
     wm_device_destroy (&judge);
     campaign_free (&c);
 }
@@ -406,6 +447,7 @@ int main (void)
         cmocka_unit_test (the_table_is_read_from_the_top),
         cmocka_unit_test (what_is_taken_is_precise_enough),
         cmocka_unit_test (max_error_and_sample_decide),
+        cmocka_unit_test (what_is_opened_ahead_is_tried_first),
         cmocka_unit_test (classes_are_what_scores_depend_on),
         cmocka_unit_test (one_hit_in_two_thousand_is_looked_at),
         cmocka_unit_test (what_is_off_is_scored_again),
