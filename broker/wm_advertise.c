@@ -66,7 +66,10 @@ void wm_advertise (wm_endpoint_t *self, const char *endpoint, const char *listen
         const bool is_any = list[i].scheme == WM_ADDRESS_TCP &&
                             (strcmp (list[i].host, "*") == 0 || strcmp (list[i].host, "::") == 0 ||
                              strcmp (list[i].host, "0.0.0.0") == 0);
-        n = is_any ? add_machine (self, n, &list[i]) : add (self, n, &list[i], NULL);
+        if (is_any)
+            n = add_machine (self, n, &list[i]);
+        else if (given || !wm_address_is_near (&list[i])) /* a tunnel may end on loopback */
+            n = add (self, n, &list[i], NULL);
     }
 }
 
@@ -81,7 +84,7 @@ void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const 
 {
     static const char *const line[] = { "produce", " --input 'FILES'", "work", "", "status", "" };
     const char *all = *self->advertise ? self->advertise : self->endpoint;
-    char first[WM_ADDRESS_BYTES], host[260];
+    char first[WM_ADDRESS_BYTES];
     wm_address_t list[WM_ADDRESSES_MAX];
     wm_error_t error;
     const int n = wm_address_parse (list, all, WM_ADDRESS_CONNECT, &error);
@@ -90,8 +93,7 @@ void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const 
     if (n > 0 && strcmp (self->listen, first) != 0)
         fprintf (stderr, "wiremill-broker: other machines reach it at %s\n", first);
     print_ports (&list[0]);
-    snprintf (host, sizeof host, strchr (list[0].host, ':') ? "[%s]" : "%s", list[0].host);
-    const bool is_local = list[0].scheme == WM_ADDRESS_IPC || wm_address_is_loopback (host);
+    const bool is_local = !*self->advertise;
     fprintf (stderr, "wiremill-broker: type on %s:\n",
              is_local ? "this machine" : "any machine that reaches it");
     for (size_t i = 0; i < sizeof line / sizeof *line; i += 2)

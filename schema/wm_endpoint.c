@@ -138,15 +138,6 @@ bool wm_endpoint_is_here (const wm_endpoint_t *self)
     return !*self->host || strcmp (host, self->host) == 0; /* older brokers wrote no host */
 }
 
-/* Only the broker's own machine has it: a socket file, or an address of loopback.  */
-static bool is_near (const wm_address_t *address)
-{
-    char host[260];
-    snprintf (host, sizeof host, strchr (address->host, ':') ? "[%s]" : "%s", address->host);
-    return address->scheme == WM_ADDRESS_IPC || wm_address_is_loopback (host) ||
-           strcmp (host, "localhost") == 0;
-}
-
 wm_fault_t wm_endpoint_choose (const wm_endpoint_t *self, char *text, size_t bytes,
                                wm_error_t *error)
 {
@@ -157,14 +148,15 @@ wm_fault_t wm_endpoint_choose (const wm_endpoint_t *self, char *text, size_t byt
     size_t n = 0;
     text[0] = 0;
     for (int part = 0; part < 2; part++) { /* here its own address is first, elsewhere last */
-        snprintf (all, sizeof all, "%s", (part == 0) == is_here ? self->endpoint : self->advertise);
+        const bool is_own = (part == 0) == is_here;
+        snprintf (all, sizeof all, "%s", is_own ? self->endpoint : self->advertise);
         const int n_list = *all ? wm_address_parse (list, all, WM_ADDRESS_CONNECT, &why) : 0;
         for (int i = 0; i < n_list; i++) {
             wm_address_print (&list[i], NULL, one);
             const char *had = strstr (text, one);
             const char *end = had ? had + strlen (one) : NULL;
-            if ((!is_here && is_near (&list[i])) || n + strlen (one) + 2 > bytes ||
-                (had && (!*end || *end == ',')))
+            if ((is_own && !is_here && wm_address_is_near (&list[i])) ||
+                n + strlen (one) + 2 > bytes || (had && (!*end || *end == ',')))
                 continue;
             n += (size_t) sprintf (text + n, "%s%s", n ? "," : "", one);
         }

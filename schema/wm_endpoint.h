@@ -5,7 +5,7 @@
 
      endpoint    base address that programs on the broker's machine use
      listen      base addresses that it is bound to
-     advertise   base addresses for other machines
+     advertise   base addresses for other machines; none where only its own reaches it
      host, pid, started (Unix time), campaign (its id), version
 
    A broker that was killed leaves the file behind. Readers ignore fields that they do not know.

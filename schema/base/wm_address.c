@@ -236,6 +236,14 @@ bool wm_address_is_loopback (const char *host)
            strncmp (host, "[::ffff:127.", 12) == 0;
 }
 
+bool wm_address_is_near (const wm_address_t *self)
+{
+    char host[260];
+    snprintf (host, sizeof host, strchr (self->host, ':') ? "[%s]" : "%s", self->host);
+    return self->scheme == WM_ADDRESS_IPC || wm_address_is_loopback (host) ||
+           strcmp (host, "localhost") == 0;
+}
+
 /* Appends a numeric host that is not there yet.  */
 static int add_host (char host[WM_HOSTS_MAX][WM_HOST_BYTES], int n, const struct sockaddr *at,
                      socklen_t bytes)

@@ -48,6 +48,9 @@ int wm_address_resolve (const wm_address_t *self, wm_address_use_t use,
 /* Returns whether only this machine reaches this numeric host.  */
 bool wm_address_is_loopback (const char *host);
 
+/* Returns whether only the broker's own machine has it: a socket file, or loopback.  */
+bool wm_address_is_near (const wm_address_t *self);
+
 /* Prints the address with another host in place of its own (NULL: its own).  */
 void wm_address_print (const wm_address_t *self, const char *host, char text[WM_ADDRESS_BYTES]);
 

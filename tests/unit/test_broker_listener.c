@@ -169,7 +169,10 @@ static void test_advertised (void **state)
     assert_null (strstr (where.advertise, "127.0.0.1"));
     assert_null (strstr (where.advertise, "[fe80"));
     wm_advertise (&where, "ipc:///b", "ipc:///b,tcp://127.0.0.1:5", NULL);
-    assert_string_equal (where.advertise, "ipc:///b,tcp://127.0.0.1:5");
+    assert_string_equal (where.listen, "ipc:///b,tcp://127.0.0.1:5");
+    assert_string_equal (where.advertise, "");
+    wm_advertise (&where, "ipc:///b", "ipc:///b", "tcp://localhost:5"); /* the end of a tunnel */
+    assert_string_equal (where.advertise, "tcp://localhost:5");
     wm_advertise (&where, "tcp://10.0.0.1:5555", "tcp://10.0.0.1:5555",
                   "tcp://gate:7000/7100/7200,tcp://gate.example:80");
     assert_string_equal (where.listen, "tcp://10.0.0.1:5555");
