@@ -2,6 +2,7 @@
 
    Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's
    file.  */
+#include "broker/wm_advertise.h"
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_listener.h"
@@ -53,7 +54,11 @@ static const wm_option_t option_table[] = {
      .help = "admit workers that score by another engine than the campaign has for their class of "
              "machines; outputs state which engine made which row"},
     {.name = "listen", .value = "ENDPOINT", .task = "listeners",
-     .help = "tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH"},
+     .help = "tcp://HOST:PORT (and +1, +2) or ipc://PATH; HOST also * or an interface, PORT also a "
+             "range 5500-5600 or 0 (free ones); several with commas"},
+    {.name = "advertise", .value = "ENDPOINT",
+     .help = "what other machines connect to, behind a port forward or NAT: tcp://HOST:PORT (and "
+             "+1, +2), or with three ports tcp://HOST:W/P/O; several with commas"},
     {.name = "insecure", .help = "listen on other addresses than loopback and ipc, unprotected"},
     {.name = "advise", .value = "COMMAND",
      .help = "print the commands that use this broker; COMMAND is what starts `wiremill`"},
@@ -104,7 +109,8 @@ static const wm_program_t program = {
 /* clang-format on */
 
 typedef struct {
-    const char *campaign, *listen, *pins, *wmm, *sound, *shape, *command, *output, *advise;
+    const char *campaign, *listen, *advertise, *pins, *wmm, *sound, *shape;
+    const char *command, *output, *advise;
     uint64_t budget_bytes;
     const char *name;
     bool insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
@@ -131,6 +137,7 @@ static int take_options (const wm_args_t *args, options_t *options)
 {
     *options = (options_t){ .campaign = wm_args_text (args, "campaign"),
                             .listen = wm_args_text (args, "listen"),
+                            .advertise = wm_args_text (args, "advertise"),
                             .pins = wm_args_text (args, "pins"),
                             .wmm = wm_args_text (args, "wmm"),
                             .sound = wm_args_text (args, "sound"),
@@ -386,9 +393,9 @@ static int rebuild (const options_t *options)
 
 /* ---- serving --------------------------------------------------------------------------------- */
 
-static wm_fault_t inspect (void *context, const char *endpoint, wm_error_t *error)
+static wm_fault_t inspect (void *context, wm_error_t *error)
 {
-    return wm_campaign_check (context, endpoint, error);
+    return wm_campaign_check (context, error);
 }
 
 /* A full disk is the one WM_EAGAIN that a broker waits out. Logs a text that is new, and
@@ -434,39 +441,12 @@ static void keep_command (const options_t *options)
         unlink (temporary);
 }
 
-/* Prints where the broker serves and what to type there; an address that stands for all of this
-   machine's is replaced by its name.  */
-static void advise (const options_t *options, const char *endpoint)
-{
-    static const char *const line[] = { "produce", " --input 'FILES'", "work", "", "status", "" };
-    char host[128] = "HOST", where[600];
-    const char *port = strrchr (endpoint, ':');
-    const bool is_tcp = strncmp (endpoint, "tcp://", 6) == 0;
-    const bool is_local = !is_tcp || strncmp (endpoint, "tcp://127.", 10) == 0;
-    gethostname (host, sizeof host - 1);
-    snprintf (where, sizeof where, "%s", endpoint);
-    if (strncmp (endpoint, "tcp://0.0.0.0:", 14) == 0)
-        snprintf (where, sizeof where, "tcp://%s%s", host, port);
-    fprintf (stderr, "wiremill-broker: serves %s at %s\n", options->campaign, endpoint);
-    if (is_tcp)
-        fprintf (stderr, "wiremill-broker: workers use this port, producers %ld, operators %ld\n",
-                 strtol (port + 1, NULL, 10) + 1, strtol (port + 1, NULL, 10) + 2);
-    fprintf (stderr, "wiremill-broker: type on %s:\n",
-             is_local ? "this machine" : "any machine that reaches it");
-    for (size_t i = 0; i < sizeof line / sizeof *line; i += 2)
-        fprintf (stderr, "  %s %s --broker %s%s\n", options->advise, line[i], where, line[i + 1]);
-    if (is_local)
-        fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT --insecure\n",
-               stderr);
-    fputs ("wiremill-broker: Ctrl-C stops the broker; the same command continues the campaign\n",
-           stderr);
-}
-
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
     wm_reactor_config_t config = { .check = inspect,
                                    .context = campaign,
+                                   .where = &campaign->where,
                                    .endpoint = options->listen,
                                    .insecure = options->insecure,
                                    .mixed = options->mixed,
@@ -489,11 +469,13 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     wm_reactor_t *reactor = wm_reactor_new (&config, error);
     if (!reactor)
         return error->fault;
-    fault = wm_campaign_announce (campaign, wm_reactor_endpoint (reactor), error);
+    wm_advertise (&campaign->where, wm_reactor_endpoint (reactor), wm_reactor_listens (reactor),
+                  options->advertise);
+    fault = wm_campaign_announce (campaign, error);
     if (fault == WM_OK) {
         keep_command (options);
         if (options->advise)
-            advise (options, wm_reactor_endpoint (reactor));
+            wm_advertise_print (&campaign->where, options->campaign, options->advise);
         fault = wm_reactor_run (reactor, &stop, error);
         if (fault != WM_EBATCH) /* it is not ours any more */
             wm_campaign_unannounce (campaign);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,26 +314,10 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
 
 /* ---- endpoint.json --------------------------------------------------------------------------- */
 
-wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
+wm_fault_t wm_campaign_announce (wm_campaign_t *self, wm_error_t *error)
 {
-    char path[PATH_BYTES], temporary[PATH_BYTES], id[33];
-    for (int i = 0; i < 16; i++)
-        snprintf (id + 2 * i, 3, "%02x", self->id[i]);
-    snprintf (path, sizeof path, "%s/endpoint.json", self->dir);
-    snprintf (temporary, sizeof temporary, "%s/endpoint.json.new", self->dir);
-    json_t *json = json_pack ("{s:s, s:i, s:s, s:s}", "endpoint", endpoint, "pid", (int) getpid (),
-                              "campaign", id, "version", WM_VERSION);
-    int failed = !json || json_dump_file (json, temporary, JSON_INDENT (1));
-    json_decref (json);
-    WM_FAILPOINT ("broker-endpoint-rename");
-    if (!failed && rename (temporary, path) == 0) {
-        WM_FAILPOINT ("broker-endpoint-renamed");
-        return WM_OK;
-    }
-    wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot write %s: %s", path,
-              strerror (errno));
-    unlink (temporary);
-    return error->fault;
+    sodium_bin2hex (self->where.campaign, sizeof self->where.campaign, self->id, sizeof self->id);
+    return wm_endpoint_write (&self->where, self->dir, error);
 }
 
 void wm_campaign_unannounce (const wm_campaign_t *self)
@@ -344,7 +327,7 @@ void wm_campaign_unannounce (const wm_campaign_t *self)
     unlink (path);
 }
 
-wm_fault_t wm_campaign_check (const wm_campaign_t *self, const char *endpoint, wm_error_t *error)
+wm_fault_t wm_campaign_check (wm_campaign_t *self, wm_error_t *error)
 {
     char path[PATH_BYTES];
     struct stat ours, there;
@@ -358,7 +341,7 @@ wm_fault_t wm_campaign_check (const wm_campaign_t *self, const char *endpoint, w
                          self->dir);
     snprintf (path, sizeof path, "%s/endpoint.json", self->dir);
     if (access (path, F_OK) && errno == ENOENT)
-        wm_campaign_announce (self, endpoint, error); /* on a full disk: at the next check */
+        wm_campaign_announce (self, error); /* on a full disk: at the next check */
     return WM_OK;
 }
 

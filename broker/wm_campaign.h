@@ -14,6 +14,7 @@
 
 #include "broker/wm_journal.h"
 #include "broker/wm_ledger.h"
+#include "schema/wm_endpoint.h"
 #include "schema/wm_pins.h"
 
 #include <stdbool.h>
@@ -37,6 +38,7 @@ typedef struct {
     uint8_t id[16];
     int64_t created_ns; /* wall clock; 0: it has no CAMPAIGN record yet */
     wm_pins_t pins;
+    wm_endpoint_t where; /* the broker's, while it serves */
 } wm_campaign_t;
 
 /* Returns whether DIR has a journal or a ledger.  */
@@ -63,14 +65,13 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
 /* Appends a record durably and adds it to the ledger's next commit.  */
 wm_fault_t wm_campaign_record (wm_campaign_t *self, wm_record_t *record, wm_error_t *error);
 
-/* Writes DIR/endpoint.json (temporary name, then renamed); removes it.  */
-wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint,
-                                 wm_error_t *error);
+/* Writes DIR/endpoint.json from `where`, with the campaign's id; removes it.  */
+wm_fault_t wm_campaign_announce (wm_campaign_t *self, wm_error_t *error);
 void wm_campaign_unannounce (const wm_campaign_t *self);
 
 /* Checks a campaign that is served; writes endpoint.json again if it is missing. WM_EBATCH: the
    folder was removed or replaced.  */
-wm_fault_t wm_campaign_check (const wm_campaign_t *self, const char *endpoint, wm_error_t *error);
+wm_fault_t wm_campaign_check (wm_campaign_t *self, wm_error_t *error);
 
 /* Closes everything and releases the lock. Idempotent.  */
 void wm_campaign_close (wm_campaign_t *self);

@@ -5,11 +5,12 @@
    Descriptors are reused at once: the monitor is read before a new peer is entered, and libzmq
    reports a descriptor before it closes it.  */
 #include "broker/wm_listener.h"
+#include "broker/wm_port.h"
 #include "broker/wm_table.h"
+#include "schema/base/wm_address.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,8 @@ typedef struct {
 
 struct wm_listener_t {
     void *context;
-    char endpoint[512];
+    char endpoint[WM_ADDRESS_BYTES];
+    char listens[1024]; /* all base addresses bound */
     port_t port[PORTS];
     size_t current, left; /* the port being read; messages of it before the next is read */
     wm_peer_t *closing;   /* reported closed; freed at the next call */
@@ -54,79 +56,54 @@ struct wm_listener_t {
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
+/* One address to listen on, with the numeric hosts that its name stands for.  */
 typedef struct {
-    bool ipc;
-    char host[256]; /* numeric, in brackets for IPv6; or the ipc path */
-    int port;
-} address_t;
+    wm_address_t at;
+    int n_host;
+    char host[WM_HOSTS_MAX][WM_HOST_BYTES];
+} site_t;
 
-/* Resolves a host to its numeric address (libzmq binds to numbers and interface names only). -1: no
-   such host.  */
-static int resolve (const char *host, char numeric[256], bool *loopback)
+/* Refuses what strangers can reach, unless `insecure`.  */
+static wm_fault_t check_hosts (const site_t *site, bool insecure, wm_error_t *error)
 {
-    if (strcmp (host, "*") == 0)
-        host = "0.0.0.0";
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found;
-    char text[200];
-    if (getaddrinfo (host, NULL, &hints, &found))
-        return -1;
-    int failed =
-        getnameinfo (found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0, NI_NUMERICHOST);
-    const bool v6 = found->ai_family == AF_INET6;
-    freeaddrinfo (found);
-    if (failed)
-        return -1;
-    *loopback = strncmp (text, "127.", 4) == 0 || strcmp (text, "::1") == 0;
-    snprintf (numeric, 256, v6 ? "[%s]" : "%s", text);
-    return 0;
-}
-
-static wm_fault_t address_parse (address_t *address, const char *endpoint, bool insecure,
-                                 wm_error_t *error)
-{
-    memset (address, 0, sizeof *address);
-    if (strncmp (endpoint, "ipc://", 6) == 0) {
-        address->ipc = true;
-        if (strlen (endpoint + 6) > 100 || !endpoint[6])
+    char text[WM_ADDRESS_BYTES];
+    wm_address_print (&site->at, NULL, text);
+    for (int i = 0; i < site->n_host && !insecure; i++)
+        if (!wm_address_is_loopback (site->host[i]))
             return wm_fault (error, WM_EHOST,
-                             "%s: an ipc path has 1 to 100 characters; give a shorter one",
-                             endpoint);
-        snprintf (address->host, sizeof address->host, "%s", endpoint + 6);
-        return WM_OK;
-    }
-    const char *colon = strrchr (endpoint, ':');
-    char host[200], *end;
-    if (strncmp (endpoint, "tcp://", 6) != 0 || !colon || colon < endpoint + 7 ||
-        (size_t) (colon - endpoint - 6) >= sizeof host)
-        return wm_fault (error, WM_EHOST, "%s is neither tcp://HOST:PORT nor ipc://PATH", endpoint);
-    long port = strcmp (colon + 1, "*") == 0 ? 0 : strtol (colon + 1, &end, 10);
-    if (strcmp (colon + 1, "*") != 0 && (*end || !colon[1] || port < 0 || port > 65533))
-        return wm_fault (error, WM_EHOST, "%s: the port is not a number up to 65533", endpoint);
-    size_t length = (size_t) (colon - endpoint - 6);
-    memcpy (host, endpoint + 6, length);
-    host[length] = 0;
-    if (*host == '[' && host[length - 1] == ']') {
-        memmove (host, host + 1, length);
-        host[length - 2] = 0;
-    }
-    bool loopback = false;
-    if (resolve (host, address->host, &loopback))
-        return wm_fault (error, WM_EHOST, "%s: no such host", endpoint);
-    if (!loopback && !insecure)
-        return wm_fault (error, WM_EHOST,
-                         "%s is not loopback: everybody who can reach it could read and write this "
-                         "campaign; --insecure allows it",
-                         endpoint);
-    address->port = (int) port;
+                             "%s is not loopback: everybody who can reach it could read and write "
+                             "this campaign; --insecure allows it",
+                             text);
     return WM_OK;
 }
 
-static void address_print (const address_t *address, size_t i, char text[400])
+/* Returns the number of sites, 0 where *error (WM_EHOST) explains.  */
+static int sites_parse (site_t site[WM_ADDRESSES_MAX], const char *endpoint, bool insecure,
+                        wm_error_t *error)
 {
-    if (address->ipc)
-        snprintf (text, 400, "ipc://%s.%c", address->host, "wpo"[i]);
+    wm_address_t list[WM_ADDRESSES_MAX];
+    const int n = wm_address_parse (list, endpoint, WM_ADDRESS_LISTEN, error);
+    for (int i = 0; i < n; i++) {
+        site[i] = (site_t){ .at = list[i], .n_host = 0 };
+        if (list[i].scheme == WM_ADDRESS_IPC)
+            continue;
+        site[i].n_host = wm_address_resolve (&list[i], WM_ADDRESS_LISTEN, site[i].host, error);
+        if (!site[i].n_host || check_hosts (&site[i], insecure, error)) {
+            error->fault = WM_EHOST;
+            return 0;
+        }
+    }
+    if (!n)
+        error->fault = WM_EHOST;
+    return n;
+}
+
+static void port_print (const site_t *site, int host, size_t i, char text[400])
+{
+    if (site->at.scheme == WM_ADDRESS_IPC)
+        snprintf (text, 400, "ipc://%s.%c", site->at.host, "wpo"[i]);
     else
-        snprintf (text, 400, "tcp://%s:%d", address->host, address->port + (int) i);
+        snprintf (text, 400, "tcp://%s:%d", site->host[host], site->at.port[i]);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -165,35 +142,140 @@ static int port_open (wm_listener_t *self, size_t i)
            zmq_connect (port->monitor, name);
 }
 
-/* Binds the three ports to three addresses in a row; all or none.  */
-static int ports_bind (wm_listener_t *self, const address_t *address)
+/* Binds a site's three ports on each of its hosts; all or none. A host that this machine has not
+   (of a name with several) is left out where another is bound. Returns -1, with errno and the port,
+   by its number in `site`, that could not be bound.  */
+static int ports_bind (wm_listener_t *self, site_t *site, size_t *at)
 {
-    for (size_t i = 0; i < PORTS; i++) {
-        char text[400];
-        address_print (address, i, text);
-        if (zmq_bind (self->port[i].socket, text) == 0)
-            continue;
-        int saved = errno;
-        while (i-- > 0) {
-            address_print (address, i, text);
-            zmq_unbind (self->port[i].socket, text);
+    char text[400];
+    const int n_host = site->at.scheme == WM_ADDRESS_IPC ? 1 : site->n_host;
+    int n_bound = 0;
+    for (int h = 0; h < n_host; h++) {
+        size_t i = 0;
+        for (; i < PORTS; i++) {
+            port_print (site, h, i, text);
+            if (zmq_bind (self->port[i].socket, text))
+                break;
         }
+        if (i == PORTS) {
+            memcpy (site->host[n_bound++], site->host[h], WM_HOST_BYTES);
+            continue;
+        }
+        if (i == 0 && errno == EADDRNOTAVAIL && (h + 1 < n_host || n_bound))
+            continue;
+        const int saved = errno;
+        *at = i;
+        memcpy (site->host[n_bound], site->host[h], WM_HOST_BYTES);
+        for (int b = 0; b <= n_bound; b++)
+            for (size_t k = 0; k < (b < n_bound ? PORTS : i); k++) {
+                port_print (site, b, k, text);
+                zmq_unbind (self->port[k].socket, text);
+            }
         errno = saved;
         return -1;
     }
+    site->n_host = n_bound;
     return 0;
+}
+
+static void ports_set (wm_address_t *address, int base)
+{
+    for (int i = 0; i < PORTS; i++)
+        address->port[i] = base + i;
+}
+
+/* Binds a site to the ports given, to the first three in a row that are free in its range, or to
+   any: first where this process is likely alone. A port that is taken rules out all bases below it,
+   so that no port is tried again that was just released (libzmq closes it later).  */
+static int site_bind (wm_listener_t *self, site_t *site, size_t *at)
+{
+    const site_t given = *site;
+    const int last = given.at.last;
+    if (given.at.scheme == WM_ADDRESS_IPC || (given.at.port[0] && !last))
+        return ports_bind (self, site, at);
+    int base = given.at.port[0];
+    for (int i = 0; last ? base + 2 <= last : i < 200; i++) {
+        if (!last)
+            base = 20000 + (int) (((unsigned) getpid () * 7 + (unsigned) i * 131) % 40000);
+        *site = given;
+        site->at.last = 0;
+        ports_set (&site->at, base);
+        if (ports_bind (self, site, at) == 0)
+            return 0;
+        if (errno != EADDRINUSE && errno != EACCES)
+            return -1;
+        base += (int) *at + 1;
+    }
+    return -1;
+}
+
+/* Explains a bind that failed; `at` is the port that did.  */
+static void explain (const site_t *site, const wm_address_t *given, size_t at, wm_error_t *error)
+{
+    static const char *const role[] = { "workers", "producers", "operators" };
+    const int saved = errno;
+    char text[WM_ADDRESS_BYTES], range[WM_ADDRESS_BYTES], who[WM_PORT_HOLDER_BYTES];
+    wm_address_t wider = *given;
+    wider.port[0] = 5500;
+    wider.last = 5600;
+    wm_address_print (given, NULL, text);
+    wm_address_print (&wider, NULL, range);
+    if (given->scheme == WM_ADDRESS_IPC) {
+        wm_fault (error, WM_EHOST, "cannot listen on %s (.w, .p and .o): %s", text,
+                  zmq_strerror (saved));
+        return;
+    }
+    wm_port_holder (site->at.port[at], who);
+    if (given->last)
+        wm_fault (error, WM_EHOST,
+                  "cannot listen on %s: no three ports in a row are free there (%s has the last "
+                  "that was tried); give a wider range",
+                  text, who);
+    else if (saved == EADDRINUSE)
+        wm_fault (error, WM_EHOST,
+                  "cannot listen on %s: port %d (%s) is in use: %s has it; choose others with "
+                  "--listen, or a range to take free ones from: --listen %s",
+                  text, site->at.port[at], role[at], who, range);
+    else
+        wm_fault (error, WM_EHOST, "cannot listen on %s (port %d): %s%s", text, site->at.port[at],
+                  zmq_strerror (saved),
+                  saved == EADDRNOTAVAIL ? ": no interface of this machine has it" : "");
+}
+
+/* Adds what a site is bound to, to the list; the first is what this machine's programs use.  */
+static void add_bound (wm_listener_t *self, const site_t *site)
+{
+    const int n_host = site->at.scheme == WM_ADDRESS_IPC ? 1 : site->n_host;
+    for (int h = 0; h < n_host; h++) {
+        char text[WM_ADDRESS_BYTES];
+        const char *host = site->host[h];
+        size_t n = strlen (self->listens);
+        wm_address_print (&site->at, site->at.scheme == WM_ADDRESS_IPC ? NULL : host, text);
+        if (n + strlen (text) + 2 < sizeof self->listens)
+            sprintf (self->listens + n, "%s%s", n ? "," : "", text);
+        if (*self->endpoint)
+            continue;
+        const bool is_any = strcmp (host, "*") == 0 || strcmp (host, "0.0.0.0") == 0;
+        wm_address_print (&site->at,
+                          site->at.scheme == WM_ADDRESS_IPC ? NULL
+                          : is_any                          ? "127.0.0.1"
+                          : strcmp (host, "[::]") == 0      ? "[::1]"
+                                                            : host,
+                          self->endpoint);
+    }
 }
 
 wm_fault_t wm_listener_check (const char *endpoint, bool insecure, wm_error_t *error)
 {
-    address_t address;
-    return address_parse (&address, endpoint, insecure, error);
+    site_t site[WM_ADDRESSES_MAX];
+    return sites_parse (site, endpoint, insecure, error) ? WM_OK : error->fault;
 }
 
 wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t *error)
 {
-    address_t address;
-    if (address_parse (&address, endpoint, insecure, error))
+    site_t site[WM_ADDRESSES_MAX];
+    const int n_site = sites_parse (site, endpoint, insecure, error);
+    if (!n_site)
         return NULL;
     wm_listener_t *self = calloc (1, sizeof *self);
     assert (self);
@@ -203,37 +285,31 @@ wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t 
     int failed = !self->context;
     for (size_t i = 0; !failed && i < PORTS; i++)
         failed = port_open (self, i);
-    if (!failed && (address.ipc || address.port))
-        failed = ports_bind (self, &address);
-    else if (!failed) { /* any three free ports, first where this process is likely alone */
-        failed = 1;
-        for (int i = 0; i < 200 && failed; i++) {
-            address.port = 20000 + (int) (((unsigned) getpid () * 7 + (unsigned) i * 131) % 40000);
-            failed = ports_bind (self, &address);
-        }
+    if (failed)
+        wm_fault (error, WM_EHOST, "no sockets to listen on %s: %s", endpoint,
+                  zmq_strerror (errno));
+    for (int i = 0; !failed && i < n_site; i++) {
+        const wm_address_t given = site[i].at;
+        size_t at = 0;
+        failed = site_bind (self, &site[i], &at);
+        if (failed)
+            explain (&site[i], &given, at, error);
+        else
+            add_bound (self, &site[i]);
     }
-    if (failed) {
-        const char *next = errno == EADDRINUSE && !address.ipc
-                               ? ": another program, or another broker, has one of these ports; "
-                                 "choose others with --listen (port 0: any that are free)"
-                           : errno == EADDRNOTAVAIL ? ": no interface of this machine has it"
-                                                    : "";
-        wm_fault (error, WM_EHOST, "cannot listen on %s (%s): %s%s", endpoint,
-                  address.ipc ? ".w, .p and .o" : "and the two ports above", zmq_strerror (errno),
-                  next);
+    if (failed)
         wm_listener_destroy (&self);
-        return NULL;
-    }
-    if (address.ipc)
-        snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s", address.host);
-    else
-        address_print (&address, 0, self->endpoint);
     return self;
 }
 
 const char *wm_listener_endpoint (const wm_listener_t *self)
 {
     return self->endpoint;
+}
+
+const char *wm_listener_listens (const wm_listener_t *self)
+{
+    return self->listens;
 }
 
 static void peers_free (port_t *port)

@@ -39,14 +39,18 @@ typedef enum { WM_LISTENER_NOTHING, WM_LISTENER_MESSAGE, WM_LISTENER_CLOSED } wm
    without `insecure`.  */
 wm_fault_t wm_listener_check (const char *endpoint, bool insecure, wm_error_t *error);
 
-/* Binds. NULL on failure with *error: wm_listener_check refuses the address, or it is taken.  */
+/* Binds each of the addresses (wm_address.h) with its three ports. NULL on failure with *error:
+   wm_listener_check refuses an address, or it is taken.  */
 wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t *error);
 
 /* Closes the sockets; queued messages have up to a second to leave.  */
 void wm_listener_destroy (wm_listener_t **self_p);
 
-/* Returns the base address, with its port; lent.  */
+/* Returns the first base address, with its port, as this machine's programs use it; lent.  */
 const char *wm_listener_endpoint (const wm_listener_t *self);
+
+/* Returns all base addresses that are bound, joined by commas (* is all interfaces); lent.  */
+const char *wm_listener_listens (const wm_listener_t *self);
 
 /* Blocks until something happens or timeout_ms have passed (also on a signal).  */
 void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms);

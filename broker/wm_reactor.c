@@ -445,6 +445,7 @@ char *wm_reactor_status (wm_reactor_t *self)
     wm_core_summary (self->core, summary);
     wm_status_about_t about = {
         .endpoint = wm_listener_endpoint (self->listener),
+        .where = self->config->where,
         .dir = self->config->dir,
         .campaign = self->config->campaign,
         .pins = self->config->pins,
@@ -602,7 +603,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
         }
         if (self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
             checked_ms = now_ms;
-            fault = self->config->check (self->config->context, wm_reactor_endpoint (self), error);
+            fault = self->config->check (self->config->context, error);
         }
         self->n_appended = wm_recorder_turn (self->recorder);
     }
@@ -734,4 +735,9 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
 const char *wm_reactor_endpoint (const wm_reactor_t *self)
 {
     return wm_listener_endpoint (self->listener);
+}
+
+const char *wm_reactor_listens (const wm_reactor_t *self)
+{
+    return wm_listener_listens (self->listener);
 }

@@ -11,6 +11,7 @@
 
 #include "broker/wm_journal.h"
 #include "broker/wm_ledger.h"
+#include "schema/wm_endpoint.h"
 #include "schema/wm_pins.h"
 
 #include <signal.h>
@@ -30,8 +31,9 @@ typedef struct {
     wm_journal_t *journal; /* lent, started */
     wm_ledger_t *ledger;   /* lent, caught up */
     /* Checks the folder every heartbeat_ms; other than WM_OK ends the run. NULL: no check.  */
-    wm_fault_t (*check) (void *context, const char *endpoint, wm_error_t *error);
-    void *context; /* of check */
+    wm_fault_t (*check) (void *context, wm_error_t *error);
+    void *context;              /* of check */
+    const wm_endpoint_t *where; /* for the status: filled before the run. NULL: not known */
 } wm_reactor_config_t;
 
 typedef struct wm_reactor_t wm_reactor_t;
@@ -46,6 +48,9 @@ void wm_reactor_destroy (wm_reactor_t **self_p);
 
 /* Returns the base address bound, with its port; lent.  */
 const char *wm_reactor_endpoint (const wm_reactor_t *self);
+
+/* Returns all base addresses that are bound, joined by commas; lent.  */
+const char *wm_reactor_listens (const wm_reactor_t *self);
 
 /* Serves until *stop is set by a signal handler; then syncs, sends BYE to all and commits the
    ledger. Other than WM_OK: the disk, the database or config->check failed, *error explains it;

@@ -88,6 +88,15 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
     return root;
 }
 
+static void where_json (const wm_endpoint_t *where, json_t *root)
+{
+    if (!where)
+        return;
+    json_object_set_new (root, "host", text (where->host));
+    json_object_set_new (root, "listen", wm_endpoint_list (where->listen));
+    json_object_set_new (root, "advertise", wm_endpoint_list (where->advertise));
+}
+
 /* Which signature each class of machines has, and how many rows each signature committed.  */
 static void arithmetic_json (const wm_summary_t *s, json_t *root)
 {
@@ -187,6 +196,7 @@ char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *abou
                        "campaign", campaign_json (summary, about));
         if (!root)
             return NULL;
+        where_json (about->where, root);
         counts_json (summary, root, about);
         arithmetic_json (summary, root);
         lists_json (summary, root, rows_max);

@@ -6,11 +6,13 @@
 #define WM_STATUS_H
 
 #include "broker/wm_core.h"
+#include "schema/wm_endpoint.h"
 #include "schema/wm_pins.h"
 
 /* What the core does not know. Strings are lent.  */
 typedef struct {
-    const char *endpoint; /* NULL: no broker is running */
+    const char *endpoint;       /* NULL: no broker is running */
+    const wm_endpoint_t *where; /* of a running one; NULL: not known */
     const char *dir;
     const uint8_t *campaign; /* (16) */
     const wm_pins_t *pins;

@@ -50,7 +50,8 @@ static const wm_option_t options[] = {
     ISA_OPTION,
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
-     .help = "send to a farm's broker instead, which has model, specification and output"},
+     .help = "send to a farm's broker instead, which has model, specification and output; without "
+             "--model WM_BROKER stands for it"},
     PRINT_OPTIONS,
     {.name = NULL},
 };
@@ -69,8 +70,11 @@ const wm_verb_t wm_verb_run = {
 
 static const wm_option_t produce_options[] = {
     INPUT_OPTIONS,
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
-     .task = "where to", .help = "the broker's base address"},
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "where to",
+     .help = "the broker's base address (default: WM_BROKER, else the campaign here, else "
+             WM_ASK_DEFAULT ")"},
+    {.name = "campaign", .letter = 'c', .value = "DIR",
+     .help = "or the campaign's folder, or that of its output, if this machine shares it"},
     RETRY_OPTION,
     {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
      .help = "seconds without a broker before giving up (default: 60)"},
@@ -543,7 +547,14 @@ static int refuse_useless (const wm_args_t *args)
 
 static int run_main (const wm_args_t *args)
 {
-    const char *broker = wm_args_text (args, "broker");
+    char endpoint[256], folder[4096];
+    wm_error_t error;
+    const char *broker = wm_args_text (args, "broker"), *env = getenv ("WM_BROKER");
+    if (!broker && env && *env && !wm_args_text (args, "model")) {
+        if (wm_ask_at (args, NULL, endpoint, folder, &error))
+            return wm_setup_complain ("run", &error);
+        broker = endpoint;
+    }
     if (!broker && !wm_args_text (args, "model"))
         return wm_args_refuse (args, "--model FILE is missing");
     if (!broker && !wm_args_text (args, "output"))
@@ -557,5 +568,11 @@ static int run_main (const wm_args_t *args)
 
 static int produce_main (const wm_args_t *args)
 {
-    return campaign (args, "produce", wm_args_text (args, "broker"));
+    char endpoint[256];
+    wm_error_t error;
+    if (wm_args_given (args, "campaign") && wm_args_given (args, "broker"))
+        return wm_args_refuse (args, "give --broker or --campaign, not both");
+    if (wm_ask_lasting (args, wm_args_text (args, "campaign"), endpoint, &error))
+        return wm_setup_complain ("produce", &error);
+    return campaign (args, "produce", endpoint);
 }

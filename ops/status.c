@@ -236,6 +236,16 @@ static void show_stopped (const json_t *s, const char *campaign)
     wm_ask_advise (stdout, s, campaign);
 }
 
+/* Where other machines find the broker, if that is another address than its own.  */
+static void show_advertised (const json_t *s, const char *endpoint)
+{
+    const json_t *list = json_object_get (s, "advertise");
+    const char *first = json_string_value (json_array_get (list, 0));
+    if (first && strcmp (first, endpoint) != 0)
+        printf ("other machines reach it at %s%s; it runs on %s\n", first,
+                json_array_size (list) > 1 ? " and others (--json)" : "", wm_ask_text (s, "host"));
+}
+
 static void show_status (const json_t *s, const char *campaign)
 {
     char up[32], ledger[32], journal[32];
@@ -247,6 +257,7 @@ static void show_status (const json_t *s, const char *campaign)
                 (long long) wm_ask_int (s, "pid"));
     printf ("  ledger %s  journal %s\n", wm_show_bytes (wm_ask_real (s, "bytes.ledger"), ledger),
             wm_show_bytes (wm_ask_real (s, "bytes.journal"), journal));
+    show_advertised (s, endpoint);
     show_campaign (s);
     wm_arithmetic_classes (stdout, s);
     if (!*endpoint)

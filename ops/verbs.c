@@ -7,6 +7,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_kept.h"
 #include "ops/wm_setup.h"
+#include "schema/base/wm_address.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -22,7 +23,12 @@
 static const wm_option_t broker_options[] = {
     CAMPAIGN_OPTIONS,
     {.name = "listen", .letter = 'l', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
-     .task = "listeners", .help = "workers' port; producers +1, operators +2 (ipc: .w .p .o)"},
+     .task = "listeners",
+     .help = "workers' port; producers +1, operators +2 (ipc: .w .p .o). HOST may be *, a name or "
+             "an interface, PORT a range 5500-5600 or 0, to take free ones; several with commas"},
+    {.name = "advertise", .value = "ENDPOINT",
+     .help = "what other machines connect to, behind a port forward or NAT: tcp://HOST:PORT (and "
+             "+1, +2), or three ports tcp://HOST:W/P/O; several with commas"},
     {.name = "insecure", .help = "allow an address other than loopback, without keys"},
     {.name = "budget", .value = "BYTES", .help = "payloads held in memory (default: 1 GiB)"},
     {.name = NULL},
@@ -41,6 +47,19 @@ const wm_verb_t wm_verb_broker = {
     .options = broker_options, .run = broker_main };
 /* clang-format on */
 
+/* Looks every host up before anything is made.  */
+static wm_fault_t check_hosts (const wm_args_t *args, wm_error_t *error)
+{
+    wm_address_t list[WM_ADDRESSES_MAX];
+    char host[WM_HOSTS_MAX][WM_HOST_BYTES];
+    const int n = wm_address_parse (list, wm_args_text (args, "listen"), WM_ADDRESS_LISTEN, error);
+    for (int i = 0; i < n; i++)
+        if (list[i].scheme == WM_ADDRESS_TCP &&
+            !wm_address_resolve (&list[i], WM_ADDRESS_LISTEN, host, error))
+            return WM_EUSAGE;
+    return n ? WM_OK : WM_EUSAGE;
+}
+
 static int broker_main (const wm_args_t *args)
 {
     static wm_setup_t setup;
@@ -49,6 +68,8 @@ static int broker_main (const wm_args_t *args)
         return wm_args_refuse (args, "--model FILE is missing");
     if (!wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
+    if (check_hosts (args, &error))
+        return wm_args_refuse (args, "--listen %s", error.text);
     const wm_choices_t choices = wm_setup_choices (args);
     char command[32];
     if (wm_setup (&setup, &choices, &error) ||
@@ -75,6 +96,10 @@ static int broker_main (const wm_args_t *args)
     if (wm_args_text (args, "budget")) {
         argv[n++] = "--budget";
         argv[n++] = wm_args_text (args, "budget");
+    }
+    if (wm_args_text (args, "advertise")) {
+        argv[n++] = "--advertise";
+        argv[n++] = wm_args_text (args, "advertise");
     }
     if (wm_args_given (args, "insecure"))
         argv[n++] = "--insecure";

@@ -85,7 +85,8 @@ static inline void take_isa (const wm_args_t *args)
 #define WHERE_OPTIONS \
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign", \
      .help = "its folder, or the folder of its output (default: here)"}, \
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "or its broker's base address"}
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", \
+     .help = "or its broker's base address (WM_BROKER stands for it where neither is given)"}
 /* clang-format on */
 
 #endif

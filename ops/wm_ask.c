@@ -4,6 +4,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "schema/wm_endpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 
 /* A broker holds its campaign's lock as long as it runs. Where the lock is free, endpoint.json was
    left behind by a broker that was killed, or came with a copy of the folder and names the
-   original's.  */
+   original's. On another machine that shares the folder the lock proves nothing.  */
 static bool is_unserved (const char *campaign, long *pid)
 {
     char path[4200], text[24] = "";
@@ -34,21 +35,39 @@ static bool is_unserved (const char *campaign, long *pid)
     return is_free;
 }
 
+/* false: the file is not there or damaged; *file is zero then.  */
+static bool read_endpoint (const char *campaign, wm_endpoint_t *file)
+{
+    char path[4200];
+    snprintf (path, sizeof path, "%.4100s/endpoint.json", campaign);
+    return wm_endpoint_read (file, path, NULL) == WM_OK;
+}
+
 int wm_ask_no_broker (const char *campaign, char text[480])
 {
     long pid;
-    char path[4200];
+    char path[4200], last[WM_ADDRESS_BYTES + 200] = "", all[WM_ENDPOINT_BYTES];
+    wm_endpoint_t file;
+    wm_error_t error;
     snprintf (path, sizeof path, "%s/lock", campaign);
     if (access (path, R_OK) && (errno == EACCES || errno == EPERM)) {
         snprintf (text, 480, "%.400s cannot be read: %s; ask its owner to allow it", path,
                   strerror (errno));
         return WM_EXIT_INPUT;
     }
+    if (read_endpoint (campaign, &file) && !wm_endpoint_is_here (&file) &&
+        wm_endpoint_choose (&file, all, sizeof all, &error)) {
+        snprintf (text, 480, "%s", error.text);
+        return WM_EXIT_UNREACHABLE;
+    }
+    if (*file.endpoint)
+        wm_endpoint_last (&file, last);
     for (int i = 0; i < TRIES;
          i++, zclock_sleep (TRY_MS)) { /* a reader holds the lock for moments only */
         if (!is_unserved (campaign, &pid))
             continue;
-        snprintf (text, 480, "no broker answers at %s: none is running", campaign);
+        snprintf (text, 480, "no broker answers at %.180s: none is running%s%.240s", campaign,
+                  *last ? "; " : "", last);
         return WM_EXIT_UNREACHABLE;
     }
     snprintf (
@@ -60,23 +79,30 @@ int wm_ask_no_broker (const char *campaign, char text[480])
     return WM_EXIT_AGAIN;
 }
 
+/* The form of an endpoint that finds a broker also after it has moved, if it is short enough: the
+   file that names it.  */
+static bool name_file (const char *campaign, char endpoint[256])
+{
+    const int n = snprintf (endpoint, 256, "file://%s/endpoint.json", campaign);
+    return n < 256;
+}
+
 bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 {
-    char path[4200];
     long holder;
-    if (is_unserved (campaign, &holder))
+    wm_endpoint_t file;
+    wm_error_t error;
+    if (!read_endpoint (campaign, &file) ||
+        (wm_endpoint_is_here (&file) && is_unserved (campaign, &holder)))
         return false;
-    snprintf (path, sizeof path, "%s/endpoint.json", campaign);
-    json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
-    const char *text = json_string_value (json_object_get (file, "endpoint"));
-    const bool sound = text && strlen (text) < 256;
-    if (sound) {
-        strcpy (endpoint, text);
-        if (pid)
-            *pid = (long) json_integer_value (json_object_get (file, "pid"));
-    }
-    json_decref (file);
-    return sound;
+    char text[WM_ENDPOINT_BYTES];
+    if (wm_endpoint_choose (&file, text, sizeof text, &error))
+        return false;
+    if (pid)
+        *pid = file.pid;
+    if (strchr (text, ',') && name_file (campaign, endpoint))
+        return true;
+    return !wm_endpoint_choose (&file, endpoint, 256, &error);
 }
 
 /* endpoint.json outlives a broker that was killed, and its port may be another campaign's by
@@ -84,59 +110,114 @@ bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
 wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, int64_t timeout_ms,
                         wm_error_t *error)
 {
-    char path[4200], id[33];
+    char id[33], last[WM_ADDRESS_BYTES + 200];
+    wm_endpoint_t file;
     wm_fault_t fault = wm_client_open (client, NULL, 0, timeout_ms, error);
-    if (fault || !*campaign)
+    if (!*campaign || !read_endpoint (campaign, &file))
         return fault;
-    snprintf (path, sizeof path, "%s/endpoint.json", campaign);
-    json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
-    const char *text = json_string_value (json_object_get (file, "campaign"));
-    sodium_bin2hex (id, sizeof id, wm_client_campaign (client), 16);
-    if (text && strcmp (text, id) != 0)
-        fault = wm_fault (error, WM_EAGAIN,
-                          "%s is out of date, or damaged: the broker that answers there has "
-                          "another campaign",
-                          path);
-    json_decref (file);
+    const size_t length = strlen (error->text);
+    if (fault == WM_EAGAIN && !strstr (error->text, "it was last at")) {
+        wm_endpoint_last (&file, last);
+        snprintf (error->text + length, sizeof error->text - length, "; %s", last);
+    }
     if (fault)
-        wm_client_close (client, WM_REASON_DONE, "");
-    return fault;
+        return fault;
+    sodium_bin2hex (id, sizeof id, wm_client_campaign (client), 16);
+    if (!*file.campaign || strcmp (file.campaign, id) == 0)
+        return WM_OK;
+    wm_client_close (client, WM_REASON_DONE, "");
+    return wm_fault (error, WM_EAGAIN,
+                     "%s/endpoint.json is out of date, or damaged: the broker that answers there "
+                     "has another campaign",
+                     campaign);
+}
+
+/* ---- which broker ---------------------------------------------------------------------------- */
+
+/* Finds the campaign in a folder: that of its output, or its own. false: there is none.  */
+static bool find_campaign (const char *folder, char campaign[4096])
+{
+    static const char *const forms[] = { "%s/.wiremill", "%s" };
+    char real[PATH_MAX];
+    if (realpath (folder, real))
+        folder = real;
+    for (size_t i = 0; i < 2; i++) {
+        char journal[4200], ledger[4200]; /* one of them may be lost */
+        const int n = snprintf (campaign, 4096, forms[i], folder);
+        snprintf (journal, sizeof journal, "%s/journal", campaign);
+        snprintf (ledger, sizeof ledger, "%s/ledger.db", campaign);
+        if (n < 4096 && (access (journal, F_OK) == 0 || access (ledger, F_OK) == 0))
+            return true;
+    }
+    campaign[0] = 0;
+    return false;
+}
+
+static wm_fault_t check_env (const char *text, wm_error_t *error)
+{
+    wm_address_t list[WM_ADDRESSES_MAX];
+    wm_error_t why;
+    if (strlen (text) < 256 && wm_address_parse (list, text, WM_ADDRESS_CONNECT, &why))
+        return WM_OK;
+    return wm_fault (error, WM_EUSAGE, "WM_BROKER: %s",
+                     strlen (text) < 256 ? why.text : "it has more than 255 characters");
+}
+
+static wm_fault_t find_broker (const wm_args_t *args, const char *folder, char endpoint[256],
+                               char campaign[4096], wm_error_t *error)
+{
+    const char *broker = args ? wm_args_text (args, "broker") : NULL;
+    const char *env = args && !broker && !folder ? getenv ("WM_BROKER") : NULL;
+    endpoint[0] = campaign[0] = 0;
+    if (env && *env && check_env (env, error))
+        return error->fault;
+    if (broker || (env && *env)) {
+        snprintf (endpoint, 256, "%s", broker ? broker : env);
+        return WM_OK;
+    }
+    char here[PATH_MAX] = ".";
+    if (!folder && !realpath (".", here))
+        strcpy (here, ".");
+    if (find_campaign (folder ? folder : here, campaign))
+        return WM_OK;
+    return wm_fault (
+        error, WM_EBATCH,
+        "%s holds no campaign; name its folder, the output folder, or --broker ENDPOINT",
+        folder ? folder : here);
+}
+
+wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[256],
+                      char campaign[4096], wm_error_t *error)
+{
+    if (find_broker (args, folder, endpoint, campaign, error))
+        return error->fault;
+    if (*campaign)
+        wm_ask_endpoint (campaign, endpoint, NULL);
+    return WM_OK;
 }
 
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error)
 {
     const char *folder = wm_args_text (args, "campaign");
-    return wm_ask_at (wm_args_text (args, "broker"), folder ? folder : wm_args_rest (args, 0),
-                      endpoint, campaign, error);
+    return wm_ask_at (args, folder ? folder : wm_args_rest (args, 0), endpoint, campaign, error);
 }
 
-wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256],
-                      char campaign[4096], wm_error_t *error)
+wm_fault_t wm_ask_lasting (const wm_args_t *args, const char *folder, char endpoint[256],
+                           wm_error_t *error)
 {
-    endpoint[0] = campaign[0] = 0;
-    if (broker) {
-        snprintf (endpoint, 256, "%s", broker);
+    char campaign[4096];
+    const wm_fault_t fault = find_broker (args, folder, endpoint, campaign, error);
+    if (fault == WM_EBATCH && !folder) {
+        strcpy (endpoint, WM_ASK_DEFAULT);
         return WM_OK;
     }
-    char real[PATH_MAX];
-    if (realpath (folder ? folder : ".", real))
-        folder = real;
-    const char *const forms[] = { "%s/.wiremill",
-                                  "%s" }; /* the output folder, the campaign itself */
-    for (size_t i = 0; i < 2; i++) {
-        char journal[4200], ledger[4200]; /* one of them may be lost */
-        const int n = snprintf (campaign, 4096, forms[i], folder);
-        snprintf (journal, sizeof journal, "%s/journal", campaign);
-        snprintf (ledger, sizeof ledger, "%s/ledger.db", campaign);
-        if (n < 4096 && (access (journal, F_OK) == 0 || access (ledger, F_OK) == 0)) {
-            wm_ask_endpoint (campaign, endpoint, NULL);
-            return WM_OK;
-        }
-    }
-    return wm_fault (
-        error, WM_EBATCH,
-        "%s holds no campaign; name its folder, the output folder, or --broker ENDPOINT", folder);
+    if (fault || !*campaign || name_file (campaign, endpoint) ||
+        wm_ask_endpoint (campaign, endpoint, NULL))
+        return fault;
+    return wm_fault (error, WM_EBATCH,
+                     "the path of %.300s is too long to follow its broker; give --broker ENDPOINT",
+                     campaign);
 }
 
 wm_fault_t wm_ask_send (wm_client_t *client)
@@ -386,9 +467,12 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
     *code = !*endpoint ? wm_ask_no_broker (campaign, error.text)
             : may_not  ? WM_EXIT_INPUT
                        : WM_EXIT_UNREACHABLE;
-    if (!status && (*endpoint || *code != WM_EXIT_UNREACHABLE))
+    wm_endpoint_t file;
+    const bool is_away =
+        !*endpoint && read_endpoint (campaign, &file) && !wm_endpoint_is_here (&file);
+    if (!status && (*endpoint || is_away || *code != WM_EXIT_UNREACHABLE))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
-    if (!status && *campaign && *code == WM_EXIT_UNREACHABLE)
+    if (!status && *campaign && !is_away && *code == WM_EXIT_UNREACHABLE)
         status = wm_ask_ledger (verb, "--status", campaign, code);
     if (!status && *code == WM_EXIT_OK)
         *code = WM_EXIT_FAILURE;

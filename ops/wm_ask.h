@@ -10,24 +10,35 @@
 
 #include <jansson.h>
 
-/* Finds the broker that --broker, --campaign or the one argument of `args` names. endpoint[0] is 0
-   if no broker has written its endpoint there; campaign is "" with --broker. WM_EBATCH: no
-   campaign.  */
+/* Which broker a command means, in this order: --broker; the campaign's folder that is named, by
+   --campaign or as an argument; the environment variable WM_BROKER; the campaign in the current
+   folder. (`work` and `produce` then try WM_ASK_DEFAULT.)  */
+#define WM_ASK_DEFAULT "tcp://127.0.0.1:5555"
+
+/* Finds the broker that `args` names, with --campaign or the first argument as the folder.
+   endpoint[0] is 0 if no broker has written its endpoint there; campaign is "" without a folder.
+   WM_EBATCH: no campaign; WM_EUSAGE: WM_BROKER is no endpoint.  */
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error);
 
-/* The same where arguments mean something else: `broker`, else `folder`, else here; NULL for
-   none.  */
-wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256],
+/* The same where arguments mean something else: `folder` is what they name, NULL for none. Without
+   `args` only a folder counts.  */
+wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[256],
                       char campaign[4096], wm_error_t *error);
+
+/* The same for a program that runs long: a folder gives its endpoint.json, "file://...", so that a
+   broker is found that starts later, or again at another address.  */
+wm_fault_t wm_ask_lasting (const wm_args_t *args, const char *folder, char endpoint[256],
+                           wm_error_t *error);
 
 /* Explains in `text` why wm_ask_where found no endpoint: no process has the campaign, or the one
    that has it has not written where it listens, or its lock may not be read. Returns the exit
    code.  */
 int wm_ask_no_broker (const char *campaign, char text[480]);
 
-/* Reads CAMPAIGN/endpoint.json; *pid may be NULL. 0 if there is none, it is not sound, or no broker
-   holds the campaign's lock. */
+/* Reads CAMPAIGN/endpoint.json; *pid may be NULL. false if there is none, it is not sound, nothing
+   in it can be reached from here, or it is of this machine and no broker holds the campaign's
+   lock.  */
 bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
 
 /* wm_client_open without a payload, of the campaign in this folder ("": of any). WM_EAGAIN also

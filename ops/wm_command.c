@@ -1,6 +1,7 @@
 /* wm_command.c - see wm_command.h.  */
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
+#include "schema/base/wm_address.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -57,18 +58,21 @@ static void print_place (FILE *out)
     fputs (" && ", out);
 }
 
-/* A port that the broker chooses is another one the next time.  */
-static void print_with (FILE *out, const char *verb, const char *endpoint, const char *rest)
+/* An address that cannot be typed elsewhere (*, a range, a port that the broker chooses, several)
+   is replaced by the campaign's folder.  */
+static void print_with (FILE *out, const char *verb, const char *endpoint, const char *campaign,
+                        const char *rest)
 {
-    const char *port = strrchr (endpoint, ':');
-    const bool chosen =
-        strcmp (port ? port : "", ":*") == 0 || strcmp (port ? port : "", ":0") == 0;
+    wm_address_t list[WM_ADDRESSES_MAX];
+    wm_error_t error;
+    const bool is_typed = wm_address_parse (list, endpoint, WM_ADDRESS_CONNECT, &error) == 1 &&
+                          strcmp (list[0].host, "0.0.0.0") != 0;
     fputs ("  ", out);
     print_place (out);
     wm_command_word (out, program_invocation_name);
-    fprintf (out, " %s --broker ", verb);
-    wm_command_word (out, chosen ? "ENDPOINT" : endpoint);
-    fprintf (out, " %s%s\n", rest, chosen ? "; wiremill status names the ENDPOINT" : "");
+    fprintf (out, " %s --%s ", verb, is_typed ? "broker" : "campaign");
+    wm_command_word (out, is_typed ? endpoint : campaign);
+    fprintf (out, " %s\n", rest);
 }
 
 wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const char *endpoint,
@@ -84,8 +88,8 @@ wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const c
     print_place (out);
     print (out, args, NULL, "--retry-held"); /* --retry-held was meant for that run only */
     if (endpoint) {
-        print_with (out, "produce", endpoint, "--input ... # its inputs, as before");
-        print_with (out, "work", endpoint, "# as many as you like");
+        print_with (out, "produce", endpoint, campaign, "--input ... # its inputs, as before");
+        print_with (out, "work", endpoint, campaign, "# as many as you like");
     }
     fclose (out);
     const wm_fault_t fault = wm_setup_memory ("command", text, bytes, &fd, path, error);

@@ -7,6 +7,7 @@
 
 #include "kernels/wm_device.h"
 #include "ops/verbs.h"
+#include "ops/wm_ask.h"
 #include "ops/wm_child.h"
 #include "ops/wm_crew.h"
 #include "ops/wm_gpus.h"
@@ -26,9 +27,11 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
-     .task = "which brokers", .help = "the broker's base address; several are served in rounds, "
-                                 "ENDPOINT=3 three times as often"},
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "which brokers",
+     .help = "the broker's base address (default: WM_BROKER, else the campaign here, else "
+             WM_ASK_DEFAULT "); several are served in rounds, ENDPOINT=3 three times as often"},
+    {.name = "campaign", .letter = 'c', .value = "DIR",
+     .help = "or the campaign's folder, or that of its output, if this machine shares it"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .task = "how",
      .help = "auto: sparse where the model is of its family, else openvino"},
@@ -54,8 +57,10 @@ static const wm_option_t options[] = {
 
 static int work_main (const wm_args_t *args);
 const wm_verb_t wm_verb_work = {
-    .name = "work", .task = BY_HAND_TASK, .summary = "score what a broker hands out",
+    .name = "work", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .summary = "score what a broker hands out",
     .text = "  wiremill work --broker tcp://head:5555\n"
+            "  wiremill work out/\n"
             "  wiremill work --broker tcp://head:5555 --gpus all --idle-timeout 600\n",
     .options = options, .run = work_main };
 /* clang-format on */
@@ -80,7 +85,7 @@ static void add (team_t *self, const char *name, const char *value)
 }
 
 /* The worker refuses too many brokers: one too many is passed on.  */
-static void add_words (team_t *self, const wm_args_t *args)
+static void add_words (team_t *self, const wm_args_t *args, const char *endpoint)
 {
     static const char *const names[][2] = {
         { "engine", "--engine" },
@@ -97,7 +102,7 @@ static void add_words (team_t *self, const wm_args_t *args)
     for (int i = 0; i <= BROKERS_MAX && (broker = wm_args_each (args, "broker", i)); i++)
         add (self, "--broker", broker);
     if (!wm_args_given (args, "broker"))
-        add (self, "--broker", wm_args_text (args, "broker"));
+        add (self, "--broker", endpoint);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (wm_args_text (args, names[i][0]) &&
             !(self->has_gpus && strcmp (names[i][0], "device") == 0))
@@ -219,7 +224,17 @@ static int work_main (const wm_args_t *args)
 {
     static team_t team;
     char threads[16];
+    static char endpoint[256];
     wm_error_t error;
+    const char *folder = wm_args_text (args, "campaign");
+    if (folder && wm_args_rest (args, 0))
+        return wm_args_refuse (args, "--campaign names the folder already: leave '%s' out",
+                               wm_args_rest (args, 0));
+    folder = folder ? folder : wm_args_rest (args, 0);
+    if (folder && wm_args_given (args, "broker"))
+        return wm_args_refuse (args, "give --broker or a campaign's folder, not both");
+    if (wm_ask_lasting (args, folder, endpoint, &error))
+        return wm_setup_complain ("work", &error);
     const char *gpus = wm_args_text (args, "gpus");
     const bool is_cuda = wm_device_engine (wm_args_text (args, "engine"))->is_gpu;
     team.n = (unsigned) wm_args_number (args, "workers");
@@ -233,7 +248,7 @@ static int work_main (const wm_args_t *args)
             return error.fault == WM_EBATCH ? WM_EXIT_USAGE : WM_EXIT_ENGINE;
         }
     }
-    add_words (&team, args);
+    add_words (&team, args, endpoint);
     if (gpus && !is_cuda)
         add (&team, "--device", "cuda");
     if (!team.n)

@@ -12,12 +12,11 @@
    Absent on purpose: ZMQ_HEARTBEAT (libzmq 4.3.4 aborts with it when a reader pauses), routing ids
    (two peers with the same id lose messages), reconnection and resending inside a session.  */
 #include "schema/wm_client.h"
+#include "schema/wm_endpoint.h"
 #include "schema/wm_trace.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdarg.h>
@@ -25,9 +24,7 @@
 #include <sys/resource.h>
 
 enum {
-    FILES_MIN = 32,    /* descriptors: libzmq's, sockets, an engine, some inputs */
-    ADDRESSES_MAX = 8, /* of one host name */
-    ADDRESS_BYTES = 320,
+    FILES_MIN = 32,  /* descriptors: libzmq's, sockets, an engine, some inputs */
     SEND_HWM = 4096, /* more than a broker's budget asks of one peer: at this mark the broker hangs,
                         and the session ends */
     LINGER_MS = 500, /* enough for a BYE; results are kept by their owner until acknowledged */
@@ -43,6 +40,7 @@ typedef enum { CLOSED, OPENING, OPEN } state_t;
 
 struct wm_client_t {
     char *endpoint, *label, *signature;
+    char last[WM_ADDRESS_BYTES];        /* numeric, of the last session that was opened; "" */
     char class[WM_CLASS_BYTES_MAX + 1]; /* a worker's, of machines; with it: */
     double measured;
     uint32_t n_hit;
@@ -142,67 +140,6 @@ void wm_client_destroy (wm_client_t **self_p)
     free (self->signature);
     free (self);
     *self_p = NULL;
-}
-
-/* ---- addresses ------------------------------------------------------------------------------- */
-
-/* libzmq gets numeric addresses only. It would resolve a name in its I/O thread and report no
-   failure; here each attempt resolves the name again, reports a failure, and tries each address. */
-static int resolve_tcp (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *error)
-{
-    const char *host = self->endpoint + strlen ("tcp://");
-    const char *colon = strrchr (host, ':');
-    char *end = NULL;
-    long port = colon ? strtol (colon + 1, &end, 10) : 0;
-    size_t length = colon ? (size_t) (colon - host) : 0;
-    if (!colon || end == colon + 1 || *end || port < 1 || port > 65533 || !length || length > 255) {
-        wm_fault (error, WM_EPEER, "endpoint %s: expected tcp://host:port with a port up to 65533",
-                  self->endpoint);
-        return 0;
-    }
-    char name[256], service[16];
-    const bool bracketed = host[0] == '[' && host[length - 1] == ']' && length > 2;
-    snprintf (name, sizeof name, "%.*s", (int) (bracketed ? length - 2 : length), host + bracketed);
-    snprintf (service, sizeof service, "%ld", port + (long) self->role - WM_ROLE_WORKER);
-
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-    int rc = getaddrinfo (name, service, &hints, &found);
-    if (rc) {
-        wm_fault (error, WM_EAGAIN, "cannot resolve host %s now: %s", name, gai_strerror (rc));
-        return 0;
-    }
-    int count = 0;
-    for (struct addrinfo *a = found; a && count < ADDRESSES_MAX; a = a->ai_next) {
-        if (getnameinfo (a->ai_addr, a->ai_addrlen, name, sizeof name, NULL, 0, NI_NUMERICHOST))
-            continue;
-        snprintf (list[count++], ADDRESS_BYTES,
-                  a->ai_family == AF_INET6 ? "tcp://[%s]:%s" : "tcp://%s:%s", name, service);
-    }
-    freeaddrinfo (found);
-    if (!count)
-        wm_fault (error, WM_EAGAIN, "host of %s has no address", self->endpoint);
-    return count;
-}
-
-static int resolve (wm_client_t *self, char list[][ADDRESS_BYTES], wm_error_t *error)
-{
-    if (strncmp (self->endpoint, "tcp://", 6) == 0)
-        return resolve_tcp (self, list, error);
-    if (strncmp (self->endpoint, "ipc://", 6) == 0 && strlen (self->endpoint) > 6 &&
-        strlen (self->endpoint) < ADDRESS_BYTES - 3) {
-        snprintf (list[0], ADDRESS_BYTES, "%s.%c", self->endpoint, "?wpo"[self->role]);
-        if (!faccessat (AT_FDCWD, list[0] + 6, W_OK, AT_EACCESS) || errno != EACCES)
-            return 1;
-        wm_fault (
-            error, WM_EPEER,
-            "this user may not connect to %s: allow writing to its socket, or run as the broker's "
-            "user",
-            self->endpoint);
-        return 0;
-    }
-    wm_fault (error, WM_EPEER, "endpoint %s: expected tcp://host:port or ipc:///path",
-              self->endpoint);
-    return 0;
 }
 
 /* ---- the socket ------------------------------------------------------------------------------ */
@@ -599,20 +536,45 @@ static bool may_open_files (wm_error_t *error)
     return false;
 }
 
+/* Names in the error where a broker was that endpoint.json names, and that does not answer.  */
+static void explain_last (wm_client_t *self)
+{
+    wm_endpoint_t file;
+    char last[WM_ADDRESS_BYTES + 200];
+    const size_t length = strlen (self->error.text);
+    if (strncmp (self->endpoint, "file://", 7) != 0 ||
+        wm_endpoint_read (&file, self->endpoint + 7, NULL))
+        return;
+    wm_endpoint_last (&file, last);
+    snprintf (self->error.text + length, sizeof self->error.text - length, "; %s", last);
+}
+
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error)
 {
     sockets_close (self, 0);
-    char address[ADDRESSES_MAX][ADDRESS_BYTES];
+    char address[WM_ENDPOINT_PLACES_MAX][WM_ADDRESS_BYTES];
     int64_t deadline = wm_now_ms () + timeout_ms;
-    int count = may_open_files (&self->error) ? resolve (self, address, &self->error) : 0;
+    int count = may_open_files (&self->error)
+                    ? wm_endpoint_resolve (self->endpoint, self->role - WM_ROLE_WORKER, address,
+                                           &self->error)
+                    : 0;
     wm_fault_t fault = self->error.fault;
+    for (int i = 1; i < count; i++) /* the address that worked before is tried first */
+        if (strcmp (address[i], self->last) == 0) {
+            memcpy (address[i], address[0], sizeof address[0]);
+            strcpy (address[0], self->last);
+        }
     for (int i = 0; i < count; i++) {
         int64_t share = (deadline - wm_now_ms ()) / (count - i);
         fault = attempt (self, address[i], hello, hello_bytes, wm_now_ms () + share);
+        if (fault == WM_OK)
+            strcpy (self->last, address[i]);
         if (fault != WM_EAGAIN)
             break;
     }
+    if (fault == WM_EAGAIN && count)
+        explain_last (self);
     if (fault && error)
         *error = self->error;
     return fault;

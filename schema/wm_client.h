@@ -6,8 +6,10 @@
    it; the owner opens a new one. Nothing is resent inside a session.
 
    Thread: one at a time. The library's sockets live on the caller's thread.
-   The endpoint is the broker's base address ("tcp://host:5555", "ipc:///path"); the role picks the
-   port: base for workers, +1 producers, +2 operators (ipc: path with .w .p .o).  */
+   The endpoint is the broker's base address, several of them with commas, or the campaign's
+   endpoint.json ("file:///out/.wiremill/endpoint.json"), as wm_address.h describes; the role picks
+   the port. The file and names are read again at each attempt, so that a session finds a broker
+   that has moved.  */
 #ifndef WM_CLIENT_H
 #define WM_CLIENT_H
 
@@ -37,7 +39,8 @@ void wm_client_destroy (wm_client_t **self_p);
    the broker gives it no work.  */
 void wm_client_class (wm_client_t *self, const char *class, double error, uint32_t n_hit);
 
-/* Tries once to open a session, at most timeout_ms long: resolves the host, connects, sends HELLO
+/* Tries once to open a session, at most timeout_ms long: resolves the endpoint and gives each
+   address its share of the time (the resolver has limits of its own): connects, sends HELLO
    with `hello` (hello_bytes, may be 0) as payload, waits for WELCOME. WM_OK: open, pins and epoch
    are known. WM_EAGAIN: not reachable now. WM_EPEER: refused, as the text explains; trying again is
    useless. The instance id stays the same for the life of the object.  */

@@ -25,7 +25,7 @@ declare -A may=(
 )
 declare -A not=(
     [schema/base]='zmq|czmq|msgpack|sqlite3|hdf5|jansson'
-    [schema]='sqlite3|hdf5|jansson'
+    [schema]='sqlite3|hdf5'
     [kernels]='zmq|czmq|msgpack|sqlite3|hdf5'
     [broker]='hdf5|protobuf-c|cuda'
     [producer]='sqlite3|cuda|protobuf-c'

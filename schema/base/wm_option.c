@@ -1,5 +1,6 @@
 /* wm_option.c - parses a command line by its tables and runs the verb it names.  */
 #include "schema/base/wm_option_private.h"
+#include "schema/base/wm_address.h"
 #include "schema/base/wm_fault.h"
 
 #include <assert.h>
@@ -186,15 +187,28 @@ static bool takes_path (const wm_option_t *option)
            strstr (option->value, "GLOB");
 }
 
-/* The scheme only: what listens or connects there checks the rest.  */
+/* `wiremill work` takes an address with its share, "=3": what has it, checks it.  */
 static bool check_endpoint (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
-    if (strncmp (value, "tcp://", 6) == 0 || strncmp (value, "ipc://", 6) == 0)
-        return true;
+    wm_address_t list[WM_ADDRESSES_MAX];
+    wm_error_t error;
+    const bool listens = strcmp (option->name, "listen") == 0;
+    char text[1024];
     const char *scheme = strstr (value, "://"), *rest = scheme ? scheme + 3 : value;
-    const char *near = *rest == '/' ? "ipc://" : strchr (rest, ':') ? "tcp://" : NULL;
-    return refuse (verb, "--%s takes tcp://HOST:PORT or ipc:///PATH, not '%s'%s%s%s", option->name,
-                   value, near ? "; did you mean " : "", near ? near : "", near ? rest : "");
+    if (strncmp (value, "tcp://", 6) != 0 && strncmp (value, "ipc://", 6) != 0 &&
+        (listens || strncmp (value, "file://", 7) != 0)) {
+        const char *near = *rest == '/' ? "ipc://" : strchr (rest, ':') ? "tcp://" : NULL;
+        return refuse (verb, "--%s takes tcp://HOST:PORT or ipc:///PATH, not '%s'%s%s%s",
+                       option->name, value, near ? "; did you mean " : "", near ? near : "",
+                       near ? rest : "");
+    }
+    snprintf (text, sizeof text, "%s", value);
+    char *share = strrchr (text, '=');
+    if (!listens && share && share[1] && !share[1 + strspn (share + 1, "0123456789")])
+        *share = 0;
+    if (wm_address_parse (list, text, listens ? WM_ADDRESS_LISTEN : WM_ADDRESS_CONNECT, &error))
+        return true;
+    return refuse (verb, "--%s %s", option->name, error.text);
 }
 
 static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)

@@ -19,6 +19,16 @@ ok "... status" near tcp://127.0.0.1:$port status broker 127.0.0.1:$port
 ok "another scheme" near tcp://head:5555 work broker http://head:5555
 ok "a path" near "ipc://$work/b" work broker "$work/b"
 ok "a folder" refused 2 "not 'out'; see wiremill work --help" "$bin/wiremill" work --broker out
+mistake () { refused 2 "$1" "$bin/wiremill" "${@:2}"; }
+ok "no port" mistake "--broker tcp://head: the port is missing; type tcp://head:5555" work --broker tcp://head
+ok "something behind the port" mistake "leave out .*; type tcp://head:5555" status --broker tcp://head:5555/
+ok "IPv6 without brackets" mistake "type tcp://\[fd00::2\]:5555" work --broker tcp://fd00::2:5555
+ok "a range to connect to" mistake "only --listen takes a range" produce --broker tcp://head:5500-5600 "$work/one.h5"
+ok "a range that is too small" mistake "type 5500-5502 or more" broker --listen 'tcp://*:5500-5501' "${model[@]}" \
+        --output "$work/none"
+ok "... reversed" mistake "type 5500-5600" broker --listen 'tcp://*:5600-5500' "${model[@]}" --output "$work/none"
+ok "a host that nobody knows" mistake "no host or interface is called 'no.such.invalid'" broker \
+        --listen tcp://no.such.invalid:5555 "${model[@]}" --output "$work/none"
 ok "nothing was made" test ! -e "$work/none"
 ok "no workers" refused 2 "workers takes a whole number from 1 to 256" "$bin/wiremill" work --workers 0
 ok "far too many threads" refused 2 "threads takes a whole number from 1 to 1024" "$bin/wiremill" run "${model[@]}" \
@@ -36,9 +46,9 @@ at () { echo "tcp://127.0.0.1:$((port + $1))"; }
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json" || bail "no broker"
 ok "a port that is in use" refused 1 \
-    "cannot listen on $(at 3) .*in use: another program, or another broker, .*choose others with --listen" \
+    "cannot listen on $(at 3): port $((port + 3)) \(workers\) is in use: process $broker \(wiremill-broker\) has it; choose" \
     "$bin/wiremill" broker "${model[@]}" --output "$work/second" --listen "$(at 3)"
-ok "... one of the two above it" refused 1 "cannot listen on $(at 1) " "$bin/wiremill" broker "${model[@]}" \
+ok "... one of the two above it" refused 1 "cannot listen on $(at 1): port $((port + 3)) \(operators\)" "$bin/wiremill" broker "${model[@]}" \
         --output "$work/second" --listen "$(at 1)"
 ok "an address of another machine" refused 1 "Cannot assign requested address: no interface of this machine has it" \
     "$bin/wiremill" broker "${model[@]}" --output "$work/second" --listen tcp://192.0.2.1:5555 --insecure
