@@ -51,7 +51,8 @@ static const wm_option_t option_table[] = {
              "machines; outputs state which engine made which row"},
     {.name = "listen", .value = "ENDPOINT", .task = "listeners",
      .help = "tcp://HOST:PORT (and +1, +2; port 0: any three free ones) or ipc://PATH"},
-    {.name = "insecure", .help = "listen on other addresses than loopback and ipc, unprotected"},
+    {.name = "keys", .help = "ask for keys on loopback too (on other addresses it always does)"},
+    {.name = "insecure", .help = "ask for no keys and encrypt nothing, on any address"},
     {.name = "advise", .value = "COMMAND",
      .help = "print the commands that use this broker; COMMAND is what starts `wiremill`"},
     {.name = "parent", .help = "end when the parent process ends"},
@@ -104,7 +105,7 @@ typedef struct {
     const char *campaign, *listen, *pins, *wmm, *shape, *command, *output, *advise;
     uint64_t budget_bytes;
     const char *name;
-    bool insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
+    bool keys, insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -123,6 +124,13 @@ static int fail (const wm_error_t *error)
                                        : WM_EXIT_FAILURE;
 }
 
+static wm_listener_mode_t mode_of (const options_t *options)
+{
+    return options->keys       ? WM_LISTENER_KEYS
+           : options->insecure ? WM_LISTENER_PLAIN
+                               : WM_LISTENER_AUTO;
+}
+
 /* -1: go on; else the exit code.  */
 static int take_options (const wm_args_t *args, options_t *options)
 {
@@ -135,6 +143,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .output = wm_args_text (args, "output"),
                             .advise = wm_args_text (args, "advise"),
                             .budget_bytes = (uint64_t) wm_args_number (args, "budget"),
+                            .keys = wm_args_given (args, "keys"),
                             .insecure = wm_args_given (args, "insecure"),
                             .mixed = wm_args_given (args, "mixed"),
                             .parent = wm_args_given (args, "parent"),
@@ -156,7 +165,9 @@ static int take_options (const wm_args_t *args, options_t *options)
                                : !options->pins ? "pins FILE"
                                                 : "wmm FILE");
     wm_error_t error;
-    if (options->listen && wm_listener_check (options->listen, options->insecure, &error))
+    if (options->keys && options->insecure)
+        return wm_args_refuse (args, "--keys and --insecure exclude each other");
+    if (options->listen && wm_listener_check (options->listen, mode_of (options), &error))
         return wm_args_refuse (args, "%s", error.text);
     return -1;
 }
@@ -428,9 +439,11 @@ static void keep_command (const options_t *options)
 
 /* Prints where the broker serves and what to type there; an address that stands for all of this
    machine's is replaced by its name.  */
-static void advise (const options_t *options, const char *endpoint)
+static void advise (const options_t *options, const char *endpoint, bool has_keys)
 {
-    static const char *const line[] = { "produce", " --input 'FILES'", "work", "", "status", "" };
+    static const char *const line[][3] = { { "produce", "producer", " --input 'FILES'" },
+                                           { "work", "worker", "" },
+                                           { "status", "monitor", "" } };
     char host[128] = "HOST", where[600];
     const char *port = strrchr (endpoint, ':');
     const bool is_tcp = strncmp (endpoint, "tcp://", 6) == 0;
@@ -445,10 +458,17 @@ static void advise (const options_t *options, const char *endpoint)
                  strtol (port + 1, NULL, 10) + 1, strtol (port + 1, NULL, 10) + 2);
     fprintf (stderr, "wiremill-broker: type on %s:\n",
              is_local ? "this machine" : "any machine that reaches it");
-    for (size_t i = 0; i < sizeof line / sizeof *line; i += 2)
-        fprintf (stderr, "  %s %s --broker %s%s\n", options->advise, line[i], where, line[i + 1]);
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+        fprintf (stderr, "  %s %s --broker %s", options->advise, line[i][0], where);
+        if (has_keys)
+            fprintf (stderr, " --join-file %s/join-%s", options->campaign, line[i][1]);
+        fprintf (stderr, "%s\n", line[i][2]);
+    }
     if (is_local)
-        fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT --insecure\n",
+        fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT\n", stderr);
+    if (has_keys)
+        fputs ("wiremill-broker: copy a join file there with scp: whoever has it can join; "
+               "`wiremill keys` lists, adds and revokes keys\n",
                stderr);
     fputs ("wiremill-broker: Ctrl-C stops the broker; the same command continues the campaign\n",
            stderr);
@@ -460,7 +480,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     wm_reactor_config_t config = { .check = inspect,
                                    .context = campaign,
                                    .endpoint = options->listen,
-                                   .insecure = options->insecure,
+                                   .keys = mode_of (options),
                                    .mixed = options->mixed,
                                    .dir = options->campaign,
                                    .wmm = options->wmm,
@@ -481,11 +501,12 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     wm_reactor_t *reactor = wm_reactor_new (&config, error);
     if (!reactor)
         return error->fault;
+    campaign->has_keys = wm_reactor_has_keys (reactor);
     fault = wm_campaign_announce (campaign, wm_reactor_endpoint (reactor), error);
     if (fault == WM_OK) {
         keep_command (options);
         if (options->advise)
-            advise (options, wm_reactor_endpoint (reactor));
+            advise (options, wm_reactor_endpoint (reactor), campaign->has_keys);
         fault = wm_reactor_run (reactor, &stop, error);
         if (fault != WM_EBATCH) /* it is not ours any more */
             wm_campaign_unannounce (campaign);

@@ -322,8 +322,9 @@ wm_fault_t wm_campaign_announce (const wm_campaign_t *self, const char *endpoint
         snprintf (id + 2 * i, 3, "%02x", self->id[i]);
     snprintf (path, sizeof path, "%s/endpoint.json", self->dir);
     snprintf (temporary, sizeof temporary, "%s/endpoint.json.new", self->dir);
-    json_t *json = json_pack ("{s:s, s:i, s:s, s:s}", "endpoint", endpoint, "pid", (int) getpid (),
-                              "campaign", id, "version", WM_VERSION);
+    json_t *json =
+        json_pack ("{s:s, s:i, s:s, s:s, s:b}", "endpoint", endpoint, "pid", (int) getpid (),
+                   "campaign", id, "version", WM_VERSION, "keys", (int) self->has_keys);
     int failed = !json || json_dump_file (json, temporary, JSON_INDENT (1));
     json_decref (json);
     WM_FAILPOINT ("broker-endpoint-rename");

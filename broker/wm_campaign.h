@@ -28,6 +28,7 @@ typedef struct {
     const char *dir;   /* lent */
     int lock_fd;       /* -1: not locked */
     bool is_copy;      /* of a running one */
+    bool has_keys;     /* its broker wants keys: endpoint.json tells */
     char state[128];   /* second line of the lock */
     bool ends_stopped; /* closing it makes it "stopped" */
     wm_journal_t *journal;

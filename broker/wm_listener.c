@@ -5,6 +5,8 @@
    Descriptors are reused at once: the monitor is read before a new peer is entered, and libzmq
    reports a descriptor before it closes it.  */
 #include "broker/wm_listener.h"
+#include "broker/wm_guard.h"
+#include "broker/wm_knock.h"
 #include "broker/wm_table.h"
 
 #include <assert.h>
@@ -29,6 +31,7 @@
 #define CONNECTIONS_MAX (2 * WM_PEERS_MAX)
 /* Messages of one port before the next port is read.  */
 #define MESSAGES_IN_A_ROW 64
+#define KNOCK_EVERY_MS 60000
 
 /* The listener of one role.  */
 typedef struct {
@@ -48,6 +51,12 @@ struct wm_listener_t {
     wm_peer_t *closing;   /* reported closed; freed at the next call */
     wm_peer_t **failed;   /* a send failed, to be reported */
     size_t n_failed, failed_capacity;
+    wm_peer_t **refused; /* their keys are over, to be reported */
+    size_t n_refused, refused_capacity;
+    wm_guard_t *guard; /* NULL: without keys */
+    wm_knock_t *knock;
+    int64_t knocked_ms;
+    uint64_t generation; /* of the guard when all peers were looked at */
     zmq_msg_t header, payload;
     uint32_t n_frames;
 };
@@ -55,7 +64,7 @@ struct wm_listener_t {
 /* ---- addresses ------------------------------------------------------------------------------- */
 
 typedef struct {
-    bool ipc;
+    bool ipc, loopback;
     char host[256]; /* numeric, in brackets for IPv6; or the ipc path */
     int port;
 } address_t;
@@ -81,8 +90,7 @@ static int resolve (const char *host, char numeric[256], bool *loopback)
     return 0;
 }
 
-static wm_fault_t address_parse (address_t *address, const char *endpoint, bool insecure,
-                                 wm_error_t *error)
+static wm_fault_t address_parse (address_t *address, const char *endpoint, wm_error_t *error)
 {
     memset (address, 0, sizeof *address);
     if (strncmp (endpoint, "ipc://", 6) == 0) {
@@ -109,14 +117,8 @@ static wm_fault_t address_parse (address_t *address, const char *endpoint, bool 
         memmove (host, host + 1, length);
         host[length - 2] = 0;
     }
-    bool loopback = false;
-    if (resolve (host, address->host, &loopback))
+    if (resolve (host, address->host, &address->loopback))
         return wm_fault (error, WM_EHOST, "%s: no such host", endpoint);
-    if (!loopback && !insecure)
-        return wm_fault (error, WM_EHOST,
-                         "%s is not loopback: everybody who can reach it could read and write this "
-                         "campaign; --insecure allows it",
-                         endpoint);
     address->port = (int) port;
     return WM_OK;
 }
@@ -127,6 +129,17 @@ static void address_print (const address_t *address, size_t i, char text[400])
         snprintf (text, 400, "ipc://%s.%c", address->host, "wpo"[i]);
     else
         snprintf (text, 400, "tcp://%s:%d", address->host, address->port + (int) i);
+}
+
+/* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
+static void *grow (void *list, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity)
+        return list;
+    *capacity = *capacity ? *capacity * 2 : 16;
+    list = realloc (list, *capacity * size);
+    assert (list);
+    return list;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -159,6 +172,8 @@ static int port_open (wm_listener_t *self, size_t i)
     set (port->socket, ZMQ_IPV6, 1);
     set (port->monitor, ZMQ_LINGER, 0);
     set (port->monitor, ZMQ_RCVHWM, 0);
+    if (self->guard && wm_guard_protect (self->guard, port->socket, port->role))
+        return -1;
     char name[64];
     snprintf (name, sizeof name, "inproc://monitor-%zu", i);
     return zmq_socket_monitor (port->socket, name, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) ||
@@ -184,23 +199,136 @@ static int ports_bind (wm_listener_t *self, const address_t *address)
     return 0;
 }
 
-wm_fault_t wm_listener_check (const char *endpoint, bool insecure, wm_error_t *error)
+wm_fault_t wm_listener_check (const char *endpoint, wm_listener_mode_t mode, wm_error_t *error)
 {
     address_t address;
-    return address_parse (&address, endpoint, insecure, error);
+    if (address_parse (&address, endpoint, error))
+        return error->fault;
+    if (address.ipc && mode == WM_LISTENER_KEYS)
+        return wm_fault (error, WM_EHOST,
+                         "--keys is for tcp: on %s the permissions of the socket decide who joins",
+                         endpoint);
+    return WM_OK;
 }
 
-wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t *error)
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+bool wm_listener_has_keys (const wm_listener_t *self)
+{
+    return self->guard != NULL;
+}
+
+/* Sleeps until something happens; the sockets of keys are last.  */
+static void poll_all (wm_listener_t *self, int64_t timeout_ms)
+{
+    zmq_pollitem_t items[2 * PORTS + 2];
+    int n = 0;
+    for (size_t i = 0; i < PORTS; i++) {
+        items[n++] = (zmq_pollitem_t){ .socket = self->port[i].socket, .events = ZMQ_POLLIN };
+        items[n++] = (zmq_pollitem_t){ .socket = self->port[i].monitor, .events = ZMQ_POLLIN };
+    }
+    if (self->guard)
+        items[n++] =
+            (zmq_pollitem_t){ .socket = wm_guard_socket (self->guard), .events = ZMQ_POLLIN };
+    if (self->knock && wm_knock_is_running (self->knock))
+        items[n++] =
+            (zmq_pollitem_t){ .socket = wm_knock_socket (self->knock), .events = ZMQ_POLLIN };
+    zmq_poll (items, n, timeout_ms);
+}
+
+/* Tries all listeners as a stranger; WM_OK where each refused.  */
+static wm_fault_t knock_first (wm_listener_t *self, const address_t *address, wm_error_t *error)
+{
+    char text[PORTS][400];
+    const char *list[PORTS];
+    address_t near = *address; /* one that stands for all of this machine's is no address */
+    if (strcmp (near.host, "0.0.0.0") == 0)
+        strcpy (near.host, "127.0.0.1");
+    if (strcmp (near.host, "[::]") == 0)
+        strcpy (near.host, "[::1]");
+    for (size_t i = 0; i < PORTS; i++) {
+        address_print (&near, i, text[i]);
+        list[i] = text[i];
+    }
+    self->knock = wm_knock_new (self->context, wm_guard_public (self->guard), list, PORTS);
+    wm_guard_expect (self->guard, wm_knock_stranger (self->knock));
+    wm_knock_begin (self->knock);
+    while (wm_knock_is_running (self->knock)) {
+        poll_all (self, 100);
+        wm_guard_answer (self->guard);
+        if (wm_knock_read (self->knock, wm_now_ms (), error))
+            return error->fault;
+    }
+    self->knocked_ms = wm_now_ms ();
+    if (!wm_knock_was_refused (self->knock))
+        return wm_fault (error, WM_EHOST,
+                         "the listener at %s could not be tried with an unknown key, so nobody "
+                         "knows whether it would refuse one",
+                         text[0]);
+    return WM_OK;
+}
+
+/* Looks again at a peer's key. A peer whose connection has no User-Id was not asked for one.  */
+static void key_check (wm_listener_t *self, wm_peer_t *peer)
+{
+    if (peer->refused || !self->guard)
+        return;
+    peer->generation = wm_guard_generation (self->guard);
+    peer->refused = wm_guard_why_not (self->guard, *peer->key ? peer->key : NULL, peer->role,
+                                      &peer->reads_only);
+    if (!peer->refused)
+        return;
+    self->refused =
+        grow (self->refused, self->n_refused, &self->refused_capacity, sizeof *self->refused);
+    self->refused[self->n_refused++] = peer;
+}
+
+/* Looks at all peers where a key may be over.  */
+static void keys_check (wm_listener_t *self)
+{
+    const uint64_t generation = wm_guard_generation (self->guard);
+    for (size_t i = 0; generation != self->generation && i < PORTS; i++) {
+        const wm_table_t *peers = &self->port[i].peers;
+        for (size_t j = 0; peers->slot && j <= peers->mask; j++)
+            if (peers->slot[j].item)
+                key_check (self, peers->slot[j].item);
+    }
+    self->generation = generation;
+}
+
+static wm_fault_t keys_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error)
+{
+    if (!self->guard)
+        return WM_OK;
+    wm_guard_tick (self->guard, now_ms);
+    keys_check (self);
+    if (now_ms - self->knocked_ms >= KNOCK_EVERY_MS) {
+        self->knocked_ms = now_ms;
+        wm_knock_begin (self->knock);
+    }
+    return wm_knock_read (self->knock, now_ms, error);
+}
+
+/* ---- new ------------------------------------------------------------------------------------- */
+
+wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, const char *campaign,
+                                wm_error_t *error)
 {
     address_t address;
-    if (address_parse (&address, endpoint, insecure, error))
+    if (wm_listener_check (endpoint, mode, error) || address_parse (&address, endpoint, error))
         return NULL;
+    const bool wants_keys =
+        mode == WM_LISTENER_KEYS || (mode == WM_LISTENER_AUTO && !address.ipc && !address.loopback);
     wm_listener_t *self = calloc (1, sizeof *self);
     assert (self);
     zmq_msg_init (&self->header);
     zmq_msg_init (&self->payload);
     self->context = zmq_ctx_new ();
     int failed = !self->context;
+    if (wants_keys && !failed && !(self->guard = wm_guard_new (self->context, campaign, error))) {
+        wm_listener_destroy (&self);
+        return NULL;
+    }
     for (size_t i = 0; !failed && i < PORTS; i++)
         failed = port_open (self, i);
     if (!failed && (address.ipc || address.port))
@@ -228,6 +356,8 @@ wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t 
         snprintf (self->endpoint, sizeof self->endpoint, "ipc://%s", address.host);
     else
         address_print (&address, 0, self->endpoint);
+    if (self->guard && knock_first (self, &address, error))
+        wm_listener_destroy (&self);
     return self;
 }
 
@@ -267,10 +397,13 @@ void wm_listener_destroy (wm_listener_t **self_p)
     }
     zmq_msg_close (&self->header);
     zmq_msg_close (&self->payload);
+    wm_knock_destroy (&self->knock);
+    wm_guard_destroy (&self->guard);
     if (self->context)
         zmq_ctx_term (self->context);
     free (self->closing);
     free (self->failed);
+    free (self->refused);
     free (self);
     *self_p = NULL;
 }
@@ -304,17 +437,6 @@ void wm_listener_disconnect (wm_peer_t *peer)
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-/* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
-static void *grow (void *list, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return list;
-    *capacity = *capacity ? *capacity * 2 : 16;
-    list = realloc (list, *capacity * size);
-    assert (list);
-    return list;
-}
 
 static void accepted (wm_listener_t *self, port_t *port, int fd)
 {
@@ -368,7 +490,7 @@ static void monitor_read (wm_listener_t *self, port_t *port)
     zmq_msg_close (&msg);
 }
 
-void wm_listener_tick (wm_listener_t *self, int64_t now_ms)
+wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error)
 {
     for (size_t i = 0; i < PORTS; i++)
         monitor_read (self, &self->port[i]);
@@ -382,6 +504,7 @@ void wm_listener_tick (wm_listener_t *self, int64_t now_ms)
                 wm_listener_disconnect (peer);
         }
     }
+    return keys_tick (self, now_ms, error);
 }
 
 /* The peer that a message came from; NULL without memory (the message is dropped).  */
@@ -424,6 +547,7 @@ static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
     }
     self->n_frames = 0;
     int fd = -1;
+    char key[WM_JOIN_ID_BYTES] = "";
     zmq_msg_init (&more);
     for (int has_more = zmq_msg_more (&id); has_more; self->n_frames++) {
         zmq_msg_t *to = self->n_frames == 0   ? &self->header
@@ -432,23 +556,27 @@ static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
         zmq_msg_recv (to, port->socket, ZMQ_DONTWAIT); /* messages are delivered whole */
         has_more = zmq_msg_more (to);
         fd = zmq_msg_get (to, ZMQ_SRCFD);
+        const char *user = self->guard ? zmq_msg_gets (to, "User-Id") : NULL;
+        if (user)
+            snprintf (key, sizeof key, "%s", user);
     }
     zmq_msg_close (&more);
     *peer = peer_of (self, port, &id, fd);
+    if (*peer && self->guard &&
+        ((*peer)->generation != wm_guard_generation (self->guard) || !*(*peer)->key)) {
+        memcpy ((*peer)->key, key, sizeof key);
+        key_check (self, *peer);
+    }
     zmq_msg_close (&id);
     return true;
 }
 
 void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms)
 {
-    zmq_pollitem_t items[2 * PORTS];
-    for (size_t i = 0; i < PORTS; i++) {
-        items[2 * i] = (zmq_pollitem_t){ .socket = self->port[i].socket, .events = ZMQ_POLLIN };
-        items[2 * i + 1] =
-            (zmq_pollitem_t){ .socket = self->port[i].monitor, .events = ZMQ_POLLIN };
-    }
-    if (!self->n_failed)
-        zmq_poll (items, 2 * PORTS, timeout_ms);
+    if (!self->n_failed && !self->n_refused)
+        poll_all (self, timeout_ms);
+    if (self->guard)
+        wm_guard_answer (self->guard);
     for (size_t i = 0; i < PORTS; i++)
         monitor_read (self, &self->port[i]);
     self->left = MESSAGES_IN_A_ROW;
@@ -472,6 +600,10 @@ wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
 {
     free (self->closing);
     self->closing = NULL;
+    if (self->n_refused) { /* before any peer is freed */
+        *peer = self->refused[--self->n_refused];
+        return WM_LISTENER_REFUSED;
+    }
     if (self->n_failed) { /* it stays in the table, so that its later messages are ignored */
         *peer = self->failed[--self->n_failed];
         if ((*peer)->lost) { /* no other event will report its end */
@@ -485,9 +617,12 @@ wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
         port_t *port = &self->port[self->current];
         if (self->left && message_read (self, port, peer)) {
             self->left--;
-            if (*peer)
+            if (*peer && !(*peer)->refused)
                 return WM_LISTENER_MESSAGE;
-            continue;
+            if (!self->n_refused)
+                continue;
+            *peer = self->refused[--self->n_refused];
+            return WM_LISTENER_REFUSED;
         }
         if (self->left) {
             *peer = closed_next (self, port);

@@ -365,7 +365,8 @@ static int why_main (const wm_args_t *args)
         folder = input;
         input = wm_args_rest (args, 1);
     }
-    if (wm_ask_at (wm_args_text (args, "broker"), folder, endpoint, campaign, &error))
+    if (wm_join_take (args, &error) ||
+        wm_ask_at (wm_args_text (args, "broker"), folder, endpoint, campaign, &error))
         return wm_setup_complain ("why", &error);
     json_t *file = input ? find_input (input, endpoint, campaign, &code) : NULL;
     json_t *status = file || !input ? wm_ask_anyhow ("why", endpoint, campaign, &code) : NULL;
@@ -481,8 +482,10 @@ static int kick_main (const wm_args_t *args)
     const bool all = wm_args_given (args, "all-held");
     if (all == (wm_args_rest (args, 0) != NULL))
         return wm_args_refuse (args, "name inputs by path or number, or give --all-held");
-    wm_fault_t fault = wm_ask_at (wm_args_text (args, "broker"), wm_args_text (args, "campaign"),
-                                  endpoint, campaign, &error);
+    wm_fault_t fault = wm_join_take (args, &error);
+    if (!fault)
+        fault = wm_ask_at (wm_args_text (args, "broker"), wm_args_text (args, "campaign"), endpoint,
+                           campaign, &error);
     if (fault)
         return wm_setup_complain ("kick", &error);
     if (!*endpoint) {

@@ -51,6 +51,7 @@ static const wm_option_t options[] = {
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
      .help = "send to a farm's broker instead, which has model, specification and output"},
+    WM_JOIN_OPTION,
     PRINT_OPTIONS,
     {.name = NULL},
 };
@@ -71,6 +72,7 @@ static const wm_option_t produce_options[] = {
     INPUT_OPTIONS,
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "where to", .help = "the broker's base address"},
+    WM_JOIN_OPTION,
     RETRY_OPTION,
     {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
      .help = "seconds without a broker before giving up (default: 60)"},
@@ -489,7 +491,11 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
-    wm_fault_t fault = wm_setup_inputs (&run.inputs, args, 0, &error);
+    wm_fault_t fault = wm_join_take (args, &error);
+    if (!fault)
+        fault = wm_join_hand_on (&error);
+    if (!fault)
+        fault = wm_setup_inputs (&run.inputs, args, 0, &error);
     if (!fault && !broker) {
         choices = wm_setup_choices (args);
         fault = wm_setup (&setup, &choices, &error);
@@ -548,6 +554,8 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "--model FILE is missing");
     if (!broker && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
+    if (!broker && wm_args_given (args, "join-file"))
+        return wm_args_refuse (args, "--join-file is for --broker: without it no key is needed");
     const int code = broker ? refuse_useless (args) : -1;
     if (code >= 0)
         return code;

@@ -23,7 +23,8 @@ static const wm_option_t broker_options[] = {
     CAMPAIGN_OPTIONS,
     {.name = "listen", .letter = 'l', .value = "ENDPOINT", .fallback = "tcp://127.0.0.1:5555",
      .task = "listeners", .help = "workers' port; producers +1, operators +2 (ipc: .w .p .o)"},
-    {.name = "insecure", .help = "allow an address other than loopback, without keys"},
+    {.name = "keys", .help = "ask for keys on loopback too (on other addresses it always does)"},
+    {.name = "insecure", .help = "ask for no keys and encrypt nothing, on any address"},
     {.name = "budget", .value = "BYTES", .help = "payloads held in memory (default: 1 GiB)"},
     {.name = NULL},
 };
@@ -74,6 +75,8 @@ static int broker_main (const wm_args_t *args)
         argv[n++] = "--budget";
         argv[n++] = wm_args_text (args, "budget");
     }
+    if (wm_args_given (args, "keys"))
+        argv[n++] = "--keys";
     if (wm_args_given (args, "insecure"))
         argv[n++] = "--insecure";
     if (wm_args_given (args, "mixed"))

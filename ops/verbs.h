@@ -6,6 +6,7 @@
 #define VERBS_H
 
 #include "schema/base/wm_option.h"
+#include "schema/wm_join.h"
 
 #include <stdlib.h>
 
@@ -85,7 +86,9 @@ static inline void take_isa (const wm_args_t *args)
 #define WHERE_OPTIONS \
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign", \
      .help = "its folder, or the folder of its output (default: here)"}, \
-    {.name = "broker", .letter = 'b', .value = "ENDPOINT", .help = "or its broker's base address"}
+    {.name = "broker", .letter = 'b', .value = "ENDPOINT", \
+     .help = "or its broker's base address"}, \
+    WM_JOIN_OPTION
 /* clang-format on */
 
 #endif

@@ -4,6 +4,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "schema/wm_join.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,10 +104,26 @@ wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, int64_t timeo
     return fault;
 }
 
+void wm_ask_keys (const char *campaign)
+{
+    static const wm_role_t order[] = { WM_ROLE_OPERATOR, WM_ROLE_MONITOR, WM_ROLE_PRODUCER,
+                                       WM_ROLE_WORKER };
+    char path[4200];
+    snprintf (path, sizeof path, "%s/endpoint.json", campaign);
+    json_t *file = json_load_file (path, JSON_REJECT_DUPLICATES, NULL);
+    for (size_t i = 0; json_is_true (json_object_get (file, "keys")) && i < 4; i++) {
+        snprintf (path, sizeof path, "%.4000s/join-%s", campaign, wm_role_name (order[i]));
+        wm_join_offer (path);
+    }
+    json_decref (file);
+}
+
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error)
 {
     const char *folder = wm_args_text (args, "campaign");
+    if (wm_join_take (args, error))
+        return error->fault;
     return wm_ask_at (wm_args_text (args, "broker"), folder ? folder : wm_args_rest (args, 0),
                       endpoint, campaign, error);
 }
@@ -130,7 +147,8 @@ wm_fault_t wm_ask_at (const char *broker, const char *folder, char endpoint[256]
         snprintf (journal, sizeof journal, "%s/journal", campaign);
         snprintf (ledger, sizeof ledger, "%s/ledger.db", campaign);
         if (n < 4096 && (access (journal, F_OK) == 0 || access (ledger, F_OK) == 0)) {
-            wm_ask_endpoint (campaign, endpoint, NULL);
+            if (wm_ask_endpoint (campaign, endpoint, NULL))
+                wm_ask_keys (campaign);
             return WM_OK;
         }
     }
@@ -382,10 +400,12 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
 {
     wm_error_t error;
     const bool may_not = *endpoint && may_connect (endpoint, &error);
+    error.fault = WM_OK;
     json_t *status = *endpoint && !may_not ? ask_broker (endpoint, campaign, &error) : NULL;
-    *code = !*endpoint ? wm_ask_no_broker (campaign, error.text)
-            : may_not  ? WM_EXIT_INPUT
-                       : WM_EXIT_UNREACHABLE;
+    *code = !*endpoint               ? wm_ask_no_broker (campaign, error.text)
+            : may_not                ? WM_EXIT_INPUT
+            : error.fault == WM_EKEY ? WM_EXIT_REFUSED
+                                     : WM_EXIT_UNREACHABLE;
     if (!status && (*endpoint || *code != WM_EXIT_UNREACHABLE))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
     if (!status && *campaign && *code == WM_EXIT_UNREACHABLE)
@@ -490,6 +510,8 @@ int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, 
         return WM_EXIT_OK;
     if (fault == WM_EBATCH)
         code = WM_EXIT_INPUT;
+    if (fault == WM_EKEY)
+        code = WM_EXIT_REFUSED;
     if (!*endpoint)
         code = wm_ask_no_broker (campaign, error.text);
     if (!*endpoint && code == WM_EXIT_UNREACHABLE)

@@ -10,9 +10,13 @@
 
 #include <jansson.h>
 
-/* Finds the broker that --broker, --campaign or the one argument of `args` names. endpoint[0] is 0
-   if no broker has written its endpoint there; campaign is "" with --broker. WM_EBATCH: no
-   campaign.  */
+/* Lets this process use the campaign's own join files, those that it may read, where the broker
+   that serves it wants keys and none was given.  */
+void wm_ask_keys (const char *campaign);
+
+/* Takes --join-file, and finds the broker that --broker, --campaign or the one argument of `args`
+   names. endpoint[0] is 0 if no broker has written its endpoint there; campaign is "" with
+   --broker. WM_EBATCH: no campaign; WM_EUSAGE: a join file is refused.  */
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error);
 
