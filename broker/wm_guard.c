@@ -64,19 +64,24 @@ static void find_next (wm_guard_t *self, int64_t now_s)
     }
 }
 
-void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
+static void look (wm_guard_t *self)
 {
     wm_error_t error;
+    if (!has_changed (self))
+        return;
+    if (wm_keys_read (&self->table, self->campaign, &error))
+        fprintf (stderr, "wiremill-broker: %s; until then the keys read before count\n",
+                 error.text);
+    else
+        self->next_s = 0;
+}
+
+void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
+{
     const int64_t now_s = time (NULL);
     if (now_ms >= self->look_ms) {
         self->look_ms = now_ms + LOOK_MS;
-        if (has_changed (self)) {
-            if (wm_keys_read (&self->table, self->campaign, &error))
-                fprintf (stderr, "wiremill-broker: %s; until then the keys read before count\n",
-                         error.text);
-            else
-                self->next_s = 0;
-        }
+        look (self);
     }
     if (now_s < self->next_s)
         return;
@@ -166,6 +171,10 @@ static void answer_one (wm_guard_t *self, const frame_t frame[REQUEST_FRAMES], i
             memmove (peer, peer + 7, sizeof peer - 7);
         const wm_role_t role = wm_role_of (domain);
         row = wm_keys_of_public (&self->table, (const uint8_t *) frame[6].data);
+        if (!row) { /* it may have been made a moment ago */
+            look (self);
+            row = wm_keys_of_public (&self->table, (const uint8_t *) frame[6].data);
+        }
         status = role ? status_of (row, role, &why) : 400;
         if (status && memcmp (frame[6].data, self->expected, 32) != 0)
             log_refusal (self, peer, role, row, why);

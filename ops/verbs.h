@@ -15,7 +15,7 @@
 #define WM_VERBS(row) \
     row (run) \
     row (broker) row (produce) row (work) \
-    row (pause) row (resume) row (drain) row (kick) \
+    row (pause) row (resume) row (drain) row (kick) row (keys) \
     row (status) row (held) row (why) row (verify) row (bench) row (doctor) \
     row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show)

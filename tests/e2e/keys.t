@@ -59,6 +59,57 @@ ok "its scores are the same bits" same_scores two "$work/plain" "$out"
 alone () { keep "${produce_by[@]}" --join-file "$keys/join-producer"; }
 ok "a producer without a monitor's key shows no progress" alone
 
+# Keys are added, revoked and rotated while the broker runs.
+add () { keep "$bin/wiremill" keys add "$out" --role "$1" --output "$work/$2" "${@:3}" && says "key [0-9a-f]{8}: give $work/$2"; }
+id_of () { sed -n 's/^key \([0-9a-f]*\): .*/\1/p' "$work/said"; }
+row_of () { keep "$bin/wiremill" keys list "$out" && says "^$1 +$2 .* $3 "; } # role id state
+ok "a second worker's key" add worker second --note 'site B'
+second=$(id_of)
+ok "is listed" row_of worker "$second" good
+"${work_by[@]}" --join-file "$work/second" >"$work/worker2" 2>&1 &
+worker2=$!
+in_session () { grep -q 'session with' "$work/worker2"; }
+ok "a worker joins by it, beside the first one's" until_true 60 in_session
+kept_one () { exits 2 "$bin/wiremill" keys revoke "$out" --id "$second" --id ffffffff && row_of worker "$second" good; }
+ok "of ids one of which is wrong none is revoked" kept_one
+ok "it is revoked" "$bin/wiremill" keys revoke "$out" --id "$second"
+ok "and listed so" row_of worker "$second" revoked
+left () { wait $worker2; [ $? = 7 ] && grep -q "the broker refused: key $second: it was revoked" "$work/worker2"; }
+ok "its worker's session ends, and the worker with exit code 7" left
+told_why () { grep -q "key refused: worker $second of $work/second, by the broker at $b: it was revoked" "$work/worker2"; }
+ok "which names key, file, broker and reason" told_why
+ok "the first key is as good as before" "${produce_by[@]}" --join-file "$keys/join-producer"
+ok "a key for two seconds" add monitor short --expires 2s
+ok "is good" "${status_by[@]}" --join-file "$work/short"
+expired () { refused 7 "key refused: monitor [0-9a-f]{8} of $work/short, by the broker at $b: it expired" "${status_by[@]}" --join-file "$work/short"; }
+ok "and expires" until_true 20 expired
+cp "$keys/join-worker" "$work/old-worker"
+ok "workers' keys are rotated" "$bin/wiremill" keys rotate "$out" --role worker --grace 0s
+old () { refused 7 "worker [0-9a-f]{8} of $work/old-worker, .*it was revoked, or has expired" "${work_by[@]}" --join-file "$work/old-worker"; }
+ok "the old one is over at the end of its grace" until_true 20 old
+"${work_by[@]}" --join-file "$keys/join-worker" >"$work/worker3" 2>&1 &
+worker3=$!
+again () { grep -q 'session with' "$work/worker3"; }
+ok "the new one is in the campaign's folder" until_true 60 again
+ok "it is rotated once more" "$bin/wiremill" keys rotate "$out" --role worker --grace 1s
+returned () { grep -q 'it expired; tries to connect again' "$work/worker3" && [ "$(grep -c 'session with' "$work/worker3")" = 2 ]; }
+ok "a worker that reads it from there goes on by the new key" until_true 60 returned
+kill $worker3
+wait $worker3
+cp "$keys/keys" "$work/table" && echo rubbish >"$keys/keys"
+broken () { grep -q "keys: line 1 is not what .wiremill keys. writes.*the keys read before count" "$work/broker"; }
+ok "a broken table is reported" until_true 20 broken
+ok "and the one before counts" "${status_by[@]}" --join-file "$keys/join-monitor"
+mends () { exits 5 "$bin/wiremill" keys list "$out"; }
+ok "wiremill keys does not go on with it" mends
+mv "$work/table" "$keys/keys"
+bad_time () { refused 2 "takes a time as 90m, 12h, 30d or 2w, not 'soon'" "$bin/wiremill" keys add "$out" --role worker --expires soon; }
+ok "an expiry that is no time" bad_time
+there () { refused 2 "is there already" "$bin/wiremill" keys add "$out" --role worker --output "$work/second"; }
+ok "a join file is not overwritten" there
+no_role () { refused 2 "add needs --role" "$bin/wiremill" keys add "$out"; }
+ok "a key of no role" no_role
+
 # Another campaign's broker, without keys, and its own keys.
 kill $broker && wait $broker
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/other" --listen "$b" --insecure >"$work/broker" 2>&1 &
@@ -78,6 +129,5 @@ both () { refused 2 "exclude each other" "$bin/wiremill-broker" --campaign "$wor
 ok "--keys and --insecure" both
 ipc () { refused 2 "keys is for tcp" "$bin/wiremill-broker" --campaign "$work/x" --listen "ipc://$work/i" --pins x --wmm x --keys; }
 ok "--keys with ipc" ipc
-kill $worker 2>/dev/null # it may have left: that broker takes no keys
-wait $worker
+wait $worker # its key was rotated, and it had read it from standard input
 done_testing
