@@ -59,7 +59,8 @@ static const wm_option_t option_table[] = {
     {.name = "advertise", .value = "ENDPOINT",
      .help = "what other machines connect to, behind a port forward or NAT: tcp://HOST:PORT (and "
              "+1, +2), or with three ports tcp://HOST:W/P/O; several with commas"},
-    {.name = "insecure", .help = "listen on other addresses than loopback and ipc, unprotected"},
+    {.name = "keys", .help = "ask for keys on loopback too (on other addresses it always does)"},
+    {.name = "insecure", .help = "ask for no keys and encrypt nothing, on any address"},
     {.name = "advise", .value = "COMMAND",
      .help = "print the commands that use this broker; COMMAND is what starts `wiremill`"},
     {.name = "parent", .help = "end when the parent process ends"},
@@ -113,7 +114,7 @@ typedef struct {
     const char *command, *output, *advise;
     uint64_t budget_bytes;
     const char *name;
-    bool insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
+    bool keys, insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -132,6 +133,13 @@ static int fail (const wm_error_t *error)
                                        : WM_EXIT_FAILURE;
 }
 
+static wm_listener_mode_t mode_of (const options_t *options)
+{
+    return options->keys       ? WM_LISTENER_KEYS
+           : options->insecure ? WM_LISTENER_PLAIN
+                               : WM_LISTENER_AUTO;
+}
+
 /* -1: go on; else the exit code.  */
 static int take_options (const wm_args_t *args, options_t *options)
 {
@@ -146,6 +154,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .output = wm_args_text (args, "output"),
                             .advise = wm_args_text (args, "advise"),
                             .budget_bytes = (uint64_t) wm_args_number (args, "budget"),
+                            .keys = wm_args_given (args, "keys"),
                             .insecure = wm_args_given (args, "insecure"),
                             .mixed = wm_args_given (args, "mixed"),
                             .parent = wm_args_given (args, "parent"),
@@ -167,7 +176,9 @@ static int take_options (const wm_args_t *args, options_t *options)
                                : !options->pins ? "pins FILE"
                                                 : "wmm FILE");
     wm_error_t error;
-    if (options->listen && wm_listener_check (options->listen, options->insecure, &error))
+    if (options->keys && options->insecure)
+        return wm_args_refuse (args, "--keys and --insecure exclude each other");
+    if (options->listen && wm_listener_check (options->listen, mode_of (options), &error))
         return wm_args_refuse (args, "%s", error.text);
     return -1;
 }
@@ -448,7 +459,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .context = campaign,
                                    .where = &campaign->where,
                                    .endpoint = options->listen,
-                                   .insecure = options->insecure,
+                                   .keys = mode_of (options),
                                    .mixed = options->mixed,
                                    .dir = options->campaign,
                                    .wmm = options->wmm,
@@ -471,6 +482,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
         return error->fault;
     wm_advertise (&campaign->where, wm_reactor_endpoint (reactor), wm_reactor_listens (reactor),
                   options->advertise);
+    campaign->where.has_keys = wm_reactor_has_keys (reactor);
     fault = wm_campaign_announce (campaign, error);
     if (fault == WM_OK) {
         keep_command (options);

@@ -82,7 +82,9 @@ static void print_ports (const wm_address_t *first)
 
 void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const char *command)
 {
-    static const char *const line[] = { "produce", " --input 'FILES'", "work", "", "status", "" };
+    static const char *const line[][3] = { { "produce", "producer", " --input 'FILES'" },
+                                           { "work", "worker", "" },
+                                           { "status", "monitor", "" } };
     const char *all = *self->advertise ? self->advertise : self->endpoint;
     char first[WM_ADDRESS_BYTES];
     wm_address_t list[WM_ADDRESSES_MAX];
@@ -96,14 +98,21 @@ void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const 
     const bool is_local = !*self->advertise;
     fprintf (stderr, "wiremill-broker: type on %s:\n",
              is_local ? "this machine" : "any machine that reaches it");
-    for (size_t i = 0; i < sizeof line / sizeof *line; i += 2)
-        fprintf (stderr, "  %s %s --broker %s%s\n", command, line[i], first, line[i + 1]);
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+        fprintf (stderr, "  %s %s --broker %s", command, line[i][0], first);
+        if (self->has_keys)
+            fprintf (stderr, " --join-file %s/join-%s", campaign, line[i][1]);
+        fprintf (stderr, "%s\n", line[i][2]);
+    }
     if (is_local)
-        fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT --insecure\n",
-               stderr);
+        fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT\n", stderr);
     else
         fputs ("wiremill-broker: where the campaign's folder is shared: --campaign DIR in place of "
                "--broker\n",
+               stderr);
+    if (self->has_keys)
+        fputs ("wiremill-broker: copy a join file there with scp: whoever has it can join; "
+               "`wiremill keys` lists, adds and revokes keys\n",
                stderr);
     fputs ("wiremill-broker: Ctrl-C stops the broker; the same command continues the campaign\n",
            stderr);

@@ -63,6 +63,13 @@ uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms)
     return session ? session->id : 0;
 }
 
+void wm_core_reads_only (wm_core_t *self, uint32_t id)
+{
+    session_t *session = wm_core_session_find (self, id);
+    if (session)
+        session->reads_only = true;
+}
+
 void wm_core_message (wm_core_t *self, uint32_t id, const wm_msg_t *msg,
                       const wm_payload_t *payload, int64_t now_ms)
 {
@@ -72,7 +79,7 @@ void wm_core_message (wm_core_t *self, uint32_t id, const wm_msg_t *msg,
         return;
     session->heard_ms = self->now_ms;
     const char *name = wm_msg_name (msg->type);
-    const wm_core_row_t *row = wm_core_row_of (msg->type, session->role);
+    const wm_core_row_t *row = wm_core_row_of (msg->type, wm_core_session_role (session));
     if (!payload != !wm_msg_has_payload (msg->type))
         wm_core_refuse (self, session, WM_REASON_PROTOCOL, "%s %s payload", name,
                         payload ? "with a" : "without its");
@@ -81,7 +88,7 @@ void wm_core_message (wm_core_t *self, uint32_t id, const wm_msg_t *msg,
                         name);
     else if (!row || !(row->states & 1u << session->state))
         wm_core_refuse (self, session, WM_REASON_PROTOCOL, "unexpected %s from a %s%s", name,
-                        wm_core_role_name (session->role),
+                        wm_core_role_name (wm_core_session_role (session)),
                         session->state == SESSION_NEW ? " before its HELLO" : "");
     else if (payload && payload->bytes > row->payload_bytes_max)
         wm_core_refuse (self, session, WM_REASON_PROTOCOL,

@@ -149,6 +149,9 @@ void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what);
    no memory (ignore the peer).  */
 uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms);
 
+/* Lets an operator's session only read, as a monitor's key does.  */
+void wm_core_reads_only (wm_core_t *self, uint32_t session);
+
 /* Handles a message of a session; payload NULL if it has none. Ignored where the session is over.
  */
 void wm_core_message (wm_core_t *self, uint32_t session, const wm_msg_t *msg,

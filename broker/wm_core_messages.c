@@ -17,7 +17,7 @@ static const wm_core_row_t *const groups[] = {
 
 const char *wm_core_role_name (wm_role_t role)
 {
-    static const char *const names[] = { "peer", "worker", "producer", "operator" };
+    static const char *const names[] = { "peer", "worker", "producer", "operator", "monitor" };
     return names[role];
 }
 
@@ -45,7 +45,7 @@ void wm_core_messages_print (char *text, size_t bytes)
 {
     size_t n = 0;
     for (unsigned type = 0; type < WM_MSG_TYPE_END; type++)
-        for (wm_role_t role = WM_ROLE_WORKER; role <= WM_ROLE_OPERATOR; role++) {
+        for (wm_role_t role = WM_ROLE_WORKER; role <= WM_ROLE_MONITOR; role++) {
             const wm_core_row_t *row = wm_core_row_of ((wm_msg_type_t) type, role);
             if (!row)
                 continue;

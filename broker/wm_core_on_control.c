@@ -101,9 +101,11 @@ static void send_files (wm_core_t *self, session_t *session, const wm_msg_t *msg
 static const struct {
     const char *name;
     control_t *handler;
+    bool reads; /* a monitor may send it */
 } controls[] = {
-    { "drain", drain_workers }, { "pause", pause_campaign }, { "resume", resume_campaign },
-    { "kick", kick_input },     { "files", send_files },     { "held-files", send_files },
+    { "drain", drain_workers, false },    { "pause", pause_campaign, false },
+    { "resume", resume_campaign, false }, { "kick", kick_input, false },
+    { "files", send_files, true },        { "held-files", send_files, true },
 };
 
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -112,6 +114,13 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
     (void) payload;
     for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
         if (strcmp (controls[i].name, msg->name) == 0) {
+            if (session->reads_only && !controls[i].reads) {
+                wm_core_refuse (self, session, WM_REASON_ROLE,
+                                "%s: a monitor's key only reads; give --join-file with the "
+                                "campaign's join-operator",
+                                msg->name);
+                return;
+            }
             /* kick logs the input it found; readers need no line */
             if (controls[i].handler != kick_input && controls[i].handler != send_files)
                 wm_core_log (self, "%s: %s %s", session->label, msg->name, msg->text);
@@ -125,6 +134,6 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
 }
 
 const wm_core_row_t wm_core_control_rows[] = {
-    { WM_MSG_CONTROL, BY_OPERATOR, WHILE_LIVE, 0, on_control },
+    { WM_MSG_CONTROL, BY_OPERATOR | BY_MONITOR, WHILE_LIVE, 0, on_control },
     { 0 },
 };

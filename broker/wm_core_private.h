@@ -211,6 +211,7 @@ struct session_t {
     session_t *prev, *next; /* all of them, in the order they came */
     session_state_t state;
     wm_role_t role;
+    bool reads_only; /* an operator's, by a monitor's key */
     uint8_t instance[16];
     uint32_t tag; /* of the instance, never 0 */
     char label[64];
@@ -379,7 +380,8 @@ enum {
     BY_WORKER = 1 << WM_ROLE_WORKER,
     BY_PRODUCER = 1 << WM_ROLE_PRODUCER,
     BY_OPERATOR = 1 << WM_ROLE_OPERATOR,
-    BY_ALL = BY_WORKER | BY_PRODUCER | BY_OPERATOR,
+    BY_MONITOR = 1 << WM_ROLE_MONITOR, /* a session of an operator that may only read */
+    BY_ALL = BY_WORKER | BY_PRODUCER | BY_OPERATOR | BY_MONITOR,
     WHILE_NEW = 1 << SESSION_NEW,
     WHILE_LIVE = 1 << SESSION_LIVE,
 };
@@ -402,6 +404,12 @@ extern const wm_core_row_t wm_core_session_rows[], wm_core_control_rows[], wm_co
 /* The row of a message from a session of this role; NULL: it may never send it.  */
 const wm_core_row_t *wm_core_row_of (wm_msg_type_t type, wm_role_t role);
 const char *wm_core_role_name (wm_role_t role);
+
+/* The role whose rows hold for a session.  */
+static inline wm_role_t wm_core_session_role (const session_t *session)
+{
+    return session->reads_only ? WM_ROLE_MONITOR : session->role;
+}
 /* Prints the table: a line for each message and role.  */
 void wm_core_messages_print (char *text, size_t bytes);
 

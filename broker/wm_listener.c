@@ -5,7 +5,9 @@
    Descriptors are reused at once: the monitor is read before a new peer is entered, and libzmq
    reports a descriptor before it closes it.  */
 #include "broker/wm_listener.h"
-#include "broker/wm_port.h"
+#include "broker/wm_guard.h"
+#include "broker/wm_knock.h"
+#include "broker/wm_site.h"
 #include "broker/wm_table.h"
 #include "schema/base/wm_address.h"
 
@@ -17,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PORTS 3
+#define PORTS WM_PORTS
 /* More than the TASKs, NEEDs and answers that one peer can have in flight: a peer that does not
    read them is disconnected.  */
 #define SEND_HWM 8192
@@ -30,6 +32,7 @@
 #define CONNECTIONS_MAX (2 * WM_PEERS_MAX)
 /* Messages of one port before the next port is read.  */
 #define MESSAGES_IN_A_ROW 64
+#define KNOCK_EVERY_MS 60000
 
 /* The listener of one role.  */
 typedef struct {
@@ -50,60 +53,25 @@ struct wm_listener_t {
     wm_peer_t *closing;   /* reported closed; freed at the next call */
     wm_peer_t **failed;   /* a send failed, to be reported */
     size_t n_failed, failed_capacity;
+    wm_peer_t **refused; /* their keys are over, to be reported */
+    size_t n_refused, refused_capacity;
+    wm_guard_t *guard; /* NULL: without keys */
+    wm_knock_t *knock;
+    int64_t knocked_ms;
+    uint64_t generation; /* of the guard when all peers were looked at */
     zmq_msg_t header, payload;
     uint32_t n_frames;
 };
 
-/* ---- addresses ------------------------------------------------------------------------------- */
-
-/* One address to listen on, with the numeric hosts that its name stands for.  */
-typedef struct {
-    wm_address_t at;
-    int n_host;
-    char host[WM_HOSTS_MAX][WM_HOST_BYTES];
-} site_t;
-
-/* Refuses what strangers can reach, unless `insecure`.  */
-static wm_fault_t check_hosts (const site_t *site, bool insecure, wm_error_t *error)
+/* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
+static void *grow (void *list, size_t count, size_t *capacity, size_t size)
 {
-    char text[WM_ADDRESS_BYTES];
-    wm_address_print (&site->at, NULL, text);
-    for (int i = 0; i < site->n_host && !insecure; i++)
-        if (!wm_address_is_loopback (site->host[i]))
-            return wm_fault (error, WM_EHOST,
-                             "%s is not loopback: everybody who can reach it could read and write "
-                             "this campaign; --insecure allows it",
-                             text);
-    return WM_OK;
-}
-
-/* Returns the number of sites, 0 where *error (WM_EHOST) explains.  */
-static int sites_parse (site_t site[WM_ADDRESSES_MAX], const char *endpoint, bool insecure,
-                        wm_error_t *error)
-{
-    wm_address_t list[WM_ADDRESSES_MAX];
-    const int n = wm_address_parse (list, endpoint, WM_ADDRESS_LISTEN, error);
-    for (int i = 0; i < n; i++) {
-        site[i] = (site_t){ .at = list[i], .n_host = 0 };
-        if (list[i].scheme == WM_ADDRESS_IPC)
-            continue;
-        site[i].n_host = wm_address_resolve (&list[i], WM_ADDRESS_LISTEN, site[i].host, error);
-        if (!site[i].n_host || check_hosts (&site[i], insecure, error)) {
-            error->fault = WM_EHOST;
-            return 0;
-        }
-    }
-    if (!n)
-        error->fault = WM_EHOST;
-    return n;
-}
-
-static void port_print (const site_t *site, int host, size_t i, char text[400])
-{
-    if (site->at.scheme == WM_ADDRESS_IPC)
-        snprintf (text, 400, "ipc://%s.%c", site->at.host, "wpo"[i]);
-    else
-        snprintf (text, 400, "tcp://%s:%d", site->host[host], site->at.port[i]);
+    if (count < *capacity)
+        return list;
+    *capacity = *capacity ? *capacity * 2 : 16;
+    list = realloc (list, *capacity * size);
+    assert (list);
+    return list;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -136,145 +104,161 @@ static int port_open (wm_listener_t *self, size_t i)
     set (port->socket, ZMQ_IPV6, 1);
     set (port->monitor, ZMQ_LINGER, 0);
     set (port->monitor, ZMQ_RCVHWM, 0);
+    if (self->guard && wm_guard_protect (self->guard, port->socket, port->role))
+        return -1;
     char name[64];
     snprintf (name, sizeof name, "inproc://monitor-%zu", i);
     return zmq_socket_monitor (port->socket, name, ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED) ||
            zmq_connect (port->monitor, name);
 }
 
-/* Binds a site's three ports on each of its hosts; all or none. A host that this machine has not
-   (of a name with several) is left out where another is bound. Returns -1, with errno and the port,
-   by its number in `site`, that could not be bound.  */
-static int ports_bind (wm_listener_t *self, site_t *site, size_t *at)
+/* Parses, and finds whether peers need keys: one answer for all addresses, for they share sockets.
+   Returns the number of sites, 0 where *error explains.  */
+static int find_sites (wm_site_t site[WM_ADDRESSES_MAX], const char *endpoint,
+                       wm_listener_mode_t mode, bool *wants_keys, wm_error_t *error)
 {
-    char text[400];
-    const int n_host = site->at.scheme == WM_ADDRESS_IPC ? 1 : site->n_host;
-    int n_bound = 0;
-    for (int h = 0; h < n_host; h++) {
-        size_t i = 0;
-        for (; i < PORTS; i++) {
-            port_print (site, h, i, text);
-            if (zmq_bind (self->port[i].socket, text))
-                break;
-        }
-        if (i == PORTS) {
-            memcpy (site->host[n_bound++], site->host[h], WM_HOST_BYTES);
-            continue;
-        }
-        if (i == 0 && errno == EADDRNOTAVAIL && (h + 1 < n_host || n_bound))
-            continue;
-        const int saved = errno;
-        *at = i;
-        memcpy (site->host[n_bound], site->host[h], WM_HOST_BYTES);
-        for (int b = 0; b <= n_bound; b++)
-            for (size_t k = 0; k < (b < n_bound ? PORTS : i); k++) {
-                port_print (site, b, k, text);
-                zmq_unbind (self->port[k].socket, text);
-            }
-        errno = saved;
-        return -1;
+    const int n = wm_sites_parse (site, endpoint, error);
+    bool has_ipc = false;
+    *wants_keys = mode == WM_LISTENER_KEYS;
+    for (int i = 0; i < n; i++) {
+        has_ipc |= wm_site_is_ipc (&site[i]);
+        *wants_keys |= mode == WM_LISTENER_AUTO && !wm_site_is_local (&site[i]);
     }
-    site->n_host = n_bound;
+    if (!n || !has_ipc || !*wants_keys)
+        return n;
+    if (mode == WM_LISTENER_KEYS)
+        wm_fault (error, WM_EHOST,
+                  "--keys is for tcp: on %s the permissions of the socket decide who joins",
+                  endpoint);
+    else
+        wm_fault (error, WM_EHOST,
+                  "%s: ipc goes without keys, and the other address needs them; listen on the "
+                  "other alone",
+                  endpoint);
     return 0;
 }
 
-static void ports_set (wm_address_t *address, int base)
+/* Adds what a site is bound to, to the list.  */
+static void add_bound (wm_listener_t *self, const wm_site_t *site)
 {
-    for (int i = 0; i < PORTS; i++)
-        address->port[i] = base + i;
-}
-
-/* Binds a site to the ports given, to the first three in a row that are free in its range, or to
-   any: first where this process is likely alone. A port that is taken rules out all bases below it,
-   so that no port is tried again that was just released (libzmq closes it later).  */
-static int site_bind (wm_listener_t *self, site_t *site, size_t *at)
-{
-    const site_t given = *site;
-    const int last = given.at.last;
-    if (given.at.scheme == WM_ADDRESS_IPC || (given.at.port[0] && !last))
-        return ports_bind (self, site, at);
-    int base = given.at.port[0];
-    for (int i = 0; last ? base + 2 <= last : i < 200; i++) {
-        if (!last)
-            base = 20000 + (int) (((unsigned) getpid () * 7 + (unsigned) i * 131) % 40000);
-        *site = given;
-        site->at.last = 0;
-        ports_set (&site->at, base);
-        if (ports_bind (self, site, at) == 0)
-            return 0;
-        if (errno != EADDRINUSE && errno != EACCES)
-            return -1;
-        base += (int) *at + 1;
-    }
-    return -1;
-}
-
-/* Explains a bind that failed; `at` is the port that did.  */
-static void explain (const site_t *site, const wm_address_t *given, size_t at, wm_error_t *error)
-{
-    static const char *const role[] = { "workers", "producers", "operators" };
-    const int saved = errno;
-    char text[WM_ADDRESS_BYTES], range[WM_ADDRESS_BYTES], who[WM_PORT_HOLDER_BYTES];
-    wm_address_t wider = *given;
-    wider.port[0] = 5500;
-    wider.last = 5600;
-    wm_address_print (given, NULL, text);
-    wm_address_print (&wider, NULL, range);
-    if (given->scheme == WM_ADDRESS_IPC) {
-        wm_fault (error, WM_EHOST, "cannot listen on %s (.w, .p and .o): %s", text,
-                  zmq_strerror (saved));
-        return;
-    }
-    wm_port_holder (site->at.port[at], who);
-    if (given->last)
-        wm_fault (error, WM_EHOST,
-                  "cannot listen on %s: no three ports in a row are free there (%s has the last "
-                  "that was tried); give a wider range",
-                  text, who);
-    else if (saved == EADDRINUSE)
-        wm_fault (error, WM_EHOST,
-                  "cannot listen on %s: port %d (%s) is in use: %s has it; choose others with "
-                  "--listen, or a range to take free ones from: --listen %s",
-                  text, site->at.port[at], role[at], who, range);
-    else
-        wm_fault (error, WM_EHOST, "cannot listen on %s (port %d): %s%s", text, site->at.port[at],
-                  zmq_strerror (saved),
-                  saved == EADDRNOTAVAIL ? ": no interface of this machine has it" : "");
-}
-
-/* Adds what a site is bound to, to the list; the first is what this machine's programs use.  */
-static void add_bound (wm_listener_t *self, const site_t *site)
-{
-    const int n_host = site->at.scheme == WM_ADDRESS_IPC ? 1 : site->n_host;
+    const int n_host = wm_site_is_ipc (site) ? 1 : site->n_host;
     for (int h = 0; h < n_host; h++) {
         char text[WM_ADDRESS_BYTES];
-        const char *host = site->host[h];
-        size_t n = strlen (self->listens);
-        wm_address_print (&site->at, site->at.scheme == WM_ADDRESS_IPC ? NULL : host, text);
+        const size_t n = strlen (self->listens);
+        wm_address_print (&site->at, wm_site_is_ipc (site) ? NULL : site->host[h], text);
         if (n + strlen (text) + 2 < sizeof self->listens)
             sprintf (self->listens + n, "%s%s", n ? "," : "", text);
-        if (*self->endpoint)
-            continue;
-        const bool is_any = strcmp (host, "*") == 0 || strcmp (host, "0.0.0.0") == 0;
-        wm_address_print (&site->at,
-                          site->at.scheme == WM_ADDRESS_IPC ? NULL
-                          : is_any                          ? "127.0.0.1"
-                          : strcmp (host, "[::]") == 0      ? "[::1]"
-                                                            : host,
-                          self->endpoint);
     }
 }
 
-wm_fault_t wm_listener_check (const char *endpoint, bool insecure, wm_error_t *error)
+wm_fault_t wm_listener_check (const char *endpoint, wm_listener_mode_t mode, wm_error_t *error)
 {
-    site_t site[WM_ADDRESSES_MAX];
-    return sites_parse (site, endpoint, insecure, error) ? WM_OK : error->fault;
+    wm_site_t site[WM_ADDRESSES_MAX];
+    bool wants_keys;
+    return find_sites (site, endpoint, mode, &wants_keys, error) ? WM_OK : error->fault;
 }
 
-wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t *error)
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+bool wm_listener_has_keys (const wm_listener_t *self)
 {
-    site_t site[WM_ADDRESSES_MAX];
-    const int n_site = sites_parse (site, endpoint, insecure, error);
+    return self->guard != NULL;
+}
+
+/* Sleeps until something happens; the sockets of keys are last.  */
+static void poll_all (wm_listener_t *self, int64_t timeout_ms)
+{
+    zmq_pollitem_t items[2 * PORTS + 2];
+    int n = 0;
+    for (size_t i = 0; i < PORTS; i++) {
+        items[n++] = (zmq_pollitem_t){ .socket = self->port[i].socket, .events = ZMQ_POLLIN };
+        items[n++] = (zmq_pollitem_t){ .socket = self->port[i].monitor, .events = ZMQ_POLLIN };
+    }
+    if (self->guard)
+        items[n++] =
+            (zmq_pollitem_t){ .socket = wm_guard_socket (self->guard), .events = ZMQ_POLLIN };
+    if (self->knock && wm_knock_is_running (self->knock))
+        items[n++] =
+            (zmq_pollitem_t){ .socket = wm_knock_socket (self->knock), .events = ZMQ_POLLIN };
+    zmq_poll (items, n, timeout_ms);
+}
+
+/* Tries all listeners as a stranger; WM_OK where each refused.  */
+static wm_fault_t knock_first (wm_listener_t *self, const wm_site_t *near, wm_error_t *error)
+{
+    char text[PORTS][400];
+    const char *list[PORTS];
+    for (size_t i = 0; i < PORTS; i++) {
+        wm_site_print (near, 0, i, text[i]);
+        list[i] = text[i];
+    }
+    self->knock = wm_knock_new (self->context, wm_guard_public (self->guard), list, PORTS);
+    wm_guard_expect (self->guard, wm_knock_stranger (self->knock));
+    wm_knock_begin (self->knock);
+    while (wm_knock_is_running (self->knock)) {
+        poll_all (self, 100);
+        wm_guard_answer (self->guard);
+        if (wm_knock_read (self->knock, wm_now_ms (), error))
+            return error->fault;
+    }
+    self->knocked_ms = wm_now_ms ();
+    if (!wm_knock_was_refused (self->knock))
+        return wm_fault (error, WM_EHOST,
+                         "the listener at %s could not be tried with an unknown key, so nobody "
+                         "knows whether it would refuse one",
+                         text[0]);
+    return WM_OK;
+}
+
+/* Looks again at a peer's key. A peer whose connection has no User-Id was not asked for one.  */
+static void key_check (wm_listener_t *self, wm_peer_t *peer)
+{
+    if (peer->refused || !self->guard)
+        return;
+    peer->generation = wm_guard_generation (self->guard);
+    peer->refused = wm_guard_why_not (self->guard, *peer->key ? peer->key : NULL, peer->role,
+                                      &peer->reads_only);
+    if (!peer->refused)
+        return;
+    self->refused =
+        grow (self->refused, self->n_refused, &self->refused_capacity, sizeof *self->refused);
+    self->refused[self->n_refused++] = peer;
+}
+
+/* Looks at all peers where a key may be over.  */
+static void keys_check (wm_listener_t *self)
+{
+    const uint64_t generation = wm_guard_generation (self->guard);
+    for (size_t i = 0; generation != self->generation && i < PORTS; i++) {
+        const wm_table_t *peers = &self->port[i].peers;
+        for (size_t j = 0; peers->slot && j <= peers->mask; j++)
+            if (peers->slot[j].item)
+                key_check (self, peers->slot[j].item);
+    }
+    self->generation = generation;
+}
+
+static wm_fault_t keys_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error)
+{
+    if (!self->guard)
+        return WM_OK;
+    wm_guard_tick (self->guard, now_ms);
+    keys_check (self);
+    if (now_ms - self->knocked_ms >= KNOCK_EVERY_MS) {
+        self->knocked_ms = now_ms;
+        wm_knock_begin (self->knock);
+    }
+    return wm_knock_read (self->knock, now_ms, error);
+}
+
+/* ---- new ------------------------------------------------------------------------------------- */
+
+wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, const char *campaign,
+                                wm_error_t *error)
+{
+    wm_site_t site[WM_ADDRESSES_MAX];
+    bool wants_keys;
+    const int n_site = find_sites (site, endpoint, mode, &wants_keys, error);
     if (!n_site)
         return NULL;
     wm_listener_t *self = calloc (1, sizeof *self);
@@ -283,21 +267,26 @@ wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t 
     zmq_msg_init (&self->payload);
     self->context = zmq_ctx_new ();
     int failed = !self->context;
+    if (wants_keys && !failed && !(self->guard = wm_guard_new (self->context, campaign, error))) {
+        wm_listener_destroy (&self);
+        return NULL;
+    }
     for (size_t i = 0; !failed && i < PORTS; i++)
         failed = port_open (self, i);
     if (failed)
         wm_fault (error, WM_EHOST, "no sockets to listen on %s: %s", endpoint,
                   zmq_strerror (errno));
+    void *const sockets[PORTS] = { self->port[0].socket, self->port[1].socket,
+                                   self->port[2].socket };
     for (int i = 0; !failed && i < n_site; i++) {
-        const wm_address_t given = site[i].at;
-        size_t at = 0;
-        failed = site_bind (self, &site[i], &at);
-        if (failed)
-            explain (&site[i], &given, at, error);
-        else
+        failed = wm_site_bind (&site[i], sockets, error) != WM_OK;
+        if (!failed)
             add_bound (self, &site[i]);
     }
-    if (failed)
+    wm_site_near (&site[0]);
+    wm_address_print (&site[0].at, wm_site_is_ipc (&site[0]) ? NULL : site[0].host[0],
+                      self->endpoint);
+    if (failed || (self->guard && knock_first (self, &site[0], error)))
         wm_listener_destroy (&self);
     return self;
 }
@@ -343,10 +332,13 @@ void wm_listener_destroy (wm_listener_t **self_p)
     }
     zmq_msg_close (&self->header);
     zmq_msg_close (&self->payload);
+    wm_knock_destroy (&self->knock);
+    wm_guard_destroy (&self->guard);
     if (self->context)
         zmq_ctx_term (self->context);
     free (self->closing);
     free (self->failed);
+    free (self->refused);
     free (self);
     *self_p = NULL;
 }
@@ -380,17 +372,6 @@ void wm_listener_disconnect (wm_peer_t *peer)
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-/* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
-static void *grow (void *list, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return list;
-    *capacity = *capacity ? *capacity * 2 : 16;
-    list = realloc (list, *capacity * size);
-    assert (list);
-    return list;
-}
 
 static void accepted (wm_listener_t *self, port_t *port, int fd)
 {
@@ -444,7 +425,7 @@ static void monitor_read (wm_listener_t *self, port_t *port)
     zmq_msg_close (&msg);
 }
 
-void wm_listener_tick (wm_listener_t *self, int64_t now_ms)
+wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error)
 {
     for (size_t i = 0; i < PORTS; i++)
         monitor_read (self, &self->port[i]);
@@ -458,6 +439,7 @@ void wm_listener_tick (wm_listener_t *self, int64_t now_ms)
                 wm_listener_disconnect (peer);
         }
     }
+    return keys_tick (self, now_ms, error);
 }
 
 /* The peer that a message came from; NULL without memory (the message is dropped).  */
@@ -500,6 +482,7 @@ static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
     }
     self->n_frames = 0;
     int fd = -1;
+    char key[WM_JOIN_ID_BYTES] = "";
     zmq_msg_init (&more);
     for (int has_more = zmq_msg_more (&id); has_more; self->n_frames++) {
         zmq_msg_t *to = self->n_frames == 0   ? &self->header
@@ -508,23 +491,27 @@ static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
         zmq_msg_recv (to, port->socket, ZMQ_DONTWAIT); /* messages are delivered whole */
         has_more = zmq_msg_more (to);
         fd = zmq_msg_get (to, ZMQ_SRCFD);
+        const char *user = self->guard ? zmq_msg_gets (to, "User-Id") : NULL;
+        if (user)
+            snprintf (key, sizeof key, "%s", user);
     }
     zmq_msg_close (&more);
     *peer = peer_of (self, port, &id, fd);
+    if (*peer && self->guard &&
+        ((*peer)->generation != wm_guard_generation (self->guard) || !*(*peer)->key)) {
+        memcpy ((*peer)->key, key, sizeof key);
+        key_check (self, *peer);
+    }
     zmq_msg_close (&id);
     return true;
 }
 
 void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms)
 {
-    zmq_pollitem_t items[2 * PORTS];
-    for (size_t i = 0; i < PORTS; i++) {
-        items[2 * i] = (zmq_pollitem_t){ .socket = self->port[i].socket, .events = ZMQ_POLLIN };
-        items[2 * i + 1] =
-            (zmq_pollitem_t){ .socket = self->port[i].monitor, .events = ZMQ_POLLIN };
-    }
-    if (!self->n_failed)
-        zmq_poll (items, 2 * PORTS, timeout_ms);
+    if (!self->n_failed && !self->n_refused)
+        poll_all (self, timeout_ms);
+    if (self->guard)
+        wm_guard_answer (self->guard);
     for (size_t i = 0; i < PORTS; i++)
         monitor_read (self, &self->port[i]);
     self->left = MESSAGES_IN_A_ROW;
@@ -548,6 +535,10 @@ wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
 {
     free (self->closing);
     self->closing = NULL;
+    if (self->n_refused) { /* before any peer is freed */
+        *peer = self->refused[--self->n_refused];
+        return WM_LISTENER_REFUSED;
+    }
     if (self->n_failed) { /* it stays in the table, so that its later messages are ignored */
         *peer = self->failed[--self->n_failed];
         if ((*peer)->lost) { /* no other event will report its end */
@@ -561,9 +552,12 @@ wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
         port_t *port = &self->port[self->current];
         if (self->left && message_read (self, port, peer)) {
             self->left--;
-            if (*peer)
+            if (*peer && !(*peer)->refused)
                 return WM_LISTENER_MESSAGE;
-            continue;
+            if (!self->n_refused)
+                continue;
+            *peer = self->refused[--self->n_refused];
+            return WM_LISTENER_REFUSED;
         }
         if (self->left) {
             *peer = closed_next (self, port);

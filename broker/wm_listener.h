@@ -9,10 +9,15 @@
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
    message cannot be sent is disconnected. A message is at most WM_FRAMES_MAX frames (more are
-   discarded). Thread: one.  */
+   discarded).
+
+   With keys (wm_guard.h) only peers connect whose key is of the listener's role; one whose key
+   expires or is revoked is reported REFUSED, once, and its messages are dropped from then on.
+   Thread: one.  */
 #ifndef WM_LISTENER_H
 #define WM_LISTENER_H
 
+#include "schema/wm_join.h"
 #include "schema/wm_msg.h"
 
 #include <stdbool.h>
@@ -29,19 +34,35 @@ typedef struct {
     bool lost;   /* its descriptor is not known, the connection may be closed; the listener's */
     bool has_id; /* it sent a message, so that its id is known; the listener's */
     bool known;  /* the caller's: it has had a session, or was refused one */
+    const char *refused;        /* why its key is not admitted; NULL: it is, or there are no keys */
+    bool reads_only;            /* by a monitor's key */
+    char key[WM_JOIN_ID_BYTES]; /* its key's id; "" without keys */
+    uint64_t generation;        /* of the guard that `refused` is of; the listener's */
     int fd;
     int64_t since_ms; /* without a session; the listener's */
 } wm_peer_t;
 
-typedef enum { WM_LISTENER_NOTHING, WM_LISTENER_MESSAGE, WM_LISTENER_CLOSED } wm_listener_event_t;
+typedef enum {
+    WM_LISTENER_NOTHING,
+    WM_LISTENER_MESSAGE,
+    WM_LISTENER_CLOSED,
+    WM_LISTENER_REFUSED, /* peer->refused explains it */
+} wm_listener_event_t;
 
-/* Checks whether an address may be bound: WM_EHOST if it is invalid, or is neither loopback nor ipc
-   without `insecure`.  */
-wm_fault_t wm_listener_check (const char *endpoint, bool insecure, wm_error_t *error);
+/* When peers need keys. AUTO: on every address that is neither loopback nor ipc.  */
+typedef enum { WM_LISTENER_AUTO, WM_LISTENER_KEYS, WM_LISTENER_PLAIN } wm_listener_mode_t;
+
+/* Checks whether an address may be bound: WM_EHOST if it is invalid, or ipc with keys.  */
+wm_fault_t wm_listener_check (const char *endpoint, wm_listener_mode_t mode, wm_error_t *error);
 
 /* Binds each of the addresses (wm_address.h) with its three ports. NULL on failure with *error:
-   wm_listener_check refuses an address, or it is taken.  */
-wm_listener_t *wm_listener_new (const char *endpoint, bool insecure, wm_error_t *error);
+   wm_listener_check refuses an address, it is taken, the keys of `campaign` (a folder, lent; NULL:
+   there are none to be had) cannot be read, or a listener with keys let a stranger in.  */
+wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, const char *campaign,
+                                wm_error_t *error);
+
+/* Returns whether peers need keys.  */
+bool wm_listener_has_keys (const wm_listener_t *self);
 
 /* Closes the sockets; queued messages have up to a second to leave.  */
 void wm_listener_destroy (wm_listener_t **self_p);
@@ -58,8 +79,10 @@ void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms);
 /* Disconnects a peer; it is reported closed if it ever sent a message.  */
 void wm_listener_disconnect (wm_peer_t *peer);
 
-/* Disconnects peers that have had no session for handshake_ms. Call it several times a second.  */
-void wm_listener_tick (wm_listener_t *self, int64_t now_ms);
+/* Disconnects peers that have had no session for handshake_ms; looks whose key is over, and every
+   minute whether a stranger is let in: WM_EHOST, after which the broker must end. Call it several
+   times a second.  */
+wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *error);
 
 /* Returns the next event. MESSAGE: from *peer; wm_listener_header has it. CLOSED: *peer is valid
    until the next call. NOTHING: everything is read.  */

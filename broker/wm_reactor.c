@@ -475,6 +475,8 @@ static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_m
     } else
         free (unread);
     peer->session = session;
+    if (session && peer->reads_only)
+        wm_core_reads_only (self->core, session);
     return session;
 }
 
@@ -524,6 +526,22 @@ static void damaged (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     self->damaged_ms = now_ms + 1000;
     wm_listener_disconnect (peer);
     closed (self, peer, now_ms);
+}
+
+/* A peer's key is not admitted any more. With a session it is told why; if it stays nevertheless
+   the listener disconnects it, as one without a session.  */
+static void key_over (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
+{
+    char text[160];
+    peer->known = true;
+    if (!peer->session) {
+        wm_listener_disconnect (peer);
+        return;
+    }
+    snprintf (text, sizeof text, "key %s: %s", *peer->key ? peer->key : "without an id",
+              peer->refused);
+    wm_core_reject (self->core, peer->session, WM_REASON_KEY, text);
+    wm_core_tick (self->core, now_ms);
 }
 
 static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
@@ -577,6 +595,8 @@ static void read_all (wm_reactor_t *self, int64_t until_ms)
             return;
         if (event == WM_LISTENER_MESSAGE)
             message (self, peer, now_ms);
+        else if (event == WM_LISTENER_REFUSED)
+            key_over (self, peer, now_ms);
         else
             closed (self, peer, now_ms);
         if (now_ms >= until_ms)
@@ -598,10 +618,10 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
         if (now_ms - ticked_ms >= tick_ms) {
             ticked_ms = now_ms;
             wm_core_tick (self->core, now_ms);
-            wm_listener_tick (self->listener, now_ms);
+            fault = wm_listener_tick (self->listener, now_ms, error);
             pieces_sweep (self);
         }
-        if (self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
+        if (!fault && self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
             checked_ms = now_ms;
             fault = self->config->check (self->config->context, error);
         }
@@ -706,7 +726,7 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
                                                                .release = frame_release });
     assert (self->recorder);
     if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
-        self->listener = wm_listener_new (config->endpoint, config->insecure, error);
+        self->listener = wm_listener_new (config->endpoint, config->keys, config->dir, error);
     if (!self->listener)
         wm_reactor_destroy (&self);
     return self;
@@ -730,6 +750,11 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
         close (self->wmm_fd);
     free (self);
     *self_p = NULL;
+}
+
+bool wm_reactor_has_keys (const wm_reactor_t *self)
+{
+    return wm_listener_has_keys (self->listener);
 }
 
 const char *wm_reactor_endpoint (const wm_reactor_t *self)

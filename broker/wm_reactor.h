@@ -11,6 +11,7 @@
 
 #include "broker/wm_journal.h"
 #include "broker/wm_ledger.h"
+#include "broker/wm_listener.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_pins.h"
 
@@ -19,11 +20,11 @@
 
 typedef struct {
     const char *endpoint; /* "tcp://127.0.0.1:5555" (port 0: any three free ones), "ipc:///path" */
-    bool insecure;        /* other addresses than loopback and ipc are allowed */
-    bool mixed;           /* workers may bring other signatures than their class has */
-    const char *dir;      /* the campaign's: for the status, and the note of a pause */
-    const char *wmm;      /* the model's file */
-    const char *shape;    /* of a ready-made patch of it, "3x32x32"; NULL: any */
+    wm_listener_mode_t keys; /* when peers need keys, which are in `dir` */
+    bool mixed;              /* workers may bring other signatures than their class has */
+    const char *dir;         /* the campaign's: for the status, and the note of a pause */
+    const char *wmm;         /* the model's file */
+    const char *shape;       /* of a ready-made patch of it, "3x32x32"; NULL: any */
     const wm_pins_t *pins;
     uint8_t campaign[16];
     int64_t submitted_s;
@@ -45,6 +46,9 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
 
 /* Frees it; sends nothing (wm_reactor_run sends BYE when it stops).  */
 void wm_reactor_destroy (wm_reactor_t **self_p);
+
+/* Returns whether peers need keys.  */
+bool wm_reactor_has_keys (const wm_reactor_t *self);
 
 /* Returns the base address bound, with its port; lent.  */
 const char *wm_reactor_endpoint (const wm_reactor_t *self);

@@ -9,6 +9,7 @@
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
+#include "schema/wm_join.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -29,6 +30,7 @@ static const wm_option_t option_table[] = {
      .help = "score for this broker: tcp://host:port or ipc:///path, as the broker prints it; may "
              "be repeated: the worker serves several brokers in rounds, one ending in =N as often "
              "as N others"},
+    WM_JOIN_OPTION,
     {.name = "replay", .value = "FILE",
      .help = "score once more the hit that an engine died of, and report what happens"},
     {.name = "verify",
@@ -87,6 +89,7 @@ static const char help_text[] =
     "   4  no broker\n"
     "   5  the model is refused\n"
     "   6  the engine cannot run here\n"
+    "   7  the broker refused its key\n"
     "  75  stopped by a signal\n";
 
 static int worker_main (const wm_args_t *args);
@@ -198,6 +201,9 @@ static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
         config->threads = cpus ();
     if (!take_brokers (args, config))
         return false;
+    wm_error_t error;
+    if (wm_join_take (args, &error))
+        return !wm_args_refuse (args, "%s", error.text);
     if ((verify || bench) && !config->cache)
         return !wm_args_refuse (args, "--cache DIR is missing");
     if (!config->n_broker && !wm_args_given (args, "replay") && !verify && !bench)

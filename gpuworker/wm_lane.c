@@ -166,7 +166,9 @@ static void connect_again (wm_lane_t *self)
             wm_lane_log ("%s", error.text);
         self->done = true;
         if (!self->draining)
-            self->code = fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE;
+            self->code = fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE
+                         : fault == WM_EKEY ? WM_EXIT_REFUSED
+                                            : WM_EXIT_FAILURE;
         return;
     }
     self->retry_ms =
@@ -178,7 +180,8 @@ static void connect_again (wm_lane_t *self)
 static void session_lost (wm_lane_t *self)
 {
     const bool is_over = wm_client_reason (self->client) == WM_REASON_DONE ||
-                         wm_client_error (self->client)->fault == WM_EPEER;
+                         wm_client_error (self->client)->fault == WM_EPEER ||
+                         wm_client_error (self->client)->fault == WM_EKEY;
     wm_lane_log ("%s%s", wm_client_error (self->client)->text,
                  is_over || self->draining ? "" : "; tries to connect again");
     self->in_session = false;
@@ -186,6 +189,11 @@ static void session_lost (wm_lane_t *self)
         self->done = true; /* the campaign is done: no batch is wanted any more */
         if (!self->draining)
             self->code = WM_EXIT_OK;
+        return;
+    }
+    if (wm_client_error (self->client)->fault == WM_EKEY) {
+        self->done = true;
+        self->code = WM_EXIT_REFUSED;
         return;
     }
     if (wm_client_error (self->client)->fault == WM_EPEER) {

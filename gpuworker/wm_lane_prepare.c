@@ -47,9 +47,10 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
             wm_lane_log (WM_LANE_GIVES_UP, error.text, self->config->give_up_s);
         else
             wm_lane_log ("%s", error.text);
-        return fault != WM_EAGAIN ? WM_EXIT_FAILURE
-               : zsys_interrupted ? WM_EXIT_AGAIN
-                                  : WM_EXIT_UNREACHABLE;
+        return fault == WM_EKEY     ? WM_EXIT_REFUSED
+               : fault != WM_EAGAIN ? WM_EXIT_FAILURE
+               : zsys_interrupted   ? WM_EXIT_AGAIN
+                                    : WM_EXIT_UNREACHABLE;
     }
 }
 
@@ -168,7 +169,7 @@ static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_
     if (wm_lane_time_left (self, false, &why) <= 0)
         return WM_EXIT_OK;
     if (fault != WM_EAGAIN)
-        return WM_EXIT_FAILURE;
+        return fault == WM_EKEY ? WM_EXIT_REFUSED : WM_EXIT_FAILURE;
     zclock_sleep ((int) wm_times ()->backoff_ms);
     return STEP_RETRY;
 }

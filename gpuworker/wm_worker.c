@@ -24,8 +24,8 @@ static void *run_lane (void *argument)
 
 static int gravest (const run_t *run, unsigned n)
 {
-    static const int order[] = { WM_EXIT_FAILURE, WM_EXIT_ENGINE, WM_EXIT_INPUT,
-                                 WM_EXIT_UNREACHABLE, WM_EXIT_AGAIN };
+    static const int order[] = { WM_EXIT_FAILURE, WM_EXIT_ENGINE,      WM_EXIT_INPUT,
+                                 WM_EXIT_REFUSED, WM_EXIT_UNREACHABLE, WM_EXIT_AGAIN };
     for (unsigned o = 0; o < sizeof order / sizeof *order; o++)
         for (unsigned i = 0; i < n; i++)
             if (run[i].code == order[o])

@@ -165,12 +165,14 @@ static int control (const wm_args_t *args, const char *order, const char *text)
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
     json_t *status = NULL;
     int code = WM_EXIT_UNREACHABLE;
-    snprintf (error.text, sizeof error.text, "no broker answers at %s", endpoint);
+    wm_fault (&error, WM_OK, "no broker answers at %s", endpoint);
     if (!*endpoint)
         code = wm_ask_no_broker (campaign, error.text);
     else if (wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK &&
              (status = wm_ask_status (client, ANSWER_MS, NULL)))
         code = print_effect (&self, status);
+    if (error.fault == WM_EKEY)
+        code = WM_EXIT_REFUSED;
     if (code == GO_ON)
         code = send_order (client, &self, &error) ? WM_EXIT_FAILURE : WM_EXIT_OK;
     else if (status)

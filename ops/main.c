@@ -15,6 +15,7 @@ static const char exit_codes[] =
     "   4  broker unreachable\n"
     "   5  bad model, input or campaign folder\n"
     "   6  the engine asked for cannot run here\n"
+    "   7  the broker refused the key (--join-file)\n"
     "  75  try again (also: drained, the same command resumes)\n";
 
 /* clang-format on */

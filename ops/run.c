@@ -52,6 +52,7 @@ static const wm_option_t options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
      .help = "send to a farm's broker instead, which has model, specification and output; without "
              "--model WM_BROKER stands for it"},
+    WM_JOIN_OPTION,
     PRINT_OPTIONS,
     {.name = NULL},
 };
@@ -73,6 +74,7 @@ static const wm_option_t produce_options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "where to",
      .help = "the broker's base address (default: WM_BROKER, else the campaign here, else "
              WM_ASK_DEFAULT ")"},
+    WM_JOIN_OPTION,
     {.name = "campaign", .letter = 'c', .value = "DIR",
      .help = "or the campaign's folder, or that of its output, if this machine shares it"},
     RETRY_OPTION,
@@ -493,7 +495,11 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
-    wm_fault_t fault = wm_setup_inputs (&run.inputs, args, 0, &error);
+    wm_fault_t fault = wm_join_path (0) ? WM_OK : wm_join_take (args, &error);
+    if (!fault)
+        fault = wm_join_hand_on (&error);
+    if (!fault)
+        fault = wm_setup_inputs (&run.inputs, args, 0, &error);
     if (!fault && !broker) {
         choices = wm_setup_choices (args);
         fault = wm_setup (&setup, &choices, &error);
@@ -559,6 +565,8 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "--model FILE is missing");
     if (!broker && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
+    if (!broker && wm_args_given (args, "join-file"))
+        return wm_args_refuse (args, "--join-file is for --broker: without it no key is needed");
     const int code = broker ? refuse_useless (args) : -1;
     if (code >= 0)
         return code;

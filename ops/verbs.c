@@ -29,7 +29,8 @@ static const wm_option_t broker_options[] = {
     {.name = "advertise", .value = "ENDPOINT",
      .help = "what other machines connect to, behind a port forward or NAT: tcp://HOST:PORT (and "
              "+1, +2), or three ports tcp://HOST:W/P/O; several with commas"},
-    {.name = "insecure", .help = "allow an address other than loopback, without keys"},
+    {.name = "keys", .help = "ask for keys on loopback too (on other addresses it always does)"},
+    {.name = "insecure", .help = "ask for no keys and encrypt nothing, on any address"},
     {.name = "budget", .value = "BYTES", .help = "payloads held in memory (default: 1 GiB)"},
     {.name = NULL},
 };
@@ -101,6 +102,8 @@ static int broker_main (const wm_args_t *args)
         argv[n++] = "--advertise";
         argv[n++] = wm_args_text (args, "advertise");
     }
+    if (wm_args_given (args, "keys"))
+        argv[n++] = "--keys";
     if (wm_args_given (args, "insecure"))
         argv[n++] = "--insecure";
     if (wm_args_given (args, "mixed"))

@@ -6,6 +6,7 @@
 #define VERBS_H
 
 #include "schema/base/wm_option.h"
+#include "schema/wm_join.h"
 
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@
 #define WM_VERBS(row) \
     row (run) \
     row (broker) row (produce) row (work) \
-    row (pause) row (resume) row (drain) row (kick) \
+    row (pause) row (resume) row (drain) row (kick) row (keys) \
     row (status) row (held) row (why) row (verify) row (bench) row (doctor) \
     row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show)
@@ -86,7 +87,8 @@ static inline void take_isa (const wm_args_t *args)
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign", \
      .help = "its folder, or the folder of its output (default: here)"}, \
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", \
-     .help = "or its broker's base address (WM_BROKER stands for it where neither is given)"}
+     .help = "or its broker's base address (WM_BROKER stands for it where neither is given)"}, \
+    WM_JOIN_OPTION
 /* clang-format on */
 
 #endif

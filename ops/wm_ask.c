@@ -5,6 +5,7 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "schema/wm_endpoint.h"
+#include "schema/wm_join.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -132,6 +133,20 @@ wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, int64_t timeo
                      campaign);
 }
 
+void wm_ask_keys (const char *campaign)
+{
+    static const wm_role_t order[] = { WM_ROLE_OPERATOR, WM_ROLE_MONITOR, WM_ROLE_PRODUCER,
+                                       WM_ROLE_WORKER };
+    char path[4200];
+    wm_endpoint_t file;
+    if (!read_endpoint (campaign, &file) || !file.has_keys)
+        return;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        snprintf (path, sizeof path, "%.4000s/join-%s", campaign, wm_role_name (order[i]));
+        wm_join_offer (path);
+    }
+}
+
 /* ---- which broker ---------------------------------------------------------------------------- */
 
 /* Finds the campaign in a folder: that of its output, or its own. false: there is none.  */
@@ -169,7 +184,7 @@ static wm_fault_t find_broker (const wm_args_t *args, const char *folder, char e
     const char *broker = args ? wm_args_text (args, "broker") : NULL;
     const char *env = args && !broker && !folder ? getenv ("WM_BROKER") : NULL;
     endpoint[0] = campaign[0] = 0;
-    if (env && *env && check_env (env, error))
+    if ((args && wm_join_take (args, error)) || (env && *env && check_env (env, error)))
         return error->fault;
     if (broker || (env && *env)) {
         snprintf (endpoint, 256, "%s", broker ? broker : env);
@@ -191,8 +206,8 @@ wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[2
 {
     if (find_broker (args, folder, endpoint, campaign, error))
         return error->fault;
-    if (*campaign)
-        wm_ask_endpoint (campaign, endpoint, NULL);
+    if (*campaign && wm_ask_endpoint (campaign, endpoint, NULL))
+        wm_ask_keys (campaign);
     return WM_OK;
 }
 
@@ -212,6 +227,8 @@ wm_fault_t wm_ask_lasting (const wm_args_t *args, const char *folder, char endpo
         strcpy (endpoint, WM_ASK_DEFAULT);
         return WM_OK;
     }
+    if (fault == WM_OK && *campaign)
+        wm_ask_keys (campaign);
     if (fault || !*campaign || name_file (campaign, endpoint) ||
         wm_ask_endpoint (campaign, endpoint, NULL))
         return fault;
@@ -463,10 +480,12 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
 {
     wm_error_t error;
     const bool may_not = *endpoint && may_connect (endpoint, &error);
+    error.fault = WM_OK;
     json_t *status = *endpoint && !may_not ? ask_broker (endpoint, campaign, &error) : NULL;
-    *code = !*endpoint ? wm_ask_no_broker (campaign, error.text)
-            : may_not  ? WM_EXIT_INPUT
-                       : WM_EXIT_UNREACHABLE;
+    *code = !*endpoint               ? wm_ask_no_broker (campaign, error.text)
+            : may_not                ? WM_EXIT_INPUT
+            : error.fault == WM_EKEY ? WM_EXIT_REFUSED
+                                     : WM_EXIT_UNREACHABLE;
     wm_endpoint_t file;
     const bool is_away =
         !*endpoint && read_endpoint (campaign, &file) && !wm_endpoint_is_here (&file);
@@ -574,6 +593,8 @@ int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, 
         return WM_EXIT_OK;
     if (fault == WM_EBATCH)
         code = WM_EXIT_INPUT;
+    if (fault == WM_EKEY)
+        code = WM_EXIT_REFUSED;
     if (!*endpoint)
         code = wm_ask_no_broker (campaign, error.text);
     if (!*endpoint && code == WM_EXIT_UNREACHABLE)

@@ -12,12 +12,17 @@
 
 /* Which broker a command means, in this order: --broker; the campaign's folder that is named, by
    --campaign or as an argument; the environment variable WM_BROKER; the campaign in the current
-   folder. (`work` and `produce` then try WM_ASK_DEFAULT.)  */
+   folder. (`work` and `produce` then try WM_ASK_DEFAULT.) Each takes --join-file, else the
+   campaign's own join files.  */
 #define WM_ASK_DEFAULT "tcp://127.0.0.1:5555"
+
+/* Lets this process use the campaign's own join files, those that it may read, where the broker
+   that serves it wants keys and none was given.  */
+void wm_ask_keys (const char *campaign);
 
 /* Finds the broker that `args` names, with --campaign or the first argument as the folder.
    endpoint[0] is 0 if no broker has written its endpoint there; campaign is "" without a folder.
-   WM_EBATCH: no campaign; WM_EUSAGE: WM_BROKER is no endpoint.  */
+   WM_EBATCH: no campaign; WM_EUSAGE: WM_BROKER is no endpoint, or a join file is refused.  */
 wm_fault_t wm_ask_where (const wm_args_t *args, char endpoint[256], char campaign[4096],
                          wm_error_t *error);
 

@@ -5,6 +5,7 @@
 #include "ops/wm_blame.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
+#include "schema/wm_join.h"
 #include "schema/wm_limits.h"
 #include "schema/base/wm_log.h"
 
@@ -213,9 +214,10 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 {
-    const char *argv[20] = { "wiremill-producer", "produce",      "--broker",
-                             self->endpoint,      "--input-list", self->inputs->path,
-                             "--command",         self->command,  "--parent" };
+    const char *argv[20 + 2 * WM_JOIN_FILES_MAX] = {
+        "wiremill-producer", "produce",   "--broker",    self->endpoint, "--input-list",
+        self->inputs->path,  "--command", self->command, "--parent"
+    };
     int n = 9;
     if (self->retry_held)
         argv[n++] = "--retry-held";
@@ -225,6 +227,10 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
     }
     if (!self->setup)
         argv[n++] = "--summary";
+    for (size_t i = 0; !self->setup && wm_join_path (i); i++) {
+        argv[n++] = "--join-file";
+        argv[n++] = wm_join_path (i);
+    }
     self->retry_held = false; /* what is held later, because it crashes its reader, stays so */
     return wm_child_start (&self->producer, argv[0], argv, error);
 }
@@ -384,8 +390,8 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     const int code = code_of (worker);
     show_log (self, worker);
     /* a command line, a model or an engine that is refused here is refused for every worker */
-    if (WIFEXITED (worker->status) &&
-        (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE)) {
+    if (WIFEXITED (worker->status) && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT ||
+                                       code == WM_EXIT_ENGINE || code == WM_EXIT_REFUSED)) {
         if (!wm_child_has_logged (worker))
             report_end (self, worker, "other workers would fail identically");
         return code;

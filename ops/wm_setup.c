@@ -119,6 +119,8 @@ int wm_setup_complain (const char *verb, const wm_error_t *error)
         return WM_EXIT_USAGE;
     case WM_EAGAIN:
         return WM_EXIT_AGAIN;
+    case WM_EKEY:
+        return WM_EXIT_REFUSED;
     default:
         return WM_EXIT_FAILURE;
     }

@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 
 #define BROKERS_MAX 16 /* the worker's own limit */
-#define WORDS_MAX (2 * BROKERS_MAX + 32)
+#define WORDS_MAX (2 * BROKERS_MAX + 2 * WM_JOIN_FILES_MAX + 32)
 #define NAP_MS 50
 
 /* clang-format off */
@@ -30,6 +30,7 @@ static const wm_option_t options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "which brokers",
      .help = "the broker's base address (default: WM_BROKER, else the campaign here, else "
              WM_ASK_DEFAULT "); several are served in rounds, ENDPOINT=3 three times as often"},
+    WM_JOIN_OPTION,
     {.name = "campaign", .letter = 'c', .value = "DIR",
      .help = "or the campaign's folder, or that of its output, if this machine shares it"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
@@ -103,6 +104,8 @@ static void add_words (team_t *self, const wm_args_t *args, const char *endpoint
         add (self, "--broker", broker);
     if (!wm_args_given (args, "broker"))
         add (self, "--broker", endpoint);
+    for (size_t i = 0; wm_join_path (i); i++)
+        add (self, "--join-file", wm_join_path (i));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (wm_args_text (args, names[i][0]) &&
             !(self->has_gpus && strcmp (names[i][0], "device") == 0))
@@ -142,7 +145,8 @@ static int worker_ended (team_t *self, unsigned i, int *worst)
     const bool by_itself = WIFEXITED (worker->status);
     const int code = WEXITSTATUS (worker->status);
     wm_child_how (worker, how);
-    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE))
+    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE ||
+                      code == WM_EXIT_REFUSED))
         return code; /* other workers would fail identically */
     if (stops || (by_itself && code != WM_EXIT_FAILURE)) {
         if (code && *worst != WM_EXIT_FAILURE)
@@ -248,6 +252,8 @@ static int work_main (const wm_args_t *args)
             return error.fault == WM_EBATCH ? WM_EXIT_USAGE : WM_EXIT_ENGINE;
         }
     }
+    if (wm_join_hand_on (&error))
+        return wm_setup_complain ("work", &error);
     add_words (&team, args, endpoint);
     if (gpus && !is_cuda)
         add (&team, "--device", "cuda");

@@ -4,6 +4,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_produce.h"
 #include "schema/base/wm_log.h"
+#include "schema/wm_join.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 static const wm_option_t option_table[] = {
     {.name = "broker", .value = "ENDPOINT", .is_needed = true, .task = "what is sent where",
      .help = "the broker's base address: tcp://host:port or ipc:///path"},
+    WM_JOIN_OPTION,
     {.name = "input-list", .value = "FILE", .is_needed = true,
      .help = "file with one path a line (file.h5:/dataset names a dataset of patches)"},
     {.name = "command", .value = "FILE",
@@ -136,6 +138,9 @@ static void command_read (const char *name, char text[COMMAND_BYTES_MAX],
 static int produce_main (const wm_args_t *args)
 {
     static char command[COMMAND_BYTES_MAX];
+    wm_error_t why;
+    if (wm_join_take (args, &why))
+        return wm_args_refuse (args, "%s", why.text);
     wm_produce_options_t options = { .broker = wm_args_text (args, "broker"),
                                      .give_up_ms = wm_args_number (args, "give-up") * 1000,
                                      .retry_held = wm_args_given (args, "retry-held"),

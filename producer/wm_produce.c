@@ -603,7 +603,10 @@ static void session_open (wm_produce_t *self)
         return;
     }
     if (fault) {
-        wm_produce_fatal (self, fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE : WM_EXIT_FAILURE,
+        wm_produce_fatal (self,
+                          fault == WM_EAGAIN ? WM_EXIT_UNREACHABLE
+                          : fault == WM_EKEY ? WM_EXIT_REFUSED
+                                             : WM_EXIT_FAILURE,
                           self->error.text);
         return;
     }

@@ -12,6 +12,7 @@
    Absent on purpose: ZMQ_HEARTBEAT (libzmq 4.3.4 aborts with it when a reader pauses), routing ids
    (two peers with the same id lose messages), reconnection and resending inside a session.  */
 #include "schema/wm_client.h"
+#include "schema/wm_client_private.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_trace.h"
 
@@ -50,7 +51,8 @@ struct wm_client_t {
 
     state_t state;
     zsock_t *socket, *monitor;
-    bool disconnected;  /* the monitor reported the close; messages may still be queued */
+    wm_client_key_t key; /* that is tried now */
+    bool disconnected;   /* the monitor reported the close; messages may still be queued */
     bool extra_first;   /* the owner's descriptor is next, so that a busy broker cannot starve it */
     bool interruptible; /* opening ends when zsys_interrupted is set */
     int64_t received_ms, sent_ms, checked_ms;
@@ -169,6 +171,8 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
     zsock_set_tcp_keepalive_intvl (self->socket, 5);
     zsock_set_tcp_keepalive_cnt (self->socket, 4);
 
+    if (self->key.join && strncmp (address, "tcp://", 6) == 0)
+        wm_client_key_use (&self->key, zsock_resolve (self->socket));
     char name[64];
     snprintf (name, sizeof name, "inproc://wm-client-monitor-%u", serial++);
     if (zmq_socket_monitor (zsock_resolve (self->socket), name, ZMQ_EVENT_ALL) ||
@@ -179,6 +183,7 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
         return session_end (self, WM_EPEER, "cannot connect to %s: %s", self->endpoint,
                             strerror (errno));
     self->disconnected = false;
+    self->key.event = 0;
     self->reason = 0;
     self->state = OPENING;
     self->received_ms = self->sent_ms = self->checked_ms = wm_now_ms ();
@@ -194,14 +199,28 @@ static void read_monitor (wm_client_t *self)
         if (bytes < 0)
             return;
         uint16_t event = 0;
-        if (bytes >= 2)
+        uint32_t value = 0;
+        if (bytes >= 6) {
             memcpy (&event, frame, sizeof event);
+            memcpy (&value, frame + 2, sizeof value);
+        }
         zmq_recv (zsock_resolve (self->monitor), frame, sizeof frame, ZMQ_DONTWAIT); /* address */
+        if (event & WM_HANDSHAKE_FAILED) {
+            self->key.event = event;
+            self->key.value = value;
+        }
         if (event & (ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_MONITOR_STOPPED |
-                     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH))
+                     WM_HANDSHAKE_FAILED))
             self->disconnected = true;
     }
+}
+
+/* The connection ended before WELCOME.  */
+static wm_fault_t handshake_failed (wm_client_t *self)
+{
+    wm_error_t why;
+    wm_client_key_failed (&self->key, self->endpoint, self->role, &why);
+    return session_end (self, why.fault, "%s", why.text);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -242,8 +261,9 @@ static wm_client_event_t refused (wm_client_t *self)
 {
     const wm_msg_t *msg = &self->msg;
     self->reason = (wm_reason_t) msg->code;
-    const bool is_temporary =
-        msg->type == WM_MSG_BYE || msg->code == WM_REASON_BUSY || msg->code == WM_REASON_STOPPING;
+    const bool is_temporary = msg->type == WM_MSG_BYE || msg->code == WM_REASON_BUSY ||
+                              msg->code == WM_REASON_STOPPING ||
+                              msg->code == WM_REASON_KEY; /* its file may have a newer key by now */
     session_end (self, is_temporary ? WM_EAGAIN : WM_EPEER, "the broker %s: %s",
                  msg->type == WM_MSG_BYE ? "ended the session" : "refused",
                  msg->text[0] ? msg->text : "no reason given");
@@ -435,10 +455,11 @@ wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms)
             return event;
         }
         if (gone) {
-            session_end (self, WM_EAGAIN,
-                         self->state == OPEN ? "the connection to the broker at %s closed"
-                                             : "no broker answers at %s",
-                         self->endpoint);
+            if (self->state == OPENING)
+                handshake_failed (self);
+            else
+                session_end (self, WM_EAGAIN, "the connection to the broker at %s closed",
+                             self->endpoint);
             break;
         }
         if (extra)
@@ -549,12 +570,11 @@ static void explain_last (wm_client_t *self)
     snprintf (self->error.text + length, sizeof self->error.text - length, "; %s", last);
 }
 
-wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
-                           int64_t timeout_ms, wm_error_t *error)
+/* All addresses of the broker, one after another, with the key that is tried now.  */
+static wm_fault_t open_once (wm_client_t *self, const void *hello, size_t hello_bytes,
+                             int64_t deadline)
 {
-    sockets_close (self, 0);
     char address[WM_ENDPOINT_PLACES_MAX][WM_ADDRESS_BYTES];
-    int64_t deadline = wm_now_ms () + timeout_ms;
     int count = may_open_files (&self->error)
                     ? wm_endpoint_resolve (self->endpoint, self->role - WM_ROLE_WORKER, address,
                                            &self->error)
@@ -575,6 +595,69 @@ wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_by
     }
     if (fault == WM_EAGAIN && count)
         explain_last (self);
+    return fault;
+}
+
+/* The same again while the broker closes the connection in the handshake. One that wants a key
+   often does that to a client without one before its greeting, which explains it, was read.  */
+static wm_fault_t open_with_key (wm_client_t *self, const void *hello, size_t hello_bytes,
+                                 int64_t deadline)
+{
+    self->key.n_closed = 0;
+    for (;;) {
+        const unsigned before = self->key.n_closed;
+        const wm_fault_t fault = open_once (self, hello, hello_bytes, deadline);
+        if (fault != WM_EAGAIN || self->key.n_closed == before ||
+            self->key.n_closed == WM_HANDSHAKE_CLOSED_MAX ||
+            wm_now_ms () + WM_HANDSHAKE_PAUSE_MS >= deadline)
+            return fault;
+        zclock_sleep (WM_HANDSHAKE_PAUSE_MS);
+    }
+}
+
+/* Tries the keys of this process that are of the session's role, until one is admitted; what its
+   files have now, so that a rotated key is found. On ipc the file's permissions decide, and no
+   keys are used.  */
+static wm_fault_t open_with_keys (wm_client_t *self, const void *hello, size_t hello_bytes,
+                                  int64_t deadline)
+{
+    wm_join_t join;
+    wm_fault_t fault = WM_OK;
+    bool is_tried = false;
+    if (strncmp (self->endpoint, "ipc://", 6) == 0)
+        return open_once (self, hello, hello_bytes, deadline);
+    if (!wm_join_path (0))
+        return open_with_key (self, hello, hello_bytes, deadline);
+    sodium_mlock (&join, sizeof join);
+    for (size_t i = 0; (self->key.path = wm_join_path (i)) && (!is_tried || fault == WM_EKEY);
+         i++) {
+        if (wm_join_read (&join, self->key.path, &self->error)) {
+            fault = self->error.fault = WM_EKEY;
+            continue;
+        }
+        if (!wm_role_fits (join.role, self->role)) {
+            if (!is_tried)
+                fault = wm_fault (&self->error, WM_EKEY,
+                                  "key refused: the broker at %s was not asked: %s is the key of a "
+                                  "%s; give --join-file with the campaign's join-%s",
+                                  self->endpoint, self->key.path, wm_role_name (join.role),
+                                  wm_role_name (self->role));
+            continue;
+        }
+        is_tried = true;
+        self->key.join = &join;
+        fault = open_with_key (self, hello, hello_bytes, deadline);
+        self->key.join = NULL;
+    }
+    sodium_munlock (&join, sizeof join); /* wipes it */
+    return fault;
+}
+
+wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
+                           int64_t timeout_ms, wm_error_t *error)
+{
+    sockets_close (self, 0);
+    const wm_fault_t fault = open_with_keys (self, hello, hello_bytes, wm_now_ms () + timeout_ms);
     if (fault && error)
         *error = self->error;
     return fault;

@@ -43,12 +43,14 @@ void wm_client_class (wm_client_t *self, const char *class, double error, uint32
    address its share of the time (the resolver has limits of its own): connects, sends HELLO
    with `hello` (hello_bytes, may be 0) as payload, waits for WELCOME. WM_OK: open, pins and epoch
    are known. WM_EAGAIN: not reachable now. WM_EPEER: refused, as the text explains; trying again is
-   useless. The instance id stays the same for the life of the object.  */
+   useless. WM_EKEY: the broker refused every
+   key of this process (wm_join.h), or wants one where there is none; trying again is useless, too.
+   The instance id stays the same for the life of the object.  */
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error);
 
-/* Calls wm_client_open again and again with back-off until open, WM_EPEER, `give_up_ms` without a
-   broker (WM_EAGAIN), or SIGINT/SIGTERM seen by czmq's zsys_interrupted (WM_EAGAIN).  */
+/* Calls wm_client_open again and again with back-off until open, WM_EPEER, WM_EKEY, `give_up_ms`
+   without a broker (WM_EAGAIN), or SIGINT/SIGTERM seen by czmq's zsys_interrupted (WM_EAGAIN).  */
 wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_t hello_bytes,
                                      int64_t give_up_ms, wm_error_t *error);
 

@@ -35,11 +35,12 @@ wm_fault_t wm_endpoint_write (const wm_endpoint_t *self, const char *dir, wm_err
     char path[PATH_BYTES], temporary[PATH_BYTES];
     snprintf (path, sizeof path, "%.4100s/endpoint.json", dir);
     snprintf (temporary, sizeof temporary, "%.4100s/endpoint.json.new", dir);
-    json_t *json = json_pack (
-        "{s:s, s:I, s:s, s:s, s:s, s:I, s:o, s:o}", "endpoint", self->endpoint, "pid",
-        (json_int_t) self->pid, "campaign", self->campaign, "version", self->version, "host",
-        self->host, "started", (json_int_t) self->started_s, "listen",
-        wm_endpoint_list (self->listen), "advertise", wm_endpoint_list (self->advertise));
+    json_t *json =
+        json_pack ("{s:s, s:I, s:s, s:s, s:s, s:I, s:o, s:o, s:b}", "endpoint", self->endpoint,
+                   "pid", (json_int_t) self->pid, "campaign", self->campaign, "version",
+                   self->version, "host", self->host, "started", (json_int_t) self->started_s,
+                   "listen", wm_endpoint_list (self->listen), "advertise",
+                   wm_endpoint_list (self->advertise), "keys", (int) self->has_keys);
     int failed = !json || json_dump_file (json, temporary, JSON_INDENT (1));
     json_decref (json);
     WM_FAILPOINT ("broker-endpoint-rename");
@@ -122,6 +123,7 @@ wm_fault_t wm_endpoint_read (wm_endpoint_t *self, const char *path, wm_error_t *
         take_text (json, "version", self->version, sizeof self->version);
         self->pid = (long) json_integer_value (json_object_get (json, "pid"));
         self->started_s = json_integer_value (json_object_get (json, "started"));
+        self->has_keys = json_is_true (json_object_get (json, "keys"));
     }
     json_decref (json);
     return is_sound ? WM_OK

@@ -6,6 +6,7 @@
      endpoint    base address that programs on the broker's machine use
      listen      base addresses that it is bound to
      advertise   base addresses for other machines; none where only its own reaches it
+     keys        whether peers need a key (wm_join.h)
      host, pid, started (Unix time), campaign (its id), version
 
    A broker that was killed leaves the file behind. Readers ignore fields that they do not know.
@@ -30,6 +31,7 @@ typedef struct {
     char host[128], campaign[33], version[32];
     long pid;
     int64_t started_s;
+    bool has_keys;
 } wm_endpoint_t;
 
 /* Writes DIR/endpoint.json (a temporary file, synced and renamed). WM_EAGAIN: the disk is full.  */

@@ -56,7 +56,13 @@ typedef enum {
     WM_MSG_TYPE_END, /* one past the last */
 } wm_msg_type_t;
 
-typedef enum { WM_ROLE_WORKER = 1, WM_ROLE_PRODUCER = 2, WM_ROLE_OPERATOR = 3 } wm_role_t;
+/* MONITOR is the role of a key only: on the wire a monitor is an operator, who may only read.  */
+typedef enum {
+    WM_ROLE_WORKER = 1,
+    WM_ROLE_PRODUCER = 2,
+    WM_ROLE_OPERATOR = 3,
+    WM_ROLE_MONITOR = 4,
+} wm_role_t;
 
 /* INPUT_ACK.code: the answer to a claim.  */
 typedef enum {
@@ -88,6 +94,7 @@ typedef enum {
     WM_REASON_STALE = 8,    /* a key or claim of another epoch or generation */
     WM_REASON_STOPPING = 9, /* the broker stops */
     WM_REASON_FAILED = 10,  /* the peer failed, as the text explains */
+    WM_REASON_KEY = 11,     /* the peer's key expired, or was revoked */
 } wm_reason_t;
 
 typedef struct {

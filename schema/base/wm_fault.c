@@ -33,6 +33,8 @@ const char *wm_exit_meaning (int code)
         return "bad model, input or campaign folder";
     case WM_EXIT_ENGINE:
         return "the engine cannot run here";
+    case WM_EXIT_REFUSED:
+        return "the broker refused its key";
     case WM_EXIT_AGAIN:
         return "try again later";
     case 126:

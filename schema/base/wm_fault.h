@@ -13,6 +13,7 @@ typedef enum {
     WM_EBATCH = 3, /* this input is bad: never retry */
     WM_EHOST = 4,  /* this machine is bad: retry elsewhere */
     WM_EUSAGE = 5, /* the command is wrong, such as the name of a file; never between processes */
+    WM_EKEY = 6,   /* the broker refused this process's key: a person must give another */
 } wm_fault_t;
 
 typedef struct {
@@ -29,6 +30,7 @@ enum {
     WM_EXIT_UNREACHABLE = 4, /* no broker */
     WM_EXIT_INPUT = 5,       /* bad model, input, specification or campaign folder */
     WM_EXIT_ENGINE = 6,      /* the engine asked for cannot run on this machine */
+    WM_EXIT_REFUSED = 7,     /* the broker refused this process's key */
     WM_EXIT_AGAIN = 75,      /* try again later; also: drained by a signal */
 };
 

@@ -232,10 +232,10 @@ static bool is_still (int fd, const char *name)
 
 /* Made and locked, with what was in it: until we have the lock it may be another's, of our pid in
    another container. A sweeper that came between the two has taken it away again. -1 and errno.  */
-static int open_temporary (const char *name)
+static int open_temporary (const char *name, mode_t mode)
 {
     for (;;) {
-        const int fd = open (name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        const int fd = open (name, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
         if (fd < 0)
             return -1;
         while (flock (fd, LOCK_EX) && errno == EINTR) /* no locks there: nothing is swept */
@@ -269,17 +269,20 @@ void wm_file_sweep (const char *path)
         closedir (list);
 }
 
-wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part, wm_error_t *error)
+static wm_fault_t write_whole (const char *path, const wm_part_t *part, size_t n_part,
+                               bool is_secret, wm_error_t *error)
 {
     char temporary[PATH_MAX];
     int length = snprintf (temporary, sizeof temporary, "%s.%ld.tmp", path, (long) getpid ());
     if (length < 0 || length >= (int) sizeof temporary)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
     wm_file_sweep (path);
-    int fd = open_temporary (temporary);
+    int fd = open_temporary (temporary, is_secret ? 0600 : 0666);
     if (fd < 0)
         return cannot (error, "write", path);
     int rc = ftruncate (fd, 0);
+    if (is_secret && !rc) /* also one that a killed writer of another kind left */
+        rc = fchmod (fd, 0600);
     for (size_t i = 0; i < n_part && !rc; i++)
         rc = wm_file_append (fd, part[i].bytes, part[i].size);
     WM_FAILPOINT ("file-rename");
@@ -290,4 +293,15 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
         unlink (temporary); /* while it is locked: later it may be another's */
     close (fd);
     return fault;
+}
+
+wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part, wm_error_t *error)
+{
+    return write_whole (path, part, n_part, false, error);
+}
+
+wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t size,
+                                 wm_error_t *error)
+{
+    return write_whole (path, &(wm_part_t){ bytes, size }, 1, true, error);
 }

@@ -56,6 +56,10 @@ int wm_file_append (int fd, const void *bytes, size_t size);
 wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part,
                           wm_error_t *error);
 
+/* The same for a file that only this user may read, whatever the umask.  */
+wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t size,
+                                 wm_error_t *error);
+
 /* Removes temporary files that killed writers of this path left behind; running writers keep
    theirs.  */
 void wm_file_sweep (const char *path);

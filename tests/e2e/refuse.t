@@ -226,8 +226,6 @@ second () { WM_TIME_SCALE=10 refused 75 "$broker" "${run[@]}" --input "$made/one
 ok "a second broker on the campaign names the holder" second
 kill $broker && wait $broker
 ok "and the campaign goes on afterwards" exits 0 "${run[@]}" --input "$made/one.h5"
-ok "an address other than loopback needs --insecure" refused 2 "insecure" "$bin/wiremill" broker \
-    --model "$made/model-1.wmm" --output "$work/open" --listen tcp://0.0.0.0:5999
 ready () { "$bin/wiremill" cut --input "$made/one.h5" --event 0 --patches "$work/ready.npy" && exits 5 keep "$bin/wiremill" cut \
     --input "$work/ready.npy" --patches "$work/again.npy" && says "ready.npy holds ready-made patches: there is nothing to cut"; }
 ok "patches that are cut already" ready

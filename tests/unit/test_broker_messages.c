@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const wm_role_t roles[] = { WM_ROLE_WORKER, WM_ROLE_PRODUCER, WM_ROLE_OPERATOR };
+static const wm_role_t roles[] = { WM_ROLE_WORKER, WM_ROLE_PRODUCER, WM_ROLE_OPERATOR,
+                                   WM_ROLE_MONITOR };
 
 static void it_is_printed (void **state)
 {
@@ -20,12 +21,15 @@ static void it_is_printed (void **state)
     static const char expected[] = "HELLO        worker   new  payload up to 4259840 bytes\n"
                                    "HELLO        producer new  payload up to 4259840 bytes\n"
                                    "HELLO        operator new  payload up to 4259840 bytes\n"
+                                   "HELLO        monitor  new  payload up to 4259840 bytes\n"
                                    "BYE          worker   live\n"
                                    "BYE          producer live\n"
                                    "BYE          operator live\n"
+                                   "BYE          monitor  live\n"
                                    "HEARTBEAT    worker   live\n"
                                    "HEARTBEAT    producer live\n"
                                    "HEARTBEAT    operator live\n"
+                                   "HEARTBEAT    monitor  live\n"
                                    "INPUT        producer live\n"
                                    "SUBMIT       producer live payload up to 4259840 bytes\n"
                                    "BATCH        producer live payload up to 4259840 bytes\n"
@@ -40,7 +44,9 @@ static void it_is_printed (void **state)
                                    "NACK         worker   live\n"
                                    "DRAIN        worker   live\n"
                                    "STATUS       operator live\n"
+                                   "STATUS       monitor  live\n"
                                    "CONTROL      operator live\n"
+                                   "CONTROL      monitor  live\n"
                                    "SAMPLE       producer live payload up to 4194304 bytes\n"
                                    "TRIAL_GET    worker   live\n";
     char text[4096];

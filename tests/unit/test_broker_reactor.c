@@ -719,10 +719,7 @@ static void test_addresses (void **state)
     (void) state;
     broker_t *b = broker_new ();
     broker_stop (b);
-    static const char *const bad[] = { "tcp://0.0.0.0:5555",
-                                       "tcp://*:5555",
-                                       "tcp://[::]:0",
-                                       "tcp://127.0.0.1",
+    static const char *const bad[] = { "tcp://127.0.0.1",
                                        "tcp://127.0.0.1:x",
                                        "tcp://:5555",
                                        "tcp://127.0.0.1:65534",
