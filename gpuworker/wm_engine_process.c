@@ -4,6 +4,7 @@
 #include "gpuworker/wm_engine_device.h"
 #include "kernels/wm_watch.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/wm_trace.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -331,6 +332,9 @@ static int serve (engine_t *self)
     score_slots (self);
     if (has_other)
         pthread_join (other, NULL);
+    const wm_key_t none = { 0 };
+    WM_TRACE ("held", &none, (int64_t) (1e9 * self->slots.control->held_s));
+    WM_TRACE ("idle", &none, (int64_t) (1e9 * self->slots.control->idle_s));
     return self->code;
 }
 

@@ -53,6 +53,8 @@ static const struct {
      "... from its result to the acknowledgement"},
     {"lead_s", "first", FIXED2, PIPELINE, "s of the whole command before anything is scored"},
     {"tail_s", "last", FIXED2, PIPELINE, "s of it after everything was scored"},
+    {"idle_share", NULL, SHARE, 0,
+     "of the time of the engines' threads while they had a batch: they had nothing to do"},
     {"read_s_event", NULL, SMALL, 0, "of an event in the producer: reading"},
     {"pack_s_event", NULL, SMALL, 0, "... cutting, digesting and encoding"},
     {"bytes_per_event", NULL, COUNT, 0, "sent to workers"},

@@ -423,6 +423,9 @@ def profile(name, whole, alone):
     row("... memory", ", ".join(f"{who} {whole[f'memory_{who}_mb']:.0f} MB"
                                 for who in ("engine", "worker", "broker", "producer"))
         + " at most (a worker's engine process has the model mapped)")
+    if "idle_share" in whole:
+        report[f"{name}_profile"]["idle_share"] = whole["idle_share"]
+        row("... the engine's threads, while they have a batch", f"idle {100 * whole['idle_share']:.1f} % (goal 4)")
     row("... a batch", f"queue {whole['queue_ms']:.0f} ms, stage {whole['stage_ms']:.2f}, "
         f"compute {whole['compute_ms']:.0f}, "
         f"commit {whole['commit_ms']:.1f}")

@@ -69,7 +69,7 @@ ok "... table, CSV and JSON agree" agree pipeline "$work/p.table" "$work/p.csv" 
 # Each mean is of the same batches: what it took in all lies between the fastest and the slowest batch.
 ok "... the parts of a batch's time are all there, and every hit" look "$work/p.json" \
     'all (min (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) > 0 and sum (x[k] for k in ("stage_ms", "compute_ms", "commit_ms", "queue_ms")) < 1.5 * x["p99_ms"] and
-    min (x["lead_s"], x["tail_s"]) > 0 and x["lead_s"] + x["tail_s"] < x["seconds"] + 1 for x in p) and p[0]["hits"] == p[1]["hits"] > 4000'
+    min (x["lead_s"], x["tail_s"]) > 0 and 0 <= x["idle_share"] < 1 and x["lead_s"] + x["tail_s"] < x["seconds"] + 1 for x in p) and p[0]["hits"] == p[1]["hits"] > 4000'
 bad_hits () { $python tests/e2e/make.py bad "$made/two.h5" "$work/bad_hits.h5" &&
     bench pipeline --model "$made/model-1.wmm" --input "$work/bad_hits.h5" \
     --json "$work/h.json" && says 'held: [0-9]* hits' &&
