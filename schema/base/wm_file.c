@@ -275,6 +275,10 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
     int length = snprintf (temporary, sizeof temporary, "%s.%ld.tmp", path, (long) getpid ());
     if (length < 0 || length >= (int) sizeof temporary)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
+    struct stat there;
+    if (stat (path, &there) == 0 && !S_ISREG (there.st_mode)) /* root could replace /dev/null */
+        return wm_fault (error, WM_EUSAGE,
+                         "%s: not a regular file, so that it is not replaced; name a file", path);
     wm_file_sweep (path);
     int fd = open_temporary (temporary);
     if (fd < 0)
