@@ -57,4 +57,11 @@ ok "... a file's too, and nothing is pinned" chosen
 printf 'lifetime: none\n' >"$work/none.yaml"
 inherits () { run none --spec "$work/none.yaml" && says 'none.yaml with the model.s own patch: \[32, 32\]'; }
 ok "a file that does not say patch: the model's own" inherits
+nothing_left () # a refusal leaves no folder that this command made
+{
+    exits 2 run left --spec nosuch && [ ! -e "$work/left" ] || return 1
+    mkdir "$work/left" && exits 2 run left --spec nosuch && [ -d "$work/left" ] && [ ! -e "$work/left/.wiremill" ] &&
+        run left && exits 2 run left --spec nosuch && [ -e "$work/left/.wiremill/ledger.db" ]
+}
+ok "a refusal leaves nothing behind, and what was there" nothing_left
 done_testing
