@@ -58,7 +58,7 @@ const wm_verb_t wm_verb_why = {
             "the name of its output.\n",
     .options = why_options, .run = why_main };
 const wm_verb_t wm_verb_kick = {
-    .name = "kick", .task = BY_HAND_TASK, .rest = "INPUT...",
+    .name = "kick", .task = BY_HAND_TASK, .rest = "[DIR] INPUT...",
     .summary = "score inputs again that are held, changed or written", .text = kick_text,
     .options = kick_options, .run = kick_main };
 /* clang-format on */
@@ -472,6 +472,17 @@ static int no_broker (const char *why, const char *campaign)
     return WM_EXIT_UNREACHABLE;
 }
 
+/* The campaign's folder, by option or before the inputs, which are files; *first: the first of
+   them.  */
+static const char *kick_folder (const wm_args_t *args, int *first)
+{
+    struct stat st;
+    const char *folder = wm_args_text (args, "campaign"), *given = wm_args_rest (args, 0);
+    *first = !folder && !wm_args_text (args, "broker") && given && stat (given, &st) == 0 &&
+             S_ISDIR (st.st_mode);
+    return *first ? given : folder;
+}
+
 static int kick_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX], name[PATH_MAX];
@@ -479,10 +490,12 @@ static int kick_main (const wm_args_t *args)
     const char *given;
     kick_t self = { .campaign = campaign, .dry_run = wm_args_given (args, "dry-run") };
     const bool all = wm_args_given (args, "all-held");
-    if (all == (wm_args_rest (args, 0) != NULL))
+    int first;
+    const char *folder = kick_folder (args, &first);
+    if (all == (wm_args_rest (args, first) != NULL))
         return wm_args_refuse (args, "name inputs by path or number, or give --all-held");
     wm_fault_t fault =
-        wm_ask_at (args, wm_args_text (args, "campaign"), endpoint, campaign, &error);
+        wm_ask_at (args, folder, endpoint, campaign, &error);
     if (fault)
         return wm_setup_complain ("kick", &error);
     if (!*endpoint) {
@@ -495,7 +508,7 @@ static int kick_main (const wm_args_t *args)
     self.client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill-kick", NULL, NULL);
     if (all)
         fault = kick_all (&self, &error);
-    for (int i = 0; !all && !fault && (given = wm_args_rest (args, i)); i++) {
+    for (int i = first; !all && !fault && (given = wm_args_rest (args, i)); i++) {
         input_name (given, name);
         fault = kick_one (&self, name, &error);
     }

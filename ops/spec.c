@@ -4,6 +4,8 @@
 #include "kernels/wm_spec.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -36,6 +38,11 @@ static int spec_main (const wm_args_t *args)
     const char *preset = wm_args_text (args, "print"), *file = wm_args_text (args, "check");
     if (!preset == !file)
         return wm_args_refuse (args, "give --print PRESET or --check FILE");
+    if (file && !strpbrk (file, "./") && access (file, F_OK) &&
+        wm_spec_preset (&spec, file, &error)) {
+        fprintf (stderr, "wiremill spec: --check %.300s: there is no such file\n", file);
+        return WM_EXIT_USAGE;
+    }
     if (preset ? wm_spec_preset (&spec, preset, &error)
                : wm_setup_spec (&spec, file, &is_file, &given, &error)) {
         wm_setup_complain ("spec", &error);

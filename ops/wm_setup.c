@@ -497,9 +497,13 @@ static wm_fault_t give_to_group (const wm_setup_t *self, const char *name, wm_er
 static wm_fault_t make_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     char wanted[PATH_MAX];
+    self->had_output = access (choices->output, F_OK) == 0;
+    self->had_campaign = true;
     wm_fault_t fault = make_folder (self->output, choices->output, "--output", "out/", error);
     if (!fault)
         fault = wm_setup_campaign (wanted, choices->campaign, self->output, error);
+    if (!fault)
+        self->had_campaign = access (wanted, F_OK) == 0;
     if (!fault)
         fault = make_folder (self->campaign, wanted, "--campaign", "campaign/", error);
     if (fault)
@@ -558,6 +562,22 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
     return WM_OK;
 }
 
+/* After a refusal: removes what this command made, if there is nothing else in it.  */
+static void take_back (const wm_setup_t *self)
+{
+    char path[PATH_MAX + 80];
+    if (self->had_campaign || !*self->campaign)
+        return;
+    unlink (self->wmm);
+    snprintf (path, sizeof path, "%s/models/%s.wmm", self->campaign, self->pins.wmm);
+    unlink (path);
+    snprintf (path, sizeof path, "%s/models", self->campaign);
+    rmdir (path);
+    rmdir (self->campaign);
+    if (!self->had_output)
+        rmdir (self->output);
+}
+
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     memset (self, 0, sizeof *self);
@@ -575,8 +595,10 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     if (!fault)
         fault = read_spec (self, choices->spec, model, error);
     wm_model_destroy (&model);
-    if (fault)
+    if (fault) {
+        take_back (self);
         return fault;
+    }
     self->pins.batch_hits = choices->batch_hits ? choices->batch_hits
                             : self->family      ? WM_BATCH_HITS_FAMILY
                                                 : WM_BATCH_HITS_GENERAL;

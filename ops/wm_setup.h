@@ -21,6 +21,7 @@ typedef struct {
     char campaign[PATH_MAX];         /* absolute */
     char wmm[PATH_MAX];              /* the imported model in the campaign */
     char sound[WM_FILE_STAMP_BYTES]; /* of that file, which is the one pinned; "": not known */
+    bool had_output, had_campaign;   /* the folders were there before */
     bool family;                     /* the sparse engine runs the model */
     char why[480];                   /* which engine the model gets, and why */
     char shape[80];                  /* of its only input, "3x32x32"; "" where there are several */

@@ -5,6 +5,8 @@
 #include "kernels/wm_spec.h"
 #include "producer/wm_h5.h"
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_kind.h"
+#include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_pins.h"
@@ -83,6 +85,9 @@ static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
     if (stat (path, &st) == 0 && S_ISDIR (st.st_mode))
         return wm_fault (error, WM_EBATCH, "%s is a folder; name a file in it: %s/NAME.scores.h5",
                          path, path);
+    if (wm_kind_of (path) == WM_KIND_MODEL)
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: a model, not an output; outputs are *.scores.h5", path);
     self->h5 = wm_h5_open (path, error);
     if (!self->h5)
         return error->fault;

@@ -60,7 +60,8 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
 void wm_onnx_clear (wm_onnx_t *self);
 
 /* Refuses nodes that would give wrong scores: random numbers, training mode (statistics of the
-   batch), operators of ONNX Runtime only. WM_EBATCH names the node.  */
+   batch), operators of ONNX Runtime only, weights that are NaN. WM_EBATCH names the node or the
+   tensor.  */
 wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error);
 
 /* Makes the file that a .wmm stores: the original bytes, or, if data was gathered or outputs were

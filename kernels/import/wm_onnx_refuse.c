@@ -6,6 +6,7 @@
 #include "kernels/import/wm_onnx.h"
 #include "kernels/import/wm_tensor.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool draws (const char *op)
@@ -20,19 +21,45 @@ static bool draws (const char *op)
     return false;
 }
 
-/* Whether a constant input of a node is true.  */
-static bool is_true (wm_onnx_t *self, const Onnx__NodeProto *node, size_t k)
+/* The constant that a node's input k is, of the file; NULL: none.  */
+static const Onnx__TensorProto *constant_of (const wm_onnx_t *self, const Onnx__NodeProto *node,
+                                             size_t k)
 {
     int64_t v = k < node->n_input ? wm_onnx_find (self, node->input[k]) : -1;
     if (v < 0)
-        return false;
+        return NULL;
     const wm_onnx_value_t *value = &self->value[v];
     const Onnx__AttributeProto *a = value->node && !strcmp (wm_onnx_op (value->node), "Constant")
                                         ? wm_onnx_attribute (value->node, "value")
                                         : NULL;
-    const Onnx__TensorProto *proto = value->initializer ? value->initializer : a ? a->t : NULL;
+    return value->initializer ? value->initializer : a ? a->t : NULL;
+}
+
+/* Whether a constant input of a node is true.  */
+static bool is_true (wm_onnx_t *self, const Onnx__NodeProto *node, size_t k)
+{
+    const Onnx__TensorProto *proto = constant_of (self, node, k);
     wm_tensor_t tensor;
     return proto && wm_tensor_read (&self->arena, proto, &tensor) && tensor.i && tensor.i[0];
+}
+
+/* Refuses weights that are no numbers: every score would be held. An infinity may be meant, as the
+   limit of a Clip.  */
+static wm_fault_t refuse_nan (wm_onnx_t *self, const Onnx__NodeProto *node, wm_error_t *error)
+{
+    for (size_t k = 0; k < node->n_input; k++) {
+        const Onnx__TensorProto *proto = constant_of (self, node, k);
+        wm_tensor_t tensor;
+        if (!proto || !wm_tensor_read (&self->arena, proto, &tensor) || !tensor.f)
+            continue;
+        for (size_t i = 0; i < tensor.n; i++)
+            if (isnan (tensor.f[i]))
+                return wm_fault (error, WM_EBATCH,
+                                 "%s: value %zu of tensor '%.100s' is not a number (NaN), which "
+                                 "every score would be: a damaged model, or its training failed",
+                                 self->path, i, node->input[k]);
+    }
+    return WM_OK;
 }
 
 /* By the number of outputs before operator set 14, by an attribute before 7.  */
@@ -139,6 +166,8 @@ wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error)
                              "%s: node '%.100s' (%.60s) is in training mode: a hit's score would "
                              "depend on its batch; export the model for inference",
                              self->path, name, op);
+        if (refuse_nan (self, node, error))
+            return error->fault;
     }
     return WM_OK;
 }

@@ -276,6 +276,10 @@ static wm_fault_t write_whole (const char *path, const wm_part_t *part, size_t n
     int length = snprintf (temporary, sizeof temporary, "%s.%ld.tmp", path, (long) getpid ());
     if (length < 0 || length >= (int) sizeof temporary)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
+    struct stat there;
+    if (stat (path, &there) == 0 && !S_ISREG (there.st_mode)) /* root could replace /dev/null */
+        return wm_fault (error, WM_EUSAGE,
+                         "%s: not a regular file, so that it is not replaced; name a file", path);
     wm_file_sweep (path);
     int fd = open_temporary (temporary, is_secret ? 0600 : 0666);
     if (fd < 0)

@@ -51,8 +51,8 @@ int wm_file_append (int fd, const void *bytes, size_t size);
 
 /* Writes the parts one after another under a temporary name beside `path`, fsyncs, renames, fsyncs
    the folder: after a crash there is the old file or the new one. WM_EAGAIN for a full disk,
-   WM_EHOST for any other failure; nothing is left behind but by a crash, and that is swept the next
-   time.  */
+   WM_EUSAGE where a folder or a device has the name, WM_EHOST for any other failure; nothing is
+   left behind but by a crash, and that is swept the next time.  */
 wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part,
                           wm_error_t *error);
 

@@ -87,7 +87,8 @@ def show(rows):
 def bench(name, which, source, spec, *options, env=None):
     """One point of `wiremill bench`: hits a second, of the pipeline those of the whole command."""
     points.setdefault(name, []).append(measured(
-        f"{BIN}/wiremill", "bench", which, "--quiet", "--json", "-", "--folder", WORK, "--model", f"{WORK}/model.wmm",
+        f"{BIN}/wiremill", "bench", which, "--quiet", "--json", "-", "--folder", WORK, "--model",
+        f"{WORK}/model.{'wmm' if which == 'engine' else 'onnx'}",     # a campaign finds it imported before
         "--input", source, "--spec", spec, *options, env=env)[0])
     return points[name][-1]["hits_s" if which == "engine" else "whole_hits_s"]
 
@@ -353,6 +354,7 @@ def synthetic(with_peers):
         ratio(f"{fast}pipeline_over_engine", f"pipeline_{precision}", f"synth_{precision}")
         ratio(f"{precision}_over_openvino_synth", f"synth_{precision}", other)
         if known(f"pipeline_{precision}", f"synth_{precision}"):
+            edges(f"{fast}pipeline", f"pipeline_{precision}", f"synth_{precision}")
             profile(precision, typical(f"pipeline_{precision}"), typical(f"synth_{precision}"))
 
 
@@ -399,7 +401,22 @@ def layouts():
         ratio(f"open_{precision}_over_engine", f"open_{precision}", f"open_engine_{precision}")
         ratio(f"open_{precision}_over_front", f"open_{precision}", "front")
         if known(f"open_{precision}", f"open_engine_{precision}"):
+            edges(f"open_{precision}", f"open_{precision}", f"open_engine_{precision}")
             profile(f"open_{precision}", typical(f"open_{precision}"), typical(f"open_engine_{precision}"))
+
+
+def edges(key, whole, alone):
+    """How the whole command starts and ends, and its engine's CPU time for a hit over that of all its processes: other
+    programs on this machine change wall times, and CPU times much less."""
+    begin, end, run = ([p[name] * 1e3 for p in points[whole]] for name in ("lead_s", "tail_s", "cpu_run_s"))
+    shares = [a["cpu_s"] / a["hits"] * p["hits"] / sum(p[f"cpu_{k}_s"] for k in ("engine", "producer", "worker",
+                                                                                "broker", "run"))
+              for a, p in zip(points[alone], points[whole])]
+    report[f"{key}_first_hit_ms"], report[f"{key}_end_ms"] = (round(statistics.median(v)) for v in (begin, end))
+    report[f"{key}_over_engine_cpu"] = round(statistics.median(shares), 3)
+    row(f"{key}_over_engine_cpu", middle(shares, 2))
+    row("... scoring begins after, last result to exit", f"{middle(begin)} ms, {middle(end)} ms; wiremill itself "
+        f"{statistics.median(run):.0f} ms of CPU")
 
 
 def profile(name, whole, alone):

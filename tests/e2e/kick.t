@@ -81,6 +81,8 @@ until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
 kick=("$bin/wiremill" kick --campaign "$out")
 dry () { keep "${kick[@]}" --dry-run "$work/two.h5" && says "would kick" && "${look[@]}" | grep -q '"written": 2,'; }
 ok "a dry run does nothing" dry
+folder () { keep "$bin/wiremill" kick "$out" --dry-run "$work/two.h5" && says "would kick $work/two.h5" && ! says "kick $out"; }
+ok "the campaign's folder may stand before the inputs, as for other verbs" folder
 unknown () { exits 1 keep "${kick[@]}" "$work/three.h5" && says "no input .*three.h5"; }
 ok "an input that nobody knows is refused by name" unknown
 cp "$made/two.h5" "$work/two.h5"

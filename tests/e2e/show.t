@@ -43,7 +43,9 @@ refused () # pattern, arguments...
 }
 ok "a folder" refused "is a folder; name a file in it" "$work/out"
 ok "a file of events" refused 'is not an output of wiremill; outputs are \*.scores.h5' "$made/one.h5"
-ok "a model" refused 'a model, not an input' "$made/model-1.wmm"
+ok "a model" refused 'a model, not an output' "$made/model-1.wmm"
+not_given () { ! says '[-]-model|--input'; }
+ok "... with no option that show has not" not_given
 head -c 20000 "$file" >"$work/cut.scores.h5"
 ok "an output that is cut off" refused 'truncated' "$work/cut.scores.h5"
 ok "a file that is not there" refused 'none.scores.h5' "$work/none.scores.h5"

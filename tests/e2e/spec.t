@@ -28,6 +28,7 @@ ok "a mistake is exit 2, by file and line" mistake
 no_such () { exits 2 keep "${spec[@]}" "$@" && says "$pattern"; }
 pattern='there are protodune-2021 and' ok "no such preset" no_such --print protodune
 pattern='none.yaml cannot be read: No such file' ok "no such file" no_such --check "$work/none.yaml"
+pattern='--check none: there is no such file' ok "... also where its name could be a preset's" no_such --check none
 pattern='--print PRESET or --check FILE' ok "neither" no_such
 
 # The size of a patch: the model's own, unless somebody chose one.
@@ -56,4 +57,11 @@ ok "... a file's too, and nothing is pinned" chosen
 printf 'lifetime: none\n' >"$work/none.yaml"
 inherits () { run none --spec "$work/none.yaml" && says 'none.yaml with the model.s own patch: \[32, 32\]'; }
 ok "a file that does not say patch: the model's own" inherits
+nothing_left () # a refusal leaves no folder that this command made
+{
+    exits 2 run left --spec nosuch && [ ! -e "$work/left" ] || return 1
+    mkdir "$work/left" && exits 2 run left --spec nosuch && [ -d "$work/left" ] && [ ! -e "$work/left/.wiremill" ] &&
+        run left && exits 2 run left --spec nosuch && [ -e "$work/left/.wiremill/ledger.db" ]
+}
+ok "a refusal leaves nothing behind, and what was there" nothing_left
 done_testing

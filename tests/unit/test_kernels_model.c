@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -167,6 +168,24 @@ static void a_writer_waits_for_another_of_its_pid (void **state)
     free (last);
     close (go[0]);
     close (go[1]);
+}
+
+/* As root a name such as /dev/null would be replaced by a file: here a pipe and a folder.  */
+static void only_files_are_replaced (void **state)
+{
+    (void) state;
+    const wm_part_t part = { "x", 1 };
+    const char *const name[] = { in_folder ("pipe"), "." };
+    wm_error_t error;
+    struct stat st;
+    assert_int_equal (mkfifo (name[0], 0600), 0);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal (wm_file_write (name[k], &part, 1, &error), WM_EUSAGE);
+        assert_non_null (strstr (error.text, "not a regular file"));
+        assert_int_equal (stat (name[k], &st), 0);
+        assert_false (S_ISREG (st.st_mode));
+    }
+    unlink (name[0]);
 }
 
 /* ---- round trips
@@ -597,6 +616,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (half_precision_is_proved_at_import),
         cmocka_unit_test (a_writer_waits_for_another_of_its_pid),
+        cmocka_unit_test (only_files_are_replaced),
         cmocka_unit_test (a_seed_is_a_file),
         cmocka_unit_test (a_model_says_what_it_is),
         cmocka_unit_test (known_answers_vary),

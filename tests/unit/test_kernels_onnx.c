@@ -2,6 +2,11 @@
    run.  */
 #include "tests/unit/family_graph.h"
 
+static float *weights (const graph_t *g)
+{
+    return (float *) (void *) g->tensor[0]->raw_data.data;
+}
+
 static void graphs_refused (void **state)
 {
     (void) state;
@@ -22,10 +27,20 @@ static void graphs_refused (void **state)
     save_graph (&g);
     check_refused ("no graph");
     g = family (0);
-    float *w = (float *) (void *) g.tensor[0]->raw_data.data;
-    w[3] = NAN;
+    char where[160];
+    snprintf (where, sizeof where, "value 3 of tensor '%s' is not a number", g.tensor[0]->name);
+    weights (&g)[3] = NAN;
+    save_graph (&g);
+    check_refused (where);
+    g = family (0);
+    weights (&g)[3] = INFINITY;
     save_graph (&g);
     check_refused ("not finite");
+    g = family (0);
+    find (&g, "Relu")->op_type = copy (&g, "Sin"); /* not of the family */
+    weights (&g)[3] = NAN;
+    save_graph (&g);
+    check_refused (where);
 }
 
 static void ports_refused (void **state)
