@@ -1,6 +1,7 @@
-/* test_broker_keys.c - listeners with keys, and strangers at them who speak libzmq directly: without
-   a key, by one of another role, expired, revoked, unknown, of another campaign; a handshake that is
-   played again; a listener that would let anybody in.  */
+/* test_broker_keys.c - listeners with keys, and strangers at them who speak libzmq directly.
+
+   They come without a key, by one of another role, expired, revoked, unknown, of another campaign,
+   and play a recorded handshake again; and there are listeners that would let anybody in.  */
 #include "broker/wm_guard.h"
 #include "broker/wm_knock.h"
 #include "broker/wm_listener.h"
@@ -247,8 +248,8 @@ static void keys_end (void **state)
     door_end (door);
 }
 
-/* A session that is open when its key ends is reported once, and its messages count no more, even if
-   it never reads what it is sent.  */
+/* A session that is open when its key ends is reported once, and its messages count no more, even
+   if it never reads what it is sent.  */
 static void a_live_session_ends (void **state)
 {
     (void) state;
