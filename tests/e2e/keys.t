@@ -33,7 +33,11 @@ by_input () { "$bin/wiremill" status --broker "$b" --join-file - <"$keys/join-mo
 ok "or from standard input" by_input
 by_pipe () { "$bin/wiremill" status --broker "$b" --join-file <(cat "$keys/join-monitor"); }
 ok "or from a pipe" by_pipe
-pauses () { refused 1 "monitor.s key only reads" "$bin/wiremill" pause --broker "$b" --join-file "$keys/join-monitor"; }
+pauses ()
+{
+    refused 7 "monitor.s key only reads" "$bin/wiremill" pause --broker "$b" --join-file "$keys/join-monitor" &&
+        ! says "^paused:"
+}
 ok "a monitor only reads" pauses
 ok "and nothing is paused" "$bin/wiremill" pause --dry-run --broker "$b" --join-file "$keys/join-operator"
 
@@ -61,7 +65,7 @@ ok "a file that others may read is warned of" warned
 worker=$!
 ok "a campaign by keys" "${produce_by[@]}" --join-file "$keys/join-producer" --join-file "$keys/join-monitor"
 ok "its scores are the same bits" same_scores two "$work/plain" "$out"
-alone () { keep "${produce_by[@]}" --join-file "$keys/join-producer"; }
+alone () { keep "${produce_by[@]}" --join-file "$keys/join-producer" && says "neither progress nor summary: give a monitor's too"; }
 ok "a producer without a monitor's key shows no progress" alone
 
 # Keys are added, revoked and rotated while the broker runs.
