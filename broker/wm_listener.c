@@ -32,7 +32,7 @@
 #define CONNECTIONS_MAX (2 * WM_PEERS_MAX)
 /* Messages of one port before the next port is read.  */
 #define MESSAGES_IN_A_ROW 64
-#define KNOCK_EVERY_MS 60000
+#define KNOCK_BEATS 30 /* a minute of heartbeats: the listener tries itself again */
 
 /* The listener of one role.  */
 typedef struct {
@@ -244,7 +244,7 @@ static wm_fault_t keys_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *er
         return WM_OK;
     wm_guard_tick (self->guard, now_ms);
     keys_check (self);
-    if (now_ms - self->knocked_ms >= KNOCK_EVERY_MS) {
+    if (now_ms - self->knocked_ms >= KNOCK_BEATS * wm_times ()->heartbeat_ms) {
         self->knocked_ms = now_ms;
         wm_knock_begin (self->knock);
     }

@@ -7,6 +7,7 @@
 #include "ops/wm_setup.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -65,6 +66,7 @@ typedef struct {
     const char *order; /* name in CONTROL */
     const char *text;  /* of CONTROL */
     bool dry_run;
+    FILE *effect; /* what it changes: printed when the broker has done it */
 } control_t;
 
 /* ---- what it changes ------------------------------------------------------------------------- */
@@ -80,14 +82,16 @@ static bool show_workers (const control_t *self, const json_t *status)
         const char *label = wm_ask_text (one, "label");
         if (*self->text && strcmp (label, self->text) != 0)
             continue;
-        printf ("%s %s (%s, %lld batches in hand)\n", self->dry_run ? "would drain" : "draining",
-                label, wm_ask_text (one, "state"), (long long) wm_ask_int (one, "running"));
+        fprintf (self->effect, "%s %s (%s, %lld batches in hand)\n",
+                 self->dry_run ? "would drain" : "draining", label, wm_ask_text (one, "state"),
+                 (long long) wm_ask_int (one, "running"));
         n++;
     }
     const int64_t total = wm_ask_int (status, "workers_total");
     if (total > (int64_t) json_array_size (list)) {
         if (!*self->text)
-            printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (list)));
+            fprintf (self->effect, "and %lld more\n",
+                     (long long) (total - (int64_t) json_array_size (list)));
         return true;
     }
     if (*self->text && !n)
@@ -96,8 +100,8 @@ static bool show_workers (const control_t *self, const json_t *status)
             "wiremill drain: no worker is called '%s'; run `wiremill status` for their names\n",
             self->text);
     if (!*self->text && !n)
-        printf ("no worker is connected; one that connects %s sent away\n",
-                self->dry_run ? "would be" : "is");
+        fprintf (self->effect, "no worker is connected; one that connects %s sent away\n",
+                 self->dry_run ? "would be" : "is");
     return n || !*self->text;
 }
 
@@ -111,21 +115,23 @@ static int print_effect (const control_t *self, const json_t *status)
     if (strcmp (self->order, "drain") == 0)
         return show_workers (self, status) ? go : WM_EXIT_FAILURE;
     if (strcmp (self->order, "pause") == 0 && *paused && !*self->text) {
-        printf ("the campaign is already paused: %s; run `wiremill resume` to continue\n", paused);
+        fprintf (self->effect,
+                 "the campaign is already paused: %s; run `wiremill resume` to continue\n", paused);
         return go;
     }
     if (strcmp (self->order, "pause") == 0) {
-        printf (
+        fprintf (
+            self->effect,
             "%spaused: workers finish the batches they have; run `wiremill resume` to continue\n",
             would);
         return go;
     }
     if (!*paused && strcmp (state, "draining") != 0) {
-        printf ("the campaign is neither paused nor draining\n");
+        fprintf (self->effect, "the campaign is neither paused nor draining\n");
         return WM_EXIT_OK;
     }
-    printf ("%sresumed: it was %s%s%s\n", would, *paused ? "paused" : "draining",
-            *paused ? " " : "", paused);
+    fprintf (self->effect, "%sresumed: it was %s%s%s\n", would, *paused ? "paused" : "draining",
+             *paused ? " " : "", paused);
     return go;
 }
 
@@ -157,11 +163,15 @@ static bool is_paused (const char *campaign)
 
 static int control (const wm_args_t *args, const char *order, const char *text)
 {
-    const control_t self = { order, text ? text : "", wm_args_given (args, "dry-run") };
-    char endpoint[256], campaign[PATH_MAX];
+    char endpoint[256], campaign[PATH_MAX], *effect = NULL;
+    size_t bytes = 0;
     wm_error_t error;
     if (wm_ask_where (args, endpoint, campaign, &error))
         return wm_setup_complain (order, &error);
+    const control_t self = { order, text ? text : "", wm_args_given (args, "dry-run"),
+                             open_memstream (&effect, &bytes) };
+    if (!self.effect)
+        return WM_EXIT_FAILURE;
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
     json_t *status = NULL;
     int code = WM_EXIT_UNREACHABLE;
@@ -173,10 +183,17 @@ static int control (const wm_args_t *args, const char *order, const char *text)
         code = print_effect (&self, status);
     if (error.fault == WM_EKEY)
         code = WM_EXIT_REFUSED;
-    if (code == GO_ON)
-        code = send_order (client, &self, &error) ? WM_EXIT_FAILURE : WM_EXIT_OK;
-    else if (status)
-        error.text[0] = 0; /* all is printed */
+    if (code != GO_ON) {
+        if (status)
+            error.text[0] = 0; /* all is printed */
+    } else if (!send_order (client, &self, &error))
+        code = WM_EXIT_OK;
+    else
+        code = wm_client_reason (client) == WM_REASON_ROLE ? WM_EXIT_REFUSED : WM_EXIT_FAILURE;
+    fclose (self.effect);
+    if (code == WM_EXIT_OK && effect)
+        fputs (effect, stdout);
+    free (effect);
     if (code != WM_EXIT_OK && *error.text)
         fprintf (stderr, "wiremill %s: %s\n", order, error.text);
     if (code == WM_EXIT_UNREACHABLE && strcmp (order, "resume") == 0 && is_paused (campaign)) {

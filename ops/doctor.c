@@ -259,6 +259,12 @@ static void check_programs (void)
 
 static void check_sockets (void)
 {
+    if (zmq_has ("curve"))
+        report (GOOD, "keys", "libzmq has CURVE: brokers for other machines ask for keys");
+    else
+        report (FAIL, "keys",
+                "libzmq has no CURVE: only loopback, ipc and --insecure work; install a libzmq "
+                "that is built with libsodium");
     zsock_t *tcp = zsock_new (ZMQ_DEALER);
     const int port = zsock_bind (tcp, "tcp://127.0.0.1:*");
     zsock_destroy (&tcp);

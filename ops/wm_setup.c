@@ -3,6 +3,7 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_kept.h"
 #include "kernels/wm_device.h"
+#include "schema/wm_keys.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
@@ -462,14 +463,14 @@ static wm_fault_t check_limits (wm_error_t *error)
 
 static gid_t wanted_group;
 
-/* Gives one existing file or folder to the group; a file of another user stays as it is.  */
+/* Gives one existing file or folder to the group; a file of another user stays as it is, and keys
+   stay their user's alone.  */
 static int give_one (const char *path, const struct stat *st, int type, struct FTW *where)
 {
-    (void) where;
     const mode_t more = type == FTW_D ? 02050 : 0040;
-    const bool given = (type == FTW_D || type == FTW_F) &&
-                       !lchown (path, (uid_t) -1, wanted_group) &&
-                       !chmod (path, (st->st_mode | more) & 07777);
+    const bool given =
+        (type == FTW_D || type == FTW_F) && !wm_keys_is_secret (path + where->base) &&
+        !lchown (path, (uid_t) -1, wanted_group) && !chmod (path, (st->st_mode | more) & 07777);
     (void) given;
     return 0;
 }

@@ -184,6 +184,7 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
                             strerror (errno));
     self->disconnected = false;
     self->key.event = 0;
+    self->key.address = address;
     self->reason = 0;
     self->state = OPENING;
     self->received_ms = self->sent_ms = self->checked_ms = wm_now_ms ();
@@ -598,8 +599,7 @@ static wm_fault_t open_once (wm_client_t *self, const void *hello, size_t hello_
     return fault;
 }
 
-/* The same again while the broker closes the connection in the handshake. One that wants a key
-   often does that to a client without one before its greeting, which explains it, was read.  */
+/* The same again while the broker closes the connection in the handshake: once may be chance.  */
 static wm_fault_t open_with_key (wm_client_t *self, const void *hello, size_t hello_bytes,
                                  int64_t deadline)
 {
@@ -632,7 +632,7 @@ static wm_fault_t open_with_keys (wm_client_t *self, const void *hello, size_t h
     for (size_t i = 0; (self->key.path = wm_join_path (i)) && (!is_tried || fault == WM_EKEY);
          i++) {
         if (wm_join_read (&join, self->key.path, &self->error)) {
-            fault = self->error.fault = WM_EKEY;
+            fault = self->error.fault = WM_EAGAIN; /* it was good when the process began */
             continue;
         }
         if (!wm_role_fits (join.role, self->role)) {

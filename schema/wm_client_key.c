@@ -5,8 +5,13 @@
    decrypt it closes.  */
 #include "schema/wm_client_private.h"
 
+#include <netdb.h>
 #include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 /* libzmq copies what it is given.  */
 void wm_client_key_use (const wm_client_key_t *self, void *socket)
@@ -27,39 +32,70 @@ static const char *why_refused (const wm_client_key_t *self)
                                            : "it was revoked, or has expired";
 }
 
+/* Asks what is used at an address, "CURVE" or "NULL": the greeting of ZMTP 3 has it from its 13th
+   byte on, and a listener sends it before it looks at ours. A listener that wants another mechanism
+   than a client's often closes the connection before libzmq has read that.  */
+static void ask_mechanism (const char *endpoint, char mechanism[21])
+{
+    static const uint8_t begin[] = { 0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3 };
+    uint8_t greeting[64];
+    char host[256];
+    size_t n = 0;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST }, *found;
+    const struct timeval limit = { .tv_sec = 1 };
+    mechanism[0] = 0;
+    const char *port = strrchr (endpoint, ':');
+    if (strncmp (endpoint, "tcp://", 6) != 0 || !port || port < endpoint + 6)
+        return;
+    const bool is_v6 = endpoint[6] == '[';
+    snprintf (host, sizeof host, "%.*s", (int) (port - endpoint - 6 - 2 * is_v6),
+              endpoint + 6 + is_v6);
+    if (getaddrinfo (host, port + 1, &hints, &found))
+        return;
+    const int fd = socket (found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt (fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt (fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (fd >= 0 && !connect (fd, found->ai_addr, found->ai_addrlen) &&
+        send (fd, begin, sizeof begin, MSG_NOSIGNAL) == sizeof begin)
+        for (ssize_t more = 1; more > 0 && n<sizeof greeting; n += more> 0 ? (size_t) more : 0)
+            more = read (fd, greeting + n, sizeof greeting - n);
+    if (fd >= 0)
+        close (fd);
+    freeaddrinfo (found);
+    if (n >= 32 && greeting[0] == 0xff && greeting[9] == 0x7f)
+        snprintf (mechanism, 21, "%.20s", (const char *) greeting + 12);
+}
+
 wm_fault_t wm_client_key_failed (wm_client_key_t *self, const char *endpoint, wm_role_t role,
                                  wm_error_t *error)
 {
-    const bool mismatch = self->event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
-                          self->value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH;
+    char mechanism[21] = "";
     const char *name = wm_role_name (role);
-    if (mismatch && !self->join)
-        return wm_fault (error, WM_EKEY,
-                         "key refused: the broker at %s wants a key, and this %s has none; give "
-                         "--join-file with the campaign's join-%s",
-                         endpoint, name, name);
-    if (mismatch)
-        return wm_fault (error, WM_EKEY,
-                         "key refused: the broker at %s takes no keys, and what is sent there is "
-                         "not encrypted; start it with --keys, or leave out the join file %s "
-                         "(--join-file, WM_JOIN_FILE)",
-                         endpoint, self->path);
     if (self->join && self->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
         return wm_fault (error, WM_EKEY,
                          "key refused: %s %s of %s, by the broker at %s: %s; ask its operator for "
                          "another (wiremill keys add --role %s)",
                          wm_role_name (self->join->role), self->join->id, self->path, endpoint,
                          why_refused (self), wm_role_name (self->join->role));
-    if (!self->event || self->event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
-        return wm_fault (error, WM_EAGAIN, "no broker answers at %s", endpoint);
-    if (++self->n_closed < WM_HANDSHAKE_CLOSED_MAX || !self->join)
-        return wm_fault (error, WM_EAGAIN,
-                         "no broker answers at %s: it closes the connection in the handshake; it "
-                         "has no room, or wants a key (--join-file)",
-                         endpoint);
-    return wm_fault (error, WM_EKEY,
-                     "key refused: %s %s of %s, by the broker at %s, which closed the "
-                     "connection in the handshake: the key is of another campaign, or older "
-                     "than the broker's server-key; ask its operator for another",
-                     wm_role_name (self->join->role), self->join->id, self->path, endpoint);
+    if (self->event)
+        ask_mechanism (self->address, mechanism);
+    if (!self->join && strcmp (mechanism, "CURVE") == 0)
+        return wm_fault (error, WM_EKEY,
+                         "key refused: the broker at %s wants a key, and this %s has none; give "
+                         "--join-file with the campaign's join-%s",
+                         endpoint, name, name);
+    if (self->join && strcmp (mechanism, "NULL") == 0)
+        return wm_fault (error, WM_EKEY,
+                         "key refused: the broker at %s takes no keys, and what is sent there is "
+                         "not encrypted; start it with --keys, or leave out the join file %s "
+                         "(--join-file, WM_JOIN_FILE)",
+                         endpoint, self->path);
+    if (self->join && strcmp (mechanism, "CURVE") == 0 &&
+        ++self->n_closed >= WM_HANDSHAKE_CLOSED_MAX)
+        return wm_fault (error, WM_EKEY,
+                         "key refused: %s %s of %s, by the broker at %s, which closed the "
+                         "connection in the handshake: the key is of another campaign, or older "
+                         "than the broker's server-key; ask its operator for another",
+                         wm_role_name (self->join->role), self->join->id, self->path, endpoint);
+    return wm_fault (error, WM_EAGAIN, "no broker answers at %s", endpoint);
 }

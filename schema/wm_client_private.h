@@ -14,12 +14,13 @@
 
 /* A connection that the broker closes in the handshake, without a reason, so often in a row: it
    could not decrypt what it was sent, so the key is of another campaign.  */
-#define WM_HANDSHAKE_CLOSED_MAX 6
-#define WM_HANDSHAKE_PAUSE_MS 50
+#define WM_HANDSHAKE_CLOSED_MAX 3
+#define WM_HANDSHAKE_PAUSE_MS 200
 
 typedef struct {
     const wm_join_t *join; /* NULL: none */
     const char *path;      /* its file */
+    const char *address;   /* that is tried, numeric */
     uint16_t event;        /* of libzmq, that ended the handshake; 0: none did */
     uint32_t value;        /* of the event */
     unsigned n_closed;     /* handshakes in a row that the broker ended without a reason */

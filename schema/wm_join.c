@@ -241,6 +241,18 @@ static source_t *add (const char *path)
     return &source[n_source++];
 }
 
+bool wm_join_suffices (wm_role_t session)
+{
+    wm_join_t join;
+    wm_error_t error;
+    bool fits = n_source == 0;
+    for (size_t i = 0; i < n_source && !fits; i++) {
+        fits = !wm_join_read (&join, source[i].path, &error) && wm_role_fits (join.role, session);
+        wm_join_wipe (&join);
+    }
+    return fits;
+}
+
 void wm_join_offer (const char *path)
 {
     for (size_t i = 0; i < n_source; i++)

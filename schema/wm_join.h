@@ -73,6 +73,9 @@ void wm_join_protect (void);
    may read it. WM_EUSAGE: it was refused.  */
 wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error);
 
+/* Returns whether there is no key, or one for sessions of this role.  */
+bool wm_join_suffices (wm_role_t session);
+
 /* Adds a file, as a campaign's folder has it, where none was taken and it can be read.  */
 void wm_join_offer (const char *path);
 

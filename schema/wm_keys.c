@@ -264,6 +264,12 @@ static wm_fault_t make_server (const char *path, wm_error_t *error)
     return fault;
 }
 
+bool wm_keys_is_secret (const char *name)
+{
+    return strcmp (name, "keys") == 0 || strcmp (name, "server-key") == 0 ||
+           strncmp (name, "join-", 5) == 0;
+}
+
 /* A key and a join file of each role. The table is written last: where this process ends before,
    the next one begins again.  */
 static wm_fault_t make_all (const char *campaign, wm_error_t *error)

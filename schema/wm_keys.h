@@ -61,6 +61,9 @@ wm_fault_t wm_keys_write_join (const char *path, const wm_join_t *join, wm_error
    file of each role.  */
 wm_fault_t wm_keys_begin (const char *campaign, wm_error_t *error);
 
+/* Returns whether a file of this name in a campaign's folder is one of those above.  */
+bool wm_keys_is_secret (const char *name);
+
 /* Reads the server key. `private_key` may be NULL.  */
 wm_fault_t wm_keys_server (const char *campaign, uint8_t public_key[32], uint8_t private_key[32],
                            wm_error_t *error);
