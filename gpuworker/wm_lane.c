@@ -149,7 +149,8 @@ static void connect_again (wm_lane_t *self)
     wm_hello_held_t held[WM_CREDIT_MAX];
     wm_error_t error = { 0 };
     uint32_t count = wm_tasks_hello (self->tasks, held);
-    int64_t patience = times->handshake_ms > WELCOME_MS_MIN ? times->handshake_ms : WELCOME_MS_MIN;
+    int64_t patience = 2 * times->handshake_ms; /* connecting takes as long */
+    patience = patience > WELCOME_MS_MIN ? patience : WELCOME_MS_MIN;
     wm_fault_t fault = wm_client_open (self->client, held, count * sizeof *held, patience, &error);
     int64_t now = wm_now_ms ();
     if (fault == WM_OK) {

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ANSWER_MS 3000
 #define GO_ON (-1) /* no exit code yet */
 
 /* clang-format off */
@@ -145,7 +144,7 @@ static wm_fault_t send_order (wm_client_t *client, const control_t *self, wm_err
     snprintf (msg.text, sizeof msg.text, "%s", self->text);
     wm_client_event_t event = WM_CLIENT_CLOSED;
     if (wm_client_send (client, &msg, NULL, 0) == WM_OK)
-        event = wm_client_wait (client, ANSWER_MS);
+        event = wm_client_wait (client, wm_times ()->answer_ms);
     if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_ACK)
         return WM_OK;
     return wm_fault (error, WM_EPEER, "%s",
@@ -178,8 +177,8 @@ static int control (const wm_args_t *args, const char *order, const char *text)
     wm_fault (&error, WM_OK, "no broker answers at %s", endpoint);
     if (!*endpoint)
         code = wm_ask_no_broker (campaign, error.text);
-    else if (wm_ask_open (client, campaign, ANSWER_MS, &error) == WM_OK &&
-             (status = wm_ask_status (client, ANSWER_MS, NULL)))
+    else if (wm_ask_open (client, campaign, &error) == WM_OK &&
+             (status = wm_ask_status (client, wm_times ()->answer_ms, NULL)))
         code = print_effect (&self, status);
     if (error.fault == WM_EKEY)
         code = WM_EXIT_REFUSED;

@@ -18,8 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ANSWER_MS 10000
-
 /* clang-format off */
 static const wm_option_t held_options[] = {
     WHERE_OPTIONS,
@@ -411,12 +409,12 @@ static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
     }
     wm_fault_t fault = WM_OK;
     if (!wm_client_is_open (self->client))
-        fault = wm_ask_open (self->client, self->campaign, ANSWER_MS, error);
+        fault = wm_ask_open (self->client, self->campaign, error);
     if (!fault && wm_client_send (self->client, &msg, NULL, 0))
         fault = wm_fault (error, WM_EAGAIN, "%s", wm_client_error (self->client)->text);
     if (fault)
         return fault;
-    const wm_client_event_t event = wm_client_wait (self->client, ANSWER_MS);
+    const wm_client_event_t event = wm_client_wait (self->client, wm_times ()->answer_ms);
     if (event == WM_CLIENT_MESSAGE && wm_client_msg (self->client)->type == WM_MSG_ACK) {
         printf ("kicked %s\n", name);
         self->n_kicked++;
@@ -435,12 +433,12 @@ static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
 /* Everything that the status names, and again while there is more than it could name.  */
 static wm_fault_t kick_all (kick_t *self, wm_error_t *error)
 {
-    wm_fault_t fault = wm_ask_open (self->client, self->campaign, ANSWER_MS, error);
+    wm_fault_t fault = wm_ask_open (self->client, self->campaign, error);
     for (uint32_t before = UINT32_MAX; !fault && before != self->n_kicked;) {
         const json_t *one;
         size_t i;
         before = self->n_kicked;
-        json_t *status = wm_ask_status (self->client, ANSWER_MS, NULL);
+        json_t *status = wm_ask_status (self->client, wm_times ()->answer_ms, NULL);
         if (!status)
             return wm_fault (error, WM_EAGAIN, "the broker did not answer");
         int64_t last = 0; /* its batches follow each other */

@@ -107,6 +107,7 @@ typedef struct {
     json_t *status;      /* the latest, NULL before */
     unsigned owed;       /* answers that have not come yet */
     int64_t asked_ms, status_ms, started_ms;
+    int64_t open_ms;                                   /* no session is tried before */
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
     int64_t events_before, events_last;
     int64_t sent_last, sent_bytes; /* task payloads in this run; a restarted broker counts from 0 */
@@ -157,15 +158,26 @@ static void take_status (run_t *self, json_t *status)
     self->status = status;
 }
 
-/* Asks once, opening a session if there is none.  */
+/* Asks once, opening a session if there is none. A farm's broker may be far away: a session takes
+   several round trips, and one that failed is tried again later, since meanwhile nothing else is
+   done.  */
 static void ask (run_t *self, int64_t patience_ms)
 {
     wm_error_t error;
     self->asked_ms = wm_now_ms ();
     if (!wm_client_is_open (self->client)) {
+        const int64_t handshake_ms = wm_times ()->handshake_ms;
         self->owed = 0;
-        if (wm_client_open (self->client, NULL, 0, patience_ms, &error))
+        if (self->asked_ms < self->open_ms)
             return;
+        if (wm_client_open (self->client, NULL, 0,
+                            self->setup || patience_ms > handshake_ms ? patience_ms : handshake_ms,
+                            &error)) {
+            const int64_t now = wm_now_ms ();
+            const bool was_long = !self->setup && now - self->asked_ms > ASK_EVERY_MS;
+            self->open_ms = now + (was_long ? 2 * handshake_ms : 0);
+            return;
+        }
     }
     json_t *status = wm_ask_status (self->client, patience_ms, &self->owed);
     if (status)

@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ANSWER_MS 3000
 #define TRIES 20
 #define TRY_MS 50
 
@@ -106,14 +105,29 @@ bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid)
     return !wm_endpoint_choose (&file, endpoint, 256, &error);
 }
 
+/* An attempt that failed at once is a refusal, by a machine where no broker listens. One that took
+   long may have lost packets.  */
+static wm_fault_t open_again (wm_client_t *client, wm_error_t *error)
+{
+    const wm_times_t *times = wm_times ();
+    const int64_t end = wm_now_ms () + times->answer_ms;
+    for (;;) {
+        const int64_t start = wm_now_ms ();
+        const wm_fault_t fault =
+            wm_client_open (client, NULL, 0, end > start ? end - start : 1, error);
+        const int64_t now = wm_now_ms ();
+        if (fault != WM_EAGAIN || now >= end || now - start < times->handshake_ms / 2)
+            return fault;
+    }
+}
+
 /* endpoint.json outlives a broker that was killed, and its port may be another campaign's by
    now.  */
-wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, int64_t timeout_ms,
-                        wm_error_t *error)
+wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *error)
 {
     char id[33], last[WM_ADDRESS_BYTES + 200];
     wm_endpoint_t file;
-    wm_fault_t fault = wm_client_open (client, NULL, 0, timeout_ms, error);
+    const wm_fault_t fault = open_again (client, error);
     if (!*campaign || !read_endpoint (campaign, &file))
         return fault;
     const size_t length = strlen (error->text);
@@ -387,11 +401,11 @@ static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_
 {
     json_t *status = NULL;
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
-    if (wm_ask_open (client, campaign, ANSWER_MS, error) == WM_OK) {
-        status = wm_ask_status (client, ANSWER_MS, NULL);
+    if (wm_ask_open (client, campaign, error) == WM_OK) {
+        status = wm_ask_status (client, wm_times ()->answer_ms, NULL);
         if (!status)
             wm_fault (error, WM_EAGAIN, "the broker at %s did not answer within %d s", endpoint,
-                      ANSWER_MS / 1000);
+                      (int) (wm_times ()->answer_ms / 1000));
         wm_client_close (client, WM_REASON_DONE, "");
     }
     wm_client_destroy (&client);
@@ -527,7 +541,7 @@ static json_t *ask_page (wm_client_t *client, uint32_t from, const char *name, w
     }
     wm_client_event_t event = WM_CLIENT_CLOSED;
     if (!wm_client_send (client, &msg, NULL, 0))
-        event = wm_client_wait (client, ANSWER_MS);
+        event = wm_client_wait (client, wm_times ()->answer_ms);
     json_t *page = event == WM_CLIENT_MESSAGE ? wm_ask_reply (client) : NULL;
     if (!page)
         wm_fault (error, WM_EAGAIN, "%s",
@@ -542,7 +556,7 @@ static wm_fault_t ask_pages (const char *endpoint, const char *campaign, const c
     if (may_connect (endpoint, error))
         return error->fault;
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
-    wm_fault_t fault = wm_ask_open (client, campaign, ANSWER_MS, error);
+    wm_fault_t fault = wm_ask_open (client, campaign, error);
     for (uint32_t from = 1; from && !fault;) {
         json_t *page = ask_page (client, from, name, error);
         fault = page ? WM_OK : error->fault;

@@ -46,10 +46,9 @@ int wm_ask_no_broker (const char *campaign, char text[480]);
    lock.  */
 bool wm_ask_endpoint (const char *campaign, char endpoint[256], long *pid);
 
-/* wm_client_open without a payload, of the campaign in this folder ("": of any). WM_EAGAIN also
+/* Opens a session within answer_ms, of the campaign in this folder ("": of any). WM_EAGAIN also
    where another campaign's broker answers.  */
-wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, int64_t timeout_ms,
-                        wm_error_t *error);
+wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *error);
 
 /* Sends STATUS on an open operator session. WM_EAGAIN: the session ended.  */
 wm_fault_t wm_ask_send (wm_client_t *client);
