@@ -237,6 +237,145 @@ static void nonzero_values_are_found (void **state)
         }
 }
 
+/* ---- memory that files share ----------------------------------------------------------------- */
+
+enum { FILES = 50, LONG = 200000 };
+
+/* A column of four chunks in each file; `n` rows.  */
+static void column_make (const char *path, hsize_t n, int add)
+{
+    static int value[LONG];
+    for (int i = 0; i < LONG; i++)
+        value[i] = i + add;
+    const hsize_t chunk = LONG / 4, most = H5S_UNLIMITED;
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &n, &most);
+    H5Pset_chunk (list, 1, &chunk);
+    H5Pset_deflate (list, 1);
+    hid_t data = H5Dcreate2 (file, "c", H5T_NATIVE_INT, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    assert_true (H5Dwrite (data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0);
+    H5Dclose (data);
+    H5Sclose (space);
+    H5Pclose (list);
+    H5Fclose (file);
+}
+
+static const char *column_path (int i)
+{
+    char name[20];
+    snprintf (name, sizeof name, "c%d.h5", i);
+    return test_path (name);
+}
+
+static void columns_open (wm_h5_t **file, wm_column_t *column)
+{
+    for (int i = 0; i < FILES; i++) {
+        column_make (column_path (i), LONG, i);
+        file[i] = wm_h5_open (column_path (i), NULL);
+        assert_int_equal (wm_h5_column (file[i], "c", WM_H5_INTEGER, 1, &column[i], NULL), WM_OK);
+        if (i % 5 == 0)
+            wm_h5_whole (&column[i]);
+    }
+}
+
+static void columns_close (wm_h5_t **file, wm_column_t *column)
+{
+    for (int i = 0; i < FILES; i++) {
+        wm_h5_column_close (&column[i]);
+        wm_h5_column_close (&column[i]);
+        wm_h5_close (&file[i]);
+    }
+    assert_int_equal (wm_h5_cached_bytes (), 0);
+}
+
+/* 50 caches of 800 KB: some are closed for others, and nobody notices.  */
+static void caches_are_shared (void **state)
+{
+    (void) state;
+    wm_h5_t *file[FILES];
+    wm_column_t column[FILES];
+    size_t most = 0;
+    columns_open (file, column);
+    for (int turn = 0; turn < 6 * FILES; turn++) {
+        const int i = turn * 7 % FILES, first = turn * 611 % (LONG - 3);
+        int got[3];
+        assert_int_equal (wm_h5_read (&column[i], (uint64_t) first, 3, WM_H5_I32, got, NULL),
+                          WM_OK);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal (got[k], first + k + i);
+        most = wm_h5_cached_bytes () > most ? wm_h5_cached_bytes () : most;
+    }
+    assert_in_range (most, 31 << 20, 32 << 20);
+    columns_close (file, column);
+}
+
+/* The file is another one when its column is opened again.  */
+static void what_is_opened_again_is_checked (void **state)
+{
+    (void) state;
+    wm_h5_t *file[FILES];
+    wm_column_t column[FILES];
+    wm_error_t error;
+    int got;
+    columns_open (file, column);
+    for (int i = 0; i < FILES; i++)
+        assert_int_equal (wm_h5_read (&column[i], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
+    column_make (test_path ("other.h5"), LONG / 2, 0);
+    FILE *from = fopen (test_path ("other.h5"), "rb"), *to = fopen (column_path (0), "r+b");
+    for (int c; (c = fgetc (from)) != EOF;)
+        fputc (c, to);
+    fclose (from);
+    fclose (to);
+    to = fopen (column_path (1), "r+b");
+    for (int i = 0; i < 1 << 16; i++)
+        fputc (0, to);
+    fclose (to);
+    assert_int_equal (wm_h5_read (&column[0], 7, 1, WM_H5_I32, &got, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "c0.h5: dataset c changed while it was read"));
+    assert_int_equal (wm_h5_read (&column[0], 7, 1, WM_H5_I32, &got, NULL), WM_EBATCH);
+    assert_int_equal (wm_h5_read (&column[1], 7, 1, WM_H5_I32, &got, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "c1.h5: c is no dataset, or is damaged"));
+    assert_int_equal (wm_h5_read (&column[2], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
+    assert_int_equal (got, 9);
+    columns_close (file, column);
+}
+
+/* Two files are read in turn: each takes the work space from the other.  */
+static void the_work_space_is_shared (void **state)
+{
+    (void) state;
+    const form_t form[2] = {
+        { "one", H5T_IEEE_F32LE, 8, WIDTH, .shuffle = true, .deflate = true },
+        { "other", H5T_IEEE_F32LE, 0, 0, .direct = false },
+    };
+    const char *path[2] = { test_path ("one.h5"), test_path ("two.h5") };
+    wm_h5_t *h5[2];
+    wm_column_t column[2];
+    wm_waves_t *waves[2];
+    const float *got;
+    for (int i = 0; i < 2; i++) {
+        hid_t data, file = made (&form[i], path[i], &data);
+        assert_true (H5Dwrite (data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wave) >= 0);
+        H5Dclose (data);
+        H5Fclose (file);
+        h5[i] = wm_h5_open (path[i], NULL);
+        assert_int_equal (wm_h5_column (h5[i], "adc", WM_H5_FLOAT, 0, &column[i], NULL), WM_OK);
+        waves[i] = wm_waves_new (&column[i], NULL);
+    }
+    for (uint64_t turn = 0; turn < 2 * ROWS; turn++) {
+        assert_int_equal (wm_waves_row (waves[turn % 2], turn / 2, ROWS, &got, NULL), WM_OK);
+        assert_memory_equal (got, wave[turn / 2], sizeof wave[0]);
+    }
+    wm_waves_destroy (&waves[0]); /* its rows are not in the work space: the other's stay */
+    assert_int_equal (wm_waves_row (waves[1], 0, ROWS, &got, NULL), WM_OK);
+    assert_memory_equal (got, wave[0], sizeof wave[0]);
+    for (int i = 0; i < 2; i++) {
+        wm_waves_destroy (&waves[i]);
+        wm_h5_column_close (&column[i]);
+        wm_h5_close (&h5[i]);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +384,9 @@ int main (void)
         cmocka_unit_test (damage_is_the_librarys_to_judge),
         cmocka_unit_test (rows_beyond_the_end_are_refused),
         cmocka_unit_test (nonzero_values_are_found),
+        cmocka_unit_test (caches_are_shared),
+        cmocka_unit_test (what_is_opened_again_is_checked),
+        cmocka_unit_test (the_work_space_is_shared),
     };
     wm_h5_init ();
     wave_fill ();
