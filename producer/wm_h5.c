@@ -30,6 +30,8 @@
 #define TOGETHER_GAP 1024u           /* where less than this lies between two */
 #define TOGETHER_WIDTH_MAX 8u        /* and rows are short */
 
+#define FILTER_LZF 32000 /* h5py has it, the library does not */
+
 #define TEXT_BYTES_MAX 256
 #define TEXTS_MAX 65536
 
@@ -545,6 +547,39 @@ static bool read_half (hid_t id, hid_t memory, hid_t file, size_t count, void *t
     return fine;
 }
 
+/* Returns the number of a filter of the column's that the library does not have; 0: none.  */
+static int filter_missing (const wm_column_t *column)
+{
+    hid_t list = column->data->id ? H5Dget_create_plist (column->data->id) : -1;
+    int missing = 0;
+    for (int i = 0, n = list < 0 ? 0 : H5Pget_nfilters (list); i < n && !missing; i++) {
+        unsigned flags;
+        size_t n_value = 0;
+        const H5Z_filter_t filter =
+            H5Pget_filter2 (list, (unsigned) i, &flags, &n_value, NULL, 0, NULL, NULL);
+        missing = filter > 0 && H5Zfilter_avail (filter) <= 0 ? filter : 0;
+    }
+    if (list >= 0)
+        H5Pclose (list);
+    return missing;
+}
+
+wm_fault_t wm_h5_unreadable (const wm_column_t *column, uint64_t first, uint64_t count,
+                             wm_error_t *error)
+{
+    const int filter = filter_missing (column);
+    if (filter)
+        return wm_fault (
+            error, WM_EBATCH,
+            "%s: dataset %s is packed by a filter that is a plugin, number %d%s: write "
+            "it with gzip (h5py: compression=\"gzip\", shuffle=True)",
+            wm_h5_path (column->file), column->name, filter, filter == FILTER_LZF ? " (lzf)" : "");
+    return wm_fault (error, WM_EBATCH,
+                     "%s: dataset %s: rows %llu to %llu cannot be read: damaged or truncated",
+                     wm_h5_path (column->file), column->name, (unsigned long long) first,
+                     (unsigned long long) (first + count - 1));
+}
+
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
                        void *to, wm_error_t *error)
 {
@@ -570,12 +605,7 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         H5Sclose (memory);
         H5Sclose (file);
     }
-    return fine
-               ? WM_OK
-               : wm_fault (error, WM_EBATCH,
-                           "%s: dataset %s: rows %llu to %llu cannot be read: damaged or truncated",
-                           wm_h5_path (column->file), column->name, (unsigned long long) first,
-                           (unsigned long long) (first + count - 1));
+    return fine ? WM_OK : wm_h5_unreadable (column, first, count, error);
 }
 
 wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,

@@ -217,10 +217,25 @@ static void chunk_lay (wm_waves_t *self, const uint8_t *raw, uint64_t column)
     }
 }
 
-/* Reads the stripe that holds `row`. false: nothing is kept, the library must.  */
-static bool stripe_read (wm_waves_t *self, uint64_t row)
+/* Inflates the chunk that was fetched. false: the library must. *is_short: it holds less than a
+   chunk, and the library would read on behind it, in memory that is not its own.  */
+static bool chunk_inflate (wm_waves_t *self, size_t bytes, bool *is_short)
 {
     const size_t want = chunk_bytes (self);
+    if (!self->deflate) {
+        *is_short = bytes < want;
+        return bytes == want;
+    }
+    const enum libdeflate_result result =
+        libdeflate_zlib_decompress (space.inflate, space.stored, bytes, space.raw, want, NULL);
+    *is_short = result == LIBDEFLATE_SHORT_OUTPUT;
+    return result == LIBDEFLATE_SUCCESS;
+}
+
+/* Reads the stripe that holds `row`. false: nothing is kept, the library must, unless a chunk is
+   short.  */
+static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
+{
     self->first = row - row % self->chunk_rows;
     self->count = self->column->n_row - self->first;
     if (self->count > self->chunk_rows)
@@ -229,11 +244,7 @@ static bool stripe_read (wm_waves_t *self, uint64_t row)
     for (uint64_t column = 0; column < self->column->width && fine; column += self->chunk_columns) {
         size_t bytes;
         fine = chunk_fetch (self, self->first, column, &bytes);
-        if (fine && self->deflate)
-            fine = libdeflate_zlib_decompress (space.inflate, space.stored, bytes, space.raw, want,
-                                               NULL) == LIBDEFLATE_SUCCESS;
-        else if (fine)
-            fine = bytes == want;
+        fine = fine && chunk_inflate (self, bytes, is_short);
         if (fine)
             chunk_lay (self, self->deflate ? space.raw : space.stored, column);
     }
@@ -245,14 +256,17 @@ static bool stripe_read (wm_waves_t *self, uint64_t row)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Reads rows from `row` on through the library: as many as fit, at most to `end` or the end of
-   their stripe.  */
-static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, wm_error_t *error)
+   their stripe, which is refused where a chunk is short.  */
+static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, bool is_short,
+                                wm_error_t *error)
 {
     const uint64_t most = self->row_max / self->column->width;
     uint64_t count = end - row < most ? end - row : most;
     if (self->direct && count > self->chunk_rows - row % self->chunk_rows)
         count = self->chunk_rows - row % self->chunk_rows;
-    wm_fault_t fault = wm_h5_read (self->column, row, count, WM_H5_F32, space.row, error);
+    wm_fault_t fault = is_short
+                           ? wm_h5_unreadable (self->column, row, count, error)
+                           : wm_h5_read (self->column, row, count, WM_H5_F32, space.row, error);
     if (fault)
         return fault;
     self->first = row, self->count = count;
@@ -267,11 +281,12 @@ wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const flo
     if (fault)
         return fault;
     if (row < self->first || row - self->first >= self->count) {
+        bool is_short = false;
         self->count = 0;
-        if (self->direct && row < self->column->n_row && stripe_read (self, row))
+        if (self->direct && row < self->column->n_row && stripe_read (self, row, &is_short))
             self->n_direct += self->count;
         else
-            fault = library_read (self, row, end, error);
+            fault = library_read (self, row, end, is_short, error);
     }
     *value = (const float *) space.row + (row - self->first) * self->column->width;
     return fault;
