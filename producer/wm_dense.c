@@ -119,7 +119,7 @@ static wm_fault_t dense_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t
                                    (uint64_t) part->count * self->n_value, 4, error)))
         return fault;
     const wm_span_t all = { 0, UINT32_MAX }, *span = &all;
-    if (self->event_id.id) {
+    if (self->event_id.data) {
         const int64_t *id = self->index.event[part->ordinal].id;
         uint64_t n_span, n_row;
         event->run = id[0], event->subrun = id[1], event->event = id[2];
@@ -139,7 +139,7 @@ static wm_fault_t dense_rows (wm_reader_t *reader, uint64_t first, uint32_t coun
     }
     wm_event_id_t id[256];
     wm_fault_t fault = WM_OK;
-    for (uint32_t i = 0, n; i < count && self->event_id.id && !fault; i += n) {
+    for (uint32_t i = 0, n; i < count && self->event_id.data && !fault; i += n) {
         n = count - i < 256 ? count - i : 256;
         fault = wm_h5_read (&self->event_id, first + i, n, WM_H5_I64, id, error);
         for (uint32_t k = 0; k < n && !fault; k++) {

@@ -76,7 +76,7 @@ static wm_fault_t fact_read (const wm_column_t *column, uint32_t ordinal, double
                              wm_error_t *error)
 {
     *fact = NAN;
-    return column->id ? wm_h5_read (column, ordinal, 1, WM_H5_F64, fact, error) : WM_OK;
+    return column->data ? wm_h5_read (column, ordinal, 1, WM_H5_F64, fact, error) : WM_OK;
 }
 
 static wm_fault_t facts_read (exchange_t *self, uint32_t ordinal, wm_event_t *event,
@@ -94,7 +94,7 @@ static wm_fault_t facts_read (exchange_t *self, uint32_t ordinal, wm_event_t *ev
                          (long long) n_tick, WM_EVENT_TICKS_MAX);
     event->n_tick = (uint32_t) n_tick;
     const wm_column_t *table = &self->lifetime;
-    if (!table->id || self->reader.spec->lifetime != WM_LIFETIME_TABLE || table->width < n_tick)
+    if (!table->data || self->reader.spec->lifetime != WM_LIFETIME_TABLE || table->width < n_tick)
         return WM_OK;
     fault = wm_event_reserve (&event->lifetime, &event->lifetime_max, table->width, 4, error);
     if (!fault)
@@ -165,7 +165,7 @@ static wm_fault_t bad_read (exchange_t *self, uint32_t ordinal, const wm_event_t
                             wm_error_t *error)
 {
     self->n_bad_wire = 0;
-    if (!self->bad_event_id.id)
+    if (!self->bad_event_id.data)
         return WM_OK;
     const wm_column_t *list[] = { &self->bad_channel };
     uint64_t n;
@@ -262,6 +262,8 @@ static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_even
         (fault = rois_read (self, ordinal, event, where, error)) ||
         (fault = wm_hits_read (&self->hits, ordinal, event, error)))
         return fault;
+    free (self->cell); /* many files are open */
+    self->cell = NULL, self->cell_max = 0;
     for (uint32_t i = 0; i < event->n_hit && self->n_bad_wire; i++) {
         const wm_hit_t *h = &event->hit[i];
         uint32_t plane = wm_event_plane (event, h->cryostat, h->tpc, h->plane);
@@ -408,7 +410,7 @@ static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
                          "%s: roi_value/adc has %llu samples, roi_table/n adds up to %llu",
                          wm_h5_path (self->file), (unsigned long long) self->roi_value.n_row,
                          (unsigned long long) self->rois.n_value);
-    return self->bad_event_id.id
+    return self->bad_event_id.data
                ? wm_rows_scan (&self->bad, index, &self->bad_event_id, NULL, error)
                : WM_OK;
 }

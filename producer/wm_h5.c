@@ -1,4 +1,9 @@
-/* wm_h5.c - opens and reads HDF5 files, refusing everything that leads out of them.  */
+/* wm_h5.c - opens and reads HDF5 files, refusing everything that leads out of them.
+
+   The library keeps chunks of each dataset in a cache as long as the dataset is open. A producer
+   has up to 128 files of 20 columns open, so the caches of all files share CACHE_ALL_BYTES: where
+   they could hold more, the datasets that were read longest ago are closed, and opened again when
+   they are read. Each is checked again then, as at first.  */
 #include "producer/wm_h5.h"
 
 #include "schema/base/wm_kind.h"
@@ -16,13 +21,30 @@
 #define CHUNK_BYTES_MAX (1ull << 30) /* the library allocates a chunk as a whole */
 #define INFLATE_MAX 1100             /* deflate cannot do better than 1,032 : 1 */
 #define SLACK_BYTES (64u << 20)      /* fill values that were never stored */
-#define CACHE_BYTES (16u << 20)      /* a chunk of waveforms is above the library's default 1 MiB */
+#define CACHE_BYTES_MIN (1u << 20)   /* of a column: two chunks, but at least so much */
+#define CACHE_BYTES_MAX (16u << 20)  /* and at most this: a larger chunk is never kept */
+#define CACHE_WHOLE_BYTES (4u << 20) /* of a column that every event reads all of */
+#define CACHE_ALL_BYTES (32u << 20)  /* of all columns of all files */
+#define FREE_LIST_BYTES (4 << 20)    /* what the library keeps of freed memory, of each kind */
 #define TOGETHER_ROWS 65536u         /* spans are read together up to this many rows, */
 #define TOGETHER_GAP 1024u           /* where less than this lies between two */
 #define TOGETHER_WIDTH_MAX 8u        /* and rows are short */
 
+#define FILTER_LZF 32000 /* h5py has it, the library does not */
+
 #define TEXT_BYTES_MAX 256
 #define TEXTS_MAX 65536
+
+struct wm_dataset_t {
+    hid_t id; /* 0: closed, to free its cache */
+    wm_h5_class_t class;
+    uint32_t width_wanted;              /* as wm_h5_column was given it */
+    uint64_t chunk_bytes, chunks_bytes; /* of a chunk, of all; 0: it has none */
+    size_t limit_bytes;                 /* of its cache */
+    bool is_cached;                     /* is in the list, for `bytes` */
+    size_t bytes;
+    wm_dataset_t *newer, *older;
+};
 
 struct wm_h5_t {
     hid_t file;
@@ -30,6 +52,12 @@ struct wm_h5_t {
     char *path;
     void *space; /* of wm_h5_read_spans: TOGETHER_ROWS of TOGETHER_WIDTH_MAX doubles */
 };
+
+/* The datasets of all files whose caches may hold something; of the one thread of all files.  */
+static struct {
+    wm_dataset_t *newest, *oldest;
+    size_t bytes;
+} cached;
 
 void wm_h5_init (void)
 {
@@ -44,6 +72,7 @@ void wm_h5_init (void)
     H5open ();
     H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state (0);
+    H5set_free_list_limits (FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1);
 }
 
 /* What people give as an input that cannot be opened, and what to do about it.  */
@@ -89,7 +118,10 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
         return NULL;
     }
     self->file_bytes = (uint64_t) status.st_size;
-    self->file = H5Fopen (path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    hid_t access = H5Pcreate (H5P_FILE_ACCESS);
+    H5Pset_evict_on_close (access, true); /* the indexes of chunks of a dataset that is closed */
+    self->file = H5Fopen (path, H5F_ACC_RDONLY, access);
+    H5Pclose (access);
     if (self->file < 0) {
         wm_fault (error, WM_EBATCH, "%.300s: %s", path, no_input (wm_kind_of (path)));
         wm_h5_close (&self);
@@ -213,7 +245,7 @@ static bool is_half (hid_t type)
 static wm_fault_t type_check (wm_column_t *column, wm_h5_class_t class, size_t *bytes,
                               wm_error_t *error)
 {
-    hid_t type = H5Dget_type (column->id);
+    hid_t type = H5Dget_type (column->data->id);
     H5T_class_t is = type < 0 ? H5T_NO_CLASS : H5Tget_class (type);
     *bytes = type < 0 ? 0 : H5Tget_size (type);
     bool fine = *bytes >= 1 && *bytes <= 8 &&
@@ -231,7 +263,7 @@ static wm_fault_t type_check (wm_column_t *column, wm_h5_class_t class, size_t *
 static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *error)
 {
     hsize_t dim[8] = { 0 };
-    hid_t space = H5Dget_space (column->id);
+    hid_t space = H5Dget_space (column->data->id);
     int n_dim = space < 0 ? -1 : H5Sget_simple_extent_ndims (space);
     bool fine = n_dim >= 1 && n_dim <= 8 && H5Sget_simple_extent_dims (space, dim, NULL) == n_dim;
     if (space >= 0)
@@ -259,20 +291,24 @@ static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *
     return WM_OK;
 }
 
-/* Whether the dataset's bytes lie in this file, and can.  */
+/* Checks that the dataset's bytes lie in this file, and can.  */
 static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_error_t *error)
 {
-    hid_t list = H5Dget_create_plist (column->id);
+    wm_dataset_t *data = column->data;
+    hid_t list = H5Dget_create_plist (data->id);
     H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout (list);
     bool inside = layout == H5D_COMPACT || layout == H5D_CHUNKED ||
                   (layout == H5D_CONTIGUOUS && H5Pget_external_count (list) == 0);
-    uint64_t chunk = value_bytes;
+    uint64_t chunk = value_bytes, chunks = value_bytes;
     if (layout == H5D_CHUNKED) {
         hsize_t dim[8];
         int n = H5Pget_chunk (list, 8, dim);
         for (int i = 0; i < n; i++)
-            if (__builtin_mul_overflow (chunk, dim[i], &chunk))
-                chunk = UINT64_MAX;
+            if (__builtin_mul_overflow (chunk, dim[i], &chunk) || !dim[i] ||
+                __builtin_mul_overflow (chunks, (column->dim[i] + dim[i] - 1) / dim[i] * dim[i],
+                                        &chunks))
+                chunk = chunks = UINT64_MAX;
+        data->chunk_bytes = chunk, data->chunks_bytes = chunks;
     }
     if (list >= 0)
         H5Pclose (list);
@@ -289,6 +325,100 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
     return WM_OK;
 }
 
+/* Opens and checks the dataset of a column.  */
+static wm_fault_t dataset_open (wm_column_t *column, wm_error_t *error)
+{
+    wm_dataset_t *data = column->data;
+    hid_t access = H5Pcreate (H5P_DATASET_ACCESS);
+    H5Pset_chunk_cache (access, 521, data->limit_bytes, 1.0);
+    hid_t id = H5Dopen2 (column->file->file, column->name, access);
+    H5Pclose (access);
+    if (id < 0)
+        return wm_fault (error, WM_EBATCH, "%s: %s is no dataset, or is damaged",
+                         wm_h5_path (column->file), column->name);
+    data->id = id;
+    size_t value_bytes;
+    wm_fault_t fault;
+    if ((fault = type_check (column, data->class, &value_bytes, error)) ||
+        (fault = shape_check (column, data->width_wanted, error)) ||
+        (fault = storage_check (column, value_bytes, error)))
+        return fault;
+    return WM_OK;
+}
+
+/* ---- caches ---------------------------------------------------------------------------------- */
+
+static void cached_remove (wm_dataset_t *data)
+{
+    if (!data->is_cached)
+        return;
+    *(data->newer ? &data->newer->older : &cached.newest) = data->older;
+    *(data->older ? &data->older->newer : &cached.oldest) = data->newer;
+    cached.bytes -= data->bytes;
+    data->is_cached = false;
+}
+
+static void dataset_close (wm_dataset_t *data)
+{
+    cached_remove (data);
+    if (data->id)
+        H5Dclose (data->id);
+    data->id = 0;
+}
+
+/* Closes a dataset whose cache is to have `limit_bytes`; it is opened with that when read.  */
+static void cache_limit (wm_dataset_t *data, size_t limit_bytes)
+{
+    if (data->limit_bytes != limit_bytes)
+        dataset_close (data);
+    data->limit_bytes = limit_bytes;
+}
+
+/* Notes that the dataset is read, and closes those whose caches have no room any more.  */
+static void cached_use (wm_dataset_t *data)
+{
+    if (data->chunk_bytes > data->limit_bytes || cached.newest == data)
+        return; /* such a chunk is never kept */
+    cached_remove (data);
+    data->bytes =
+        data->chunks_bytes < data->limit_bytes ? (size_t) data->chunks_bytes : data->limit_bytes;
+    data->older = cached.newest;
+    data->newer = NULL;
+    *(cached.newest ? &cached.newest->newer : &cached.oldest) = data;
+    cached.newest = data;
+    cached.bytes += data->bytes;
+    data->is_cached = true;
+    while (cached.bytes > CACHE_ALL_BYTES && cached.oldest != data)
+        dataset_close (cached.oldest);
+}
+
+wm_fault_t wm_h5_dataset (const wm_column_t *column, int64_t *id, wm_error_t *error)
+{
+    wm_column_t now = *column;
+    wm_fault_t fault = column->data->id ? WM_OK : dataset_open (&now, error);
+    if (!fault && (now.n_row != column->n_row || now.n_dim != column->n_dim ||
+                   now.half != column->half || memcmp (now.dim, column->dim, sizeof now.dim) != 0))
+        fault = wm_fault (error, WM_EBATCH, "%s: dataset %s changed while it was read",
+                          wm_h5_path (column->file), column->name);
+    if (fault)
+        dataset_close (column->data);
+    else
+        cached_use (column->data);
+    *id = column->data->id;
+    return fault;
+}
+
+void wm_h5_whole (const wm_column_t *column)
+{
+    if (column && column->data && column->data->limit_bytes < CACHE_WHOLE_BYTES)
+        cache_limit (column->data, CACHE_WHOLE_BYTES);
+}
+
+size_t wm_h5_cached_bytes (void)
+{
+    return cached.bytes;
+}
+
 wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, uint32_t width,
                          wm_column_t *column, wm_error_t *error)
 {
@@ -300,19 +430,18 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
                          self->path, name);
     if (!stays_inside (self, name))
         return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", self->path, name);
-    hid_t access = H5Pcreate (H5P_DATASET_ACCESS);
-    H5Pset_chunk_cache (access, 521, CACHE_BYTES, 1.0);
-    hid_t id = H5Dopen2 (self->file, name, access);
-    H5Pclose (access);
-    if (id < 0)
-        return wm_fault (error, WM_EBATCH, "%s: %s is no dataset, or is damaged", self->path, name);
-    column->id = id;
-    size_t value_bytes;
-    wm_fault_t fault;
-    if ((fault = type_check (column, class, &value_bytes, error)) ||
-        (fault = shape_check (column, width, error)) ||
-        (fault = storage_check (column, value_bytes, error)))
+    column->data = calloc (1, sizeof *column->data);
+    if (!column->data)
+        return wm_fault (error, WM_EHOST, "out of memory");
+    column->data->class = class;
+    column->data->width_wanted = width;
+    column->data->limit_bytes = CACHE_BYTES_MIN;
+    wm_fault_t fault = dataset_open (column, error);
+    const uint64_t two = 2 * column->data->chunk_bytes;
+    if (fault)
         wm_h5_column_close (column);
+    else if (two > CACHE_BYTES_MIN)
+        cache_limit (column->data, two < CACHE_BYTES_MAX ? (size_t) two : CACHE_BYTES_MAX);
     return fault;
 }
 
@@ -346,9 +475,10 @@ void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg
 
 void wm_h5_column_close (wm_column_t *column)
 {
-    if (column && column->id) {
-        H5Dclose (column->id);
-        column->id = 0;
+    if (column && column->data) {
+        dataset_close (column->data);
+        free (column->data);
+        column->data = NULL;
     }
 }
 
@@ -406,15 +536,48 @@ static size_t value_bytes (wm_h5_type_t type)
 }
 
 /* The library converts float16 value by value; this is ten times faster.  */
-static bool read_half (const wm_column_t *column, hid_t memory, hid_t file, size_t count, void *to)
+static bool read_half (hid_t id, hid_t memory, hid_t file, size_t count, void *to)
 {
     uint16_t *half = (uint16_t *) to + count; /* the upper half of the space; converted upwards */
-    hid_t type = H5Dget_type (column->id);
-    bool fine = H5Dread (column->id, type, memory, file, H5P_DEFAULT, half) >= 0;
+    hid_t type = H5Dget_type (id);
+    bool fine = H5Dread (id, type, memory, file, H5P_DEFAULT, half) >= 0;
     H5Tclose (type);
     if (fine)
         wm_half_to_float (half, count, to);
     return fine;
+}
+
+/* Returns the number of a filter of the column's that the library does not have; 0: none.  */
+static int filter_missing (const wm_column_t *column)
+{
+    hid_t list = column->data->id ? H5Dget_create_plist (column->data->id) : -1;
+    int missing = 0;
+    for (int i = 0, n = list < 0 ? 0 : H5Pget_nfilters (list); i < n && !missing; i++) {
+        unsigned flags;
+        size_t n_value = 0;
+        const H5Z_filter_t filter =
+            H5Pget_filter2 (list, (unsigned) i, &flags, &n_value, NULL, 0, NULL, NULL);
+        missing = filter > 0 && H5Zfilter_avail (filter) <= 0 ? filter : 0;
+    }
+    if (list >= 0)
+        H5Pclose (list);
+    return missing;
+}
+
+wm_fault_t wm_h5_unreadable (const wm_column_t *column, uint64_t first, uint64_t count,
+                             wm_error_t *error)
+{
+    const int filter = filter_missing (column);
+    if (filter)
+        return wm_fault (
+            error, WM_EBATCH,
+            "%s: dataset %s is packed by a filter that is a plugin, number %d%s: write "
+            "it with gzip (h5py: compression=\"gzip\", shuffle=True)",
+            wm_h5_path (column->file), column->name, filter, filter == FILTER_LZF ? " (lzf)" : "");
+    return wm_fault (error, WM_EBATCH,
+                     "%s: dataset %s: rows %llu to %llu cannot be read: damaged or truncated",
+                     wm_h5_path (column->file), column->name, (unsigned long long) first,
+                     (unsigned long long) (first + count - 1));
 }
 
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
@@ -424,27 +587,25 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         return WM_OK;
     bool fine = first <= column->n_row && count <= column->n_row - first;
     if (fine) {
+        hid_t id;
+        wm_fault_t fault = wm_h5_dataset (column, &id, error);
+        if (fault)
+            return fault;
         hsize_t start[8] = { first }, size[8] = { count };
         for (uint32_t i = 1; i < column->n_dim; i++)
             size[i] = column->dim[i];
         /* memory has the file's shape: with another one the library goes value by value */
-        hid_t file = H5Dget_space (column->id);
+        hid_t file = H5Dget_space (id);
         hid_t memory = H5Screate_simple ((int) column->n_dim, size, NULL);
         fine = H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0;
         if (fine && column->half && type == WM_H5_F32)
-            fine = read_half (column, memory, file, (size_t) (count * column->width), to);
+            fine = read_half (id, memory, file, (size_t) (count * column->width), to);
         else
-            fine = fine &&
-                   H5Dread (column->id, memory_type (type), memory, file, H5P_DEFAULT, to) >= 0;
+            fine = fine && H5Dread (id, memory_type (type), memory, file, H5P_DEFAULT, to) >= 0;
         H5Sclose (memory);
         H5Sclose (file);
     }
-    return fine
-               ? WM_OK
-               : wm_fault (error, WM_EBATCH,
-                           "%s: dataset %s: rows %llu to %llu cannot be read: damaged or truncated",
-                           wm_h5_path (column->file), column->name, (unsigned long long) first,
-                           (unsigned long long) (first + count - 1));
+    return fine ? WM_OK : wm_h5_unreadable (column, first, count, error);
 }
 
 wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,

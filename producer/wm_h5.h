@@ -6,7 +6,8 @@
    producer is the process that may die of it.
 
    A column is a dataset of rows: (n), (n, 1), (n, 3) or, for patches, (n, ...). Tables are read by
-   spans of rows, never whole.
+   spans of rows, never whole. The library's caches of chunks of all files together hold at most
+   32 MiB; columns that were not read for long are closed for that, and opened and checked again.
    Texts of errors name file and dataset. Thread: one for all files (the library is not ours).  */
 #ifndef WM_H5_H
 #define WM_H5_H
@@ -29,9 +30,11 @@ typedef enum { WM_H5_INTEGER, WM_H5_FLOAT } wm_h5_class_t;
 /* What a column is read as.  */
 typedef enum { WM_H5_I32, WM_H5_I64, WM_H5_F32, WM_H5_F64 } wm_h5_type_t;
 
+typedef struct wm_dataset_t wm_dataset_t;
+
 typedef struct {
-    wm_h5_t *file; /* lent */
-    int64_t id;    /* of the dataset; 0: none */
+    wm_h5_t *file;      /* lent */
+    wm_dataset_t *data; /* NULL: none */
     char name[96];
     uint64_t n_row;
     uint32_t width, n_dim; /* values a row */
@@ -71,6 +74,17 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
                          wm_column_t *column, wm_error_t *error);
 void wm_h5_column_close (wm_column_t *column);
 
+/* *id: the library's number of the column's dataset, good until another column is read. WM_EBATCH:
+   it had been closed for its cache, and is no longer what it was.  */
+wm_fault_t wm_h5_dataset (const wm_column_t *column, int64_t *id, wm_error_t *error);
+
+/* Notes that every event reads all of the column, because its rows are in no order: more of it is
+   kept.  */
+void wm_h5_whole (const wm_column_t *column);
+
+/* Returns what the caches of all columns may hold now: for tests.  */
+size_t wm_h5_cached_bytes (void);
+
 /* Name of the only dataset of at least two dimensions in the root group; false: none, or several.
  */
 bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max);
@@ -78,6 +92,10 @@ bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max);
 /* Reads rows as `type` into `to` (count x width).  */
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
                        void *to, wm_error_t *error);
+
+/* Returns WM_EBATCH, with the text of what cannot be read.  */
+wm_fault_t wm_h5_unreadable (const wm_column_t *column, uint64_t first, uint64_t count,
+                             wm_error_t *error);
 
 /* Reads the rows of spans, one after another. Near spans are read together.  */
 wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPANS_FEW 4ull /* an event; with more, hits are in no order */
+
 static wm_fault_t column_open (wm_hits_t *self, wm_h5_t *file, const char *name,
                                wm_h5_class_t class, wm_column_t *column, wm_error_t *error)
 {
@@ -37,7 +39,12 @@ wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *
                  { names->id, &self->id, WM_H5_INTEGER } };
     for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
         fault = column_open (self, file, list[i].name, list[i].class, list[i].column, error);
-    return fault ? fault : wm_rows_scan (&self->rows, index, &self->event_id, NULL, error);
+    if (!fault)
+        fault = wm_rows_scan (&self->rows, index, &self->event_id, NULL, error);
+    const uint64_t n_span = fault ? 0 : self->rows.start[index->n_event];
+    for (size_t i = 0; i < sizeof list / sizeof *list && n_span > SPANS_FEW * index->n_event; i++)
+        wm_h5_whole (list[i].column);
+    return fault;
 }
 
 void wm_hits_clear (wm_hits_t *self)
@@ -51,13 +58,21 @@ void wm_hits_clear (wm_hits_t *self)
     memset (self, 0, sizeof *self);
 }
 
+/* Frees the work space: it is made for each event, because many files are open.  */
+static void space_free (wm_hits_t *self)
+{
+    free (self->space);
+    self->space = NULL;
+    self->space_max = 0;
+}
+
 /* Puts one integer column of the hits where its member lies in wm_hit_t; a column that is not there
    gives 0.  */
 static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column, const wm_span_t *span,
                                uint64_t n_span, size_t offset, wm_event_t *event, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
-    if (column->id)
+    if (column->data)
         fault =
             wm_h5_read_spans (column, span, n_span, column == &self->time ? WM_H5_F32 : WM_H5_I32,
                               self->space, error);
@@ -92,13 +107,14 @@ wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, w
                  { &self->time, offsetof (wm_hit_t, time) } };
     for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
         fault = member_read (self, list[i].column, span, n_span, list[i].offset, event, error);
+    space_free (self);
     return fault;
 }
 
 static wm_fault_t rows_i32 (const wm_column_t *column, uint64_t first, uint32_t count, int32_t *to,
                             wm_error_t *error)
 {
-    if (column->id)
+    if (column->data)
         return wm_h5_read (column, first, count, WM_H5_I32, to, error);
     memset (to, 0, count * sizeof *to);
     return WM_OK;
@@ -117,6 +133,7 @@ wm_fault_t wm_hits_rows (wm_hits_t *self, uint64_t first, uint32_t count,
         rows->subrun[i] = id[i].id[1];
         rows->event[i] = id[i].id[2];
     }
+    space_free (self);
     if ((fault = rows_i32 (&self->cryostat, first, count, rows->cryostat, error)) ||
         (fault = rows_i32 (&self->tpc, first, count, rows->tpc, error)) ||
         (fault = rows_i32 (&self->plane, first, count, rows->plane, error)))

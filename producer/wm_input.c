@@ -156,7 +156,8 @@ wm_fault_t wm_input_pack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packe
 size_t wm_input_event_bytes (const wm_input_t *self, uint32_t ordinal)
 {
     const wm_pack_t *pack = self->event[ordinal].pack;
-    return pack && pack->frames ? pack->frame_start[pack->n_batch] : 0;
+    return pack && pack->frames ? pack->frame_start[pack->n_batch] + sizeof (uint32_t) * pack->n_hit
+                                : 0;
 }
 
 void wm_input_place (wm_input_t *self, uint32_t ordinal, uint32_t batch, const uint8_t *result,

@@ -92,7 +92,7 @@ wm_fault_t wm_input_pack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packe
 wm_fault_t wm_input_repack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,
                             wm_event_t *content, wm_pack_t **pack, wm_error_t *error);
 
-/* Encoded bytes kept for an event.  */
+/* Bytes kept for an event: its frames, and the rows of its hits.  */
 size_t wm_input_event_bytes (const wm_input_t *self, uint32_t ordinal);
 
 /* Puts a batch's result in its rows: status bytes, then scores; `engine` from 1.  */

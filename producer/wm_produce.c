@@ -21,12 +21,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define FRAMES_BYTES_MAX (256ull << 20) /* encoded and kept; one event may pass it */
-#define INPUTS_ASKED_MAX 256u           /* on their way: one group commit answers many */
-#define INPUTS_OPEN_MAX 16u             /* files, scratch files, claims at a time, and of files */
-#define SMALL_INPUT_BYTES (256u << 10)  /* up to this size more: */
-#define SMALL_OPEN_MAX 128u             /* so many, which are 32 MiB of files */
-#define WORK_MS 10                      /* without reading messages */
+#define FRAMES_BYTES_MAX (96ull << 20) /* encoded and kept; one event may pass it */
+#define INPUTS_ASKED_MAX 256u          /* on their way: one group commit answers many */
+#define INPUTS_OPEN_MAX 16u            /* files, scratch files, claims at a time, and of files */
+#define SMALL_INPUT_BYTES (256u << 10) /* up to this size more: */
+#define SMALL_OPEN_MAX 128u            /* so many, which are 32 MiB of files */
+#define WORK_MS 10                     /* without reading messages */
 #define OUTPUT_MADE_AGAIN_MAX 2u /* by one producer: something removes them faster than we write */
 #define NAP_MS 500
 

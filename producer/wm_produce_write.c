@@ -78,9 +78,22 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
     return true;
 }
 
+/* Whether another output was begun before this one. The library keeps megabytes for each file that
+   it writes, so that one is written after the other.  */
+static bool waits_for_another (const wm_produce_t *self, const wm_input_t *input)
+{
+    for (uint32_t i = 0; i < self->n_active && !input->writer; i++) {
+        const wm_input_t *other = self->active[i];
+        if (other->writer && !other->placed && may_write (other) && !is_ready (other))
+            return true;
+    }
+    return false;
+}
+
 bool wm_produce_write (wm_produce_t *self, wm_input_t *input)
 {
-    if (!may_write (input) || is_ready (input) || wm_produce_is_full (self))
+    if (!may_write (input) || is_ready (input) || wm_produce_is_full (self) ||
+        (!input->placed && waits_for_another (self, input)))
         return false;
     if (input->placed) {
         file_written_send (self, input);

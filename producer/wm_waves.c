@@ -5,7 +5,11 @@
 
    A shuffled chunk holds the lowest byte of each of its values, then the second byte of each, and
    so on; unshuffle puts them together again. The last chunks of a dataset are stored whole, also
-   where they reach beyond it.  */
+   where they reach beyond it.
+
+   All waveforms of a process share one work space, because files are read one after another: who
+   reads takes it, and whoever had it reads its rows again. A producer of 16 open files would keep
+   6 MB for each.  */
 #include "producer/wm_waves.h"
 
 #include <hdf5.h>
@@ -21,18 +25,22 @@
 
 struct wm_waves_t {
     const wm_column_t *column;
-    float *row;
-    size_t row_max; /* values */
+    size_t row_max; /* values, of a stripe or a piece */
     uint64_t first, count;
 
     bool direct; /* chunks may be read as stored */
     bool deflate, shuffle;
     uint64_t chunk_rows, chunk_columns;
-    struct libdeflate_decompressor *inflate;
-    uint8_t *stored, *raw; /* a chunk on disk, and inflated */
-    size_t stored_max;
     uint64_t n_direct, n_library;
 };
+
+/* Of the one thread of all files.  */
+static struct {
+    wm_waves_t *owner;                   /* whose rows are in it */
+    void *row, *stored, *raw;            /* values; a chunk on disk, and inflated */
+    size_t row_max, stored_max, raw_max; /* bytes */
+    struct libdeflate_decompressor *inflate;
+} space;
 
 static size_t chunk_bytes (const wm_waves_t *self)
 {
@@ -62,7 +70,10 @@ static bool filters_take (wm_waves_t *self, hid_t list)
 static bool chunks_take (wm_waves_t *self)
 {
     const wm_column_t *column = self->column;
-    hid_t type = H5Dget_type (column->id), list = H5Dget_create_plist (column->id);
+    hid_t id = 0;
+    if (wm_h5_dataset (column, &id, NULL))
+        return false;
+    hid_t type = H5Dget_type (id), list = H5Dget_create_plist (id);
     hsize_t dim[2] = { 0 };
     bool fine = type >= 0 && list >= 0 && H5Tequal (type, H5T_IEEE_F32LE) > 0 &&
                 column->n_dim == 2 && H5Pget_layout (list) == H5D_CHUNKED &&
@@ -92,30 +103,57 @@ wm_waves_t *wm_waves_new (const wm_column_t *column, wm_error_t *error)
     uint64_t rows = PIECE_BYTES / 4 / column->width + 1;
     if (self->direct && rows < self->chunk_rows)
         rows = self->chunk_rows;
+    if (rows > column->n_row)
+        rows = column->n_row ? column->n_row : 1;
     self->row_max = rows * column->width;
-    self->row = malloc (self->row_max * sizeof *self->row);
-    if (self->direct) {
-        self->raw = malloc (chunk_bytes (self));
-        self->inflate = libdeflate_alloc_decompressor ();
-    }
-    if (!self->row || (self->direct && (!self->raw || !self->inflate))) {
-        wm_fault (error, WM_EHOST, "out of memory");
-        wm_waves_destroy (&self);
-    }
     return self;
+}
+
+static void space_free (void)
+{
+    libdeflate_free_decompressor (space.inflate);
+    free (space.stored);
+    free (space.raw);
+    free (space.row);
+    memset (&space, 0, sizeof space);
 }
 
 void wm_waves_destroy (wm_waves_t **self_p)
 {
-    wm_waves_t *self = *self_p;
-    if (!self)
-        return;
-    libdeflate_free_decompressor (self->inflate);
-    free (self->stored);
-    free (self->raw);
-    free (self->row);
-    free (self);
+    if (*self_p && space.owner == *self_p)
+        space_free ();
+    free (*self_p);
     *self_p = NULL;
+}
+
+/* Makes room for `bytes` in place of what is there.  */
+static bool grow (void **memory, size_t *bytes_max, size_t bytes)
+{
+    if (bytes <= *bytes_max)
+        return true;
+    free (*memory);
+    *memory = malloc (bytes);
+    *bytes_max = *memory ? bytes : 0;
+    return *memory != NULL;
+}
+
+/* Takes the work space, and makes it as large as is needed.  */
+static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
+{
+    if (space.owner == self)
+        return WM_OK;
+    if (space.owner)
+        space.owner->count = 0;
+    space.owner = self;
+    bool fine = grow (&space.row, &space.row_max, self->row_max * sizeof (float));
+    if (self->direct && !space.inflate)
+        space.inflate = libdeflate_alloc_decompressor ();
+    if (self->direct)
+        fine = fine && space.inflate && grow (&space.raw, &space.raw_max, chunk_bytes (self));
+    if (fine)
+        return WM_OK;
+    space.owner = NULL;
+    return wm_fault (error, WM_EHOST, "out of memory");
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -124,20 +162,16 @@ void wm_waves_destroy (wm_waves_t **self_p)
 static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t *bytes)
 {
     const hsize_t at[2] = { row, column };
+    hid_t id;
     hsize_t stored;
     uint32_t skipped; /* filters that this chunk did not take */
-    if (H5Dget_chunk_storage_size (self->column->id, at, &stored) < 0 || !stored ||
-        stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096)
+    if (wm_h5_dataset (self->column, &id, NULL) ||
+        H5Dget_chunk_storage_size (id, at, &stored) < 0 || !stored ||
+        stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096 ||
+        !grow (&space.stored, &space.stored_max, stored + stored / 8))
         return false;
-    if (stored > self->stored_max) {
-        uint8_t *larger = realloc (self->stored, stored);
-        if (!larger)
-            return false;
-        self->stored = larger, self->stored_max = stored;
-    }
     *bytes = stored;
-    return H5Dread_chunk (self->column->id, H5P_DEFAULT, at, &skipped, self->stored) >= 0 &&
-           !skipped;
+    return H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) >= 0 && !skipped;
 }
 
 /* Puts `count` values from `at` on together from the bytes of `n` shuffled ones.  */
@@ -174,7 +208,7 @@ static void chunk_lay (wm_waves_t *self, const uint8_t *raw, uint64_t column)
     const size_t n = self->chunk_rows * self->chunk_columns, width = self->column->width;
     const size_t take = width - column < self->chunk_columns ? width - column : self->chunk_columns;
     for (uint64_t r = 0; r < self->count; r++) {
-        float *to = self->row + r * width + column;
+        float *to = (float *) space.row + r * width + column;
         const size_t at = r * self->chunk_columns;
         if (self->shuffle)
             unshuffle (raw, n, at, take, to);
@@ -183,10 +217,25 @@ static void chunk_lay (wm_waves_t *self, const uint8_t *raw, uint64_t column)
     }
 }
 
-/* Reads the stripe that holds `row`. false: nothing is kept, the library must.  */
-static bool stripe_read (wm_waves_t *self, uint64_t row)
+/* Inflates the chunk that was fetched. false: the library must. *is_short: it holds less than a
+   chunk, and the library would read on behind it, in memory that is not its own.  */
+static bool chunk_inflate (wm_waves_t *self, size_t bytes, bool *is_short)
 {
     const size_t want = chunk_bytes (self);
+    if (!self->deflate) {
+        *is_short = bytes < want;
+        return bytes == want;
+    }
+    const enum libdeflate_result result =
+        libdeflate_zlib_decompress (space.inflate, space.stored, bytes, space.raw, want, NULL);
+    *is_short = result == LIBDEFLATE_SHORT_OUTPUT;
+    return result == LIBDEFLATE_SUCCESS;
+}
+
+/* Reads the stripe that holds `row`. false: nothing is kept, the library must, unless a chunk is
+   short.  */
+static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
+{
     self->first = row - row % self->chunk_rows;
     self->count = self->column->n_row - self->first;
     if (self->count > self->chunk_rows)
@@ -195,13 +244,9 @@ static bool stripe_read (wm_waves_t *self, uint64_t row)
     for (uint64_t column = 0; column < self->column->width && fine; column += self->chunk_columns) {
         size_t bytes;
         fine = chunk_fetch (self, self->first, column, &bytes);
-        if (fine && self->deflate)
-            fine = libdeflate_zlib_decompress (self->inflate, self->stored, bytes, self->raw, want,
-                                               NULL) == LIBDEFLATE_SUCCESS;
-        else if (fine)
-            fine = bytes == want;
+        fine = fine && chunk_inflate (self, bytes, is_short);
         if (fine)
-            chunk_lay (self, self->deflate ? self->raw : self->stored, column);
+            chunk_lay (self, self->deflate ? space.raw : space.stored, column);
     }
     if (!fine)
         self->count = 0;
@@ -211,14 +256,17 @@ static bool stripe_read (wm_waves_t *self, uint64_t row)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Reads rows from `row` on through the library: as many as fit, at most to `end` or the end of
-   their stripe.  */
-static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, wm_error_t *error)
+   their stripe, which is refused where a chunk is short.  */
+static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, bool is_short,
+                                wm_error_t *error)
 {
     const uint64_t most = self->row_max / self->column->width;
     uint64_t count = end - row < most ? end - row : most;
     if (self->direct && count > self->chunk_rows - row % self->chunk_rows)
         count = self->chunk_rows - row % self->chunk_rows;
-    wm_fault_t fault = wm_h5_read (self->column, row, count, WM_H5_F32, self->row, error);
+    wm_fault_t fault = is_short
+                           ? wm_h5_unreadable (self->column, row, count, error)
+                           : wm_h5_read (self->column, row, count, WM_H5_F32, space.row, error);
     if (fault)
         return fault;
     self->first = row, self->count = count;
@@ -229,15 +277,18 @@ static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, wm
 wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const float **value,
                          wm_error_t *error)
 {
-    wm_fault_t fault = WM_OK;
+    wm_fault_t fault = space_take (self, error);
+    if (fault)
+        return fault;
     if (row < self->first || row - self->first >= self->count) {
+        bool is_short = false;
         self->count = 0;
-        if (self->direct && row < self->column->n_row && stripe_read (self, row))
+        if (self->direct && row < self->column->n_row && stripe_read (self, row, &is_short))
             self->n_direct += self->count;
         else
-            fault = library_read (self, row, end, error);
+            fault = library_read (self, row, end, is_short, error);
     }
-    *value = self->row + (row - self->first) * self->column->width;
+    *value = (const float *) space.row + (row - self->first) * self->column->width;
     return fault;
 }
 

@@ -5,7 +5,8 @@
    in chunks, with deflate, shuffle, both or neither, is read chunk by chunk as it lies on disk
    (H5Dread_chunk), inflated by libdeflate and unshuffled here. Everything else goes through
    H5Dread: other types, layouts and filters, chunks that were never written, and chunks with which
-   anything is wrong, so that the library alone decides what an error is. Both ways give the same
+   anything is wrong, so that the library alone decides what an error is. The exception is a chunk
+   that holds less than a chunk, which the library would take for whole. Both ways give the same
    bits. Thread: that of the file.  */
 #ifndef WM_WAVES_H
 #define WM_WAVES_H
@@ -14,13 +15,14 @@
 
 typedef struct wm_waves_t wm_waves_t;
 
-/* Prepares to read rows of `column` (n, width), which is lent. Keeps at most two rows of chunks, or
-   4 MiB and a row. NULL: out of memory (WM_EHOST).  */
+/* Prepares to read rows of `column` (n, width), which is lent. One work space serves all: a row of
+   chunks of at most 64 MiB, or 4 MiB and a row, with a chunk as stored and one inflated. NULL: out
+   of memory (WM_EHOST).  */
 wm_waves_t *wm_waves_new (const wm_column_t *column, wm_error_t *error);
 void wm_waves_destroy (wm_waves_t **self_p);
 
-/* Points *value to row `row` (width values), which stays until the next call; the caller will ask
-   for the rows up to `end` (above row) next. WM_EBATCH: the file is damaged.  */
+/* Points *value to row `row` (width values), which stays until the next call for any waveforms; the
+   caller will ask for the rows up to `end` (above row) next. WM_EBATCH: the file is damaged.  */
 wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const float **value,
                          wm_error_t *error);
 

@@ -56,6 +56,23 @@ static const char *const column_name[COLUMNS] = { "run",    "subrun", "event",  
 static form_t form[FORMS_MAX]; /* of the one thread of all writers */
 static uint64_t form_clock;
 
+/* A piece of rows on its way, of whichever writer does a step.  */
+static struct {
+    int64_t run[PIECE_ROWS], subrun[PIECE_ROWS], event[PIECE_ROWS], hit_id[PIECE_ROWS];
+    int32_t cryostat[PIECE_ROWS], tpc[PIECE_ROWS], plane[PIECE_ROWS];
+    union { /* one column, or bytes to hash */
+        uint64_t row[PIECE_ROWS];
+        int64_t id[PIECE_ROWS];
+        float score[PIECE_ROWS];
+        uint16_t engine[PIECE_ROWS];
+        uint8_t status[PIECE_ROWS];
+        char reason[PIECE_ROWS * REASON_BYTES];
+    } cell;
+} piece;
+static const wm_reader_rows_t piece_columns = { piece.run,    piece.subrun,   piece.event,
+                                                piece.hit_id, piece.cryostat, piece.tpc,
+                                                piece.plane };
+
 static void label_name (const wm_spec_t *spec, uint32_t n_output, uint32_t i, char name[48])
 {
     if (spec->n_label == n_output)
@@ -92,19 +109,10 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
     self->piece_rows = n;
     self->is_small =
         n_row < PIECE_ROWS && n_row * (64 + 4ull * job->scratch->n_output) < SMALL_BYTES;
-    self->rows.run = malloc (4ul * n * sizeof (int64_t));
-    self->rows.cryostat = malloc (3ul * n * sizeof (int32_t));
-    self->cell = malloc (REASON_BYTES * (size_t) n);
     self->label = calloc (job->scratch->n_output, sizeof *self->label);
     self->engine_index = calloc (job->n_engine + 1ul, sizeof *self->engine_index);
     self->hash = XXH3_createState ();
-    assert (self->rows.run && self->rows.cryostat && self->cell && self->label &&
-            self->engine_index && self->hash);
-    self->rows.subrun = self->rows.run + n;
-    self->rows.event = self->rows.subrun + n;
-    self->rows.hit_id = self->rows.event + n;
-    self->rows.tpc = self->rows.cryostat + n;
-    self->rows.plane = self->rows.tpc + n;
+    assert (self->label && self->engine_index && self->hash);
     return self;
 }
 
@@ -197,9 +205,6 @@ void wm_writer_destroy (wm_writer_t **self_p)
         part_remove (self);
     if (self->fd >= 0)
         close (self->fd);
-    free (self->rows.run);
-    free (self->rows.cryostat);
-    free (self->cell);
     free (self->label);
     free (self->engine_index);
     XXH3_freeState (self->hash);
@@ -555,7 +560,7 @@ static uint8_t status_of (const wm_scratch_t *scratch, uint64_t row)
 static bool scores_write (wm_writer_t *self, uint32_t count)
 {
     const wm_scratch_t *scratch = self->job.scratch;
-    float *cell = self->cell;
+    float *cell = piece.cell.score;
     bool fine = true;
     for (uint32_t k = 0; k < scratch->n_output && fine; k++) {
         for (uint32_t i = 0; i < count; i++)
@@ -577,19 +582,19 @@ static bool held_write (wm_writer_t *self, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         if (scratch->state[self->row + i] != 1)
             at[n++] = i;
-    uint64_t *row = self->cell;
+    uint64_t *row = piece.cell.row;
     for (uint32_t i = 0; i < n; i++)
         row[i] = self->row + at[i];
     bool fine = rows_write (self->held_row, H5T_NATIVE_UINT64, self->held, n, row);
-    int64_t *id = self->cell;
+    int64_t *id = piece.cell.id;
     for (uint32_t i = 0; i < n; i++)
-        id[i] = self->rows.hit_id[at[i]];
+        id[i] = piece.hit_id[at[i]];
     fine = fine && rows_write (self->held_id, H5T_NATIVE_INT64, self->held, n, id);
-    uint8_t *status = self->cell;
+    uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < n; i++)
         status[i] = status_of (scratch, self->row + at[i]);
     fine = fine && rows_write (self->held_status, H5T_NATIVE_UINT8, self->held, n, status);
-    char *reason = self->cell;
+    char *reason = piece.cell.reason;
     memset (reason, 0, (size_t) n * REASON_BYTES);
     for (uint32_t i = 0; i < n; i++) {
         uint8_t s = status_of (scratch, self->row + at[i]);
@@ -607,7 +612,7 @@ static bool held_write (wm_writer_t *self, uint32_t count)
 static bool piece_write (wm_writer_t *self, uint32_t count)
 {
     const wm_scratch_t *scratch = self->job.scratch;
-    const wm_reader_rows_t *r = &self->rows;
+    const wm_reader_rows_t *r = &piece_columns;
     const struct {
         int column;
         const void *from;
@@ -626,11 +631,11 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
     fine = fine && scores_write (self, count) &&
            rows_write (self->column[IN_FIDUCIAL], H5T_NATIVE_UINT8, self->row, count,
                        scratch->in_fiducial + self->row);
-    uint8_t *status = self->cell;
+    uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < count; i++)
         status[i] = status_of (scratch, self->row + i);
     fine = fine && rows_write (self->column[STATUS], H5T_NATIVE_UINT8, self->row, count, status);
-    uint16_t *engine = self->cell;
+    uint16_t *engine = piece.cell.engine;
     for (uint32_t i = 0; i < count; i++)
         engine[i] = self->engine_index[scratch->engine[self->row + i]];
     fine = fine && rows_write (self->column[ENGINE], H5T_NATIVE_UINT16, self->row, count, engine);
@@ -681,8 +686,7 @@ static bool finish (wm_writer_t *self)
 static wm_fault_t hash_piece (wm_writer_t *self, wm_error_t *error)
 {
     for (size_t done = 0; done < HASH_BYTES;) {
-        const size_t most = 8ul * self->piece_rows;
-        ssize_t n = pread (self->fd, self->cell, most, (off_t) self->n_hashed);
+        ssize_t n = pread (self->fd, piece.cell.reason, sizeof piece.cell, (off_t) self->n_hashed);
         if (n < 0 && errno != EINTR)
             return wm_fault (error, WM_EHOST, "%s: cannot read it again: %s", self->job.path,
                              strerror (errno));
@@ -692,7 +696,7 @@ static wm_fault_t hash_piece (wm_writer_t *self, wm_error_t *error)
         }
         if (n > 0) {
             self->n_hashed += (uint64_t) n;
-            XXH3_128bits_update (self->hash, self->cell, (size_t) n);
+            XXH3_128bits_update (self->hash, piece.cell.reason, (size_t) n);
             done += (size_t) n;
         }
     }
@@ -732,7 +736,8 @@ static bool rows_step (wm_writer_t *self, wm_fault_t *fault, wm_error_t *error)
 {
     const uint64_t left = self->job.scratch->n_row - self->row;
     const uint32_t count = left < self->piece_rows ? (uint32_t) left : self->piece_rows;
-    if (count && (*fault = wm_reader_rows (self->job.reader, self->row, count, &self->rows, error)))
+    if (count &&
+        (*fault = wm_reader_rows (self->job.reader, self->row, count, &piece_columns, error)))
         return true;
     errno = 0;
     const bool fine = !count || piece_write (self, count);

@@ -50,9 +50,6 @@ struct wm_writer_t {
 
     hid_t file, table, column[COLUMNS], *label; /* label: (n_output) */
     hid_t held_row, held_id, held_status, held_reason;
-    wm_reader_rows_t rows; /* a piece */
-    void *cell;            /* (piece_rows x REASON_BYTES): one column of a piece; bytes to hash */
-
     XXH3_state_t *hash;
     uint64_t n_hashed; /* bytes */
     int fd;            /* of the file to sync, or being hashed */

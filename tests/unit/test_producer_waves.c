@@ -6,6 +6,7 @@
 
 #include "tests/unit/producer_files.h"
 
+#include <libdeflate.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +37,34 @@ typedef struct {
     hsize_t rows, columns; /* of a chunk; 0: contiguous */
     bool shuffle, deflate, fletcher, late;
     bool direct; /* all rows are to be read chunk by chunk */
+    herr_t (*more) (hid_t list);
 } form_t;
+
+static herr_t szip (hid_t list)
+{
+    return H5Pset_szip (list, H5_SZIP_NN_OPTION_MASK, 8);
+}
+
+static herr_t scale_offset (hid_t list)
+{
+    return H5Pset_scaleoffset (list, H5Z_SO_INT, H5Z_SO_INT_MINBITS_DEFAULT);
+}
+
+static herr_t twice (hid_t list)
+{
+    return H5Pset_deflate (list, 1);
+}
+
+static herr_t compact (hid_t list)
+{
+    return H5Pset_layout (list, H5D_COMPACT);
+}
+
+static herr_t fill (hid_t list)
+{
+    const float value = 3.5f;
+    return H5Pset_fill_value (list, H5T_NATIVE_FLOAT, &value);
+}
 
 static hid_t made (const form_t *form, const char *path, hid_t *data)
 {
@@ -55,6 +83,7 @@ static hid_t made (const form_t *form, const char *path, hid_t *data)
         H5Pset_shuffle (list);
     if (form->fletcher)
         H5Pset_fletcher32 (list);
+    assert_true (!form->more || form->more (list) >= 0);
     *data = H5Dcreate2 (file, "adc", form->type, space, H5P_DEFAULT, list, H5P_DEFAULT);
     assert_true (*data >= 0);
     H5Sclose (space);
@@ -111,8 +140,21 @@ static void equals_the_library (void **state)
         { "double", H5T_IEEE_F64LE, 8, WIDTH, .shuffle = true, .deflate = true },
         { "integers", H5T_STD_I32LE, 8, WIDTH, .deflate = true },
         { "contiguous", f32, 0, 0, .direct = false },
+        { "compact", f32, 0, 0, .more = compact },
+        { "a chunk larger than the data", f32, 50, 200, .shuffle = true, .deflate = true,
+          .direct = true },
+        { "one column more than a chunk", f32, 36, WIDTH - 1, .shuffle = true, .direct = true },
+        { "checksums alone", f32, 8, WIDTH, .fletcher = true },
+        { "deflated twice", f32, 8, WIDTH, .deflate = true, .more = twice },
+        { "n-bit", f32, 8, WIDTH, .more = H5Pset_nbit },
+        { "scale and offset", H5T_STD_I32LE, 8, WIDTH, .more = scale_offset },
+        { "szip", f32, 8, WIDTH, .more = szip },
     };
+    unsigned can = 0;
+    H5Zget_filter_info (H5Z_FILTER_SZIP, &can);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (forms[i].more == szip && !(can & H5Z_FILTER_CONFIG_ENCODE_ENABLED))
+            continue; /* this library has none */
         const char *path = test_path ("form.h5");
         hid_t data, file = made (&forms[i], path, &data);
         print_message ("  %s\n", forms[i].name);
@@ -144,6 +186,142 @@ static void odd_chunks_go_to_the_library (void **state)
     compare (path, 8);
 }
 
+/* A fill value in chunks that were never written, beside ones that were.  */
+static void missing_chunks_have_the_fill_value (void **state)
+{
+    (void) state;
+    const form_t form = { "filled",        H5T_IEEE_F32LE,  8,           40,
+                          .shuffle = true, .deflate = true, .more = fill };
+    const char *path = test_path ("filled.h5");
+    hid_t data, file = made (&form, path, &data);
+    const hsize_t start[2] = { 0, 0 }, size[2] = { ROWS, 40 };
+    hid_t space = H5Dget_space (data), memory = H5Screate_simple (2, size, NULL);
+    H5Sselect_hyperslab (space, H5S_SELECT_SET, start, NULL, size, NULL);
+    assert_true (H5Dwrite (data, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, wave) >= 0);
+    H5Sclose (memory);
+    H5Sclose (space);
+    H5Dclose (data);
+    H5Fclose (file);
+    compare (path, 0);
+}
+
+/* Reads row 3 by chunks and by the library. Returns the fault, the same of both, with the same
+   bits.  */
+static wm_fault_t judged (const char *path, wm_error_t *error)
+{
+    static float want[ROWS][WIDTH];
+    wm_h5_t *h5 = wm_h5_open (path, NULL);
+    wm_column_t column;
+    const float *got;
+    assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 0, &column, NULL), WM_OK);
+    wm_fault_t fault = wm_h5_read (&column, 0, ROWS, WM_H5_F32, want, NULL);
+    wm_waves_t *waves = wm_waves_new (&column, NULL);
+    assert_int_equal (wm_waves_row (waves, 3, ROWS, &got, error), fault);
+    if (!fault)
+        assert_memory_equal (got, want[3], sizeof want[3]);
+    wm_waves_destroy (&waves);
+    wm_h5_column_close (&column);
+    wm_h5_close (&h5);
+    return fault;
+}
+
+/* A chunk is stored as it should not be: cut short, followed by more, of another size when it is
+   inflated, or no stream at all.  */
+static void stored_wrongly (const char *what, bool is_deflated, const void *chunk, size_t bytes,
+                            wm_fault_t fault)
+{
+    const form_t form = { "wrong", H5T_IEEE_F32LE,          ROWS,
+                          WIDTH,   .shuffle = !is_deflated, .deflate = is_deflated };
+    const char *path = test_path ("wrong.h5");
+    const hsize_t at[2] = { 0, 0 };
+    wm_error_t error;
+    hid_t data, file = made (&form, path, &data);
+    assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, 0, at, bytes, chunk) >= 0);
+    H5Dclose (data);
+    H5Fclose (file);
+    print_message ("  %s\n", what);
+    if (strncmp (what, "short", 5) != 0) {
+        assert_int_equal (judged (path, &error), fault);
+    } else { /* the library is not asked: it would read on behind the chunk */
+        const float *got;
+        wm_column_t column;
+        wm_h5_t *h5 = wm_h5_open (path, NULL);
+        assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 0, &column, NULL), WM_OK);
+        wm_waves_t *waves = wm_waves_new (&column, NULL);
+        assert_int_equal (wm_waves_row (waves, 3, ROWS, &got, &error), fault);
+        wm_waves_destroy (&waves);
+        wm_h5_column_close (&column);
+        wm_h5_close (&h5);
+    }
+    if (fault) {
+        assert_non_null (strstr (error.text, "wrong.h5: dataset adc: rows "));
+        assert_non_null (strstr (error.text, " cannot be read: damaged or truncated"));
+    }
+}
+
+static size_t deflated (const void *from, size_t bytes, uint8_t *to, size_t bytes_max)
+{
+    struct libdeflate_compressor *pack = libdeflate_alloc_compressor (6);
+    const size_t n = libdeflate_zlib_compress (pack, from, bytes, to, bytes_max);
+    libdeflate_free_compressor (pack);
+    assert_true (n > 0);
+    return n;
+}
+
+static void chunks_of_another_size (void **state)
+{
+    (void) state;
+    static uint8_t chunk[2 * sizeof wave], more[2 * sizeof wave];
+    const size_t n = deflated (wave, sizeof wave, chunk, sizeof chunk);
+    stored_wrongly ("as it should be", true, chunk, n, WM_OK);
+    stored_wrongly ("cut short", true, chunk, n / 2, WM_EBATCH);
+    stored_wrongly ("without its checksum", true, chunk, n - 4, WM_EBATCH);
+    stored_wrongly ("followed by more", true, chunk, n + 100, WM_OK);
+    memcpy (more, wave, sizeof wave);
+    const size_t long_n = deflated (more, sizeof more, chunk, sizeof chunk);
+    stored_wrongly ("too much in it", true, chunk, long_n, WM_OK);
+    const size_t short_n = deflated (wave, sizeof wave / 2, chunk, sizeof chunk);
+    stored_wrongly ("short: half of it", true, chunk, short_n, WM_EBATCH);
+    stored_wrongly ("short: shuffled, not deflated", false, wave, sizeof wave - 4, WM_EBATCH);
+    stored_wrongly ("short: a quarter", true, chunk,
+                    deflated (wave, sizeof wave / 4, chunk, sizeof chunk), WM_EBATCH);
+    memset (chunk, 0x5a, sizeof chunk);
+    stored_wrongly ("no stream", true, chunk, 1000, WM_EBATCH);
+    stored_wrongly ("one byte", true, chunk, 1, WM_EBATCH);
+}
+
+static size_t same_bytes (unsigned flags, size_t n, const unsigned *value, size_t bytes,
+                          size_t *bytes_max, void **chunk)
+{
+    (void) flags, (void) n, (void) value, (void) bytes_max, (void) chunk;
+    return bytes;
+}
+
+static herr_t lzf (hid_t list)
+{
+    return H5Pset_filter (list, 32000, H5Z_FLAG_MANDATORY, 0, NULL);
+}
+
+/* lzf, as h5py writes it: wiremill has no plugins, and names what is missing.  */
+static void plugins_are_named (void **state)
+{
+    (void) state;
+    const H5Z_class2_t class = { H5Z_CLASS_T_VERS, 32000, 1, 1, "lzf", NULL, NULL, same_bytes };
+    const form_t form = { "lzf", H5T_IEEE_F32LE, 8, WIDTH, .shuffle = true, .more = lzf };
+    const char *path = test_path ("lzf.h5");
+    wm_error_t error;
+    assert_true (H5Zregister (&class) >= 0);
+    hid_t data, file = made (&form, path, &data);
+    assert_true (H5Dwrite (data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wave) >= 0);
+    H5Dclose (data);
+    H5Fclose (file);
+    compare (path, 0);
+    assert_true (H5Zunregister (32000) >= 0);
+    assert_int_equal (judged (path, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "lzf.h5: dataset adc is packed by a filter that is a "
+                                         "plugin, number 32000 (lzf): write it with gzip"));
+}
+
 /* Bytes of a chunk are spoiled, one after another: the rows are those of the library, or both
    refuse them.  */
 static void damage_is_the_librarys_to_judge (void **state)
@@ -172,24 +350,11 @@ static void damage_is_the_librarys_to_judge (void **state)
             fseek (f, (long) (address + spot), SEEK_SET);
             fputc (was ^ 0x55, f);
             fclose (f);
-            static float want[ROWS][WIDTH];
-            wm_h5_t *h5 = wm_h5_open (path, NULL);
-            wm_column_t column;
             wm_error_t error;
-            assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 0, &column, NULL), WM_OK);
-            wm_fault_t fault = wm_h5_read (&column, 0, ROWS, WM_H5_F32, want, NULL);
-            wm_waves_t *waves = wm_waves_new (&column, NULL);
-            const float *got;
-            assert_int_equal (wm_waves_row (waves, 3, ROWS, &got, &error), fault);
-            if (fault) {
+            if (judged (path, &error)) {
                 n_refused++;
                 assert_non_null (strstr (error.text, "cannot be read: damaged or truncated"));
-            } else {
-                assert_memory_equal (got, want[3], sizeof want[3]);
             }
-            wm_waves_destroy (&waves);
-            wm_h5_column_close (&column);
-            wm_h5_close (&h5);
             f = fopen (path, "r+b");
             fseek (f, (long) (address + spot), SEEK_SET);
             fputc (was, f);
@@ -237,14 +402,159 @@ static void nonzero_values_are_found (void **state)
         }
 }
 
+/* ---- memory that files share ----------------------------------------------------------------- */
+
+enum { FILES = 50, LONG = 200000 };
+
+/* A column of four chunks in each file; `n` rows.  */
+static void column_make (const char *path, hsize_t n, int add)
+{
+    static int value[LONG];
+    for (int i = 0; i < LONG; i++)
+        value[i] = i + add;
+    const hsize_t chunk = LONG / 4, most = H5S_UNLIMITED;
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &n, &most);
+    H5Pset_chunk (list, 1, &chunk);
+    H5Pset_deflate (list, 1);
+    hid_t data = H5Dcreate2 (file, "c", H5T_NATIVE_INT, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    assert_true (H5Dwrite (data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0);
+    H5Dclose (data);
+    H5Sclose (space);
+    H5Pclose (list);
+    H5Fclose (file);
+}
+
+static const char *column_path (int i)
+{
+    char name[20];
+    snprintf (name, sizeof name, "c%d.h5", i);
+    return test_path (name);
+}
+
+static void columns_open (wm_h5_t **file, wm_column_t *column)
+{
+    for (int i = 0; i < FILES; i++) {
+        column_make (column_path (i), LONG, i);
+        file[i] = wm_h5_open (column_path (i), NULL);
+        assert_int_equal (wm_h5_column (file[i], "c", WM_H5_INTEGER, 1, &column[i], NULL), WM_OK);
+        if (i % 5 == 0)
+            wm_h5_whole (&column[i]);
+    }
+}
+
+static void columns_close (wm_h5_t **file, wm_column_t *column)
+{
+    for (int i = 0; i < FILES; i++) {
+        wm_h5_column_close (&column[i]);
+        wm_h5_column_close (&column[i]);
+        wm_h5_close (&file[i]);
+    }
+    assert_int_equal (wm_h5_cached_bytes (), 0);
+}
+
+/* 50 caches of 800 KB: some are closed for others, and nobody notices.  */
+static void caches_are_shared (void **state)
+{
+    (void) state;
+    wm_h5_t *file[FILES];
+    wm_column_t column[FILES];
+    size_t most = 0;
+    columns_open (file, column);
+    for (int turn = 0; turn < 6 * FILES; turn++) {
+        const int i = turn * 7 % FILES, first = turn * 611 % (LONG - 3);
+        int got[3];
+        assert_int_equal (wm_h5_read (&column[i], (uint64_t) first, 3, WM_H5_I32, got, NULL),
+                          WM_OK);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal (got[k], first + k + i);
+        most = wm_h5_cached_bytes () > most ? wm_h5_cached_bytes () : most;
+    }
+    assert_in_range (most, 31 << 20, 32 << 20);
+    columns_close (file, column);
+}
+
+/* The file is another one when its column is opened again.  */
+static void what_is_opened_again_is_checked (void **state)
+{
+    (void) state;
+    wm_h5_t *file[FILES];
+    wm_column_t column[FILES];
+    wm_error_t error;
+    int got;
+    columns_open (file, column);
+    for (int i = 0; i < FILES; i++)
+        assert_int_equal (wm_h5_read (&column[i], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
+    column_make (test_path ("other.h5"), LONG / 2, 0);
+    FILE *from = fopen (test_path ("other.h5"), "rb"), *to = fopen (column_path (0), "r+b");
+    for (int c; (c = fgetc (from)) != EOF;)
+        fputc (c, to);
+    fclose (from);
+    fclose (to);
+    to = fopen (column_path (1), "r+b");
+    for (int i = 0; i < 1 << 16; i++)
+        fputc (0, to);
+    fclose (to);
+    assert_int_equal (wm_h5_read (&column[0], 7, 1, WM_H5_I32, &got, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "c0.h5: dataset c changed while it was read"));
+    assert_int_equal (wm_h5_read (&column[0], 7, 1, WM_H5_I32, &got, NULL), WM_EBATCH);
+    assert_int_equal (wm_h5_read (&column[1], 7, 1, WM_H5_I32, &got, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "c1.h5: c is no dataset, or is damaged"));
+    assert_int_equal (wm_h5_read (&column[2], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
+    assert_int_equal (got, 9);
+    columns_close (file, column);
+}
+
+/* Two files are read in turn: each takes the work space from the other.  */
+static void the_work_space_is_shared (void **state)
+{
+    (void) state;
+    const form_t form[2] = {
+        { "one", H5T_IEEE_F32LE, 8, WIDTH, .shuffle = true, .deflate = true },
+        { "other", H5T_IEEE_F32LE, 0, 0, .direct = false },
+    };
+    const char *path[2] = { test_path ("one.h5"), test_path ("two.h5") };
+    wm_h5_t *h5[2];
+    wm_column_t column[2];
+    wm_waves_t *waves[2];
+    const float *got;
+    for (int i = 0; i < 2; i++) {
+        hid_t data, file = made (&form[i], path[i], &data);
+        assert_true (H5Dwrite (data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wave) >= 0);
+        H5Dclose (data);
+        H5Fclose (file);
+        h5[i] = wm_h5_open (path[i], NULL);
+        assert_int_equal (wm_h5_column (h5[i], "adc", WM_H5_FLOAT, 0, &column[i], NULL), WM_OK);
+        waves[i] = wm_waves_new (&column[i], NULL);
+    }
+    for (uint64_t turn = 0; turn < 2 * ROWS; turn++) {
+        assert_int_equal (wm_waves_row (waves[turn % 2], turn / 2, ROWS, &got, NULL), WM_OK);
+        assert_memory_equal (got, wave[turn / 2], sizeof wave[0]);
+    }
+    wm_waves_destroy (&waves[0]); /* its rows are not in the work space: the other's stay */
+    assert_int_equal (wm_waves_row (waves[1], 0, ROWS, &got, NULL), WM_OK);
+    assert_memory_equal (got, wave[0], sizeof wave[0]);
+    for (int i = 0; i < 2; i++) {
+        wm_waves_destroy (&waves[i]);
+        wm_h5_column_close (&column[i]);
+        wm_h5_close (&h5[i]);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (equals_the_library),
         cmocka_unit_test (odd_chunks_go_to_the_library),
+        cmocka_unit_test (missing_chunks_have_the_fill_value),
+        cmocka_unit_test (chunks_of_another_size),
+        cmocka_unit_test (plugins_are_named),
         cmocka_unit_test (damage_is_the_librarys_to_judge),
         cmocka_unit_test (rows_beyond_the_end_are_refused),
         cmocka_unit_test (nonzero_values_are_found),
+        cmocka_unit_test (caches_are_shared),
+        cmocka_unit_test (what_is_opened_again_is_checked),
+        cmocka_unit_test (the_work_space_is_shared),
     };
     wm_h5_init ();
     wave_fill ();
