@@ -32,6 +32,7 @@ struct wm_waves_t {
     uint8_t *stored, *raw; /* a chunk on disk, and inflated */
     size_t stored_max;
     uint64_t n_direct, n_library;
+    bool is_short; /* a chunk inflates to less than it must: the library would read behind it */
 };
 
 static size_t chunk_bytes (const wm_waves_t *self)
@@ -59,6 +60,9 @@ static bool filters_take (wm_waves_t *self, hid_t list)
     return n >= 0 && at == n;
 }
 
+/* Without filters the library does the same work, and must: of such a chunk it tells the size that
+   it should have (H5Dget_chunk_storage_size), and reads as many bytes as a hostile file states
+   (H5Dread_chunk), whatever room there is.  */
 static bool chunks_take (wm_waves_t *self)
 {
     const wm_column_t *column = self->column;
@@ -66,7 +70,8 @@ static bool chunks_take (wm_waves_t *self)
     hsize_t dim[2] = { 0 };
     bool fine = type >= 0 && list >= 0 && H5Tequal (type, H5T_IEEE_F32LE) > 0 &&
                 column->n_dim == 2 && H5Pget_layout (list) == H5D_CHUNKED &&
-                H5Pget_chunk (list, 2, dim) == 2 && filters_take (self, list);
+                H5Pget_chunk (list, 2, dim) == 2 && filters_take (self, list) &&
+                (self->shuffle || self->deflate);
     if (type >= 0)
         H5Tclose (type);
     if (list >= 0)
@@ -195,10 +200,12 @@ static bool stripe_read (wm_waves_t *self, uint64_t row)
     for (uint64_t column = 0; column < self->column->width && fine; column += self->chunk_columns) {
         size_t bytes;
         fine = chunk_fetch (self, self->first, column, &bytes);
-        if (fine && self->deflate)
-            fine = libdeflate_zlib_decompress (self->inflate, self->stored, bytes, self->raw, want,
-                                               NULL) == LIBDEFLATE_SUCCESS;
-        else if (fine)
+        if (fine && self->deflate) {
+            const enum libdeflate_result result = libdeflate_zlib_decompress (
+                self->inflate, self->stored, bytes, self->raw, want, NULL);
+            self->is_short = result == LIBDEFLATE_SHORT_OUTPUT;
+            fine = result == LIBDEFLATE_SUCCESS;
+        } else if (fine)
             fine = bytes == want;
         if (fine)
             chunk_lay (self, self->deflate ? self->raw : self->stored, column);
@@ -232,8 +239,15 @@ wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const flo
     wm_fault_t fault = WM_OK;
     if (row < self->first || row - self->first >= self->count) {
         self->count = 0;
+        self->is_short = false;
         if (self->direct && row < self->column->n_row && stripe_read (self, row))
             self->n_direct += self->count;
+        else if (self->is_short)
+            fault = wm_fault (error, WM_EBATCH,
+                              "%s: dataset %s: row %llu cannot be read: damaged or truncated (its "
+                              "chunk holds less than it must)",
+                              wm_h5_path (self->column->file), self->column->name,
+                              (unsigned long long) row);
         else
             fault = library_read (self, row, end, error);
     }
