@@ -20,7 +20,9 @@ MSGPACK  := $(if $(shell pkg-config --exists msgpack-c 2>/dev/null && echo y),ms
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN),-O3)
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wvla $(if $(filter gpu-check,$(MAKECMDGOALS)),,-Werror) \
             $(if $(SAN),-Wno-format-truncation -Wno-conversion) # sanitizers hide from gcc what bounds a value
-CPPFLAGS := -I. -I$(B)/gen -D_GNU_SOURCE
+# make fuzz: the sources are written against gcc's warnings, and clang 14 does not know the names of AMX.
+WARN     := $(if $(LIBFUZZER),-w,$(WARN))
+CPPFLAGS := -I. -I$(B)/gen -D_GNU_SOURCE $(if $(LIBFUZZER),'-D__builtin_cpu_supports(name)=0')
 CFLAGS   := -std=c11 -g $(OPT) $(WARN) -fPIC -pthread
 LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 
@@ -217,6 +219,30 @@ $(B)/tests/fault/%.so: tests/fault/%.c
 	$(call step,TEST  $@)
 	$(Q)$(CC) $(CPPFLAGS) $(filter-out -fsanitize%,$(CFLAGS)) -shared $< -o $@ -ldl
 
+# Fuzz targets (tests/fuzz/README.md). Each is linked with the room whose decoder it tries.
+FUZZ_ROOM_batch    := schema
+FUZZ_ROOM_graphdef := kernels
+FUZZ_ROOM_h5       := producer
+FUZZ_ROOM_msg      := schema
+FUZZ_ROOM_npy      := producer
+FUZZ_ROOM_onnx     := kernels
+FUZZ_ROOM_record   := broker
+FUZZ_ROOM_status   := ops
+FUZZ_ROOM_tables   := producer
+FUZZ_ROOM_text     := producer
+FUZZ_ROOM_waves    := producer
+FUZZ_ROOM_wmm      := kernels
+FUZZ := $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+# With LIBFUZZER=1 the targets have libFuzzer's loop (clang), else the driver's own.
+FUZZ_FLAGS := -Wno-unused-function $(if $(LIBFUZZER),-DWM_LIBFUZZER -fsanitize=fuzzer)
+define fuzz
+$(B)/tests/fuzz/$(1): tests/fuzz/fuzz_$(1).c tests/fuzz/fuzz.c $(call libs,$(FUZZ_ROOM_$(1)))
+	$$(call step,FUZZ  $$@)
+	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_$(FUZZ_ROOM_$(1))),$(FLAGS_$(r))) $(CFLAGS) $(FUZZ_FLAGS) -MMD -MP $(LDFLAGS) \
+	    $$(filter %.c,$$^) $(call links,$(FUZZ_ROOM_$(1))) -lcmocka -o $$@
+endef
+$(foreach t,$(FUZZ:$(B)/tests/fuzz/%=%),$(eval $(call fuzz,$(t))))
+
 # Programs that measure the inside of one room.
 BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench
 define bench
@@ -233,10 +259,10 @@ NEEDED_fault  := $(KILLER) $(FAULT)
 NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS)
 NEEDED_golden := $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
-NEEDED        := $(UNIT) $(SIM) $(NEEDED_e2e) $(NEEDED_golden)
+NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
 
-.PHONY: test unit e2e golden fault sim sim-cuts sim-proof check proof soak san tsan sanitized bench
+.PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof check proof soak san tsan sanitized bench
 ##@ test
 test: about-test deps ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	@$(AGAIN) check
@@ -262,14 +288,28 @@ sim-cuts: $(SIM) ## 2,000 simulated power cuts (CUTS=n), and a check that lost d
 	@$(SIM) --cuts $(or $(CUTS),2000)
 sim-proof: $(SIM) ## the simulator must catch every bug planted in it
 	@$(SIM) --bugs
+# Clang's libFuzzer where it is installed or can be, else the targets' own loop with gcc's sanitizers.
+SECONDS_EACH ?= 20
+fuzz: ## decoders against hostile inputs, minutes in all (SECONDS_EACH=20 for each target, T=name: one)
+	-@command -v clang >/dev/null || $(MAKE) --no-print-directory deps PACKAGES='clang libclang-rt-dev'
+	@if command -v clang >/dev/null; then \
+	    $(AGAIN) LIBFUZZER=1 CC='$(CLANG)' SAN=address,undefined,fuzzer-no-link B=build/fuzz fuzz-build && \
+	    WM_BUILD=build/fuzz tests/fuzz/run.sh libfuzzer $(SECONDS_EACH) $(T); \
+	else \
+	    echo "no clang: the targets' own loop, with gcc's sanitizers"; \
+	    $(AGAIN) SAN=address,undefined B=build/address-undefined fuzz-build && \
+	    WM_BUILD=build/address-undefined tests/fuzz/run.sh loop $$((1000 * $(SECONDS_EACH))) $(T); fi
+CLANG ?= clang
+fuzz-build: $(FUZZ)
 # Sanitizers build beside the release and run the unit tests and one whole campaign.
 san: ## unit tests and a campaign with the address and undefined-behaviour sanitizers
 	@$(AGAIN) SAN=address,undefined B=build/address-undefined sanitized
 tsan: ## unit tests with threads and a campaign with the thread sanitizer
 	@$(AGAIN) SAN=thread B=build/thread sanitized
 sanitized: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
-sanitized: all $(UNIT_RUN)
+sanitized: all $(UNIT_RUN) $(if $(filter thread,$(SAN)),,$(FUZZ))
 	@$(MAKE) --no-print-directory unit
+	@[ "$(SAN)" = thread ] || WM_BUILD=$(B) tests/fuzz/run.sh loop 2000
 	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
 
 ##@ measure
@@ -364,7 +404,7 @@ uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
 	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino 2>/dev/null
 clean: ## remove what was built (not what was fetched)
-	rm -rf build/release build/address-undefined build/thread $(DEMO)
+	rm -rf build/release build/address-undefined build/thread build/fuzz $(DEMO)
 
 ##@ before a commit
 lint: ## the house rules that a machine can check

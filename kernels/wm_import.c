@@ -5,7 +5,7 @@
    only the steady ones are kept: where a score changes when the input changes by a rounding
    (softmax over huge numbers), another machine's rounding would look like a fault.  */
 #include "kernels/wm_device.h"
-#include "kernels/wm_import.h"
+#include "kernels/wm_import_private.h"
 #include "kernels/wm_known.h"
 #include "kernels/import/wm_family.h"
 #include "kernels/import/wm_madds.h"
@@ -318,8 +318,8 @@ static wm_fault_t identify (const wm_onnx_t *onnx, const wm_import_choices_t *ch
     return wm_digest_finish (&digest, sha256, error);
 }
 
-wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choices, char hex[65],
-                             bool *alone, wm_error_t *error)
+wm_fault_t wm_import_sha256_here (const char *path, const wm_import_choices_t *choices,
+                                  char hex[65], bool *alone, wm_error_t *error)
 {
     uint8_t sha256[32];
     wm_onnx_t onnx;
@@ -334,8 +334,8 @@ wm_fault_t wm_import_sha256 (const char *path, const wm_import_choices_t *choice
     return fault;
 }
 
-wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
-                      char why[480], wm_error_t *error)
+wm_fault_t wm_import_here (const char *path, const wm_import_choices_t *choices,
+                           const char *wmm_path, char why[480], wm_error_t *error)
 {
     uint8_t sha256[32];
     wm_onnx_t onnx;

@@ -4,7 +4,8 @@
    The importer bounds size and nesting before it parses, sorts nodes topologically, folds
    constants, strips no-ops, and recognises the EmTrkMichelId family: one or more valid convolutions
    with activations, Flatten, a tree of dense layers. Any other model is kept as it is for the
-   general engine. Thread: one at a time.  */
+   general engine. Files of others are read in a process of their own, which can do nothing else
+   (wm_import_apart.c): one that crashes it is refused. Thread: one at a time.  */
 #ifndef WM_IMPORT_H
 #define WM_IMPORT_H
 

@@ -187,7 +187,8 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
         return "known answers outside the file";
     if (self->kind == WM_MODEL_FAMILY) {
         uint64_t flat;
-        broken = check_convs (self, &flat);
+        broken =
+            self->original_bytes ? "an original beside its network" : check_convs (self, &flat);
         return broken ? broken : check_denses (self, flat, *n_output);
     }
     if (self->kind != WM_MODEL_GENERAL)
@@ -389,9 +390,10 @@ const void *wm_model_original (const wm_model_t *self, size_t *bytes)
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores)
 {
     const uint8_t *base = (const uint8_t *) self->header;
-    *inputs = (const float *) (base + self->header->known_inputs);
-    *scores = (const float *) (base + self->header->known_scores);
-    return self->header->n_known;
+    const uint32_t n = self->header->n_known; /* without any nobody has checked the offsets */
+    *inputs = n ? (const float *) (base + self->header->known_inputs) : NULL;
+    *scores = n ? (const float *) (base + self->header->known_scores) : NULL;
+    return n;
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */

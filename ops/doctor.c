@@ -7,6 +7,7 @@
 #include "ops/verbs.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "schema/base/wm_confine.h"
 #include "schema/base/wm_folder.h"
 
 #include <czmq.h>
@@ -276,6 +277,19 @@ static void check_sockets (void)
             folder, access (folder, W_OK) ? ", which cannot be written" : "");
 }
 
+/* What holds the readers of events and the imports of models: schema/CONFINEMENT.md.  */
+static void check_confinement (void)
+{
+    const int landlock = wm_confine_landlock ();
+    const bool seccomp = wm_confine_seccomp ();
+    char version[24] = "no Landlock";
+    if (landlock)
+        snprintf (version, sizeof version, "Landlock %d", landlock);
+    report (seccomp && landlock ? GOOD : WARN, "confinement", "%s, %s%s",
+            seccomp ? "seccomp" : "no seccomp", version,
+            seccomp && landlock ? "" : ": hostile inputs and models are held by less");
+}
+
 static void check_gpu (void)
 {
     void *cuda = dlopen ("libcuda.so.1", RTLD_LAZY);
@@ -312,6 +326,7 @@ static int doctor_main (const wm_args_t *args)
     check_libraries ();
     check_programs ();
     check_sockets ();
+    check_confinement ();
     check_gpu ();
     if (failures)
         printf ("%d check%s failed\n", failures, failures == 1 ? "" : "s");

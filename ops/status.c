@@ -52,11 +52,11 @@ static void campaign_name (const json_t *status, char name[64])
     char folder[PATH_MAX];
     snprintf (folder, sizeof folder, "%s", wm_ask_text (status, "dir"));
     const char *base = base_name (folder);
-    if (strcmp (base, ".wiremill") == 0) {
-        folder[strlen (folder) - strlen ("/.wiremill")] = 0;
+    if (strcmp (base, ".wiremill") == 0 && base > folder) {
+        folder[base - folder - 1] = 0;
         base = base_name (folder);
     }
-    snprintf (name, 64, "%s", *base ? base : "-");
+    snprintf (name, 64, "%.63s", *base ? base : "-");
 }
 
 /* The share that is done; below 0: not known, since the total is not known yet.  */

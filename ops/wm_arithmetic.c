@@ -35,10 +35,10 @@ void wm_arithmetic_rows (FILE *out, const json_t *status, const char *head)
         fputc ('\n', out);
         head = "                   ";
     }
-    int64_t all = 0;
+    double all = 0; /* exact up to 2^53, and no sum of a peer's numbers overflows it */
     json_object_foreach (json_object_get (status, "rows"), signature, count) all +=
-        json_integer_value (count);
-    if (all > wm_ask_int (status, "hits.done"))
+        (double) json_integer_value (count);
+    if (all > (double) wm_ask_int (status, "hits.done"))
         fprintf (out, "%scounting again what was scored more than once\n", head);
     const int64_t again = wm_ask_int (status, "counters.again");
     if (again)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -307,7 +308,13 @@ static const json_t *lookup (const json_t *node, const char *path)
 int64_t wm_ask_int (const json_t *status, const char *path)
 {
     const json_t *node = lookup (status, path);
-    return json_is_real (node) ? (int64_t) json_real_value (node) : json_integer_value (node);
+    const int64_t most = 1ll << 53; /* sums of a few stay within 64 bits, whatever a peer sends */
+    const double real = json_is_real (node) ? json_real_value (node) : 0;
+    const int64_t number = !json_is_real (node)         ? json_integer_value (node)
+                           : fabs (real) < (double) most ? (int64_t) real
+                           : real < 0                    ? -most
+                                                         : most;
+    return number > most ? most : number < -most ? -most : number;
 }
 
 double wm_ask_real (const json_t *status, const char *path)

@@ -3,6 +3,7 @@
 
 #include "producer/wm_h5.h"
 #include "producer/wm_produce.h"
+#include "producer/wm_produce_confine.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_join.h"
 
@@ -155,6 +156,8 @@ static int produce_main (const wm_args_t *args)
     if (code == WM_EXIT_OK) {
         wm_h5_init ();
         crash_watch ();
+        wm_produce_confine_calls (options.broker);
+        options.confined = true;
         options.input = (const char *const *) list;
         code = wm_produce (&options);
     }

@@ -7,6 +7,7 @@
 
    What must end the process (wm_produce_fatal) and what ends only an input (wm_produce_hold) are
    told apart by the fault: WM_EBATCH is the input's.  */
+#include "producer/wm_produce_confine.h"
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
@@ -584,6 +585,8 @@ static wm_fault_t pins_take (wm_produce_t *self)
         return wm_fault (error, WM_EHOST, "fsync of the folder that holds %s: %s", pins->output,
                          strerror (errno));
     self->packer = wm_packer_new (&self->spec, wm_cut_limits (pins), self->pins_digest);
+    if (self->options->confined)
+        wm_produce_confine_files (self);
     return WM_OK;
 }
 

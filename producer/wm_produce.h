@@ -25,6 +25,7 @@ typedef struct {
     bool quiet;                   /* no warnings */
     bool summary;                 /* log at the end what became of the inputs */
     bool retry_held;              /* inputs held or changed are kicked, and scored again */
+    bool confined;                /* wm_produce_confine_files before the first input is read */
     const char *folder, *command; /* of the campaign, for its outputs to name; NULL: not known */
     const char *const *input;
     uint32_t n_input;

@@ -21,7 +21,7 @@ typedef struct {
     uint32_t ordinal;
 } wm_produce_place_t;
 
-typedef struct {
+typedef struct wm_produce_t {
     const wm_produce_options_t *options;
     wm_client_t *client;
     uint64_t epoch;

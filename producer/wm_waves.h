@@ -2,7 +2,7 @@
 
    HDF5's filter pipeline inflates with zlib, unshuffles byte by byte and copies each chunk; at the
    speed of our engines that is half of a producer's CPU time. So a dataset of little-endian float32
-   in chunks, with deflate, shuffle, both or neither, is read chunk by chunk as it lies on disk
+   in chunks, with deflate, shuffle or both, is read chunk by chunk as it lies on disk
    (H5Dread_chunk), inflated by libdeflate and unshuffled here. Everything else goes through
    H5Dread: other types, layouts and filters, chunks that were never written, and chunks with which
    anything is wrong, so that the library alone decides what an error is. The exception is a chunk

@@ -106,7 +106,7 @@ typedef struct {
     uint32_t n_batch, n_hit, n_held, attempt;
     uint64_t epoch, count, received, offset, size;
     int64_t mtime_ns, run, subrun, event;
-    double error; /* of a score, largest on the sample; finite, not negative */
+    double error; /* of a score, largest on the sample; any bits: the broker checks them */
     char text[WM_TEXT_BYTES_MAX + 1];
     char name[256];
     char path[WM_PATH_BYTES_MAX + 1];

@@ -2,7 +2,7 @@
 # proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
 #
 # usage: [JOBS=N] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
-#   NAME: unit, e2e, golden, sim, cuts, bugs, plants, fault, isa, san or tsan; without any, those of the size.
+#   NAME: unit, fuzz, e2e, golden, sim, cuts, bugs, plants, fault, isa, san or tsan; without any, those of the size.
 #   JOBS: so many tests at a time (default: one for each CPU, at most 4); the output of a test appears when it ends.
 #
 # Each test reads from WM_SIZE how much it does (`size` in helper.sh, proof_size in proof.h), and reports the result
@@ -39,6 +39,7 @@ P18 upgrades are safe
 P19 hostile peers: bounded memory and CPU
 P20 nothing retries for ever
 P22 fp32 has the same bits at every start
+fuzz inputs of any bytes crash no decoder
 bugs planted on purpose are caught'
 
 failed=
@@ -64,8 +65,8 @@ files () # folder
 }
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
 case $WM_SIZE in
-test) names=(unit sim cuts bugs plants e2e golden fault) ;;
-proof | soak) names=(unit sim cuts bugs plants e2e golden fault isa san tsan) ;;
+test) names=(unit fuzz sim cuts bugs plants e2e golden fault) ;;
+proof | soak) names=(unit fuzz sim cuts bugs plants e2e golden fault isa san tsan) ;;
 *) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
 esac
 strict=$([ $# != 0 ] || size '' 1 1)
@@ -98,6 +99,11 @@ sanitized ()
 }
 jobs=${JOBS:-$(($(nproc) < 4 ? $(nproc) : 4))}
 run unit make --no-print-directory B="$B" unit
+fuzz_all ()
+{
+    if [ "$WM_SIZE" = test ]; then tests/fuzz/run.sh loop 2000; else make --no-print-directory fuzz SECONDS_EACH="$(size '' 60 1800)"; fi
+}
+run fuzz fuzz_all
 run sim make --no-print-directory B="$B" sim SEEDS="$(size 500 5000 1000000)"
 run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 10000 100000 10000000)"
 run bugs make --no-print-directory B="$B" sim-proof

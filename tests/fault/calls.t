@@ -64,7 +64,7 @@ try ()
     if [ -n "$FAIL" ]; then read -r victim program fail <<<"$FAIL"; fi
     campaign $victim $program $fail >"$work/said" 2>/dev/null
     same=$?
-    [ -e "$work/hit" ] || [ -s "$work/said" ] || [ $same != 0 ] || return 1
+    [ -s "$work/hit" ] || [ -s "$work/said" ] || [ $same != 0 ] || return 1
     tried[$promise]=$((${tried[$promise]} + 1))
     [ $same = 0 ] && [ ! -s "$work/said" ] && return
     wrong[$promise]=$((${wrong[$promise]} + 1))

@@ -54,17 +54,13 @@ static int error_number = EIO;
 static bool for_ever;
 static atomic_long left;
 static long jump_s;
-static const char *hit_path;
+static int hit = -1; /* opened at the start: a confined process could not later */
 static uintptr_t own_start, own_end;
 
 static void note (void)
 {
-    const int fd =
-        hit_path ? (int) syscall (SYS_open, hit_path, O_WRONLY | O_APPEND | O_CREAT, 0666) : -1;
-    if (fd >= 0) {
-        (void) !syscall (SYS_write, fd, ".", 1);
-        syscall (SYS_close, fd);
-    }
+    if (hit >= 0)
+        (void) !syscall (SYS_write, hit, ".", 1);
 }
 
 /* Whether this call is the one.  */
@@ -110,7 +106,9 @@ static void __attribute__ ((constructor)) arm (void)
                *clock = getenv ("WM_SHIM_CLOCK_S");
     if (program && strcmp (program, program_invocation_short_name))
         return;
-    hit_path = getenv ("WM_SHIM_HIT");
+    const char *path = getenv ("WM_SHIM_HIT");
+    if (path)
+        hit = (int) syscall (SYS_open, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
     jump_s = clock ? atol (clock) : 0;
     const char *colon = text ? strchr (text, ':') : NULL;
     if (!colon)

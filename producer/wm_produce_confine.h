@@ -1,0 +1,19 @@
+/* wm_produce_confine.h - what a producer gives up before it reads a file of events.
+
+   A damaged or hostile file may take over the library that reads it. What the process can do then
+   is what is left to it (schema/base/wm_confine.h): talk to its broker, read the folders of its
+   inputs, write in the output folder.  */
+#ifndef WM_PRODUCE_CONFINE_H
+#define WM_PRODUCE_CONFINE_H
+
+struct wm_produce_t;
+
+/* At the start, before any thread: gives up system calls, and starts libzmq's threads with no file
+   to write. `broker` tells which sockets stay.  */
+void wm_produce_confine_calls (const char *broker);
+
+/* When the output folder is known, before the first input is read: gives up all files but the
+   inputs and that folder. Warns once of what this machine cannot take away.  */
+void wm_produce_confine_files (const struct wm_produce_t *self);
+
+#endif

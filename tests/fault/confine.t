@@ -1,0 +1,98 @@
+#!/bin/bash
+# confine.t - a reader of events or an import of a model that a hostile file has taken over cannot leave its process.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
+"$bin/wiremill" model new emtrkmichel --wire 8 --bin 8 -o "$work/model.onnx" || bail "no ONNX model"
+lacks=$("$bin/wiremill" doctor | sed -n 's/^[a-z]* *confinement *//p')
+export HOME=$work/home
+mkdir -p "$HOME/.ssh" && echo secret >"$HOME/.ssh/key"
+cp "$made/one.h5" "$HOME/one.h5" && cp "$work/model.onnx" "$HOME/model.onnx"
+shim=$bin/../tests/fault/confine_shim.so
+preload=$([ -n "${SAN:-}" ] || echo "$shim")
+
+# A campaign whose producer does ACT when it reads; in $output what it logged.
+campaign () # act, variables...
+{
+    local act=$1
+    shift
+    rm -rf "$work/out" "$work/mark"
+    env "$@" LD_PRELOAD="$preload" WM_SHIM_DO="$act" WM_SHIM_MARK="$work/mark" "$bin/wiremill" run --quiet \
+        --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
+    code=$?
+    cat "$work"/out/.wiremill/log/producer* >>"$work/said" 2>/dev/null ||
+        find "$work/out" -name 'producer*.log' -exec cat {} + >>"$work/said"
+    cat "$work/said"
+}
+import () # act, variables...
+{
+    local act=$1
+    shift
+    rm -rf "$work/model.wmm" "$work/mark"
+    env "$@" LD_PRELOAD="$preload" WM_SHIM_DO="$act" WM_SHIM_MARK="$work/mark" \
+        "$bin/wiremill" import "$HOME/model.onnx" -o "$work/model.wmm" >"$work/said" 2>&1
+    code=$?
+    cat "$work/said"
+}
+
+# The shim works: without confinement each act succeeds (but ptrace, which other rules of a machine may refuse).
+acts () # campaign or import
+{
+    local act
+    for act in socket listen kill write steal environ; do
+        "$1" $act WM_CONFINE=0 >/dev/null
+        says "shim: $act: done" && [ $code = 0 ] || { echo "$act: exit code $code"; return 1; }
+    done
+    "$1" fork WM_CONFINE=0 >/dev/null
+    test -e "$work/mark"
+}
+ok "with WM_CONFINE=0 a reader of events can do all of it" acts campaign
+ok "and so can an import" acts import
+
+# Calls that fail, and are logged: the work goes on.
+calls () # campaign or import
+{
+    local act
+    for act in socket listen kill; do
+        "$1" $act >/dev/null
+        says "shim: $act: Operation not permitted" && says "refused the system call" && [ $code = 0 ] ||
+            { echo "$act: exit code $code"; return 1; }
+    done
+}
+# Calls that end the process.
+ends () # campaign or import, exit code
+{
+    local act
+    for act in exec fork ptrace; do
+        "$1" $act >/dev/null
+        ! says "shim: $act" && says "refused the system call" && [ $code = "$2" ] && [ ! -e "$work/mark" ] ||
+            { echo "$act: exit code $code"; return 1; }
+    done
+}
+files () # campaign or import
+{
+    local act
+    for act in write steal environ; do
+        "$1" $act >/dev/null
+        says "shim: $act: Permission denied" && [ ! -e "$work/mark" ] && [ $code = 0 ] ||
+            { echo "$act: exit code $code"; return 1; }
+    done
+}
+if [[ $lacks = *"no seccomp"* ]]; then
+    skip "this kernel has no seccomp: $lacks"
+else
+    ok "a reader of events makes no sockets but its own, and signals nobody: refused, logged, and its work goes on" \
+        calls campaign
+    ok "a reader that starts a program, a process or a trace is ended, and its input held" ends campaign 5
+    ok "an import makes no sockets and signals nobody" calls import
+    ok "an import that starts a program, a process or a trace is ended, and makes nothing" ends import 5
+fi
+if [[ $lacks = *"no Landlock"* ]]; then
+    skip "this kernel has no Landlock: $lacks"
+else
+    ok "a reader of events writes and reads no other files, also where its input lies in a home" files campaign
+    ok "nor does an import" files import
+fi
+left () { ! compgen -G "$work/model.wmm.import-*" && [ -s "$work/model.wmm" ]; }
+ok "an import leaves its .wmm and nothing else" left
+done_testing
