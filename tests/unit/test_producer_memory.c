@@ -10,6 +10,8 @@
 #include "fake_broker.h"
 #include "producer/wm_h5.h"
 #include "producer/wm_produce.h"
+#include "producer/wm_reader.h"
+#include "tests/proof.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -131,7 +133,12 @@ static void play (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, siz
     if (msg->type != WM_MSG_HEARTBEAT)
         broker.ticks = 0;
     switch (msg->type) {
-    case WM_MSG_HELLO:
+    case WM_MSG_HELLO: /* a session that ended under load: in a new epoch all is announced again */
+        self->epoch++;
+        broker.n_event = broker.n_done = 0;
+        memset (broker.n_done_of, 0, sizeof broker.n_done_of);
+        memset (broker.n_event_of, 0, sizeof broker.n_event_of);
+        memset (broker.acked, 0, sizeof broker.acked);
         fake_welcome (self);
         return;
     case WM_MSG_INPUT:
@@ -203,6 +210,7 @@ static long campaign (const char *file, uint32_t count, uint32_t open_max, uint3
     assert_int_equal (pipe (pipes), 0);
     pid_t pid = fork ();
     if (!pid) {
+        alarm (300); /* a campaign that waits for ever fails */
         fake_t *fake = fake_new (test_folder, play, NULL);
         snprintf (fake->pins.output, sizeof fake->pins.output, "%s/out-%u-%u", test_folder, count,
                   n_value);
@@ -415,6 +423,87 @@ static void patches_make (const char *path)
     assert_int_equal (fclose (file), 0);
 }
 
+/* ---- a large file ---------------------------------------------------------------------------- */
+
+enum { LARGE_WIRES = 2048 }; /* an event: 47 MiB of waveforms */
+
+/* Waveforms that take no disk: nothing is written where they lie. */
+static void large_make (const char *path)
+{
+    const uint32_t n_event = (uint32_t) (proof_size (2, 20, 20) * 1024 / 47),
+                   n = n_event * LARGE_WIRES;
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put_ids (file, "event_table/event_id", n_event, 1);
+    put_ids (file, "wire_table/event_id", n_event, LARGE_WIRES);
+    put_column (file, "wire_table/local_plane", n, 1, 1);
+    put_column (file, "wire_table/local_wire", n, 1, LARGE_WIRES);
+    put_column (file, "wire_table/tpc", n, 1, 1);
+    put_ids (file, "hit_table/event_id", n_event, HITS);
+    put_column (file, "hit_table/tpc", n_event * HITS, 1, 1);
+    put_column (file, "hit_table/local_plane", n_event * HITS, 1, 1);
+    put_column (file, "hit_table/local_wire", n_event * HITS, 1, WIRES);
+    put_column (file, "hit_table/local_time", n_event * HITS, 1, TICKS);
+    put_column (file, "hit_table/hit_id", n_event * HITS, 1, HITS);
+    const hsize_t dim[2] = { n, TICKS };
+    hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (2, dim, NULL);
+    H5Pset_alloc_time (list, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time (list, H5D_FILL_TIME_NEVER);
+    hid_t data =
+        H5Dcreate2 (file, "wire_table/adc", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    float one = 1;
+    const hsize_t last[2] = { n - 1, TICKS - 1 }, single[2] = { 1, 1 };
+    hid_t memory = H5Screate_simple (2, single, NULL);
+    H5Sselect_hyperslab (space, H5S_SELECT_SET, last, NULL, single, NULL);
+    assert (data >= 0 && H5Dwrite (data, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, &one) >= 0);
+    H5Sclose (memory);
+    H5Dclose (data);
+    H5Sclose (space);
+    H5Pclose (list);
+    H5Fclose (file);
+}
+
+static long read_bytes (void)
+{
+    long bytes = 0;
+    char line[100];
+    FILE *file = fopen ("/proc/self/io", "re");
+    while (file && fgets (line, sizeof line, file))
+        if (!strncmp (line, "rchar:", 6))
+            bytes = atol (line + 6);
+    fclose (file);
+    return bytes;
+}
+
+/* Reads three events by the index, in a process of its own. Exit code 0: as they are, with little
+   memory, and of the file little else than they.  */
+static int few_events_read (const char *path)
+{
+    wm_spec_t spec;
+    wm_event_t event = { 0 };
+    wm_error_t error = { 0 };
+    assert (!wm_spec_preset (&spec, "protodune-2021", NULL));
+    wm_reader_t *reader = wm_reader_open (path, &spec, 48 * 48, &error);
+    if (!reader)
+        return fprintf (stderr, "%s\n", error.text), 1;
+    const uint32_t last = wm_reader_n_event (reader) - 1, list[3] = { last, 0, last / 2 };
+    const long before = read_bytes ();
+    for (int i = 0; i < 3; i++) {
+        if (wm_reader_event (reader, list[i], &event, &error))
+            return fprintf (stderr, "%s\n", error.text), 1;
+        if (event.n_hit != HITS || event.event != (int64_t) list[i] ||
+            event.n_sample != (list[i] == last))
+            return 2;
+    }
+    const long bytes = read_bytes () - before;
+    wm_reader_destroy (&reader);
+    wm_event_clear (&event);
+    print_message ("  3 of %u events: %ld MiB read, %ld MiB of memory\n", last + 1, bytes >> 20,
+                   most_kib () / MIB);
+    if (bytes > (3 * 47 + 32) << 20)
+        return 3;
+    return BOUNDS && most_kib () > 96 * MIB ? 4 : 0;
+}
+
 /* ---- tests ----------------------------------------------------------------------------------- */
 
 static void many_files_of_waveforms (void **state)
@@ -448,7 +537,19 @@ static void a_long_file (void **state)
 static void payloads_that_wait (void **state)
 {
     (void) state;
-    bounded (campaign (apart ("patches.npy", patches_make), 1, LAG, VALUES), 0, 192);
+    bounded (campaign (apart ("patches.npy", patches_make), 1, LAG, VALUES), 0, 204);
+}
+
+static void events_of_a_large_file (void **state)
+{
+    (void) state;
+    const char *path = apart ("large.h5", large_make);
+    int status;
+    const pid_t pid = fork ();
+    if (!pid)
+        _exit (few_events_read (path));
+    waitpid (pid, &status, 0);
+    assert_int_equal (status, 0);
 }
 
 static int teardown (void **state)
@@ -460,13 +561,14 @@ static int teardown (void **state)
 
 int main (void)
 {
-    setenv ("WM_TIME_SCALE", "10", 1);
+    setenv ("WM_TIME_SCALE", "3", 1);
     wm_h5_init ();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (many_files_of_waveforms),
         cmocka_unit_test (many_small_files),
         cmocka_unit_test (a_long_file),
         cmocka_unit_test (payloads_that_wait),
+        cmocka_unit_test (events_of_a_large_file),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("producer memory", tests, NULL, teardown);
