@@ -98,6 +98,11 @@ static void confine (const task_t *task)
     setrlimit (RLIMIT_CPU, &cpu);
     setrlimit (RLIMIT_FSIZE, &file);
     wm_confine_calls ("the import of a model", WM_CONFINE_NO_NET);
+    if (task->folder && *wm_confine_lacks ())
+        fprintf (stderr,
+                 "warning: a hostile model is not fully confined on this machine: %s; see "
+                 "schema/CONFINEMENT.md\n",
+                 wm_confine_lacks ());
 }
 
 static void __attribute__ ((noreturn)) be_apart (const task_t *task, int out, pid_t parent)
