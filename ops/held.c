@@ -492,8 +492,7 @@ static int kick_main (const wm_args_t *args)
     const char *folder = kick_folder (args, &first);
     if (all == (wm_args_rest (args, first) != NULL))
         return wm_args_refuse (args, "name inputs by path or number, or give --all-held");
-    wm_fault_t fault =
-        wm_ask_at (args, folder, endpoint, campaign, &error);
+    wm_fault_t fault = wm_ask_at (args, folder, endpoint, campaign, &error);
     if (fault)
         return wm_setup_complain ("kick", &error);
     if (!*endpoint) {

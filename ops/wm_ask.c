@@ -310,7 +310,7 @@ int64_t wm_ask_int (const json_t *status, const char *path)
     const json_t *node = lookup (status, path);
     const int64_t most = 1ll << 53; /* sums of a few stay within 64 bits, whatever a peer sends */
     const double real = json_is_real (node) ? json_real_value (node) : 0;
-    const int64_t number = !json_is_real (node)         ? json_integer_value (node)
+    const int64_t number = !json_is_real (node)          ? json_integer_value (node)
                            : fabs (real) < (double) most ? (int64_t) real
                            : real < 0                    ? -most
                                                          : most;
