@@ -65,7 +65,7 @@ static wm_listener_t *at (const char *format, int first, int last, wm_error_t *e
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf (text, sizeof text, format, first, last);
 #pragma GCC diagnostic pop
-    return wm_listener_new (text, true, error);
+    return wm_listener_new (text, WM_LISTENER_PLAIN, NULL, error);
 }
 
 static int base_of (const wm_listener_t *self)
@@ -139,17 +139,20 @@ static void test_range (void **state)
 static void test_refused (void **state)
 {
     (void) state;
-    static const char *const bad[] = { "tcp://*:5500-5600",
-                                       "tcp://127.0.0.1:0,tcp://0.0.0.0:0",
-                                       "tcp://no.such.host.invalid:1",
-                                       "file:///a",
-                                       "tcp://[::]:1",
+    static const char *const bad[] = { "ipc:///tmp/wm-never,tcp://0.0.0.0:0", /* needs keys */
+                                       "tcp://no.such.host.invalid:1", "file:///a",
                                        "tcp://127.0.0.1:5500-5501" };
+    static const char *const keyless[] = { "tcp://*:5500-5600", "tcp://[::]:1",
+                                           "tcp://127.0.0.1:0,tcp://0.0.0.0:0" };
     wm_error_t error;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal (wm_listener_check (bad[i], false, &error), WM_EHOST);
-        assert_null (wm_listener_new (bad[i], false, &error));
+        assert_int_equal (wm_listener_check (bad[i], WM_LISTENER_AUTO, &error), WM_EHOST);
+        assert_null (wm_listener_new (bad[i], WM_LISTENER_AUTO, NULL, &error));
         assert_int_equal (error.fault, WM_EHOST);
+    }
+    for (size_t i = 0; i < sizeof keyless / sizeof *keyless; i++) {
+        assert_int_equal (wm_listener_check (keyless[i], WM_LISTENER_AUTO, &error), WM_OK);
+        assert_null (wm_listener_new (keyless[i], WM_LISTENER_AUTO, NULL, &error));
     }
     assert_null (at ("tcp://192.0.2.77:%d", ports (), 0, &error));
     assert_non_null (strstr (error.text, "no interface of this machine has it"));
