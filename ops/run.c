@@ -511,7 +511,9 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
-    wm_fault_t fault = wm_join_path (0) ? WM_OK : wm_join_take (args, &error);
+    if (!broker)
+        unsetenv ("WM_JOIN_FILE"); /* ours, whom no key concerns, need not find it */
+    wm_fault_t fault = !broker || wm_join_path (0) ? WM_OK : wm_join_take (args, &error);
     if (!fault)
         fault = wm_join_hand_on (&error);
     if (!fault)

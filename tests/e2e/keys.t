@@ -6,11 +6,12 @@ make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail
 out=$work/out keys=$work/out/.wiremill b=tcp://127.0.0.1:$port
 unset WM_JOIN_FILE
 
-plain () { "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/plain" --input "$made/two.h5" --workers 1; }
-ok "a campaign without keys, to compare with" plain
+plain=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/plain" --input "$made/two.h5" --workers 1)
+ok "a campaign on this machine needs no keys" env WM_JOIN_FILE="$work/absent" "${plain[@]}"
 serve () # options...
 {
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "tcp://0.0.0.0:$port" "$@" >"$work/broker" 2>&1 &
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "tcp://0.0.0.0:$port" "$@" \
+        >"$work/broker" 2>&1 &
     broker=$!
     ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$keys/endpoint.json"
 }
@@ -54,22 +55,38 @@ ok "an operator by a worker's key" other_role worker operator "${status_by[@]}" 
 
 sed 's/.$/x/; s/\(.*\)../\1yz/' "$keys/join-worker" >"$work/mistyped"
 ok "a mistyped line" refused 2 "checksum is wrong" "${work_by[@]}" --join-file "$work/mistyped"
-ok "a file that is not there" refused 2 "join file $work/absent: it cannot be read: No such file" "${work_by[@]}" --join-file "$work/absent"
-line_given () { refused 2 "is a secret" "${work_by[@]}" --join-file "$(cat "$keys/join-worker")" && ! says "wm1-[0-9a-z]{9}"; }
+ok "a file that is not there" refused 2 "join file $work/absent: it cannot be read: No such file" "${work_by[@]}" \
+        --join-file "$work/absent"
+line_given ()
+{
+    refused 2 "is a secret" "${work_by[@]}" --join-file "$(cat "$keys/join-worker")" && ! says "wm1-[0-9a-z]{9}"
+}
 ok "a line in place of a file is not repeated" line_given
 cp "$keys/join-monitor" "$work/open" && chmod 644 "$work/open"
-warned () { keep "${status_by[@]}" --join-file "$work/open" && says "may be read by others .mode 644.*chmod 600 $work/open"; }
+warned ()
+{
+    keep "${status_by[@]}" --join-file "$work/open" &&
+        says "may be read by others .mode 644.*chmod 600 $work/open"
+}
 ok "a file that others may read is warned of" warned
 
 "${work_by[@]}" --workers 2 --join-file - <"$keys/join-worker" >"$work/worker" 2>&1 &
 worker=$!
 ok "a campaign by keys" "${produce_by[@]}" --join-file "$keys/join-producer" --join-file "$keys/join-monitor"
 ok "its scores are the same bits" same_scores two "$work/plain" "$out"
-alone () { keep "${produce_by[@]}" --join-file "$keys/join-producer" && says "neither progress nor summary: give a monitor's too"; }
+alone ()
+{
+    keep "${produce_by[@]}" --join-file "$keys/join-producer" &&
+        says "neither progress nor summary: give a monitor's too"
+}
 ok "a producer without a monitor's key shows no progress" alone
 
 # Keys are added, revoked and rotated while the broker runs.
-add () { keep "$bin/wiremill" keys add "$out" --role "$1" --output "$work/$2" "${@:3}" && says "key [0-9a-f]{8}: give $work/$2"; }
+add ()
+{
+    keep "$bin/wiremill" keys add "$out" --role "$1" --output "$work/$2" "${@:3}" &&
+        says "key [0-9a-f]{8}: give $work/$2"
+}
 id_of () { sed -n 's/^key \([0-9a-f]*\): .*/\1/p' "$work/said"; }
 row_of () { keep "$bin/wiremill" keys list "$out" && says "^$1 +$2 .* $3 "; } # role id state
 ok "a second worker's key" add worker second --note 'site B'
@@ -85,23 +102,38 @@ ok "it is revoked" "$bin/wiremill" keys revoke "$out" --id "$second"
 ok "and listed so" row_of worker "$second" revoked
 left () { wait $worker2; [ $? = 7 ] && grep -q "the broker refused: key $second: it was revoked" "$work/worker2"; }
 ok "its worker's session ends, and the worker with exit code 7" left
-told_why () { grep -q "key refused: worker $second of $work/second, by the broker at $b: it was revoked" "$work/worker2"; }
+told_why ()
+{
+    grep -q "key refused: worker $second of $work/second, by the broker at $b: it was revoked" "$work/worker2"
+}
 ok "which names key, file, broker and reason" told_why
 ok "the first key is as good as before" "${produce_by[@]}" --join-file "$keys/join-producer"
 ok "a key for two seconds" add monitor short --expires 2s
 ok "is good" "${status_by[@]}" --join-file "$work/short"
-expired () { refused 7 "key refused: monitor [0-9a-f]{8} of $work/short, by the broker at $b: it expired" "${status_by[@]}" --join-file "$work/short"; }
+expired ()
+{
+    refused 7 "key refused: monitor [0-9a-f]{8} of $work/short, by the broker at $b: it expired" "${status_by[@]}" \
+            --join-file "$work/short"
+}
 ok "and expires" until_true 20 expired
 cp "$keys/join-worker" "$work/old-worker"
 ok "workers' keys are rotated" "$bin/wiremill" keys rotate "$out" --role worker --grace 0s
-old () { refused 7 "worker [0-9a-f]{8} of $work/old-worker, .*it was revoked, or has expired" "${work_by[@]}" --join-file "$work/old-worker"; }
+old ()
+{
+    refused 7 "worker [0-9a-f]{8} of $work/old-worker, .*it was revoked, or has expired" "${work_by[@]}" \
+            --join-file "$work/old-worker"
+}
 ok "the old one is over at the end of its grace" until_true 20 old
 "${work_by[@]}" --join-file "$keys/join-worker" >"$work/worker3" 2>&1 &
 worker3=$!
 again () { grep -q 'session with' "$work/worker3"; }
 ok "the new one is in the campaign's folder" until_true 60 again
 ok "it is rotated once more" "$bin/wiremill" keys rotate "$out" --role worker --grace 1s
-returned () { grep -q 'it expired; tries to connect again' "$work/worker3" && [ "$(grep -c 'session with' "$work/worker3")" = 2 ]; }
+returned ()
+{
+    grep -q 'it expired; tries to connect again' "$work/worker3" &&
+        [ "$(grep -c 'session with' "$work/worker3")" = 2 ]
+}
 ok "a worker that reads it from there goes on by the new key" until_true 60 returned
 kill $worker3
 wait $worker3
@@ -112,7 +144,11 @@ ok "and the one before counts" "${status_by[@]}" --join-file "$keys/join-monitor
 mends () { exits 5 "$bin/wiremill" keys list "$out"; }
 ok "wiremill keys does not go on with it" mends
 mv "$work/table" "$keys/keys"
-bad_time () { refused 2 "takes a time as 90m, 12h, 30d or 2w, not 'soon'" "$bin/wiremill" keys add "$out" --role worker --expires soon; }
+bad_time ()
+{
+    refused 2 "takes a time as 90m, 12h, 30d or 2w, not 'soon'" "$bin/wiremill" keys add "$out" --role worker \
+            --expires soon
+}
 ok "an expiry that is no time" bad_time
 there () { refused 2 "is there already" "$bin/wiremill" keys add "$out" --role worker --output "$work/second"; }
 ok "a join file is not overwritten" there
@@ -121,22 +157,42 @@ ok "a key of no role" no_role
 
 # Another campaign's broker, without keys, and its own keys.
 kill $broker && wait $broker
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/other" --listen "$b" --insecure >"$work/broker" 2>&1 &
+"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/other" --listen "$b" --insecure >"$work/broker" \
+        2>&1 &
 broker=$!
 ok "a broker without keys serves" until_true 60 grep -q "\"pid\": *$broker" "$work/other/.wiremill/endpoint.json"
-takes_none () { refused 7 "takes no keys, and what is sent there is not encrypted.*$keys/join-worker" "${work_by[@]}" --join-file "$keys/join-worker"; }
+takes_none ()
+{
+    refused 7 "takes no keys, and what is sent there is not encrypted.*$keys/join-worker" "${work_by[@]}" \
+            --join-file "$keys/join-worker"
+}
 ok "who has a key never goes on without one" takes_none
 kill $broker && wait $broker
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/other" --listen "$b" --keys >"$work/broker" 2>&1 &
 broker=$!
 ok "on loopback it has keys with --keys" until_true 60 grep -q "\"pid\": *$broker" "$work/other/.wiremill/endpoint.json"
-of_another () { refused 7 "key refused: worker [0-9a-f]{8} of $keys/join-worker.*of another campaign" "${work_by[@]}" --join-file "$keys/join-worker"; }
+of_another ()
+{
+    refused 7 "key refused: worker [0-9a-f]{8} of $keys/join-worker.*of another campaign" "${work_by[@]}" \
+            --join-file "$keys/join-worker"
+}
 ok "another campaign's key" of_another
-first_of_two () { keep "${status_by[@]}" --join-file "$keys/join-monitor" --join-file "$work/other/.wiremill/join-monitor"; }
+first_of_two ()
+{
+    keep "${status_by[@]}" --join-file "$keys/join-monitor" --join-file "$work/other/.wiremill/join-monitor"
+}
 ok "of several join files the one that fits is found" first_of_two
-both () { refused 2 "exclude each other" "$bin/wiremill-broker" --campaign "$work/x" --listen "$b" --pins x --wmm x --keys --insecure; }
+both ()
+{
+    refused 2 "exclude each other" "$bin/wiremill-broker" --campaign "$work/x" --listen "$b" --pins x --wmm x \
+            --keys --insecure
+}
 ok "--keys and --insecure" both
-ipc () { refused 2 "keys is for tcp" "$bin/wiremill-broker" --campaign "$work/x" --listen "ipc://$work/i" --pins x --wmm x --keys; }
+ipc ()
+{
+    refused 2 "keys is for tcp" "$bin/wiremill-broker" --campaign "$work/x" --listen "ipc://$work/i" --pins x --wmm \
+            x --keys
+}
 ok "--keys with ipc" ipc
 wait $worker # its key was rotated, and it had read it from standard input
 done_testing

@@ -1,5 +1,6 @@
 #!/bin/bash
-# secrets.t - the secrets of a campaign with keys are in their files only: no argument, environment, log, status or core has them.
+# secrets.t - the secrets of a campaign with keys are in their files only: no argument, environment, log, status or
+# core has them.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
@@ -65,9 +66,17 @@ snapshot ()
 ok "arguments and environments are noted" snapshot
 no_core () { ! grep -h 'Max core file size' "$work"/seen/*.limits | grep -v ' 1  '; }
 ok "none of them may write a core file" no_core
-produced () { WM_JOIN_FILE=$keys/join-producer "$bin/wiremill" produce --broker "$b" --input "$made/two.h5" >"$work/produce" 2>&1; }
+produced ()
+{
+    WM_JOIN_FILE=$keys/join-producer "$bin/wiremill" produce --broker "$b" --input "$made/two.h5" >"$work/produce" \
+            2>&1
+}
 ok "a campaign" produced
-asked () { "$bin/wiremill" status "$out" --json >"$work/status" && "$bin/wiremill" keys list "$out" >"$work/list" && "$bin/wiremill" doctor "$out" >"$work/doctor"; }
+asked ()
+{
+    "$bin/wiremill" status "$out" --json >"$work/status" && "$bin/wiremill" keys list "$out" >"$work/list" &&
+        "$bin/wiremill" doctor "$out" >"$work/doctor"
+}
 ok "status, list of keys and doctor" asked
 refused_ones ()
 {

@@ -269,6 +269,9 @@ static void only_steady_answers_are_known (void **state)
     wm_model_destroy (&model);
     g = steep (NAN);
     save_graph (&g);
+    refused (NULL, "tensor 'k' is not a number");
+    g = steep (INFINITY); /* its scores are not finite */
+    save_graph (&g);
     model = imported (NULL);
     assert_int_equal (wm_model_known (model, &inputs, &answers), 0);
     wm_model_destroy (&model);
