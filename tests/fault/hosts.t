@@ -32,6 +32,7 @@ done
 # A program on a host, in the background: $! is its own process.
 on () # host, file for its output, command...
 {
+    trap - EXIT
     exec ip netns exec "$net-$1" unshare --uts sh -c 'hostname "$0" && exec "$@"' "host-$1" "${@:3}" >>"$2" 2>&1
 }
 members=() gone=() joined=0 left=0
@@ -45,6 +46,8 @@ depart () # one worker drains, or is killed
 {
     [ ${#members[@]} -gt 2 ] || return
     local i=$((RANDOM % ${#members[@]}))
+    # Not before it is the worker: until then it is a shell, which would clean up this test.
+    until_true 60 eval '[ "$(readlink /proc/${members[i]}/exe)" = "$bin/wiremill-worker" ]' >/dev/null || return
     disown "${members[i]}" # nobody waits for it
     kill -$([ $((RANDOM % 2)) = 0 ] && echo TERM || echo KILL) "${members[i]}" 2>/dev/null
     gone+=("${members[i]}")
