@@ -33,6 +33,11 @@
 
 #define CALL_LAST 462u /* mseal, Linux 6.10 */
 
+#if defined __has_feature /* clang's way to ask */
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define SANITIZED 1 /* sanitizers trace themselves by a process of their own, and map terabytes */
 #else
