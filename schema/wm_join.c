@@ -199,10 +199,11 @@ static int read_line (const char *path, char text[LINE_ROOM])
     const int fd = is_input ? STDIN_FILENO : open (path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int failed = fd < 0 ? errno : 0;
     size_t n = 0;
-    for (ssize_t more = 1; more && !failed && n < LINE_ROOM - 1; n += (size_t) more) {
-        more = read (fd, text + n, LINE_ROOM - 1 - n);
+    for (bool is_over = false; !is_over && !failed && n < LINE_ROOM - 1;) {
+        const ssize_t more = read (fd, text + n, LINE_ROOM - 1 - n);
         failed = more < 0 && errno != EINTR ? errno : 0;
-        more = more < 0 ? !failed - 1 : more;
+        is_over = more == 0;
+        n += more > 0 ? (size_t) more : 0;
     }
     text[n] = 0;
     if (fd >= 0 && !is_input)
