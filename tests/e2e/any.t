@@ -79,9 +79,9 @@ ok "... also by wiremill produce" by_hand
 no_port ()
 {
     [ "$(grep -c "^ *cd $PWD && .*wiremill" "$work/hand/.wiremill/command")" = 3 ] &&
-        grep -q 'produce --broker ENDPOINT ' "$work/hand/.wiremill/command"
+        grep -q "produce --campaign $work/hand/.wiremill " "$work/hand/.wiremill/command"
 }
-ok "of a broker that chooses its port no other is advised" no_port
+ok "a broker that chooses its port is found by its folder, says the campaign" no_port
 views () { "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/views.h5"; }
 ok "an HDF5 dataset of them" views
 ok "... as ONNX Runtime does" $python tests/e2e/make.py agrees "$work/cnn.onnx" "$work/patches.npy" \
