@@ -41,7 +41,7 @@ static const wm_option_t option_table[] = {
      .help = "its folder, on a local disk (made if it is not there)"},
     {.name = "pins", .value = "FILE", .help = "what the campaign is pinned to"},
     {.name = "wmm", .value = "FILE", .help = "the imported model that workers fetch"},
-    {.name = "sound", .value = "STAMP", .may_be_empty = true,
+    {.name = "checked", .value = "STAMP", .may_be_empty = true,
      .help = "of `wiremill`, which has just checked that file: it is checked again only if the "
              "stamp is not its own any more"},
     {.name = "shape", .value = "AxB", .may_be_empty = true,
@@ -110,7 +110,7 @@ static const wm_program_t program = {
 /* clang-format on */
 
 typedef struct {
-    const char *campaign, *listen, *advertise, *pins, *wmm, *sound, *shape;
+    const char *campaign, *listen, *advertise, *pins, *wmm, *checked, *shape;
     const char *command, *output, *advise;
     uint64_t budget_bytes;
     const char *name;
@@ -148,7 +148,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .advertise = wm_args_text (args, "advertise"),
                             .pins = wm_args_text (args, "pins"),
                             .wmm = wm_args_text (args, "wmm"),
-                            .sound = wm_args_text (args, "sound"),
+                            .checked = wm_args_text (args, "checked"),
                             .shape = wm_args_text (args, "shape"),
                             .command = wm_args_text (args, "command"),
                             .output = wm_args_text (args, "output"),
@@ -199,13 +199,13 @@ static wm_fault_t read_pins (const char *path, wm_pins_t *pins, wm_error_t *erro
     return WM_OK;
 }
 
-/* The model's file is the one pinned, byte for byte: workers would refuse another. sound: a stamp
+/* The model's file is the one pinned, byte for byte: workers would refuse another. checked: a stamp
    of the file when it was; "" or NULL for none.  */
-static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, const char *sound,
+static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, const char *checked,
                              wm_error_t *error)
 {
     char hex[65], stamp[WM_FILE_STAMP_BYTES];
-    if (sound && wm_file_stamp (path, stamp) && strcmp (sound, stamp) == 0)
+    if (checked && wm_file_stamp (path, stamp) && strcmp (checked, stamp) == 0)
         return WM_OK;
     wm_fault_t fault = wm_file_sha256 (path, hex, error);
     if (fault)
@@ -218,7 +218,7 @@ static wm_fault_t check_wmm (const char *path, const wm_pins_t *pins, const char
 
 /* check_wmm in a thread of its own, while the campaign is opened.  */
 typedef struct {
-    const char *path, *sound;
+    const char *path, *checked;
     const wm_pins_t *pins;
     pthread_t thread;
     wm_fault_t fault;
@@ -228,7 +228,7 @@ typedef struct {
 static void *run_check (void *argument)
 {
     check_t *self = argument;
-    self->fault = check_wmm (self->path, self->pins, self->sound, &self->error);
+    self->fault = check_wmm (self->path, self->pins, self->checked, &self->error);
     return NULL;
 }
 
@@ -543,7 +543,7 @@ static int broker_main (const wm_args_t *args)
     static wm_campaign_t campaign;
     if (read_pins (options.pins, &pins, &error))
         return fail (&error);
-    check_t check = { .path = options.wmm, .sound = options.sound, .pins = &pins };
+    check_t check = { .path = options.wmm, .checked = options.checked, .pins = &pins };
     start_check (&check);
     campaign.lock_fd = -1;
     wm_fault_t fault = wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE,

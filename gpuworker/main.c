@@ -62,7 +62,7 @@ static const wm_option_t option_table[] = {
 
     {.name = "model", .value = "SHA256", .task = "of wiremill run",
      .help = "check this model in --cache before the broker is reached"},
-    {.name = "sound", .value = "STAMP", .may_be_empty = true,
+    {.name = "checked", .value = "STAMP", .may_be_empty = true,
      .help = "of `wiremill`, which has just checked that model: it is checked again only if the "
              "stamp is not its own any more"},
     {.name = "after", .value = "FD", .least = 3, .most = INT_MAX,
@@ -263,7 +263,7 @@ static int worker_main (const wm_args_t *args)
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
     if (wm_args_text (args, "model") && config.cache)
-        wm_cache_check (config.cache, wm_args_text (args, "model"), wm_args_text (args, "sound"));
+        wm_cache_check (config.cache, wm_args_text (args, "model"), wm_args_text (args, "checked"));
     if (wm_args_given (args, "after") && !may_begin ((int) wm_args_number (args, "after")))
         return WM_EXIT_AGAIN;
     for (unsigned i = 0; i < config.n_broker; i++)

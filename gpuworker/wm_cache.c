@@ -61,7 +61,7 @@ static bool is_good (const char *path, const char *sha256, bool *damaged)
     return !*damaged;
 }
 
-void wm_cache_check (const char *folder, const char *sha256, const char *sound)
+void wm_cache_check (const char *folder, const char *sha256, const char *was)
 {
     bool damaged;
     char path[WM_CACHE_PATH_MAX], stamp[WM_FILE_STAMP_BYTES];
@@ -69,7 +69,7 @@ void wm_cache_check (const char *folder, const char *sha256, const char *sound)
     if (snprintf (path, sizeof path, "%s/%s.wmm", folder, sha256) >= (int) sizeof path ||
         stat (path, &status))
         return;
-    const bool same = sound && wm_file_stamp (path, stamp) && strcmp (sound, stamp) == 0;
+    const bool same = was && wm_file_stamp (path, stamp) && strcmp (was, stamp) == 0;
     if (!same && !is_good (path, sha256, &damaged))
         return;
     checked.status = status;

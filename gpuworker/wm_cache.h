@@ -15,9 +15,9 @@
 wm_fault_t wm_cache_default (char folder[WM_CACHE_PATH_MAX], wm_error_t *error);
 
 /* Checks a model in `folder` before its broker is reached: wm_cache_model then need not read the
-   same file once more. sound: a stamp (wm_file_stamp) of the file when its content had the hash, or
+   same file once more. was: one (wm_file_stamp) of the file when its content had the hash, or
    NULL: while it is its own, the file is not read. Called before there are threads.  */
-void wm_cache_check (const char *folder, const char *sha256, const char *sound);
+void wm_cache_check (const char *folder, const char *sha256, const char *was);
 
 /* Makes sure that the model is in `folder`, which it creates, and fetches it through the open
    session if needed; `path` names the file. WM_EAGAIN: the session ended, or a signal came;

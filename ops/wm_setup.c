@@ -325,7 +325,7 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     if (!fault && link (self->wmm, alias) && errno != EEXIST)
         fprintf (stderr, "wiremill: %s cannot be linked (%s); workers fetch the model instead\n",
                  alias, strerror (errno));
-    wm_file_stamp (self->wmm, self->sound); /* what was checked when it was opened */
+    wm_file_stamp (self->wmm, self->checked); /* what was checked when it was opened */
     return fault;
 }
 

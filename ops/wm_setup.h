@@ -17,15 +17,15 @@
 #include <limits.h>
 
 typedef struct {
-    char output[PATH_MAX];           /* absolute */
-    char campaign[PATH_MAX];         /* absolute */
-    char wmm[PATH_MAX];              /* the imported model in the campaign */
-    char sound[WM_FILE_STAMP_BYTES]; /* of that file, which is the one pinned; "": not known */
-    bool had_output, had_campaign;   /* the folders were there before */
-    bool family;                     /* the sparse engine runs the model */
-    char why[480];                   /* which engine the model gets, and why */
-    char shape[80];                  /* of its only input, "3x32x32"; "" where there are several */
-    char spec_name[PATH_MAX];        /* as people call it */
+    char output[PATH_MAX];             /* absolute */
+    char campaign[PATH_MAX];           /* absolute */
+    char wmm[PATH_MAX];                /* the imported model in the campaign */
+    char checked[WM_FILE_STAMP_BYTES]; /* of that file, which is the one pinned; "": not known */
+    bool had_output, had_campaign;     /* the folders were there before */
+    bool family;                       /* the sparse engine runs the model */
+    char why[480];                     /* which engine the model gets, and why */
+    char shape[80];           /* of its only input, "3x32x32"; "" where there are several */
+    char spec_name[PATH_MAX]; /* as people call it */
     char columns[WM_COLUMNS_BYTES_MAX]; /* names of the scores, and where from, one line */
     wm_pins_t pins;
     int pins_fd;        /* holds the pins' text; inherited */

@@ -1,5 +1,6 @@
 /* wm_file.c - a whole file: mapped, digested, written at once.  */
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
 
 #include <dirent.h>
@@ -70,7 +71,8 @@ bool wm_file_stamp (const char *path, char stamp[WM_FILE_STAMP_BYTES])
     struct timespec now;
     clock_gettime (CLOCK_REALTIME, &now);
     *stamp = 0;
-    if (stat (path, &st) || !S_ISREG (st.st_mode) || ns_of (now) - ns_of (st.st_mtim) < SETTLED_NS)
+    if (stat (path, &st) || !S_ISREG (st.st_mode) || wm_folder_network (path) ||
+        ns_of (now) - ns_of (st.st_mtim) < SETTLED_NS)
         return false;
     snprintf (stamp, WM_FILE_STAMP_BYTES, "%jx:%jx:%jd:%" PRId64 ":%" PRId64, (uintmax_t) st.st_dev,
               (uintmax_t) st.st_ino, (intmax_t) st.st_size, ns_of (st.st_mtim), ns_of (st.st_ctim));

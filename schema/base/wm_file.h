@@ -27,8 +27,8 @@ wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error);
 
 /* Fills in what changes when somebody writes to a file: "device:inode:bytes:mtime:ctime". A process
    that has just checked a file passes this to another, which then need not check it again. false:
-   there is no such file, or it was written within two seconds, so that one more write might not
-   show.  */
+   there is no such file; it was written within two seconds, so that one more write might not show;
+   or it is on a network, whose attributes may be old.  */
 #define WM_FILE_STAMP_BYTES 112
 bool wm_file_stamp (const char *path, char stamp[WM_FILE_STAMP_BYTES]);
 

@@ -54,7 +54,7 @@ stamp () # file
 stamped () # file, stamp, pattern of what the broker logs
 {
     "$bin/wiremill-broker" --campaign "$work/stamped" --listen "ipc://$work/stamped.b" --pins "$work/pins" --wmm "$1" \
-            --sound "$2" --advise x >"$work/said" 2>&1 &
+            --checked "$2" --advise x >"$work/said" 2>&1 &
     local broker=$!
     until_true 60 says "$3"
     local code=$?
@@ -73,7 +73,7 @@ passed () # `wiremill broker` becomes wiremill-broker
     touch -d '1 hour ago' "$(wmm second "$one")"
     "$bin/wiremill" broker --model "$m" --output "$work/second" --listen "ipc://$work/passed.b" >"$work/said" 2>&1 &
     local broker=$!
-    until_true 60 says 'serves' && tr '\0' ' ' <"/proc/$broker/cmdline" | grep -e "--sound $(stamp "$(wmm second "$one")") "
+    until_true 60 says 'serves' && tr '\0' ' ' <"/proc/$broker/cmdline" | grep -e "--checked $(stamp "$(wmm second "$one")") "
     local code=$?
     kill $broker 2>/dev/null
     wait $broker
