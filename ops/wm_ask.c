@@ -154,8 +154,8 @@ void wm_ask_keys (const char *campaign)
                                        WM_ROLE_WORKER };
     char path[4200];
     wm_endpoint_t file;
-    if (!read_endpoint (campaign, &file) || !file.has_keys)
-        return;
+    if (read_endpoint (campaign, &file) && !file.has_keys)
+        return; /* no broker yet: it will tell, and the client refuses to go on without a key */
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         snprintf (path, sizeof path, "%.4000s/join-%s", campaign, wm_role_name (order[i]));
         wm_join_offer (path);

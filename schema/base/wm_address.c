@@ -55,6 +55,11 @@ static wm_fault_t parse_path (wm_address_t *self, const char *text, const char *
         return wm_fault (error, WM_EUSAGE,
                          "%s: behind file:// stands an absolute path: file:///DIR/endpoint.json",
                          text);
+    if (*path == '@')
+        return wm_fault (error, WM_EUSAGE,
+                         "%s: a socket whose name begins with @ is no file, so that every user of "
+                         "this machine could join; type ipc:///DIR/NAME",
+                         text);
     const size_t most = self->scheme == WM_ADDRESS_IPC ? WM_IPC_PATH_BYTES_MAX : 255;
     if (!*path || strlen (path) > most)
         return wm_fault (error, WM_EUSAGE, "%s: its path has %zu characters, allowed are 1 to %zu",

@@ -30,6 +30,13 @@ ok "status in the campaign's folder needs no option" "$bin/wiremill" status "$ou
 ok "status elsewhere: by an operator's file" "$bin/wiremill" status --broker "$b" --join-file "$keys/join-operator"
 by_monitor () { WM_JOIN_FILE=$keys/join-monitor "$bin/wiremill" status --broker "$b"; }
 ok "or a monitor's, named by the environment" by_monitor
+other_first () { WM_JOIN_FILE=$keys/join-worker "$bin/wiremill" status "$out"; }
+ok "in the campaign's folder its own file does, where the environment names another role's" other_first
+mkdir "$work/planted" && sed "s|\"endpoint\": *\"[^\"]*\"|\"endpoint\": \"ipc://$work/planted/b\"|; /listen/,/]/d; /advertise/,/]/d" \
+    "$keys/endpoint.json" >"$work/planted/endpoint.json"
+downgrade () { refused 7 "ipc://$work/planted/b.w, where nobody has keys" "$bin/wiremill" work \
+                       --broker "file://$work/planted/endpoint.json" --join-file "$keys/join-worker"; }
+ok "an endpoint.json that names a broker without keys does not make a peer go on without its own" downgrade
 by_input () { "$bin/wiremill" status --broker "$b" --join-file - <"$keys/join-monitor"; }
 ok "or from standard input" by_input
 by_pipe () { "$bin/wiremill" status --broker "$b" --join-file <(cat "$keys/join-monitor"); }

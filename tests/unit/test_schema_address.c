@@ -97,6 +97,7 @@ static void test_mistakes (void **state)
         { "tcp://he ad:5555", WM_ADDRESS_CONNECT, "a space or control character" },
         { "tcp://head:5555\n", WM_ADDRESS_CONNECT, "a space or control character" },
         { "ipc://", WM_ADDRESS_CONNECT, "allowed are 1 to 105" },
+        { "ipc://@name", WM_ADDRESS_LISTEN, "every user of this machine could join" },
         { "tcp://a:1,tcp://b", WM_ADDRESS_CONNECT, "tcp://b: the port is missing" },
         { "tcp://a:1,tcp://b:1,tcp://b:1,tcp://b:1,tcp://b:1,tcp://b:1,tcp://b:1,tcp://b:1,"
           "tcp://c:1",
