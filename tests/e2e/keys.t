@@ -162,6 +162,28 @@ ok "a join file is not overwritten" there
 no_role () { refused 2 "add needs --role" "$bin/wiremill" keys add "$out"; }
 ok "a key of no role" no_role
 
+# The broker goes and comes back: who has the folder, or a join file elsewhere, finds it again.
+mkdir "$work/third" && cp "$keys/join-producer" "$keys/join-monitor" "$work/third"
+make_events later --events 1 --seed 6 --hits 500 --tpcs 1 || bail "no events"
+ok "the campaign is paused" "$bin/wiremill" pause "$out"
+"$bin/wiremill" produce --broker "$b" --join-file "$work/third/join-producer" --join-file "$work/third/join-monitor" \
+        --input "$made/later.h5" >"$work/produced" 2>&1 &
+producer=$!
+sends () { "$bin/wiremill" status "$out" | grep -q "$made/later.h5"; }
+ok "a producer has its join file in a folder of its own" until_true 60 sends
+kill $broker && wait $broker
+"$bin/wiremill" work "$out" >"$work/early" 2>&1 &
+early=$!
+waits () { grep -q 'connects to file://' "$work/early"; }
+ok "a worker starts by the campaign's folder, before the broker" until_true 60 waits
+serve
+ok "the campaign goes on" "$bin/wiremill" resume "$out"
+found_again () { wait $producer; }
+ok "its producer found it again, and what it sends is scored" found_again
+joined () { grep -q 'session with' "$work/early"; }
+ok "by that worker too" until_true 60 joined
+kill $early && wait $early
+
 # Another campaign's broker, without keys, and its own keys.
 kill $broker && wait $broker
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/other" --listen "$b" --insecure >"$work/broker" \
