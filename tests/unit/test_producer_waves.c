@@ -406,23 +406,31 @@ static void nonzero_values_are_found (void **state)
 
 enum { FILES = 50, LONG = 200000 };
 
-/* A column of four chunks in each file; `n` rows.  */
-static void column_make (const char *path, hsize_t n, int add)
+/* A column of `n` rows.  */
+static void column_store (const char *path, hsize_t n, int add, hid_t type, hsize_t chunk,
+                          bool is_deflated)
 {
     static int value[LONG];
     for (int i = 0; i < LONG; i++)
         value[i] = i + add;
-    const hsize_t chunk = LONG / 4, most = H5S_UNLIMITED;
+    const hsize_t most = H5S_UNLIMITED;
     hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &n, &most);
     H5Pset_chunk (list, 1, &chunk);
-    H5Pset_deflate (list, 1);
-    hid_t data = H5Dcreate2 (file, "c", H5T_NATIVE_INT, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    if (is_deflated)
+        H5Pset_deflate (list, 1);
+    hid_t data = H5Dcreate2 (file, "c", type, space, H5P_DEFAULT, list, H5P_DEFAULT);
     assert_true (H5Dwrite (data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0);
     H5Dclose (data);
     H5Sclose (space);
     H5Pclose (list);
     H5Fclose (file);
+}
+
+/* One of four chunks, as it is in each file.  */
+static void column_make (const char *path, hsize_t n, int add)
+{
+    column_store (path, n, add, H5T_STD_I32LE, LONG / 4, true);
 }
 
 static const char *column_path (int i)
@@ -474,6 +482,16 @@ static void caches_are_shared (void **state)
     columns_close (file, column);
 }
 
+/* Puts other.h5 in the place of a file, which stays open.  */
+static void column_replace (int i)
+{
+    FILE *from = fopen (test_path ("other.h5"), "rb"), *to = fopen (column_path (i), "r+b");
+    for (int c; (c = fgetc (from)) != EOF;)
+        fputc (c, to);
+    fclose (from);
+    fclose (to);
+}
+
 /* The file is another one when its column is opened again.  */
 static void what_is_opened_again_is_checked (void **state)
 {
@@ -486,12 +504,8 @@ static void what_is_opened_again_is_checked (void **state)
     for (int i = 0; i < FILES; i++)
         assert_int_equal (wm_h5_read (&column[i], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
     column_make (test_path ("other.h5"), LONG / 2, 0);
-    FILE *from = fopen (test_path ("other.h5"), "rb"), *to = fopen (column_path (0), "r+b");
-    for (int c; (c = fgetc (from)) != EOF;)
-        fputc (c, to);
-    fclose (from);
-    fclose (to);
-    to = fopen (column_path (1), "r+b");
+    column_replace (0);
+    FILE *to = fopen (column_path (1), "r+b");
     for (int i = 0; i < 1 << 16; i++)
         fputc (0, to);
     fclose (to);
@@ -502,6 +516,15 @@ static void what_is_opened_again_is_checked (void **state)
     assert_non_null (strstr (error.text, "c1.h5: c is no dataset, or is damaged"));
     assert_int_equal (wm_h5_read (&column[2], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
     assert_int_equal (got, 9);
+    for (int i = 3; i < 7; i++) { /* stored in another way; 3 is the same */
+        column_store (test_path ("other.h5"), LONG, i, i == 4 ? H5T_STD_U32LE : H5T_STD_I32LE,
+                      i == 5 ? LONG / 2 : LONG / 4, i != 6);
+        column_replace (i);
+        for (int turn = 0; turn < 2; turn++)
+            assert_int_equal (wm_h5_read (&column[i], 7, 1, WM_H5_I32, &got, &error),
+                              i == 3 ? WM_OK : WM_EBATCH);
+        assert_true (i == 3 || strstr (error.text, "dataset c changed while it was read"));
+    }
     columns_close (file, column);
 }
 
