@@ -227,16 +227,21 @@ static wm_fault_t judged (const char *path, wm_error_t *error)
 
 /* A chunk is stored as it should not be: cut short, followed by more, of another size when it is
    inflated, or no stream at all.  */
-static void stored_wrongly (const char *what, bool is_deflated, const void *chunk, size_t bytes,
-                            wm_fault_t fault)
+enum { SHUFFLED = 1, DEFLATED = 2 };
+static void stored_as (const char *what, int filters, uint32_t skipped, const void *chunk,
+                       size_t bytes, wm_fault_t fault)
 {
-    const form_t form = { "wrong", H5T_IEEE_F32LE,          ROWS,
-                          WIDTH,   .shuffle = !is_deflated, .deflate = is_deflated };
+    const form_t form = { "wrong",
+                          H5T_IEEE_F32LE,
+                          ROWS,
+                          WIDTH,
+                          .shuffle = filters & SHUFFLED,
+                          .deflate = filters & DEFLATED };
     const char *path = test_path ("wrong.h5");
     const hsize_t at[2] = { 0, 0 };
     wm_error_t error;
     hid_t data, file = made (&form, path, &data);
-    assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, 0, at, bytes, chunk) >= 0);
+    assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, skipped, at, bytes, chunk) >= 0);
     H5Dclose (data);
     H5Fclose (file);
     print_message ("  %s\n", what);
@@ -259,6 +264,12 @@ static void stored_wrongly (const char *what, bool is_deflated, const void *chun
     }
 }
 
+static void stored_wrongly (const char *what, bool is_deflated, const void *chunk, size_t bytes,
+                            wm_fault_t fault)
+{
+    stored_as (what, is_deflated ? DEFLATED : SHUFFLED, 0, chunk, bytes, fault);
+}
+
 static size_t deflated (const void *from, size_t bytes, uint8_t *to, size_t bytes_max)
 {
     struct libdeflate_compressor *pack = libdeflate_alloc_compressor (6);
@@ -272,7 +283,9 @@ static void chunks_of_another_size (void **state)
 {
     (void) state;
     static uint8_t chunk[2 * sizeof wave], more[2 * sizeof wave];
+    static uint8_t longer[2 * sizeof wave];
     const size_t n = deflated (wave, sizeof wave, chunk, sizeof chunk);
+    deflated (wave, sizeof wave / 4, longer, sizeof longer);
     stored_wrongly ("as it should be", true, chunk, n, WM_OK);
     stored_wrongly ("cut short", true, chunk, n / 2, WM_EBATCH);
     stored_wrongly ("without its checksum", true, chunk, n - 4, WM_EBATCH);
@@ -285,7 +298,19 @@ static void chunks_of_another_size (void **state)
     stored_wrongly ("short: shuffled, not deflated", false, wave, sizeof wave - 4, WM_EBATCH);
     stored_wrongly ("short: a quarter", true, chunk,
                     deflated (wave, sizeof wave / 4, chunk, sizeof chunk), WM_EBATCH);
+    stored_as ("short: shuffled, which it skipped", DEFLATED | SHUFFLED, 1, chunk, short_n,
+               WM_EBATCH);
+    stored_as ("shuffled, which it skipped", DEFLATED | SHUFFLED, 1, chunk,
+               deflated (wave, sizeof wave, chunk, sizeof chunk), WM_OK);
+    stored_as ("short: skipped deflate", DEFLATED, 1, wave, sizeof wave - 4, WM_EBATCH);
+    stored_as ("short: skipped deflate after shuffle", DEFLATED | SHUFFLED, 2, wave, 100,
+               WM_EBATCH);
+    stored_as ("short: skipped both", DEFLATED | SHUFFLED, 3, wave, sizeof wave - 4, WM_EBATCH);
+    stored_as ("skipped both", DEFLATED | SHUFFLED, 3, wave, sizeof wave, WM_OK);
+    stored_as ("skipped deflate", DEFLATED | SHUFFLED, 2, wave, sizeof wave, WM_OK);
     memset (chunk, 0x5a, sizeof chunk);
+    stored_wrongly ("short: a quarter, and more behind it than a chunk", true, longer,
+                    sizeof longer, WM_EBATCH);
     stored_wrongly ("no stream", true, chunk, 1000, WM_EBATCH);
     stored_wrongly ("one byte", true, chunk, 1, WM_EBATCH);
 }
