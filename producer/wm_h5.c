@@ -18,17 +18,19 @@
 #include <unistd.h>
 
 #define ROWS_MAX (1ull << 48)
-#define CHUNK_BYTES_MAX (1ull << 30) /* the library allocates a chunk as a whole */
-#define INFLATE_MAX 1100             /* deflate cannot do better than 1,032 : 1 */
-#define SLACK_BYTES (64u << 20)      /* fill values that were never stored */
-#define CACHE_BYTES_MIN (1u << 20)   /* of a column: two chunks, but at least so much */
-#define CACHE_BYTES_MAX (16u << 20)  /* and at most this: a larger chunk is never kept */
-#define CACHE_WHOLE_BYTES (4u << 20) /* of a column that every event reads all of */
-#define CACHE_ALL_BYTES (32u << 20)  /* of all columns of all files */
-#define FREE_LIST_BYTES (4 << 20)    /* what the library keeps of freed memory, of each kind */
-#define TOGETHER_ROWS 65536u         /* spans are read together up to this many rows, */
-#define TOGETHER_GAP 1024u           /* where less than this lies between two */
-#define TOGETHER_WIDTH_MAX 8u        /* and rows are short */
+#define CHUNK_BYTES_MAX (1ull << 30)
+#define PACKED_BYTES_MAX (256u << 20) /* a chunk with filters: the library holds it as a whole */
+#define PACKED_BEYOND_MAX (64u << 20) /* how much larger than the dataset one may be */
+#define INFLATE_MAX 1100              /* deflate cannot do better than 1,032 : 1 */
+#define SLACK_BYTES (64u << 20)       /* fill values that were never stored */
+#define CACHE_BYTES_MIN (1u << 20)    /* of a column: two chunks, but at least so much */
+#define CACHE_BYTES_MAX (16u << 20)   /* and at most this: a larger chunk is never kept */
+#define CACHE_WHOLE_BYTES (4u << 20)  /* of a column that every event reads all of */
+#define CACHE_ALL_BYTES (32u << 20)   /* of all columns of all files */
+#define FREE_LIST_BYTES (4 << 20)     /* what the library keeps of freed memory, of each kind */
+#define TOGETHER_ROWS 65536u          /* spans are read together up to this many rows, */
+#define TOGETHER_GAP 1024u            /* where less than this lies between two */
+#define TOGETHER_WIDTH_MAX 8u         /* and rows are short */
 
 #define FILTER_LZF 32000 /* h5py has it, the library does not */
 
@@ -322,6 +324,7 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
     H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout (list);
     bool inside = layout == H5D_COMPACT || layout == H5D_CHUNKED ||
                   (layout == H5D_CONTIGUOUS && H5Pget_external_count (list) == 0);
+    const bool packed = layout == H5D_CHUNKED && H5Pget_nfilters (list) != 0;
     uint64_t chunk = value_bytes, chunks = value_bytes;
     if (layout == H5D_CHUNKED) {
         hsize_t dim[8];
@@ -345,6 +348,12 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
         bytes / INFLATE_MAX > column->file->file_bytes + SLACK_BYTES / INFLATE_MAX)
         return wm_fault (error, WM_EBATCH, "%s: dataset %s claims more than the file can hold",
                          path, column->name);
+    if (packed && (chunk > PACKED_BYTES_MAX || chunk > bytes + PACKED_BEYOND_MAX))
+        return wm_fault (error, WM_EBATCH,
+                         "%s: dataset %s is packed in chunks of %llu MiB, for %llu MiB of rows: "
+                         "write it with smaller ones (h5repack -l %s:CHUNK=...)",
+                         path, column->name, (unsigned long long) chunk >> 20,
+                         (unsigned long long) bytes >> 20, column->name);
     return WM_OK;
 }
 
