@@ -470,8 +470,6 @@ wm_fault_t wm_h5_dataset (const wm_column_t *column, int64_t *id, wm_error_t *er
                           wm_h5_path (column->file), column->name);
     if (fault)
         dataset_close (data);
-    else
-        cached_use (data);
     memcpy (&data->stored, &first, sizeof first);
     *id = data->id;
     return fault;
@@ -658,6 +656,7 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         wm_fault_t fault = wm_h5_dataset (column, &id, error);
         if (fault)
             return fault;
+        cached_use (column->data);
         hsize_t start[8] = { first }, size[8] = { count };
         for (uint32_t i = 1; i < column->n_dim; i++)
             size[i] = column->dim[i];

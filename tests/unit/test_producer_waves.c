@@ -579,6 +579,7 @@ static void the_work_space_is_shared (void **state)
         assert_int_equal (wm_waves_row (waves[turn % 2], turn / 2, ROWS, &got, NULL), WM_OK);
         assert_memory_equal (got, wave[turn / 2], sizeof wave[0]);
     }
+    assert_int_equal (wm_h5_cached_bytes (), 0); /* read directly, or without chunks */
     wm_waves_destroy (&waves[0]); /* its rows are not in the work space: the other's stay */
     assert_int_equal (wm_waves_row (waves[1], 0, ROWS, &got, NULL), WM_OK);
     assert_memory_equal (got, wave[0], sizeof wave[0]);
