@@ -156,7 +156,7 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
         fine = fine && space.inflate && grow (&space.raw, &space.raw_max, chunk_bytes (self));
     if (fine)
         return WM_OK;
-    space.owner = NULL;
+    space_free (); /* nobody's: no owner would free it */
     return wm_fault (error, WM_EHOST, "out of memory");
 }
 
