@@ -93,7 +93,7 @@ static void confine (const task_t *task)
     if (realpath (task->path, real))
         wm_confine_files_beside (files, real);
     if (task->folder)
-        wm_confine_files_write (files, task->folder);
+        wm_confine_files_scratch (files, task->folder); /* OpenVINO is given a link there */
     wm_confine_files_apply (&files);
     setrlimit (RLIMIT_CPU, &cpu);
     setrlimit (RLIMIT_FSIZE, &file);
@@ -268,6 +268,23 @@ static int folder_make (const char *wmm_path, char folder[PATH_MAX])
     }
 }
 
+/* Moves what the process made to its place, but only a plain file: a link that was planted there
+   would have whoever reads the .wmm read what it leads to.  */
+static wm_fault_t take_over (const char *path, const char *wmm, const char *wmm_path,
+                             wm_error_t *error)
+{
+    struct stat status;
+    if (lstat (wmm, &status) == 0 && !S_ISREG (status.st_mode))
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: its import left no plain file but a link or the like: the file "
+                         "is hostile; nothing was made of it",
+                         path);
+    if (rename (wmm, wmm_path) || wm_folder_sync_parent (wmm_path))
+        return wm_fault (error, WM_EHOST, "%.300s: cannot be written: %s", wmm_path,
+                         strerror (errno));
+    return WM_OK;
+}
+
 wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
                       char why[480], wm_error_t *error)
 {
@@ -288,9 +305,8 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
         const task_t task = { path, choices, folder, wmm };
         fault = run_apart (&task, &answer, error);
     }
-    if (!fault && (rename (wmm, wmm_path) || wm_folder_sync_parent (wmm_path)))
-        fault =
-            wm_fault (error, WM_EHOST, "%.300s: cannot be written: %s", wmm_path, strerror (errno));
+    if (!fault)
+        fault = take_over (path, wmm, wmm_path, error);
     snprintf (why, 480, "%s", answer.why);
     remove_folder (folder, 1);
     close (lock);

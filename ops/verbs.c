@@ -39,8 +39,8 @@ static const char broker_text[] =
     "  wiremill broker  --model m.onnx --output out/ --listen tcp://127.0.0.1:5555\n"
     "  wiremill produce --broker tcp://127.0.0.1:5555 --input 'data/*.h5'\n"
     "  wiremill work    --broker tcp://127.0.0.1:5555\n\n"
-    "For other machines: --listen tcp://*:5555. Its peers need keys; the broker makes them and prints\n"
-    "the lines to type. `wiremill run` starts these three on one machine.\n" WM_KEPT_HELP;
+    "For other machines: --listen tcp://*:5555. Its peers need keys; the broker makes them, and\n"
+    "prints the lines to type. `wiremill run` starts these three on one machine.\n" WM_KEPT_HELP;
 
 static int broker_main (const wm_args_t *args);
 const wm_verb_t wm_verb_broker = {

@@ -6,7 +6,6 @@
 #include "producer/wm_h5.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_kind.h"
-#include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_pins.h"

@@ -18,22 +18,43 @@
 #include <unistd.h>
 
 #define ROWS_MAX (1ull << 48)
-#define CHUNK_BYTES_MAX (1ull << 30) /* the library allocates a chunk as a whole */
-#define INFLATE_MAX 1100             /* deflate cannot do better than 1,032 : 1 */
-#define SLACK_BYTES (64u << 20)      /* fill values that were never stored */
-#define CACHE_BYTES_MIN (1u << 20)   /* of a column: two chunks, but at least so much */
-#define CACHE_BYTES_MAX (16u << 20)  /* and at most this: a larger chunk is never kept */
-#define CACHE_WHOLE_BYTES (4u << 20) /* of a column that every event reads all of */
-#define CACHE_ALL_BYTES (32u << 20)  /* of all columns of all files */
-#define FREE_LIST_BYTES (4 << 20)    /* what the library keeps of freed memory, of each kind */
-#define TOGETHER_ROWS 65536u         /* spans are read together up to this many rows, */
-#define TOGETHER_GAP 1024u           /* where less than this lies between two */
-#define TOGETHER_WIDTH_MAX 8u        /* and rows are short */
+#define CHUNK_BYTES_MAX (1ull << 30)
+#define PACKED_BYTES_MAX (256u << 20) /* a chunk with filters: the library holds it as a whole */
+#define PACKED_BEYOND_MAX (64u << 20) /* how much larger than the dataset one may be */
+#define INFLATE_MAX 1100              /* deflate cannot do better than 1,032 : 1 */
+#define SLACK_BYTES (64u << 20)       /* fill values that were never stored */
+#define CACHE_BYTES_MIN (1u << 20)    /* of a column: two chunks, but at least so much */
+#define CACHE_BYTES_MAX (16u << 20)   /* and at most this: a larger chunk is never kept */
+#define CACHE_WHOLE_BYTES (4u << 20)  /* of a column that every event reads all of */
+#define CACHE_ALL_BYTES (32u << 20)   /* of all columns of all files */
+#define FREE_LIST_BYTES (4 << 20)     /* what the library keeps of freed memory, of each kind */
+#define TOGETHER_ROWS 65536u          /* spans are read together up to this many rows, */
+#define TOGETHER_GAP 1024u            /* where less than this lies between two */
+#define TOGETHER_WIDTH_MAX 8u         /* and rows are short */
 
 #define FILTER_LZF 32000 /* h5py has it, the library does not */
 
+#define FILTERS_MAX 8   /* that are compared when a dataset is opened again, */
+#define FILTER_VALUES 8 /* with so many values each */
+
 #define TEXT_BYTES_MAX 256
 #define TEXTS_MAX 65536
+
+/* How a dataset is stored.  */
+typedef struct {
+    H5T_class_t class;
+    H5T_order_t order;
+    H5T_sign_t sign;
+    bool is_f32;
+    H5D_layout_t layout;
+    size_t value_bytes;
+    hsize_t chunk[8];
+    int n_filter;
+    struct {
+        H5Z_filter_t id;
+        unsigned n_value, value[FILTER_VALUES];
+    } filter[FILTERS_MAX];
+} stored_t;
 
 struct wm_dataset_t {
     hid_t id; /* 0: closed, to free its cache */
@@ -41,6 +62,7 @@ struct wm_dataset_t {
     uint32_t width_wanted;              /* as wm_h5_column was given it */
     uint64_t chunk_bytes, chunks_bytes; /* of a chunk, of all; 0: it has none */
     size_t limit_bytes;                 /* of its cache */
+    stored_t stored;                    /* when it was opened first */
     bool is_cached;                     /* is in the list, for `bytes` */
     size_t bytes;
     wm_dataset_t *newer, *older;
@@ -218,8 +240,9 @@ bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* Whether every link on the way to `name` is a hard one, so that it stays in this file.  */
-static bool stays_inside (const wm_h5_t *self, const char *name)
+/* Returns the first link on the way to `name` that is no hard one, and may lead out of this file;
+   H5L_TYPE_HARD: none, H5L_TYPE_ERROR: one cannot be read.  */
+static H5L_type_t link_odd (const wm_h5_t *self, const char *name)
 {
     char part[96];
     for (const char *at = name; *at;) {
@@ -227,10 +250,12 @@ static bool stays_inside (const wm_h5_t *self, const char *name)
         at += strcspn (at, "/");
         snprintf (part, sizeof part, "%.*s", (int) (at - name), name);
         H5L_info_t info;
-        if (H5Lget_info (self->file, part, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
-            return false;
+        if (H5Lget_info (self->file, part, &info, H5P_DEFAULT) < 0)
+            return H5L_TYPE_ERROR;
+        if (info.type != H5L_TYPE_HARD)
+            return info.type;
     }
-    return true;
+    return H5L_TYPE_HARD;
 }
 
 static bool is_half (hid_t type)
@@ -299,6 +324,7 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
     H5D_layout_t layout = list < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout (list);
     bool inside = layout == H5D_COMPACT || layout == H5D_CHUNKED ||
                   (layout == H5D_CONTIGUOUS && H5Pget_external_count (list) == 0);
+    const bool packed = layout == H5D_CHUNKED && H5Pget_nfilters (list) != 0;
     uint64_t chunk = value_bytes, chunks = value_bytes;
     if (layout == H5D_CHUNKED) {
         hsize_t dim[8];
@@ -322,16 +348,53 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
         bytes / INFLATE_MAX > column->file->file_bytes + SLACK_BYTES / INFLATE_MAX)
         return wm_fault (error, WM_EBATCH, "%s: dataset %s claims more than the file can hold",
                          path, column->name);
+    if (packed && (chunk > PACKED_BYTES_MAX || chunk > bytes + PACKED_BEYOND_MAX))
+        return wm_fault (error, WM_EBATCH,
+                         "%s: dataset %s is packed in chunks of %llu MiB, for %llu MiB of rows: "
+                         "write it with smaller ones (h5repack -l %s:CHUNK=...)",
+                         path, column->name, (unsigned long long) chunk >> 20,
+                         (unsigned long long) bytes >> 20, column->name);
     return WM_OK;
+}
+
+/* Notes how the dataset is stored; what follows type and layout is 0 where there is none.  */
+static void stored_note (hid_t id, stored_t *stored)
+{
+    memset (stored, 0, sizeof *stored); /* it is compared as bytes */
+    hid_t type = H5Dget_type (id), list = H5Dget_create_plist (id);
+    stored->class = H5Tget_class (type);
+    stored->order = H5Tget_order (type);
+    stored->sign = stored->class == H5T_INTEGER ? H5Tget_sign (type) : H5T_SGN_NONE;
+    stored->is_f32 = H5Tequal (type, H5T_IEEE_F32LE) > 0;
+    stored->value_bytes = H5Tget_size (type);
+    stored->layout = H5Pget_layout (list);
+    if (stored->layout == H5D_CHUNKED)
+        H5Pget_chunk (list, 8, stored->chunk);
+    stored->n_filter = H5Pget_nfilters (list);
+    for (int i = 0; i < stored->n_filter && i < FILTERS_MAX; i++) {
+        unsigned flags;
+        size_t n_value = FILTER_VALUES;
+        stored->filter[i].id = H5Pget_filter2 (list, (unsigned) i, &flags, &n_value,
+                                               stored->filter[i].value, 0, NULL, NULL);
+        stored->filter[i].n_value = (unsigned) n_value;
+    }
+    if (type >= 0)
+        H5Tclose (type);
+    if (list >= 0)
+        H5Pclose (list);
 }
 
 /* Opens and checks the dataset of a column.  */
 static wm_fault_t dataset_open (wm_column_t *column, wm_error_t *error)
 {
     wm_dataset_t *data = column->data;
+    const H5L_type_t odd = link_odd (column->file, column->name);
+    if (odd != H5L_TYPE_HARD && odd != H5L_TYPE_ERROR)
+        return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", wm_h5_path (column->file),
+                         column->name);
     hid_t access = H5Pcreate (H5P_DATASET_ACCESS);
     H5Pset_chunk_cache (access, 521, data->limit_bytes, 1.0);
-    hid_t id = H5Dopen2 (column->file->file, column->name, access);
+    hid_t id = odd ? -1 : H5Dopen2 (column->file->file, column->name, access);
     H5Pclose (access);
     if (id < 0)
         return wm_fault (error, WM_EBATCH, "%s: %s is no dataset, or is damaged",
@@ -343,6 +406,7 @@ static wm_fault_t dataset_open (wm_column_t *column, wm_error_t *error)
         (fault = shape_check (column, data->width_wanted, error)) ||
         (fault = storage_check (column, value_bytes, error)))
         return fault;
+    stored_note (id, &data->stored);
     return WM_OK;
 }
 
@@ -395,16 +459,19 @@ static void cached_use (wm_dataset_t *data)
 wm_fault_t wm_h5_dataset (const wm_column_t *column, int64_t *id, wm_error_t *error)
 {
     wm_column_t now = *column;
-    wm_fault_t fault = column->data->id ? WM_OK : dataset_open (&now, error);
+    wm_dataset_t *data = column->data;
+    stored_t first;
+    memcpy (&first, &data->stored, sizeof first);
+    wm_fault_t fault = data->id ? WM_OK : dataset_open (&now, error);
     if (!fault && (now.n_row != column->n_row || now.n_dim != column->n_dim ||
-                   now.half != column->half || memcmp (now.dim, column->dim, sizeof now.dim) != 0))
+                   now.half != column->half || memcmp (now.dim, column->dim, sizeof now.dim) != 0 ||
+                   memcmp (&first, &data->stored, sizeof first) != 0))
         fault = wm_fault (error, WM_EBATCH, "%s: dataset %s changed while it was read",
                           wm_h5_path (column->file), column->name);
     if (fault)
-        dataset_close (column->data);
-    else
-        cached_use (column->data);
-    *id = column->data->id;
+        dataset_close (data);
+    memcpy (&data->stored, &first, sizeof first);
+    *id = data->id;
     return fault;
 }
 
@@ -428,8 +495,6 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
     if (strlen (name) >= sizeof column->name || !wm_h5_has (self, name))
         return wm_fault (error, WM_EBATCH, "%.300s: no dataset %s; schema/FORMATS.md lists them",
                          self->path, name);
-    if (!stays_inside (self, name))
-        return wm_fault (error, WM_EBATCH, "%s: %s is a link: refused", self->path, name);
     column->data = calloc (1, sizeof *column->data);
     if (!column->data)
         return wm_fault (error, WM_EHOST, "out of memory");
@@ -448,7 +513,7 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
 void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg, const char *text),
                   void *arg)
 {
-    hid_t id = wm_h5_has (self, name) && stays_inside (self, name)
+    hid_t id = wm_h5_has (self, name) && link_odd (self, name) == H5L_TYPE_HARD
                    ? H5Dopen2 (self->file, name, H5P_DEFAULT)
                    : -1;
     if (id < 0)
@@ -591,6 +656,7 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         wm_fault_t fault = wm_h5_dataset (column, &id, error);
         if (fault)
             return fault;
+        cached_use (column->data);
         hsize_t start[8] = { first }, size[8] = { count };
         for (uint32_t i = 1; i < column->n_dim; i++)
             size[i] = column->dim[i];

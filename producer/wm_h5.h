@@ -74,8 +74,9 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
                          wm_column_t *column, wm_error_t *error);
 void wm_h5_column_close (wm_column_t *column);
 
-/* *id: the library's number of the column's dataset, good until another column is read. WM_EBATCH:
-   it had been closed for its cache, and is no longer what it was.  */
+/* *id: the library's number of the column's dataset, good until another column is read; for what
+   leaves its cache of chunks empty, as H5Dread_chunk does. WM_EBATCH: it had been closed for its
+   cache, and is no longer what it was.  */
 wm_fault_t wm_h5_dataset (const wm_column_t *column, int64_t *id, wm_error_t *error);
 
 /* Notes that every event reads all of the column, because its rows are in no order: more of it is

@@ -156,26 +156,35 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
         fine = fine && space.inflate && grow (&space.raw, &space.raw_max, chunk_bytes (self));
     if (fine)
         return WM_OK;
-    space.owner = NULL;
+    space_free (); /* nobody's: no owner would free it */
     return wm_fault (error, WM_EHOST, "out of memory");
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-/* Reads a chunk as it lies on disk. false: the library must.  */
-static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t *bytes)
+static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, bool *is_short);
+
+/* Reads a chunk as it lies on disk. false: the library must, unless *is_short (see chunk_inflate),
+   or it is longer than what any library packs a chunk to.  */
+static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t *bytes,
+                         bool *is_short)
 {
     const hsize_t at[2] = { row, column };
     hid_t id;
     hsize_t stored;
     uint32_t skipped; /* filters that this chunk did not take */
     if (wm_h5_dataset (self->column, &id, NULL) ||
-        H5Dget_chunk_storage_size (id, at, &stored) < 0 || !stored ||
-        stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096 ||
-        !grow (&space.stored, &space.stored_max, stored + stored / 8))
+        H5Dget_chunk_storage_size (id, at, &stored) < 0 || !stored)
+        return false;
+    *is_short = stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096;
+    if (*is_short || !grow (&space.stored, &space.stored_max, stored + stored / 8))
         return false;
     *bytes = stored;
-    return H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) >= 0 && !skipped;
+    if (H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) < 0)
+        return false;
+    if (skipped) /* the library takes such a chunk, but does not look how long it is */
+        chunk_inflate (self, self->deflate && !(skipped >> self->shuffle & 1), stored, is_short);
+    return !skipped;
 }
 
 /* Puts `count` values from `at` on together from the bytes of `n` shuffled ones.  */
@@ -223,10 +232,10 @@ static void chunk_lay (wm_waves_t *self, const uint8_t *raw, uint64_t column)
 
 /* Inflates the chunk that was fetched. false: the library must. *is_short: it holds less than a
    chunk, and the library would read on behind it, in memory that is not its own.  */
-static bool chunk_inflate (wm_waves_t *self, size_t bytes, bool *is_short)
+static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, bool *is_short)
 {
     const size_t want = chunk_bytes (self);
-    if (!self->deflate) {
+    if (!deflate) {
         *is_short = bytes < want;
         return bytes == want;
     }
@@ -247,8 +256,8 @@ static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
     bool fine = true;
     for (uint64_t column = 0; column < self->column->width && fine; column += self->chunk_columns) {
         size_t bytes;
-        fine = chunk_fetch (self, self->first, column, &bytes);
-        fine = fine && chunk_inflate (self, bytes, is_short);
+        fine = chunk_fetch (self, self->first, column, &bytes, is_short);
+        fine = fine && chunk_inflate (self, self->deflate, bytes, is_short);
         if (fine)
             chunk_lay (self, self->deflate ? space.raw : space.stored, column);
     }

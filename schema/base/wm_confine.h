@@ -31,9 +31,11 @@ void wm_confine_calls (const char *who, unsigned sockets);
 typedef struct wm_confine_files_t wm_confine_files_t;
 wm_confine_files_t *wm_confine_files_new (void);
 
-/* Adds a file, or a folder with all below it. What is not there is left out.  */
+/* Adds a file, or a folder with all below it. What is not there is left out. Symbolic links can be
+   made in a scratch folder only: who takes a file out of one checks that it is no link.  */
 void wm_confine_files_read (wm_confine_files_t *self, const char *path);
 void wm_confine_files_write (wm_confine_files_t *self, const char *folder);
+void wm_confine_files_scratch (wm_confine_files_t *self, const char *folder);
 
 /* Adds the folder that holds `path`, where inputs are: they may be replaced, and have others beside
    them. Of a home, of a folder above a home and of / only `path` itself and the files directly

@@ -45,8 +45,7 @@ enum {
     ALL_3 = (1u << 15) - 1, /* and TRUNCATE */
     ALL_5 = (1u << 16) - 1, /* and IOCTL_DEV */
     READS = READ_FILE | READ_DIR,
-    WRITES =
-        READS | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | MAKE_SYM | TRUNCATE,
+    WRITES = READS | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE,
 };
 #define BIND_TCP 1u            /* from version 4 */
 #define SCOPE_ABSTRACT_UNIX 1u /* from version 6 */
@@ -94,6 +93,11 @@ void wm_confine_files_read (wm_confine_files_t *self, const char *path)
 void wm_confine_files_write (wm_confine_files_t *self, const char *folder)
 {
     allow (self, folder, WRITES);
+}
+
+void wm_confine_files_scratch (wm_confine_files_t *self, const char *folder)
+{
+    allow (self, folder, WRITES | MAKE_SYM);
 }
 
 wm_confine_files_t *wm_confine_files_new (void)

@@ -86,11 +86,30 @@ else
     ok "an import makes no sockets and signals nobody" calls import
     ok "an import that starts a program, a process or a trace is ended, and makes nothing" ends import 5
 fi
+# The caller takes only a plain file out of an import's folder.
+planted ()
+{
+    import plant >/dev/null
+    says 'shim: plant: done' && says 'left no plain file' && [ $code = 5 ] && [ ! -L "$work/model.wmm" ] &&
+        ! compgen -G "$work/model.wmm.import-*"
+}
+ok "a link that an import leaves as its .wmm is not taken" planted
+# The output folder itself is open to a producer, but not for links.
+linked ()
+{
+    mkdir -p "$work/out"
+    env LD_PRELOAD="$shim" WM_SHIM_DO=link WM_SHIM_MARK="$work/out/link.h5" "$bin/wiremill" run --quiet \
+        --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
+    cat "$work"/out/.wiremill/log/producer* >>"$work/said"
+    says 'shim: link: Permission denied' && [ ! -L "$work/out/link.h5" ]
+}
 if [[ $lacks = *"no Landlock"* ]]; then
     skip "this kernel has no Landlock: $lacks"
 else
     ok "a reader of events writes and reads no other files, also where its input lies in a home" files campaign
     ok "nor does an import" files import
+    rm -rf "$work/out"
+    ok "a reader of events makes no symbolic links, also in the output folder" linked
 fi
 # A kernel without both: the work is done, and the log has one line about it.
 old ()

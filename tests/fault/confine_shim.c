@@ -3,8 +3,9 @@
 
    WM_SHIM_DO=ACT   exec, fork: /bin/sh makes WM_SHIM_MARK; socket, listen, ptrace, kill (the
                     parent, with signal 0), write (WM_SHIM_MARK), steal (reads HOME/.ssh/key),
-                    environ (reads that of the parent); old: nothing, but the kernel has neither
-                    seccomp nor Landlock
+                    environ (reads that of the parent), link (WM_SHIM_MARK becomes one); plant: an
+                    import leaves a link to WM_SHIM_MARK as its model.wmm; old: nothing, but the
+                    kernel has neither seccomp nor Landlock
    Prints "shim: ACT: done" or why not.  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,6 +67,8 @@ static int act (const char *what, const char *mark)
         return kill (getppid (), 0);
     if (!strcmp (what, "write"))
         return open (mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (!strcmp (what, "link"))
+        return symlink ("/etc/passwd", mark);
     if (!strcmp (what, "steal"))
         snprintf (path, sizeof path, "%s/.ssh/key", getenv ("HOME"));
     else
@@ -77,7 +80,7 @@ static void misbehave (const char *program)
 {
     static int once;
     const char *what = getenv ("WM_SHIM_DO"), *mark = getenv ("WM_SHIM_MARK");
-    if (once++ || !what || !mark || !strcmp (what, "old") ||
+    if (once++ || !what || !mark || !strcmp (what, "old") || !strcmp (what, "plant") ||
         strcmp (program_invocation_short_name, program) != 0)
         return;
     const int rc = act (what, mark);
@@ -100,6 +103,21 @@ long syscall (long number, ...)
         return -1;
     }
     return real (number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* An import ends, after its answer.  */
+void _exit (int code)
+{
+    const char *what = getenv ("WM_SHIM_DO"), *folder = getenv ("TMPDIR");
+    char path[4200];
+    if (what && !strcmp (what, "plant") && folder && strstr (folder, ".wmm.import-")) {
+        snprintf (path, sizeof path, "%s/model.wmm", folder);
+        unlink (path);
+        if (symlink (getenv ("WM_SHIM_MARK"), path) == 0)
+            fprintf (stderr, "shim: plant: done\n");
+    }
+    syscall (SYS_exit_group, code);
+    __builtin_unreachable ();
 }
 
 /* The producer opens an event file.  */

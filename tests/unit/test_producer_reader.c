@@ -567,6 +567,49 @@ static void claims_are_checked (void **state)
     refused (path, 1024, "claims more than the file can hold");
 }
 
+/* Nor can a chunk that is larger than its rows, or than any should be.  */
+static void packed_chunks_are_bounded (void **state)
+{
+    (void) state;
+    const char *path = test_path ("chunks.h5");
+    const struct {
+        hsize_t n, rows;
+        bool is_packed;
+        const char *words; /* NULL: accepted */
+    } chunks[] = {
+        { 1000, 1 << 16, true,
+          "dataset patches is packed in chunks of 256 MiB, for 3 MiB of rows" },
+        { 1 << 16, (1 << 16) + 1, true, "is packed in chunks of 256 MiB, for 256 MiB of rows" },
+        { 1000, 1 << 14, true, NULL },
+        { 1000, 1 << 16, false, NULL },
+    };
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        hsize_t dim[] = { chunks[i].n, 1024 }, chunk[] = { chunks[i].rows, 1024 };
+        const hsize_t most[] = { H5S_UNLIMITED, 1024 };
+        hid_t space = H5Screate_simple (2, dim, most), list = H5Pcreate (H5P_DATASET_CREATE);
+        H5Pset_chunk (list, 2, chunk);
+        if (chunks[i].is_packed)
+            H5Pset_deflate (list, 1);
+        H5Dclose (
+            H5Dcreate2 (file, "patches", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, list, H5P_DEFAULT));
+        const char padding[300000] = "";
+        put (file, "padding", H5T_NATIVE_CHAR, sizeof padding, 0, padding);
+        H5Pclose (list);
+        H5Sclose (space);
+        H5Fclose (file);
+        wm_column_t column;
+        wm_error_t error = { 0 };
+        wm_h5_t *h5 = wm_h5_open (path, NULL);
+        const wm_fault_t fault = wm_h5_column (h5, "patches", WM_H5_FLOAT, 0, &column, &error);
+        assert_int_equal (fault, chunks[i].words ? WM_EBATCH : WM_OK);
+        if (chunks[i].words && !strstr (error.text, chunks[i].words))
+            fail_msg ("'%s' does not say '%s'", error.text, chunks[i].words);
+        wm_h5_column_close (&column);
+        wm_h5_close (&h5);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -583,6 +626,7 @@ int main (void)
         cmocka_unit_test (truncated_files),
         cmocka_unit_test (doors_are_shut),
         cmocka_unit_test (claims_are_checked),
+        cmocka_unit_test (packed_chunks_are_bounded),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("producer reader", tests, setup, teardown);

@@ -227,16 +227,21 @@ static wm_fault_t judged (const char *path, wm_error_t *error)
 
 /* A chunk is stored as it should not be: cut short, followed by more, of another size when it is
    inflated, or no stream at all.  */
-static void stored_wrongly (const char *what, bool is_deflated, const void *chunk, size_t bytes,
-                            wm_fault_t fault)
+enum { SHUFFLED = 1, DEFLATED = 2 };
+static void stored_as (const char *what, int filters, uint32_t skipped, const void *chunk,
+                       size_t bytes, wm_fault_t fault)
 {
-    const form_t form = { "wrong", H5T_IEEE_F32LE,          ROWS,
-                          WIDTH,   .shuffle = !is_deflated, .deflate = is_deflated };
+    const form_t form = { "wrong",
+                          H5T_IEEE_F32LE,
+                          ROWS,
+                          WIDTH,
+                          .shuffle = filters & SHUFFLED,
+                          .deflate = filters & DEFLATED };
     const char *path = test_path ("wrong.h5");
     const hsize_t at[2] = { 0, 0 };
     wm_error_t error;
     hid_t data, file = made (&form, path, &data);
-    assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, 0, at, bytes, chunk) >= 0);
+    assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, skipped, at, bytes, chunk) >= 0);
     H5Dclose (data);
     H5Fclose (file);
     print_message ("  %s\n", what);
@@ -259,6 +264,12 @@ static void stored_wrongly (const char *what, bool is_deflated, const void *chun
     }
 }
 
+static void stored_wrongly (const char *what, bool is_deflated, const void *chunk, size_t bytes,
+                            wm_fault_t fault)
+{
+    stored_as (what, is_deflated ? DEFLATED : SHUFFLED, 0, chunk, bytes, fault);
+}
+
 static size_t deflated (const void *from, size_t bytes, uint8_t *to, size_t bytes_max)
 {
     struct libdeflate_compressor *pack = libdeflate_alloc_compressor (6);
@@ -272,7 +283,9 @@ static void chunks_of_another_size (void **state)
 {
     (void) state;
     static uint8_t chunk[2 * sizeof wave], more[2 * sizeof wave];
+    static uint8_t longer[2 * sizeof wave];
     const size_t n = deflated (wave, sizeof wave, chunk, sizeof chunk);
+    deflated (wave, sizeof wave / 4, longer, sizeof longer);
     stored_wrongly ("as it should be", true, chunk, n, WM_OK);
     stored_wrongly ("cut short", true, chunk, n / 2, WM_EBATCH);
     stored_wrongly ("without its checksum", true, chunk, n - 4, WM_EBATCH);
@@ -285,7 +298,19 @@ static void chunks_of_another_size (void **state)
     stored_wrongly ("short: shuffled, not deflated", false, wave, sizeof wave - 4, WM_EBATCH);
     stored_wrongly ("short: a quarter", true, chunk,
                     deflated (wave, sizeof wave / 4, chunk, sizeof chunk), WM_EBATCH);
+    stored_as ("short: shuffled, which it skipped", DEFLATED | SHUFFLED, 1, chunk, short_n,
+               WM_EBATCH);
+    stored_as ("shuffled, which it skipped", DEFLATED | SHUFFLED, 1, chunk,
+               deflated (wave, sizeof wave, chunk, sizeof chunk), WM_OK);
+    stored_as ("short: skipped deflate", DEFLATED, 1, wave, sizeof wave - 4, WM_EBATCH);
+    stored_as ("short: skipped deflate after shuffle", DEFLATED | SHUFFLED, 2, wave, 100,
+               WM_EBATCH);
+    stored_as ("short: skipped both", DEFLATED | SHUFFLED, 3, wave, sizeof wave - 4, WM_EBATCH);
+    stored_as ("skipped both", DEFLATED | SHUFFLED, 3, wave, sizeof wave, WM_OK);
+    stored_as ("skipped deflate", DEFLATED | SHUFFLED, 2, wave, sizeof wave, WM_OK);
     memset (chunk, 0x5a, sizeof chunk);
+    stored_wrongly ("short: a quarter, and more behind it than a chunk", true, longer,
+                    sizeof longer, WM_EBATCH);
     stored_wrongly ("no stream", true, chunk, 1000, WM_EBATCH);
     stored_wrongly ("one byte", true, chunk, 1, WM_EBATCH);
 }
@@ -406,23 +431,31 @@ static void nonzero_values_are_found (void **state)
 
 enum { FILES = 50, LONG = 200000 };
 
-/* A column of four chunks in each file; `n` rows.  */
-static void column_make (const char *path, hsize_t n, int add)
+/* A column of `n` rows.  */
+static void column_store (const char *path, hsize_t n, int add, hid_t type, hsize_t chunk,
+                          bool is_deflated)
 {
     static int value[LONG];
     for (int i = 0; i < LONG; i++)
         value[i] = i + add;
-    const hsize_t chunk = LONG / 4, most = H5S_UNLIMITED;
+    const hsize_t most = H5S_UNLIMITED;
     hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &n, &most);
     H5Pset_chunk (list, 1, &chunk);
-    H5Pset_deflate (list, 1);
-    hid_t data = H5Dcreate2 (file, "c", H5T_NATIVE_INT, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    if (is_deflated)
+        H5Pset_deflate (list, 1);
+    hid_t data = H5Dcreate2 (file, "c", type, space, H5P_DEFAULT, list, H5P_DEFAULT);
     assert_true (H5Dwrite (data, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) >= 0);
     H5Dclose (data);
     H5Sclose (space);
     H5Pclose (list);
     H5Fclose (file);
+}
+
+/* One of four chunks, as it is in each file.  */
+static void column_make (const char *path, hsize_t n, int add)
+{
+    column_store (path, n, add, H5T_STD_I32LE, LONG / 4, true);
 }
 
 static const char *column_path (int i)
@@ -474,6 +507,16 @@ static void caches_are_shared (void **state)
     columns_close (file, column);
 }
 
+/* Puts other.h5 in the place of a file, which stays open.  */
+static void column_replace (int i)
+{
+    FILE *from = fopen (test_path ("other.h5"), "rb"), *to = fopen (column_path (i), "r+b");
+    for (int c; (c = fgetc (from)) != EOF;)
+        fputc (c, to);
+    fclose (from);
+    fclose (to);
+}
+
 /* The file is another one when its column is opened again.  */
 static void what_is_opened_again_is_checked (void **state)
 {
@@ -486,12 +529,8 @@ static void what_is_opened_again_is_checked (void **state)
     for (int i = 0; i < FILES; i++)
         assert_int_equal (wm_h5_read (&column[i], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
     column_make (test_path ("other.h5"), LONG / 2, 0);
-    FILE *from = fopen (test_path ("other.h5"), "rb"), *to = fopen (column_path (0), "r+b");
-    for (int c; (c = fgetc (from)) != EOF;)
-        fputc (c, to);
-    fclose (from);
-    fclose (to);
-    to = fopen (column_path (1), "r+b");
+    column_replace (0);
+    FILE *to = fopen (column_path (1), "r+b");
     for (int i = 0; i < 1 << 16; i++)
         fputc (0, to);
     fclose (to);
@@ -502,6 +541,15 @@ static void what_is_opened_again_is_checked (void **state)
     assert_non_null (strstr (error.text, "c1.h5: c is no dataset, or is damaged"));
     assert_int_equal (wm_h5_read (&column[2], 7, 1, WM_H5_I32, &got, NULL), WM_OK);
     assert_int_equal (got, 9);
+    for (int i = 3; i < 7; i++) { /* stored in another way; 3 is the same */
+        column_store (test_path ("other.h5"), LONG, i, i == 4 ? H5T_STD_U32LE : H5T_STD_I32LE,
+                      i == 5 ? LONG / 2 : LONG / 4, i != 6);
+        column_replace (i);
+        for (int turn = 0; turn < 2; turn++)
+            assert_int_equal (wm_h5_read (&column[i], 7, 1, WM_H5_I32, &got, &error),
+                              i == 3 ? WM_OK : WM_EBATCH);
+        assert_true (i == 3 || strstr (error.text, "dataset c changed while it was read"));
+    }
     columns_close (file, column);
 }
 
@@ -531,6 +579,7 @@ static void the_work_space_is_shared (void **state)
         assert_int_equal (wm_waves_row (waves[turn % 2], turn / 2, ROWS, &got, NULL), WM_OK);
         assert_memory_equal (got, wave[turn / 2], sizeof wave[0]);
     }
+    assert_int_equal (wm_h5_cached_bytes (), 0); /* read directly, or without chunks */
     wm_waves_destroy (&waves[0]); /* its rows are not in the work space: the other's stay */
     assert_int_equal (wm_waves_row (waves[1], 0, ROWS, &got, NULL), WM_OK);
     assert_memory_equal (got, wave[0], sizeof wave[0]);
