@@ -23,6 +23,12 @@
 #define FRAME_BYTES 256
 #define LOOK_MS 1000
 
+typedef struct {
+    struct timespec mtime;
+    ino_t inode;
+    off_t bytes;
+} stamp_t;
+
 struct wm_guard_t {
     void *socket;
     const char *campaign;
@@ -31,26 +37,36 @@ struct wm_guard_t {
     uint64_t generation;
     int64_t look_ms, logged_ms; /* when the table is looked at, and a refusal logged, again */
     int64_t next_s;             /* the next expiry, seconds of 1970 */
-    struct timespec mtime;      /* of the table that was read */
-    ino_t inode;
-    off_t bytes;
+    stamp_t stamp;              /* of the table that was read */
+    wm_error_t told;            /* what was logged of a table that cannot be read */
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static bool has_changed (wm_guard_t *self)
+static stamp_t stamp_now (const wm_guard_t *self)
 {
     char path[PATH_MAX];
     struct stat st = { 0 };
     snprintf (path, sizeof path, "%.4000s/keys", self->campaign);
     (void) stat (path, &st); /* a table that is gone has changed, too */
-    if (st.st_ino == self->inode && st.st_size == self->bytes &&
-        st.st_mtim.tv_sec == self->mtime.tv_sec && st.st_mtim.tv_nsec == self->mtime.tv_nsec)
-        return false;
-    self->inode = st.st_ino;
-    self->bytes = st.st_size;
-    self->mtime = st.st_mtim;
-    return true;
+    return (stamp_t){ st.st_mtim, st.st_ino, st.st_size };
+}
+
+static bool is_same (const stamp_t *a, const stamp_t *b)
+{
+    return a->inode == b->inode && a->bytes == b->bytes && a->mtime.tv_sec == b->mtime.tv_sec &&
+           a->mtime.tv_nsec == b->mtime.tv_nsec;
+}
+
+/* Reads the table. Its stamp is taken before, so that a change meanwhile is seen, and kept after a
+   good read only, so that a table that could not be read is read again.  */
+static wm_fault_t read_table (wm_guard_t *self, wm_error_t *error)
+{
+    const stamp_t stamp = stamp_now (self);
+    if (wm_keys_read (&self->table, self->campaign, error))
+        return error->fault;
+    self->stamp = stamp;
+    return WM_OK;
 }
 
 /* Finds when the next key expires, so that its sessions are looked at then.  */
@@ -66,14 +82,16 @@ static void find_next (wm_guard_t *self, int64_t now_s)
 
 static void look (wm_guard_t *self)
 {
-    wm_error_t error;
-    if (!has_changed (self))
+    wm_error_t error = { .fault = WM_OK };
+    const stamp_t stamp = stamp_now (self);
+    if (is_same (&stamp, &self->stamp))
         return;
-    if (wm_keys_read (&self->table, self->campaign, &error))
+    if (!read_table (self, &error))
+        self->next_s = 0;
+    else if (strcmp (error.text, self->told.text) != 0) /* once */
         fprintf (stderr, "wiremill-broker: %s; until then the keys read before count\n",
                  error.text);
-    else
-        self->next_s = 0;
+    self->told = error;
 }
 
 void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
@@ -246,8 +264,7 @@ wm_guard_t *wm_guard_new (void *context, const char *campaign, wm_error_t *error
         wm_guard_destroy (&self);
         return NULL;
     }
-    (void) has_changed (self); /* first, so that a change while it is read is seen */
-    if (wm_keys_read (&self->table, campaign, error)) {
+    if (read_table (self, error)) {
         wm_guard_destroy (&self);
         return NULL;
     }

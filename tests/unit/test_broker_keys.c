@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -499,6 +500,41 @@ static void keys_that_cannot_be_had (void **state)
     assert_int_equal (system (command), 0);
 }
 
+/* ---- the guard alone ------------------------------------------------------------------------- */
+
+/* A key that is revoked while the table cannot be read is refused as soon as it can be.  */
+static void a_table_is_read_until_it_can_be (void **state)
+{
+    (void) state;
+    door_t door = { .folder = "/tmp/wm-door-XXXXXX" };
+    wm_error_t error;
+    bool reads_only;
+    char command[100];
+    struct rlimit files, none;
+    void *context = zmq_ctx_new ();
+    assert_non_null (mkdtemp (door.folder));
+    wm_guard_t *guard = wm_guard_new (context, door.folder, &error);
+    assert_non_null (guard);
+    const wm_join_t join = join_of (&door, WM_ROLE_WORKER);
+    wm_guard_tick (guard, 1000);
+    assert_null (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
+    change_key (&door, 0, time (NULL));
+    assert_int_equal (getrlimit (RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0; /* no descriptor is left to open it with */
+    assert_int_equal (setrlimit (RLIMIT_NOFILE, &none), 0);
+    wm_guard_tick (guard, 3000);
+    assert_int_equal (setrlimit (RLIMIT_NOFILE, &files), 0);
+    assert_null (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
+    wm_guard_tick (guard, 5000);
+    assert_string_equal (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only),
+                         "it was revoked");
+    wm_guard_destroy (&guard);
+    zmq_ctx_term (context);
+    snprintf (command, sizeof command, "rm -r %s", door.folder);
+    assert_int_equal (system (command), 0);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +545,7 @@ int main (void)
         cmocka_unit_test (a_replay_is_refused),
         cmocka_unit_test (who_lets_anybody_in_is_noticed),
         cmocka_unit_test (keys_that_cannot_be_had),
+        cmocka_unit_test (a_table_is_read_until_it_can_be),
     };
     const char *only = getenv ("WM_ONLY");
     if (only)
