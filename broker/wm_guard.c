@@ -37,6 +37,7 @@ struct wm_guard_t {
     uint64_t generation;
     int64_t look_ms, logged_ms; /* when the table is looked at, and a refusal logged, again */
     int64_t next_s;             /* the next expiry, seconds of 1970 */
+    int64_t last_s;             /* the time at the last tick */
     stamp_t stamp;              /* of the table that was read */
     wm_error_t told;            /* what was logged of a table that cannot be read */
 };
@@ -101,6 +102,9 @@ void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
         self->look_ms = now_ms + LOOK_MS;
         look (self);
     }
+    if (now_s < self->last_s) /* the clock was set back: a key may expire once more */
+        self->next_s = 0;
+    self->last_s = now_s;
     if (now_s < self->next_s)
         return;
     self->generation++;
@@ -231,20 +235,22 @@ void wm_guard_expect (wm_guard_t *self, const uint8_t public_key[32])
     memcpy (self->expected, public_key, 32);
 }
 
-int wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role)
+wm_fault_t wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role,
+                             wm_error_t *error)
 {
     const int yes = 1;
     uint8_t public_key[32], private_key[32];
-    wm_error_t error;
     const char *domain = wm_role_name (role);
-    if (wm_keys_server (self->campaign, public_key, private_key, &error))
-        return -1;
+    if (wm_keys_server (self->campaign, public_key, private_key, error))
+        return error->fault;
     const int failed = zmq_setsockopt (socket, ZMQ_CURVE_SERVER, &yes, sizeof yes) ||
                        zmq_setsockopt (socket, ZMQ_CURVE_SECRETKEY, private_key, 32) ||
                        zmq_setsockopt (socket, ZMQ_ZAP_DOMAIN, domain, strlen (domain)) ||
                        zmq_setsockopt (socket, ZMQ_ZAP_ENFORCE_DOMAIN, &yes, sizeof yes);
     sodium_memzero (private_key, sizeof private_key);
-    return failed ? -1 : 0;
+    return failed ? wm_fault (error, WM_EHOST, "a socket does not take keys: %s",
+                              zmq_strerror (zmq_errno ()))
+                  : WM_OK;
 }
 
 wm_guard_t *wm_guard_new (void *context, const char *campaign, wm_error_t *error)
