@@ -62,6 +62,12 @@ line_given ()
     refused 2 "is a secret" "${work_by[@]}" --join-file "$(cat "$keys/join-worker")" && ! says "wm1-[0-9a-z]{9}"
 }
 ok "a line in place of a file is not repeated" line_given
+odd_line ()
+{
+    refused 2 "is a secret" "${work_by[@]}" --join-file "  $(tr a-z A-Z <"$keys/join-worker")" &&
+        ! says "[wW][mM]1-[0-9a-zA-Z]{9}"
+}
+ok "nor one in capitals, behind spaces" odd_line
 cp "$keys/join-monitor" "$work/open" && chmod 644 "$work/open"
 warned ()
 {

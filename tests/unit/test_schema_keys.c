@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -146,7 +147,31 @@ static void a_file_is_read (void **state)
     assert_memory_equal (&back, &join, sizeof back);
     assert_int_equal (getrlimit (RLIMIT_CORE, &core), 0);
     assert_true (core.rlim_cur <= 1); /* who has read a key writes no core file */
+    core.rlim_cur = 0;                /* which a program at the end of a pipe gets even so */
+    assert_int_equal (setrlimit (RLIMIT_CORE, &core), 0);
+    wm_join_protect ();
+    assert_int_equal (getrlimit (RLIMIT_CORE, &core), 0);
+    assert_true (core.rlim_cur == 1 || core.rlim_max == 0);
     assert_int_equal (wm_join_read (&back, folder, &error), WM_EUSAGE);
+}
+
+/* A secret never goes into a temporary file that somebody made before.  */
+static void a_secret_has_its_own_file (void **state)
+{
+    (void) state;
+    char path[100], other[130], line[WM_JOIN_LINE_BYTES + 1] = "";
+    const wm_join_t join = known_join (WM_ROLE_MONITOR);
+    wm_error_t error;
+    snprintf (path, sizeof path, "%s/join", folder);
+    snprintf (other, sizeof other, "%s.%ld.tmp", path, (long) getpid ());
+    FILE *theirs = fopen (other, "w+");
+    assert_non_null (theirs);
+    assert_int_equal (flock (fileno (theirs), LOCK_SH | LOCK_NB), 0); /* so that it stays */
+    alarm (20); /* waits for their file for ever where it wants to write there */
+    assert_int_equal (wm_keys_write_join (path, &join, &error), WM_OK);
+    alarm (0);
+    assert_int_equal (fread (line, 1, sizeof line, theirs), 0);
+    fclose (theirs);
 }
 
 static void roles_fit (void **state)
@@ -313,6 +338,7 @@ int main (void)
         cmocka_unit_test (a_line_goes_both_ways),
         cmocka_unit_test (a_mistyped_line_is_told),
         cmocka_unit_test_setup_teardown (a_file_is_read, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown (a_secret_has_its_own_file, make_folder, remove_folder),
         cmocka_unit_test (roles_fit),
         cmocka_unit_test_setup_teardown (a_campaign_gets_its_keys_once, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown (a_table_goes_both_ways, make_folder, remove_folder),
