@@ -156,10 +156,25 @@ bad_time ()
             --expires soon
 }
 ok "an expiry that is no time" bad_time
+at_once () { refused 2 "over at once; leave --expires out" "$bin/wiremill" keys add "$out" --role worker --expires 0d; }
+ok "an expiry of no time" at_once
 there () { refused 2 "is there already" "$bin/wiremill" keys add "$out" --role worker --output "$work/second"; }
 ok "a join file is not overwritten" there
 no_role () { refused 2 "add needs --role" "$bin/wiremill" keys add "$out"; }
 ok "a key of no role" no_role
+
+mkdir -p "$work/new/.wiremill" && : >"$work/new/.wiremill/journal"
+lists_none () { keep "$bin/wiremill" keys list "$work/new" && says "has no keys yet" && [ ! -e "$work/new/.wiremill/keys" ]; }
+ok "list makes no keys" lists_none
+by_root ()
+{
+    [ "$(id -u)" = 0 ] || return 0
+    chown 12345 "$keys/keys" "$work/new/.wiremill"
+    refused 2 "user with the id 12345.*sudo -u '#12345'" "$bin/wiremill" keys add "$out" --role worker &&
+        refused 2 "user with the id 12345" "$bin/wiremill" keys add "$work/new" --role worker &&
+        [ ! -e "$work/new/.wiremill/keys" ] && keep "$bin/wiremill" keys list "$out" && chown 0 "$keys/keys"
+}
+ok "root does not replace a user's keys" by_root
 
 # Another campaign's broker, without keys, and its own keys.
 kill $broker && wait $broker
