@@ -23,6 +23,12 @@
 #define FRAME_BYTES 256
 #define LOOK_MS 1000
 
+typedef struct {
+    struct timespec mtime;
+    ino_t inode;
+    off_t bytes;
+} stamp_t;
+
 struct wm_guard_t {
     void *socket;
     const char *campaign;
@@ -31,26 +37,37 @@ struct wm_guard_t {
     uint64_t generation;
     int64_t look_ms, logged_ms; /* when the table is looked at, and a refusal logged, again */
     int64_t next_s;             /* the next expiry, seconds of 1970 */
-    struct timespec mtime;      /* of the table that was read */
-    ino_t inode;
-    off_t bytes;
+    int64_t last_s;             /* the time at the last tick */
+    stamp_t stamp;              /* of the table that was read */
+    wm_error_t told;            /* what was logged of a table that cannot be read */
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static bool has_changed (wm_guard_t *self)
+static stamp_t stamp_now (const wm_guard_t *self)
 {
     char path[PATH_MAX];
     struct stat st = { 0 };
     snprintf (path, sizeof path, "%.4000s/keys", self->campaign);
     (void) stat (path, &st); /* a table that is gone has changed, too */
-    if (st.st_ino == self->inode && st.st_size == self->bytes &&
-        st.st_mtim.tv_sec == self->mtime.tv_sec && st.st_mtim.tv_nsec == self->mtime.tv_nsec)
-        return false;
-    self->inode = st.st_ino;
-    self->bytes = st.st_size;
-    self->mtime = st.st_mtim;
-    return true;
+    return (stamp_t){ st.st_mtim, st.st_ino, st.st_size };
+}
+
+static bool is_same (const stamp_t *a, const stamp_t *b)
+{
+    return a->inode == b->inode && a->bytes == b->bytes && a->mtime.tv_sec == b->mtime.tv_sec &&
+           a->mtime.tv_nsec == b->mtime.tv_nsec;
+}
+
+/* Reads the table. Its stamp is taken before, so that a change meanwhile is seen, and kept after a
+   good read only, so that a table that could not be read is read again.  */
+static wm_fault_t read_table (wm_guard_t *self, wm_error_t *error)
+{
+    const stamp_t stamp = stamp_now (self);
+    if (wm_keys_read (&self->table, self->campaign, error))
+        return error->fault;
+    self->stamp = stamp;
+    return WM_OK;
 }
 
 /* Finds when the next key expires, so that its sessions are looked at then.  */
@@ -66,14 +83,16 @@ static void find_next (wm_guard_t *self, int64_t now_s)
 
 static void look (wm_guard_t *self)
 {
-    wm_error_t error;
-    if (!has_changed (self))
+    wm_error_t error = { .fault = WM_OK };
+    const stamp_t stamp = stamp_now (self);
+    if (is_same (&stamp, &self->stamp))
         return;
-    if (wm_keys_read (&self->table, self->campaign, &error))
+    if (!read_table (self, &error))
+        self->next_s = 0;
+    else if (strcmp (error.text, self->told.text) != 0) /* once */
         fprintf (stderr, "wiremill-broker: %s; until then the keys read before count\n",
                  error.text);
-    else
-        self->next_s = 0;
+    self->told = error;
 }
 
 void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
@@ -83,6 +102,9 @@ void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
         self->look_ms = now_ms + LOOK_MS;
         look (self);
     }
+    if (now_s < self->last_s) /* the clock was set back: a key may expire once more */
+        self->next_s = 0;
+    self->last_s = now_s;
     if (now_s < self->next_s)
         return;
     self->generation++;
@@ -213,20 +235,22 @@ void wm_guard_expect (wm_guard_t *self, const uint8_t public_key[32])
     memcpy (self->expected, public_key, 32);
 }
 
-int wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role)
+wm_fault_t wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role,
+                             wm_error_t *error)
 {
     const int yes = 1;
     uint8_t public_key[32], private_key[32];
-    wm_error_t error;
     const char *domain = wm_role_name (role);
-    if (wm_keys_server (self->campaign, public_key, private_key, &error))
-        return -1;
+    if (wm_keys_server (self->campaign, public_key, private_key, error))
+        return error->fault;
     const int failed = zmq_setsockopt (socket, ZMQ_CURVE_SERVER, &yes, sizeof yes) ||
                        zmq_setsockopt (socket, ZMQ_CURVE_SECRETKEY, private_key, 32) ||
                        zmq_setsockopt (socket, ZMQ_ZAP_DOMAIN, domain, strlen (domain)) ||
                        zmq_setsockopt (socket, ZMQ_ZAP_ENFORCE_DOMAIN, &yes, sizeof yes);
     sodium_memzero (private_key, sizeof private_key);
-    return failed ? -1 : 0;
+    return failed ? wm_fault (error, WM_EHOST, "a socket does not take keys: %s",
+                              zmq_strerror (zmq_errno ()))
+                  : WM_OK;
 }
 
 wm_guard_t *wm_guard_new (void *context, const char *campaign, wm_error_t *error)
@@ -246,8 +270,7 @@ wm_guard_t *wm_guard_new (void *context, const char *campaign, wm_error_t *error
         wm_guard_destroy (&self);
         return NULL;
     }
-    (void) has_changed (self); /* first, so that a change while it is read is seen */
-    if (wm_keys_read (&self->table, campaign, error)) {
+    if (read_table (self, error)) {
         wm_guard_destroy (&self);
         return NULL;
     }

@@ -26,8 +26,9 @@ void wm_guard_destroy (wm_guard_t **self_p);
 /* Names the key that a listener tries itself with: its refusals are not logged.  */
 void wm_guard_expect (wm_guard_t *self, const uint8_t public_key[32]);
 
-/* Lets a socket take CURVE only, for keys of this role, before it is bound. -1 and errno.  */
-int wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role);
+/* Lets a socket take CURVE only, for keys of this role, before it is bound.  */
+wm_fault_t wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role,
+                             wm_error_t *error);
 
 /* Returns the socket on which requests come, to poll.  */
 void *wm_guard_socket (const wm_guard_t *self);

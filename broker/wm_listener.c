@@ -83,7 +83,8 @@ static void set (void *socket, int option, int value)
     (void) rc;
 }
 
-static int port_open (wm_listener_t *self, size_t i)
+/* -1 and *error, or errno where *error is no fault.  */
+static int port_open (wm_listener_t *self, size_t i, wm_error_t *error)
 {
     port_t *port = &self->port[i];
     port->role = (wm_role_t) (WM_ROLE_WORKER + (int) i);
@@ -104,7 +105,7 @@ static int port_open (wm_listener_t *self, size_t i)
     set (port->socket, ZMQ_IPV6, 1);
     set (port->monitor, ZMQ_LINGER, 0);
     set (port->monitor, ZMQ_RCVHWM, 0);
-    if (self->guard && wm_guard_protect (self->guard, port->socket, port->role))
+    if (self->guard && wm_guard_protect (self->guard, port->socket, port->role, error))
         return -1;
     char name[64];
     snprintf (name, sizeof name, "inproc://monitor-%zu", i);
@@ -183,6 +184,8 @@ static void poll_all (wm_listener_t *self, int64_t timeout_ms)
     zmq_poll (items, n, timeout_ms);
 }
 
+static void monitor_read (wm_listener_t *self, port_t *port);
+
 /* Tries all listeners as a stranger; WM_OK where each refused.  */
 static wm_fault_t knock_first (wm_listener_t *self, const wm_site_t *near, wm_error_t *error)
 {
@@ -197,6 +200,8 @@ static wm_fault_t knock_first (wm_listener_t *self, const wm_site_t *near, wm_er
     wm_knock_begin (self->knock);
     while (wm_knock_is_running (self->knock)) {
         poll_all (self, 100);
+        for (size_t i = 0; i < PORTS; i++) /* what is left there would wake it at once, again */
+            monitor_read (self, &self->port[i]);
         wm_guard_answer (self->guard);
         if (wm_knock_read (self->knock, wm_now_ms (), error))
             return error->fault;
@@ -267,13 +272,14 @@ wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, c
     zmq_msg_init (&self->payload);
     self->context = zmq_ctx_new ();
     int failed = !self->context;
+    *error = (wm_error_t){ .fault = WM_OK };
     if (wants_keys && !failed && !(self->guard = wm_guard_new (self->context, campaign, error))) {
         wm_listener_destroy (&self);
         return NULL;
     }
     for (size_t i = 0; !failed && i < PORTS; i++)
-        failed = port_open (self, i);
-    if (failed)
+        failed = port_open (self, i, error);
+    if (failed && !error->fault)
         wm_fault (error, WM_EHOST, "no sockets to listen on %s: %s", endpoint,
                   zmq_strerror (errno));
     void *const sockets[PORTS] = { self->port[0].socket, self->port[1].socket,
@@ -471,6 +477,20 @@ static wm_peer_t *peer_of (wm_listener_t *self, port_t *port, zmq_msg_t *id, int
     return peer;
 }
 
+/* The peer, with the key of its first message and looked at again where that may be over; NULL: a
+   message by another key, of who took the routing id of a peer that left: it is dropped.  */
+static wm_peer_t *with_key (wm_listener_t *self, wm_peer_t *peer, const char key[WM_JOIN_ID_BYTES])
+{
+    const bool is_first = !*peer->key;
+    if (is_first)
+        memcpy (peer->key, key, WM_JOIN_ID_BYTES);
+    if (strcmp (peer->key, key) != 0)
+        return NULL;
+    if (is_first || peer->generation != wm_guard_generation (self->guard))
+        key_check (self, peer);
+    return peer;
+}
+
 /* Reads one whole message; false: there is none.  */
 static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
 {
@@ -497,11 +517,8 @@ static bool message_read (wm_listener_t *self, port_t *port, wm_peer_t **peer)
     }
     zmq_msg_close (&more);
     *peer = peer_of (self, port, &id, fd);
-    if (*peer && self->guard &&
-        ((*peer)->generation != wm_guard_generation (self->guard) || !*(*peer)->key)) {
-        memcpy ((*peer)->key, key, sizeof key);
-        key_check (self, *peer);
-    }
+    if (*peer && self->guard)
+        *peer = with_key (self, *peer, key);
     zmq_msg_close (&id);
     return true;
 }

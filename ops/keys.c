@@ -10,6 +10,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,6 +77,11 @@ static bool take_time (const keys_t *self, const char *name, int64_t *seconds)
 {
     const char *value = wm_args_text (self->args, name);
     *seconds = value ? seconds_of (value) : 0;
+    if (value && *seconds == 0 && strcmp (name, "expires") == 0)
+        return !wm_args_refuse (self->args,
+                                "--expires %s is a key that is over at once; leave --expires out "
+                                "for one without an end",
+                                value);
     if (*seconds >= 0 && self->now_s + *seconds < UINT32_MAX)
         return true;
     return !wm_args_refuse (self->args, "--%s takes a time as 90m, 12h, 30d or 2w, not '%s'", name,
@@ -188,12 +194,12 @@ static int revoke_keys (keys_t *self)
 static wm_fault_t rotate_role (keys_t *self, wm_role_t role, int64_t grace_s, wm_error_t *error)
 {
     char path[4200], made[4200], until[24];
-    const size_t before = self->table.n;
     snprintf (path, sizeof path, "%s/join-%s", self->campaign, wm_role_name (role));
     if (make (self, role, path, made, error))
         return error->fault;
+    const size_t last = self->table.n - 1;
     unsigned n = 0;
-    for (size_t i = 0; i < before; i++) {
+    for (size_t i = 0; i < last; i++) {
         wm_keys_row_t *row = &self->table.row[i];
         if (row->role != role || wm_keys_why_not (row, self->now_s) ||
             (row->expires_s && row->expires_s <= self->now_s + grace_s))
@@ -204,7 +210,7 @@ static wm_fault_t rotate_role (keys_t *self, wm_role_t role, int64_t grace_s, wm
     if (wm_keys_write (&self->table, self->campaign, error))
         return error->fault;
     printf ("%s: key %s is in %s; %u older key%s good until %s\n", wm_role_name (role),
-            self->table.row[before].id, made, n, n == 1 ? " is" : "s are",
+            self->table.row[last].id, made, n, n == 1 ? " is" : "s are",
             print_time (self->now_s + grace_s, until));
     return WM_OK;
 }
@@ -223,6 +229,30 @@ static int rotate (keys_t *self)
         if ((!role || wm_role_of (role) == r) && rotate_role (self, r, grace, &error))
             return wm_setup_complain ("keys", &error);
     return WM_EXIT_OK;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static bool has_table (const keys_t *self)
+{
+    char path[4200];
+    snprintf (path, sizeof path, "%s/keys", self->campaign);
+    return access (path, F_OK) == 0;
+}
+
+/* Refuses root where the keys are a user's: that user's broker could not read what root writes.  */
+static bool is_of_another (const keys_t *self)
+{
+    char path[4200];
+    struct stat st;
+    snprintf (path, sizeof path, "%s%s", self->campaign, has_table (self) ? "/keys" : "");
+    if (geteuid () != 0 || stat (path, &st) || st.st_uid == 0)
+        return false;
+    wm_args_refuse (self->args,
+                    "%s is of the user with the id %u, whose broker could not read what root "
+                    "writes there; as root type: sudo -u '#%u' wiremill keys ...",
+                    path, (unsigned) st.st_uid, (unsigned) st.st_uid);
+    return true;
 }
 
 static int keys_main (const wm_args_t *args)
@@ -252,13 +282,24 @@ static int keys_main (const wm_args_t *args)
     if (sodium_init () < 0 ||
         wm_ask_at (NULL, folder ? folder : wm_args_rest (args, 1), endpoint, self.campaign, &error))
         return wm_setup_complain ("keys", &error);
-    if (wm_keys_begin (self.campaign, &error))
+    int lock = -1;
+    if (action[i].run == list) {
+        if (!has_table (&self)) {
+            printf ("%s has no keys yet: `wiremill keys add` makes them, and so does a broker "
+                    "that needs them\n",
+                    self.campaign);
+            return WM_EXIT_OK;
+        }
+    } else if (is_of_another (&self))
+        return WM_EXIT_USAGE;
+    else if (wm_keys_begin (self.campaign, &error) ||
+             (lock = wm_keys_lock (self.campaign, &error)) < 0)
         return wm_setup_complain ("keys", &error);
-    const int lock = wm_keys_lock (self.campaign, &error);
-    if (lock < 0 || wm_keys_read (&self.table, self.campaign, &error))
-        return wm_setup_complain ("keys", &error);
-    const int code = action[i].run (&self);
+    const int code = wm_keys_read (&self.table, self.campaign, &error)
+                         ? wm_setup_complain ("keys", &error)
+                         : action[i].run (&self);
     wm_keys_free (&self.table);
-    close (lock);
+    if (lock >= 0)
+        close (lock);
     return code;
 }

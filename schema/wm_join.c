@@ -162,12 +162,12 @@ void wm_join_wipe (wm_join_t *self)
     sodium_memzero (self, sizeof *self);
 }
 
-/* A limit of 1 byte also keeps a program that takes core files over a pipe from getting one
-   (core(5)).  */
+/* A limit of 1 byte, and no other, 0 neither, also keeps a program that takes core files over a
+   pipe from getting one (core(5)).  */
 void wm_join_protect (void)
 {
     struct rlimit core;
-    if (getrlimit (RLIMIT_CORE, &core) == 0 && core.rlim_cur > 1) {
+    if (getrlimit (RLIMIT_CORE, &core) == 0 && core.rlim_cur != 1 && core.rlim_max >= 1) {
         core.rlim_cur = 1;
         setrlimit (RLIMIT_CORE, &core);
     }
@@ -331,7 +331,7 @@ wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error)
         add (given);
     for (size_t i = 0; i < n_source; i++) {
         const char *path = source[i].path;
-        if (strncmp (path, PREFIX, 4) == 0 && strlen (path) > 40)
+        if (strncasecmp (path + strspn (path, " \t\r\n"), PREFIX, 4) == 0 && strlen (path) > 40)
             return wm_fault (error, WM_EUSAGE,
                              "a join file's line is a secret, and everybody on this machine can "
                              "read a command: put it in a file of mode 600, give that file's "

@@ -19,6 +19,9 @@
 #define SERVER_LINE "wiremill-server-key 1"
 #define LINE_BYTES 400
 #define FIELDS 7
+#define LOCK_TRIES 200
+#define LOCK_EACH_MS 50
+#define KEPT_S (30 * 86400) /* a row is listed for so long after its end */
 
 void wm_keys_free (wm_keys_t *self)
 {
@@ -156,29 +159,70 @@ wm_fault_t wm_keys_write (const wm_keys_t *self, const char *campaign, wm_error_
 
 int wm_keys_lock (const char *campaign, wm_error_t *error)
 {
-    const int fd = open (campaign, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char path[PATH_MAX];
+    snprintf (path, sizeof path, "%.4000s/keys.lock", campaign);
+    const int fd = open (path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) {
-        wm_fault (error, WM_EBATCH, "%s: %s", campaign, strerror (errno));
+        wm_fault (error, WM_EBATCH, "%s: %s", path, strerror (errno));
         return -1;
     }
-    while (flock (fd, LOCK_EX))
-        if (errno != EINTR) {
-            wm_fault (error, WM_EHOST, "%s cannot be locked: %s", campaign, strerror (errno));
-            close (fd);
-            return -1;
-        }
-    return fd;
+    int failed = flock (fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; failed && (errno == EWOULDBLOCK || errno == EINTR) && i < LOCK_TRIES; i++) {
+        nanosleep (&(struct timespec){ .tv_nsec = LOCK_EACH_MS * 1000000l }, NULL);
+        failed = flock (fd, LOCK_EX | LOCK_NB);
+    }
+    if (!failed)
+        return fd;
+    if (errno == EWOULDBLOCK)
+        wm_fault (error, WM_EBATCH,
+                  "%s was locked for %d s by another `wiremill keys` or broker: try again; "
+                  "`fuser %s` prints who has it",
+                  path, LOCK_TRIES * LOCK_EACH_MS / 1000, path);
+    else
+        wm_fault (error, WM_EHOST, "%s cannot be locked: %s", path, strerror (errno));
+    close (fd);
+    return -1;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
+
+/* When a key ended; INT64_MAX: it has not.  */
+static int64_t end_of (const wm_keys_row_t *row, int64_t now_s)
+{
+    const int64_t end = row->expires_s && row->expires_s <= now_s ? row->expires_s : INT64_MAX;
+    return row->revoked_s && row->revoked_s < end ? row->revoked_s : end;
+}
+
+/* Drops the rows that ended long ago and, from a full table, the one that ended first: a key
+   without a row is refused, too.  */
+static void drop_ended (wm_keys_t *self, int64_t now_s)
+{
+    size_t kept = 0, first = 0;
+    for (size_t i = 0; i < self->n; i++)
+        if (end_of (&self->row[i], now_s) > now_s - KEPT_S)
+            self->row[kept++] = self->row[i];
+    self->n = kept;
+    if (kept < WM_KEYS_MAX)
+        return;
+    for (size_t i = 1; i < kept; i++)
+        if (end_of (&self->row[i], now_s) < end_of (&self->row[first], now_s))
+            first = i;
+    if (end_of (&self->row[first], now_s) == INT64_MAX)
+        return;
+    memmove (&self->row[first], &self->row[first + 1], (kept - first - 1) * sizeof *self->row);
+    self->n--;
+}
 
 wm_fault_t wm_keys_add (wm_keys_t *self, const char *campaign, wm_role_t role, int64_t expires_s,
                         const char *note, wm_join_t *join, wm_error_t *error)
 {
     wm_keys_row_t row = { .role = role, .made_s = time (NULL), .expires_s = expires_s };
     uint8_t private_key[32];
+    drop_ended (self, row.made_s);
     if (self->n == WM_KEYS_MAX)
-        return wm_fault (error, WM_EBATCH, "a campaign has %d keys at most", WM_KEYS_MAX);
+        return wm_fault (error, WM_EBATCH,
+                         "a campaign has %d keys at most, and all are good: revoke one first",
+                         WM_KEYS_MAX);
     if (!self->row && !(self->row = calloc (WM_KEYS_MAX, sizeof *self->row)))
         return wm_fault (error, WM_EHOST, "no memory for the table of keys");
     *join = (wm_join_t){ .role = role, .expires_s = expires_s };
@@ -266,8 +310,8 @@ static wm_fault_t make_server (const char *path, wm_error_t *error)
 
 bool wm_keys_is_secret (const char *name)
 {
-    return strcmp (name, "keys") == 0 || strcmp (name, "server-key") == 0 ||
-           strncmp (name, "join-", 5) == 0;
+    return strcmp (name, "keys") == 0 || strcmp (name, "keys.lock") == 0 ||
+           strcmp (name, "server-key") == 0 || strncmp (name, "join-", 5) == 0;
 }
 
 /* A key and a join file of each role. The table is written last: where this process ends before,
@@ -294,16 +338,22 @@ static wm_fault_t make_all (const char *campaign, wm_error_t *error)
 
 wm_fault_t wm_keys_begin (const char *campaign, wm_error_t *error)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], table[PATH_MAX];
     const int lock = wm_keys_lock (campaign, error);
     if (lock < 0)
         return error->fault;
     wm_fault_t fault = WM_OK;
     snprintf (path, sizeof path, "%.4000s/server-key", campaign);
+    snprintf (table, sizeof table, "%.4000s/keys", campaign);
+    const bool has_table = access (table, F_OK) == 0;
     if (access (path, F_OK))
-        fault = make_server (path, error);
-    snprintf (path, sizeof path, "%.4000s/keys", campaign);
-    if (!fault && access (path, F_OK))
+        fault = has_table ? wm_fault (error, WM_EBATCH,
+                                      "the broker's key %s is lost, and with another no join file "
+                                      "is good: put it back, or remove `keys` beside it, too, and "
+                                      "hand out the new join files",
+                                      path)
+                          : make_server (path, error);
+    if (!fault && !has_table)
         fault = make_all (campaign, error);
     close (lock);
     return fault;

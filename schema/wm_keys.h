@@ -10,8 +10,8 @@
      role id public-key made expires revoked note     one line a key
      end N                                            N lines are before it
 
-   `wiremill keys` changes it, under a lock on the folder, whether a broker runs or not; the broker
-   reads it again when it changed. Thread: any; one at a time for a table.  */
+   `wiremill keys` changes it, under a lock on `keys.lock` (600, too), whether a broker runs or not;
+   the broker reads it again when it changed. Thread: any; one at a time for a table.  */
 #ifndef WM_KEYS_H
 #define WM_KEYS_H
 
@@ -46,11 +46,12 @@ wm_keys_row_t *wm_keys_of_public (const wm_keys_t *self, const uint8_t public_ke
 /* Explains why a key is not admitted now ("it expired"); NULL: it is.  */
 const char *wm_keys_why_not (const wm_keys_row_t *row, int64_t now_s);
 
-/* Locks the table of a campaign against other `wiremill keys`, and waits for them. Returns a
-   descriptor to close; -1 and *error.  */
+/* Locks the table of a campaign against other `wiremill keys`, and waits for them, 10 s at
+   most. Returns a descriptor to close; -1 and *error.  */
 int wm_keys_lock (const char *campaign, wm_error_t *error);
 
-/* Makes a key: a row at the end of the table (not yet written), and its line's content.  */
+/* Makes a key: a row at the end of the table (not yet written), and its line's content. Rows that
+   ended 30 days ago leave the table; from a full one, the row that ended first.  */
 wm_fault_t wm_keys_add (wm_keys_t *self, const char *campaign, wm_role_t role, int64_t expires_s,
                         const char *note, wm_join_t *join, wm_error_t *error);
 
@@ -58,7 +59,7 @@ wm_fault_t wm_keys_add (wm_keys_t *self, const char *campaign, wm_role_t role, i
 wm_fault_t wm_keys_write_join (const char *path, const wm_join_t *join, wm_error_t *error);
 
 /* Makes what a campaign needs and has not: server key, table, and with the table a key and a join
-   file of each role.  */
+   file of each role. WM_EBATCH: a table whose server key is lost.  */
 wm_fault_t wm_keys_begin (const char *campaign, wm_error_t *error);
 
 /* Returns whether a file of this name in a campaign's folder is one of those above.  */

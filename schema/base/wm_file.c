@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -223,7 +224,8 @@ wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
 }
 
 /* ---- temporary files ---------------------------------------------------------------------------
-   PATH.PID.tmp, locked by its writer: a file without a lock was left behind by a killed writer.  */
+   PATH.PID.tmp (of a secret a random number), locked by its writer: a file without a lock was left
+   behind by a killed writer.  */
 
 static bool is_still (int fd, const char *name)
 {
@@ -234,13 +236,35 @@ static bool is_still (int fd, const char *name)
 
 /* Made and locked, with what was in it: until we have the lock it may be another's, of our pid in
    another container. A sweeper that came between the two has taken it away again. -1 and errno.  */
-static int open_temporary (const char *name, mode_t mode)
+static int open_temporary (const char *name)
 {
     for (;;) {
-        const int fd = open (name, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+        const int fd = open (name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0)
             return -1;
         while (flock (fd, LOCK_EX) && errno == EINTR) /* no locks there: nothing is swept */
+            ;
+        if (is_still (fd, name))
+            return fd;
+        close (fd);
+    }
+}
+
+/* The same for a secret, under a random name that nobody has made before.  */
+static int open_secret (const char *path, char name[PATH_MAX])
+{
+    for (;;) {
+        uint64_t random;
+        if (getrandom (&random, sizeof random, 0) != (ssize_t) sizeof random)
+            return -1;
+        if (snprintf (name, PATH_MAX, "%s.%" PRIu64 ".tmp", path, random) >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        const int fd = open (name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return -1;
+        while (flock (fd, LOCK_EX) && errno == EINTR)
             ;
         if (is_still (fd, name))
             return fd;
@@ -261,7 +285,7 @@ void wm_file_sweep (const char *path)
             strcmp (tail + strspn (tail, "0123456789"), ".tmp") != 0 ||
             snprintf (name, sizeof name, "%s/%s", folder, entry->d_name) >= (int) sizeof name)
             continue;
-        const int fd = open (name, O_RDONLY | O_CLOEXEC);
+        const int fd = open (name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0 && flock (fd, LOCK_EX | LOCK_NB) == 0 && is_still (fd, name))
             unlink (name);
         if (fd >= 0)
@@ -283,12 +307,10 @@ static wm_fault_t write_whole (const char *path, const wm_part_t *part, size_t n
         return wm_fault (error, WM_EUSAGE,
                          "%s: not a regular file, so that it is not replaced; name a file", path);
     wm_file_sweep (path);
-    int fd = open_temporary (temporary, is_secret ? 0600 : 0666);
+    int fd = is_secret ? open_secret (path, temporary) : open_temporary (temporary);
     if (fd < 0)
         return cannot (error, "write", path);
     int rc = ftruncate (fd, 0);
-    if (is_secret && !rc) /* also one that a killed writer of another kind left */
-        rc = fchmod (fd, 0600);
     for (size_t i = 0; i < n_part && !rc; i++)
         rc = wm_file_append (fd, part[i].bytes, part[i].size);
     WM_FAILPOINT ("file-rename");

@@ -69,6 +69,12 @@ line_given ()
     refused 2 "is a secret" "${work_by[@]}" --join-file "$(cat "$keys/join-worker")" && ! says "wm1-[0-9a-z]{9}"
 }
 ok "a line in place of a file is not repeated" line_given
+odd_line ()
+{
+    refused 2 "is a secret" "${work_by[@]}" --join-file "  $(tr a-z A-Z <"$keys/join-worker")" &&
+        ! says "[wW][mM]1-[0-9a-zA-Z]{9}"
+}
+ok "nor one in capitals, behind spaces" odd_line
 cp "$keys/join-monitor" "$work/open" && chmod 644 "$work/open"
 warned ()
 {
@@ -157,6 +163,8 @@ bad_time ()
             --expires soon
 }
 ok "an expiry that is no time" bad_time
+at_once () { refused 2 "over at once; leave --expires out" "$bin/wiremill" keys add "$out" --role worker --expires 0d; }
+ok "an expiry of no time" at_once
 there () { refused 2 "is there already" "$bin/wiremill" keys add "$out" --role worker --output "$work/second"; }
 ok "a join file is not overwritten" there
 no_role () { refused 2 "add needs --role" "$bin/wiremill" keys add "$out"; }
@@ -183,6 +191,19 @@ ok "its producer found it again, and what it sends is scored" found_again
 joined () { grep -q 'session with' "$work/early"; }
 ok "by that worker too" until_true 60 joined
 kill $early && wait $early
+
+mkdir -p "$work/new/.wiremill" && : >"$work/new/.wiremill/journal"
+lists_none () { keep "$bin/wiremill" keys list "$work/new" && says "has no keys yet" && [ ! -e "$work/new/.wiremill/keys" ]; }
+ok "list makes no keys" lists_none
+by_root ()
+{
+    [ "$(id -u)" = 0 ] || return 0
+    chown 12345 "$keys/keys" "$work/new/.wiremill"
+    refused 2 "user with the id 12345.*sudo -u '#12345'" "$bin/wiremill" keys add "$out" --role worker &&
+        refused 2 "user with the id 12345" "$bin/wiremill" keys add "$work/new" --role worker &&
+        [ ! -e "$work/new/.wiremill/keys" ] && keep "$bin/wiremill" keys list "$out" && chown 0 "$keys/keys"
+}
+ok "root does not replace a user's keys" by_root
 
 # Another campaign's broker, without keys, and its own keys.
 kill $broker && wait $broker

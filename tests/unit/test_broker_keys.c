@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,6 +104,8 @@ typedef struct {
     void *context, *socket, *monitor;
 } peer_t;
 
+static const char *taken_id; /* the routing id that a peer asks for; NULL: any */
+
 /* Connects to the listener of a role; join NULL: without a key.  */
 static peer_t connect_to (const door_t *door, wm_role_t listener, const wm_join_t *join)
 {
@@ -116,6 +119,8 @@ static peer_t connect_to (const door_t *door, wm_role_t listener, const wm_join_
     peer.monitor = zmq_socket (peer.context, ZMQ_PAIR);
     zmq_setsockopt (peer.socket, ZMQ_LINGER, &zero, sizeof zero);
     zmq_setsockopt (peer.socket, ZMQ_RECONNECT_IVL, &never, sizeof never);
+    if (taken_id)
+        zmq_setsockopt (peer.socket, ZMQ_ROUTING_ID, taken_id, strlen (taken_id));
     if (join) {
         uint8_t public_key[32], private_key[32];
         wm_join_pair (join, public_key, private_key);
@@ -499,6 +504,156 @@ static void keys_that_cannot_be_had (void **state)
     assert_int_equal (system (command), 0);
 }
 
+/* ---- the guard alone ------------------------------------------------------------------------- */
+
+static int64_t clock_ahead_s;
+
+/* In place of libc's, for a clock that somebody sets.  */
+time_t time (time_t *out)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_REALTIME, &now);
+    if (out)
+        *out = now.tv_sec + clock_ahead_s;
+    return now.tv_sec + clock_ahead_s;
+}
+
+/* A key that is revoked while the table cannot be read is refused as soon as it can be.  */
+static void a_table_is_read_until_it_can_be (void **state)
+{
+    (void) state;
+    door_t door = { .folder = "/tmp/wm-door-XXXXXX" };
+    wm_error_t error;
+    bool reads_only;
+    char command[100];
+    struct rlimit files, none;
+    void *context = zmq_ctx_new ();
+    assert_non_null (mkdtemp (door.folder));
+    wm_guard_t *guard = wm_guard_new (context, door.folder, &error);
+    assert_non_null (guard);
+    const wm_join_t join = join_of (&door, WM_ROLE_WORKER);
+    wm_guard_tick (guard, 1000);
+    assert_null (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
+    change_key (&door, 0, time (NULL));
+    assert_int_equal (getrlimit (RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0; /* no descriptor is left to open it with */
+    assert_int_equal (setrlimit (RLIMIT_NOFILE, &none), 0);
+    wm_guard_tick (guard, 3000);
+    assert_int_equal (setrlimit (RLIMIT_NOFILE, &files), 0);
+    assert_null (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
+    wm_guard_tick (guard, 5000);
+    assert_string_equal (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only),
+                         "it was revoked");
+    wm_guard_destroy (&guard);
+    zmq_ctx_term (context);
+    snprintf (command, sizeof command, "rm -r %s", door.folder);
+    assert_int_equal (system (command), 0);
+}
+
+/* A key that is good again because the clock was set back expires a second time.  */
+static void a_clock_is_set_back (void **state)
+{
+    (void) state;
+    door_t door = { .folder = "/tmp/wm-door-XXXXXX" };
+    wm_error_t error;
+    char command[100];
+    void *context = zmq_ctx_new ();
+    assert_non_null (mkdtemp (door.folder));
+    wm_guard_t *guard = wm_guard_new (context, door.folder, &error);
+    assert_non_null (guard);
+    change_key (&door, time (NULL) + 3600, 0);
+    wm_guard_tick (guard, 1000);
+    for (int i = 0; i < 2; i++) {
+        clock_ahead_s = 4000;
+        const uint64_t before = wm_guard_generation (guard);
+        wm_guard_tick (guard, 1000);
+        assert_true (wm_guard_generation (guard) > before);
+        clock_ahead_s = 0;
+        wm_guard_tick (guard, 1000);
+    }
+    wm_guard_destroy (&guard);
+    zmq_ctx_term (context);
+    snprintf (command, sizeof command, "rm -r %s", door.folder);
+    assert_int_equal (system (command), 0);
+}
+
+/* A socket that gets no keys is reported by what is wrong with them.  */
+static void a_lost_server_key_is_named (void **state)
+{
+    (void) state;
+    char folder[] = "/tmp/wm-door-XXXXXX", path[100], command[100];
+    wm_error_t error;
+    void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_ROUTER);
+    assert_non_null (mkdtemp (folder));
+    wm_guard_t *guard = wm_guard_new (context, folder, &error);
+    assert_non_null (guard);
+    assert_int_equal (wm_guard_protect (guard, socket, WM_ROLE_WORKER, &error), WM_OK);
+    snprintf (path, sizeof path, "%s/server-key", folder);
+    assert_int_equal (unlink (path), 0);
+    assert_int_equal (wm_guard_protect (guard, socket, WM_ROLE_WORKER, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, path));
+    zmq_close (socket);
+    wm_guard_destroy (&guard);
+    zmq_ctx_term (context);
+    snprintf (command, sizeof command, "rm -r %s", folder);
+    assert_int_equal (system (command), 0);
+}
+
+static wm_listener_event_t next_event (const door_t *door, wm_peer_t **peer)
+{
+    wm_listener_event_t event;
+    const int64_t end = wm_now_ms () + 20000;
+    while ((event = wm_listener_next (door->listener, peer)) == WM_LISTENER_NOTHING &&
+           wm_now_ms () < end)
+        wm_listener_wait (door->listener, 20);
+    return event;
+}
+
+/* Who takes the routing id of a peer that left, before its end is reported, is not that peer.  */
+static void a_routing_id_is_not_a_key (void **state)
+{
+    (void) state;
+    door_t door = { .folder = "/tmp/wm-door-XXXXXX" };
+    wm_error_t error;
+    wm_keys_t table = { 0 };
+    wm_join_t join[2];
+    wm_peer_t *peer = NULL;
+    peer_t client[2];
+    char command[100];
+    assert_non_null (mkdtemp (door.folder));
+    door.listener = wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, door.folder, &error);
+    assert_non_null (door.listener);
+    assert_int_equal (wm_keys_read (&table, door.folder, &error), WM_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal (
+            wm_keys_add (&table, door.folder, WM_ROLE_WORKER, 0, NULL, &join[i], &error), WM_OK);
+    assert_int_equal (wm_keys_write (&table, door.folder, &error), WM_OK);
+    wm_keys_free (&table);
+    taken_id = "abcde";
+    client[0] = connect_to (&door, WM_ROLE_WORKER, &join[0]);
+    zmq_send (client[0].socket, "hello", 5, 0);
+    assert_int_equal (next_event (&door, &peer), WM_LISTENER_MESSAGE);
+    assert_string_equal (peer->key, join[0].id);
+    leave (&client[0]);
+    for (int64_t end = wm_now_ms () + 20000; peer->fd >= 0 && wm_now_ms () < end;)
+        wm_listener_wait (door.listener, 20); /* its end is seen, and not yet reported */
+    client[1] = connect_to (&door, WM_ROLE_WORKER, &join[1]);
+    taken_id = NULL;
+    zmq_send (client[1].socket, "hello", 5, 0);
+    for (int64_t end = wm_now_ms () + 500; wm_now_ms () < end;)
+        wm_listener_wait (door.listener, 20);
+    assert_int_equal (next_event (&door, &peer), WM_LISTENER_CLOSED);
+    assert_string_equal (peer->key, join[0].id);
+    zmq_send (client[1].socket, "hello", 5, 0);
+    assert_int_equal (next_event (&door, &peer), WM_LISTENER_MESSAGE);
+    assert_string_equal (peer->key, join[1].id);
+    leave (&client[1]);
+    wm_listener_destroy (&door.listener);
+    snprintf (command, sizeof command, "rm -r %s", door.folder);
+    assert_int_equal (system (command), 0);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +664,10 @@ int main (void)
         cmocka_unit_test (a_replay_is_refused),
         cmocka_unit_test (who_lets_anybody_in_is_noticed),
         cmocka_unit_test (keys_that_cannot_be_had),
+        cmocka_unit_test (a_table_is_read_until_it_can_be),
+        cmocka_unit_test (a_clock_is_set_back),
+        cmocka_unit_test (a_lost_server_key_is_named),
+        cmocka_unit_test (a_routing_id_is_not_a_key),
     };
     const char *only = getenv ("WM_ONLY");
     if (only)

@@ -1,12 +1,14 @@
 /* test_schema_keys.c - join lines and their files, key pairs, the table of keys.  */
 #include "schema/wm_keys.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -146,7 +148,31 @@ static void a_file_is_read (void **state)
     assert_memory_equal (&back, &join, sizeof back);
     assert_int_equal (getrlimit (RLIMIT_CORE, &core), 0);
     assert_true (core.rlim_cur <= 1); /* who has read a key writes no core file */
+    core.rlim_cur = 0;                /* which a program at the end of a pipe gets even so */
+    assert_int_equal (setrlimit (RLIMIT_CORE, &core), 0);
+    wm_join_protect ();
+    assert_int_equal (getrlimit (RLIMIT_CORE, &core), 0);
+    assert_true (core.rlim_cur == 1 || core.rlim_max == 0);
     assert_int_equal (wm_join_read (&back, folder, &error), WM_EUSAGE);
+}
+
+/* A secret never goes into a temporary file that somebody made before.  */
+static void a_secret_has_its_own_file (void **state)
+{
+    (void) state;
+    char path[100], other[130], line[WM_JOIN_LINE_BYTES + 1] = "";
+    const wm_join_t join = known_join (WM_ROLE_MONITOR);
+    wm_error_t error;
+    snprintf (path, sizeof path, "%s/join", folder);
+    snprintf (other, sizeof other, "%s.%ld.tmp", path, (long) getpid ());
+    FILE *theirs = fopen (other, "w+");
+    assert_non_null (theirs);
+    assert_int_equal (flock (fileno (theirs), LOCK_SH | LOCK_NB), 0); /* so that it stays */
+    alarm (20); /* waits for their file for ever where it wants to write there */
+    assert_int_equal (wm_keys_write_join (path, &join, &error), WM_OK);
+    alarm (0);
+    assert_int_equal (fread (line, 1, sizeof line, theirs), 0);
+    fclose (theirs);
 }
 
 static void roles_fit (void **state)
@@ -306,6 +332,87 @@ static void a_broken_server_key_is_refused (void **state)
     }
 }
 
+/* With another server key no join file would be good: none is made behind people's backs.  */
+static void a_lost_server_key_is_not_replaced (void **state)
+{
+    (void) state;
+    char path[100];
+    wm_error_t error;
+    assert_int_equal (wm_keys_begin (folder, &error), WM_OK);
+    snprintf (path, sizeof path, "%s/server-key", folder);
+    assert_int_equal (unlink (path), 0);
+    assert_int_equal (wm_keys_begin (folder, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "put it back, or remove `keys`"));
+    assert_int_equal (access (path, F_OK), -1);
+    snprintf (path, sizeof path, "%s/keys", folder);
+    assert_int_equal (unlink (path), 0);
+    assert_int_equal (wm_keys_begin (folder, &error), WM_OK);
+}
+
+/* Who can only read the folder holds nobody up, and nobody waits for ever.  */
+static void a_lock_is_its_users (void **state)
+{
+    (void) state;
+    char path[100];
+    struct stat st;
+    wm_error_t error;
+    const int reader = open (folder, O_RDONLY | O_DIRECTORY);
+    assert_int_equal (flock (reader, LOCK_EX), 0);
+    alarm (60);
+    const int lock = wm_keys_lock (folder, &error);
+    assert_true (lock >= 0);
+    close (reader);
+    snprintf (path, sizeof path, "%s/keys.lock", folder);
+    assert_int_equal (stat (path, &st), 0);
+    assert_int_equal (st.st_mode & 0777, 0600);
+    assert_true (wm_keys_is_secret ("keys.lock"));
+    assert_int_equal (wm_keys_lock (folder, &error), -1);
+    assert_non_null (strstr (error.text, "was locked for 10 s"));
+    alarm (0);
+    close (lock);
+    assert_int_equal (unlink (path), 0);
+    assert_int_equal (symlink ("elsewhere", path), 0);
+    assert_int_equal (wm_keys_lock (folder, &error), -1);
+}
+
+static void ended_rows_leave_the_table (void **state)
+{
+    (void) state;
+    wm_keys_t table = { 0 };
+    wm_join_t join;
+    wm_error_t error;
+    const int64_t now = time (NULL), day = 86400;
+    assert_int_equal (wm_keys_begin (folder, &error), WM_OK);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal (wm_keys_add (&table, folder, WM_ROLE_WORKER, 0, "", &join, &error),
+                          WM_OK);
+    char good[WM_JOIN_ID_BYTES];
+    strcpy (good, table.row[2].id);
+    table.row[0].revoked_s = now - 31 * day;
+    table.row[1].expires_s = now - 31 * day;
+    table.row[2].expires_s = now + day;
+    table.row[3].revoked_s = now - 29 * day;
+    table.row[4].expires_s = now - 29 * day;
+    assert_int_equal (wm_keys_add (&table, folder, WM_ROLE_WORKER, 0, "", &join, &error), WM_OK);
+    assert_int_equal (table.n, 4);
+    assert_string_equal (table.row[0].id, good);
+    while (table.n < WM_KEYS_MAX)
+        assert_int_equal (wm_keys_add (&table, folder, WM_ROLE_WORKER, 0, "", &join, &error),
+                          WM_OK);
+    table.row[2].expires_s = now - 28 * day; /* later than row 1 ended */
+    strcpy (good, table.row[2].id);
+    assert_int_equal (wm_keys_add (&table, folder, WM_ROLE_WORKER, 0, "", &join, &error), WM_OK);
+    assert_int_equal (table.n, WM_KEYS_MAX);
+    assert_string_equal (table.row[1].id, good);
+    assert_int_equal (wm_keys_add (&table, folder, WM_ROLE_WORKER, 0, "", &join, &error), WM_OK);
+    assert_int_equal (table.n, WM_KEYS_MAX);
+    assert_null (wm_keys_of_id (&table, good));
+    assert_int_equal (wm_keys_add (&table, folder, WM_ROLE_WORKER, 0, "", &join, &error),
+                      WM_EBATCH);
+    assert_non_null (strstr (error.text, "revoke one first"));
+    wm_keys_free (&table);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,10 +420,15 @@ int main (void)
         cmocka_unit_test (a_line_goes_both_ways),
         cmocka_unit_test (a_mistyped_line_is_told),
         cmocka_unit_test_setup_teardown (a_file_is_read, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown (a_secret_has_its_own_file, make_folder, remove_folder),
         cmocka_unit_test (roles_fit),
         cmocka_unit_test_setup_teardown (a_campaign_gets_its_keys_once, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown (a_table_goes_both_ways, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown (a_broken_table_is_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown (a_lost_server_key_is_not_replaced, make_folder,
+                                         remove_folder),
+        cmocka_unit_test_setup_teardown (a_lock_is_its_users, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown (ended_rows_leave_the_table, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown (a_broken_server_key_is_refused, make_folder,
                                          remove_folder),
     };
