@@ -42,10 +42,14 @@ typedef struct {
 
 static _Thread_local wm_hand_t *hand; /* of a thread that scores slots */
 
-/* Reports the fault that ends this process to the worker. Returns `code`.  */
+/* Reports the fault that ends this process to the worker: the first, where two calls fail. Returns
+   `code`.  */
 static int fail (engine_t *self, int code, const wm_error_t *error)
 {
-    self->slots.control->error = *error;
+    pthread_mutex_lock (&self->lock);
+    if (!self->slots.control->error.fault)
+        self->slots.control->error = *error;
+    pthread_mutex_unlock (&self->lock);
     return code;
 }
 
