@@ -151,7 +151,7 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_mode
                                   .max_error = control->max_error,
                                   .threads = control->threads,
                                   .pin = control->pin,
-                                  .progress = &control->progress };
+                                  .progress = &control->hand[0].progress };
     const bool measures =
         !is_strict (control->precision) && !*control->taken_precision && *control->trial;
     wm_trial_ahead_t *ahead = measures ? wm_trial_ahead_new (model, spec, &config) : NULL;

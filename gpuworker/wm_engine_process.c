@@ -27,7 +27,8 @@ enum { WAIT_MS = 2 }; /* for more batches: about as long as a full launch takes 
 typedef struct {
     wm_slots_t slots;
     int line;
-    bool waits; /* the last wait brought more batches, so that the next one may, too */
+    _Atomic uint32_t n_hand; /* threads that score slots */
+    bool waits;              /* the last wait brought more batches, so that the next one may, too */
     wm_model_t *model;
     wm_device_t *device, *judge;
     wm_watch_t *watch; /* NULL: strict fp32 needs no checks */
@@ -39,10 +40,16 @@ typedef struct {
     int code;             /* of a call that failed: no other one begins */
 } engine_t;
 
-/* Reports the fault that ends this process to the worker. Returns `code`.  */
+static _Thread_local wm_hand_t *hand; /* of a thread that scores slots */
+
+/* Reports the fault that ends this process to the worker: the first, where two calls fail. Returns
+   `code`.  */
 static int fail (engine_t *self, int code, const wm_error_t *error)
 {
-    self->slots.control->error = *error;
+    pthread_mutex_lock (&self->lock);
+    if (!self->slots.control->error.fault)
+        self->slots.control->error = *error;
+    pthread_mutex_unlock (&self->lock);
     return code;
 }
 
@@ -154,7 +161,10 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
         if (slot && take (slot)) {
             list[n++] = slot;
             hits += slot->count;
-            self->n_call += n == 1;
+            if (n == 1) {
+                self->n_call++;
+                atomic_store (&hand->serial, slot->serial);
+            }
             self->is_alone = slot->alone;
             if (slot->alone || !fill)
                 break;
@@ -288,6 +298,8 @@ static void end_call (engine_t *self, int code)
     pthread_mutex_lock (&self->lock);
     self->n_call--;
     self->is_alone = false;
+    if (!code) /* after a failed call the worker watches how the process ends */
+        atomic_store (&hand->serial, 0);
     const wm_device_busy_t busy = wm_device_busy (self->device);
     control->held_s = busy.held_s, control->idle_s = busy.idle_s;
     if (code && !self->code) {
@@ -305,6 +317,8 @@ static void *score_slots (void *arg)
     engine_t *self = arg;
     char byte;
     ssize_t n_byte;
+    hand = &self->slots.control->hand[atomic_fetch_add (&self->n_hand, 1)];
+    wm_device_count_here (&hand->progress);
     do {
         wm_slot_t *slot[WM_SLOTS];
         for (unsigned n; (n = take_slots (self, slot)) > 0;) {

@@ -44,12 +44,22 @@ struct wm_scorer_t {
     bool has_run;    /* one was ready: later start failures are treated as transient */
     uint64_t serial;
 
-    int64_t polled_ms, moved_ms;  /* last poll; last progress */
-    uint64_t moved;               /* the progress then */
+    int64_t polled_ms; /* last poll */
+    struct {
+        int64_t ms;     /* its last progress */
+        uint64_t moved; /* the progress then */
+    } hand[WM_HANDS];
     int64_t killed_ms;            /* 0: not killed */
     char why[160];                /* the worker killed it; "" */
     unsigned long long oom_kills; /* of the machine, when the process was started */
 };
+
+/* Nothing hangs now.  */
+static void moves (wm_scorer_t *self, int64_t now)
+{
+    for (unsigned i = 0; i < WM_HANDS; i++)
+        self->hand[i].ms = now;
+}
 
 /* The slot in this state that was submitted first, WM_SLOTS for none.  */
 static unsigned slot_in (const wm_scorer_t *self, wm_slot_state_t state)
@@ -120,7 +130,9 @@ static wm_fault_t launch (wm_scorer_t *self, wm_error_t *error)
     self->is_ready = false;
     self->killed_ms = 0;
     self->why[0] = '\0';
-    self->moved_ms = wm_now_ms ();
+    moves (self, wm_now_ms ());
+    for (unsigned i = 0; i < WM_HANDS; i++)
+        atomic_store (&control->hand[i].serial, 0);
     self->oom_kills = oom_kills ();
     wm_fault_t fault = spawn (self, line[1], error);
     close (line[1]);
@@ -262,7 +274,8 @@ int wm_scorer_fd (const wm_scorer_t *self)
 
 void wm_scorer_has_trial (wm_scorer_t *self)
 {
-    self->polled_ms = self->moved_ms = wm_now_ms (); /* until now it may have waited for this */
+    self->polled_ms = wm_now_ms ();
+    moves (self, self->polled_ms); /* until now it may have waited for this */
     atomic_store (&self->slots.control->has_trial, 1);
     if (self->line >= 0)
         send (self->line, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -283,33 +296,46 @@ static bool read_line (wm_scorer_t *self)
     }
 }
 
-/* Kills a process that makes no progress: while it starts, or while it scores.  */
+/* Returns when the hand that has made no progress for longest made its last. Before the process is
+   ready only the first one works.  */
+static int64_t moved_ms (wm_scorer_t *self, int64_t now)
+{
+    int64_t oldest = now;
+    for (unsigned i = 0; i < WM_HANDS; i++) {
+        const wm_hand_t *hand = &self->slots.control->hand[i];
+        const uint64_t serial = atomic_load (&hand->serial);
+        const uint64_t moved =
+            atomic_load (&hand->progress) + (serial << 32); /* another slot is progress, too */
+        if (moved != self->hand[i].moved || (!serial && (self->is_ready || i > 0))) {
+            self->hand[i].moved = moved;
+            self->hand[i].ms = now;
+        }
+        oldest = self->hand[i].ms < oldest ? self->hand[i].ms : oldest;
+    }
+    return oldest;
+}
+
+/* Kills a process that makes no progress: while it starts, or in one of the calls it runs.  */
 static void watch (wm_scorer_t *self, int64_t now)
 {
     const wm_times_t *times = wm_times ();
     const int64_t gap = now - self->polled_ms;
     self->polled_ms = now;
     if (gap > times->gap_ms) /* the worker was stopped, and perhaps the process, too */
-        self->moved_ms += gap;
-    const unsigned slot = slot_in (self, WM_SLOT_RUNNING);
-    uint64_t moved = wm_scorer_progress (self);
-    if (slot < WM_SLOTS)
-        moved += self->slots.control->slot[slot].serial << 32; /* another slot is progress, too */
-    if (moved != self->moved || (self->is_ready && slot == WM_SLOTS)) {
-        self->moved = moved;
-        self->moved_ms = now;
-    }
+        for (unsigned i = 0; i < WM_HANDS; i++)
+            self->hand[i].ms += gap;
+    const int64_t moved = moved_ms (self, now);
     int64_t limit = self->is_ready ? times->engine_ms : times->engine_start_ms;
     const double test_s = self->slots.control->test_s; /* implausible values are ignored */
     if (self->is_ready && test_s < 3600 && TESTS * test_s * 1e3 > (double) limit)
         limit = (int64_t) (TESTS * test_s * 1e3);
     if (limit < HANG_MS_MIN)
         limit = HANG_MS_MIN;
-    if (!self->killed_ms && now - self->moved_ms > limit)
+    if (!self->killed_ms && now - moved > limit)
         kill_it (self, now,
-                 self->is_ready ? "it finished no hit for %lld ms and was killed"
+                 self->is_ready ? "one of its calls finished no hit for %lld ms, and it was killed"
                                 : "it was not ready after %lld ms and was killed",
-                 now - self->moved_ms);
+                 now - moved);
 }
 
 /* Explains why a process ended: as the worker, the process itself or the kernel knows.  */
@@ -412,7 +438,7 @@ wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, unsigned *slot, wm_error_t 
         close_line (self);
     if (!self->is_ready && atomic_load (&self->slots.control->is_ready)) {
         self->is_ready = true;
-        self->moved_ms = now;
+        moves (self, now);
         return ready (self, error);
     }
     *slot = slot_in (self, WM_SLOT_DONE);
@@ -502,7 +528,10 @@ wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, 
 
 uint64_t wm_scorer_progress (const wm_scorer_t *self)
 {
-    return atomic_load (&self->slots.control->progress);
+    uint64_t n_hit = 0;
+    for (unsigned i = 0; i < WM_HANDS; i++)
+        n_hit += atomic_load (&self->slots.control->hand[i].progress);
+    return n_hit;
 }
 
 uint64_t wm_scorer_calls (const wm_scorer_t *self)

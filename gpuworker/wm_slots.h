@@ -55,6 +55,14 @@ typedef struct {
     uint32_t again; /* 1: strict fp32 scored it again */
 } wm_slot_t;
 
+/* A thread of the engine process that calls the device. The worker watches each of them, so that a
+   call that hangs shows beside one that goes on.  */
+#define WM_HANDS 2u
+typedef struct {
+    _Atomic uint64_t serial;   /* of the slot that its call took first; 0: no call, or it waits */
+    _Atomic uint64_t progress; /* hits finished */
+} wm_hand_t;
+
 typedef struct {
     /* written by the worker, before the process starts */
     pid_t worker;
@@ -69,7 +77,7 @@ typedef struct {
     /* written by the worker, later */
     _Atomic uint32_t has_trial;
     /* written by the engine process */
-    _Atomic uint64_t progress; /* hits finished */
+    wm_hand_t hand[WM_HANDS];  /* the first also counts hits before the process is ready */
     _Atomic uint64_t calls;    /* of the device, each with a batch or several */
     _Atomic uint32_t is_ready; /* it has passed its self-test */
     char signature[64], class[64];

@@ -249,6 +249,18 @@ const char *wm_device_signature (const wm_device_t *self)
     return self->signature;
 }
 
+static _Thread_local _Atomic uint64_t *count_here; /* NULL: as the device was told */
+
+void wm_device_count_here (_Atomic uint64_t *progress)
+{
+    count_here = progress;
+}
+
+static _Atomic uint64_t *counter (wm_device_t *self)
+{
+    return count_here && self->progress != &self->own_progress ? count_here : self->progress;
+}
+
 uint64_t wm_device_progress (const wm_device_t *self)
 {
     return atomic_load (self->progress);
@@ -316,7 +328,7 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
     if (fault || batch->n_hit == 0)
         return fault;
     memset (status, WM_HIT_SCORED, batch->n_hit);
-    fault = self->backend->score (self->state, batch, status, scores, self->progress, error);
+    fault = self->backend->score (self->state, batch, status, scores, counter (self), error);
     return fault ? fault : check_scores (self, batch, status, scores, error);
 }
 
@@ -350,7 +362,7 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
             memset (status[i], WM_HIT_SCORED, batch[i]->n_hit);
     }
     if (!fault && wm_device_fill (self)) {
-        fault = self->backend->score_many (self->state, n, batch, scores, self->progress, error);
+        fault = self->backend->score_many (self->state, n, batch, scores, counter (self), error);
         const uint32_t first = atomic_fetch_add (&self->first, 1);
         for (uint32_t i = 0; i < n && !fault; i++) { /* canaries rarely have time for all */
             const uint32_t k = (first + i) % n;

@@ -151,6 +151,9 @@ wm_fault_t wm_device_score_many (wm_device_t *self, uint32_t n, const wm_batch_t
 /* Returns the hits finished since the device was made; advances while wm_device_score runs.  */
 uint64_t wm_device_progress (const wm_device_t *self);
 
+/* Makes calls by this thread, of devices that have a `progress`, count hits here instead.  */
+void wm_device_count_here (_Atomic uint64_t *progress);
+
 /* Returns the multiply-adds executed since the device was made while counting was on; `count` turns
    counting, which takes time, on or off. 0: unknown (a GPU), or the engine computes every patch in
    full (wm_model_madds).  */

@@ -146,6 +146,31 @@ static void poison_is_found_in_two_hands (void **state)
     }
 }
 
+/* A call that hangs beside one that goes on: found at once, and exactly the bad hit is held.  */
+static void one_of_two_hands_hangs (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = N_BATCH };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    told->score_ms = 2;
+    told->hands = 2;
+    told->fill = 1;
+    told->manner = HANGS;
+    told->bad[0] = 20003;
+    run_start (&run, broker);
+    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
+    for (int b = 1; b <= N_BATCH; b++)
+        assert_int_equal (play.got[b], 1);
+    assert_true (told->hung > 1);
+    assert_false (told->outlived);
+    assert_int_equal (play.n_poison, 1); /* 20003: the broker checks which */
+    assert_int_equal (nacks (&play, WM_EHOST) + nacks (&play, WM_EBATCH), 0);
+    assert_int_equal (told->n_mixed, 0);
+    forget_replays ();
+    broker_gone (&broker, &play);
+}
+
 /* A call that fails beside another: the engine process ends after both, and only the failed batch
    is scored again.  */
 static void one_of_two_hands_fails (void **state)
@@ -178,6 +203,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (accidents_of_batches_together),
         cmocka_unit_test (two_batches_in_hand),
         cmocka_unit_test (poison_is_found_in_two_hands),
+        cmocka_unit_test (one_of_two_hands_hangs),
         cmocka_unit_test (one_of_two_hands_fails),
     };
     return made_worker_main (argc, argv, tests);
