@@ -589,10 +589,11 @@ static wm_fault_t open_once (wm_client_t *self, const void *hello, size_t hello_
     for (int i = 0; i < count; i++) {
         int64_t share = (deadline - wm_now_ms ()) / (count - i);
         if (self->key.join && strncmp (address[i], "tcp://", 6) != 0)
-            return wm_fault (&self->error, WM_EKEY,
-                             "key refused: %s names %s, where nobody has keys, and this process has "
-                             "one; where that broker is meant, leave --join-file out",
-                             self->endpoint, address[i]);
+            return wm_fault (
+                &self->error, WM_EKEY,
+                "key refused: %s names %s, where nobody has keys, and this process has "
+                "one; where that broker is meant, leave --join-file out",
+                self->endpoint, address[i]);
         fault = attempt (self, address[i], hello, hello_bytes, wm_now_ms () + share);
         if (fault == WM_OK)
             strcpy (self->last, address[i]);

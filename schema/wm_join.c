@@ -326,7 +326,8 @@ wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error)
     for (int i = 0; (given = wm_args_each (args, "join-file", i)); i++)
         add (given);
     is_taken = n_source > 0;
-    given = getenv ("WM_JOIN_FILE"); /* it may be of another role: a campaign's own come behind it */
+    given =
+        getenv ("WM_JOIN_FILE"); /* it may be of another role: a campaign's own come behind it */
     if (!n_source && given && *given)
         add (given);
     for (size_t i = 0; i < n_source; i++) {
