@@ -528,8 +528,8 @@ static void damaged (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     closed (self, peer, now_ms);
 }
 
-/* A peer's key is not admitted any more. With a session it is told why; if it stays nevertheless
-   the listener disconnects it, as one without a session.  */
+/* Ends the session of a peer whose key expired or was revoked: the broker sends it the reason, and
+   the listener disconnects it if it stays connected.  */
 static void key_over (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
 {
     char text[160];

@@ -8,13 +8,13 @@ unset WM_JOIN_FILE
 
 plain=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/plain" --input "$made/two.h5" --workers 1)
 ok "a campaign on this machine needs no keys" env WM_JOIN_FILE="$work/absent" "${plain[@]}"
-serve () # options...
+serves () # what is promised, folder of outputs, address, options...
 {
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "tcp://0.0.0.0:$port" "$@" \
-        >"$work/broker" 2>&1 &
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$2" --listen "$3" "${@:4}" >"$work/broker" 2>&1 &
     broker=$!
-    ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$keys/endpoint.json"
+    ok "$1" until_true 60 grep -q "\"pid\": *$broker" "$2/.wiremill/endpoint.json"
 }
+serve () { serves "a broker serves" "$out" "tcp://0.0.0.0:$port" "$@"; } # options...
 # The group may read the campaign, not join it: of its keys, which were made before, it gets none.
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$b" --keys >"$work/broker" 2>&1 &
 broker=$!
@@ -32,7 +32,8 @@ by_monitor () { WM_JOIN_FILE=$keys/join-monitor "$bin/wiremill" status --broker 
 ok "or a monitor's, named by the environment" by_monitor
 other_first () { WM_JOIN_FILE=$keys/join-worker "$bin/wiremill" status "$out"; }
 ok "in the campaign's folder its own file does, where the environment names another role's" other_first
-mkdir "$work/planted" && sed "s|\"endpoint\": *\"[^\"]*\"|\"endpoint\": \"ipc://$work/planted/b\"|; /listen/,/]/d; /advertise/,/]/d" \
+mkdir "$work/planted"
+sed "s|\"endpoint\": *\"[^\"]*\"|\"endpoint\": \"ipc://$work/planted/b\"|; /listen/,/]/d; /advertise/,/]/d" \
     "$keys/endpoint.json" >"$work/planted/endpoint.json"
 downgrade () { refused 7 "ipc://$work/planted/b.w, where nobody has keys" "$bin/wiremill" work \
                        --broker "file://$work/planted/endpoint.json" --join-file "$keys/join-worker"; }
@@ -193,7 +194,10 @@ ok "by that worker too" until_true 60 joined
 kill $early && wait $early
 
 mkdir -p "$work/new/.wiremill" && : >"$work/new/.wiremill/journal"
-lists_none () { keep "$bin/wiremill" keys list "$work/new" && says "has no keys yet" && [ ! -e "$work/new/.wiremill/keys" ]; }
+lists_none ()
+{
+    keep "$bin/wiremill" keys list "$work/new" && says "has no keys yet" && [ ! -e "$work/new/.wiremill/keys" ]
+}
 ok "list makes no keys" lists_none
 by_root ()
 {
@@ -207,10 +211,7 @@ ok "root does not replace a user's keys" by_root
 
 # Another campaign's broker, without keys, and its own keys.
 kill $broker && wait $broker
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/other" --listen "$b" --insecure >"$work/broker" \
-        2>&1 &
-broker=$!
-ok "a broker without keys serves" until_true 60 grep -q "\"pid\": *$broker" "$work/other/.wiremill/endpoint.json"
+serves "a broker without keys serves" "$work/other" "$b" --insecure
 takes_none ()
 {
     refused 7 "takes no keys, and what is sent there is not encrypted.*$keys/join-worker" "${work_by[@]}" \
@@ -218,9 +219,7 @@ takes_none ()
 }
 ok "who has a key never goes on without one" takes_none
 kill $broker && wait $broker
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/other" --listen "$b" --keys >"$work/broker" 2>&1 &
-broker=$!
-ok "on loopback it has keys with --keys" until_true 60 grep -q "\"pid\": *$broker" "$work/other/.wiremill/endpoint.json"
+serves "on loopback it has keys with --keys" "$work/other" "$b" --keys
 of_another ()
 {
     refused 7 "key refused: worker [0-9a-f]{8} of $keys/join-worker.*of another campaign" "${work_by[@]}" \

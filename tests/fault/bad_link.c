@@ -14,6 +14,8 @@
    The kernel's netem is a module that many machines do not have; this needs /dev/net/tun only.
    Prints "ready", then at the end how many packets went and were lost. Ends with its parent, too.
  */
+#include "tests/fault/bad_weather.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +30,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HOSTS_MAX 8
@@ -50,21 +51,7 @@ static struct {
 static int n_host, delay_ms, loss;
 static packet_t packet[PACKETS_MAX]; /* a ring, in the order of their arrival */
 static size_t first, count;
-static uint64_t random_state;
 static long n_sent, n_lost;
-
-static uint32_t roll (uint32_t below)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t) (random_state >> 33) % below;
-}
-
-static int64_t now_ms (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void add_host (const char *text)
 {

@@ -7,6 +7,8 @@
    all links: delayed, in segments of one byte, reset, black (bytes are kept back, as in a partition
    that heals), throttled, or with bits that flip. After PERIODS bad ones it stays calm.
    Prints a line a period, so that a test knows what it has been through. Ends with its parent.  */
+#include "tests/fault/bad_weather.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -20,7 +22,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LINKS_MAX 256
@@ -45,20 +46,6 @@ typedef struct {
 
 static wire_t link_of[LINKS_MAX];
 static weather_t weather;
-static uint64_t random_state;
-
-static uint32_t roll (uint32_t below)
-{
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t) (random_state >> 33) % below;
-}
-
-static int64_t now_ms (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static struct sockaddr_in address (int port)
 {

@@ -35,11 +35,11 @@ typedef struct {
     atomic_uint n_message, n_reader, n_refused;
     char why[100]; /* of the last refusal */
     wm_fault_t fault;
-} door_t;
+} fixture_t;
 
 static void *serve (void *argument)
 {
-    door_t *self = argument;
+    fixture_t *self = argument;
     wm_error_t error;
     while (!self->stop && !self->fault) {
         wm_peer_t *peer;
@@ -60,12 +60,12 @@ static void *serve (void *argument)
     return NULL;
 }
 
-static door_t *door_new (void)
+static fixture_t *door_new (void)
 {
-    door_t *self = calloc (1, sizeof *self);
+    fixture_t *self = calloc (1, sizeof *self);
     wm_error_t error;
     assert_non_null (self);
-    strcpy (self->folder, "/tmp/wm-door-XXXXXX");
+    strcpy (self->folder, "/tmp/wm-fixture-XXXXXX");
     assert_non_null (mkdtemp (self->folder));
     self->listener = wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, self->folder, &error);
     if (!self->listener)
@@ -75,7 +75,7 @@ static door_t *door_new (void)
     return self;
 }
 
-static void door_end (door_t *self)
+static void door_end (fixture_t *self)
 {
     char command[100];
     self->stop = true;
@@ -87,12 +87,12 @@ static void door_end (door_t *self)
     free (self);
 }
 
-static wm_join_t join_of (const door_t *door, wm_role_t role)
+static wm_join_t join_of (const fixture_t *fixture, wm_role_t role)
 {
     char path[100];
     wm_join_t join;
     wm_error_t error;
-    snprintf (path, sizeof path, "%s/join-%s", door->folder, wm_role_name (role));
+    snprintf (path, sizeof path, "%s/join-%s", fixture->folder, wm_role_name (role));
     if (wm_join_read (&join, path, &error))
         fail_msg ("%s", error.text);
     return join;
@@ -107,12 +107,12 @@ typedef struct {
 static const char *taken_id; /* the routing id that a peer asks for; NULL: any */
 
 /* Connects to the listener of a role; join NULL: without a key.  */
-static peer_t connect_to (const door_t *door, wm_role_t listener, const wm_join_t *join)
+static peer_t connect_to (const fixture_t *fixture, wm_role_t listener, const wm_join_t *join)
 {
     peer_t peer = { .context = zmq_ctx_new () };
     char address[64];
     const int never = 1000000000, zero = 0;
-    const char *base = wm_listener_endpoint (door->listener), *port = strrchr (base, ':');
+    const char *base = wm_listener_endpoint (fixture->listener), *port = strrchr (base, ':');
     snprintf (address, sizeof address, "tcp://127.0.0.1:%ld",
               strtol (port + 1, NULL, 10) + (long) listener - 1);
     peer.socket = zmq_socket (peer.context, ZMQ_DEALER);
@@ -167,9 +167,9 @@ static unsigned outcome (const peer_t *peer)
     }
 }
 
-static unsigned tried (const door_t *door, wm_role_t listener, const wm_join_t *join)
+static unsigned tried (const fixture_t *fixture, wm_role_t listener, const wm_join_t *join)
 {
-    peer_t peer = connect_to (door, listener, join);
+    peer_t peer = connect_to (fixture, listener, join);
     const unsigned status = outcome (&peer);
     leave (&peer);
     return status;
@@ -190,67 +190,67 @@ static void each_listener_admits_its_roles (void **state)
     static const unsigned wanted[][3] = {
         { 200, 400, 400 }, { 400, 200, 400 }, { 400, 400, 200 }, { 400, 400, 200 }
     };
-    door_t *door = door_new ();
+    fixture_t *fixture = door_new ();
     for (wm_role_t key = WM_ROLE_WORKER; key <= WM_ROLE_MONITOR; key++) {
-        const wm_join_t join = join_of (door, key);
+        const wm_join_t join = join_of (fixture, key);
         for (wm_role_t listener = WM_ROLE_WORKER; listener <= WM_ROLE_OPERATOR; listener++)
-            assert_int_equal (tried (door, listener, &join), wanted[key - 1][listener - 1]);
+            assert_int_equal (tried (fixture, listener, &join), wanted[key - 1][listener - 1]);
     }
-    door_end (door);
+    door_end (fixture);
 }
 
 static void strangers_stay_outside (void **state)
 {
     (void) state;
-    door_t *door = door_new ();
-    wm_join_t unknown = join_of (door, WM_ROLE_WORKER);
+    fixture_t *fixture = door_new ();
+    wm_join_t unknown = join_of (fixture, WM_ROLE_WORKER);
     unknown.secret[7] ^= 1;
-    wm_join_t of_another = join_of (door, WM_ROLE_WORKER);
+    wm_join_t of_another = join_of (fixture, WM_ROLE_WORKER);
     of_another.server[7] ^= 1;
     for (wm_role_t listener = WM_ROLE_WORKER; listener <= WM_ROLE_OPERATOR; listener++) {
-        assert_int_equal (tried (door, listener, NULL), 0);
-        assert_int_equal (tried (door, listener, &unknown), 400);
-        assert_int_equal (tried (door, listener, &of_another), 0);
+        assert_int_equal (tried (fixture, listener, NULL), 0);
+        assert_int_equal (tried (fixture, listener, &unknown), 400);
+        assert_int_equal (tried (fixture, listener, &of_another), 0);
     }
-    assert_int_equal (door->n_message, 0);
-    door_end (door);
+    assert_int_equal (fixture->n_message, 0);
+    door_end (fixture);
 }
 
 /* Marks the worker's key in the table.  */
-static void change_key (const door_t *door, int64_t expires_s, int64_t revoked_s)
+static void change_key (const fixture_t *fixture, int64_t expires_s, int64_t revoked_s)
 {
     wm_keys_t table = { 0 };
     wm_error_t error;
-    assert_int_equal (wm_keys_read (&table, door->folder, &error), WM_OK);
+    assert_int_equal (wm_keys_read (&table, fixture->folder, &error), WM_OK);
     table.row[0].expires_s = expires_s;
     table.row[0].revoked_s = revoked_s;
-    assert_int_equal (wm_keys_write (&table, door->folder, &error), WM_OK);
+    assert_int_equal (wm_keys_write (&table, fixture->folder, &error), WM_OK);
     wm_keys_free (&table);
 }
 
-static void wait_for_status (const door_t *door, const wm_join_t *join, unsigned wanted)
+static void wait_for_status (const fixture_t *fixture, const wm_join_t *join, unsigned wanted)
 {
     unsigned status = 0;
     for (int64_t end = wm_now_ms () + 20000; status != wanted && wm_now_ms () < end;)
-        status = tried (door, WM_ROLE_WORKER, join);
+        status = tried (fixture, WM_ROLE_WORKER, join);
     assert_int_equal (status, wanted);
 }
 
 static void keys_end (void **state)
 {
     (void) state;
-    door_t *door = door_new ();
-    const wm_join_t join = join_of (door, WM_ROLE_WORKER);
-    assert_int_equal (tried (door, WM_ROLE_WORKER, &join), 200);
-    change_key (door, 0, time (NULL));
-    wait_for_status (door, &join, 500);
-    change_key (door, 0, 0);
-    wait_for_status (door, &join, 200);
-    change_key (door, time (NULL) - 1, 0);
-    wait_for_status (door, &join, 500);
-    change_key (door, time (NULL) + 3600, 0);
-    wait_for_status (door, &join, 200);
-    door_end (door);
+    fixture_t *fixture = door_new ();
+    const wm_join_t join = join_of (fixture, WM_ROLE_WORKER);
+    assert_int_equal (tried (fixture, WM_ROLE_WORKER, &join), 200);
+    change_key (fixture, 0, time (NULL));
+    wait_for_status (fixture, &join, 500);
+    change_key (fixture, 0, 0);
+    wait_for_status (fixture, &join, 200);
+    change_key (fixture, time (NULL) - 1, 0);
+    wait_for_status (fixture, &join, 500);
+    change_key (fixture, time (NULL) + 3600, 0);
+    wait_for_status (fixture, &join, 200);
+    door_end (fixture);
 }
 
 /* A session that is open when its key ends is reported once, and its messages count no more, even
@@ -259,34 +259,34 @@ static void a_live_session_ends (void **state)
 {
     (void) state;
     for (int expires = 0; expires < 2; expires++) {
-        door_t *door = door_new ();
-        const wm_join_t join = join_of (door, WM_ROLE_WORKER);
-        peer_t peer = connect_to (door, WM_ROLE_WORKER, &join);
+        fixture_t *fixture = door_new ();
+        const wm_join_t join = join_of (fixture, WM_ROLE_WORKER);
+        peer_t peer = connect_to (fixture, WM_ROLE_WORKER, &join);
         assert_int_equal (outcome (&peer), 200);
         assert_int_equal (zmq_send (peer.socket, "hello", 5, 0), 5);
-        assert_true (counts (&door->n_message, 1));
+        assert_true (counts (&fixture->n_message, 1));
         if (expires)
-            change_key (door, time (NULL) + 1, 0);
+            change_key (fixture, time (NULL) + 1, 0);
         else
-            change_key (door, 0, time (NULL));
-        assert_true (counts (&door->n_refused, 1));
+            change_key (fixture, 0, time (NULL));
+        assert_true (counts (&fixture->n_refused, 1));
         char wanted[100];
         snprintf (wanted, sizeof wanted, "%s: %s", join.id,
                   expires ? "it expired" : "it was revoked");
-        assert_string_equal (door->why, wanted);
+        assert_string_equal (fixture->why, wanted);
         for (int i = 0; i < 20; i++)
             zmq_send (peer.socket, "hello", 5, ZMQ_DONTWAIT);
         /* another peer's message, sent later, is read after those */
-        const wm_join_t other = join_of (door, WM_ROLE_MONITOR);
-        peer_t monitor = connect_to (door, WM_ROLE_OPERATOR, &other);
+        const wm_join_t other = join_of (fixture, WM_ROLE_MONITOR);
+        peer_t monitor = connect_to (fixture, WM_ROLE_OPERATOR, &other);
         assert_int_equal (outcome (&monitor), 200);
         zmq_send (monitor.socket, "hello", 5, 0);
-        assert_true (counts (&door->n_reader, 1));
-        assert_int_equal (door->n_message, 2);
-        assert_int_equal (door->n_refused, 1);
+        assert_true (counts (&fixture->n_reader, 1));
+        assert_int_equal (fixture->n_message, 2);
+        assert_int_equal (fixture->n_refused, 1);
         leave (&peer);
         leave (&monitor);
-        door_end (door);
+        door_end (fixture);
     }
 }
 
@@ -346,12 +346,12 @@ static void *listen_in (void *argument)
 static void a_replay_is_refused (void **state)
 {
     (void) state;
-    door_t *door = door_new ();
-    wm_join_t join = join_of (door, WM_ROLE_WORKER);
+    fixture_t *fixture = door_new ();
+    wm_join_t join = join_of (fixture, WM_ROLE_WORKER);
     static tap_t tap;
     struct sockaddr_in address = { .sin_family = AF_INET };
     socklen_t bytes = sizeof address;
-    tap.to_port = atoi (strrchr (wm_listener_endpoint (door->listener), ':') + 1);
+    tap.to_port = atoi (strrchr (wm_listener_endpoint (fixture->listener), ':') + 1);
     tap.listening = socket (AF_INET, SOCK_STREAM, 0);
     address.sin_addr.s_addr = htonl (INADDR_LOOPBACK);
     assert_int_equal (bind (tap.listening, (struct sockaddr *) &address, sizeof address), 0);
@@ -370,7 +370,7 @@ static void a_replay_is_refused (void **state)
     snprintf (text, sizeof text, "tcp://127.0.0.1:%d", ntohs (address.sin_port));
     zmq_connect (peer.socket, text);
     zmq_send (peer.socket, "hello", 5, 0);
-    assert_true (counts (&door->n_message, 1));
+    assert_true (counts (&fixture->n_message, 1));
     zmq_close (peer.socket);
     zmq_ctx_term (peer.context);
     pthread_join (tap.thread, NULL);
@@ -385,9 +385,9 @@ static void a_replay_is_refused (void **state)
     while (read (fd, answer, sizeof answer) > 0) /* until the listener closes it */
         ;
     close (fd);
-    assert_int_equal (tried (door, WM_ROLE_WORKER, &join), 200);
-    assert_int_equal (door->n_message, 1);
-    door_end (door);
+    assert_int_equal (tried (fixture, WM_ROLE_WORKER, &join), 200);
+    assert_int_equal (fixture->n_message, 1);
+    door_end (fixture);
 }
 
 /* ---- the listener tries itself --------------------------------------------------------------- */
@@ -490,7 +490,7 @@ static void keys_that_cannot_be_had (void **state)
     assert_int_equal (wm_listener_check ("ipc:///tmp/x", WM_LISTENER_KEYS, &error), WM_EHOST);
     assert_int_equal (wm_listener_check ("ipc:///tmp/x", WM_LISTENER_AUTO, &error), WM_OK);
     /* on an address that is not loopback they are the default */
-    char folder[] = "/tmp/wm-door-XXXXXX", command[100];
+    char folder[] = "/tmp/wm-fixture-XXXXXX", command[100];
     assert_non_null (mkdtemp (folder));
     wm_listener_t *listener = wm_listener_new ("tcp://0.0.0.0:0", WM_LISTENER_AUTO, folder, &error);
     assert_non_null (listener);
@@ -522,19 +522,19 @@ time_t time (time_t *out)
 static void a_table_is_read_until_it_can_be (void **state)
 {
     (void) state;
-    door_t door = { .folder = "/tmp/wm-door-XXXXXX" };
+    fixture_t fixture = { .folder = "/tmp/wm-fixture-XXXXXX" };
     wm_error_t error;
     bool reads_only;
     char command[100];
     struct rlimit files, none;
     void *context = zmq_ctx_new ();
-    assert_non_null (mkdtemp (door.folder));
-    wm_guard_t *guard = wm_guard_new (context, door.folder, &error);
+    assert_non_null (mkdtemp (fixture.folder));
+    wm_guard_t *guard = wm_guard_new (context, fixture.folder, &error);
     assert_non_null (guard);
-    const wm_join_t join = join_of (&door, WM_ROLE_WORKER);
+    const wm_join_t join = join_of (&fixture, WM_ROLE_WORKER);
     wm_guard_tick (guard, 1000);
     assert_null (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
-    change_key (&door, 0, time (NULL));
+    change_key (&fixture, 0, time (NULL));
     assert_int_equal (getrlimit (RLIMIT_NOFILE, &files), 0);
     none = files;
     none.rlim_cur = 0; /* no descriptor is left to open it with */
@@ -547,7 +547,7 @@ static void a_table_is_read_until_it_can_be (void **state)
                          "it was revoked");
     wm_guard_destroy (&guard);
     zmq_ctx_term (context);
-    snprintf (command, sizeof command, "rm -r %s", door.folder);
+    snprintf (command, sizeof command, "rm -r %s", fixture.folder);
     assert_int_equal (system (command), 0);
 }
 
@@ -555,14 +555,14 @@ static void a_table_is_read_until_it_can_be (void **state)
 static void a_clock_is_set_back (void **state)
 {
     (void) state;
-    door_t door = { .folder = "/tmp/wm-door-XXXXXX" };
+    fixture_t fixture = { .folder = "/tmp/wm-fixture-XXXXXX" };
     wm_error_t error;
     char command[100];
     void *context = zmq_ctx_new ();
-    assert_non_null (mkdtemp (door.folder));
-    wm_guard_t *guard = wm_guard_new (context, door.folder, &error);
+    assert_non_null (mkdtemp (fixture.folder));
+    wm_guard_t *guard = wm_guard_new (context, fixture.folder, &error);
     assert_non_null (guard);
-    change_key (&door, time (NULL) + 3600, 0);
+    change_key (&fixture, time (NULL) + 3600, 0);
     wm_guard_tick (guard, 1000);
     for (int i = 0; i < 2; i++) {
         clock_ahead_s = 4000;
@@ -574,7 +574,7 @@ static void a_clock_is_set_back (void **state)
     }
     wm_guard_destroy (&guard);
     zmq_ctx_term (context);
-    snprintf (command, sizeof command, "rm -r %s", door.folder);
+    snprintf (command, sizeof command, "rm -r %s", fixture.folder);
     assert_int_equal (system (command), 0);
 }
 
@@ -582,7 +582,7 @@ static void a_clock_is_set_back (void **state)
 static void a_lost_server_key_is_named (void **state)
 {
     (void) state;
-    char folder[] = "/tmp/wm-door-XXXXXX", path[100], command[100];
+    char folder[] = "/tmp/wm-fixture-XXXXXX", path[100], command[100];
     wm_error_t error;
     void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_ROUTER);
     assert_non_null (mkdtemp (folder));
@@ -600,13 +600,13 @@ static void a_lost_server_key_is_named (void **state)
     assert_int_equal (system (command), 0);
 }
 
-static wm_listener_event_t next_event (const door_t *door, wm_peer_t **peer)
+static wm_listener_event_t next_event (const fixture_t *fixture, wm_peer_t **peer)
 {
     wm_listener_event_t event;
     const int64_t end = wm_now_ms () + 20000;
-    while ((event = wm_listener_next (door->listener, peer)) == WM_LISTENER_NOTHING &&
+    while ((event = wm_listener_next (fixture->listener, peer)) == WM_LISTENER_NOTHING &&
            wm_now_ms () < end)
-        wm_listener_wait (door->listener, 20);
+        wm_listener_wait (fixture->listener, 20);
     return event;
 }
 
@@ -614,43 +614,44 @@ static wm_listener_event_t next_event (const door_t *door, wm_peer_t **peer)
 static void a_routing_id_is_not_a_key (void **state)
 {
     (void) state;
-    door_t door = { .folder = "/tmp/wm-door-XXXXXX" };
+    fixture_t fixture = { .folder = "/tmp/wm-fixture-XXXXXX" };
     wm_error_t error;
     wm_keys_t table = { 0 };
     wm_join_t join[2];
     wm_peer_t *peer = NULL;
     peer_t client[2];
     char command[100];
-    assert_non_null (mkdtemp (door.folder));
-    door.listener = wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, door.folder, &error);
-    assert_non_null (door.listener);
-    assert_int_equal (wm_keys_read (&table, door.folder, &error), WM_OK);
+    assert_non_null (mkdtemp (fixture.folder));
+    fixture.listener =
+        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, fixture.folder, &error);
+    assert_non_null (fixture.listener);
+    assert_int_equal (wm_keys_read (&table, fixture.folder, &error), WM_OK);
     for (int i = 0; i < 2; i++)
         assert_int_equal (
-            wm_keys_add (&table, door.folder, WM_ROLE_WORKER, 0, NULL, &join[i], &error), WM_OK);
-    assert_int_equal (wm_keys_write (&table, door.folder, &error), WM_OK);
+            wm_keys_add (&table, fixture.folder, WM_ROLE_WORKER, 0, NULL, &join[i], &error), WM_OK);
+    assert_int_equal (wm_keys_write (&table, fixture.folder, &error), WM_OK);
     wm_keys_free (&table);
     taken_id = "abcde";
-    client[0] = connect_to (&door, WM_ROLE_WORKER, &join[0]);
+    client[0] = connect_to (&fixture, WM_ROLE_WORKER, &join[0]);
     zmq_send (client[0].socket, "hello", 5, 0);
-    assert_int_equal (next_event (&door, &peer), WM_LISTENER_MESSAGE);
+    assert_int_equal (next_event (&fixture, &peer), WM_LISTENER_MESSAGE);
     assert_string_equal (peer->key, join[0].id);
     leave (&client[0]);
     for (int64_t end = wm_now_ms () + 20000; peer->fd >= 0 && wm_now_ms () < end;)
-        wm_listener_wait (door.listener, 20); /* its end is seen, and not yet reported */
-    client[1] = connect_to (&door, WM_ROLE_WORKER, &join[1]);
+        wm_listener_wait (fixture.listener, 20); /* its end is seen, and not yet reported */
+    client[1] = connect_to (&fixture, WM_ROLE_WORKER, &join[1]);
     taken_id = NULL;
     zmq_send (client[1].socket, "hello", 5, 0);
     for (int64_t end = wm_now_ms () + 500; wm_now_ms () < end;)
-        wm_listener_wait (door.listener, 20);
-    assert_int_equal (next_event (&door, &peer), WM_LISTENER_CLOSED);
+        wm_listener_wait (fixture.listener, 20);
+    assert_int_equal (next_event (&fixture, &peer), WM_LISTENER_CLOSED);
     assert_string_equal (peer->key, join[0].id);
     zmq_send (client[1].socket, "hello", 5, 0);
-    assert_int_equal (next_event (&door, &peer), WM_LISTENER_MESSAGE);
+    assert_int_equal (next_event (&fixture, &peer), WM_LISTENER_MESSAGE);
     assert_string_equal (peer->key, join[1].id);
     leave (&client[1]);
-    wm_listener_destroy (&door.listener);
-    snprintf (command, sizeof command, "rm -r %s", door.folder);
+    wm_listener_destroy (&fixture.listener);
+    snprintf (command, sizeof command, "rm -r %s", fixture.folder);
     assert_int_equal (system (command), 0);
 }
 

@@ -48,6 +48,17 @@ static void one_is_refused_among_others (void **state)
     broker_gone (&broker, &play);
 }
 
+/* Waits for the end of a run in which four hits kill the engine: every batch came back once, and no
+   hit but these is held.  */
+static void holds_four_hits (run_t *run, play_t *play)
+{
+    assert_int_equal (run_wait_bye (run, play), WM_EXIT_OK);
+    for (int b = 1; b <= N_BATCH; b++)
+        assert_int_equal (play->got[b], 1);
+    assert_int_equal (play->n_poison, 4);
+    assert_int_equal (nacks (play, WM_EHOST) + nacks (play, WM_EBATCH), 0);
+}
+
 /* Hits that kill it among batches of others: found, and neither neighbours nor the machine
    suffer.  */
 static void poison_is_found_among_others (void **state)
@@ -62,11 +73,7 @@ static void poison_is_found_among_others (void **state)
     for (int k = 0; k < 4; k++)
         told->bad[k] = bad[k];
     run_start (&run, broker);
-    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
-    for (int b = 1; b <= N_BATCH; b++)
-        assert_int_equal (play.got[b], 1);
-    assert_int_equal (play.n_poison, 4);
-    assert_int_equal (nacks (&play, WM_EHOST) + nacks (&play, WM_EBATCH), 0);
+    holds_four_hits (&run, &play);
     assert_true (told->most > 1);
     forget_replays ();
     broker_gone (&broker, &play);
@@ -134,11 +141,7 @@ static void poison_is_found_in_two_hands (void **state)
         for (int k = 0; k < 4; k++)
             told->bad[k] = bad[k];
         run_start (&run, broker);
-        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
-        for (int b = 1; b <= N_BATCH; b++)
-            assert_int_equal (play.got[b], 1);
-        assert_int_equal (play.n_poison, 4);
-        assert_int_equal (nacks (&play, WM_EHOST) + nacks (&play, WM_EBATCH), 0);
+        holds_four_hits (&run, &play);
         assert_int_equal (told->at_once, 2);
         assert_int_equal (told->n_mixed, 0);
         forget_replays ();
