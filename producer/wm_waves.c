@@ -1,7 +1,9 @@
 /* wm_waves.c - waveforms by chunks: read as stored, inflated, unshuffled.
 
-   Rows are kept in `row`, first .. first+count-1. In chunks of (rows, columns) these are the rows
-   of one stripe, all chunks beside each other; through the library, as many as PIECE_BYTES hold.
+   Rows first .. first+count-1 are at hand. Of chunks of (rows, columns) these are the rows of one
+   stripe: `raw` has its chunks, one after another, inflated but still shuffled, and a row is put
+   together in `row` when it is asked for, so that whoever looks at it finds it in the first cache.
+   Through the library they are in `row`, as many as PIECE_BYTES hold.
 
    A shuffled chunk holds the lowest byte of each of its values, then the second byte of each, and
    so on; unshuffle puts them together again. The last chunks of a dataset are stored whole, also
@@ -25,8 +27,9 @@
 
 struct wm_waves_t {
     const wm_column_t *column;
-    size_t row_max; /* values, of a stripe or a piece */
+    size_t row_max; /* values, of a piece */
     uint64_t first, count;
+    bool is_raw; /* rows are in `raw` */
 
     bool direct; /* chunks may be read as stored */
     bool deflate, shuffle;
@@ -37,7 +40,7 @@ struct wm_waves_t {
 /* Of the one thread of all files.  */
 static struct {
     wm_waves_t *owner;                   /* whose rows are in it */
-    void *row, *stored, *raw;            /* values; a chunk on disk, and inflated */
+    void *row, *stored, *raw;            /* values; a chunk on disk; a stripe's chunks, inflated */
     size_t row_max, stored_max, raw_max; /* bytes */
     struct libdeflate_decompressor *inflate;
 } space;
@@ -45,6 +48,12 @@ static struct {
 static size_t chunk_bytes (const wm_waves_t *self)
 {
     return self->chunk_rows * self->chunk_columns * sizeof (float);
+}
+
+static size_t stripe_bytes (const wm_waves_t *self)
+{
+    return (self->column->width + self->chunk_columns - 1) / self->chunk_columns *
+           chunk_bytes (self);
 }
 
 /* ---- which datasets -------------------------------------------------------------------------- */
@@ -153,7 +162,7 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
     if (self->direct && !space.inflate)
         space.inflate = libdeflate_alloc_decompressor ();
     if (self->direct)
-        fine = fine && space.inflate && grow (&space.raw, &space.raw_max, chunk_bytes (self));
+        fine = fine && space.inflate && grow (&space.raw, &space.raw_max, stripe_bytes (self));
     if (fine)
         return WM_OK;
     space_free (); /* nobody's: no owner would free it */
@@ -162,7 +171,8 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, bool *is_short);
+static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, uint8_t *raw,
+                           bool *is_short);
 
 /* Reads a chunk as it lies on disk. false: the library must, unless *is_short (see chunk_inflate),
    or it is longer than what any library packs a chunk to.  */
@@ -183,7 +193,8 @@ static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t
     if (H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) < 0)
         return false;
     if (skipped) /* the library takes such a chunk, but does not look how long it is */
-        chunk_inflate (self, self->deflate && !(skipped >> self->shuffle & 1), stored, is_short);
+        chunk_inflate (self, self->deflate && !(skipped >> self->shuffle & 1), stored, space.raw,
+                       is_short);
     return !skipped;
 }
 
@@ -215,14 +226,16 @@ static void unshuffle (const uint8_t *from, size_t n, size_t at, size_t count, f
     }
 }
 
-/* Puts a chunk's rows into the stripe.  */
-static void chunk_lay (wm_waves_t *self, const uint8_t *raw, uint64_t column)
+/* Puts row `r` of the stripe together.  */
+static void row_lay (const wm_waves_t *self, uint64_t r)
 {
     const size_t n = self->chunk_rows * self->chunk_columns, width = self->column->width;
-    const size_t take = width - column < self->chunk_columns ? width - column : self->chunk_columns;
-    for (uint64_t r = 0; r < self->count; r++) {
-        float *to = (float *) space.row + r * width + column;
+    const uint8_t *raw = space.raw;
+    for (size_t column = 0; column < width; column += self->chunk_columns, raw += n * 4) {
+        float *to = (float *) space.row + column;
         const size_t at = r * self->chunk_columns;
+        const size_t take =
+            width - column < self->chunk_columns ? width - column : self->chunk_columns;
         if (self->shuffle)
             unshuffle (raw, n, at, take, to);
         else
@@ -230,17 +243,20 @@ static void chunk_lay (wm_waves_t *self, const uint8_t *raw, uint64_t column)
     }
 }
 
-/* Inflates the chunk that was fetched. false: the library must. *is_short: it holds less than a
-   chunk, and the library would read on behind it, in memory that is not its own.  */
-static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, bool *is_short)
+/* Inflates the chunk that was fetched to `raw`. false: the library must. *is_short: it holds less
+   than a chunk, and the library would read on behind it, in memory that is not its own.  */
+static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, uint8_t *raw,
+                           bool *is_short)
 {
     const size_t want = chunk_bytes (self);
     if (!deflate) {
         *is_short = bytes < want;
+        if (bytes == want)
+            memcpy (raw, space.stored, want);
         return bytes == want;
     }
     const enum libdeflate_result result =
-        libdeflate_zlib_decompress (space.inflate, space.stored, bytes, space.raw, want, NULL);
+        libdeflate_zlib_decompress (space.inflate, space.stored, bytes, raw, want, NULL);
     *is_short = result == LIBDEFLATE_SHORT_OUTPUT;
     return result == LIBDEFLATE_SUCCESS;
 }
@@ -253,17 +269,17 @@ static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
     self->count = self->column->n_row - self->first;
     if (self->count > self->chunk_rows)
         self->count = self->chunk_rows;
-    bool fine = true;
-    for (uint64_t column = 0; column < self->column->width && fine; column += self->chunk_columns) {
+    uint8_t *raw = space.raw;
+    self->is_raw = true;
+    for (uint64_t column = 0; column < self->column->width && self->is_raw;
+         column += self->chunk_columns, raw += chunk_bytes (self)) {
         size_t bytes;
-        fine = chunk_fetch (self, self->first, column, &bytes, is_short);
-        fine = fine && chunk_inflate (self, self->deflate, bytes, is_short);
-        if (fine)
-            chunk_lay (self, self->deflate ? space.raw : space.stored, column);
+        self->is_raw = chunk_fetch (self, self->first, column, &bytes, is_short) &&
+                       chunk_inflate (self, self->deflate, bytes, raw, is_short);
     }
-    if (!fine)
+    if (!self->is_raw)
         self->count = 0;
-    return fine;
+    return self->is_raw;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -295,13 +311,17 @@ wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const flo
         return fault;
     if (row < self->first || row - self->first >= self->count) {
         bool is_short = false;
-        self->count = 0;
+        self->count = 0, self->is_raw = false;
         if (self->direct && row < self->column->n_row && stripe_read (self, row, &is_short))
             self->n_direct += self->count;
         else
             fault = library_read (self, row, end, is_short, error);
     }
-    *value = (const float *) space.row + (row - self->first) * self->column->width;
+    *value = space.row;
+    if (self->is_raw)
+        row_lay (self, row - self->first);
+    else
+        *value += (row - self->first) * self->column->width;
     return fault;
 }
 
