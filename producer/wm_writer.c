@@ -37,7 +37,6 @@
 #include <xxhash.h>
 
 #define PIECE_ROWS 65536u /* rows a step, and a chunk of every column */
-#define GZIP_LEVEL 2
 #define REASON_BYTES 24
 #define COMPACT_BYTES 2048u /* a column up to this size lies in its header, not in a chunk */
 #define SMALL_BYTES                                                                                \
@@ -225,33 +224,18 @@ static hid_t group_make (hid_t file, const char *name)
 
 static hid_t dataset_make (hid_t group, const char *name, hid_t type, uint64_t count)
 {
-    hsize_t dim = count, chunk = count < PIECE_ROWS ? count : PIECE_ROWS;
+    hsize_t dim = count;
+    const hsize_t chunk = count < PIECE_ROWS ? count : PIECE_ROWS;
     hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &dim, NULL);
     H5Pset_obj_track_times (list, false);
     if (count && count * H5Tget_size (type) <= COMPACT_BYTES)
         H5Pset_layout (list, H5D_COMPACT);
-    else if (count) {
-        H5Pset_chunk (list, 1, &chunk);
-        H5Pset_shuffle (list);
-        H5Pset_deflate (list, GZIP_LEVEL);
-    }
+    else if (count)
+        wm_writer_packed (list, chunk);
     hid_t dataset = H5Dcreate2 (group, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
     H5Sclose (space);
     H5Pclose (list);
     return dataset;
-}
-
-static bool rows_write (hid_t dataset, hid_t type, uint64_t first, uint32_t count, const void *from)
-{
-    if (!count)
-        return true;
-    hsize_t start = first, size = count;
-    hid_t file = H5Dget_space (dataset), memory = H5Screate_simple (1, &size, NULL);
-    H5Sselect_hyperslab (file, H5S_SELECT_SET, &start, NULL, &size, NULL);
-    bool fine = H5Dwrite (dataset, type, memory, file, H5P_DEFAULT, from) >= 0;
-    H5Sclose (memory);
-    H5Sclose (file);
-    return fine;
 }
 
 static hid_t text_type (size_t bytes)
@@ -402,7 +386,7 @@ static bool engines_write (wm_writer_t *self)
     if (group >= 0)
         dataset = dataset_make (group, "signature", type, n);
     bool fine = dataset >= 0 && (!again || kept->signature_bytes == n * bytes) &&
-                rows_write (dataset, type, 0, n, text);
+                wm_writer_rows (dataset, type, 0, n, text);
     if (kept) { /* stays open */
         kept->signature = dataset;
         kept->signature_bytes = n * bytes;
@@ -415,7 +399,7 @@ static bool engines_write (wm_writer_t *self)
         for (uint32_t i = 0; i < n; i++)
             error[i] = job->engine_error ? job->engine_error[order[i] - job->engine] : 0;
         dataset = again ? kept->error : dataset_make (group, "error", H5T_IEEE_F64LE, n);
-        fine = dataset >= 0 && rows_write (dataset, H5T_NATIVE_DOUBLE, 0, n, error);
+        fine = dataset >= 0 && wm_writer_rows (dataset, H5T_NATIVE_DOUBLE, 0, n, error);
         if (kept)
             kept->error = dataset;
         else
@@ -567,7 +551,7 @@ static bool scores_write (wm_writer_t *self, uint32_t count)
             cell[i] = scratch->state[self->row + i] == 1
                           ? scratch->score[(self->row + i) * scratch->n_output + k]
                           : NAN;
-        fine = rows_write (self->label[k], H5T_NATIVE_FLOAT, self->row, count, cell);
+        fine = wm_writer_rows (self->label[k], H5T_NATIVE_FLOAT, self->row, count, cell);
     }
     return fine;
 }
@@ -585,15 +569,15 @@ static bool held_write (wm_writer_t *self, uint32_t count)
     uint64_t *row = piece.cell.row;
     for (uint32_t i = 0; i < n; i++)
         row[i] = self->row + at[i];
-    bool fine = rows_write (self->held_row, H5T_NATIVE_UINT64, self->held, n, row);
+    bool fine = wm_writer_rows (self->held_row, H5T_NATIVE_UINT64, self->held, n, row);
     int64_t *id = piece.cell.id;
     for (uint32_t i = 0; i < n; i++)
         id[i] = piece.hit_id[at[i]];
-    fine = fine && rows_write (self->held_id, H5T_NATIVE_INT64, self->held, n, id);
+    fine = fine && wm_writer_rows (self->held_id, H5T_NATIVE_INT64, self->held, n, id);
     uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < n; i++)
         status[i] = status_of (scratch, self->row + at[i]);
-    fine = fine && rows_write (self->held_status, H5T_NATIVE_UINT8, self->held, n, status);
+    fine = fine && wm_writer_rows (self->held_status, H5T_NATIVE_UINT8, self->held, n, status);
     char *reason = piece.cell.reason;
     memset (reason, 0, (size_t) n * REASON_BYTES);
     for (uint32_t i = 0; i < n; i++) {
@@ -602,7 +586,7 @@ static bool held_write (wm_writer_t *self, uint32_t count)
         memcpy (reason + (size_t) i * REASON_BYTES, text, strnlen (text, REASON_BYTES));
     }
     hid_t type = text_type (REASON_BYTES);
-    fine = fine && rows_write (self->held_reason, type, self->held, n, reason);
+    fine = fine && wm_writer_rows (self->held_reason, type, self->held, n, reason);
     H5Tclose (type);
     self->held += n;
     free (at);
@@ -623,22 +607,24 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
       narrow[] = { { CRYOSTAT, r->cryostat }, { TPC, r->tpc }, { PLANE, r->plane } };
     bool fine = true;
     for (int i = 0; i < 4 && fine; i++)
-        fine = rows_write (self->column[wide[i].column], H5T_NATIVE_INT64, self->row, count,
-                           wide[i].from);
+        fine = wm_writer_rows (self->column[wide[i].column], H5T_NATIVE_INT64, self->row, count,
+                               wide[i].from);
     for (int i = 0; i < 3 && fine; i++)
-        fine = rows_write (self->column[narrow[i].column], H5T_NATIVE_INT32, self->row, count,
-                           narrow[i].from);
+        fine = wm_writer_rows (self->column[narrow[i].column], H5T_NATIVE_INT32, self->row, count,
+                               narrow[i].from);
     fine = fine && scores_write (self, count) &&
-           rows_write (self->column[IN_FIDUCIAL], H5T_NATIVE_UINT8, self->row, count,
-                       scratch->in_fiducial + self->row);
+           wm_writer_rows (self->column[IN_FIDUCIAL], H5T_NATIVE_UINT8, self->row, count,
+                           scratch->in_fiducial + self->row);
     uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < count; i++)
         status[i] = status_of (scratch, self->row + i);
-    fine = fine && rows_write (self->column[STATUS], H5T_NATIVE_UINT8, self->row, count, status);
+    fine =
+        fine && wm_writer_rows (self->column[STATUS], H5T_NATIVE_UINT8, self->row, count, status);
     uint16_t *engine = piece.cell.engine;
     for (uint32_t i = 0; i < count; i++)
         engine[i] = self->engine_index[scratch->engine[self->row + i]];
-    fine = fine && rows_write (self->column[ENGINE], H5T_NATIVE_UINT16, self->row, count, engine);
+    fine =
+        fine && wm_writer_rows (self->column[ENGINE], H5T_NATIVE_UINT16, self->row, count, engine);
     return fine && held_write (self, count);
 }
 

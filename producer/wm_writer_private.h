@@ -1,6 +1,7 @@
 /* wm_writer_private.h - what the files of wm_writer share: its state.
 
    wm_writer.c       makes the file: from the scores to a complete file under its partial name
+   wm_writer_rows.c  packs rows and writes them
    wm_writer_place.c makes complete files durable and gives them their names  */
 #ifndef WM_WRITER_PRIVATE_H
 #define WM_WRITER_PRIVATE_H
@@ -55,6 +56,13 @@ struct wm_writer_t {
     int fd;            /* of the file to sync, or being hashed */
     wm_writer_result_t result;
 };
+
+/* Makes `list` that of a column in packed chunks of `chunk` rows.  */
+void wm_writer_packed (hid_t list, hsize_t chunk);
+
+/* Writes rows first .. first+count-1 of a column from `count` values of `type`. false: the library
+   says why (H5E), or there is no memory.  */
+bool wm_writer_rows (hid_t dataset, hid_t type, uint64_t first, uint32_t count, const void *from);
 
 /* The digest of all that was hashed is the file's, which is done.  */
 void wm_writer_digest (wm_writer_t *self);
