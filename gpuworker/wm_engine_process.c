@@ -34,6 +34,7 @@ typedef struct {
     wm_watch_t *watch; /* NULL: strict fp32 needs no checks */
 
     pthread_mutex_t lock; /* around what follows, and checks by strict fp32 */
+    pthread_cond_t ended; /* a call has */
     unsigned n_call;      /* calls of the device that run now */
     bool is_alone;        /* one of a slot that goes alone */
     double counted_s;     /* until when the time of calls is counted */
@@ -132,15 +133,24 @@ static bool has_free_slot (const engine_t *self)
     return n > 0;
 }
 
-/* Waits until `end_s` for the worker to change a slot. false: it did not.  */
+/* Waits until `end_s` for the worker to change a slot. false: it did not. It takes the byte of one
+   slot: the next one's wakes the other thread, if this one takes no more.  */
 static bool wait_for_more (const engine_t *self, double end_s)
 {
-    char bytes[64];
+    char byte;
     struct pollfd line = { .fd = self->line, .events = POLLIN };
     const double left_s = end_s - wm_now_s ();
     const struct timespec left = { .tv_nsec = left_s > 0 ? (long) (left_s * 1e9) : 0 };
-    return ppoll (&line, 1, &left, NULL) > 0 &&
-           recv (self->line, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
+    return ppoll (&line, 1, &left, NULL) > 0 && recv (self->line, &byte, 1, MSG_DONTWAIT) > 0;
+}
+
+/* Waits for the end of a call beside which the next slot must not begin, because one of the two
+   goes alone. With the lock.  */
+static void wait_for_end (engine_t *self)
+{
+    for (const wm_slot_t *slot; !self->code && self->n_call > 0 &&
+                                (self->is_alone || ((slot = next_slot (self)) && slot->alone));)
+        pthread_cond_wait (&self->ended, &self->lock);
 }
 
 /* Takes the slots to score next: one; or, if the device has room for more, those that are READY and
@@ -154,6 +164,7 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
     uint64_t hits = 0;
     unsigned n = 0;
     pthread_mutex_lock (&self->lock);
+    wait_for_end (self);
     while (!self->code && !self->is_alone && n < self->slots.n && (n == 0 || hits < fill)) {
         wm_slot_t *slot = next_slot (self);
         if (slot && slot->alone && self->n_call > 0)
@@ -298,6 +309,7 @@ static void end_call (engine_t *self, int code)
     pthread_mutex_lock (&self->lock);
     self->n_call--;
     self->is_alone = false;
+    pthread_cond_broadcast (&self->ended);
     if (!code) /* after a failed call the worker watches how the process ends */
         atomic_store (&hand->serial, 0);
     const wm_device_busy_t busy = wm_device_busy (self->device);
@@ -354,7 +366,10 @@ static int serve (engine_t *self)
 
 int wm_engine_process_main (const char *files)
 {
-    engine_t self = { .line = -1, .waits = true, .lock = PTHREAD_MUTEX_INITIALIZER };
+    engine_t self = { .line = -1,
+                      .waits = true,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .ended = PTHREAD_COND_INITIALIZER };
     int memory;
     wm_error_t error = { 0 };
     /* The worker decides when this process ends, also after a signal to the whole group.  */
