@@ -31,9 +31,10 @@ typedef struct {
     bool waits;              /* the last wait brought more batches, so that the next one may, too */
     wm_model_t *model;
     wm_device_t *device, *judge;
-    wm_watch_t *watch; /* NULL: strict fp32 needs no checks */
+    wm_watch_t *watch;     /* NULL: strict fp32 needs no checks */
+    pthread_mutex_t check; /* around checks by strict fp32 */
 
-    pthread_mutex_t lock; /* around what follows, and checks by strict fp32 */
+    pthread_mutex_t lock; /* around what follows */
     pthread_cond_t ended; /* a call has */
     unsigned n_call;      /* calls of the device that run now */
     bool is_alone;        /* one of a slot that goes alone */
@@ -206,26 +207,27 @@ static double count_seconds (engine_t *self, double start_s)
     return seconds;
 }
 
-/* Lets strict fp32 check some hits of some batches, or of the part that is scored.  */
+/* Lets strict fp32 check some hits of some batches, or of the part that is scored. The worker does
+   not take a thread that waits for the other one's check for one that hangs.  */
 static wm_fault_t check (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch,
                          wm_error_t *error)
 {
     const unsigned i = (unsigned) (slot - self->slots.control->slot);
     bool again = false;
-    wm_fault_t fault = WM_OK;
-    pthread_mutex_lock (&self->lock);
-    if (self->watch)
-        fault = wm_watch_check (self->watch, slot->draw, batch,
-                                wm_slots_status (&self->slots, i) + slot->first,
-                                wm_slots_scores (&self->slots, i) +
-                                    (size_t) slot->first * self->slots.control->n_output,
-                                &again, error);
+    slot->again = 0;
+    if (!self->watch || !wm_watch_selects (self->watch, slot->draw, batch))
+        return WM_OK;
+    const uint64_t serial = atomic_exchange (&hand->serial, 0);
+    pthread_mutex_lock (&self->check);
+    atomic_store (&hand->serial, serial);
+    const wm_fault_t fault = wm_watch_check (
+        self->watch, slot->draw, batch, wm_slots_status (&self->slots, i) + slot->first,
+        wm_slots_scores (&self->slots, i) + (size_t) slot->first * self->slots.control->n_output,
+        &again, error);
     slot->again = again;
-    if (self->watch) {
-        const wm_watch_counts_t counts = wm_watch_counts (self->watch);
-        memcpy (&self->slots.control->watch, &counts, sizeof counts);
-    }
-    pthread_mutex_unlock (&self->lock);
+    const wm_watch_counts_t counts = wm_watch_counts (self->watch);
+    memcpy (&self->slots.control->watch, &counts, sizeof counts);
+    pthread_mutex_unlock (&self->check);
     return fault;
 }
 
@@ -368,6 +370,7 @@ int wm_engine_process_main (const char *files)
 {
     engine_t self = { .line = -1,
                       .waits = true,
+                      .check = PTHREAD_MUTEX_INITIALIZER,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .ended = PTHREAD_COND_INITIALIZER };
     int memory;

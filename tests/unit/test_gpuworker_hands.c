@@ -196,6 +196,36 @@ static void one_alone_between_two (void **state)
     wm_scorer_destroy (&scorer);
 }
 
+/* While strict fp32 checks one batch, the other thread scores the next one, and the worker does not
+   take it for one that hangs when it waits for its own check.  */
+static void a_check_holds_nobody_up (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    unsigned slot;
+    strcpy (pins.precision, "fast");
+    strcpy (pins.max_error, "5e-03");
+    setenv ("WM_WATCH_SHARE", "1", 1); /* every hit */
+    told->judges = told->holds_judge = 1;
+    wm_scorer_t *scorer = scorer_new (1);
+    unsetenv ("WM_WATCH_SHARE");
+    submit (scorer, 0, 1, false);
+    wait_for (&told->n_judged, 1);
+    submit (scorer, 1, 2, false);
+    wait_for (&told->n_score, 2);
+    const int64_t end_ms =
+        zclock_mono () + 3000; /* after 2 s without progress it would be killed */
+    while (zclock_mono () < end_ms) {
+        assert_int_equal (wm_scorer_poll (scorer, &slot, &error), WM_SCORER_NOTHING);
+        zclock_sleep (2);
+    }
+    assert_int_equal (told->n_judged, 1);
+    told->holds_judge = 0;
+    take_results (scorer, 2);
+    assert_int_equal (told->n_judged, 2);
+    wm_scorer_destroy (&scorer);
+}
+
 int main (int argc, char **argv)
 {
     if (argc > 2 && !strcmp (argv[1], WM_ENGINE_MODE))
@@ -204,6 +234,7 @@ int main (int argc, char **argv)
         cmocka_unit_test_setup (a_batch_wakes_one_thread, setup),
         cmocka_unit_test_setup (a_thread_goes_on_after_one_alone, setup),
         cmocka_unit_test_setup (one_alone_between_two, setup),
+        cmocka_unit_test_setup (a_check_holds_nobody_up, setup),
     };
     return made_worker_main (argc, argv, tests);
 }
