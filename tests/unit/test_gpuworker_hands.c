@@ -196,6 +196,31 @@ static void one_alone_between_two (void **state)
     wm_scorer_destroy (&scorer);
 }
 
+/* Two calls fail: what the first one reports is why the process ended.  */
+static void the_first_failure_is_the_reason (void **state)
+{
+    (void) state;
+    wm_error_t error = { 0 };
+    unsigned slots;
+    wm_scorer_t *scorer = scorer_new (1);
+    told->hold = 0x6;
+    told->failing = 0x3;
+    submit (scorer, 0, 1, false);
+    wait_for (&told->n_score, 1);
+    submit (scorer, 1, 2, false);
+    wait_for (&told->n_score, 2);
+    told->hold = 0x2;
+    wait_for (&told->n_busy, 1); /* the call of batch 2 has failed, and said so */
+    told->hold = 0;
+    assert_int_equal (next_event (scorer, &slots, &error), WM_SCORER_ENDED_MANY);
+    assert_int_equal (slots, 0x3);
+    assert_string_equal (error.text, "the engine says no to batch 2");
+    told->failing = 0;
+    assert_int_equal (next_event (scorer, &slots, &error), WM_SCORER_READY);
+    take_results (scorer, 2);
+    wm_scorer_destroy (&scorer);
+}
+
 /* While strict fp32 checks one batch, the other thread scores the next one, and the worker does not
    take it for one that hangs when it waits for its own check.  */
 static void a_check_holds_nobody_up (void **state)
@@ -234,6 +259,7 @@ int main (int argc, char **argv)
         cmocka_unit_test_setup (a_batch_wakes_one_thread, setup),
         cmocka_unit_test_setup (a_thread_goes_on_after_one_alone, setup),
         cmocka_unit_test_setup (one_alone_between_two, setup),
+        cmocka_unit_test_setup (the_first_failure_is_the_reason, setup),
         cmocka_unit_test_setup (a_check_holds_nobody_up, setup),
     };
     return made_worker_main (argc, argv, tests);
