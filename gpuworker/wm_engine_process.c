@@ -315,7 +315,7 @@ static void end_call (engine_t *self, int code)
     if (!code) /* after a failed call the worker watches how the process ends */
         atomic_store (&hand->serial, 0);
     const wm_device_busy_t busy = wm_device_busy (self->device);
-    control->held_s = busy.held_s, control->idle_s = busy.idle_s;
+    control->busy_s = busy.busy_s, control->idle_s = busy.idle_s;
     if (code && !self->code) {
         self->code = code;
         shutdown (self->line, SHUT_RD); /* all reads return 0 */
@@ -361,7 +361,7 @@ static int serve (engine_t *self)
     if (has_other)
         pthread_join (other, NULL);
     const wm_key_t none = { 0 };
-    WM_TRACE ("held", &none, (int64_t) (1e9 * self->slots.control->held_s));
+    WM_TRACE ("busy", &none, (int64_t) (1e9 * self->slots.control->busy_s));
     WM_TRACE ("idle", &none, (int64_t) (1e9 * self->slots.control->idle_s));
     return self->code;
 }

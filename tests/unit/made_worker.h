@@ -351,7 +351,7 @@ wm_device_busy_t wm_device_busy (wm_device_t *self)
 {
     (void) self;
     told->n_busy++;
-    return (wm_device_busy_t){ .held_s = 8, .idle_s = 0.1 * told->n_score };
+    return (wm_device_busy_t){ .busy_s = 8, .idle_s = 0.1 * told->n_score };
 }
 
 wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error)
