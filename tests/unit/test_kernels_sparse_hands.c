@@ -75,6 +75,20 @@ static void two_calls_at_once_change_no_bits (void **state)
     net_free (&net);
 }
 
+/* What a new engine has counted, by each number of threads: nothing is counted twice.  */
+static void a_new_engine_counts_once (void **state)
+{
+    (void) state;
+    wm_net_t net = net_new (&shapes[0]);
+    wm_spec_t spec = spec_of (&shapes[0], WM_FULL_VIEW, WM_MEAN);
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        wm_sparse_t *engine = engine_new (&net, &spec, threads, wm_sparse_kernel (0));
+        assert_int_equal (wm_sparse_stats (engine).allocations, threads); /* of each its own */
+        wm_sparse_destroy (&engine);
+    }
+    net_free (&net);
+}
+
 /* ---- the pool -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -183,6 +197,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (two_calls_at_once_change_no_bits),
+        cmocka_unit_test (a_new_engine_counts_once),
         cmocka_unit_test (a_job_passes_beside_the_end_of_another),
         cmocka_unit_test (idle_time_is_counted),
     };
