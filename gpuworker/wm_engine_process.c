@@ -31,9 +31,11 @@ typedef struct {
     bool waits;              /* the last wait brought more batches, so that the next one may, too */
     wm_model_t *model;
     wm_device_t *device, *judge;
-    wm_watch_t *watch; /* NULL: strict fp32 needs no checks */
+    wm_watch_t *watch;     /* NULL: strict fp32 needs no checks */
+    pthread_mutex_t check; /* around checks by strict fp32 */
 
-    pthread_mutex_t lock; /* around what follows, and checks by strict fp32 */
+    pthread_mutex_t lock; /* around what follows */
+    pthread_cond_t ended; /* a call has */
     unsigned n_call;      /* calls of the device that run now */
     bool is_alone;        /* one of a slot that goes alone */
     double counted_s;     /* until when the time of calls is counted */
@@ -132,15 +134,24 @@ static bool has_free_slot (const engine_t *self)
     return n > 0;
 }
 
-/* Waits until `end_s` for the worker to change a slot. false: it did not.  */
+/* Waits until `end_s` for the worker to change a slot. false: it did not. It takes the byte of one
+   slot: the next one's wakes the other thread, if this one takes no more.  */
 static bool wait_for_more (const engine_t *self, double end_s)
 {
-    char bytes[64];
+    char byte;
     struct pollfd line = { .fd = self->line, .events = POLLIN };
     const double left_s = end_s - wm_now_s ();
     const struct timespec left = { .tv_nsec = left_s > 0 ? (long) (left_s * 1e9) : 0 };
-    return ppoll (&line, 1, &left, NULL) > 0 &&
-           recv (self->line, bytes, sizeof bytes, MSG_DONTWAIT) > 0;
+    return ppoll (&line, 1, &left, NULL) > 0 && recv (self->line, &byte, 1, MSG_DONTWAIT) > 0;
+}
+
+/* Waits for the end of a call beside which the next slot must not begin, because one of the two
+   goes alone. With the lock.  */
+static void wait_for_end (engine_t *self)
+{
+    for (const wm_slot_t *slot; !self->code && self->n_call > 0 &&
+                                (self->is_alone || ((slot = next_slot (self)) && slot->alone));)
+        pthread_cond_wait (&self->ended, &self->lock);
 }
 
 /* Takes the slots to score next: one; or, if the device has room for more, those that are READY and
@@ -154,6 +165,7 @@ static unsigned take_slots (engine_t *self, wm_slot_t *list[WM_SLOTS])
     uint64_t hits = 0;
     unsigned n = 0;
     pthread_mutex_lock (&self->lock);
+    wait_for_end (self);
     while (!self->code && !self->is_alone && n < self->slots.n && (n == 0 || hits < fill)) {
         wm_slot_t *slot = next_slot (self);
         if (slot && slot->alone && self->n_call > 0)
@@ -195,26 +207,27 @@ static double count_seconds (engine_t *self, double start_s)
     return seconds;
 }
 
-/* Lets strict fp32 check some hits of some batches, or of the part that is scored.  */
+/* Lets strict fp32 check some hits of some batches, or of the part that is scored. The worker does
+   not take a thread that waits for the other one's check for one that hangs.  */
 static wm_fault_t check (engine_t *self, wm_slot_t *slot, const wm_batch_t *batch,
                          wm_error_t *error)
 {
     const unsigned i = (unsigned) (slot - self->slots.control->slot);
     bool again = false;
-    wm_fault_t fault = WM_OK;
-    pthread_mutex_lock (&self->lock);
-    if (self->watch)
-        fault = wm_watch_check (self->watch, slot->draw, batch,
-                                wm_slots_status (&self->slots, i) + slot->first,
-                                wm_slots_scores (&self->slots, i) +
-                                    (size_t) slot->first * self->slots.control->n_output,
-                                &again, error);
+    slot->again = 0;
+    if (!self->watch || !wm_watch_selects (self->watch, slot->draw, batch))
+        return WM_OK;
+    const uint64_t serial = atomic_exchange (&hand->serial, 0);
+    pthread_mutex_lock (&self->check);
+    atomic_store (&hand->serial, serial);
+    const wm_fault_t fault = wm_watch_check (
+        self->watch, slot->draw, batch, wm_slots_status (&self->slots, i) + slot->first,
+        wm_slots_scores (&self->slots, i) + (size_t) slot->first * self->slots.control->n_output,
+        &again, error);
     slot->again = again;
-    if (self->watch) {
-        const wm_watch_counts_t counts = wm_watch_counts (self->watch);
-        memcpy (&self->slots.control->watch, &counts, sizeof counts);
-    }
-    pthread_mutex_unlock (&self->lock);
+    const wm_watch_counts_t counts = wm_watch_counts (self->watch);
+    memcpy (&self->slots.control->watch, &counts, sizeof counts);
+    pthread_mutex_unlock (&self->check);
     return fault;
 }
 
@@ -298,10 +311,11 @@ static void end_call (engine_t *self, int code)
     pthread_mutex_lock (&self->lock);
     self->n_call--;
     self->is_alone = false;
+    pthread_cond_broadcast (&self->ended);
     if (!code) /* after a failed call the worker watches how the process ends */
         atomic_store (&hand->serial, 0);
     const wm_device_busy_t busy = wm_device_busy (self->device);
-    control->held_s = busy.held_s, control->idle_s = busy.idle_s;
+    control->busy_s = busy.busy_s, control->idle_s = busy.idle_s;
     if (code && !self->code) {
         self->code = code;
         shutdown (self->line, SHUT_RD); /* all reads return 0 */
@@ -347,14 +361,18 @@ static int serve (engine_t *self)
     if (has_other)
         pthread_join (other, NULL);
     const wm_key_t none = { 0 };
-    WM_TRACE ("held", &none, (int64_t) (1e9 * self->slots.control->held_s));
+    WM_TRACE ("busy", &none, (int64_t) (1e9 * self->slots.control->busy_s));
     WM_TRACE ("idle", &none, (int64_t) (1e9 * self->slots.control->idle_s));
     return self->code;
 }
 
 int wm_engine_process_main (const char *files)
 {
-    engine_t self = { .line = -1, .waits = true, .lock = PTHREAD_MUTEX_INITIALIZER };
+    engine_t self = { .line = -1,
+                      .waits = true,
+                      .check = PTHREAD_MUTEX_INITIALIZER,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .ended = PTHREAD_COND_INITIALIZER };
     int memory;
     wm_error_t error = { 0 };
     /* The worker decides when this process ends, also after a signal to the whole group.  */

@@ -349,9 +349,10 @@ static int serve (wm_lane_t *self)
                      self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
                      self->why);
     double seconds = (double) (wm_now_ms () - self->start_ms) * 1e-3;
-    char idle[32] = "";
+    char idle[64] = "";
     if (wm_scorer_idle (self->scorer) >= 0)
-        snprintf (idle, sizeof idle, ", idle %.1f %%", 100 * wm_scorer_idle (self->scorer));
+        snprintf (idle, sizeof idle, ", its threads idle for %.1f %% of that",
+                  100 * wm_scorer_idle (self->scorer));
     wm_lane_log (
         "leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine%s, "
         "%llu calls of it",

@@ -569,8 +569,8 @@ double wm_scorer_watch_s (const wm_scorer_t *self)
 
 double wm_scorer_idle (const wm_scorer_t *self)
 {
-    const double held = self->slots.control->held_s, idle = self->slots.control->idle_s;
-    return held > 0 && idle >= 0 && idle <= held ? idle / held : -1;
+    const double busy = self->slots.control->busy_s, idle = self->slots.control->idle_s;
+    return busy > 0 && idle >= 0 ? idle / (busy + idle) : -1;
 }
 
 void wm_scorer_watched (const wm_scorer_t *self, char text[200])

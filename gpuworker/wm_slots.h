@@ -90,7 +90,7 @@ typedef struct {
         uint64_t n_hit, n_batch, n_violated;
         double worst, seconds;
     } watch;
-    double held_s, idle_s; /* of its threads, as wm_device_busy */
+    double busy_s, idle_s; /* of its threads, as wm_device_busy */
     double test_s;         /* duration of the self-test */
     uint32_t fill;         /* hits needed to saturate the device; 0: one batch is enough */
     wm_error_t error;      /* why it ends, if it knows */

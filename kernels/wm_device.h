@@ -136,9 +136,9 @@ uint32_t wm_device_fill (const wm_device_t *self);
 uint32_t wm_device_hands (const wm_device_t *self);
 
 /* Returns the seconds of the engine's threads since the device was made, while it had a batch:
-   held_s all of them, idle_s those in which a thread found nothing to do. 0: not known.  */
+   busy_s those in which a thread had something to do, idle_s the others. 0: not known.  */
 typedef struct {
-    double held_s, idle_s;
+    double busy_s, idle_s;
 } wm_device_busy_t;
 wm_device_busy_t wm_device_busy (wm_device_t *self);
 

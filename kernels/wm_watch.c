@@ -53,6 +53,12 @@ static uint32_t draw_hits (uint64_t draw, uint32_t share, uint32_t n, uint32_t *
     return count;
 }
 
+bool wm_watch_selects (const wm_watch_t *self, uint64_t draw, const wm_batch_t *batch)
+{
+    uint32_t first;
+    return draw_hits (draw, self->share, batch->n_hit, &first) > 0;
+}
+
 /* Returns a batch that lends some hits of another.  */
 static wm_batch_t part_of (const wm_batch_t *batch, uint32_t first, uint32_t count)
 {

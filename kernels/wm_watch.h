@@ -26,7 +26,10 @@ typedef struct {
 wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double max_error);
 void wm_watch_destroy (wm_watch_t **self_p);
 
-/* Checks the batch if `draw`, a hash of its key, selects it. *again: all of status and scores are
+/* Returns whether `draw`, a hash of the batch's key, selects it. Thread: any.  */
+bool wm_watch_selects (const wm_watch_t *self, uint64_t draw, const wm_batch_t *batch);
+
+/* Checks the batch if `draw` selects it. *again: all of status and scores are
    now strict fp32's, and *error explains (with fault WM_OK). If the judge fails, the batch passes
    unchecked; but if it fails while it scores the batch again, its fault is returned.  */
 wm_fault_t wm_watch_check (wm_watch_t *self, uint64_t draw, const wm_batch_t *batch,

@@ -4,7 +4,7 @@
    message of a session and for each step of a worker with a batch:
      NS WHAT INPUT ORDINAL BATCH AMOUNT     CLOCK_MONOTONIC, the same for all processes of a machine
    and, when it ends by itself, two last lines, "NS cpu 0 0 0 NS" with the CPU time that it used and
-   "NS memory 0 0 0 BYTES" with the largest resident memory; an engine process before them "held"
+   "NS memory 0 0 0 BYTES" with the largest resident memory; an engine process before them "busy"
    and "idle", NS of its threads (wm_device_busy). Without the variable a step costs a load and a
    branch. Thread: any.  */
 #ifndef WM_TRACE_H

@@ -107,9 +107,11 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
     wm_fault_t fault = wm_sparse_open (self, error);
     if (!fault && self->threads > 1) {
         self->other = malloc (sizeof *self);
-        if (self->other)
-            *self->other = *self, self->other->other = NULL;
-        else
+        if (self->other) {
+            *self->other = *self;
+            self->other->other = NULL;
+            self->other->stats = (wm_sparse_stats_t){ 0 };
+        } else
             fault = wm_fault (error, WM_EHOST, "no memory for the sparse engine");
     }
     for (wm_sparse_t *job = self; job && spec; job = job->other)

@@ -54,7 +54,7 @@ static void count_time (wm_sparse_pool_t *self)
 {
     const double now_s = wm_now_s (), passed_s = now_s - self->since_s;
     if (self->n_job > 0) {
-        self->busy.held_s += passed_s * self->threads;
+        self->busy.busy_s += passed_s * (self->threads - self->n_waiting);
         self->busy.idle_s += passed_s * self->n_waiting;
     }
     self->since_s = now_s;

@@ -30,7 +30,7 @@ typedef struct {
     size_t n_done;
     double queue, stage, compute, commit; /* ns, sums over the n_done batches */
     int64_t first_ns, last_ns;            /* start of the first and end of the last scoring */
-    double held, idle;                    /* ns of the engines' threads, idle: nothing to do */
+    double busy, idle;                    /* ns of the engines' threads while they had a batch */
     json_t *point;
 } steps_t;
 
@@ -78,8 +78,8 @@ static wm_fault_t add_line (steps_t *self, const char *file, uint32_t process, c
         return WM_OK; /* half a line, of a process that was killed */
     if (strcmp (what, "cpu") == 0 || strcmp (what, "memory") == 0)
         add_end (self, file, what, amount);
-    if (strcmp (what, "held") == 0)
-        self->held += (double) amount;
+    if (strcmp (what, "busy") == 0)
+        self->busy += (double) amount;
     if (strcmp (what, "idle") == 0)
         self->idle += (double) amount;
     while (line.step < NAMES && strcmp (names[line.step], what) != 0)
@@ -197,8 +197,9 @@ wm_fault_t wm_steps_read (const char *folder, int64_t start_ns, int64_t end_ns, 
         json_object_set_new (point, "lead_s",
                              json_real (1e-9 * (double) (self.first_ns - start_ns)));
         json_object_set_new (point, "tail_s", json_real (1e-9 * (double) (end_ns - self.last_ns)));
-        if (self.held > 0)
-            json_object_set_new (point, "idle_share", json_real (self.idle / self.held));
+        if (self.busy > 0)
+            json_object_set_new (point, "idle_share",
+                                 json_real (self.idle / (self.busy + self.idle)));
     }
     free (self.line);
     free (self.total_ms);

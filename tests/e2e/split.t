@@ -48,7 +48,7 @@ for endpoint in "ipc://$work/b" "tcp://127.0.0.1:$port"; do
     spoke ()
     {
         grep -q "connects to $endpoint; engine auto, " "$work/worker" &&
-            grep -Eq "leaves $endpoint after .* batches, 4929 hits .* in the engine, idle [0-9.]+ %" "$work/worker"
+            grep -Eq "leaves $endpoint after .* batches, 4929 hits .* in the engine, its threads idle for [0-9.]+ % of that" "$work/worker"
     }
     ok "it has printed where it connects, and what it did" spoke
     kill $broker
