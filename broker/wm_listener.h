@@ -4,7 +4,8 @@
    one connection, identified by the routing id that libzmq gave it and by its file descriptor,
    which every message carries and the monitor names when the connection closes. A closed connection
    is reported after all its messages were read. A peer that has no session for handshake_ms is
-   disconnected, so that silent peers keep no descriptors.
+   disconnected, so that silent peers keep no descriptors; so is one of too many that have sent
+   nothing yet (wm_strangers.h).
 
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
