@@ -11,6 +11,7 @@
 #include "broker/wm_strangers.h"
 #include "broker/wm_table.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_tcp.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -380,6 +381,11 @@ void wm_listener_disconnect (wm_peer_t *peer)
 {
     if (peer->fd >= 0)
         shutdown (peer->fd, SHUT_RDWR);
+}
+
+int64_t wm_listener_quiet_ms (const wm_peer_t *peer)
+{
+    return wm_tcp_quiet_ms (peer->fd);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

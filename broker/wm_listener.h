@@ -80,6 +80,10 @@ void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms);
 /* Disconnects a peer; it is reported closed if it ever sent a message.  */
 void wm_listener_disconnect (wm_peer_t *peer);
 
+/* Returns the milliseconds since bytes of this peer arrived, also of a message that is not whole
+   yet; INT64_MAX: unknown.  */
+int64_t wm_listener_quiet_ms (const wm_peer_t *peer);
+
 /* Disconnects peers that have had no session for handshake_ms; looks whose key is over, and every
    minute whether a stranger is let in: WM_EHOST, after which the broker must end. Call it several
    times a second.  */
