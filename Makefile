@@ -221,8 +221,11 @@ $(B)/tests/fault/%.so: tests/fault/%.c
 
 # Fuzz targets (tests/fuzz/README.md). Each is linked with the room whose decoder it tries.
 FUZZ_ROOM_batch    := schema
+FUZZ_ROOM_core     := broker
+FUZZ_ROOM_endpoint := schema
 FUZZ_ROOM_graphdef := kernels
 FUZZ_ROOM_h5       := producer
+FUZZ_ROOM_join     := schema
 FUZZ_ROOM_msg      := schema
 FUZZ_ROOM_npy      := producer
 FUZZ_ROOM_onnx     := kernels

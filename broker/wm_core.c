@@ -157,6 +157,17 @@ static void session_stale (wm_core_t *self, session_t *session, bool blame, cons
     wm_core_session_end (self, session, blame);
 }
 
+/* Whether parts of a message arrived: a large one on a slow link is no silence.  */
+static bool is_receiving (wm_core_t *self, session_t *session)
+{
+    const int64_t quiet_ms =
+        self->sink.quiet ? self->sink.quiet (self->sink.context, session->id) : INT64_MAX;
+    if (quiet_ms >= self->config.times.silence_ms)
+        return false;
+    session->heard_ms = self->now_ms - quiet_ms;
+    return true;
+}
+
 static void session_tick (wm_core_t *self, session_t *session)
 {
     const wm_times_t *times = &self->config.times;
@@ -174,7 +185,8 @@ static void session_tick (wm_core_t *self, session_t *session)
                         (long long) times->handshake_ms);
         return;
     }
-    if (session->state == SESSION_LIVE && now - session->heard_ms > times->silence_ms) {
+    if (session->state == SESSION_LIVE && now - session->heard_ms > times->silence_ms &&
+        !is_receiving (self, session)) {
         session_stale (self, session, true, "silent", session->heard_ms);
         return;
     }

@@ -75,6 +75,9 @@ typedef struct {
     /* Sends STATUS_REPLY with a page of inputs, from input `from` on: those that `name` names (see
        wm_core_named_from), or, where it is NULL, those of wm_core_held_from.  */
     void (*files) (void *context, uint32_t session, uint32_t from, const char *name);
+    /* Milliseconds since bytes of this session arrived, also of a message that is not whole yet;
+       INT64_MAX: unknown. Asked before a session is ended as silent; NULL: none is known.  */
+    int64_t (*quiet) (void *context, uint32_t session);
     /* The session is over: forget its id, ignore its connection from now on.  */
     void (*drop) (void *context, uint32_t session);
     /* Add and remove a reference.  */

@@ -8,11 +8,14 @@
 #include "broker/wm_guard.h"
 #include "broker/wm_knock.h"
 #include "broker/wm_site.h"
+#include "broker/wm_strangers.h"
 #include "broker/wm_table.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_tcp.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +31,9 @@
 /* Unread messages of one peer, of up to 4 MiB each: beyond them its connection waits.  */
 #define RECV_HWM 128
 #define LINGER_MS 1000
-/* Of all ports; descriptors are left for the journal and the ledger.  */
-#define CONNECTIONS_MAX (2 * WM_PEERS_MAX)
+/* Of all ports, WM_STRANGERS_MAX of them strangers'; descriptors are left for the journal and the
+   ledger.  */
+#define CONNECTIONS_MAX (WM_STRANGERS_MAX + WM_PEERS_MAX)
 /* Messages of one port before the next port is read.  */
 #define MESSAGES_IN_A_ROW 64
 #define KNOCK_BEATS 30 /* a minute of heartbeats: the listener tries itself again */
@@ -49,9 +53,10 @@ struct wm_listener_t {
     char endpoint[WM_ADDRESS_BYTES];
     char listens[1024]; /* all base addresses bound */
     port_t port[PORTS];
-    size_t current, left; /* the port being read; messages of it before the next is read */
-    wm_peer_t *closing;   /* reported closed; freed at the next call */
-    wm_peer_t **failed;   /* a send failed, to be reported */
+    wm_strangers_t strangers; /* of all ports: connections that have sent nothing */
+    size_t current, left;     /* the port being read; messages of it before the next is read */
+    wm_peer_t *closing;       /* reported closed; freed at the next call */
+    wm_peer_t **failed;       /* a send failed, to be reported */
     size_t n_failed, failed_capacity;
     wm_peer_t **refused; /* their keys are over, to be reported */
     size_t n_refused, refused_capacity;
@@ -271,6 +276,7 @@ wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, c
     zmq_msg_init (&self->header);
     zmq_msg_init (&self->payload);
     self->context = zmq_ctx_new ();
+    randombytes_buf (&self->strangers.salt, sizeof self->strangers.salt);
     int failed = !self->context;
     *error = (wm_error_t){ .fault = WM_OK };
     if (wants_keys && !failed && !(self->guard = wm_guard_new (self->context, campaign, error))) {
@@ -377,7 +383,29 @@ void wm_listener_disconnect (wm_peer_t *peer)
         shutdown (peer->fd, SHUT_RDWR);
 }
 
+int64_t wm_listener_quiet_ms (const wm_peer_t *peer)
+{
+    return wm_tcp_quiet_ms (peer->fd);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
+
+/* Where there are too many strangers one of them loses its connection. Its descriptor is forgotten
+   at once: libzmq reports that it closed before it is reused.  */
+static void stranger_add (wm_listener_t *self, wm_peer_t *peer)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes = sizeof address;
+    const bool is_known = !getpeername (peer->fd, (struct sockaddr *) &address, &bytes);
+    const uint32_t place = wm_strangers_address (
+        &self->strangers, is_known ? (const struct sockaddr *) &address : NULL);
+    wm_peer_t *lost = wm_strangers_add (&self->strangers, place, peer);
+    if (!lost)
+        return;
+    shutdown (lost->fd, SHUT_RDWR);
+    wm_table_remove (&self->port[lost->role - WM_ROLE_WORKER].by_fd, fd_hash (lost->fd), lost);
+    free (lost);
+}
 
 static void accepted (wm_listener_t *self, port_t *port, int fd)
 {
@@ -394,15 +422,17 @@ static void accepted (wm_listener_t *self, port_t *port, int fd)
     peer->fd = fd;
     peer->since_ms = wm_now_ms ();
     wm_table_put (&port->by_fd, fd_hash (fd), peer);
+    stranger_add (self, peer);
 }
 
-static void disconnected (port_t *port, int fd)
+static void disconnected (wm_listener_t *self, port_t *port, int fd)
 {
     wm_peer_t *peer = peer_of_fd (port, fd);
     if (!peer)
         return;
     wm_table_remove (&port->by_fd, fd_hash (fd), peer);
     if (!peer->has_id) {
+        wm_strangers_remove (&self->strangers, peer);
         free (peer);
         return;
     }
@@ -426,7 +456,7 @@ static void monitor_read (wm_listener_t *self, port_t *port)
         if (event == ZMQ_EVENT_ACCEPTED)
             accepted (self, port, fd);
         else
-            disconnected (port, fd);
+            disconnected (self, port, fd);
     }
     zmq_msg_close (&msg);
 }
@@ -471,6 +501,7 @@ static wm_peer_t *peer_of (wm_listener_t *self, port_t *port, zmq_msg_t *id, int
         peer->fd = -1;
         peer->lost = true;
     }
+    wm_strangers_remove (&self->strangers, peer);
     peer->has_id = true;
     memcpy (peer->id, zmq_msg_data (id), 5);
     wm_table_put (&port->peers, id_hash (peer->id), peer);

@@ -4,7 +4,8 @@
    one connection, identified by the routing id that libzmq gave it and by its file descriptor,
    which every message carries and the monitor names when the connection closes. A closed connection
    is reported after all its messages were read. A peer that has no session for handshake_ms is
-   disconnected, so that silent peers keep no descriptors.
+   disconnected, so that silent peers keep no descriptors; so is one of too many that have sent
+   nothing yet (wm_strangers.h).
 
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
@@ -78,6 +79,10 @@ void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms);
 
 /* Disconnects a peer; it is reported closed if it ever sent a message.  */
 void wm_listener_disconnect (wm_peer_t *peer);
+
+/* Returns the milliseconds since bytes of this peer arrived, also of a message that is not whole
+   yet; INT64_MAX: unknown.  */
+int64_t wm_listener_quiet_ms (const wm_peer_t *peer);
 
 /* Disconnects peers that have had no session for handshake_ms; looks whose key is over, and every
    minute whether a stranger is let in: WM_EHOST, after which the broker must end. Call it several

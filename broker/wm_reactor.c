@@ -223,6 +223,12 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
         send_bytes (self, peer, msg, payload->data, payload->bytes);
 }
 
+static int64_t on_quiet (void *context, uint32_t session)
+{
+    const wm_peer_t *peer = peer_of_session (context, session);
+    return peer ? wm_listener_quiet_ms (peer) : INT64_MAX;
+}
+
 static void on_drop (void *context, uint32_t session)
 {
     wm_reactor_t *self = context;
@@ -698,6 +704,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .sample = on_sample,
                                   .status = on_status,
                                   .files = on_files,
+                                  .quiet = on_quiet,
                                   .drop = on_drop,
                                   .hold = frame_hold,
                                   .release = frame_release,

@@ -104,12 +104,14 @@ static wm_fault_t request (wm_client_t *client, uint64_t offset, wm_error_t *err
     wm_client_send (client, &msg, NULL, 0); /* a failure shows in wait */
     int64_t deadline = wm_now_ms () + wm_times ()->silence_ms;
     for (;;) {
-        wm_client_event_t event = wm_client_wait (client, deadline - wm_now_ms ());
+        const int64_t left = deadline - wm_now_ms ();
+        wm_client_event_t event =
+            wm_client_wait (client, left > 0 ? left : wm_times ()->heartbeat_ms);
         if (event == WM_CLIENT_CLOSED)
             return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);
         if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_MODEL)
             return WM_OK;
-        if (zsys_interrupted || wm_now_ms () >= deadline)
+        if (zsys_interrupted || (wm_now_ms () >= deadline && !wm_client_is_receiving (client)))
             return wm_fault (error, WM_EAGAIN,
                              zsys_interrupted ? "interrupted while fetching the model"
                                               : "the broker does not send the model");

@@ -83,7 +83,8 @@ static wm_fault_t await_answer (wm_client_t *client, wm_error_t *error)
 {
     wm_client_event_t event = WM_CLIENT_TIMEOUT;
     for (int64_t end = wm_now_ms () + wm_times ()->silence_ms;
-         event == WM_CLIENT_TIMEOUT && !zsys_interrupted && wm_now_ms () < end;)
+         event == WM_CLIENT_TIMEOUT && !zsys_interrupted &&
+         (wm_now_ms () < end || wm_client_is_receiving (client));)
         event = wm_client_wait (client, TICK_MS);
     if (event == WM_CLIENT_CLOSED)
         return wm_fault (error, WM_EAGAIN, "%s", wm_client_error (client)->text);

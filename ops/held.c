@@ -392,7 +392,7 @@ typedef struct {
 } kick_t;
 
 /* One input, by path or number; a refusal ends the session, so each opens it where it is needed.
-   WM_OK: kicked or refused, and printed; else the broker is gone.  */
+   WM_OK: kicked or refused, and printed; WM_EKEY: this key only reads; else the broker is gone.  */
 static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
 {
     wm_msg_t msg;
@@ -425,6 +425,8 @@ static wm_fault_t kick_one (kick_t *self, const char *name, wm_error_t *error)
         self->n_refused++;
         return WM_OK;
     }
+    if (event == WM_CLIENT_CLOSED && wm_client_reason (self->client) == WM_REASON_ROLE)
+        return wm_fault (error, WM_EKEY, "%s", wm_client_error (self->client)->text);
     return wm_fault (error, WM_EAGAIN, "%s",
                      event == WM_CLIENT_CLOSED ? wm_client_error (self->client)->text
                                                : "the broker did not answer");

@@ -5,6 +5,7 @@
 #include "kernels/wm_image.h"
 #include "producer/wm_npy.h"
 #include "producer/wm_pack.h"
+#include "producer/wm_produce_confine.h"
 #include "producer/wm_reader.h"
 #include "schema/base/wm_path.h"
 #include "schema/wm_limits.h"
@@ -46,6 +47,7 @@ const wm_verb_t wm_verb_cut = {
 
 typedef struct {
     const char *input, *patches, *spec_name;
+    int patches_fd;
     long event; /* -1: all */
     bool timing;
 
@@ -100,14 +102,12 @@ static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
         return wm_fault (error, WM_EBATCH, "%llu patches are too many for one file: use --event",
                          (unsigned long long) n_row);
     job->map_bytes = head_bytes + bytes;
-    int fd = open (job->patches, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    int rc = fd < 0 ? errno : posix_fallocate (fd, 0, (off_t) job->map_bytes);
+    const int fd = job->patches_fd;
+    int rc = ftruncate (fd, 0) ? errno : posix_fallocate (fd, 0, (off_t) job->map_bytes);
     if (!rc) {
         job->map = mmap (NULL, job->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         rc = job->map == MAP_FAILED ? errno : 0;
     }
-    if (fd >= 0)
-        close (fd);
     if (rc) {
         job->map = NULL;
         return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (rc));
@@ -224,6 +224,11 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     if (wm_path_stat (job->input, &size, &mtime_ns))
         return wm_fault (error, WM_EUSAGE, "the input %.300s cannot be read: %s", job->input,
                          strerror (errno));
+    /* Opened before the input is: from then on there is no other file to write.  */
+    job->patches_fd = open (job->patches, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (job->patches_fd < 0)
+        return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (errno));
+    wm_produce_confine_reader (&job->input, 1);
     job->reader = wm_reader_open (job->input, &job->spec, 0, error);
     if (!job->reader)
         return error->fault;
@@ -248,6 +253,7 @@ static int cut_main (const wm_args_t *args)
 {
     job_t job = { .input = wm_args_text (args, "input"),
                   .patches = wm_args_text (args, "patches"),
+                  .patches_fd = -1,
                   .spec_name = wm_args_text (args, "spec"),
                   .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1,
                   .timing = wm_args_given (args, "timing") };
@@ -257,6 +263,8 @@ static int cut_main (const wm_args_t *args)
         fprintf (stderr, "wiremill cut: %s\n", error.text);
     if (job.map)
         munmap (job.map, job.map_bytes);
+    if (job.patches_fd >= 0)
+        close (job.patches_fd);
     int code = fault == WM_EUSAGE   ? WM_EXIT_USAGE
                : fault == WM_EBATCH ? WM_EXIT_INPUT
                : fault              ? WM_EXIT_FAILURE

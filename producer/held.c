@@ -6,10 +6,12 @@
 #include "producer/verbs.h"
 
 #include "producer/wm_h5.h"
+#include "producer/wm_produce_confine.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* clang-format off */
 static const wm_option_t options[] = { {.name = NULL} };
@@ -44,13 +46,21 @@ static wm_fault_t count (const char *path, uint64_t n[WM_HIT_STATUSES], wm_error
 
 static int held_main (const wm_args_t *args)
 {
-    const char *path;
+    size_t n_path = 0;
     wm_error_t error;
+    while (wm_args_rest (args, (int) n_path))
+        n_path++;
+    const char **path = calloc (n_path + 1, sizeof *path);
+    if (!path)
+        return WM_EXIT_FAILURE;
+    for (size_t i = 0; i < n_path; i++)
+        path[i] = wm_args_rest (args, (int) i);
+    wm_produce_confine_reader (path, n_path);
     wm_h5_init ();
-    for (int i = 0; (path = wm_args_rest (args, i)); i++) {
+    for (size_t i = 0; i < n_path; i++) {
         uint64_t n[WM_HIT_STATUSES] = { 0 };
         const char *comma = "";
-        if (count (path, n, &error)) {
+        if (count (path[i], n, &error)) {
             puts ("null");
             continue;
         }
@@ -63,5 +73,6 @@ static int held_main (const wm_args_t *args)
             }
         puts ("}");
     }
+    free (path);
     return WM_EXIT_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "producer/wm_cut.h"
 #include "producer/wm_h5.h"
+#include "producer/wm_produce_confine.h"
 #include "producer/wm_reader.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pins.h"
@@ -391,10 +392,27 @@ static wm_fault_t read_job (job_t *self, const char *pins, const char *list, wm_
     return fault;
 }
 
+/* Outputs and inputs of others are read from here on.  */
+static void confine (const job_t *self)
+{
+    const char **path = calloc (2ul * self->n_file + 1, sizeof *path);
+    size_t n = 0;
+    assert (path);
+    for (uint32_t i = 0; i < self->n_file; i++) {
+        path[n++] = self->file[i].output;
+        if (self->file[i].input)
+            path[n++] = self->file[i].input;
+    }
+    wm_produce_confine_reader (path, n);
+    free (path);
+}
+
 static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error_t *error)
 {
     char text[WM_PINS_BYTES_MAX];
     wm_fault_t fault = read_job (self, pins, list, error);
+    if (!fault)
+        confine (self);
     for (uint32_t i = 0; i < self->n_file && !fault; i++) {
         wm_h5_t *h5 = wm_h5_open (self->file[i].output, error);
         fault = h5 ? scan_status (self, h5, &self->file[i], 0, error) : error->fault;

@@ -4,6 +4,7 @@
 
 #include "kernels/wm_spec.h"
 #include "producer/wm_h5.h"
+#include "producer/wm_produce_confine.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
@@ -206,21 +207,17 @@ static void print_all (const show_t *self, const char *path)
             self->first, self->first + self->n - 1, self->hits);
 }
 
-static int show_main (const wm_args_t *args)
+static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 {
-    const char *path;
-    if (!wm_args_rest (args, 0))
-        return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");
-    wm_h5_init ();
-    for (int i = 0; (path = wm_args_rest (args, i)); i++) {
+    for (size_t i = 0; i < n; i++) {
         wm_error_t error;
         show_t show = { .first = (uint64_t) wm_args_number (args, "from"),
                         .n = (uint64_t) wm_args_number (args, "rows") };
-        wm_fault_t fault = open_file (&show, path, &error);
+        wm_fault_t fault = open_file (&show, path[i], &error);
         if (!fault)
             fault = read_rows (&show, &error);
         if (!fault)
-            print_all (&show, path);
+            print_all (&show, path[i]);
         show_clear (&show);
         if (fault) {
             wm_log_tame (error.text);
@@ -229,4 +226,23 @@ static int show_main (const wm_args_t *args)
         }
     }
     return WM_EXIT_OK;
+}
+
+static int show_main (const wm_args_t *args)
+{
+    size_t n = 0;
+    while (wm_args_rest (args, (int) n))
+        n++;
+    if (!n)
+        return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");
+    const char **path = calloc (n, sizeof *path);
+    if (!path)
+        return WM_EXIT_FAILURE;
+    for (size_t i = 0; i < n; i++)
+        path[i] = wm_args_rest (args, (int) i);
+    wm_produce_confine_reader (path, n);
+    wm_h5_init ();
+    const int code = show_all (args, path, n);
+    free (path);
+    return code;
 }

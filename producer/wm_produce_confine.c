@@ -43,15 +43,28 @@ void wm_produce_confine_calls (const char *broker)
         pthread_join (thread, NULL);
 }
 
+/* An input may be a file and a dataset in it.  */
+static void add_input (wm_confine_files_t *files, const char *name)
+{
+    char path[WM_PATH_BYTES_MAX + 1];
+    snprintf (path, sizeof path, "%.*s", (int) wm_path_length (name), name);
+    wm_confine_files_beside (files, path);
+}
+
+void wm_produce_confine_reader (const char *const path[], size_t n)
+{
+    wm_confine_calls ("wiremill-producer", WM_CONFINE_NO_NET);
+    wm_confine_files_t *files = wm_confine_files_new ();
+    for (size_t i = 0; i < n && files; i++)
+        add_input (files, path[i]);
+    wm_confine_files_apply (&files);
+}
+
 void wm_produce_confine_files (const wm_produce_t *self)
 {
     wm_confine_files_t *files = wm_confine_files_new ();
-    for (uint32_t i = 0; i < self->n_input && files; i++) {
-        char path[WM_PATH_BYTES_MAX + 1];
-        snprintf (path, sizeof path, "%.*s", (int) wm_path_length (self->input[i].path),
-                  self->input[i].path);
-        wm_confine_files_beside (files, path);
-    }
+    for (uint32_t i = 0; i < self->n_input && files; i++)
+        add_input (files, self->input[i].path);
     for (size_t i = 0; wm_join_path (i); i++) /* they are read again for each session */
         wm_confine_files_read (files, wm_join_path (i));
     if (strncmp (self->options->broker, "file://", 7) == 0) {

@@ -6,6 +6,8 @@
 #ifndef WM_PRODUCE_CONFINE_H
 #define WM_PRODUCE_CONFINE_H
 
+#include <stddef.h>
+
 struct wm_produce_t;
 
 /* At the start, before any thread: gives up system calls, and starts libzmq's threads with no file
@@ -15,5 +17,9 @@ void wm_produce_confine_calls (const char *broker);
 /* When the output folder is known, before the first input is read: gives up all files but the
    inputs and that folder. Warns once of what this machine cannot take away.  */
 void wm_produce_confine_files (const struct wm_produce_t *self);
+
+/* For a verb without a broker, before it reads the first of these inputs or outputs (n): gives up
+   both, system calls with all sockets, and all files but those; what it writes is open by then.  */
+void wm_produce_confine_reader (const char *const path[], size_t n);
 
 #endif

@@ -15,6 +15,7 @@
 #include "schema/wm_client_private.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_trace.h"
+#include "schema/base/wm_tcp.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -52,10 +53,12 @@ struct wm_client_t {
     state_t state;
     zsock_t *socket, *monitor;
     wm_client_key_t key; /* that is tried now */
+    int fd;              /* of the connection, libzmq's; -1: not known yet */
     bool disconnected;   /* the monitor reported the close; messages may still be queued */
     bool extra_first;   /* the owner's descriptor is next, so that a busy broker cannot starve it */
     bool interruptible; /* opening ends when zsys_interrupted is set */
     int64_t received_ms, sent_ms, checked_ms;
+    int64_t whole_ms; /* of the last whole message; received_ms counts parts, too */
     char shape[WM_TEXT_BYTES_MAX + 1];
     char status[WM_TEXT_BYTES_MAX + 1]; /* of the owner, for heartbeats */
     wm_error_t error;
@@ -183,11 +186,12 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
         return session_end (self, WM_EPEER, "cannot connect to %s: %s", self->endpoint,
                             strerror (errno));
     self->disconnected = false;
+    self->fd = -1;
     self->key.event = 0;
     self->key.address = address;
     self->reason = 0;
     self->state = OPENING;
-    self->received_ms = self->sent_ms = self->checked_ms = wm_now_ms ();
+    self->received_ms = self->sent_ms = self->checked_ms = self->whole_ms = wm_now_ms ();
     return WM_OK;
 }
 
@@ -206,13 +210,17 @@ static void read_monitor (wm_client_t *self)
             memcpy (&value, frame + 2, sizeof value);
         }
         zmq_recv (zsock_resolve (self->monitor), frame, sizeof frame, ZMQ_DONTWAIT); /* address */
+        if (event == ZMQ_EVENT_CONNECTED)
+            self->fd = (int) value;
         if (event & WM_HANDSHAKE_FAILED) {
             self->key.event = event;
             self->key.value = value;
         }
         if (event & (ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_MONITOR_STOPPED |
-                     WM_HANDSHAKE_FAILED))
+                     WM_HANDSHAKE_FAILED)) {
             self->disconnected = true;
+            self->fd = -1; /* libzmq may have closed it */
+        }
     }
 }
 
@@ -283,7 +291,7 @@ static bool is_expected (const wm_client_t *self, wm_msg_type_t type)
 /* Checks the message just received: frames, header, payload, and whether it is expected.  */
 static wm_client_event_t check_message (wm_client_t *self, int count)
 {
-    self->received_ms = wm_now_ms ();
+    self->received_ms = self->whole_ms = wm_now_ms ();
     wm_error_t error;
     const uint64_t check = wm_msg_check (self->has_payload ? zmq_msg_data (&self->payload) : NULL,
                                          zmq_msg_size (&self->payload));
@@ -389,6 +397,24 @@ void wm_client_say (wm_client_t *self, const char *text)
         heartbeat (self);
 }
 
+/* How long the broker has been silent. Parts of a message count, which is asked of the kernel: a
+   large one on a slow link lets no heartbeat pass.  */
+static int64_t silent_ms (wm_client_t *self, int64_t now)
+{
+    const int64_t quiet_ms =
+        now - self->received_ms < wm_times ()->silence_ms ? INT64_MAX : wm_tcp_quiet_ms (self->fd);
+    if (quiet_ms < now - self->received_ms)
+        self->received_ms = now - quiet_ms;
+    return now - self->received_ms;
+}
+
+bool wm_client_is_receiving (const wm_client_t *self)
+{
+    const int64_t beat_ms = wm_times ()->heartbeat_ms, waited_ms = wm_now_ms () - self->whole_ms;
+    return self->state == OPEN && waited_ms > 2 * beat_ms &&
+           wm_tcp_quiet_ms (self->fd) < waited_ms - beat_ms;
+}
+
 /* Ends a silent session, sends a heartbeat that is due. A gap of our own (a stopped process, a busy
    owner) is no silence of the broker: it moves the deadline. may_beat: false where the owner is
    called right after and may send a richer heartbeat itself.  */
@@ -399,7 +425,7 @@ static void timers (wm_client_t *self, int64_t now, bool may_beat)
     if (late > times->gap_ms)
         self->received_ms += late;
     self->checked_ms = now;
-    if (now - self->received_ms >= times->silence_ms) {
+    if (silent_ms (self, now) >= times->silence_ms) {
         session_end (self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
                      (long long) (now - self->received_ms));
     } else if (may_beat && self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {

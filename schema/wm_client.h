@@ -84,6 +84,10 @@ void wm_client_say (wm_client_t *self, const char *text);
    session with WM_EPEER.  */
 wm_client_event_t wm_client_wait (wm_client_t *self, int64_t timeout_ms);
 
+/* Returns whether a large message is on its way over a slow link: nothing whole came for two
+   heartbeats, and bytes came since. Who waits for an answer waits on.  */
+bool wm_client_is_receiving (const wm_client_t *self);
+
 /* The message of the last WM_CLIENT_MESSAGE; lent until the next wait.  */
 const wm_msg_t *wm_client_msg (const wm_client_t *self);
 const uint8_t *wm_client_payload (const wm_client_t *self, size_t *bytes);

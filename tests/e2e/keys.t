@@ -48,6 +48,12 @@ pauses ()
         ! says "^paused:"
 }
 ok "a monitor only reads" pauses
+kicks ()
+{
+    refused 7 "monitor.s key only reads" "$bin/wiremill" kick --broker "$b" --join-file "$keys/join-monitor" 1 &&
+        ! says "no broker answers|^kicked"
+}
+ok "a monitor kicks nothing" kicks
 ok "and nothing is paused" "$bin/wiremill" pause --dry-run --broker "$b" --join-file "$keys/join-operator"
 
 work_by=("$bin/wiremill" work --broker "$b") status_by=("$bin/wiremill" status --broker "$b")

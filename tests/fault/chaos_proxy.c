@@ -1,11 +1,12 @@
 /* chaos_proxy.c - a TCP link that misbehaves, between a broker's three ports and its peers.
 
-   usage: chaos_proxy LISTEN_PORT BROKER_PORT SEED PERIOD_MS PERIODS
+   usage: chaos_proxy LISTEN_PORT BROKER_PORT SEED PERIOD_MS PERIODS [KB_S]
 
    Listens on LISTEN_PORT, +1, +2 of loopback and passes bytes to BROKER_PORT, +1, +2. Time is cut
    into periods of PERIOD_MS. Every second one is calm; in the others one thing is wrong with
    all links: delayed, in segments of one byte, reset, black (bytes are kept back, as in a partition
-   that heals), throttled, or with bits that flip. After PERIODS bad ones it stays calm.
+   that heals), throttled, or with bits that flip. After PERIODS bad ones it stays calm. With KB_S
+   each direction of a link passes at most so many kilobytes a second, all the time.
    Prints a line a period, so that a test knows what it has been through. Ends with its parent.  */
 #include "tests/fault/bad_weather.h"
 
@@ -36,6 +37,7 @@ typedef struct {
     uint8_t *data;
     size_t bytes;
     int64_t since_ms; /* when the oldest of them came */
+    int64_t paid_ms;  /* until when what it may pass is used up, with KB_S */
     bool ended;       /* the reading side has ended */
 } flow_t;
 
@@ -46,6 +48,7 @@ typedef struct {
 
 static wire_t link_of[LINKS_MAX];
 static weather_t weather;
+static int64_t kb_s; /* 0: as fast as it goes */
 
 static struct sockaddr_in address (int port)
 {
@@ -119,8 +122,16 @@ static void flow_read (wire_t *self, int i)
 }
 
 /* How many of the bytes may go now.  */
-static size_t may_go (const flow_t *flow)
+static size_t may_go (flow_t *flow)
 {
+    if (kb_s) {
+        const int64_t now = now_ms ();
+        if (now - flow->paid_ms > 20)
+            flow->paid_ms = now - 20;
+        const size_t most = (size_t) ((now - flow->paid_ms) * kb_s);
+        flow->paid_ms = now;
+        return flow->bytes < most ? flow->bytes : most;
+    }
     switch (weather) {
     case BLACK:
         return 0;
@@ -174,10 +185,12 @@ static void links_turn (void)
 
 int main (int argc, char **argv)
 {
-    if (argc != 6) {
-        fprintf (stderr, "usage: chaos_proxy LISTEN_PORT BROKER_PORT SEED PERIOD_MS PERIODS\n");
+    if (argc != 6 && argc != 7) {
+        fprintf (stderr,
+                 "usage: chaos_proxy LISTEN_PORT BROKER_PORT SEED PERIOD_MS PERIODS [KB_S]\n");
         return 2;
     }
+    kb_s = argc == 7 ? atol (argv[6]) : 0;
     const int port = atoi (argv[1]), broker_port = atoi (argv[2]), period_ms = atoi (argv[4]);
     long left = atol (argv[5]);
     random_state = strtoull (argv[3], NULL, 10);

@@ -111,6 +111,36 @@ else
     rm -rf "$work/out"
     ok "a reader of events makes no symbolic links, also in the output folder" linked
 fi
+# The verbs that read files without a broker.
+"$bin/wiremill" run --quiet --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/read" >/dev/null 2>&1 ||
+    bail "wiremill run does not work"
+verb () # act, variables...: each verb in turn, what they print is kept
+{
+    local act=$1
+    shift
+    for command in "cut --input $HOME/one.h5 --event 0 --patches $work/cut.npy" "show $work/read/one.scores.h5" \
+        "verify $work/read --sample 20"; do
+        # shellcheck disable=SC2086 # it is split
+        env "$@" LD_PRELOAD="$shim" WM_SHIM_DO="$act" WM_SHIM_MARK="$work/mark" "$bin/wiremill" $command \
+            >"$work/said" 2>&1
+        code=$?
+        grep -a '^shim\|refused the system' "$work/said" | tee -a "$work/all"
+    done
+}
+each_verb () # what happened thrice, act, variables...
+{
+    rm -f "$work/mark" "$work/all"
+    verb "${@:2}"
+    [ "$(grep -ac "$1" "$work/all")" = 3 ] && [ $code = 0 ] && [ -s "$work/cut.npy" ]
+}
+ok "without confinement each of these verbs can do it" each_verb 'shim: write: done' write WM_CONFINE=0
+rm -f "$work/mark"
+[[ $lacks = *"no seccomp"* ]] || ok "with it none makes a socket" each_verb 'shim: socket: Operation not permitted' socket
+if [[ $lacks != *"no Landlock"* ]]; then
+    ok "none writes another file" each_verb 'shim: write: Permission denied' write
+    ok "none reads one" each_verb 'shim: steal: Permission denied' steal
+    ok "and no file was made" test ! -e "$work/mark"
+fi
 # A kernel without both: the work is done, and the log has one line about it.
 old ()
 {

@@ -43,6 +43,7 @@ typedef struct {
     size_t n_dropped;
     long handles;              /* references held by the core */
     uint64_t tasks[2048];      /* sent, by session: an honest worker received them all */
+    int64_t quiet_ms;          /* since bytes of any session arrived; 0: unknown */
     uint32_t deaf;             /* the session of one that did not */
     uint32_t fetched, n_model; /* MODEL_GETs that were answered */
     uint64_t model_offset;     /* the last of them */
@@ -108,6 +109,13 @@ static inline void sink_model (void *context, uint32_t session, uint64_t offset)
 static inline void sink_status (void *context, uint32_t session)
 {
     (void) context, (void) session;
+}
+
+static inline int64_t sink_quiet (void *context, uint32_t session)
+{
+    const harness_t *t = context;
+    (void) session;
+    return t->quiet_ms ? t->quiet_ms : INT64_MAX;
 }
 
 static inline void sink_drop (void *context, uint32_t session)
@@ -196,6 +204,7 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
                             .keep = sink_keep,
                             .sample = sink_sample,
                             .status = sink_status,
+                            .quiet = sink_quiet,
                             .drop = sink_drop,
                             .hold = sink_hold,
                             .release = sink_release,

@@ -368,6 +368,21 @@ static void test_hung_worker (void **state)
     harness_end (t);
 }
 
+/* Parts of a large message on a slow link are no silence, as long as they come.  */
+static void test_slow_link (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t w = worker (t, 2, 1), p = producer (t, 1), alive[] = { p, 0 };
+    t->quiet_ms = 29999;
+    pass (t, 90000, alive);
+    assert_null (take (t, w, WM_MSG_BYE));
+    t->quiet_ms = 30000;
+    pass (t, 2000, alive);
+    assert_int_equal (must (t, w, WM_MSG_BYE)->msg.code, WM_REASON_STALE);
+    harness_end (t);
+}
+
 /* A batch has at most two leases: when a third worker gets it, the broker sends REVOKE to the
    first.  */
 static void test_third_lease (void **state)
@@ -735,6 +750,7 @@ int main (void)
         cmocka_unit_test (test_same_instance_comes_back),
         cmocka_unit_test (test_takeover_of_a_live_session),
         cmocka_unit_test (test_silent_worker),
+        cmocka_unit_test (test_slow_link),
         cmocka_unit_test (test_third_lease),
         cmocka_unit_test (test_expired_is_not_blamed_again),
         cmocka_unit_test (test_not_where_it_failed),

@@ -9,6 +9,7 @@
 #include "schema/wm_limits.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -504,6 +505,36 @@ static void keys_that_cannot_be_had (void **state)
     assert_int_equal (system (command), 0);
 }
 
+static atomic_uint n_poll;
+
+/* In place of libzmq's, which it calls: how often a listener wakes up.  */
+int zmq_poll (zmq_pollitem_t *items, int n, long timeout_ms)
+{
+    int (*real) (zmq_pollitem_t *, int, long) =
+        (int (*) (zmq_pollitem_t *, int, long)) (uintptr_t) dlsym (RTLD_NEXT, "zmq_poll");
+    n_poll++;
+    return real (items, n, timeout_ms);
+}
+
+/* While it tries itself at its start, a listener sleeps until there is news: what it leaves unread
+   would wake it thousands of times.  */
+static void the_first_knock_does_not_spin (void **state)
+{
+    (void) state;
+    char folder[] = "/tmp/wm-fixture-XXXXXX", command[100];
+    wm_error_t error;
+    assert_non_null (mkdtemp (folder));
+    n_poll = 0;
+    wm_listener_t *listener =
+        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, folder, &error);
+    print_message ("%u polls\n", n_poll);
+    assert_non_null (listener);
+    assert_in_range (n_poll, 1, 200);
+    wm_listener_destroy (&listener);
+    snprintf (command, sizeof command, "rm -r %s", folder);
+    assert_int_equal (system (command), 0);
+}
+
 /* ---- the guard alone ------------------------------------------------------------------------- */
 
 static int64_t clock_ahead_s;
@@ -665,6 +696,7 @@ int main (void)
         cmocka_unit_test (a_replay_is_refused),
         cmocka_unit_test (who_lets_anybody_in_is_noticed),
         cmocka_unit_test (keys_that_cannot_be_had),
+        cmocka_unit_test (the_first_knock_does_not_spin),
         cmocka_unit_test (a_table_is_read_until_it_can_be),
         cmocka_unit_test (a_clock_is_set_back),
         cmocka_unit_test (a_lost_server_key_is_named),
