@@ -17,6 +17,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
+#include "schema/wm_share.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -53,6 +54,9 @@ static const wm_option_t option_table[] = {
     {.name = "mixed",
      .help = "admit workers that score by another engine than the campaign has for their class of "
              "machines; outputs state which engine made which row"},
+    {.name = "check-share", .value = "X", .fallback = "0.1%",
+     .help = "share of batches, from 0 to 100%, that a worker on another machine scores too; where "
+             "they differ, a third decides, and the one that is wrong gets no more work"},
     {.name = "listen", .value = "ENDPOINT", .task = "listeners",
      .help = "tcp://HOST:PORT (and +1, +2) or ipc://PATH; HOST also * or an interface, PORT also a "
              "range 5500-5600 or 0 (free ones); several with commas"},
@@ -113,6 +117,7 @@ typedef struct {
     const char *campaign, *listen, *advertise, *pins, *wmm, *checked, *shape;
     const char *command, *output, *advise;
     uint64_t budget_bytes;
+    double check_share;
     const char *name;
     bool keys, insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
 } options_t;
@@ -176,6 +181,9 @@ static int take_options (const wm_args_t *args, options_t *options)
                                : !options->pins ? "pins FILE"
                                                 : "wmm FILE");
     wm_error_t error;
+    if (wm_share_parse (wm_args_text (args, "check-share"), &options->check_share))
+        return wm_args_refuse (args, "--check-share %.40s: it is a share such as 0.1%% or 0.001",
+                               wm_args_text (args, "check-share"));
     if (options->keys && options->insecure)
         return wm_args_refuse (args, "--keys and --insecure exclude each other");
     if (options->listen && wm_listener_check (options->listen, mode_of (options), &error))
@@ -273,17 +281,20 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
     if (paused)
         paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (campaign->dir, "arithmetic", 1u << 16, NULL);
+    char *distrusted = wm_note_read (campaign->dir, "distrusted", 1u << 16, NULL);
     uint64_t epoch, sequence; /* the journal's own is not there in a private copy */
     wm_ledger_position (campaign->ledger, &epoch, &sequence);
     wm_core_config_t config = { .pins = "",
                                 .paused = paused,
                                 .arithmetic = arithmetic,
+                                .distrusted = distrusted,
                                 .epoch = campaign->journal ? wm_journal_epoch (campaign->journal)
                                                            : epoch,
                                 .times = *wm_times () };
     wm_core_t *core = wm_core_new (&config, &sink);
     free (paused);
     free (arithmetic);
+    free (distrusted);
     if (!core)
         wm_fault (error, WM_EHOST, "no memory");
     else if (wm_restore (core, campaign->ledger, NULL, NULL, error))
@@ -461,6 +472,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .endpoint = options->listen,
                                    .keys = mode_of (options),
                                    .mixed = options->mixed,
+                                   .check_share = options->check_share,
                                    .dir = options->campaign,
                                    .wmm = options->wmm,
                                    .shape = options->shape,

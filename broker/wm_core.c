@@ -5,7 +5,7 @@
    Then the table of messages (wm_core_messages.c) tells whether the session may send this message,
    and who handles it; then the effects that wait for no record are carried out; last, TASKs and
    NEEDs are sent as far as the changes allow.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +26,8 @@ static void enter (wm_core_t *self, int64_t now_ms)
 /* Sends TASKs and NEEDs as far as the last changes allow.  */
 static void pump (wm_core_t *self)
 {
+    if (self->has_verdict)
+        wm_core_distrust_carry_out (self);
     wm_core_dispatch_tasks (self);
     wm_core_dispatch_needs (self);
 }
@@ -68,6 +70,13 @@ void wm_core_reads_only (wm_core_t *self, uint32_t id)
     session_t *session = wm_core_session_find (self, id);
     if (session)
         session->reads_only = true;
+}
+
+void wm_core_key (wm_core_t *self, uint32_t id, const char *key)
+{
+    session_t *session = wm_core_session_find (self, id);
+    if (session)
+        snprintf (session->key, sizeof session->key, "%s", key);
 }
 
 void wm_core_message (wm_core_t *self, uint32_t id, const wm_msg_t *msg,
@@ -266,6 +275,7 @@ wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *si
     self->config.pins = self->pins;
     self->has_sample = config->has_sample;
     wm_core_arithmetic_restore (self, config->arithmetic);
+    wm_core_distrust_restore (self, config->distrusted);
     return self;
 }
 
@@ -276,6 +286,7 @@ void wm_core_destroy (wm_core_t **self_p)
         return;
     while (self->first)
         wm_core_session_end (self, self->first, false);
+    wm_core_check_free_all (self);
     for (uint32_t i = 0; i < self->n_input; i++)
         wm_core_input_free (self, self->input[i]);
     while (self->lease_pool) {

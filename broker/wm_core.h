@@ -102,6 +102,10 @@ typedef struct {
     bool measures;          /* split or fast: workers measure their kernels on a sample */
     bool has_sample;        /* the file "sample" is there */
     bool mixed;             /* workers of a class may bring different signatures */
+    double check_share;     /* of batches that a second machine scores, 0 to 1 */
+    uint8_t check_key[16];  /* secret: which batches these are */
+    double max_error;       /* of a score in split and fast; 0: fp32 */
+    const char *distrusted; /* the file "distrusted" that was kept; NULL: none; read at once */
     wm_times_t times;
     int64_t now_ms;
 } wm_core_config_t;
@@ -154,6 +158,9 @@ uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms);
 
 /* Lets an operator's session only read, as a monitor's key does.  */
 void wm_core_reads_only (wm_core_t *self, uint32_t session);
+
+/* Tells by which key a session was opened, before its first message.  */
+void wm_core_key (wm_core_t *self, uint32_t session, const char *id);
 
 /* Handles a message of a session; payload NULL if it has none. Ignored where the session is over.
  */
@@ -254,6 +261,13 @@ typedef struct {
 } wm_summary_rows_t;
 #define WM_SUMMARY_ROWS_MAX 16
 
+/* A machine whose scores were wrong.  */
+typedef struct {
+    char label[64], host[64], key[16], signature[64]; /* its worker; key "" without keys */
+    char why[240];
+} wm_summary_named_t;
+#define WM_SUMMARY_NAMED_MAX 16
+
 typedef struct {
     const char *state;       /* "running", "paused", "draining", "idle"; without a broker
                                 "stopped", "finished", "idle" */
@@ -273,7 +287,13 @@ typedef struct {
     wm_summary_arithmetic_t arithmetic[WM_CLASSES_MAX];
     wm_summary_rows_t rows[WM_SUMMARY_ROWS_MAX];
     uint32_t n_arithmetic, n_rows;
-    uint64_t n_again;                    /* batches scored again by strict fp32 */
+    uint64_t n_again; /* batches scored again by strict fp32 */
+    /* Batches that were sampled; whose second score agreed; differed; that wait for one now.  */
+    uint64_t n_sampled, n_check_good, n_check_differ, n_check_open;
+    double check_share;
+    const char *suspects; /* two workers that differed last, undecided; lent; NULL */
+    uint32_t n_named;     /* of which WM_SUMMARY_NAMED_MAX are listed */
+    wm_summary_named_t named[WM_SUMMARY_NAMED_MAX];
     uint64_t inputs_changed, held_total; /* of which n_held are named */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];

@@ -18,7 +18,7 @@
    back and reserve nothing, and it leaves the round. Each need_ms it is sent one NEED, which
    reserves nothing either; its next BATCH puts it into the round again. So a producer that does not
    answer takes from the others at most its share, for need_ms.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <string.h>
 
@@ -160,6 +160,8 @@ void wm_core_dispatch_tasks (wm_core_t *self)
 {
     if (is_held_back (self))
         return;
+    if (self->checks)
+        wm_core_check_dispatch (self); /* few: a share of the batches */
     dispatch_alone (self);
     dispatch_queue (self, &self->failed, true);
     dispatch_queue (self, &self->ready, false);
@@ -169,10 +171,14 @@ void wm_core_dispatch_tasks (wm_core_t *self)
 
 /* ---- NEED ------------------------------------------------------------------------------------ */
 
-/* Makes room in the budget by dropping payloads of running batches, the longest running first, that
-   are no longer in flight and can be asked for again. Returns whether there is room.  */
+/* Makes room in the budget by giving up checks that wait, then by dropping payloads of running
+   batches, the longest running first, that are no longer in flight and can be asked for again.
+   Returns whether there is room.  */
 static bool budget_make_room (wm_core_t *self, uint64_t bytes)
 {
+    while (self->checks && self->budget_used + bytes > self->config.budget_bytes &&
+           wm_core_check_drop (self))
+        ;
     for (int skipped = 0; skipped < SKIP_BATCHES && self->running.head &&
                           self->budget_used + bytes > self->config.budget_bytes;) {
         batch_t *batch = batch_of (self->running.head);

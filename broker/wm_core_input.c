@@ -186,7 +186,8 @@ void wm_core_input_kick (wm_core_t *self, input_t *input, const session_t *sessi
     input->kicking = true;
     input->kick_size = size;
     input->kick_mtime_ns = mtime_ns;
-    wm_core_log (self, "kicked by %s%s%s: %s", session->label, *why ? ", " : "", why, input->path);
+    wm_core_log (self, "kicked by %s%s%s: %s", session ? session->label : "a check",
+                 *why ? ", " : "", why, input->path);
     wm_core_append (self, &record, NULL, session, 0);
 }
 

@@ -1,7 +1,7 @@
 /* wm_core_on_control.c - handles CONTROL: what an operator asks of the campaign.
 
    A new control is a row of the table below and its handler.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +67,18 @@ static void drain_workers (wm_core_t *self, session_t *session, const wm_msg_t *
                         "no worker is called '%s': wiremill status names them", label);
 }
 
+/* Admits a machine again whose scores were wrong.  */
+static void trust_machine (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    if (wm_core_distrust_lift (self, msg->text))
+        answer (self, session);
+    else
+        wm_core_refuse (self, session, WM_REASON_STALE,
+                        "no machine with wrong scores is called '%.100s': wiremill status names "
+                        "them",
+                        msg->text);
+}
+
 /* Answered when KICK is durable (wm_core_on_input.c).  */
 static void kick_input (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
@@ -106,6 +118,7 @@ static const struct {
     { "drain", drain_workers, false },    { "pause", pause_campaign, false },
     { "resume", resume_campaign, false }, { "kick", kick_input, false },
     { "files", send_files, true },        { "held-files", send_files, true },
+    { "trust", trust_machine, false },
 };
 
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -127,10 +140,11 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
             controls[i].handler (self, session, msg);
             return;
         }
-    wm_core_refuse (self, session, WM_REASON_PROTOCOL,
-                    "unknown control '%s': the controls are drain, pause, resume, kick, files and "
-                    "held-files",
-                    msg->name);
+    wm_core_refuse (
+        self, session, WM_REASON_PROTOCOL,
+        "unknown control '%s': the controls are drain, pause, resume, kick, trust, files "
+        "and held-files",
+        msg->name);
 }
 
 const wm_core_row_t wm_core_control_rows[] = {

@@ -1,6 +1,6 @@
 /* wm_core_on_session.c - handles the messages of every session: HELLO, BYE, HEARTBEAT, STATUS,
    MODEL_GET.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                         payload->bytes);
         return;
     }
-    if (session->role == WM_ROLE_WORKER && !wm_core_arithmetic_admit (self, session, msg))
+    if (session->role == WM_ROLE_WORKER && (!wm_core_distrust_admit (self, session, msg) ||
+                                            !wm_core_arithmetic_admit (self, session, msg)))
         return;
     session_t *old;
     memcpy (session->instance, msg->instance, 16);

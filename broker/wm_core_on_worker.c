@@ -1,5 +1,5 @@
 /* wm_core_on_worker.c - handles a worker's messages: CREDIT, HEARTBEAT, RESULT, NACK, DRAIN.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -141,6 +141,7 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     wm_core_worker_note_outcome (
         self, worker,
         n_poison && batch->n_held == msg->n_hit ? "every hit kills its engine" : NULL);
+    wm_core_check_result (self, worker, batch, msg, payload);
     wm_core_lease_revoke_all (self, batch);
     wm_core_batch_set_state (self, batch, BATCH_COMMITTING);
     wm_core_batch_drop_payload (self, batch);
@@ -293,6 +294,8 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         return;
     }
     advance (self, worker);
+    if (wm_core_check_answer (self, worker, msg, payload))
+        return;
     batch_t *known = wm_core_batch_find (self, &msg->key);
     if (!known && result_counts (self, msg) && !stray_take (self, worker, msg))
         return;
@@ -355,6 +358,13 @@ static void on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         return;
     }
     advance (self, worker);
+    if (wm_core_check_nack (self, worker, msg)) {
+        if (msg->code == WM_EAGAIN)
+            drain (self, worker);
+        else
+            wm_core_worker_note_outcome (self, worker, msg->text);
+        return;
+    }
     wm_core_worker_forget_orphan (self, worker, &msg->key);
     batch_t *batch = wm_core_batch_find (self, &msg->key);
     lease_t *lease = batch ? wm_core_lease_of (batch, worker) : NULL;

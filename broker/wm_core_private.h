@@ -15,11 +15,13 @@
        wm_core_on_session.c  wm_core_on_control.c  wm_core_on_input.c
        wm_core_on_event.c    wm_core_on_worker.c       handlers, one file for each noun
        wm_core_arithmetic.c   signatures of classes; its own handlers, and HELLO and RESULT ask it
+       wm_core_distrust.c     workers whose scores were wrong; HELLO asks it
        wm_core_dispatch.c     decides which TASKs and NEEDs go out
        wm_core_session.c      begin, end and refusal of sessions
        wm_core_worker.c       orphans, blame, what a worker leaves behind
        wm_core_input.c        inputs and claims
        wm_core_batch.c        states of events and batches
+       wm_core_check.c        sampled batches, scored again by another machine
        wm_core_lease.c        leases, credit, the ring of eligible workers
        wm_core_budget.c       bytes of payloads
        wm_core_base.c         messages out, records out, log
@@ -70,6 +72,7 @@
 #include "broker/wm_rate.h"
 #include "broker/wm_speed.h"
 #include "broker/wm_table.h"
+#include "schema/wm_join.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -81,6 +84,8 @@ typedef struct input_t input_t;
 typedef struct event_t event_t;
 typedef struct batch_t batch_t;
 typedef struct lease_t lease_t;
+typedef struct check_t check_t; /* wm_core_check_private.h, both */
+typedef struct machine_t machine_t;
 
 typedef enum {
     BATCH_NONE,       /* not announced by a live claim (perhaps known from before) */
@@ -211,7 +216,8 @@ struct session_t {
     session_t *prev, *next; /* all of them, in the order they came */
     session_state_t state;
     wm_role_t role;
-    bool reads_only; /* an operator's, by a monitor's key */
+    bool reads_only;            /* an operator's, by a monitor's key */
+    char key[WM_JOIN_ID_BYTES]; /* id of its key; "" without keys */
     uint8_t instance[16];
     uint32_t tag; /* of the instance, never 0 */
     char label[64];
@@ -249,6 +255,9 @@ struct session_t {
     bool set_aside;      /* one of them was not taken */
     uint64_t model_next; /* the first byte of the model that it may ask for */
     bool has_trial;      /* it has been sent the sample */
+    machine_t *machine;  /* NULL: it may not work, or there was no memory */
+    check_t *check;      /* it is asked for an answer of; NULL: of none */
+    bool over_check;     /* its connection ended over a check that it was sent before its leases */
 
     /* producer */
     input_t *claims;
@@ -328,6 +337,14 @@ struct wm_core_t {
     bool has_sample;
     uint64_t n_again; /* batches that strict fp32 scored again */
     uint32_t n_stray; /* batches that RESULTs made in events not announced since */
+
+    machine_t *machines;
+    check_t *checks, *checks_last; /* open, oldest first */
+    uint32_t n_machine, n_machine_live, n_check;
+    size_t check_bytes, check_payload_bytes; /* of their answers; of their payloads */
+    uint64_t n_sampled, n_check_good, n_check_differ;
+    bool has_verdict;   /* a machine was named, and not all that follows is carried out */
+    char suspects[160]; /* two whose scores differed last, while nobody knows which is wrong */
 
     uint32_t duration_ms[DURATIONS];
     uint32_t n_duration;
@@ -508,7 +525,8 @@ bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg);
 /* Appends HELD of the whole input; code: whether the session gets an ACK when it is durable.  */
 void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, uint32_t code,
                          const char *text);
-/* Appends KICK. size below 0: the next INPUT gives size and time. session: is answered then.  */
+/* Appends KICK. size below 0: the next INPUT gives size and time. session: is answered then; NULL:
+   the broker kicks.  */
 void wm_core_input_kick (wm_core_t *self, input_t *input, const session_t *session, int64_t size,
                          int64_t mtime_ns, const char *why);
 /* Notes whether the file, as it is now, differs from the one pinned.  */

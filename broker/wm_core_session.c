@@ -2,7 +2,7 @@
 
    A producer's claims end with its session. A worker's leases go back with it, except where its
    connection closed: then they wait reconnect_ms for its instance to connect again.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -61,6 +61,8 @@ static void session_free (wm_core_t *self, session_t *session)
         wm_core_input_unclaim (self, session->claims);
     if (session->role == WM_ROLE_WORKER)
         wm_core_worker_forget (self, session);
+    if (session->machine && !--session->machine->n_session)
+        self->n_machine_live--;
     if (session->state == SESSION_LOST)
         self->n_lost_worker--;
     else {

@@ -1,7 +1,7 @@
 /* wm_core_status.c - summarises wm_core for people: one walk over the peers and the inputs;
    everything else is kept as counters, of which those that outlive the broker are named at the end.
  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,6 +224,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->n_alarm = self->n_alarm;
     summary->n_copy = self->n_copy;
     wm_core_arithmetic_summary (self, summary);
+    wm_core_distrust_summary (self, summary);
     for (const session_t *session = self->first; session; session = session->next) {
         if (session->state == SESSION_NEW)
             continue;
@@ -325,6 +326,9 @@ static const struct {
     { "late", offsetof (wm_core_t, n_late) },
     { "alarm", offsetof (wm_core_t, n_alarm) },
     { "again", offsetof (wm_core_t, n_again) },
+    { "sampled", offsetof (wm_core_t, n_sampled) },
+    { "check-good", offsetof (wm_core_t, n_check_good) },
+    { "check-differ", offsetof (wm_core_t, n_check_differ) },
 };
 #define COUNTERS (sizeof counters / sizeof *counters)
 

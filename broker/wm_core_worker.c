@@ -13,12 +13,13 @@
    they do, and the worker, which connects again, sends the result again.
 
    Blame: when a session ends without BYE, the oldest lease that is not expired is the batch that
-   was executing: only that one is blamed, and is then sent alone. The others go back unblamed.
+   was executing: only that one is blamed, and is then sent alone. The others go back unblamed; so
+   do all where the worker had begun on a check before them (wm_core_check.c).
 
    The circuit breaker: a worker with more failures than successes among its last ten answers is
    dismissed. When two were, and as many as there are workers that do well, the fault is not the
    workers': the campaign pauses until an operator resumes it.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,7 @@ void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
 void wm_core_worker_forget (wm_core_t *self, session_t *worker)
 {
     worker->draining = true;
+    wm_core_check_give_back (self, worker);
     wm_core_worker_received (self, worker, worker->sent); /* its socket's queue is gone */
     if (self->alone_for == worker)
         self->alone_for = NULL;
@@ -157,7 +159,7 @@ void wm_core_worker_give_back (wm_core_t *self, session_t *worker, bool blame)
     lease_t *oldest = worker->lease_head;
     while (oldest && oldest->expired)
         oldest = oldest->next;
-    if (blame && oldest) {
+    if (blame && oldest && !wm_core_check_is_first (worker)) {
         batch_t *batch = oldest->batch;
         batch->flags |= batch->state == BATCH_RUNNING ? BATCH_ALONE : 0;
         wm_core_batch_blame (self, batch, worker, true, "the worker vanished");

@@ -23,6 +23,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -483,6 +484,8 @@ static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_m
     peer->session = session;
     if (session && peer->reads_only)
         wm_core_reads_only (self->core, session);
+    if (session)
+        wm_core_key (self->core, session, peer->key);
     return session;
 }
 
@@ -677,6 +680,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
     if (paused)
         paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (config->dir, "arithmetic", 1u << 16, NULL);
+    char *distrusted = wm_note_read (config->dir, "distrusted", 1u << 16, NULL);
     snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
@@ -690,10 +694,14 @@ static wm_core_t *make_core (wm_reactor_t *self)
                               .measures = strcmp (config->pins->precision, "fp32") != 0,
                               .has_sample = access (path, R_OK) == 0,
                               .mixed = config->mixed,
+                              .check_share = config->check_share,
+                              .max_error = wm_pins_max_error (config->pins),
+                              .distrusted = distrusted,
                               .times = *wm_times (),
                               .now_ms = wm_now_ms () };
     memcpy (core.campaign, config->campaign, 16);
     wm_pins_digest (config->pins, core.pins_digest);
+    randombytes_buf (core.check_key, sizeof core.check_key);
     const wm_core_sink_t sink = { .context = self,
                                   .send = on_send,
                                   .append = on_append,
@@ -712,6 +720,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
     wm_core_t *self_core = wm_core_new (&core, &sink);
     free (paused);
     free (arithmetic);
+    free (distrusted);
     return self_core;
 }
 

@@ -22,6 +22,7 @@ typedef struct {
     const char *endpoint; /* "tcp://127.0.0.1:5555" (port 0: any three free ones), "ipc:///path" */
     wm_listener_mode_t keys; /* when peers need keys, which are in `dir` */
     bool mixed;              /* workers may bring other signatures than their class has */
+    double check_share;      /* of batches that a second machine scores, 0 to 1 */
     const char *dir;         /* the campaign's: for the status, and the note of a pause */
     const char *wmm;         /* the model's file */
     const char *shape;       /* of a ready-made patch of it, "3x32x32"; NULL: any */

@@ -112,6 +112,24 @@ static void arithmetic_json (const wm_summary_t *s, json_t *root)
     json_object_set_new (root, "rows", rows);
 }
 
+/* Batches that a second machine scored, and machines whose scores were wrong.  */
+static void checks_json (const wm_summary_t *s, json_t *root)
+{
+    json_t *named = json_array ();
+    for (uint32_t i = 0; i < s->n_named && i < WM_SUMMARY_NAMED_MAX; i++)
+        json_array_append_new (
+            named, json_pack ("{s:o, s:o, s:o, s:o, s:o}", "worker", text (s->named[i].label),
+                              "host", text (s->named[i].host), "key",
+                              text (*s->named[i].key ? s->named[i].key : NULL), "signature",
+                              text (s->named[i].signature), "why", text (s->named[i].why)));
+    json_object_set_new (
+        root, "checks",
+        json_pack ("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "share", s->check_share, "sampled",
+                   integer (s->n_sampled), "good", integer (s->n_check_good), "differ",
+                   integer (s->n_check_differ), "open", integer (s->n_check_open), "suspects",
+                   text (s->suspects), "named_total", integer (s->n_named), "named", named));
+}
+
 /* What a worker reports of its GPU, if it is a JSON object; else null.  */
 static json_t *health_json (const char *health)
 {
@@ -199,6 +217,7 @@ char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *abou
         where_json (about->where, root);
         counts_json (summary, root, about);
         arithmetic_json (summary, root);
+        checks_json (summary, root);
         lists_json (summary, root, rows_max);
         char *printed = json_dumps (root, JSON_COMPACT | JSON_REAL_PRECISION (9));
         json_decref (root);

@@ -1,4 +1,4 @@
-/* control.c - `wiremill pause`, `resume`, `drain`: an operator's orders to a running broker.
+/* control.c - `wiremill pause`, `resume`, `drain`, `trust`: an operator's orders to a broker.
 
    Each asks for the status first, to print what it changes; with --dry-run it does only that.  */
 #include "ops/verbs.h"
@@ -31,6 +31,13 @@ static const wm_option_t drain_options[] = {
     {.name = NULL},
 };
 
+static const wm_option_t trust_options[] = {
+    CONTROL_OPTIONS,
+    {.name = "worker", .letter = 'w', .value = "NAME", .is_needed = true,
+     .help = "the worker, its host or its key, as wiremill status names them"},
+    {.name = NULL},
+};
+
 static const char pause_text[] =
     "  wiremill pause --campaign out/ --why 'the disk is being moved'\n\n"
     "Workers finish the batches they have, then wait. The broker notes the pause in the\n"
@@ -42,6 +49,13 @@ static const char drain_text[] =
     "failed. Without --worker all workers are drained and new ones are sent away too, until\n"
     "`wiremill resume` or until the broker is started again.\n";
 
+static const char trust_text[] =
+    "  wiremill trust --campaign out/ --worker node7:4711\n\n"
+    "A worker whose scores were wrong, as two other machines agree (`--check-share` of run and\n"
+    "broker), gets no more work in the campaign. Mend its machine first; `wiremill doctor` there\n"
+    "tells what it can.\n";
+
+static int trust_main (const wm_args_t *args);
 static int pause_main (const wm_args_t *args);
 static int resume_main (const wm_args_t *args);
 static int drain_main (const wm_args_t *args);
@@ -59,6 +73,10 @@ const wm_verb_t wm_verb_drain = {
     .name = "drain", .task = BY_HAND_TASK, .rest = "[DIR]",
     .summary = "let workers finish and leave", .text = drain_text,
     .options = drain_options, .run = drain_main };
+const wm_verb_t wm_verb_trust = {
+    .name = "trust", .task = BY_HAND_TASK, .rest = "[DIR]",
+    .summary = "give work again to a machine whose scores were wrong", .text = trust_text,
+    .options = trust_options, .run = trust_main };
 /* clang-format on */
 
 typedef struct {
@@ -123,6 +141,11 @@ static int print_effect (const control_t *self, const json_t *status)
             self->effect,
             "%spaused: workers finish the batches they have; run `wiremill resume` to continue\n",
             would);
+        return go;
+    }
+    if (strcmp (self->order, "trust") == 0) {
+        fprintf (self->effect, "%s %s again\n", self->dry_run ? "would trust" : "trusts",
+                 self->text);
         return go;
     }
     if (!*paused && strcmp (state, "draining") != 0) {
@@ -214,6 +237,11 @@ static int pause_main (const wm_args_t *args)
 static int resume_main (const wm_args_t *args)
 {
     return control (args, "resume", NULL);
+}
+
+static int trust_main (const wm_args_t *args)
+{
+    return control (args, "trust", wm_args_text (args, "worker"));
 }
 
 static int drain_main (const wm_args_t *args)

@@ -93,7 +93,7 @@ const wm_verb_t wm_verb_produce = {
 
 /* What has no effect with --broker, because others have it.  */
 static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
-                                         "batch-hits", "output", "campaign", NULL };
+                                         "check-share", "batch-hits", "output", "campaign", NULL };
 static const char *const of_worker[] = { "workers", "threads", "engine", "device",
                                          "isa", "pin", NULL };
 /* clang-format on */
@@ -364,6 +364,7 @@ static void print_table (const run_t *self, int code, double seconds)
     else
         puts (wm_ask_int (s, "hits.done") ? "  nothing was left to do" : "  nothing was scored");
     wm_arithmetic_rows (stdout, s, "  scored by        ");
+    wm_account_checks (stdout, s, "  checked          ");
     printf ("  time             %s\n", wm_show_time (seconds, a));
     printf ("  output           %s\n", output_folder (self));
     print_reading (self);
@@ -497,6 +498,7 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.engine = wm_args_text (self->args, "engine");
     self->crew.device = wm_args_text (self->args, "device");
     self->crew.mixed = wm_args_given (self->args, "mixed");
+    self->crew.check_share = wm_args_text (self->args, "check-share");
     self->crew.pin = wm_args_given (self->args, "pin");
 }
 
@@ -583,6 +585,8 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "--model FILE is missing");
     if (!broker && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
+    if (wm_share_refused (args))
+        return WM_EXIT_USAGE;
     if (!broker && wm_args_given (args, "join-file"))
         return wm_args_refuse (args, "--join-file is for --broker: without it no key is needed");
     const int code = broker ? refuse_useless (args) : -1;

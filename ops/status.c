@@ -260,6 +260,7 @@ static void show_status (const json_t *s, const char *campaign)
     show_advertised (s, endpoint);
     show_campaign (s);
     wm_arithmetic_classes (stdout, s);
+    wm_account_checks (stdout, s, "checked: ");
     if (!*endpoint)
         show_stopped (s, campaign);
     else if (*waiting)

@@ -70,6 +70,8 @@ static int broker_main (const wm_args_t *args)
         return wm_args_refuse (args, "--model FILE is missing");
     if (!wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
+    if (wm_share_refused (args))
+        return WM_EXIT_USAGE;
     if (check_hosts (args, &error))
         return wm_args_refuse (args, "--listen %s", error.text);
     const wm_choices_t choices = wm_setup_choices (args);
@@ -109,6 +111,8 @@ static int broker_main (const wm_args_t *args)
         argv[n++] = "--insecure";
     if (wm_args_given (args, "mixed"))
         argv[n++] = "--mixed";
+    argv[n++] = "--check-share";
+    argv[n++] = wm_args_text (args, "check-share");
     fprintf (stderr, "wiremill %s: campaign %s, spec %s, model %.12s (%s)\n", WM_VERSION,
              setup.campaign, setup.spec_name, setup.pins.model, setup.why);
     fprintf (stderr, "wiremill broker: %s\n", setup.columns);

@@ -7,6 +7,7 @@
 
 #include "schema/base/wm_option.h"
 #include "schema/wm_join.h"
+#include "schema/wm_share.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 #define WM_VERBS(row) \
     row (run) \
     row (broker) row (produce) row (work) \
-    row (pause) row (resume) row (drain) row (kick) row (keys) \
+    row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
     row (status) row (held) row (why) row (verify) row (bench) row (doctor) \
     row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show)
@@ -36,6 +37,15 @@ static inline void take_isa (const wm_args_t *args)
         setenv ("WM_ISA", wm_args_text (args, "isa"), 1);
 }
 
+/* Refuses a --check-share that is none.  */
+static inline bool wm_share_refused (const wm_args_t *args)
+{
+    double share;
+    return wm_share_parse (wm_args_text (args, "check-share"), &share) &&
+           wm_args_refuse (args, "--check-share %.40s: it is a share such as 0.1%% or 0.001",
+                           wm_args_text (args, "check-share"));
+}
+
 /* clang-format off */
 /* The options that pin a campaign, of run and broker. run needs neither --model nor --output with
    --broker, so each checks these two.  */
@@ -52,6 +62,9 @@ static inline void take_isa (const wm_args_t *args)
      .help = "largest allowed error of a score in split (1e-5) or fast (5e-3), relative above 1"}, \
     {.name = "mixed", \
      .help = "admit workers that score by another engine than others of their kind of machine"}, \
+    {.name = "check-share", .value = "X", .fallback = "0.1%", \
+     .help = "share of batches that a worker on another machine scores too, to find one that is " \
+             "wrong; 0: none"}, \
     {.name = "batch-hits", .value = "N", .least = 1, .most = 1 << 20, \
      .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
              "else 4096)"}, \

@@ -128,6 +128,35 @@ void wm_account_file (FILE *out, const json_t *status, json_t *file, const char 
     show_file (out, status, file);
 }
 
+void wm_account_checks (FILE *out, const json_t *status, const char *head)
+{
+    char n[32], of[32];
+    size_t i;
+    const json_t *one, *named = json_object_get (json_object_get (status, "checks"), "named");
+    const int64_t sampled = wm_ask_int (status, "checks.sampled"),
+                  done = wm_ask_int (status, "checks.good") + wm_ask_int (status, "checks.differ");
+    if (sampled)
+        fprintf (out, "%s%s of %s sampled batches by a second machine", head,
+                 wm_show_count (done, n), wm_show_count (sampled, of));
+    if (sampled && wm_ask_int (status, "checks.differ"))
+        fprintf (out, "; %s differed", wm_show_count (wm_ask_int (status, "checks.differ"), n));
+    if (sampled)
+        fputs (done < sampled ? "; the others had none\n" : "\n", out);
+    if (*wm_ask_text (status, "checks.suspects"))
+        fprintf (out,
+                 "SCORES DIFFER: %s; nobody knows which is wrong: connect a third machine, which "
+                 "decides the next time\n",
+                 wm_ask_text (status, "checks.suspects"));
+    json_array_foreach (named, i, one)
+    {
+        fprintf (out, "WRONG SCORES: worker %s, %s: %s\n", wm_ask_text (one, "worker"),
+                 wm_ask_text (one, "signature"), wm_ask_text (one, "why"));
+        fprintf (out,
+                 "  it gets no work; where its machine is mended: wiremill trust --worker %s\n",
+                 wm_ask_text (one, "worker"));
+    }
+}
+
 bool wm_account_is_clean (const json_t *status)
 {
     return !wm_ask_int (status, "hits.held") && !wm_ask_int (status, "held_total");

@@ -30,6 +30,10 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max);
    its hits are held.  */
 void wm_account_file (FILE *out, const json_t *status, json_t *file, const char *verb);
 
+/* Prints a line on the batches that a second machine scored, if any was sampled; and one for each
+   machine whose scores were wrong, with what to do. `head` begins the first.  */
+void wm_account_checks (FILE *out, const json_t *status, const char *head);
+
 /* Returns whether nothing is held or changed, neither inputs nor batches nor hits.  */
 bool wm_account_is_clean (const json_t *status);
 

@@ -207,6 +207,8 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
                                  "--command",
                                  self->command,
                                  "--parent",
+                                 "--check-share",
+                                 self->check_share,
                                  self->mixed ? "--mixed" : NULL,
                                  NULL };
     return wm_child_start (&self->broker, argv[0], argv, error);

@@ -33,8 +33,9 @@ typedef struct {
     const wm_inputs_t *inputs;
     const char *engine, *device, *threads;
     bool pin, mixed;
-    bool retry_held;     /* for the producer's first start: it kicks before it reads anything */
-    const char *give_up; /* seconds that the producer waits for a broker; NULL: its default */
+    bool retry_held;         /* for the producer's first start: it kicks before it reads anything */
+    const char *check_share; /* of the broker */
+    const char *give_up;     /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;
     int gate[2]; /* pipe: workers wait until its writing end is closed */
     char endpoint[256];

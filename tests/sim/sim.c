@@ -75,6 +75,18 @@ static void choose_lasting (void)
     sim.peer[0].broken = salt / 8 % 3 == 0;
 }
 
+/* Worlds in which a second machine scores batches again; one of three machines or more may lie. Not
+   of the die, as above.  */
+static void choose_checks (void)
+{
+    const uint64_t salt = wm_table_mix (sim.seed + 2203);
+    if (sim.only_cuts || sim.faults.wrong || salt % 3)
+        return;
+    sim.check_share = salt / 3 % 4 ? 1 : 0.3;
+    if (sim.n_worker >= 3 && salt / 12 % 4 && !sim.peer[0].broken)
+        sim.peer[sim.n_worker - 1].lies = 50 + (uint32_t) (salt / 48 % 900);
+}
+
 static bool due (uint32_t seconds)
 {
     return seconds && roll (seconds * 10) == 0; /* asked ten times a second */
@@ -215,6 +227,7 @@ static void world_new (uint64_t seed, bug_t bug, bool only_cuts, bool story)
         sim.peer[WORKERS + PRODUCERS].hostile = true;
     }
     choose_lasting ();
+    choose_checks ();
     broker_new ();
 }
 

@@ -15,7 +15,7 @@
 #define SIM_H
 
 #include "broker/wm_campaign.h"
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdbool.h>
 
@@ -82,6 +82,8 @@ typedef enum {
     BUG_NEED_FOR_EVER,
     BUG_NEVER_ASKED_AGAIN,
     BUG_LATE_REFUSED,
+    BUG_CHECK_PASSED,
+    BUG_CHECK_BLAMES_FIRST,
     BUG_END,
 } bug_t;
 
@@ -206,7 +208,8 @@ struct peer_t {
     uint32_t index;
     char label[24];
     bool alive, welcome, hostile;
-    bool broken; /* its engine fails on everything, for ever */
+    bool broken;   /* its engine fails on everything, for ever */
+    uint32_t lies; /* of a thousand answers so many are wrong */
     int64_t wake_ms, retry_ms, opened_ms, heard_ms, beat_ms, frozen_ms, back_ms;
     int64_t stopped_ms; /* since when it is frozen */
     uint8_t instance[16];
@@ -276,9 +279,11 @@ typedef struct {
     bool paused_promised; /* acknowledged to an operator */
     bool rotten;          /* bits of results on the disk are wrong */
     wm_key_t fetched;     /* BUG_ROT_ANSWERED */
+    double check_share;   /* of batches that a second machine scores */
     uint64_t n_bug;       /* chances that a planted bug had */
     struct {
         uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held, spoils;
+        uint64_t checked, named; /* checks that were compared; workers that were found wrong */
     } count;
 } sim_t;
 extern sim_t sim;
@@ -419,6 +424,15 @@ void check_needs (const wm_core_t *core);
 void check_unreadable (const wm_key_t *key, const char *why);
 /* Two different results of one engine must raise an alarm, and nothing else may: before and after
    the core sees this message.  */
+typedef struct {
+    uint64_t core_good, core_differ, hash; /* hash: of the first result; 0: not known */
+    uint32_t n_answer;                     /* of the check that is answered; 0: none is */
+    wm_key_t key;
+    const machine_t *first;
+} check_before_t;
+check_before_t check_compare_begin (const wm_core_t *core, const link_t *link, const wm_msg_t *msg);
+void check_compare_end (const wm_core_t *core, const check_before_t *before,
+                        const wm_payload_t *payload);
 bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
 void check_alarm (const wm_core_t *core, const wm_msg_t *msg, bool due, uint64_t n_alarm);
 /* Something happened to the worker of this tag that may be blamed on the batch.  */

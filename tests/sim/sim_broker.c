@@ -312,9 +312,11 @@ static void receive (link_t *link, packet_t *packet)
         link->owed_ms = 0;
     const bool due = check_alarm_due (link, &msg, handle ? &payload : NULL);
     const uint64_t alarms = broker.core->n_alarm;
+    const check_before_t before = check_compare_begin (broker.core, link, &msg);
     if (!bug_receives (link, &msg, handle ? &payload : NULL))
         wm_core_message (broker.core, link->session, &msg, handle ? &payload : NULL, sim.now_ms);
     check_alarm (broker.core, &msg, due, broker.core->n_alarm - alarms);
+    check_compare_end (broker.core, &before, handle ? &payload : NULL);
     if (handle)
         handle_unref (NULL, handle);
     settle ();
@@ -467,6 +469,8 @@ static wm_fault_t core_begin (wm_error_t *error)
                                       .peers_max = WM_PEERS_MAX,
                                       .stray_max = sim.seed % 2 ? 2 : 0, /* some wait for it */
                                       .paused = sim.paused ? "it was" : NULL,
+                                      .check_share = sim.check_share,
+                                      .check_key = { (uint8_t) sim.seed },
                                       .epoch = broker.campaign.epoch,
                                       .budget_bytes =
                                           BUDGET_BYTES * (sim.bug == BUG_BUDGET_IGNORED ? 4 : 1),

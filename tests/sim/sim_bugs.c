@@ -58,6 +58,10 @@ const bug_text_t bug_text[BUG_END] = {
                             "after a failed fdatasync the journal is read from memory" },
     [BUG_NEED_FOR_EVER] = { "need-for-ever", "a NEED that is not answered is not taken back" },
     [BUG_NEVER_ASKED_AGAIN] = { "never-asked-again", "a producer that was late gets no NEED" },
+    [BUG_CHECK_PASSED] = { "check-passed",
+                           "what two machines scored differently is taken for good" },
+    [BUG_CHECK_BLAMES_FIRST] = { "check-blames-first",
+                                 "of two that differ the other one is named" },
     [BUG_LATE_REFUSED] = { "late-refused", "a BATCH that comes late is refused" },
     [BUG_STRAY_DROPPED] = { "stray-dropped",
                             "a RESULT before its event is announced is acknowledged and dropped" },
@@ -376,6 +380,18 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         return false;
     case BUG_LATE_REFUSED:
         session->n_taken_back = 0;
+        return false;
+    case BUG_CHECK_PASSED:
+        if (is_result && session->check && session->check->n_answer == 1 &&
+            payload->bytes == wm_result_bytes (session->check->n_hit, N_OUTPUT))
+            memcpy (session->check->answer[0].result, payload->data, payload->bytes);
+        return false;
+    case BUG_CHECK_BLAMES_FIRST:
+        if (is_result && session->check && session->check->n_answer == 2) {
+            machine_t *first = session->check->answer[0].machine;
+            session->check->answer[0].machine = session->check->answer[1].machine;
+            session->check->answer[1].machine = first;
+        }
         return false;
     case BUG_BREAKER_STUCK:
         session->outcomes = 0;

@@ -405,13 +405,67 @@ void check_answered (link_t *link, bool failed)
     link->n_failed = failed ? link->n_failed + 1 : 0;
 }
 
+/* The check that this RESULT answers, or NULL.  */
+static const check_t *checked_by (const wm_core_t *core, const link_t *link, const wm_msg_t *msg)
+{
+    const session_t *session = wm_core_session_find (core, link->session);
+    const check_t *check = session ? session->check : NULL;
+    return check && msg->type == WM_MSG_RESULT &&
+                   memcmp (&check->key, &msg->key, sizeof check->key) == 0
+               ? check
+               : NULL;
+}
+
+check_before_t check_compare_begin (const wm_core_t *core, const link_t *link, const wm_msg_t *msg)
+{
+    const check_t *check = checked_by (core, link, msg);
+    const truth_input_t *input = truth_input_of_id (msg->key.input);
+    const unit_t *unit = truth_unit_of_key (&msg->key);
+    check_before_t before = { .core_good = core->n_check_good,
+                              .core_differ = core->n_check_differ };
+    if (!check || !input || !unit || !link->peer || link->peer->hostile)
+        return before;
+    before.n_answer = check->n_answer;
+    before.key = msg->key;
+    before.first = check->answer[0].machine;
+    /* After a kick the record at hand is another.  */
+    before.hash = msg->key.generation == input->generation && unit->n_record ? unit->hash : 0;
+    return before;
+}
+
+/* A first result and a second differ exactly where their bytes do; a machine that is found wrong
+   has its inputs begun again (that it is the liar, the liar's REJECT shows: sim_worker.c).  */
+void check_compare_end (const wm_core_t *core, const check_before_t *before,
+                        const wm_payload_t *payload)
+{
+    const input_t *input = wm_core_input_find (core, before->key.input);
+    if (before->n_answer == 1 && before->hash && payload) {
+        const bool differ = XXH3_64bits (payload->data, payload->bytes) != before->hash;
+        sim.count.checked++;
+        if (core->n_check_differ - before->core_differ != differ ||
+            core->n_check_good - before->core_good != !differ)
+            fail ("two machines gave %s scores for %u.%u.%u, and the check found otherwise",
+                  differ ? "different" : "the same", before->key.input, before->key.ordinal,
+                  before->key.batch);
+    }
+    if (before->n_answer != 2 || !before->first->named)
+        return;
+    sim.count.named++;
+    if (input && input->generation == before->key.generation && !input->kicking &&
+        !core->has_verdict && !input->unpinned &&
+        (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN))
+        fail ("%s gave wrong scores for %u.%u.%u, and its input is not begun again",
+              before->first->label, before->key.input, before->key.ordinal, before->key.batch);
+}
+
 bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
 {
     const truth_input_t *input = truth_input_of_id (msg->key.input);
     const unit_t *unit = truth_unit_of_key (&msg->key);
     return msg->type == WM_MSG_RESULT && payload && unit && link->peer && !link->peer->hostile &&
-           msg->key.generation == input->generation && unit->n_record && !unit->held &&
-           !unit->alarmed && unit->engine == link->peer->signature &&
+           !checked_by (broker_core (), link, msg) && msg->key.generation == input->generation &&
+           unit->n_record && !unit->held && !unit->alarmed &&
+           unit->engine == link->peer->signature &&
            (input->state == WM_RECORD_INPUT || input->state == WM_RECORD_FILE_LOST) &&
            XXH3_64bits (payload->data, payload->bytes) != unit->hash;
 }

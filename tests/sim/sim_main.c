@@ -28,7 +28,7 @@ static long n_job;
 /* Sums over seeds, of one process.  */
 typedef struct {
     uint64_t seeds, failed, messages, restarts, powercuts, survived, cuts, acked, held, spoils,
-        mended;
+        mended, checked, named;
     bool over;
 } totals_t;
 
@@ -63,6 +63,8 @@ static void add_seed (totals_t *totals, bool kept)
     totals->held += sim.count.held;
     totals->spoils += sim.count.spoils;
     totals->mended += kept ? sim.count.spoils : 0;
+    totals->checked += sim.count.checked;
+    totals->named += sim.count.named;
 }
 
 /* This process's part: every n_job-th seed.  */
@@ -109,6 +111,8 @@ static totals_t run (const many_t *task)
         sum.held += part[job].held;
         sum.spoils += part[job].spoils;
         sum.mended += part[job].mended;
+        sum.checked += part[job].checked;
+        sum.named += part[job].named;
     }
     munmap (part, JOBS_MAX * sizeof *part);
     return sum;
@@ -117,14 +121,17 @@ static totals_t run (const many_t *task)
 static void print_totals (const char *what, const totals_t *t, double start)
 {
     const double took = proof_clock () - start;
-    printf ("%s: %llu seeds in %.1f s (%.0f/s): %llu messages, %llu connections cut, %llu ends of "
-            "the broker (%llu power cuts, %llu with a ledger lost or damaged), %llu results "
-            "acknowledged, %llu batches held; %llu seeds broke a promise\n",
-            what, (unsigned long long) t->seeds, took, (double) t->seeds / took,
-            (unsigned long long) t->messages, (unsigned long long) t->cuts,
-            (unsigned long long) t->restarts, (unsigned long long) t->powercuts,
-            (unsigned long long) t->spoils, (unsigned long long) t->acked,
-            (unsigned long long) t->held, (unsigned long long) t->failed);
+    printf (
+        "%s: %llu seeds in %.1f s (%.0f/s): %llu messages, %llu connections cut, %llu ends of "
+        "the broker (%llu power cuts, %llu with a ledger lost or damaged), %llu results "
+        "acknowledged, %llu batches held, %llu scored twice to compare (%llu decided by a third "
+        "machine); %llu seeds broke a promise\n",
+        what, (unsigned long long) t->seeds, took, (double) t->seeds / took,
+        (unsigned long long) t->messages, (unsigned long long) t->cuts,
+        (unsigned long long) t->restarts, (unsigned long long) t->powercuts,
+        (unsigned long long) t->spoils, (unsigned long long) t->acked, (unsigned long long) t->held,
+        (unsigned long long) t->checked, (unsigned long long) t->named,
+        (unsigned long long) t->failed);
 }
 
 static int run_seeds (uint64_t first, uint64_t count, bug_t bug)

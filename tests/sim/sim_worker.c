@@ -2,7 +2,7 @@
    what sessions of all peers have in common; and a peer that keeps no rule.
 
    A worker may hang (no progress, heartbeats go on), be slow beyond its lease, refuse, answer
-   twice, answer other bytes, drain, and die.  */
+   twice, answer other bytes (once, or again and again: the liar), drain, and die.  */
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -46,6 +46,7 @@ void peer_die (peer_t *peer, int64_t back_ms)
                     .index = peer->index,
                     .hostile = peer->hostile,
                     .broken = peer->broken,
+                    .lies = peer->lies,
                     .n_instance = peer->n_instance + 1,
                     .back_ms = sim.now_ms + back_ms,
                     .wake_ms = sim.now_ms + back_ms };
@@ -119,6 +120,13 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
     if (msg->type != WM_MSG_REJECT && msg->type != WM_MSG_BYE)
         return true;
     bool again = msg->code == WM_REASON_BUSY || msg->code == WM_REASON_STOPPING;
+    if (msg->type == WM_MSG_REJECT && msg->code == WM_REASON_FAILED && peer->lies) {
+        log_event (peer->label, "is found wrong: %s", msg->text);
+        free (*packet);
+        *packet = NULL;
+        peer_die (peer, NEVER / 2);
+        return false;
+    }
     if (msg->type == WM_MSG_REJECT && !again)
         fail ("%s, which is honest, is refused: %s", peer->label, msg->text);
     if (msg->type == WM_MSG_BYE && msg->code == WM_REASON_STALE && sim.now_ms >= peer->frozen_ms &&
@@ -272,6 +280,11 @@ static void finish (peer_t *peer)
                    task->msg.key.ordinal, task->msg.key.batch);
         unit->alarm = task->wrong = true;
     }
+    if (!sim.calm && unit && peer->lies && chance (peer->lies)) {
+        log_event (peer->label, "lies about %u.%u.%u", task->msg.key.input, task->msg.key.ordinal,
+                   task->msg.key.batch);
+        unit->alarm = task->wrong = true;
+    }
     task->state = TASK_RETURNED;
     if (peer->window < 4)
         peer->window++;
@@ -406,7 +419,7 @@ void worker_begin (peer_t *peer)
     peer->alive = true;
     peer->window = 2;
     peer->speed_ms = 20 + roll (chance (200) ? 4000 : 800);
-    peer->signature = 1 + (peer->index % 3 == 0);
+    peer->signature = sim.check_share > 0 || peer->index % 3 ? 1 : 2;
     uint64_t id[2] = { peer->index + 1, peer->n_instance + 1 };
     memcpy (peer->instance, id, 16);
     log_event (peer->label, "begins, %u ms a batch", peer->speed_ms);

@@ -52,6 +52,8 @@ typedef struct {
     char noted[256]; /* why it is paused */
     int cannot_note, cannot_keep;
     int measures, has_sample, mixed;
+    double check_share, max_error;
+    char distrusted[2048]; /* that file as kept last */
     uint32_t stray_max;
     char arithmetic[4096], kept[64]; /* the file as kept last; the name of what was kept last */
 } harness_t;
@@ -140,6 +142,9 @@ static inline int sink_keep (void *context, const char *name, const wm_payload_t
     if (strcmp (name, "arithmetic") == 0)
         snprintf (t->arithmetic, sizeof t->arithmetic, "%.*s", (int) body->bytes,
                   (const char *) body->data);
+    if (strcmp (name, "distrusted") == 0)
+        snprintf (t->distrusted, sizeof t->distrusted, "%.*s", (int) body->bytes,
+                  (const char *) body->data);
     return 0;
 }
 
@@ -194,6 +199,9 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
     config.measures = t->measures;
     config.has_sample = t->has_sample;
     config.mixed = t->mixed;
+    config.check_share = t->check_share;
+    config.max_error = t->max_error;
+    config.distrusted = *t->distrusted ? t->distrusted : NULL;
     config.stray_max = t->stray_max;
     wm_core_sink_t sink = { .context = t,
                             .send = sink_send,

@@ -1,0 +1,512 @@
+/* wm_core_check.c - spot checks: a sampled batch is scored a second time, by another machine.
+
+   Which batches are sampled is a keyed hash of the batch's key: a worker that does not know the
+   broker's secret cannot tell them from others, and the TASK of a check is like any other. The
+   first result is committed and acknowledged as always; a check is beside that, has no lease and
+   delays nothing. It keeps the payload, inside the budget, and a copy of the answer; both are
+   bounded, and under pressure the oldest check that waits is given up. So is a check whose workers
+   vanish CHECK_LOST_MAX times (the batch may be what kills them). What was sampled and not compared
+   is counted.
+
+   Another machine: a worker with another key, where it has one; else one whose label names another
+   host. A worker of another key goes before one of another host while one is connected, because a
+   key is the broker's own knowledge and a label the worker's claim.
+
+   Two answers by one engine signature must be equal in every bit; by two signatures, within the
+   error of both. Hits that kill the engine of one of them are left out: that depends on its machine
+   (hash_of in wm_core_on_worker.c). Where two differ, a third machine decides; where there is none,
+   or it agrees with both or neither, nobody is named, and log and status name both. A worker that
+   refuses the batch gives no scores: another is asked, and the circuit breaker counts it.
+
+   A good check ends what is in doubt of a machine: its batches before that one are not scored again
+   when it is found wrong later. While a machine is one of two that differ no check of it counts as
+   good.  */
+#include "broker/wm_core_check_private.h"
+
+#include <math.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK_LOST_MAX 2
+#define STRICT_ERROR 1e-4 /* between strict fp32 of different engines: above each of their limits */
+
+/* ---- sets of inputs -------------------------------------------------------------------------- */
+
+static void inputs_add (inputs_t *self, uint32_t id)
+{
+    const size_t at = id / 8;
+    if (at >= self->bytes) {
+        uint8_t *grown = realloc (self->bits, 2 * at + 64);
+        if (!grown)
+            return; /* a bookkeeping aid: without memory one input is not begun again */
+        memset (grown + self->bytes, 0, 2 * at + 64 - self->bytes);
+        self->bits = grown;
+        self->bytes = 2 * at + 64;
+    }
+    self->bits[at] |= (uint8_t) (1u << id % 8);
+}
+
+static void inputs_clear (inputs_t *self)
+{
+    if (self->bits)
+        memset (self->bits, 0, self->bytes);
+}
+
+/* ---- machines -------------------------------------------------------------------------------- */
+
+/* The host of a label "host:pid".  */
+static void host_of (const char *label, char host[64])
+{
+    const char *colon = strrchr (label, ':');
+    snprintf (host, 64, "%.*s", (int) (colon ? colon - label : (long) strlen (label)), label);
+}
+
+static void machine_free (machine_t *machine)
+{
+    free (machine->touched.bits);
+    free (machine->fresh.bits);
+    free (machine);
+}
+
+/* Forgets one that nothing refers to. A peer with a key can claim any number of hosts.  */
+static void machines_trim (wm_core_t *self)
+{
+    machine_t **last = NULL;
+    for (machine_t **at = &self->machines; *at; at = &(*at)->next)
+        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named)
+            last = at;
+    if (!last)
+        return;
+    machine_t *machine = *last;
+    *last = machine->next;
+    machine_free (machine);
+    self->n_machine--;
+}
+
+machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label)
+{
+    char host[64];
+    host_of (label, host);
+    for (machine_t *machine = self->machines; machine; machine = machine->next)
+        if (strcmp (machine->key, key) == 0 && strcmp (machine->host, host) == 0)
+            return machine;
+    if (self->n_machine >= MACHINES_MAX)
+        machines_trim (self);
+    machine_t *machine = calloc (1, sizeof *machine);
+    if (!machine)
+        return NULL;
+    snprintf (machine->key, sizeof machine->key, "%s", key);
+    memcpy (machine->host, host, sizeof host);
+    machine->next = self->machines;
+    self->machines = machine;
+    self->n_machine++;
+    return machine;
+}
+
+/* 0: the same machine; 1: another host, as the workers claim; 2: another key.  */
+static int apart (const machine_t *a, const machine_t *b)
+{
+    return strcmp (a->key, b->key) != 0 ? 2 : strcmp (a->host, b->host) != 0 ? 1 : 0;
+}
+
+/* How far a machine is from all that have answered.  */
+static int apart_of (const check_t *check, const machine_t *machine)
+{
+    int least = 2;
+    for (uint32_t i = 0; i < check->n_answer; i++) {
+        const int one = apart (check->answer[i].machine, machine);
+        least = one < least ? one : least;
+    }
+    return least;
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static const char *signature_of (const wm_core_t *self, uint16_t number)
+{
+    return number ? self->signature[number - 1] : "";
+}
+
+/* The largest error that this signature may have in this campaign.  */
+static double error_of (const wm_core_t *self, uint16_t signature)
+{
+    const char *text = signature_of (self, signature);
+    const bool strict = strstr (text, "/fp32/") || strstr (text, "/double/");
+    return strict || self->config.max_error <= STRICT_ERROR ? STRICT_ERROR : self->config.max_error;
+}
+
+static bool scores_agree (const uint8_t *a, const uint8_t *b, uint32_t n, double error)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float x, y;
+        memcpy (&x, a + 4 * (size_t) i, 4);
+        memcpy (&y, b + 4 * (size_t) i, 4);
+        if (fabs ((double) x - (double) y) > error * fmax (1, fabs ((double) x)))
+            return false;
+    }
+    return true;
+}
+
+static bool agree (const wm_core_t *self, const check_t *check, const check_answer_t *a,
+                   const check_answer_t *b)
+{
+    const uint32_t n_hit = check->n_hit, n_output = self->config.n_output;
+    const bool same = a->signature && a->signature == b->signature;
+    const double error = error_of (self, a->signature) + error_of (self, b->signature);
+    for (uint32_t i = 0; i < n_hit; i++) {
+        const size_t at = n_hit + 4 * (size_t) i * n_output;
+        if (a->result[i] == WM_HIT_POISON || b->result[i] == WM_HIT_POISON)
+            continue;
+        if (a->result[i] != b->result[i])
+            return false;
+        if (same ? memcmp (a->result + at, b->result + at, 4 * (size_t) n_output) != 0
+                 : a->result[i] == WM_HIT_SCORED &&
+                       !scores_agree (a->result + at, b->result + at, n_output, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+static bool is_sampled (const wm_core_t *self, const wm_key_t *key)
+{
+    uint8_t hash[crypto_shorthash_BYTES];
+    uint64_t number;
+    static_assert (sizeof hash == sizeof number, "one hash is one number");
+    static_assert (sizeof self->config.check_key == crypto_shorthash_KEYBYTES, "its key");
+    if (self->config.check_share <= 0 || self->config.check_share >= 1)
+        return self->config.check_share > 0;
+    crypto_shorthash (hash, (const uint8_t *) key, sizeof *key, self->config.check_key);
+    memcpy (&number, hash, sizeof number);
+    return (double) number * 0x1p-64 < self->config.check_share;
+}
+
+static size_t result_bytes (const wm_core_t *self, const check_t *check)
+{
+    return wm_result_bytes (check->n_hit, self->config.n_output);
+}
+
+static void check_end (wm_core_t *self, check_t *check)
+{
+    if (check->worker)
+        check->worker->check = NULL;
+    *(check->prev ? &check->prev->next : &self->checks) = check->next;
+    *(check->next ? &check->next->prev : &self->checks_last) = check->prev;
+    self->n_check--;
+    self->check_payload_bytes -= check->payload->bytes;
+    wm_core_payload_drop (self, check->payload);
+    for (uint32_t i = 0; i < check->n_answer; i++) {
+        check_answer_t *answer = &check->answer[i];
+        answer->machine->n_answer--;
+        if (answer->machine->mark == check)
+            answer->machine->mark = NULL;
+        if (i < 2 && check->differs)
+            answer->machine->n_suspect--;
+        self->check_bytes -= result_bytes (self, check);
+        free (answer->result);
+    }
+    free (check);
+}
+
+/* Returns false without memory.  */
+static bool answer_add (wm_core_t *self, check_t *check, const session_t *worker,
+                        uint16_t signature, const wm_payload_t *payload)
+{
+    check_answer_t *answer = &check->answer[check->n_answer];
+    *answer = (check_answer_t){ .machine = worker->machine, .signature = signature };
+    memcpy (answer->label, worker->label, sizeof answer->label);
+    answer->result = malloc (payload->bytes);
+    if (!answer->result)
+        return false;
+    memcpy (answer->result, payload->data, payload->bytes);
+    self->check_bytes += payload->bytes;
+    answer->machine->n_answer++;
+    check->n_answer++;
+    return true;
+}
+
+bool wm_core_check_drop (wm_core_t *self)
+{
+    check_t *oldest = NULL;
+    for (check_t *check = self->checks; check; check = check->next)
+        if (!check->worker && (!oldest || check->n_answer < oldest->n_answer))
+            oldest = check;
+    if (oldest)
+        check_end (self, oldest);
+    return oldest != NULL;
+}
+
+/* Whether there is room for one more, after those that wait were dropped where needed.  */
+static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
+{
+    const uint64_t most = self->config.budget_bytes / CHECK_PAYLOADS_SHARE;
+    while (self->n_check >= CHECKS_MAX || self->check_bytes + 3 * bytes > CHECK_RESULTS_BYTES ||
+           self->check_payload_bytes + payload_bytes > most)
+        if (!wm_core_check_drop (self))
+            return false;
+    return true;
+}
+
+static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batch,
+                         const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    self->n_sampled++;
+    check_t *check = batch->payload && make_room (self, batch->payload->bytes, payload->bytes)
+                         ? calloc (1, sizeof *check)
+                         : NULL;
+    if (!check)
+        return;
+    *check = (check_t){ .prev = self->checks_last,
+                        .key = msg->key,
+                        .n_batch = msg->n_batch,
+                        .n_hit = msg->n_hit,
+                        .attempt = batch->attempt,
+                        .payload = batch->payload };
+    memcpy (check->digest, msg->digest, 16);
+    check->payload->refs++;
+    self->check_payload_bytes += check->payload->bytes;
+    *(check->prev ? &check->prev->next : &self->checks) = check;
+    self->checks_last = check;
+    self->n_check++;
+    if (!answer_add (self, check, worker, batch->signature, payload)) {
+        check_end (self, check);
+        return;
+    }
+    if (!worker->machine->mark) {
+        worker->machine->mark = check;
+        inputs_clear (&worker->machine->fresh);
+    }
+}
+
+void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *batch,
+                           const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    machine_t *machine = worker->machine;
+    if (!machine || self->config.check_share <= 0)
+        return;
+    inputs_add (&machine->touched, msg->key.input);
+    if (machine->mark)
+        inputs_add (&machine->fresh, msg->key.input);
+    if (is_sampled (self, &msg->key))
+        check_begin (self, worker, batch, msg, payload);
+}
+
+void wm_core_check_free_all (wm_core_t *self)
+{
+    while (self->checks)
+        check_end (self, self->checks);
+    while (self->machines) {
+        machine_t *machine = self->machines;
+        self->machines = machine->next;
+        machine_free (machine);
+    }
+}
+
+/* ---- the verdict ----------------------------------------------------------------------------- */
+
+static const char *path_of (const wm_core_t *self, const check_t *check)
+{
+    const input_t *input =
+        check->key.input <= self->n_input ? self->input[check->key.input - 1] : NULL;
+    return input ? input->path : "?";
+}
+
+/* Scores of this machine were wrong, as two others agree.  */
+static void name_machine (wm_core_t *self, const check_t *check, uint32_t guilty)
+{
+    const check_answer_t *answer = check->answer;
+    machine_t *machine = answer[guilty].machine;
+    self->has_verdict = true;
+    if (guilty == 0)
+        inputs_add (&machine->touched, check->key.input);
+    if (machine->named)
+        return;
+    machine->named = machine->is_new = true;
+    memcpy (machine->label, answer[guilty].label, sizeof machine->label);
+    snprintf (machine->signature, sizeof machine->signature, "%.63s",
+              signature_of (self, answer[guilty].signature));
+    snprintf (machine->why, sizeof machine->why,
+              "wrong scores for batch %u.%u.%u of %.80s, on which %.40s and %.40s agree",
+              check->key.input, check->key.ordinal, check->key.batch, path_of (self, check),
+              answer[1 - guilty].label, answer[2].label);
+}
+
+/* Two answers differ, and who is wrong is not known (yet).  */
+static void log_differ (wm_core_t *self, const check_t *check, const char *what)
+{
+    wm_core_log (self, "CHECK: %s and %s gave different scores for batch %u.%u.%u of %s: %s",
+                 check->answer[0].label, check->answer[1].label, check->key.input,
+                 check->key.ordinal, check->key.batch, path_of (self, check), what);
+    snprintf (self->suspects, sizeof self->suspects, "%.63s and %.63s", check->answer[0].label,
+              check->answer[1].label);
+}
+
+static void check_good (wm_core_t *self, check_t *check)
+{
+    machine_t *machine = check->answer[0].machine;
+    self->n_check_good++;
+    if (machine->mark == check && !machine->n_suspect) {
+        const inputs_t before = machine->touched;
+        machine->touched = machine->fresh;
+        machine->fresh = before;
+    }
+    check_end (self, check);
+}
+
+static void decide (wm_core_t *self, check_t *check)
+{
+    const check_answer_t *answer = check->answer;
+    if (check->n_answer == 2 && agree (self, check, &answer[0], &answer[1])) {
+        check_good (self, check);
+        return;
+    }
+    if (check->n_answer == 2) {
+        self->n_check_differ++;
+        check->differs = true;
+        answer[0].machine->n_suspect++;
+        answer[1].machine->n_suspect++;
+        log_differ (self, check, "a third machine decides, once one is connected");
+        return;
+    }
+    const bool first = agree (self, check, &answer[0], &answer[2]),
+               second = agree (self, check, &answer[1], &answer[2]);
+    if (first == second)
+        log_differ (self, check, "a third machine does not decide it");
+    else
+        name_machine (self, check, first ? 1 : 0);
+    check_end (self, check);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* The check that waits for this answer of the worker, which no longer has it; NULL: none.  */
+static check_t *take_back (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    check_t *check = worker->check;
+    if (!check || memcmp (&check->key, &msg->key, sizeof msg->key) != 0)
+        return NULL;
+    wm_core_worker_received (self, worker, check->number);
+    worker->check = NULL;
+    check->worker = NULL;
+    return check;
+}
+
+bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                           const wm_payload_t *payload)
+{
+    check_t *check = take_back (self, worker, msg);
+    if (!check)
+        return false;
+    wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
+    const uint16_t by = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
+    if (msg->n_hit == check->n_hit && memcmp (msg->digest, check->digest, 16) == 0 &&
+        answer_add (self, check, worker, by, payload))
+        decide (self, check);
+    else
+        check_end (self, check);
+    return true;
+}
+
+static void check_lost (wm_core_t *self, check_t *check)
+{
+    if (++check->n_lost > CHECK_LOST_MAX)
+        check_end (self, check);
+}
+
+bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    check_t *check = take_back (self, worker, msg);
+    if (!check)
+        return false;
+    if (msg->code != WM_EAGAIN)
+        check_lost (self, check);
+    return true;
+}
+
+bool wm_core_check_is_first (const session_t *worker)
+{
+    return worker->over_check ||
+           (worker->check &&
+            (!worker->lease_head || worker->check->number < worker->lease_head->number));
+}
+
+void wm_core_check_give_back (wm_core_t *self, session_t *worker)
+{
+    check_t *check = worker->check;
+    if (!check)
+        return;
+    worker->over_check = wm_core_check_is_first (worker);
+    worker->check = NULL;
+    check->worker = NULL;
+    check_lost (self, check);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* As task_send of wm_core_dispatch.c, without a lease.  */
+static void check_send (wm_core_t *self, check_t *check, session_t *worker)
+{
+    if (worker->sent == worker->received)
+        worker->received_ms = self->now_ms;
+    worker->sent++;
+    check->payload->refs++;
+    worker->in_flight[worker->sent % WM_CREDIT_MAX] = check->payload;
+    self->task_out += check->payload->bytes;
+    check->worker = worker;
+    check->number = worker->sent;
+    worker->check = check;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_TASK);
+    msg.key = check->key;
+    memcpy (msg.digest, check->digest, 16);
+    msg.n_batch = check->n_batch;
+    msg.n_hit = check->n_hit;
+    msg.attempt = check->attempt;
+    wm_core_send (self, worker, &msg,
+                  &(wm_payload_t){ check->payload->handle, NULL, check->payload->bytes });
+    wm_core_worker_update (self, worker);
+}
+
+/* Whether a worker by a key that has not answered is connected.  */
+static bool has_another_key (const wm_core_t *self, const check_t *check)
+{
+    for (const machine_t *machine = self->machines; machine; machine = machine->next)
+        if (machine->n_session && !machine->named && apart_of (check, machine) == 2)
+            return true;
+    return false;
+}
+
+/* The eligible worker that is to give the next answer; NULL: none is.  */
+static session_t *worker_for (const wm_core_t *self, const check_t *check)
+{
+    session_t *best = NULL, *worker = self->eligible;
+    int far = 0;
+    do {
+        const int by =
+            worker->check || !worker->machine || worker->machine->named || self->alone_for == worker
+                ? 0
+                : apart_of (check, worker->machine);
+        if (by > far) {
+            far = by;
+            best = worker;
+        }
+        worker = worker->eligible_next;
+    } while (worker != self->eligible && far < 2);
+    return far == 1 && has_another_key (self, check) ? NULL : best;
+}
+
+void wm_core_check_dispatch (wm_core_t *self)
+{
+    check_t *next;
+    if (self->n_machine_live < 2)
+        return;
+    for (check_t *check = self->checks; check && self->eligible; check = next) {
+        next = check->next;
+        session_t *worker = check->worker ? NULL : worker_for (self, check);
+        if (worker)
+            check_send (self, check, worker);
+    }
+}

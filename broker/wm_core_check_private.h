@@ -1,0 +1,88 @@
+/* wm_core_check_private.h - spot checks and the workers that they name, for the files of wm_core
+   that deal with them; wm_core_check.c explains them.  */
+#ifndef WM_CORE_CHECK_PRIVATE_H
+#define WM_CORE_CHECK_PRIVATE_H
+
+#include "broker/wm_core_private.h"
+
+#define CHECKS_MAX 64                   /* open at a time */
+#define CHECK_RESULTS_BYTES (64u << 20) /* answers kept for open checks */
+#define CHECK_PAYLOADS_SHARE 8          /* their payloads: at most one part in 8 of the budget */
+#define MACHINES_MAX 4096               /* more than can have a session */
+
+/* A set of inputs, by id.  */
+typedef struct {
+    uint8_t *bits;
+    size_t bytes;
+} inputs_t;
+
+/* A worker's machine as the core knows it: the host of its label, and its key.  */
+struct machine_t {
+    machine_t *next;
+    char host[64], key[WM_JOIN_ID_BYTES];
+    char label[64], signature[64]; /* of its worker that joined last */
+    uint32_t n_session, n_answer;  /* that point to it: sessions; answers of open checks */
+    uint32_t n_suspect;            /* open checks in which it is one of two that differ */
+    bool named;                    /* its scores were wrong: it gets no work */
+    bool is_new;                   /* what follows from that is not carried out yet */
+    bool key_named;                /* no other machine had its key: nobody gets work by it */
+    char why[240];                 /* it is named */
+    inputs_t touched;              /* it scored batches of them since its last good check */
+    inputs_t fresh;                /* ... since the batch of `mark` */
+    check_t *mark;                 /* if this one is good, `fresh` becomes `touched` */
+};
+
+typedef struct {
+    machine_t *machine;
+    char label[64];
+    uint16_t signature;
+    uint8_t *result; /* wm_result_bytes of it */
+} check_answer_t;
+
+struct check_t {
+    check_t *prev, *next; /* in the order they began */
+    wm_key_t key;
+    uint8_t digest[16];
+    uint32_t n_batch, n_hit, attempt;
+    payload_t *payload;
+    check_answer_t answer[3]; /* the first was committed */
+    uint32_t n_answer, n_lost;
+    bool differs;      /* the first two answers do */
+    session_t *worker; /* that is asked for the next answer; NULL: it waits for one */
+    uint64_t number;   /* of its TASK in that session */
+};
+
+/* ---- wm_core_check.c ------------------------------------------------------------------------- */
+
+/* Before a result is committed: notes which input the worker scored, and begins a check of the
+   batch if it is sampled.  */
+void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *batch,
+                           const wm_msg_t *msg, const wm_payload_t *payload);
+/* Take an answer if the worker was asked for it by a check; else false.  */
+bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                           const wm_payload_t *payload);
+bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
+/* The worker's connection is over: its check waits for another.  */
+void wm_core_check_give_back (wm_core_t *self, session_t *worker);
+/* Whether the worker was sent a check before the leases that it has: that is what it executes.  */
+bool wm_core_check_is_first (const session_t *worker);
+/* Sends checks that wait to workers that suit.  */
+void wm_core_check_dispatch (wm_core_t *self);
+/* Ends the check that is missed least, so that its payload leaves the budget; false: none waits. */
+bool wm_core_check_drop (wm_core_t *self);
+void wm_core_check_free_all (wm_core_t *self);
+/* The machine of a worker, made if it is new; NULL without memory.  */
+machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label);
+
+/* ---- wm_core_distrust.c ---------------------------------------------------------------------- */
+
+/* Whether a worker's HELLO may begin a session; false: it was refused. Sets its machine.  */
+bool wm_core_distrust_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
+/* Ends the sessions of machines that were named, and begins again what they scored.  */
+void wm_core_distrust_carry_out (wm_core_t *self);
+/* Admits what was named by this host, key or label again; returns how many.  */
+uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name);
+void wm_core_distrust_restore (wm_core_t *self, const char *text);
+void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary);
+
+#endif

@@ -1,0 +1,218 @@
+/* wm_core_distrust.c - machines whose scores were wrong, as a check found (wm_core_check.c).
+
+   Its sessions end, and its next HELLO is refused, until an operator trusts it again: by its key
+   and host, or by its key alone where no other machine has joined by that. The file "distrusted"
+   of the campaign's folder keeps that over restarts; a line of it is host, key, label, signature,
+   reason and whether the key counts alone, with tabs between.
+
+   Every input of which it scored a batch since its last good check is begun again, as an operator's
+   kick does (wm_core_input_kick), whether its output is written or not: KICK is a record, so that
+   neither a restart nor a rebuilt ledger brings a wrong score back. Before this broker's start
+   nobody noted which worker scored what.  */
+#include "broker/wm_core_check_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD "wiremill-distrusted-1\n"
+#define LINE_BYTES 600
+#define NOTED_MAX 100 /* lines of the file */
+
+/* ---- the note -------------------------------------------------------------------------------- */
+
+static void put_plain (char *to, size_t bytes, const char *from)
+{
+    snprintf (to, bytes, "%s", *from ? from : "-");
+    for (; *to; to++)
+        if ((unsigned char) *to < ' ')
+            *to = '?';
+}
+
+static void note (wm_core_t *self)
+{
+    static char text[sizeof HEAD + NOTED_MAX * LINE_BYTES];
+    size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
+    int lines = 0;
+    for (const machine_t *one = self->machines; one && lines < NOTED_MAX; one = one->next) {
+        char label[64], host[64], signature[64], why[240];
+        if (!one->named)
+            continue;
+        lines++;
+        put_plain (label, sizeof label, one->label);
+        put_plain (host, sizeof host, one->host);
+        put_plain (signature, sizeof signature, one->signature);
+        put_plain (why, sizeof why, one->why);
+        n += (size_t) snprintf (text + n, sizeof text - n, "%s\t%s\t%s\t%s\t%s\t%d\n", host,
+                                *one->key ? one->key : "-", label, signature, why, one->key_named);
+    }
+    const wm_payload_t body = { NULL, text, n };
+    if (self->sink.keep && self->sink.keep (self->sink.context, "distrusted", &body))
+        wm_core_log (self, "which workers' scores were wrong cannot be noted on the campaign's "
+                           "disk: a restarted broker will not know");
+}
+
+static void take (char *to, size_t bytes, const char *from)
+{
+    snprintf (to, bytes, "%s", strcmp (from, "-") == 0 ? "" : from);
+}
+
+void wm_core_distrust_restore (wm_core_t *self, const char *text)
+{
+    if (!text || strncmp (text, HEAD, sizeof HEAD - 1))
+        return;
+    for (const char *at = text + sizeof HEAD - 1; *at;
+         at += strcspn (at, "\n"), at += *at == '\n') {
+        char host[64], key[64], label[64], signature[64], why[240];
+        int key_named;
+        if (sscanf (at, "%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%239[^\t\n]\t%d", host,
+                    key, label, signature, why, &key_named) != 6)
+            continue;
+        char named[66];
+        snprintf (named, sizeof named, "%s:", strcmp (host, "-") == 0 ? "" : host);
+        machine_t *machine = wm_core_machine_of (self, strcmp (key, "-") == 0 ? "" : key, named);
+        if (!machine)
+            return;
+        machine->named = true;
+        machine->key_named = key_named == 1;
+        take (machine->label, sizeof machine->label, label);
+        take (machine->signature, sizeof machine->signature, signature);
+        take (machine->why, sizeof machine->why, why);
+    }
+}
+
+/* ---- who may work ---------------------------------------------------------------------------- */
+
+/* The named machine that this key and host belong to, or NULL.  */
+static const machine_t *named_of (const wm_core_t *self, const machine_t *machine)
+{
+    for (const machine_t *one = self->machines; one; one = one->next)
+        if (one->named && strcmp (one->key, machine->key) == 0 &&
+            (one->key_named || strcmp (one->host, machine->host) == 0))
+            return one;
+    return NULL;
+}
+
+static void refuse (wm_core_t *self, session_t *worker, const machine_t *named)
+{
+    wm_core_refuse (self, worker, WM_REASON_FAILED,
+                    "%s: its machine is not trusted in this campaign: %.200s; where it is mended, "
+                    "run `wiremill trust`",
+                    worker->label, named->why);
+}
+
+bool wm_core_distrust_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    if (!*msg->class)
+        return true; /* it fetches the model or the sample only */
+    machine_t *machine = wm_core_machine_of (self, worker->key, worker->label);
+    const machine_t *named = machine ? named_of (self, machine) : NULL;
+    if (named) {
+        refuse (self, worker, named);
+        return false;
+    }
+    if (!machine)
+        return true;
+    worker->machine = machine;
+    if (!machine->n_session++)
+        self->n_machine_live++;
+    return true;
+}
+
+/* ---- a verdict ------------------------------------------------------------------------------- */
+
+/* Whether the key of this machine opened sessions of another that is not named.  */
+static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
+{
+    for (const machine_t *one = self->machines; one; one = one->next)
+        if (one != machine && !one->named && strcmp (one->key, machine->key) == 0)
+            return true;
+    return false;
+}
+
+static void announce (wm_core_t *self, machine_t *machine)
+{
+    machine->is_new = false;
+    machine->key_named = *machine->key && !key_is_shared (self, machine);
+    self->suspects[0] = 0;
+    wm_core_log (self,
+                 "CHECK: worker %s (host %s%s%s, %s) gave %s: it gets no more work, and what it "
+                 "scored since its last good check is scored again",
+                 machine->label, machine->host, *machine->key ? ", key " : "", machine->key,
+                 machine->signature, machine->why);
+    note (self);
+    session_t *next;
+    for (session_t *session = self->first; session; session = next) {
+        next = session->next;
+        const machine_t *its = session->machine;
+        if (its == machine || (its && machine->key_named && !strcmp (its->key, machine->key)))
+            refuse (self, session, machine);
+    }
+}
+
+/* Begins the inputs of the set again, as many as there is room for; true: all of them.  */
+static bool begin_again (wm_core_t *self, machine_t *machine)
+{
+    inputs_t *set = &machine->touched;
+    for (uint32_t id = 1; id <= self->n_input && id / 8 < set->bytes; id++) {
+        input_t *input = self->input[id - 1];
+        if (!(set->bits[id / 8] & 1u << id % 8))
+            continue;
+        if (!wm_core_has_room (self))
+            return false;
+        set->bits[id / 8] &= (uint8_t) ~(1u << id % 8);
+        if ((input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN) &&
+            !input->kicking && !input->unpinned)
+            wm_core_input_kick (self, input, NULL, -1, 0, "wrong scores of a worker");
+    }
+    return true;
+}
+
+void wm_core_distrust_carry_out (wm_core_t *self)
+{
+    bool all = true;
+    for (machine_t *machine = self->machines; machine; machine = machine->next) {
+        if (!machine->named)
+            continue;
+        if (machine->is_new)
+            announce (self, machine);
+        all &= begin_again (self, machine);
+    }
+    self->has_verdict = !all;
+}
+
+uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
+{
+    uint32_t n = 0;
+    for (machine_t *machine = self->machines; machine; machine = machine->next) {
+        if (!machine->named ||
+            (strcmp (machine->host, name) != 0 && strcmp (machine->label, name) != 0 &&
+             (!*name || strcmp (machine->key, name) != 0)))
+            continue;
+        machine->named = machine->key_named = false;
+        n++;
+    }
+    if (n)
+        note (self);
+    return n;
+}
+
+void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
+{
+    summary->check_share = self->config.check_share;
+    summary->n_sampled = self->n_sampled;
+    summary->n_check_good = self->n_check_good;
+    summary->n_check_differ = self->n_check_differ;
+    summary->n_check_open = self->n_check;
+    summary->suspects = *self->suspects ? self->suspects : NULL;
+    for (const machine_t *one = self->machines; one; one = one->next) {
+        if (!one->named || summary->n_named++ >= WM_SUMMARY_NAMED_MAX)
+            continue;
+        wm_summary_named_t *row = &summary->named[summary->n_named - 1];
+        memcpy (row->label, one->label, sizeof row->label);
+        memcpy (row->host, one->host, sizeof row->host);
+        snprintf (row->key, sizeof row->key, "%s", one->key);
+        memcpy (row->signature, one->signature, sizeof row->signature);
+        memcpy (row->why, one->why, sizeof row->why);
+    }
+}

@@ -1,0 +1,512 @@
+/* test_broker_checks.c - wm_core: batches that a second machine scores, and workers whose scores
+   are wrong.  */
+#include "tests/unit/core_harness.h"
+
+#include "broker/wm_status.h"
+
+#include <jansson.h>
+
+#define BYTES (10 * (1 + 4 * N_OUTPUT))
+
+static harness_t *checked (double share, double max_error)
+{
+    harness_t *t = harness_new (64 * MIB);
+    wm_core_destroy (&t->core);
+    t->check_share = share;
+    t->max_error = max_error;
+    t->core = core_make (t, 1, 64 * MIB);
+    return t;
+}
+
+static wm_msg_t hello_of (uint8_t instance, const char *host, const char *signature)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HELLO);
+    msg.protocol = WM_PROTOCOL;
+    msg.role = WM_ROLE_WORKER;
+    msg.instance[0] = instance;
+    snprintf (msg.name, sizeof msg.name, "%s:%u", host, instance);
+    snprintf (msg.text, sizeof msg.text, "%s", signature);
+    snprintf (msg.class, sizeof msg.class, "of %s", signature);
+    return msg;
+}
+
+/* A worker on this host, by this key; 0 credit: it takes nothing yet.  */
+static uint32_t joins_by (harness_t *t, uint8_t instance, const char *host, const char *key,
+                          const char *signature, uint64_t credit_)
+{
+    const uint32_t session = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms);
+    const wm_msg_t msg = hello_of (instance, host, signature);
+    wm_core_key (t->core, session, key);
+    say (t, session, &msg, "", 0);
+    must (t, session, WM_MSG_WELCOME);
+    if (credit_)
+        credit (t, session, credit_);
+    return session;
+}
+
+static uint32_t joins (harness_t *t, uint8_t instance, const char *host, uint64_t credit_)
+{
+    return joins_by (t, instance, host, "", "sparse/fp32/v1", credit_);
+}
+
+/* Its HELLO is refused.  */
+static void is_refused (harness_t *t, uint8_t instance, const char *host, const char *key)
+{
+    const uint32_t session = wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms);
+    const wm_msg_t msg = hello_of (instance, host, "sparse/fp32/v1");
+    wm_core_key (t->core, session, key);
+    say (t, session, &msg, "", 0);
+    const sent_t *reject = must (t, session, WM_MSG_REJECT);
+    assert_int_equal (reject->msg.code, WM_REASON_FAILED);
+    assert_non_null (strstr (reject->msg.text, "not trusted"));
+    assert_non_null (strstr (reject->msg.text, "wiremill trust"));
+}
+
+/* RESULT with this score for the last hit.  */
+static void scores (harness_t *t, uint32_t session, const wm_msg_t *task, float score)
+{
+    uint8_t payload[BYTES] = { 0 };
+    memcpy (payload + BYTES - 4, &score, 4);
+    wm_msg_t msg = *task;
+    msg.type = WM_MSG_RESULT;
+    say (t, session, &msg, payload, sizeof payload);
+    durable (t);
+}
+
+/* The producer's batch is scored so by this worker; returns its TASK.  */
+static wm_msg_t first (harness_t *t, uint32_t p, uint32_t w, wm_key_t input, uint32_t ordinal,
+                       float score)
+{
+    submit (t, p, input, ordinal, 1);
+    answer_needs (t, p);
+    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    scores (t, w, &task, score);
+    must (t, w, WM_MSG_RESULT_ACK);
+    return task;
+}
+
+static uint32_t records (const harness_t *t, wm_record_type_t type)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < t->n_appended; i++)
+        n += t->appended[i].record.type == type;
+    return n;
+}
+
+/* ---- a check that agrees --------------------------------------------------------------------- */
+
+static void test_agrees (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
+    wm_key_t input = claim (t, p);
+    const wm_msg_t task = first (t, p, a, input, 0, 0.25f);
+    must (t, p, WM_MSG_EVENT_DONE); /* nobody waited for the check */
+    assert_null (take (t, b, WM_MSG_TASK));
+    assert_int_equal (look (t).n_check_open, 1);
+    credit (t, b, 1);
+    const wm_msg_t again = must (t, b, WM_MSG_TASK)->msg;
+    assert_memory_equal (&again, &task, sizeof task); /* nothing tells it from the first */
+    scores (t, b, &again, 0.25f);
+    must (t, b, WM_MSG_RESULT_ACK);
+    assert_int_equal (records (t, WM_RECORD_RESULT), 1);
+    const wm_summary_t s = look (t);
+    assert_int_equal (s.n_sampled, 1);
+    assert_int_equal (s.n_check_good, 1);
+    assert_int_equal (s.n_check_open, 0);
+    assert_int_equal (s.n_named, 0);
+    assert_int_equal (s.n_duplicate + s.n_alarm + s.n_late, 0);
+    assert_int_equal (t->handles, 0);
+    scores (t, b, &again, 0.25f); /* twice is once */
+    assert_int_equal (look (t).n_check_good, 1);
+    harness_end (t);
+}
+
+/* Without a second machine checks wait, a bounded number of them, and nothing else does.  */
+static void test_one_machine (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 100), b = joins (t, 3, "alpha", 0);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 90; i++) {
+        first (t, p, a, input, i, 0.5f);
+        must (t, p, WM_MSG_EVENT_DONE);
+    }
+    credit (t, b, 9);
+    assert_int_equal (count (t, b, WM_MSG_TASK), 0);
+    assert_int_equal (look (t).n_check_open, 64);
+    assert_int_equal (look (t).n_sampled, 90);
+    assert_int_equal (look (t).n_check_good, 0);
+    const uint32_t c = joins (t, 4, "beta", 1); /* it is asked, and not b */
+    must (t, c, WM_MSG_TASK);
+    assert_int_equal (count (t, b, WM_MSG_TASK), 0);
+    assert_int_equal (look (t).n_check_open, 64);
+    harness_end (t);
+}
+
+static void test_off (void **state)
+{
+    (void) state;
+    harness_t *t = checked (0, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
+    first (t, p, a, claim (t, p), 0, 0.5f);
+    credit (t, b, 9);
+    assert_int_equal (count (t, b, WM_MSG_TASK), 0);
+    assert_int_equal (look (t).n_sampled, 0);
+    assert_int_equal (t->handles, 0);
+    harness_end (t);
+}
+
+/* A tenth of the batches is a tenth, and which they are depends on the secret.  */
+static void test_share (void **state)
+{
+    (void) state;
+    harness_t *t = checked (0.1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 255);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 1000; i++) {
+        credit (t, a, i + 1);
+        first (t, p, a, input, i, 0.5f);
+        t->n_appended = t->n_durable = 0;
+        heartbeat (t, a, (wm_key_t){ 0 }, 0);
+    }
+    assert_in_range (look (t).n_sampled, 60, 140);
+    harness_end (t);
+}
+
+/* ---- a check that does not ------------------------------------------------------------------- */
+
+static void test_third_decides (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    wm_key_t input = claim (t, p);
+    const wm_msg_t task = first (t, p, a, input, 0, 0.26f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    must (t, b, WM_MSG_TASK);
+    scores (t, b, &task, 0.25f);
+    assert_int_equal (look (t).n_check_differ, 1);
+    assert_int_equal (look (t).n_named, 0);
+    assert_string_equal (look (t).suspects, "alpha:2 and beta:3");
+    assert_null (take (t, a, WM_MSG_REJECT));
+    credit (t, b, 2);
+    assert_null (take (t, b, WM_MSG_TASK)); /* neither of the two decides */
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    assert_null (take (t, b, WM_MSG_REJECT));
+    assert_null (take (t, c, WM_MSG_REJECT));
+    const wm_summary_t s = look (t);
+    assert_int_equal (s.n_named, 1);
+    assert_string_equal (s.named[0].label, "alpha:2");
+    assert_string_equal (s.named[0].host, "alpha");
+    assert_string_equal (s.named[0].signature, "sparse/fp32/v1");
+    assert_non_null (strstr (s.named[0].why, "batch 1.0.0 of /data/a.h5"));
+    assert_non_null (strstr (s.named[0].why, "beta:3 and gamma:4 agree"));
+    assert_null (s.suspects);
+    assert_int_equal (records (t, WM_RECORD_KICK), 1); /* its input begins again */
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.key.generation, input.generation + 1);
+    is_refused (t, 5, "alpha", "");
+    joins (t, 6, "delta", 0);
+    harness_end (t);
+}
+
+/* The second one lies: the first is not named for it.  */
+static void test_second_is_wrong (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &must (t, b, WM_MSG_TASK)->msg, 0.26f);
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.25f);
+    refused (t, b, WM_REASON_FAILED);
+    assert_string_equal (look (t).named[0].label, "beta:3");
+    assert_int_equal (look (t).n_named, 1);
+    assert_int_equal (records (t, WM_RECORD_KICK), 0); /* it committed nothing */
+    assert_null (take (t, a, WM_MSG_REJECT));
+    harness_end (t);
+}
+
+/* Three opinions name nobody, and say so.  */
+static void test_undecided (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    const char *const host[] = { "beta", "gamma" };
+    for (uint8_t i = 0; i < 2; i++) {
+        uint32_t w = joins (t, (uint8_t) (3 + i), host[i], 1);
+        must (t, w, WM_MSG_TASK);
+        scores (t, w, &task, 0.5f + i);
+    }
+    assert_int_equal (look (t).n_named, 0);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_string_equal (look (t).suspects, "alpha:2 and beta:3");
+    assert_non_null (strstr (t->log, "a third machine does not decide it"));
+    harness_end (t);
+}
+
+/* Only what it scored since its last good check begins again.  */
+static void test_since_last_good (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2), b = joins (t, 3, "beta", 0);
+    wm_key_t one = claim (t, p);
+    const wm_msg_t good = first (t, p, a, one, 0, 0.25f);
+    wm_key_t two = input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+    const wm_msg_t bad = first (t, p, a, two, 0, 0.75f);
+    credit (t, b, 2);
+    scores (t, b, &good, 0.25f);
+    credit (t, b, 3);
+    uint32_t c = joins (t, 4, "gamma", 1);
+    scores (t, b, &bad, 0.25f);
+    scores (t, c, &bad, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    assert_int_equal (records (t, WM_RECORD_KICK), 1);
+    for (size_t i = 0; i < t->n_appended; i++)
+        if (t->appended[i].record.type == WM_RECORD_KICK)
+            assert_int_equal (t->appended[i].record.key.input, two.input);
+    harness_end (t);
+}
+
+/* ---- who is another machine ------------------------------------------------------------------ */
+
+static void test_keys (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
+    uint32_t b = joins_by (t, 3, "beta", "11111111", sparse, 0);
+    uint32_t c = joins_by (t, 4, "alpha", "22222222", sparse, 0);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    credit (t, b, 1); /* another host by its own word: another key is better, and connected */
+    assert_null (take (t, b, WM_MSG_TASK));
+    credit (t, c, 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.25f);
+    must (t, b, WM_MSG_TASK); /* no third key: another host is what there is */
+    scores (t, b, &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    assert_string_equal (look (t).named[0].key, "11111111");
+    is_refused (t, 5, "alpha", "11111111");
+    joins_by (t, 6, "delta", "11111111", sparse, 0); /* others have that key too */
+    joins_by (t, 7, "alpha", "22222222", sparse, 0);
+    harness_end (t);
+}
+
+/* A key of its own is not admitted under another host's name either.  */
+static void test_own_key (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    uint32_t b = joins_by (t, 3, "beta", "22222222", sparse, 1);
+    scores (t, b, &task, 0.25f);
+    uint32_t c = joins_by (t, 4, "gamma", "33333333", sparse, 1);
+    scores (t, c, &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    is_refused (t, 5, "elsewhere", "11111111");
+    /* A restarted broker knows.  */
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 2, 64 * MIB);
+    is_refused (t, 5, "elsewhere", "11111111");
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    /* An operator trusts it again; for good.  */
+    const uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, "trust");
+    strcpy (msg.text, "alpha:2");
+    say (t, o, &msg, NULL, 0);
+    assert_int_equal (must (t, o, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
+    assert_int_equal (look (t).n_named, 0);
+    joins_by (t, 5, "alpha", "11111111", sparse, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 3, 64 * MIB);
+    joins_by (t, 5, "alpha", "11111111", sparse, 0);
+    const uint32_t o2 = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    say (t, o2, &msg, NULL, 0); /* nobody is called so any more */
+    refused (t, o2, WM_REASON_STALE);
+    harness_end (t);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* Whether two scores of two signatures are one check that agrees.  */
+static bool agrees (double max_error, const char *other, float x, float y)
+{
+    harness_t *t = checked (1, max_error);
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", "sparse/fp32/v1", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, x);
+    uint32_t b = joins_by (t, 3, "beta", "", other, 1);
+    scores (t, b, &task, y);
+    const wm_summary_t s = look (t);
+    assert_int_equal (s.n_check_good + s.n_check_differ, 1);
+    harness_end (t);
+    return s.n_check_good == 1;
+}
+
+static void test_two_signatures (void **state)
+{
+    (void) state;
+    const char *same = "sparse/fp32/v1", *cuda = "cuda/fp32/v3", *fast = "sparse/amx/bf16/v1";
+    assert_true (agrees (0, same, 0.5f, 0.5f));
+    assert_false (agrees (0, same, 0.5f, 0.50001f));
+    assert_true (agrees (0, cuda, 0.5f, 0.50001f));
+    assert_false (agrees (0, cuda, 0.5f, 0.51f));
+    assert_true (agrees (5e-3, fast, 0.5f, 0.504f));
+    assert_false (agrees (5e-3, fast, 0.5f, 0.51f));
+}
+
+/* A hit that kills an engine is left out, another status is not.  */
+static void test_statuses (void **state)
+{
+    (void) state;
+    for (uint8_t status = WM_HIT_POISON; status;
+         status = status == WM_HIT_POISON ? WM_HIT_BAD_PIXEL : 0) {
+        harness_t *t = checked (1, 0);
+        uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0);
+        uint32_t b = joins (t, 3, "beta", 1);
+        uint8_t payload[BYTES] = { 0 };
+        payload[3] = status;
+        wm_msg_t msg = task;
+        msg.type = WM_MSG_RESULT;
+        say (t, b, &msg, payload, sizeof payload);
+        assert_int_equal (look (t).n_check_good, status == WM_HIT_POISON);
+        assert_int_equal (look (t).n_check_differ, status != WM_HIT_POISON);
+        harness_end (t);
+    }
+}
+
+/* ---- workers that do not answer -------------------------------------------------------------- */
+
+/* A refusal is no score: another worker is asked, and nobody is named.  */
+static void test_refusals (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    nack (t, b, &must (t, b, WM_MSG_TASK)->msg, WM_EAGAIN); /* it leaves */
+    uint32_t c = joins (t, 4, "gamma", 1);
+    nack (t, c, &must (t, c, WM_MSG_TASK)->msg, WM_EBATCH);
+    uint32_t d = joins (t, 5, "delta", 1);
+    must (t, d, WM_MSG_TASK);
+    scores (t, d, &task, 0.25f);
+    assert_int_equal (look (t).n_check_good, 1);
+    assert_int_equal (look (t).n_named, 0);
+    assert_int_equal (look (t).n_fail, 0);
+    harness_end (t);
+}
+
+/* Workers that vanish over a check are not asked for ever, and what waited behind it is not
+   blamed.  */
+static void test_vanishes (void **state)
+{
+    (void) state;
+    static const char *const host[] = { "beta", "gamma", "delta" };
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    wm_key_t input = claim (t, p);
+    const wm_msg_t task = first (t, p, a, input, 0, 0.25f);
+    submit (t, p, input, 1, 1);
+    answer_needs (t, p);
+    for (uint8_t i = 0; i < 3; i++) {
+        assert_int_equal (look (t).n_check_open, 1);
+        uint32_t w = joins (t, (uint8_t) (3 + i), host[i], 2);
+        assert_memory_equal (&must (t, w, WM_MSG_TASK)->msg.key, &task.key, sizeof task.key);
+        assert_int_equal (must (t, w, WM_MSG_TASK)->msg.key.ordinal, 1);
+        wm_core_closed (t->core, w, t->now_ms);
+        pass (t, 4000, (uint32_t[]){ p, a, 0 });
+        assert_int_equal (look (t).n_lost, 0);
+    }
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_int_equal (look (t).n_sampled, 1);
+    harness_end (t);
+}
+
+/* Payloads of checks that wait leave the budget when others need it.  */
+static void test_budget (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 1, 4 * (WM_FRAME_BYTES_MAX));
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 100);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 8; i++)
+        first (t, p, a, input, i, 0.5f);
+    assert_int_equal (look (t).n_check_open, 8);
+    submit_raw (t, p, input, 100, 8, WM_RAW_BYTES_MAX - 1000); /* four fit beside four of them */
+    assert_int_equal (count (t, p, WM_MSG_NEED), 4);
+    assert_int_equal (look (t).n_check_open, 4);
+    harness_end (t);
+}
+
+/* ---- what people see ------------------------------------------------------------------------- */
+
+static void test_json (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", "sparse/fp32/v1", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    scores (t, joins (t, 3, "beta", 1), &task, 0.25f);
+    scores (t, joins (t, 4, "gamma", 1), &task, 0.25f);
+    static wm_pins_t pins = { .precision = "fp32" };
+    static const uint8_t id[16];
+    static wm_summary_t s;
+    s = look (t);
+    const wm_status_about_t about = { .dir = "/out", .campaign = id, .pins = &pins };
+    char *text = wm_status_json (&s, &about);
+    assert_non_null (text);
+    json_t *root = json_loads (text, 0, NULL), *checks = json_object_get (root, "checks");
+    const json_t *named = json_array_get (json_object_get (checks, "named"), 0);
+    assert_int_equal (json_integer_value (json_object_get (checks, "sampled")), 1);
+    assert_int_equal (json_integer_value (json_object_get (checks, "differ")), 1);
+    assert_string_equal (json_string_value (json_object_get (named, "worker")), "alpha:2");
+    assert_string_equal (json_string_value (json_object_get (named, "key")), "11111111");
+    json_decref (root);
+    free (text);
+    harness_end (t);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_agrees),
+        cmocka_unit_test (test_one_machine),
+        cmocka_unit_test (test_off),
+        cmocka_unit_test (test_share),
+        cmocka_unit_test (test_third_decides),
+        cmocka_unit_test (test_second_is_wrong),
+        cmocka_unit_test (test_undecided),
+        cmocka_unit_test (test_since_last_good),
+        cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_own_key),
+        cmocka_unit_test (test_two_signatures),
+        cmocka_unit_test (test_statuses),
+        cmocka_unit_test (test_refusals),
+        cmocka_unit_test (test_vanishes),
+        cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_json),
+    };
+    return cmocka_run_group_tests_name ("broker_checks", tests, NULL, NULL);
+}
