@@ -209,6 +209,7 @@ static void first_line (const run_t *self)
         fprintf (stderr, "wiremill %s: %s file%s to the broker at %s\n", WM_VERSION,
                  wm_show_count ((int64_t) self->inputs.n_file, n),
                  self->inputs.n_file == 1 ? "" : "s", self->crew.endpoint);
+        wm_allowance_print (wm_allowance (), 0, "");
         if (!wm_join_suffices (WM_ROLE_OPERATOR))
             fputs ("a producer's key shows neither progress nor summary: give a monitor's too, by "
                    "a second --join-file\n",

@@ -30,12 +30,13 @@ slot="slot: 1 of $cpus CPUs? \(JUSTIN_PROCESSORS\), 2.0 GiB \(cgroup\)\$"
 named="ignored, since it is no whole number above 0: NSLOTS='4\(x2\)'\$"
 doctor () { keep "$bin/wiremill" doctor "$work" && says "^ok +${slot/:/ +}" && says "^warn +slot +$named"; }
 ok "doctor says what the slot has, and from where" doctor
-said () { run one && says "^$slot" && says "^$named" && says ', 1 worker x 1 thread$'; }
+said () { run one && says "^$slot" && says "^$named" && says ', 1 worker x 1 thread$' &&
+    [ "$(grep -c slot: "$work/said")" = 1 ]; }
 ok "wiremill run too" said
 logs ()
 {
     local one
-    for one in broker producer worker-1; do
+    for one in broker worker-1; do
         grep -Eq "wiremill-${one%-1}: $slot" "$work/one/.wiremill/log/$one.log" && continue
         [ $one = worker-1 ] && # its number is the one that wiremill run gave it
             grep -Eq "wiremill-worker: ${slot/JUSTIN_PROCESSORS/--threads}" "$work/one/.wiremill/log/$one.log" && continue
@@ -43,7 +44,20 @@ logs ()
         return 1
     done
 }
-ok "and each of its programs, in its log" logs
+ok "and broker and worker, in their logs" logs
+alone ()
+{
+    echo "$made/slot.h5" >"$work/list"
+    exits 4 keep "$bin/wiremill-producer" produce --broker "ipc://$work/nobody" --input-list "$work/list" --give-up 1 &&
+        says "wiremill-producer: $slot"
+}
+ok "a producer that is started alone, too" alone
+farm ()
+{
+    exits 4 keep "$bin/wiremill" produce --broker "ipc://$work/nobody" --input "$made/slot.h5" --give-up 1 &&
+        says "^$slot" && [ "$(grep -c slot: "$work/said")" = 1 ]
+}
+ok "wiremill produce says it once" farm
 over () { run over --threads 2 && says 'on 1 core: leave --threads out' && says "^slot: 2 of $cpus CPUs? \(--threads\)"; }
 ok "--threads is taken as it is typed, with a warning" over
 typed () { WM_THREADS=$cpus run typed && says "^slot: $cpus of $cpus CPUs? \(WM_THREADS\)"; }
