@@ -14,6 +14,7 @@
 #include "broker/wm_restore.h"
 #include "broker/wm_outputs.h"
 #include "broker/wm_status.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
@@ -34,7 +35,8 @@
 
 #define FILES_MIN 64 /* descriptors: its own, libzmq's and of a few peers */
 #define BUDGET_BYTES_MIN (4l * WM_FRAME_BYTES_MAX)
-static_assert (WM_BUDGET_BYTES == 1073741824, "as --help states");
+#define BUDGET_PART 4 /* of the memory that this process may use */
+static_assert (WM_BUDGET_BYTES == 1ull << 30, "as --help states");
 
 /* clang-format off */
 static const wm_option_t option_table[] = {
@@ -47,8 +49,9 @@ static const wm_option_t option_table[] = {
              "stamp is not its own any more"},
     {.name = "shape", .value = "AxB", .may_be_empty = true,
      .help = "of a ready-made patch, as 3x32x32: producers refuse others (default: any)"},
-    {.name = "budget", .value = "BYTES", .fallback = "1073741824", .least = BUDGET_BYTES_MIN,
-     .most = LONG_MAX, .help = "payloads held in memory at most"},
+    {.name = "budget", .value = "BYTES", .least = BUDGET_BYTES_MIN, .most = LONG_MAX,
+     .help = "payloads held in memory at most (default: a quarter of the memory that this process "
+             "may use, and at most 1 GiB)"},
     {.name = "command", .value = "FILE",
      .help = "kept as DIR/command: how people go on with the campaign"},
     {.name = "mixed",
@@ -145,6 +148,12 @@ static wm_listener_mode_t mode_of (const options_t *options)
                                : WM_LISTENER_AUTO;
 }
 
+static uint64_t default_budget (void)
+{
+    const uint64_t bytes = wm_allowance_part (wm_allowance (), BUDGET_PART, WM_BUDGET_BYTES);
+    return bytes > BUDGET_BYTES_MIN ? bytes : BUDGET_BYTES_MIN;
+}
+
 /* -1: go on; else the exit code.  */
 static int take_options (const wm_args_t *args, options_t *options)
 {
@@ -158,7 +167,9 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .command = wm_args_text (args, "command"),
                             .output = wm_args_text (args, "output"),
                             .advise = wm_args_text (args, "advise"),
-                            .budget_bytes = (uint64_t) wm_args_number (args, "budget"),
+                            .budget_bytes = wm_args_given (args, "budget")
+                                                ? (uint64_t) wm_args_number (args, "budget")
+                                                : default_budget (),
                             .keys = wm_args_given (args, "keys"),
                             .insecure = wm_args_given (args, "insecure"),
                             .mixed = wm_args_given (args, "mixed"),
@@ -534,6 +545,7 @@ static int broker_main (const wm_args_t *args)
     if (options.rebuild)
         return rebuild (&options);
     wm_log_start ();
+    wm_allowance_print (wm_allowance (), 0, "wiremill-broker: ");
     struct rlimit files; /* a descriptor a peer and a few of our own */
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;

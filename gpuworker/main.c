@@ -6,6 +6,7 @@
 #include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
 #include "kernels/wm_device.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
@@ -17,7 +18,6 @@
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ static const wm_option_t option_table[] = {
      .help = "instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni, avx2, c or "
              "sse2, also as amx/bf16 (default: by rule, see wiremill doctor)"},
     {.name = "threads", .value = "N", .least = 1, .most = 1024,
-     .help = "threads it computes with (default: the CPUs it may use)"},
+     .help = "threads it computes with (default: the CPUs it may use, see wiremill doctor)"},
     {.name = "pin", .help = "keep each thread on a CPU of its own"},
     {.name = "cache", .value = "DIR",
      .help = "where models are kept (default: $XDG_CACHE_HOME/wiremill)"},
@@ -110,12 +110,6 @@ static void on_signal (int number)
     if (zsys_interrupted)
         _exit (WM_EXIT_AGAIN);
     zsys_interrupted = 1;
-}
-
-static int cpus (void)
-{
-    cpu_set_t set;
-    return sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
 }
 
 /* Takes every --broker, "ENDPOINT" or "ENDPOINT=N". false: refused, and printed.  */
@@ -198,7 +192,7 @@ static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
                                     .wall_s = wm_args_real (args, "wall-time"),
                                     .give_up_s = wm_args_real (args, "give-up") };
     if (!config->threads)
-        config->threads = cpus ();
+        config->threads = wm_allowance ()->cpus;
     if (!take_brokers (args, config))
         return false;
     wm_error_t error;
@@ -223,7 +217,7 @@ static int bench (const wm_args_t *args, const wm_worker_config_t *config)
         .workers = (int) wm_args_number (args, "workers"),
         .seconds = wm_args_real (args, "seconds"),
         .judged = (int) wm_args_number (args, "judged"),
-        .cpus = cpus (),
+        .cpus = wm_allowance ()->cpus,
     });
 }
 
@@ -266,6 +260,8 @@ static int worker_main (const wm_args_t *args)
         wm_cache_check (config.cache, wm_args_text (args, "model"), wm_args_text (args, "checked"));
     if (wm_args_given (args, "after") && !may_begin ((int) wm_args_number (args, "after")))
         return WM_EXIT_AGAIN;
+    wm_allowance_print (wm_allowance (), (int) wm_args_number (args, "threads"),
+                        "wiremill-worker: ");
     for (unsigned i = 0; i < config.n_broker; i++)
         fprintf (stderr, "wiremill-worker: connects to %s; engine %s, %d thread%s\n",
                  config.broker[i].endpoint, config.engine, config.threads,

@@ -5,8 +5,10 @@
 
 #include "kernels/wm_device.h"
 #include "ops/verbs.h"
+#include "ops/wm_crew.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/base/wm_confine.h"
 #include "schema/base/wm_folder.h"
 
@@ -25,8 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOW_DISK_BYTES 2e9   /* a few journal segments of 256 MiB */
-#define LOW_MEMORY_BYTES 2e9 /* the broker's budget and two workers */
+#define LOW_DISK_BYTES 2e9 /* a few journal segments of 256 MiB */
 #define LOW_FILES 1024
 #define SLOW_FSYNC_MS 50 /* ten times a group commit's share of a second */
 
@@ -135,13 +136,23 @@ static void check_kernels (void)
 
 static void check_memory (void)
 {
-    char total_text[32], free_text[32];
+    char total_text[32], free_text[32], slot[WM_ALLOWANCE_TEXT_BYTES];
+    const wm_allowance_t *allowance = wm_allowance ();
     const double page = (double) sysconf (_SC_PAGESIZE);
     const double total = page * (double) sysconf (_SC_PHYS_PAGES);
     const double available = page * (double) sysconf (_SC_AVPHYS_PAGES);
-    report (total < LOW_MEMORY_BYTES ? WARN : GOOD, "memory", "%s, %s unused%s",
-            wm_show_bytes (total, total_text), wm_show_bytes (available, free_text),
-            total < LOW_MEMORY_BYTES ? "; give wiremill broker a smaller --budget" : "");
+    report (GOOD, "memory", "%s, %s unused", wm_show_bytes (total, total_text),
+            wm_show_bytes (available, free_text));
+    wm_error_t error;
+    wm_allowance_text (allowance, 0, slot);
+    if (wm_allowance_check (allowance, WM_CREW_BYTES + WM_CREW_WORKER_BYTES, "wiremill run",
+                            &error))
+        report (FAIL, "slot", "%s: %s", slot, error.text);
+    else
+        report (GOOD, "slot", "%s", slot);
+    if (*allowance->ignored)
+        report (WARN, "slot", "ignored, since it is no whole number above 0: %s",
+                allowance->ignored);
     struct rlimit files;
     if (getrlimit (RLIMIT_NOFILE, &files) == 0)
         report (files.rlim_max < LOW_FILES ? WARN : GOOD, "open files", "%llu allowed%s",

@@ -16,10 +16,10 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "kernels/wm_device.h"
+#include "schema/base/wm_allowance.h"
 
 #include <errno.h>
 #include <glob.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const wm_option_t options[] = {
      .most = WM_CREW_WORKERS_MAX,
      .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
-     .help = "threads a worker (default: cores / workers)"},
+     .help = "threads a worker (default: the slot's CPUs / workers, see wiremill doctor)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
     DEVICE_OPTION,
@@ -209,6 +209,7 @@ static void first_line (const run_t *self)
         fprintf (stderr, "wiremill %s: %s file%s to the broker at %s\n", WM_VERSION,
                  wm_show_count ((int64_t) self->inputs.n_file, n),
                  self->inputs.n_file == 1 ? "" : "s", self->crew.endpoint);
+        wm_allowance_print (wm_allowance (), 0, "");
         if (!wm_join_suffices (WM_ROLE_OPERATOR))
             fputs ("a producer's key shows neither progress nor summary: give a monitor's too, by "
                    "a second --join-file\n",
@@ -223,6 +224,8 @@ static void first_line (const run_t *self)
              self->setup->spec_name, promise, self->crew.n_worker,
              self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
+    wm_allowance_print (wm_allowance (),
+                        (int) wm_args_number (self->args, "threads") * self->crew.n_worker, "");
     fprintf (stderr, "model %.12s: %s\n", self->setup->pins.model, self->setup->why);
     fprintf (stderr, "%s\n", self->setup->columns);
     if (self->setup->family && strcmp (self->crew.engine, "auto") == 0 &&
@@ -462,30 +465,49 @@ static int work (run_t *self)
     return code;
 }
 
-/* Default number of worker processes. The threads of one share the work on a batch but for about 1
-   %, so 4 would be idle 3 % of the time and 32 a quarter (calculated); on two cores one worker of
-   two threads takes 5 to 11 % less time than two of one (measured). Two keep a GPU from
-   waiting.  */
-static long default_workers (const run_t *self, long cores)
+/* Workers that the memory is enough for, at least 1.  */
+static long workers_that_fit (void)
 {
+    const uint64_t bytes = wm_allowance ()->memory_bytes;
+    const long n =
+        bytes > WM_CREW_BYTES ? (long) ((bytes - WM_CREW_BYTES) / WM_CREW_WORKER_BYTES) : 0;
+    return !bytes || n > WM_CREW_WORKERS_MAX ? WM_CREW_WORKERS_MAX : n > 1 ? n : 1;
+}
+
+/* Number of worker processes. By default: the threads of one share the work on a batch but for
+   about 1 %, so 4 would be idle 3 % of the time and 32 a quarter (calculated); on two cores one
+   worker of two threads takes 5 to 11 % less time than two of one (measured). Two keep a GPU from
+   waiting.  */
+static long count_workers (const run_t *self)
+{
+    const long asked = wm_args_number (self->args, "workers"), cores = wm_allowance ()->cpus;
     const char *engine = wm_args_text (self->args, "engine");
     const char *device = wm_args_text (self->args, "device");
     const long given = wm_args_number (self->args, "threads");
+    if (asked)
+        return asked;
     if (wm_device_engine (engine)->is_gpu || strncmp (device, "cuda", 4) == 0)
         return cores > 1 ? 2 : 1;
     const long each = given ? given : WORKER_THREADS;
     const long n = given ? cores / each : (cores + each - 1) / each;
-    return n < 1 ? 1 : n < WM_CREW_WORKERS_MAX ? n : WM_CREW_WORKERS_MAX;
+    const long most = workers_that_fit ();
+    return n < 1 ? 1 : n < most ? n : most;
+}
+
+/* WM_EHOST: the memory is not enough for the workers, so that nothing should begin.  */
+static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
+{
+    char what[64];
+    const long n = count_workers (self);
+    snprintf (what, sizeof what, "a run with %ld worker%s", n, n == 1 ? "" : "s");
+    return wm_allowance_check (wm_allowance (), WM_CREW_BYTES + (uint64_t) n * WM_CREW_WORKER_BYTES,
+                               what, error);
 }
 
 /* Fills in how many workers with how many threads.  */
 static void choose_workers (run_t *self, char threads[16])
 {
-    cpu_set_t set;
-    const long cores = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
-    long n = wm_args_number (self->args, "workers");
-    if (!n)
-        n = default_workers (self, cores);
+    const long cores = wm_allowance ()->cpus, n = count_workers (self);
     const long given = wm_args_number (self->args, "threads");
     snprintf (threads, 16, "%ld", given ? given : cores / n > 1 ? cores / n : 1);
     if (given && n * given > cores)
@@ -518,6 +540,8 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     wm_fault_t fault = !broker || wm_join_path (0) ? WM_OK : wm_join_take (args, &error);
     if (!fault)
         fault = wm_join_hand_on (&error);
+    if (!fault && !broker)
+        fault = check_memory (&run, &error);
     if (!fault)
         fault = wm_setup_inputs (&run.inputs, args, 0, &error);
     if (!fault && !broker) {

@@ -31,7 +31,8 @@ static const wm_option_t broker_options[] = {
              "+1, +2), or three ports tcp://HOST:W/P/O; several with commas"},
     {.name = "keys", .help = "ask for keys on loopback too (on other addresses it always does)"},
     {.name = "insecure", .help = "ask for no keys and encrypt nothing, on any address"},
-    {.name = "budget", .value = "BYTES", .help = "payloads held in memory (default: 1 GiB)"},
+    {.name = "budget", .value = "BYTES",
+     .help = "payloads held in memory (default: a quarter of what it may use, at most 1 GiB)"},
     {.name = NULL},
 };
 

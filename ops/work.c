@@ -12,9 +12,9 @@
 #include "ops/wm_crew.h"
 #include "ops/wm_gpus.h"
 #include "ops/wm_setup.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,9 +118,7 @@ static void add_words (team_t *self, const wm_args_t *args, const char *endpoint
 /* Without --threads each worker gets its share of the CPUs.  */
 static void add_threads (team_t *self, const wm_args_t *args, char threads[16])
 {
-    cpu_set_t set;
-    const int cores = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
-    const int share = cores / (int) self->n;
+    const int share = wm_allowance ()->cpus / (int) self->n;
     if (wm_args_text (args, "threads"))
         return;
     snprintf (threads, 16, "%d", share > 1 ? share : 1);
@@ -215,6 +213,7 @@ static int work_together (team_t *self)
             wm_child_share (&self->worker[i], (int) i, (int) self->n);
     }
     wm_log_start ();
+    wm_allowance_print (wm_allowance (), 0, "wiremill work: ");
     wm_crew_signals (&stops);
     for (unsigned i = 0; i < self->n && !stops; i++)
         if (start (self, i, &error)) {

@@ -4,6 +4,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_produce.h"
 #include "producer/wm_produce_confine.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_join.h"
 
@@ -150,6 +151,9 @@ static int produce_main (const wm_args_t *args)
     if (wm_args_given (args, "parent") && !parent_follow ())
         return WM_EXIT_AGAIN;
     wm_log_start ();
+    const wm_allowance_t *allowance = wm_allowance (); /* before the process is confined */
+    if (!wm_args_given (args, "parent"))               /* `wiremill` has printed it */
+        wm_allowance_print (allowance, 0, "wiremill-producer: ");
     command_read (wm_args_text (args, "command"), command, &options);
     char **list;
     int code = list_read (wm_args_text (args, "input-list"), &list, &options.n_input);

@@ -9,6 +9,7 @@
    told apart by the fault: WM_EBATCH is the input's.  */
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_produce_private.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
@@ -23,6 +24,7 @@
 #include <unistd.h>
 
 #define FRAMES_BYTES_MAX (96ull << 20) /* encoded and kept; one event may pass it */
+#define FRAMES_PART 16                 /* likewise, of the memory that this process may use */
 #define INPUTS_ASKED_MAX 256u          /* on their way: one group commit answers many */
 #define INPUTS_OPEN_MAX 16u            /* files, scratch files, claims at a time, and of files */
 #define SMALL_INPUT_BYTES (256u << 10) /* up to this size more: */
@@ -431,11 +433,11 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
     while (input->next < input->n_event && input->event[input->next].announced)
         input->next++;
     if (input->next < input->n_event) {
+        const uint64_t room = wm_allowance_part (wm_allowance (), FRAMES_PART, FRAMES_BYTES_MAX);
         *unannounced = true;
         bool known = input->event[input->next].pack != NULL;
         if (self->n_open >= WM_OPEN_EVENTS_MAX ||
-            (!known &&
-             (self->n_kept >= WM_OPEN_EVENTS_MAX || self->frame_bytes >= FRAMES_BYTES_MAX)))
+            (!known && (self->n_kept >= WM_OPEN_EVENTS_MAX || self->frame_bytes >= room)))
             return false;
         wm_produce_announce (self, input);
         return true;

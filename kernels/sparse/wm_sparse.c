@@ -4,6 +4,7 @@
    image of a batch in ticks, and the patches that are no window of one, cut; dense patches stacked,
    each its own window of an image as wide as a patch. From there on all jobs are the same.  */
 #include "kernels/sparse/wm_sparse.h"
+#include "schema/base/wm_allowance.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -15,6 +16,7 @@
 
 #define HUGE_BYTES (2u << 20)
 #define SLOT_BYTES_MAX (128u << 20) /* a full plane of noise would ask for more */
+#define SLOT_PART 16                /* likewise, of the memory that this process may use */
 #define FULL_FROM 0.8               /* measured, AVX-512 and AVX2 */
 #define CUT_PATCHES 512u            /* patches cut at a time where they are no windows */
 #define JOINED_PATCHES 128u         /* of small batches in one job */
@@ -96,7 +98,7 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
     self->net = *net;
     self->threads = config->threads > 0 ? config->threads : 1;
     self->pin = config->pin, self->cache = config->cache;
-    self->slot_bytes_max = SLOT_BYTES_MAX;
+    self->slot_bytes_max = wm_allowance_part (wm_allowance (), SLOT_PART, SLOT_BYTES_MAX);
     self->full_from = FULL_FROM;
     self->kernel = config->kernel;
     if (spec) {

@@ -19,13 +19,13 @@
 #include "ops/wm_spawn.h"
 #include "ops/bench/wm_steps.h"
 #include "ops/bench/wm_sweep.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -185,8 +185,7 @@ static int sweeps (bench_t *self, int bench)
 {
     const bool is_engine = bench == ENGINE, is_broker = bench == BROKER;
     const wm_args_t *args = self->args;
-    cpu_set_t set;
-    const int cpus = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
+    const int cpus = wm_allowance ()->cpus;
     const int team = (cpus + 3) / 4; /* as many as wiremill run starts */
     char threads[48], workers[16];
     snprintf (threads, sizeof threads, cpus > 1 ? "1,%d" : "1", cpus);

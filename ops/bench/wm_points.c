@@ -3,9 +3,9 @@
 #include "kernels/wm_device.h"
 #include "kernels/wm_peak.h"
 #include "ops/wm_show.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/wm_limits.h"
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,9 +94,8 @@ void wm_machine_inspect (wm_machine_t *self)
                                         "amx_bf16" };
     char *line = NULL;
     size_t room = 0;
-    cpu_set_t cpus;
     *self = (wm_machine_t){ .cpu = "unknown CPU" };
-    self->cpus = sched_getaffinity (0, sizeof cpus, &cpus) ? 1 : CPU_COUNT (&cpus);
+    self->cpus = wm_allowance ()->cpus;
     FILE *file = fopen ("/proc/cpuinfo", "re");
     while (file && getline (&line, &room, file) > 0 && !self->isa[0]) {
         sscanf (line, "model name : %95[^\n]", self->cpu);

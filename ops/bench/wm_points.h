@@ -10,7 +10,7 @@
 
 typedef struct {
     char cpu[96], isa[96];        /* the instruction sets that matter to engines */
-    int cpus;                     /* that this process may run on */
+    int cpus;                     /* that this process may use */
     char missing[128];            /* instruction sets and precisions that this CPU lacks */
     double peak_fp32, peak_16bit; /* measured GFLOP/s of a thread; 0: not known */
     double peak_amx;

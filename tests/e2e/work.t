@@ -66,6 +66,18 @@ second ()
         [ "$(cat "$work/second")" = 5 ]
 }
 ok "--device cuda:1 is the second GPU that CUDA_VISIBLE_DEVICES leaves" second
+# As a batch system names them: a GPU, and a part of one.
+gpu=GPU-5a1d9c2e-7f34-4b0e-9d62-0c8b1f3a7e55 mig=MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f
+names ()
+{
+    keep env CUDA_VISIBLE_DEVICES=$mig,$gpu WM_KILLER_NOTES="$work/names" LD_LIBRARY_PATH="$work" \
+            WM_CUDA_SO="$lib/wm_killer.so" "$bin/wiremill" work "$@" --idle-timeout 1 --broker "ipc://$work/b1" \
+            --cache "$work/cache" && sort "$work/names" && rm -f "$work/names.sorted" && mv "$work/names" "$work/names.sorted"
+}
+each_name () { names --gpus all && [ "$(sort "$work/names.sorted" | paste -sd' ')" = "$gpu $mig" ]; }
+ok "each worker gets its GPU by the UUID in CUDA_VISIBLE_DEVICES" each_name
+whole () { names --device cuda && [ "$(cat "$work/names.sorted")" = "$mig,$gpu" ]; }
+ok "without a number the list is left as it is" whole
 few () { exits 2 keep env CUDA_VISIBLE_DEVICES=4 "$bin/wiremill" work --device cuda:1 && says 'leaves only 4'; }
 ok "one that it does not leave is refused" few
 bad ()
