@@ -39,9 +39,11 @@ struct bench_t {
     wm_batch_t *batch;
     size_t n_batch, batch_max;
     uint64_t n_hit;
-    int64_t decode_ns, read_ns, pack_ns;
-    uint64_t n_read; /* hits of the events that were read */
-    unsigned n_event;
+    int64_t decode_ns, read_ns, pack_ns, make_cpu_ns; /* make: reading and packing */
+    uint64_t n_read;                                  /* hits of the events that were read */
+    unsigned n_event, n_file;
+    unsigned long long n_file_event; /* in the files that were opened */
+    uint64_t n_byte;                 /* of encoded batches */
     worker_t worker[WM_BENCH_WORKERS_MAX];
 
     atomic_size_t next;
@@ -77,6 +79,7 @@ static wm_fault_t add_batch (bench_t *self, wm_coder_t *coder, uint8_t *frame, u
     if (!fault && batch->n_hit != n_hit)
         fault = wm_stream_cut_short (error);
     self->n_hit += n_hit;
+    self->n_byte += bytes;
     return fault;
 }
 
@@ -86,7 +89,7 @@ static wm_fault_t read_batches (bench_t *self, wm_error_t *error)
     unsigned n_hit;
     size_t bytes;
     unsigned long long n_read;
-    long long read_ns, pack_ns;
+    long long read_ns, pack_ns, cpu_ns;
     wm_coder_t *coder = wm_coder_new ();
     uint8_t *frame = malloc (WM_FRAME_BYTES_MAX);
     wm_fault_t fault = frame ? WM_OK : wm_fault (error, WM_EHOST, "no memory for a frame");
@@ -95,12 +98,14 @@ static wm_fault_t read_batches (bench_t *self, wm_error_t *error)
                     ? add_batch (self, coder, frame, n_hit, bytes, error)
                     : wm_stream_cut_short (error);
     if (!fault && (strcmp (word, "end") != 0 ||
-                   scanf ("%u %llu %lld %lld", &self->n_event, &n_read, &read_ns, &pack_ns) != 4))
+                   scanf ("%u %llu %lld %lld %lld %u %llu", &self->n_event, &n_read, &read_ns,
+                          &pack_ns, &cpu_ns, &self->n_file, &self->n_file_event) != 7))
         fault = wm_stream_cut_short (error);
     if (!fault) {
         self->n_read = n_read;
         self->read_ns = read_ns;
         self->pack_ns = pack_ns;
+        self->make_cpu_ns = cpu_ns;
     }
     if (!fault && !self->n_hit)
         fault = wm_fault (error, WM_EBATCH, "the inputs hold no hit that could be scored");
@@ -304,6 +309,11 @@ static wm_fault_t report (bench_t *self, int64_t took, wm_error_t *error)
             1e-6 * (double) self->decode_ns / (double) self->n_batch,
             1e-9 * (double) self->read_ns / self->n_event,
             1e-9 * (double) self->pack_ns / self->n_event);
+    printf ("\"cpu_s_event\": %.6f, \"bytes_per_event\": %.1f, \"input_files\": %u, "
+            "\"input_events\": %llu, ",
+            1e-9 * (double) self->make_cpu_ns / self->n_event,
+            (double) self->n_byte / (double) self->n_hit * hits_event, self->n_file,
+            self->n_file_event);
     printf ("\"executed_madds\": %.1f, \"dense_madds\": %llu", self->executed,
             (unsigned long long) wm_model_madds (self->model));
     if (self->judged)

@@ -3,8 +3,9 @@
    `wiremill-worker --bench`.
 
    Its output:  "wiremill-batches 1\n", "pins BYTES\n" and the pins' text; for each batch "batch N
-   BYTES\n" and the encoded frame; "end EVENTS HITS READ_NS PACK_NS\n", all hits of the events that
-   were read.  */
+   BYTES\n" and the encoded frame; "end EVENTS HITS READ_NS PACK_NS CPU_NS FILES FILES_EVENTS\n":
+   all hits of the events that were read, the CPU time of reading and packing, the files that were
+   opened, and all events that are in these.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_pack.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -44,9 +46,17 @@ typedef struct {
     wm_packer_t *packer;
     wm_event_t event;
     uint64_t hits_max, n_hit, raw_bytes, n_read; /* printed; n_read: hits of the events read */
-    uint32_t n_event;
-    int64_t read_ns, pack_ns;
+    uint32_t n_event, n_file;
+    uint64_t n_file_event;
+    int64_t read_ns, pack_ns, cpu_ns;
 } job_t;
+
+static int64_t cpu_now_ns (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 static void put (const void *bytes, size_t size)
 {
@@ -63,12 +73,13 @@ static wm_fault_t put_event (job_t *self, const char *path, wm_error_t *error)
 {
     wm_pack_t *pack = NULL;
     const uint8_t *in_fiducial;
-    const int64_t start = wm_trace_now_ns ();
+    const int64_t start = wm_trace_now_ns (), cpu_start = cpu_now_ns ();
     wm_fault_t fault =
         wm_packer_pack (self->packer, &self->event, path, &pack, &in_fiducial, error);
     if (fault)
         return fault;
     self->pack_ns += wm_trace_now_ns () - start;
+    self->cpu_ns += cpu_now_ns () - cpu_start;
     self->n_event++;
     self->n_read += pack->n_hit;
     for (uint32_t b = 0; b < pack->n_batch && wants_more (self); b++) {
@@ -89,10 +100,13 @@ static wm_fault_t put_input (job_t *self, const char *path, wm_error_t *error)
         return error->fault;
     wm_fault_t fault = WM_OK;
     const uint32_t n_event = wm_reader_n_event (reader);
+    self->n_file++;
+    self->n_file_event += n_event;
     for (uint32_t e = 0; e < n_event && wants_more (self) && !fault; e++) {
-        const int64_t start = wm_trace_now_ns ();
+        const int64_t start = wm_trace_now_ns (), cpu_start = cpu_now_ns ();
         fault = wm_reader_event (reader, e, &self->event, error);
         self->read_ns += wm_trace_now_ns () - start;
+        self->cpu_ns += cpu_now_ns () - cpu_start;
         if (!fault)
             fault = put_event (self, path, error);
     }
@@ -137,8 +151,10 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     free (line);
     fclose (paths);
     if (!fault)
-        printf ("end %u %llu %lld %lld\n", self->n_event, (unsigned long long) self->n_read,
-                (long long) self->read_ns, (long long) self->pack_ns);
+        printf ("end %u %llu %lld %lld %lld %u %llu\n", self->n_event,
+                (unsigned long long) self->n_read, (long long) self->read_ns,
+                (long long) self->pack_ns, (long long) self->cpu_ns, self->n_file,
+                (unsigned long long) self->n_file_event);
     return fault;
 }
 

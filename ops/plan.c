@@ -1,0 +1,575 @@
+/* plan.c - `wiremill plan`: what a campaign takes before it is begun: time, cores, network, disk.
+
+   The numbers that it starts from are measured here (wm_plan_measure), read from a file, or given
+   (wm_plan_given); wm_plan has the arithmetic. What is not known is printed as such. With --paper
+   the published model of inference as a service takes its place (wm_plan_paper).  */
+#include "kernels/wm_device.h"
+#include "ops/verbs.h"
+#include "ops/wm_plan.h"
+#include "ops/wm_plan_given.h"
+#include "ops/wm_plan_measure.h"
+#include "ops/wm_plan_paper.h"
+#include "ops/wm_setup.h"
+#include "ops/wm_show.h"
+#include "schema/wm_limits.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH 80
+#define HITS_MOST 1e15 /* a campaign of more is a mistake of somebody's */
+
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "model", .letter = 'm', .value = "FILE", .task = "measured here, in half a minute",
+     .help = "ONNX file, or .wmm of wiremill import"},
+    {.name = "input", .letter = 'i', .value = "GLOB",
+     .help = "files to score; may be repeated. A few are read, the others count by their size"},
+    {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"},
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
+     .help = "patch specification"},
+    {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32",
+     .help = "of the engine"},
+    {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
+     .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
+    {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 600,
+     .help = "of each measurement of an engine, and as many to warm up"},
+    {.name = "bench", .value = "FILE",
+     .help = "or take what wiremill bench --json FILE or make bench (build/bench.json) measured"},
+
+    WM_PLAN_GIVEN_OPTIONS,
+
+    {.name = "workers", .letter = 'w', .value = "N", .task = "with what", .least = 1,
+     .most = WM_PLAN_WORKERS_MAX, .help = "workers of one core each (default: several numbers)"},
+    {.name = "gpus", .value = "N", .least = 1, .most = 100000,
+     .help = "GPUs, a worker each (of --paper: 4)"},
+    {.name = "deadline", .value = "TIME",
+     .help = "the least number of workers that ends within 90m, 12h or 3d"},
+
+    {.name = "paper", .task = "instead: the published model (arXiv:2009.04509), in s an event",
+     .help = "its times for many clients of a few GPUs, and what wiremill would need"},
+    {.name = "rows", .value = "FILE",
+     .help = "rows to compare with: jobs, event, deviation, module"},
+    {.name = "fit", .value = "FILE", .help = "rows that the time on a GPU is fitted to"},
+    {.name = "t-gpu", .value = "S", .fallback = WM_PAPER_T_GPU, .real_least = 0.001,
+     .real_most = 10000, .help = "on a GPU"},
+    {.name = "t-cpu", .value = "S", .fallback = WM_PAPER_T_CPU, .real_least = 0.001,
+     .real_most = 1e6, .help = "on a CPU alone"},
+    {.name = "share", .value = "P", .fallback = WM_PAPER_P, .real_least = 0, .real_most = 1,
+     .help = "part of it that a GPU takes over"},
+    {.name = "t-pre", .value = "S", .fallback = WM_PAPER_T_PRE, .real_least = 0,
+     .real_most = 1e6, .help = "preparing the patches"},
+    {.name = "latency", .value = "S", .fallback = WM_PAPER_T_LATENCY, .real_least = 0,
+     .real_most = 1e6, .help = "transmission and travel"},
+
+    {.name = "json", .task = "what is printed", .help = "as JSON: wiremill-plan-1"},
+    {.name = "quiet", .letter = 'q', .help = "no progress"},
+    {.name = NULL},
+};
+
+static const char text[] =
+    "  wiremill plan --model m.onnx --input 'data/*.h5' --deadline 3d\n"
+    "  wiremill plan --events 1e6 --hits-per-event 55000 --rate 17000 --workers 400\n"
+    "  wiremill plan --paper --fit measured.txt --rows others.txt\n\n"
+    "It starts nothing and keeps nothing. Below the table of times it warns where one broker would "
+    "carry more than half of what it was measured to carry. Numbers that are not known are not "
+    "guessed: they are printed as unknown, and nothing is limited by them.\n";
+
+static int plan_main (const wm_args_t *args);
+const wm_verb_t wm_verb_plan = {
+    .name = "plan", .task = INSPECT_TASK, .rest = "[FILES]",
+    .summary = "what a campaign will take: time, cores, network, disk", .text = text,
+    .options = options, .run = plan_main };
+/* clang-format on */
+
+typedef struct {
+    const wm_args_t *args;
+    wm_plan_given_t given;
+    wm_plan_t plan;
+    wm_plan_needs_t needs;
+    double deadline_s; /* NAN: none */
+    json_t *json;
+} plan_t;
+
+/* ---- what was asked -------------------------------------------------------------------------- */
+
+/* "90m", "12h", "3d", "1.5d" or "3600" (s); NAN: it is none of these.  */
+static double duration_s (const char *value)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = { { "", 1 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 } };
+    char *end;
+    const double number = strtod (value, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end != value && strcmp (end, units[i].unit) == 0 && number > 0 &&
+            number * units[i].seconds < 1e10)
+            return number * units[i].seconds;
+    return NAN;
+}
+
+/* Refuses what is missing, or has no meaning together. Returns 0 or the exit code.  */
+static int refuse (const wm_args_t *args)
+{
+    static const char *const of_paper[] = { "rows",  "fit",   "t-gpu",  "t-cpu",
+                                            "share", "t-pre", "latency" };
+    const bool has_input = wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
+                           wm_args_rest (args, 0);
+    const bool is_paper = wm_args_given (args, "paper");
+    for (size_t i = 0; i < sizeof of_paper / sizeof *of_paper && !is_paper; i++)
+        if (wm_args_given (args, of_paper[i]))
+            return wm_args_refuse (args, "--%s is for --paper only", of_paper[i]);
+    if (has_input && wm_args_given (args, "bench"))
+        return wm_args_refuse (args, "give --input, to measure here, or --bench, not both");
+    if (is_paper && has_input)
+        return wm_args_refuse (args, "--paper measures nothing: leave the inputs out, and give "
+                                     "--rate or --bench");
+    if (is_paper && wm_args_given (args, "fit") && wm_args_given (args, "t-gpu"))
+        return wm_args_refuse (args, "give --fit or --t-gpu, not both");
+    if (has_input && !wm_args_given (args, "model"))
+        return wm_args_refuse (args, "--model FILE is missing");
+    if (!has_input && wm_args_given (args, "model"))
+        return wm_args_refuse (args, "--input GLOB is missing: give the files to be scored");
+    if (is_paper || has_input)
+        return 0;
+    if (!wm_args_given (args, "events"))
+        return wm_args_refuse (args, "give --input and --model, to measure here, or --events N "
+                                     "and --rate or --bench");
+    if (!wm_args_given (args, "bench") && !wm_args_given (args, "hits-per-event"))
+        return wm_args_refuse (args, "--hits-per-event N is missing");
+    if (!wm_args_given (args, "bench") && !wm_args_given (args, "rate") &&
+        !wm_args_given (args, "gpu-rate"))
+        return wm_args_refuse (args,
+                               "--rate HITS/S is missing: `wiremill bench engine --threads 1` "
+                               "measures it");
+    return 0;
+}
+
+/* Takes measured numbers, then what replaces them. Returns 0 or the exit code.  */
+static int take_numbers (plan_t *self)
+{
+    const wm_args_t *args = self->args;
+    wm_plan_given_t *given = &self->given;
+    wm_error_t error;
+    int code = 0;
+    wm_plan_given_init (given);
+    if (wm_args_given (args, "bench") &&
+        wm_plan_given_file (given, wm_args_text (args, "bench"), wm_args_text (args, "precision"),
+                            &error))
+        return wm_setup_complain ("plan", &error);
+    if (wm_args_given (args, "model"))
+        code = wm_plan_measure (given, args);
+    if (code)
+        return code;
+    /* More files than were named: like them.  */
+    const double was = given->fact[WM_PLAN_FILES].value;
+    if (wm_args_given (args, "files") && was > 0)
+        wm_plan_given_set (
+            given, WM_PLAN_EVENTS,
+            round (given->fact[WM_PLAN_EVENTS].value * wm_args_real (args, "files") / was),
+            "as many a file as in those of --input");
+    wm_plan_given_options (given, args);
+    if (isnan (given->fact[WM_PLAN_BATCH].value))
+        wm_plan_given_set (given, WM_PLAN_BATCH, 16384, "assumed, as of the sparse engine");
+    return 0;
+}
+
+/* ---- needs ----------------------------------------------------------------------------------- */
+
+/* A number and its unit, or that it is not known and which option would say.  */
+static void need (const char *title, double value, const char *unit, const char *option)
+{
+    char number[32];
+    if (isnan (value))
+        printf ("  %-19s unknown: give %s\n", title, option);
+    else if (value >= 1000)
+        printf ("  %-19s %s %s\n", title, wm_show_count ((int64_t) (value + 0.5), number), unit);
+    else
+        printf ("  %-19s %.3g %s\n", title, value, unit);
+}
+
+static void need_bytes (const char *title, double bytes, const char *what, const char *option)
+{
+    char number[32];
+    if (isnan (bytes))
+        printf ("  %-19s %s unknown: give %s\n", title, what, option);
+    else
+        printf ("  %-19s %s %s\n", title, wm_show_bytes (bytes, number), what);
+}
+
+static void show_memory (const wm_plan_given_t *given)
+{
+    const double *mb = given->memory_mb;
+    if (isnan (mb[3]))
+        puts ("  memory              unknown: measure here, or give a --bench with a pipeline");
+    else
+        printf (
+            "  memory, at least    a worker %.0f MB, producer %.0f MB, broker %.0f MB and up to "
+            "1 GiB\n",
+            mb[2] + mb[3], mb[0], mb[1]);
+}
+
+static void show_needs (const plan_t *self)
+{
+    const wm_plan_needs_t *needs = &self->needs;
+    puts ("\nNEEDS");
+    need ("hits", needs->hits, "to be scored", "");
+    need ("engines on cores", needs->core_s / 3600, "core-hours", "--rate");
+    need ("engines on GPUs", needs->gpu_s / 3600, "GPU-hours, in place of these", "--gpu-rate");
+    need ("producers", needs->producer_s / 3600, "core-hours", "--event-s");
+    need_bytes ("through the broker", needs->task_bytes, "of payloads", "--event-bytes");
+    need_bytes ("", needs->result_bytes, "of results", "--scores");
+    need_bytes ("disk", needs->output_bytes, "of outputs", "--scores");
+    need_bytes ("", needs->result_bytes, "of journal at most", "--scores");
+    show_memory (&self->given);
+    need ("a GPU keeps busy", needs->producers_gpu, "producers of one core",
+          "--gpu-rate and --event-s");
+    need ("a GPU serves", needs->clients_gpu, "clients before they wait",
+          "--gpu-rate and --client-s");
+}
+
+static json_t *needs_json (const plan_t *self)
+{
+    const wm_plan_needs_t *needs = &self->needs;
+    const double *mb = self->given.memory_mb;
+    return json_pack (
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "hits",
+        wm_plan_real (needs->hits), "batches", wm_plan_real (needs->batches), "core_hours",
+        wm_plan_real (needs->core_s / 3600), "gpu_hours", wm_plan_real (needs->gpu_s / 3600),
+        "producer_hours", wm_plan_real (needs->producer_s / 3600), "payload_bytes",
+        wm_plan_real (needs->task_bytes), "result_bytes", wm_plan_real (needs->result_bytes),
+        "output_bytes", wm_plan_real (needs->output_bytes), "memory_producer_mb",
+        wm_plan_real (mb[0]), "memory_broker_mb", wm_plan_real (mb[1]), "memory_worker_mb",
+        wm_plan_real (mb[2] + mb[3]), "producers_a_gpu", wm_plan_real (needs->producers_gpu),
+        "clients_a_gpu", wm_plan_real (needs->clients_gpu), "journal_bytes_most",
+        wm_plan_real (needs->result_bytes));
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+typedef enum { ON_CORES, ON_GPUS, HERE } where_t;
+static const char *const where_names[] = { "cores", "gpus", "here" };
+
+/* Prints or keeps one row of times.  */
+static void time_row (plan_t *self, where_t where, double workers, const wm_plan_time_t *time)
+{
+    char wall[32], name[40];
+    if (self->json) {
+        json_array_append_new (json_object_get (self->json, "times"),
+                               json_pack ("{s:s, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f}",
+                                          "on", where_names[where], "workers", workers, "wall_s",
+                                          time->wall_s, "cpu_s", time->cpu_s, "limit",
+                                          wm_plan_limit_name (time->limit), "busy", time->busy,
+                                          "bytes_s", time->bytes_s, "batches_s", time->batches_s,
+                                          "broker", time->broker, "peers", time->peers));
+        return;
+    }
+    snprintf (name, sizeof name,
+              where == HERE      ? "%.0f here"
+              : where == ON_GPUS ? "%.0f GPU"
+                                 : "%.0f",
+              workers);
+    printf ("  %8s %12s  %-9s %4.0f %% %9.2f %10.2f %6.1f %% %5.1f %%\n", name,
+            wm_show_time (time->wall_s, wall), wm_plan_limit_name (time->limit), 100 * time->busy,
+            1e-6 * time->bytes_s, time->batches_s, 100 * time->broker, 100 * time->peers);
+}
+
+/* A warning in lines of at most WIDTH columns.  */
+static void print_filled (const char *line)
+{
+    int column = printf ("  warning:");
+    while (*line) {
+        const int n = (int) strcspn (line, " ");
+        if (column + 1 + n > WIDTH)
+            column = printf ("\n          ") - 1;
+        column += printf (" %.*s", n, line);
+        line += n + (line[n] == ' ');
+    }
+    putchar ('\n');
+}
+
+static void warn (plan_t *self, const char *line)
+{
+    if (self->json)
+        json_array_append_new (json_object_get (self->json, "warnings"), json_string (line));
+    else
+        print_filled (line);
+}
+
+static void check_broker (plan_t *self, double workers, const wm_plan_time_t *time)
+{
+    char line[200];
+    if (time->broker >= WM_PLAN_BROKER_WARNS) {
+        snprintf (line, sizeof line,
+                  "%.0f workers: %.0f %% of what one broker carries; divide the inputs "
+                  "among several campaigns, each with a broker of its own",
+                  workers, 100 * time->broker);
+        warn (self, line);
+    }
+    if (time->peers >= WM_PLAN_BROKER_WARNS) {
+        snprintf (line, sizeof line,
+                  "%.0f workers: a broker takes %u peers; give a worker more threads, or "
+                  "divide the inputs among several campaigns",
+                  workers, WM_PEERS_MAX);
+        warn (self, line);
+    }
+}
+
+static void show_workers (plan_t *self)
+{
+    wm_plan_time_t time, before = { .limit = WM_PLAN_BY_WORKERS };
+    const double asked = (double) wm_args_number (self->args, "workers");
+    for (double n = asked > 0 ? asked : 1; n <= WM_PLAN_WORKERS_MAX; n *= 4) {
+        wm_plan_time (&self->plan, n, &time);
+        /* More workers than that change nothing.  */
+        if (before.wall_s > 0 && time.wall_s > 0.999 * before.wall_s)
+            break;
+        time_row (self, ON_CORES, n, &time);
+        before = time;
+        if (asked > 0 || n > 4 * WM_PEERS_MAX)
+            break;
+    }
+    if (asked > 0)
+        check_broker (self, asked, &before);
+}
+
+static void show_deadline (plan_t *self)
+{
+    char line[200], wall[32];
+    wm_plan_time_t time;
+    const double n = wm_plan_workers (&self->plan, self->deadline_s, &time);
+    if (self->json)
+        json_object_set_new (self->json, "deadline",
+                             json_pack ("{s:f, s:o, s:f, s:s}", "seconds", self->deadline_s,
+                                        "workers", n > 0 ? json_real (n) : json_null (), "wall_s",
+                                        time.wall_s, "limit", wm_plan_limit_name (time.limit)));
+    if (n > 0) {
+        if (!self->json)
+            printf ("\n  --deadline %s: %.0f worker%s at least, which take%s %s\n",
+                    wm_args_text (self->args, "deadline"), n, n == 1 ? "" : "s", n == 1 ? "s" : "",
+                    wm_show_time (time.wall_s, wall));
+        check_broker (self, n, &time);
+        return;
+    }
+    snprintf (line, sizeof line, "--deadline %.20s: no number of workers ends by then: %s %s %s",
+              wm_args_text (self->args, "deadline"),
+              time.limit == WM_PLAN_BY_WORKERS ? "start and one batch"
+                                               : wm_plan_limit_name (time.limit),
+              time.limit == WM_PLAN_BY_BROKER || time.limit == WM_PLAN_BY_DISK ? "takes" : "take",
+              wm_show_time (time.wall_s, wall));
+    warn (self, line);
+}
+
+static void show_times (plan_t *self)
+{
+    wm_plan_time_t time;
+    const wm_plan_machine_t *here = &self->given.here;
+    const double gpus = (double) wm_args_number (self->args, "gpus");
+    if (!self->json)
+        puts ("\n   WORKERS         WALL  LIMIT       BUSY      MB/s  BATCHES/s   BROKER   PEERS");
+    if (here->hits_s > 0) {
+        wm_plan_here (&self->plan, here->workers, here->hits_s, here->cores, &time);
+        time_row (self, HERE, here->workers, &time);
+    }
+    if (self->plan.core_hits_s > 0)
+        show_workers (self);
+    if (self->plan.gpu_hits_s > 0) {
+        wm_plan_time_gpu (&self->plan, gpus > 0 ? gpus : 1, &time);
+        time_row (self, ON_GPUS, gpus > 0 ? gpus : 1, &time);
+        check_broker (self, gpus > 0 ? gpus : 1, &time);
+    }
+    if (!isnan (self->deadline_s))
+        show_deadline (self);
+    if (here->others > 0) {
+        char line[200];
+        snprintf (line, sizeof line,
+                  "other programs had up to %.0f %% of the CPUs during the measurement; times "
+                  "are as if they had none",
+                  100 * here->others);
+        warn (self, line);
+    }
+    if (isnan (self->plan.event_s))
+        warn (self, "the producer is not counted: its time is unknown (--event-s)");
+    if (isnan (self->plan.start_s))
+        warn (self, "start and end are not counted: their time is unknown (--start-s)");
+}
+
+/* ---- the published model --------------------------------------------------------------------- */
+
+typedef struct {
+    double jobs, event_s, module_s, hits_s, cores; /* hits_s, cores: of wiremill */
+    const wm_paper_row_t *row;                     /* NULL: nothing was measured */
+} paper_line_t;
+
+/* What wiremill needs so that so many clients do not wait: what they ask for then.  */
+static paper_line_t paper_line (const plan_t *self, const wm_paper_t *paper, double jobs,
+                                const wm_paper_row_t *row)
+{
+    const double hits = self->given.fact[WM_PLAN_HITS].value;
+    const double hits_s = jobs / wm_paper_event_s (paper, 0) * hits;
+    return (paper_line_t){ .jobs = jobs,
+                           .event_s = wm_paper_event_s (paper, jobs),
+                           .module_s = wm_paper_module_s (paper, jobs),
+                           .hits_s = hits_s,
+                           .cores = hits_s / self->given.fact[WM_PLAN_CORE].value,
+                           .row = row };
+}
+
+static void show_paper_line (const paper_line_t *line)
+{
+    char hits[32];
+    printf ("  %5.0f", line->jobs);
+    if (line->row)
+        printf (" %8.1f %8.1f %+6.1f %%", line->row->event_s, line->event_s,
+                100 * (line->event_s / line->row->event_s - 1));
+    else
+        printf (" %8s %8.1f %8s", "", line->event_s, "");
+    if (line->row)
+        printf (" %8.1f %8.1f %+6.1f %%", line->row->module_s, line->module_s,
+                100 * (line->module_s / line->row->module_s - 1));
+    else
+        printf (" %8s %8.1f %8s", "", line->module_s, "");
+    printf (" %9s", wm_show_short (line->hits_s, hits));
+    if (!isnan (line->cores))
+        printf (" %6.1f", line->cores);
+    putchar ('\n');
+}
+
+static json_t *paper_line_json (const paper_line_t *line)
+{
+    const wm_paper_row_t *row = line->row;
+    return json_pack ("{s:f, s:o, s:f, s:o, s:f, s:f, s:o}", "jobs", line->jobs, "measured_event_s",
+                      row ? json_real (row->event_s) : json_null (), "event_s", line->event_s,
+                      "measured_module_s", row ? json_real (row->module_s) : json_null (),
+                      "module_s", line->module_s, "wiremill_hits_s", line->hits_s, "wiremill_cores",
+                      wm_plan_real (line->cores));
+}
+
+static int paper_fit (wm_paper_t *paper, const char *file)
+{
+    wm_error_t error;
+    size_t n;
+    wm_paper_row_t *row = wm_paper_read (file, &n, &error);
+    const bool failed = !row || wm_paper_fit (paper, row, n, &error);
+    free (row);
+    return failed ? wm_setup_complain ("plan", &error) : 0;
+}
+
+static void paper_print (const plan_t *self, const wm_paper_t *paper, const paper_line_t *line,
+                         size_t n_line)
+{
+    const char *fit = wm_args_text (self->args, "fit");
+    printf ("  an event without GPUs %.4g s, of which GPUs take over %.0f %%; preparing %.4g s;\n"
+            "  transmission and travel %.4g s; on a GPU %.3f s (%s)\n"
+            "  %.0f GPU%s: each serves %.1f clients before they wait\n\n",
+            paper->t_cpu, 100 * paper->p, paper->t_pre, paper->t_latency, paper->t_gpu,
+            fit                                   ? "fitted by --fit"
+            : wm_args_given (self->args, "t-gpu") ? "--t-gpu"
+                                                  : "published",
+            paper->n_gpu, paper->n_gpu == 1 ? "" : "s", wm_paper_ratio (paper));
+    puts ("        ------- event, s --------- ------- module, s --------  wiremill needs");
+    puts ("   JOBS MEASURED    MODEL     DIFF MEASURED    MODEL     DIFF    HITS/S  CORES");
+    for (size_t i = 0; i < n_line; i++)
+        show_paper_line (&line[i]);
+    if (isnan (self->given.fact[WM_PLAN_CORE].value))
+        puts ("\n  wiremill's cores are unknown: give --rate or --bench");
+}
+
+static int paper_main (plan_t *self)
+{
+    const wm_args_t *args = self->args;
+    const double gpus = (double) wm_args_number (args, "gpus");
+    wm_paper_t paper = { .t_cpu = wm_args_real (args, "t-cpu"),
+                         .p = wm_args_real (args, "share"),
+                         .t_pre = wm_args_real (args, "t-pre"),
+                         .t_gpu = wm_args_real (args, "t-gpu"),
+                         .t_latency = wm_args_real (args, "latency"),
+                         .n_gpu = gpus > 0 ? gpus : 4 };
+    wm_error_t error;
+    size_t n = 0;
+    wm_paper_row_t *row = NULL;
+    const char *rows = wm_args_text (args, "rows"), *fit = wm_args_text (args, "fit");
+    if (isnan (self->given.fact[WM_PLAN_HITS].value) || !wm_args_given (args, "hits-per-event"))
+        wm_plan_given_set (&self->given, WM_PLAN_HITS, WM_PAPER_HITS, "published");
+    const int code = fit ? paper_fit (&paper, fit) : 0;
+    if (code)
+        return code;
+    if (rows && !(row = wm_paper_read (rows, &n, &error)))
+        return wm_setup_complain ("plan", &error);
+    static const double usual[] = { 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2 }; /* of what GPUs serve */
+    const size_t n_line = rows ? n : sizeof usual / sizeof *usual;
+    paper_line_t *line = calloc (n_line, sizeof *line);
+    if (!line)
+        abort ();
+    for (size_t i = 0; i < n_line; i++)
+        line[i] = rows
+                      ? paper_line (self, &paper, row[i].jobs, &row[i])
+                      : paper_line (self, &paper,
+                                    round (usual[i] * paper.n_gpu * wm_paper_ratio (&paper)), NULL);
+    if (self->json) {
+        json_t *list = json_array ();
+        for (size_t i = 0; i < n_line; i++)
+            json_array_append_new (list, paper_line_json (&line[i]));
+        json_object_set_new (self->json, "paper",
+                             json_pack ("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "t_cpu",
+                                        paper.t_cpu, "p", paper.p, "t_pre", paper.t_pre, "t_gpu",
+                                        paper.t_gpu, "t_latency", paper.t_latency, "gpus",
+                                        paper.n_gpu, "clients_a_gpu", wm_paper_ratio (&paper),
+                                        "rows", list));
+    } else
+        paper_print (self, &paper, line, n_line);
+    free (line);
+    free (row);
+    return WM_EXIT_OK;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static int campaign_main (plan_t *self)
+{
+    wm_plan_given_plan (&self->given, &self->plan);
+    wm_plan_needs (&self->plan, &self->needs);
+    if (!(self->needs.hits <= HITS_MOST))
+        return wm_args_refuse (self->args,
+                               "%.3g hits are more than any detector has: correct --events or "
+                               "--hits-per-event",
+                               self->needs.hits);
+    if (self->json)
+        json_object_set_new (self->json, "needs", needs_json (self));
+    else {
+        puts ("FROM");
+        wm_plan_given_print (&self->given, stdout);
+        show_needs (self);
+    }
+    show_times (self);
+    return WM_EXIT_OK;
+}
+
+static int plan_main (const wm_args_t *args)
+{
+    static plan_t self;
+    const char *deadline = wm_args_text (args, "deadline");
+    self = (plan_t){ .args = args, .deadline_s = deadline ? duration_s (deadline) : NAN };
+    int code = refuse (args);
+    if (!code && deadline && isnan (self.deadline_s))
+        code = wm_args_refuse (args, "--deadline takes a time such as 90m, 12h or 3d, not '%s'",
+                               deadline);
+    if (!code)
+        code = take_numbers (&self);
+    if (code)
+        return code;
+    if (wm_args_given (args, "json"))
+        self.json =
+            json_pack ("{s:s, s:s, s:o, s:[], s:[]}", "schema", "wiremill-plan-1", "version",
+                       WM_VERSION, "given", wm_plan_given_json (&self.given), "times", "warnings");
+    code = wm_args_given (args, "paper") ? paper_main (&self) : campaign_main (&self);
+    if (self.json && !code) {
+        json_dumpf (self.json, stdout, JSON_INDENT (2) | JSON_REAL_PRECISION (9));
+        putchar ('\n');
+    }
+    json_decref (self.json);
+    return code;
+}

@@ -1,0 +1,154 @@
+#!/bin/bash
+# plan.t - `wiremill plan`: from given numbers, from files of measurements, measured here; the published model; refusals.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+mkdir "$work/tmp" && export TMPDIR=$work/tmp
+plan () { keep "$bin/wiremill" plan "$@"; }
+# Runs plan --json and checks what Python expects of its answer d, of its rows t.
+look () # expression, options...
+{
+    "$bin/wiremill" plan --json "${@:2}" >"$work/p.json" &&
+        $python -c 'import json, sys; d = json.load (open (sys.argv[1])); t = d["times"]; g = d["given"]
+assert d["schema"] == "wiremill-plan-1"; assert eval (sys.argv[2]), d' "$work/p.json" "$1"
+}
+narrow () { ! grep -nE '^.{81}' "$work/said"; }
+
+# ---- given numbers: 1e7 hits, 1,000 batches of one second each ---------------------------------
+given=(--events 1000 --hits-per-event 10000 --rate 10000)
+ok "given numbers: hits, hours, wall time" \
+        look 'd["needs"]["hits"] == 1e7 and abs (d["needs"]["core_hours"] - 1e3 / 3600) < 1e-9 and len (t) == 1 and t[0]["wall_s"] == 100 + 60 and t[0]["limit"] == "workers"' \
+        "${given[@]}" --workers 10 --start-s 60
+ok "... what is not known is null, and named in warnings" \
+        look 'd["needs"]["gpu_hours"] is None and g["bytes_per_event"] is None and len (d["warnings"]) == 2' "${given[@]}"
+unknown () { plan "${given[@]}" && says 'engines on GPUs +unknown: give --gpu-rate' && says 'producer is not counted' && narrow; }
+ok "... and printed as unknown, in 80 columns" unknown
+whole=("${given[@]}" --event-s 0.05 --files 100 --file-s 0.01 --event-bytes 2e5 --scores 4 --gpu-rate 1e6 --client-s 100 --start-s 2)
+ok "a producer limits: more workers are not listed" look 't[-2]["limit"] == "producers" and [x["on"] for x in t] == ["cores"] * 4 + ["gpus"] and t[-2]["wall_s"] == 53.05' "${whole[@]}"
+ok "GPUs: hours, producers and clients of one" \
+        look 'abs (d["needs"]["gpu_hours"] - 10 / 3600) < 1e-9 and abs (d["needs"]["producers_a_gpu"] - 5) < 1e-9 and abs (d["needs"]["clients_a_gpu"] - 10001) < 1e-6' "${whole[@]}"
+ok "a deadline: the least number of workers" look 'd["deadline"]["workers"] == 11 and d["deadline"]["seconds"] == 96' \
+        "${whole[@]}" --deadline 1.6m
+late () { plan "${whole[@]}" --deadline 50 && says 'no number of workers ends by then: producers' && narrow; }
+ok "... that nothing can meet" late
+ok "... in hours" look 'd["deadline"]["seconds"] == 43200' "${whole[@]}" --deadline 12h
+ok "... in days" look 'd["deadline"]["seconds"] == 1.5 * 86400 and d["deadline"]["workers"] == 1' "${whole[@]}" --deadline 1.5d
+broker () { plan "${given[@]}" --event-bytes 2e9 --workers 200 && says 'warning: 200 workers: [0-9]+ % of what one broker carries; divide' && narrow; }
+ok "it warns before one broker carries too much" broker
+peers () { plan "${given[@]}" --workers 600 && says 'a broker takes 1024 peers'; }
+ok "... and before it has too many peers" peers
+ok "a disk limits" look 't[-1]["limit"] == "disk"' "${whole[@]}" --disk-rate 0.5 --workers 100
+
+# ---- files of measurements ---------------------------------------------------------------------
+"$bin/wiremill" bench engine --quiet --model "$made/model-1.wmm" --input "$made/two.h5" --hits 600 --judged 0 --seconds 0.1 \
+        --precision fp32 --threads 1 --batch 300 --json "$work/b.json" >/dev/null 2>&1 || bail "no bench"
+rate=$($python -c 'import json, sys; print (json.load (open (sys.argv[1]))["points"][0]["hits_s"])' "$work/b.json")
+from_bench ()
+{
+    look "g['core_hits_s']['from'].startswith ('--bench') and (g['core_hits_s']['value'] == $rate or d['warnings']) and g['hits_per_event']['value'] > 1000 and g['producer_s_event']['value'] > 0 and g['bytes_per_event']['value'] > 1000" \
+            --bench "$work/b.json" --events 1e6
+}
+ok "a file of wiremill bench" from_bench
+ok "... options replace what it has" look 'g["core_hits_s"] == {"value": 5.0, "from": "--rate"}' \
+        --bench "$work/b.json" --events 10 --rate 5
+no_precision () { exits 5 plan --bench "$work/b.json" --events 10 --precision fast && says 'has no engine in fast'; }
+ok "... without the precision asked for" no_precision
+ok "no such file" exits 2 plan --bench "$work/none.json" --events 10
+echo '{"a": 1}' >"$work/other.json"
+other () { exits 5 plan --bench "$work/other.json" --events 10 && says 'neither of wiremill bench'; }
+ok "another file" other
+
+# ---- measured here -----------------------------------------------------------------------------
+mkdir "$work/in"
+for i in 1 2 3 4 5 6 7 8; do cp "$made/two.h5" "$work/in/$i.h5"; done
+hits=$($python -c 'import h5py, sys; print (len (h5py.File (sys.argv[1])["hit_table/hit_id" if "hit_table/hit_id" in h5py.File (sys.argv[1]) else "hit_table/key"]))' "$made/two.h5")
+measured=(--quiet --model "$made/model-1.wmm" --seconds 0.1)
+here ()
+{
+    look "g['files']['value'] == 1 and g['events']['value'] == 2 and abs (d['needs']['hits'] / $hits - 1) < 0.001 and g['start_s']['value'] > 0.05 and g['scores']['value'] == 4 and g['batch_hits']['value'] == 16384 and t[0]['on'] == 'here' and t[0]['wall_s'] > g['start_s']['value'] and d['needs']['memory_worker_mb'] > 30" \
+            "${measured[@]}" --input "$made/two.h5"
+}
+ok "measured here: every hit counts, start and end are measured" here
+many ()
+{
+    look 'g["files"]["value"] == 8 and g["events"] == {"value": 16.0, "from": "5 files inspected, others by size"}' \
+            "${measured[@]}" "$work/in/*.h5"
+}
+ok "of many files a few are read" many
+like () { look 'g["files"]["value"] == 1000 and g["events"]["value"] == 2000' "${measured[@]}" --files 1000 "$made/two.h5"; }
+ok "... and --files stands for more like them" like
+empty () { [ -z "$(ls "$TMPDIR")" ]; }
+ok "nothing is left of it" empty
+$python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
+general () { look 'g["start_s"]["value"] > 0.05 and "openvino" in g["core_hits_s"]["from"]' --quiet --model "$work/cnn.onnx" --seconds 0.1 --input "$work/patches.npy"; }
+ok "another network, on ready patches" general
+printf 'no events\n' >"$work/bad.h5"
+ok "a bad input" exits 5 plan "${measured[@]}" --input "$work/bad.h5"
+ok "no such input" exits 2 plan "${measured[@]}" --input "$work/none.h5"
+ok "no such model" exits 2 plan --model "$work/none.onnx" --input "$made/two.h5"
+nowhere () { TMPDIR=$work/none exits 1 plan "${measured[@]}" --input "$made/two.h5" && says 'No such file'; }
+ok "no folder for what it makes" nowhere
+interrupted ()
+{
+    "$bin/wiremill" plan --model "$made/model-1.wmm" --input "$made/two.h5" --seconds 60 >"$work/said" 2>&1 &
+    local pid=$!
+    until_true 60 compgen -G "$TMPDIR/wiremill-plan-*/wiremill-bench-*" || return 1
+    kill -INT $pid
+    exits 75 wait $pid && until_true 60 empty
+}
+ok "Ctrl-C ends what runs, and leaves nothing" interrupted
+
+# ---- the published model -----------------------------------------------------------------------
+# Rows made from its formula with 3 s on a GPU, of 4 GPUs.
+$python - >"$work/rows.txt" <<'PY'
+own, pre, late, gpu = 0.35 * 330, 7, 4.65, 3.0
+ideal = own + gpu + late
+for n in (4, 40, 100, 189, 301, 486):
+    module = pre + gpu * (1 + max (0, n / 4 - ideal / gpu)) + late
+    print (f"{n:.1f} {own + module:.6e} 1.0e+01 {module:.6e} 1.0e+00")
+PY
+fitted ()
+{
+    look 'abs (d["paper"]["t_gpu"] - 3) < 0.003 and max (abs (r["event_s"] / r["measured_event_s"] - 1) for r in d["paper"]["rows"]) < 1e-3 and max (abs (r["module_s"] / r["measured_module_s"] - 1) for r in d["paper"]["rows"]) < 5e-3' \
+            --paper --fit "$work/rows.txt" --rows "$work/rows.txt"
+}
+ok "rows made from the published model give its time on a GPU back" fitted
+head -3 "$work/rows.txt" >"$work/held-out.txt"
+tail -1 "$work/rows.txt" >>"$work/held-out.txt"
+held_out () { grep -E '^(189|301)' "$work/rows.txt" >"$work/rest.txt" && look 'all (abs (r["event_s"] / r["measured_event_s"] - 1) < 1e-3 for r in d["paper"]["rows"])' \
+        --paper --fit "$work/held-out.txt" --rows "$work/rest.txt"; }
+ok "... and meet rows that were held out" held_out
+published () { look 'abs (d["paper"]["clients_a_gpu"] - 68.9) < 0.05' --paper --t-gpu 1.77; }
+ok "the published 68 clients of a GPU" published
+paper () { plan --paper --rows "$work/rows.txt" --rate 17000 && says '^ +486 +371.5 +310.8 +-16.4 % .* 12.1$' && narrow; }
+ok "beside each row: the model, the difference, and what wiremill needs" paper
+table () { plan --paper && says 'cores are unknown: give --rate' && narrow; }
+ok "without rows, a table of its own" table
+few () { head -2 "$work/rows.txt" >"$work/few.txt"; exits 5 plan --paper --fit "$work/few.txt" && says 'with 40 jobs at most none waits'; }
+ok "rows that tell nothing of a GPU" few
+echo '4 130 3' >"$work/short.txt"
+short () { exits 5 plan --paper --rows "$work/short.txt" && says 'short.txt:1: column 4 is no number'; }
+ok "a row that is too short, by its line" short
+
+# ---- refusals ----------------------------------------------------------------------------------
+refuses () { exits 2 plan "${@:2}" && says "$1" && [ "$(wc -l <"$work/said")" -le 2 ]; }
+ok "nothing" refuses 'give --input and --model'
+ok "a model alone" refuses '--input GLOB is missing' --model "$made/model-1.wmm"
+ok "inputs alone" refuses '--model FILE is missing' --input "$made/two.h5"
+ok "no rate" refuses '--rate HITS/S is missing' --events 1 --hits-per-event 1
+ok "no hits" refuses '--hits-per-event N is missing' --events 1 --rate 1
+ok "no events" refuses '--events takes' --events 0 --hits-per-event 1 --rate 1
+ok "absurd hits" refuses '1e\+20 hits are more than any detector has' --events 1e12 --hits-per-event 1e8 --rate 1
+ok "a rate of nothing" refuses '--rate takes' "${given[@]}" --rate 0
+ok "an infinite rate" refuses '--rate takes' "${given[@]}" --rate inf
+ok "no workers" refuses '--workers takes' "${given[@]}" --workers 0
+for time in 3w d -1h 0 1e300d; do
+    ok "a deadline of $time" refuses "--deadline takes a time such as 90m, 12h or 3d, not '$time'" "${given[@]}" --deadline=$time
+done
+ok "inputs and a file" refuses 'not both' --bench "$work/b.json" --input "$made/two.h5" --model "$made/model-1.wmm"
+ok "a fit without --paper" refuses '--fit is for --paper only' "${given[@]}" --fit "$work/rows.txt"
+ok "a fit and a time" refuses 'give --fit or --t-gpu' --paper --fit "$work/rows.txt" --t-gpu 2
+ok "the published model with inputs" refuses 'measures nothing' --paper --model "$made/model-1.wmm" --input "$made/two.h5"
+done_testing
