@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
-out=$work/out keys=$work/out/.wiremill b=tcp://127.0.0.1:$port
+out=$work/out keys=$work/out$beside b=tcp://127.0.0.1:$port
 ulimit -c unlimited
 mkdir "$work/seen" "$work/there" && cd "$work/there" || exit 1 # where a core file would be
 

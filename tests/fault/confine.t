@@ -15,11 +15,12 @@ campaign () # act, variables...
 {
     local act=$1
     shift
-    rm -rf "$work/out" "$work/mark"
+    drop "$work/out"
+    rm -rf "$work/mark"
     env "$@" LD_PRELOAD="$shim" WM_SHIM_DO="$act" WM_SHIM_MARK="$work/mark" "$bin/wiremill" run --quiet \
         --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
     code=$?
-    cat "$work"/out/.wiremill/log/producer* >>"$work/said" 2>/dev/null ||
+    cat "$work/out$beside"/log/producer* >>"$work/said" 2>/dev/null ||
         find "$work/out" -name 'producer*.log' -exec cat {} + >>"$work/said"
     cat "$work/said"
 }
@@ -100,7 +101,7 @@ linked ()
     mkdir -p "$work/out"
     env LD_PRELOAD="$shim" WM_SHIM_DO=link WM_SHIM_MARK="$work/out/link.h5" "$bin/wiremill" run --quiet \
         --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
-    cat "$work"/out/.wiremill/log/producer* >>"$work/said"
+    cat "$work"/out$beside/log/producer* >>"$work/said"
     says 'shim: link: Permission denied' && [ ! -L "$work/out/link.h5" ]
 }
 if [[ $lacks = *"no Landlock"* ]]; then
@@ -108,7 +109,7 @@ if [[ $lacks = *"no Landlock"* ]]; then
 else
     ok "a reader of events writes and reads no other files, also where its input lies in a home" files campaign
     ok "nor does an import" files import
-    rm -rf "$work/out"
+    drop "$work/out"
     ok "a reader of events makes no symbolic links, also in the output folder" linked
 fi
 # A kernel without both: the work is done, and the log has one line about it.
@@ -117,7 +118,7 @@ old ()
     local what='not fully confined on this machine: .*seccomp: Function not implemented'
     campaign old >/dev/null
     says "$what" && says 'Landlock: Function not implemented' && [ $code = 0 ] || return 1
-    [ "$(cat "$work"/out/.wiremill/log/producer* | grep -c 'not fully')" = 1 ] || { echo "more than once"; return 1; }
+    [ "$(cat "$work"/out$beside/log/producer* | grep -c 'not fully')" = 1 ] || { echo "more than once"; return 1; }
     import old >/dev/null
     says "$what" && [ $code = 0 ]
 }
