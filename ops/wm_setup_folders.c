@@ -4,6 +4,7 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_setup_private.h"
 #include "schema/wm_keys.h"
+#include "schema/base/wm_confine.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
 
@@ -170,6 +171,7 @@ wm_fault_t wm_setup_folders (wm_setup_t *self, const wm_choices_t *choices, wm_e
         fault = make_campaign (self, choices->campaign, error);
     if (fault)
         return fault;
+    wm_confine_spare (self->campaign); /* from the import of the model */
     if (choices->group && give_to_group (self, choices->group, error))
         return error->fault;
     if (strlen (self->output) >= sizeof self->pins.output)
