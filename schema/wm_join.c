@@ -264,9 +264,10 @@ bool wm_join_fits (size_t i, wm_role_t session)
 {
     wm_join_t join;
     wm_error_t error;
+    sodium_mlock (&join, sizeof join);
     const bool fits = i < n_source && !wm_join_read (&join, source[i].path, &error) &&
                       wm_role_fits (join.role, session);
-    wm_join_wipe (&join);
+    sodium_munlock (&join, sizeof join); /* wipes it */
     return fits;
 }
 

@@ -53,6 +53,17 @@ second=$!
 joined () { grep -q 'session with' "$work/worker1" && grep -q 'session with' "$work/worker2"; }
 ok "workers join, by a file and by standard input" until_true 60 joined
 
+# A line of standard input is a file in memory of the worker, not of its engine.
+has_line () { ls -l "/proc/$1/fd" | grep -q memfd:join-file; }
+engine_without ()
+{
+    local worker engine
+    worker=$(child $second wiremill-worker) && has_line "$worker" && engine=$(cat /proc/"$worker"/task/*/children) || return 1
+    for engine in $engine; do ls "/proc/$engine/fd" >/dev/null && ! has_line "$engine" || return 1; done
+    [ -n "$engine" ]
+}
+ok "an engine does not inherit the line of standard input" until_true 60 engine_without
+
 # All processes of this test as /proc shows them.
 snapshot ()
 {
