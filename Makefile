@@ -367,7 +367,7 @@ $(DEMO)/model.onnx: | $(B)/bin/wiremill
 	@mkdir -p $(@D); echo "  MODEL $@"
 	$(Q)$(B)/bin/wiremill model new emtrkmichel --seed 1 --output $@
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5 $(DEMO)/model.onnx
-	@rm -rf $(DEMO)/out
+	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill
 	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
 	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \

@@ -16,6 +16,7 @@
 #include "broker/wm_status.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
 #include "schema/wm_share.h"
@@ -393,7 +394,7 @@ static int show (const options_t *options,
 {
     wm_campaign_t campaign;
     wm_error_t error;
-    if (!wm_campaign_is_there (options->campaign)) {
+    if (!wm_folder_has_campaign (options->campaign)) {
         wm_fault (&error, WM_EBATCH, "there is no campaign in %s", options->campaign);
         return fail (&error);
     }

@@ -116,15 +116,6 @@ static wm_fault_t check_previous (wm_campaign_t *self, wm_campaign_for_t what, w
     return WM_OK;
 }
 
-bool wm_campaign_is_there (const char *dir)
-{
-    char path[PATH_BYTES];
-    snprintf (path, sizeof path, "%.4000s/journal", dir);
-    const int journal = access (path, F_OK) == 0;
-    snprintf (path, sizeof path, "%.4000s/ledger.db", dir);
-    return journal || access (path, F_OK) == 0;
-}
-
 wm_fault_t wm_campaign_lock (wm_campaign_t *self, const char *dir, wm_campaign_for_t what,
                              int64_t wait_ms, wm_error_t *error)
 {

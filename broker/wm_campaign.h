@@ -41,9 +41,6 @@ typedef struct {
     wm_endpoint_t where; /* the broker's, while it serves */
 } wm_campaign_t;
 
-/* Returns whether DIR has a journal or a ledger.  */
-bool wm_campaign_is_there (const char *dir);
-
 /* Refuses network file systems, and takes the lock within wait_ms. WM_EAGAIN: another has it (text
    names its pid) or the disk is full; WM_EBATCH: a copy of a running one, or a network's; WM_EHOST:
    anything else.  */

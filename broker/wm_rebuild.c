@@ -8,6 +8,7 @@
 #include "broker/wm_campaign.h"
 #include "broker/wm_outputs.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
 
 #include <dirent.h>
@@ -218,18 +219,17 @@ static void check_output (rebuild_t *self, entry_t *entry)
     self->n_output[entry->output]++;
 }
 
-/* A campaign in an output folder of its own that has its outputs in another folder: a copy.  */
+/* A campaign of one output folder that has its outputs in another: a copy.  */
 static void report_if_elsewhere (const rebuild_t *self)
 {
-    char beside[PATH_BYTES];
+    char output[PATH_MAX];
     struct stat here, there;
-    snprintf (beside, sizeof beside, "%.4000s/..", self->options->dir);
-    const char *name = strrchr (self->options->dir, '/');
-    if (name && strcmp (name, "/.wiremill") == 0 && stat (beside, &here) == 0 &&
+    wm_folder_output (self->options->dir, output);
+    if (strcmp (output, self->options->dir) != 0 && stat (output, &here) == 0 &&
         (stat (self->campaign.pins.output, &there) || here.st_ino != there.st_ino ||
          here.st_dev != there.st_dev))
-        report ("", "which is not where this campaign is; --output %.*s searches for them there",
-                (int) (name - self->options->dir), self->options->dir);
+        report ("", "which is not where this campaign is; --output %s searches for them there",
+                output);
 }
 
 static wm_fault_t check_outputs (rebuild_t *self, wm_error_t *error)
@@ -444,14 +444,15 @@ static wm_fault_t ledger_aside (rebuild_t *self, wm_error_t *error)
 /* Prints the command that goes on: without --campaign it finds the campaign beside its outputs.  */
 static void say_what_next (const rebuild_t *self)
 {
-    char beside[PATH_BYTES];
+    char beside[PATH_MAX];
     struct stat here, there;
+    wm_error_t error;
     const char *output = self->campaign.pins.output;
-    snprintf (beside, sizeof beside, "%.4000s/.wiremill", output);
+    const bool has_default = wm_folder_campaign (output, beside, &error) == WM_OK;
     if (self->options->dry_run)
         puts (self->n_wrong ? "a dry run: nothing was changed; wiremill rebuild would"
                             : "a dry run: nothing was changed");
-    else if (stat (self->options->dir, &here) == 0 && stat (beside, &there) == 0 &&
+    else if (has_default && stat (self->options->dir, &here) == 0 && stat (beside, &there) == 0 &&
              here.st_ino == there.st_ino && here.st_dev == there.st_dev)
         puts ("the same `wiremill run` goes on from here");
     else
@@ -464,7 +465,7 @@ static wm_fault_t run (rebuild_t *self, wm_error_t *error)
     const char *dir = self->options->dir;
     char path[PATH_BYTES];
     struct stat status;
-    if (!wm_campaign_is_there (dir))
+    if (!wm_folder_has_campaign (dir))
         return wm_fault (error, WM_EBATCH, "there is no campaign in %s", dir);
     snprintf (path, sizeof path, "%.4000s/ledger.db", dir);
     self->had_ledger = stat (path, &status) == 0 && status.st_size;

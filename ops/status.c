@@ -11,6 +11,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "schema/base/wm_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,12 +51,8 @@ static const char *base_name (const char *path)
 static void campaign_name (const json_t *status, char name[64])
 {
     char folder[PATH_MAX];
-    snprintf (folder, sizeof folder, "%s", wm_ask_text (status, "dir"));
+    wm_folder_output (wm_ask_text (status, "dir"), folder);
     const char *base = base_name (folder);
-    if (strcmp (base, ".wiremill") == 0 && base > folder) {
-        folder[base - folder - 1] = 0;
-        base = base_name (folder);
-    }
     snprintf (name, 64, "%.63s", *base ? base : "-");
 }
 

@@ -71,7 +71,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \
-     .help = "folder of the campaign, on a local disk (default: OUTPUT/.wiremill)"}, \
+     .help = "folder of the campaign, on a local disk (default: OUTPUT.wiremill, beside the " \
+             "output; one that an earlier version left in OUTPUT/.wiremill goes on there)"}, \
     {.name = "group", .value = "NAME", \
      .help = "this group may read the campaign, and the outputs that are written from now on"}
 

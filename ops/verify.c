@@ -17,6 +17,7 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -506,10 +507,7 @@ static int verify_main (const wm_args_t *args)
     json_t *outputs = wm_ask_ledger ("verify", "--outputs", campaign, &code);
     if (!outputs)
         return code ? code : WM_EXIT_FAILURE;
-    const size_t n = strlen (campaign), hidden = strlen ("/.wiremill");
-    snprintf (self.folder, sizeof self.folder, "%.*s",
-              (int) (n > hidden && !strcmp (campaign + n - hidden, "/.wiremill") ? n - hidden : n),
-              campaign);
+    wm_folder_output (campaign, self.folder);
     if (snprintf (self.models, sizeof self.models, "%s/models", campaign) <
         (int) sizeof self.models)
         code = verify (&self, args, campaign, outputs);

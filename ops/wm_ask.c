@@ -6,6 +6,7 @@
 #include "ops/wm_show.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_join.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -164,25 +165,6 @@ void wm_ask_keys (const char *campaign)
 
 /* ---- which broker ---------------------------------------------------------------------------- */
 
-/* Finds the campaign in a folder: that of its output, or its own. false: there is none.  */
-static bool find_campaign (const char *folder, char campaign[4096])
-{
-    static const char *const forms[] = { "%s/.wiremill", "%s" };
-    char real[PATH_MAX];
-    if (realpath (folder, real))
-        folder = real;
-    for (size_t i = 0; i < 2; i++) {
-        char journal[4200], ledger[4200]; /* one of them may be lost */
-        const int n = snprintf (campaign, 4096, forms[i], folder);
-        snprintf (journal, sizeof journal, "%s/journal", campaign);
-        snprintf (ledger, sizeof ledger, "%s/ledger.db", campaign);
-        if (n < 4096 && (access (journal, F_OK) == 0 || access (ledger, F_OK) == 0))
-            return true;
-    }
-    campaign[0] = 0;
-    return false;
-}
-
 static wm_fault_t check_env (const char *text, wm_error_t *error)
 {
     wm_address_t list[WM_ADDRESSES_MAX];
@@ -208,12 +190,17 @@ static wm_fault_t find_broker (const wm_args_t *args, const char *folder, char e
     char here[PATH_MAX] = ".";
     if (!folder && !realpath (".", here))
         strcpy (here, ".");
-    if (find_campaign (folder ? folder : here, campaign))
+    folder = folder ? folder : here;
+    if (wm_folder_find (folder, campaign))
         return WM_OK;
-    return wm_fault (
-        error, WM_EBATCH,
-        "%s holds no campaign; name its folder, the output folder, or --broker ENDPOINT",
-        folder ? folder : here);
+    size_t n = strlen (folder);
+    while (n > 1 && folder[n - 1] == '/')
+        n--;
+    return wm_fault (error, WM_EBATCH,
+                     "%.*s holds no campaign, nor is there %.*s.wiremill beside it (the campaign "
+                     "of an output folder that was renamed keeps its name: rename it too); name "
+                     "its folder, the output folder, or --broker ENDPOINT",
+                     (int) (n < 150 ? n : 150), folder, (int) (n < 150 ? n : 150), folder);
 }
 
 wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[256],

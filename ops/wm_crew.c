@@ -229,9 +229,12 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
     }
     if (!self->setup)
         argv[n++] = "--summary";
+    const bool has_own = wm_join_suffices (WM_ROLE_PRODUCER);
     for (size_t i = 0; !self->setup && wm_join_path (i); i++) {
+        if (has_own && !wm_join_fits (i, WM_ROLE_PRODUCER))
+            continue; /* a hostile event file shall not find an operator's key */
         argv[n++] = "--join-file";
-        argv[n++] = wm_join_path (i);
+        argv[n++] = wm_join_give (i);
     }
     self->retry_held = false; /* what is held later, because it crashes its reader, stays so */
     return wm_child_start (&self->producer, argv[0], argv, error);

@@ -1,9 +1,9 @@
 /* wm_setup.c - see wm_setup.h. */
 
 #include "ops/wm_setup.h"
+#include "ops/wm_setup_private.h"
 #include "ops/wm_kept.h"
 #include "kernels/wm_device.h"
-#include "schema/wm_keys.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
@@ -15,9 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <glob.h>
-#include <grp.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdbool.h>
@@ -29,58 +27,6 @@
 #include <unistd.h>
 
 /* ---- places and programs --------------------------------------------------------------------- */
-
-/* Absolute form of a path that need not exist yet.  */
-static wm_fault_t absolute (char out[PATH_MAX], const char *path, wm_error_t *error)
-{
-    char here[PATH_MAX] = "";
-    if (path[0] != '/' && !getcwd (here, sizeof here))
-        return wm_fault (error, WM_EHOST, "the current folder has no name: %s", strerror (errno));
-    const int n = path[0] == '/' ? snprintf (out, PATH_MAX, "%s", path)
-                                 : snprintf (out, PATH_MAX, "%s/%s", here, path);
-    if (n >= PATH_MAX)
-        return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", path);
-    size_t end = (size_t) n;
-    while (end > 1 && out[end - 1] == '/')
-        out[--end] = 0;
-    return WM_OK;
-}
-
-/* The folder, made, and its real name.  */
-static wm_fault_t make_folder (char out[PATH_MAX], const char *path, const char *option,
-                               const char *example, wm_error_t *error)
-{
-    struct stat status;
-    char wanted[PATH_MAX];
-    wm_fault_t fault = absolute (wanted, path, error);
-    if (!fault && strchr (wanted, '\n')) /* pins are lines */
-    {
-        fault =
-            wm_fault (error, WM_EUSAGE, "a folder's name contains a line break: %.200s", wanted);
-        wm_log_tame (error->text);
-    }
-    if (!fault && lstat (wanted, &status) == 0 &&
-        (stat (wanted, &status) || !S_ISDIR (status.st_mode)))
-        fault = wm_fault (error, WM_EUSAGE, "%s %.300s is not a folder; give a folder, such as %s",
-                          option, path, example);
-    if (!fault)
-        fault = wm_folder_make (wanted, 0777, error);
-    if (!fault && !realpath (wanted, out))
-        fault = wm_fault (error, WM_EHOST, "%s: %s", wanted, strerror (errno));
-    return fault;
-}
-
-wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
-                              wm_error_t *error)
-{
-    char beside[PATH_MAX];
-    if (!campaign) {
-        if (snprintf (beside, sizeof beside, "%s/.wiremill", output) >= (int) sizeof beside)
-            return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", output);
-        campaign = beside;
-    }
-    return absolute (path, campaign, error);
-}
 
 wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *error)
 {
@@ -461,70 +407,6 @@ static wm_fault_t check_limits (wm_error_t *error)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static gid_t wanted_group;
-
-/* Gives one existing file or folder to the group; a file of another user stays as it is, and keys
-   stay their user's alone.  */
-static int give_one (const char *path, const struct stat *st, int type, struct FTW *where)
-{
-    const mode_t more = type == FTW_D ? 02050 : 0040;
-    const bool given =
-        (type == FTW_D || type == FTW_F) && !wm_keys_is_secret (path + where->base) &&
-        !lchown (path, (uid_t) -1, wanted_group) && !chmod (path, (st->st_mode | more) & 07777);
-    (void) given;
-    return 0;
-}
-
-/* Gives the campaign to a group: its folders hand the group on to what is made in them, and the
-   programs started from here let it be read.  */
-static wm_fault_t give_to_group (const wm_setup_t *self, const char *name, wm_error_t *error)
-{
-    struct stat st;
-    const struct group *group = getgrnam (name);
-    if (!group)
-        return wm_fault (error, WM_EUSAGE, "--group %.100s: this machine has no such group", name);
-    wanted_group = group->gr_gid;
-    if (chown (self->output, (uid_t) -1, wanted_group) || stat (self->output, &st) ||
-        chmod (self->output, (st.st_mode | 02050) & 07777))
-        return wm_fault (error, WM_EBATCH,
-                         "--group %.100s: %s cannot be given to the group: %s; you must own the "
-                         "folder and be a member of the group",
-                         name, self->output, strerror (errno));
-    nftw (self->campaign, give_one, 16, FTW_PHYS);
-    umask (umask (0) & ~(mode_t) 0050);
-    return WM_OK;
-}
-
-static wm_fault_t make_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
-{
-    char wanted[PATH_MAX];
-    self->had_output = access (choices->output, F_OK) == 0;
-    self->had_campaign = true;
-    wm_fault_t fault = make_folder (self->output, choices->output, "--output", "out/", error);
-    if (!fault)
-        fault = wm_setup_campaign (wanted, choices->campaign, self->output, error);
-    if (!fault)
-        self->had_campaign = access (wanted, F_OK) == 0;
-    if (!fault)
-        fault = make_folder (self->campaign, wanted, "--campaign", "campaign/", error);
-    if (fault)
-        return fault;
-    if (choices->group && give_to_group (self, choices->group, error))
-        return error->fault;
-    if (strlen (self->output) >= sizeof self->pins.output)
-        return wm_fault (error, WM_EHOST,
-                         "the output folder's path is longer than 1,024 characters");
-    const char *network = wm_folder_network (self->campaign);
-    if (network)
-        return wm_fault (error, WM_EHOST,
-                         "%s lies on a network file system (%s), where neither locks nor fsync can "
-                         "be trusted; put the campaign on a local disk with --campaign DIR (the "
-                         "output may stay where it is)",
-                         self->campaign, network);
-    snprintf (self->pins.output, sizeof self->pins.output, "%s", self->output);
-    return WM_OK;
-}
-
 wm_choices_t wm_setup_choices (const wm_args_t *args)
 {
     return (wm_choices_t){ .model = wm_args_text (args, "model"),
@@ -563,22 +445,6 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
     return WM_OK;
 }
 
-/* After a refusal: removes what this command made, if there is nothing else in it.  */
-static void take_back (const wm_setup_t *self)
-{
-    char path[PATH_MAX + 80];
-    if (self->had_campaign || !*self->campaign)
-        return;
-    unlink (self->wmm);
-    snprintf (path, sizeof path, "%s/models/%s.wmm", self->campaign, self->pins.wmm);
-    unlink (path);
-    snprintf (path, sizeof path, "%s/models", self->campaign);
-    rmdir (path);
-    rmdir (self->campaign);
-    if (!self->had_output)
-        rmdir (self->output);
-}
-
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     memset (self, 0, sizeof *self);
@@ -589,7 +455,7 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     if (!fault)
         fault = take_max_error (self, choices, error);
     if (!fault)
-        fault = make_folders (self, choices, error);
+        fault = wm_setup_folders (self, choices, error);
     wm_model_t *model = NULL;
     if (!fault)
         fault = import_model (self, choices, &model, error);
@@ -597,9 +463,10 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
         fault = read_spec (self, choices->spec, model, error);
     wm_model_destroy (&model);
     if (fault) {
-        take_back (self);
+        wm_setup_take_back (self);
         return fault;
     }
+    wm_setup_warn (self);
     self->pins.batch_hits = choices->batch_hits ? choices->batch_hits
                             : self->family      ? WM_BATCH_HITS_FAMILY
                                                 : WM_BATCH_HITS_GENERAL;
@@ -627,13 +494,6 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
         snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
     fprintf (list->out, "%s\n", path);
     return WM_OK;
-}
-
-/* Where outputs lie beside their inputs, a pattern matches both; outputs are left out.  */
-static bool is_output (const char *path)
-{
-    const size_t n = strlen (path), suffix = strlen (".scores.h5");
-    return n > suffix && strcmp (path + n - suffix, ".scores.h5") == 0;
 }
 
 /* A name that the shell or the user took for a pattern, and that nothing matches.  */
@@ -688,7 +548,7 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
         return no_match (pattern, error);
     for (size_t i = 0; i < found.gl_pathc && !fault; i++) {
         /* A link to nothing goes on: its input is held by name.  */
-        if (is_output (found.gl_pathv[i]) ||
+        if (wm_setup_is_output (found.gl_pathv[i]) || /* outputs may lie beside their inputs */
             (stat (found.gl_pathv[i], &st) == 0 && !S_ISREG (st.st_mode))) {
             list->inputs->n_left_out++;
             continue;

@@ -45,8 +45,10 @@ typedef struct {
     uint32_t batch_hits;                             /* 0: as suits the model */
 } wm_choices_t;
 
-/* Makes folders, imports the model. WM_EBATCH: the model or the specification is bad; WM_EHOST:
-   files, or a place that cannot hold a campaign.  */
+/* Makes folders, imports the model. Warns where a hostile event file could reach the campaign's
+   folder, since it lies in the output folder. WM_EBATCH: the model or the specification is bad;
+   WM_EUSAGE: the output folder has no place beside it; WM_EHOST: files, or a place that cannot hold
+   a campaign.  */
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error);
 
 /* --model --output --campaign --spec --precision --batch-hits of `args`.  */
@@ -55,10 +57,6 @@ wm_choices_t wm_setup_choices (const wm_args_t *args);
 /* Expands every --input, every argument that is no option from `first` on, and --input-list.
    WM_EBATCH names a pattern that matches nothing.  */
 wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first, wm_error_t *error);
-
-/* OUTPUT/.wiremill, or --campaign; not made. */
-wm_fault_t wm_setup_campaign (char path[PATH_MAX], const char *campaign, const char *output,
-                              wm_error_t *error);
 
 /* Returns WM_EBATCH, with the reason, unless the model's file can be read.  */
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error);

@@ -105,7 +105,7 @@ static void add_words (team_t *self, const wm_args_t *args, const char *endpoint
     if (!wm_args_given (args, "broker"))
         add (self, "--broker", endpoint);
     for (size_t i = 0; wm_join_path (i); i++)
-        add (self, "--join-file", wm_join_path (i));
+        add (self, "--join-file", wm_join_give (i));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (wm_args_text (args, names[i][0]) &&
             !(self->has_gpus && strcmp (names[i][0], "device") == 0))

@@ -160,10 +160,13 @@ static int produce_main (const wm_args_t *args)
     if (code == WM_EXIT_OK) {
         wm_h5_init ();
         crash_watch ();
-        wm_produce_confine_calls (options.broker);
         options.confined = true;
         options.input = (const char *const *) list;
-        code = wm_produce (&options);
+        code = WM_EXIT_FAILURE;
+        if (wm_produce_confine_calls (options.broker, &why))
+            fprintf (stderr, "error: %s\n", why.text);
+        else
+            code = wm_produce (&options);
     }
     for (uint32_t i = 0; i < options.n_input; i++)
         free (list[i]);

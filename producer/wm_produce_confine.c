@@ -2,10 +2,15 @@
 
    Landlock confines a thread and those that it starts. The output folder is known only when the
    broker has answered, and libzmq's threads run by then; so these are started by a thread that has
-   given up all files but those of name resolution, and they inherit that.  */
+   given up all files but those of name resolution, and they inherit that.
+
+   Of the campaign's folder nothing stays open, but where it lies in the output folder: Landlock
+   cannot leave out a folder below one that it opens.  */
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_confine.h"
+#include "schema/base/wm_courier.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_join.h"
@@ -34,13 +39,51 @@ static bool is_ipc (const char *broker)
     return strncmp (broker, "ipc:", 4) == 0;
 }
 
-void wm_produce_confine_calls (const char *broker)
+/* A join file that was handed on is a file in memory, open already.  */
+static bool is_inherited (const char *path)
+{
+    return strncmp (path, "/proc/self/fd/", 14) == 0;
+}
+
+/* The files that are read again for each session: where the broker is, and its keys.  */
+static wm_fault_t send_courier (const char *broker, wm_error_t *error)
+{
+    const char *list[WM_COURIER_FILES_MAX];
+    size_t n = 0;
+    if (strncmp (broker, "file://", 7) == 0)
+        list[n++] = broker + 7;
+    for (size_t i = 0; wm_join_path (i); i++)
+        if (!is_inherited (wm_join_path (i)))
+            list[n++] = wm_join_path (i);
+    return n ? wm_courier_start (list, n, error) : WM_OK;
+}
+
+wm_fault_t wm_produce_confine_calls (const char *broker, wm_error_t *error)
 {
     pthread_t thread;
+    if (send_courier (broker, error))
+        return error->fault;
     wm_confine_calls ("wiremill-producer", is_ipc (broker) ? WM_CONFINE_IPC : WM_CONFINE_TCP);
     zsys_init (); /* on this thread: it remembers nothing of it, but signals are the process's */
     if (pthread_create (&thread, NULL, threads_start, NULL) == 0)
         pthread_join (thread, NULL);
+    return WM_OK;
+}
+
+/* The campaign's folder may lie in the folder of an input. Its name is known where it is on this
+   machine: as it was given, by endpoint.json, or as that of the outputs.  */
+static void spare_campaign (const wm_produce_t *self)
+{
+    char folder[PATH_MAX];
+    if (self->options->folder && *self->options->folder)
+        wm_confine_spare (self->options->folder);
+    if (strncmp (self->options->broker, "file://", 7) == 0) {
+        snprintf (folder, sizeof folder, "%s", self->options->broker + 7);
+        *strrchr (folder, '/') = 0;
+        wm_confine_spare (folder);
+    }
+    if (wm_folder_find (self->pins.output, folder))
+        wm_confine_spare (folder);
 }
 
 /* An input may be a file and a dataset in it.  */
@@ -63,16 +106,9 @@ void wm_produce_confine_reader (const char *const path[], size_t n)
 void wm_produce_confine_files (const wm_produce_t *self)
 {
     wm_confine_files_t *files = wm_confine_files_new ();
+    spare_campaign (self);
     for (uint32_t i = 0; i < self->n_input && files; i++)
         add_input (files, self->input[i].path);
-    for (size_t i = 0; wm_join_path (i); i++) /* they are read again for each session */
-        wm_confine_files_read (files, wm_join_path (i));
-    if (strncmp (self->options->broker, "file://", 7) == 0) {
-        char folder[WM_PATH_BYTES_MAX + 1];
-        snprintf (folder, sizeof folder, "%s", self->options->broker + 7);
-        *strrchr (folder, '/') = 0; /* of endpoint.json, which a broker replaces */
-        wm_confine_files_read (files, folder);
-    }
     wm_confine_files_write (files, self->pins.output);
     wm_confine_files_apply (&files);
     if (*wm_confine_lacks ())

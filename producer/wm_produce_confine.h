@@ -6,13 +6,16 @@
 #ifndef WM_PRODUCE_CONFINE_H
 #define WM_PRODUCE_CONFINE_H
 
+#include "schema/base/wm_fault.h"
+
 #include <stddef.h>
 
 struct wm_produce_t;
 
-/* At the start, before any thread: gives up system calls, and starts libzmq's threads with no file
-   to write. `broker` tells which sockets stay.  */
-void wm_produce_confine_calls (const char *broker);
+/* At the start, before any thread: starts the courier (wm_courier.h) of endpoint.json and join
+   files, gives up system calls, and starts libzmq's threads with no file to write. `broker` tells
+   which sockets stay. WM_EHOST: no courier.  */
+wm_fault_t wm_produce_confine_calls (const char *broker, wm_error_t *error);
 
 /* When the output folder is known, before the first input is read: gives up all files but the
    inputs and that folder. Warns once of what this machine cannot take away.  */

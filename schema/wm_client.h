@@ -7,7 +7,7 @@
 
    Thread: one at a time. The library's sockets live on the caller's thread.
    The endpoint is the broker's base address, several of them with commas, or the campaign's
-   endpoint.json ("file:///out/.wiremill/endpoint.json"), as wm_address.h describes; the role picks
+   endpoint.json ("file:///out.wiremill/endpoint.json"), as wm_address.h describes; the role picks
    the port. The file and names are read again at each attempt, so that a session finds a broker
    that has moved.  */
 #ifndef WM_CLIENT_H

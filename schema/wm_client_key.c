@@ -17,11 +17,12 @@
 void wm_client_key_use (const wm_client_key_t *self, void *socket)
 {
     uint8_t public_key[32], private_key[32];
+    sodium_mlock (private_key, sizeof private_key);
     wm_join_pair (self->join, public_key, private_key);
     zmq_setsockopt (socket, ZMQ_CURVE_SERVERKEY, self->join->server, 32);
     zmq_setsockopt (socket, ZMQ_CURVE_PUBLICKEY, public_key, 32);
     zmq_setsockopt (socket, ZMQ_CURVE_SECRETKEY, private_key, 32);
-    sodium_memzero (private_key, sizeof private_key);
+    sodium_munlock (private_key, sizeof private_key); /* wipes it */
 }
 
 static const char *why_refused (const wm_client_key_t *self)

@@ -1,6 +1,8 @@
 /* wm_endpoint.c - writes and reads endpoint.json, and turns an endpoint into numeric addresses.  */
 #include "schema/wm_endpoint.h"
+#include "schema/base/wm_courier.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,13 +43,19 @@ wm_fault_t wm_endpoint_write (const wm_endpoint_t *self, const char *dir, wm_err
                    self->version, "host", self->host, "started", (json_int_t) self->started_s,
                    "listen", wm_endpoint_list (self->listen), "advertise",
                    wm_endpoint_list (self->advertise), "keys", (int) self->has_keys);
-    int failed = !json || json_dump_file (json, temporary, JSON_INDENT (1));
+    FILE *out = json ? fopen (temporary, "we") : NULL; /* its mode is the umask's, see --group */
+    bool is_written =
+        out && !json_dumpf (json, out, JSON_INDENT (1)) && !fflush (out) && !fsync (fileno (out));
+    int failed = is_written ? 0 : errno;
+    if (out && fclose (out) && is_written)
+        is_written = false, failed = errno;
     json_decref (json);
     WM_FAILPOINT ("broker-endpoint-rename");
-    if (!failed && rename (temporary, path) == 0) {
+    if (is_written && rename (temporary, path) == 0 && !wm_folder_sync_parent (path)) {
         WM_FAILPOINT ("broker-endpoint-renamed");
         return WM_OK;
     }
+    errno = is_written ? errno : failed;
     wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot write %s: %s", path,
               strerror (errno));
     unlink (temporary);
@@ -87,7 +95,7 @@ static json_t *load (const char *path, wm_error_t *error)
 {
     struct stat info;
     json_t *json = NULL;
-    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = wm_courier_open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         wm_fault (error, WM_EAGAIN, "no broker serves this campaign now: there is no %s", path);
     else if (fd < 0)

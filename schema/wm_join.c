@@ -4,6 +4,7 @@
    server's public key (32), checksum (7: BLAKE2b of what is before it). Five bits a digit, most
    significant first, by Crockford's alphabet: no letter looks like a digit.  */
 #include "schema/wm_join.h"
+#include "schema/base/wm_courier.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -196,7 +197,8 @@ static char *kept_line (const char *path)
 static int read_line (const char *path, char text[LINE_ROOM])
 {
     const bool is_input = strcmp (path, "-") == 0;
-    const int fd = is_input ? STDIN_FILENO : open (path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    const int fd =
+        is_input ? STDIN_FILENO : wm_courier_open (path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int failed = fd < 0 ? errno : 0;
     size_t n = 0;
     for (bool is_over = false; !is_over && !failed && n < LINE_ROOM - 1;) {
@@ -242,15 +244,38 @@ static source_t *add (const char *path)
     return &source[n_source++];
 }
 
-bool wm_join_suffices (wm_role_t session)
+/* What a path of a descriptor of this process becomes in programs that are started from here.  */
+static void set_inherited (const char *path, bool is_inherited)
+{
+    int fd, end = 0;
+    if (sscanf (path, "/proc/self/fd/%d%n", &fd, &end) == 1 && !path[end] && fd > STDERR_FILENO)
+        fcntl (fd, F_SETFD, is_inherited ? 0 : FD_CLOEXEC);
+}
+
+const char *wm_join_give (size_t i)
+{
+    const char *path = wm_join_path (i);
+    if (path)
+        set_inherited (path, true);
+    return path;
+}
+
+bool wm_join_fits (size_t i, wm_role_t session)
 {
     wm_join_t join;
     wm_error_t error;
+    sodium_mlock (&join, sizeof join);
+    const bool fits = i < n_source && !wm_join_read (&join, source[i].path, &error) &&
+                      wm_role_fits (join.role, session);
+    sodium_munlock (&join, sizeof join); /* wipes it */
+    return fits;
+}
+
+bool wm_join_suffices (wm_role_t session)
+{
     bool fits = n_source == 0;
-    for (size_t i = 0; i < n_source && !fits; i++) {
-        fits = !wm_join_read (&join, source[i].path, &error) && wm_role_fits (join.role, session);
-        wm_join_wipe (&join);
-    }
+    for (size_t i = 0; i < n_source && !fits; i++)
+        fits = wm_join_fits (i, session);
     return fits;
 }
 
@@ -287,7 +312,7 @@ wm_fault_t wm_join_hand_on (wm_error_t *error)
         char path[32];
         if (!self->line)
             continue;
-        const int fd = memfd_create ("join-file", 0); /* inherited: no CLOEXEC */
+        const int fd = memfd_create ("join-file", MFD_CLOEXEC); /* until wm_join_give */
         const size_t bytes = strlen (self->line);
         if (fd < 0 || write (fd, self->line, bytes) != (ssize_t) bytes)
             return wm_fault (error, WM_EHOST, "no memory for the join file %s: %s", self->path,
@@ -340,6 +365,7 @@ wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error)
         if (keep (&source[i], error) || wm_join_read (&join, path, error))
             return error->fault;
         wm_join_wipe (&join);
+        set_inherited (path, false);
         warn (path);
     }
     return WM_OK;

@@ -73,17 +73,23 @@ void wm_join_protect (void);
    may read it. WM_EUSAGE: it was refused.  */
 wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error);
 
-/* Returns whether there is no key, or one for sessions of this role.  */
+/* Returns whether there is no key, or one for sessions of this role; and whether the i-th file is
+   one.  */
 bool wm_join_suffices (wm_role_t session);
+bool wm_join_fits (size_t i, wm_role_t session);
 
 /* Adds a file, as a campaign's folder has it, where none was taken and it can be read.  */
 void wm_join_offer (const char *path);
 
-/* Copies what cannot be read twice (standard input, a pipe) to a file in memory, which programs
-   that are started from here inherit: wm_join_path is its path then.  */
+/* Copies what cannot be read twice (standard input, a pipe) to a file in memory, whose path
+   wm_join_path returns then.  */
 wm_fault_t wm_join_hand_on (wm_error_t *error);
 
 /* Returns the i-th path; NULL past the last.  */
 const char *wm_join_path (size_t i);
+
+/* The same for a program that is started from here: it inherits the descriptor that the path names.
+   Others, and what that program starts, do not.  */
+const char *wm_join_give (size_t i);
 
 #endif

@@ -261,14 +261,19 @@ wm_fault_t wm_keys_server (const char *campaign, uint8_t public_key[32], uint8_t
     size_t n = 0, m = 0;
     wm_join_protect ();
     snprintf (path, sizeof path, "%.4000s/server-key", campaign);
+    sodium_mlock (text, sizeof text);
+    sodium_mlock (secret, sizeof secret);
     const int fd = open (path, O_RDONLY | O_CLOEXEC);
     const ssize_t bytes = fd < 0 ? -1 : read (fd, text, sizeof text - 1);
     const int saved = errno;
     if (fd >= 0)
         close (fd);
-    if (bytes < 0)
+    if (bytes < 0) {
+        sodium_munlock (text, sizeof text);
+        sodium_munlock (secret, sizeof secret);
         return wm_fault (error, WM_EHOST, "the broker's key %s cannot be read: %s", path,
                          strerror (saved));
+    }
     const char *rest = text + sizeof SERVER_LINE;
     const bool sound =
         bytes == sizeof SERVER_LINE + 64 + 1 + 16 + 1 &&
@@ -276,9 +281,9 @@ wm_fault_t wm_keys_server (const char *campaign, uint8_t public_key[32], uint8_t
         !sodium_hex2bin (secret, sizeof secret, rest, 64, NULL, &n, NULL) && n == 32 &&
         !sodium_hex2bin (check, sizeof check, rest + 65, 16, NULL, &m, NULL) && m == 8;
     crypto_generichash (sum, sizeof sum, secret, sizeof secret, NULL, 0);
-    sodium_memzero (text, sizeof text);
+    sodium_munlock (text, sizeof text); /* wipes it */
     if (!sound || memcmp (sum, check, sizeof check) != 0) {
-        sodium_memzero (secret, sizeof secret);
+        sodium_munlock (secret, sizeof secret);
         return wm_fault (error, WM_EBATCH,
                          "the broker's key %s is damaged: put back a copy, or remove it and the "
                          "table `keys` beside it: the next start makes new ones, and every join "
@@ -288,7 +293,7 @@ wm_fault_t wm_keys_server (const char *campaign, uint8_t public_key[32], uint8_t
     crypto_scalarmult_base (public_key, secret);
     if (private_key)
         memcpy (private_key, secret, sizeof secret);
-    sodium_memzero (secret, sizeof secret);
+    sodium_munlock (secret, sizeof secret);
     return WM_OK;
 }
 

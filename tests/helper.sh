@@ -6,6 +6,7 @@ proof=$PWD/${WM_BUILD:-build/release}/tests/fault
 work=$(mktemp -d)
 export LC_ALL=C NO_COLOR=1 XDG_CACHE_HOME=$work/of-user
 tests=0 failures=0
+beside=.wiremill # an output folder's name with this behind it is that of its campaign's folder
 
 # Ends what a test started in the background by its id, then removes its files.
 finish ()
@@ -62,6 +63,7 @@ refused () # code, pattern, command...: true if the program ends within a minute
     shift 2
     exits "$code" keep timeout 60 "$@" && says "$pattern"
 }
+drop () { local out; for out in "$@"; do rm -rf "$out" "$out$beside"; done; } # output folders with their campaigns
 done_testing ()
 {
     echo "1..$tests"
@@ -112,8 +114,8 @@ scores () # file, campaign folder
 }
 same_scores () # name, folder, folder: true if two campaigns gave the same bytes
 {
-    scores "$2/$1.scores.h5" "$2/.wiremill" >"$work/a.bytes" &&
-        scores "$3/$1.scores.h5" "$3/.wiremill" >"$work/b.bytes" &&
+    scores "$2/$1.scores.h5" "$(realpath "$2")$beside" >"$work/a.bytes" &&
+        scores "$3/$1.scores.h5" "$(realpath "$3")$beside" >"$work/b.bytes" &&
         cmp "$work/a.bytes" "$work/b.bytes"
 }
 # Prints how much to try, by WM_SIZE: in `make test`, `make proof`, `make soak`.

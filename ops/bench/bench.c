@@ -521,10 +521,11 @@ static void take_run (json_t *point, const json_t *run)
 
 static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
 {
-    char output[PATH_MAX + 48], trace[PATH_MAX + 48];
+    char place[PATH_MAX + 48], output[PATH_MAX + 56], trace[PATH_MAX + 48];
     wm_error_t error;
     json_t *answer, *point = point_new (self, "pipeline", e, p, w, t, b);
-    snprintf (output, sizeof output, "%s/run-%d", self->folder, self->n_point);
+    snprintf (place, sizeof place, "%s/run-%d", self->folder, self->n_point);
+    snprintf (output, sizeof output, "%s/out", place); /* and the campaign beside it */
     snprintf (trace, sizeof trace, "%s/trace-%d", self->folder, self->n_point);
     if (mkdir (trace, 0700) || setenv ("WM_TRACE", trace, 1)) {
         wm_fault (&error, WM_EHOST, "%s: %s", trace, strerror (errno));
@@ -561,7 +562,7 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
     }
     json_decref (answer);
     keep (self, point, code);
-    folder_remove (output);
+    folder_remove (place);
 }
 
 /* ---- broker ---------------------------------------------------------------------------------- */

@@ -37,9 +37,15 @@ void wm_confine_files_read (wm_confine_files_t *self, const char *path);
 void wm_confine_files_write (wm_confine_files_t *self, const char *folder);
 void wm_confine_files_scratch (wm_confine_files_t *self, const char *folder);
 
+/* Names a folder that wm_confine_files_beside does not open from now on, in this process and its
+   forks: the campaign's. At most WM_CONFINE_SPARED_MAX; one that is not there is passed over.  */
+#define WM_CONFINE_SPARED_MAX 4
+void wm_confine_spare (const char *folder);
+
 /* Adds the folder that holds `path`, where inputs are: they may be replaced, and have others beside
-   them. Of a home, of a folder above a home and of / only `path` itself and the files directly
-   there that are not hidden.  */
+   them. Of a home, of a folder that is above a home or above one that is spared, and of / only
+   `path` itself and the files directly there that are not hidden; in one that is spared only `path`
+   itself.  */
 void wm_confine_files_beside (wm_confine_files_t *self, const char *path);
 
 /* From now on this thread, and those it starts, have no other files. Frees the object.  */

@@ -3,7 +3,9 @@
 #include "schema/base/wm_confine.h"
 #include "schema/base/wm_confine_private.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +65,7 @@ struct wm_confine_files_t {
     int fd;
     uint64_t handled;
     char last[PATH_MAX]; /* the last folder given to wm_confine_files_beside */
-    bool last_is_home;
+    bool last_is_whole;
 };
 
 int wm_confine_landlock (void)
@@ -171,6 +173,16 @@ static void each_plain (wm_confine_files_t *self, const char *folder)
         closedir (list);
 }
 
+static char spared[WM_CONFINE_SPARED_MAX][PATH_MAX]; /* real paths */
+static size_t n_spared;
+
+void wm_confine_spare (const char *folder)
+{
+    assert (n_spared < WM_CONFINE_SPARED_MAX);
+    if (realpath (folder, spared[n_spared]))
+        n_spared++;
+}
+
 void wm_confine_files_beside (wm_confine_files_t *self, const char *path)
 {
     char folder[PATH_MAX], real[PATH_MAX];
@@ -185,14 +197,19 @@ void wm_confine_files_beside (wm_confine_files_t *self, const char *path)
     if (is_new && !realpath (folder, real))
         return;
     if (is_new) {
+        bool is_above = holds_home (real), is_in = false;
+        for (size_t i = 0; i < n_spared; i++) {
+            is_above |= wm_folder_is_in (spared[i], real);
+            is_in |= wm_folder_is_in (real, spared[i]);
+        }
         strcpy (self->last, folder);
-        self->last_is_home = holds_home (real);
-        if (self->last_is_home)
-            each_plain (self, real);
-        else
+        self->last_is_whole = !is_above && !is_in;
+        if (self->last_is_whole)
             allow (self, real, READS);
+        else if (!is_in)
+            each_plain (self, real);
     }
-    if (self->last_is_home)
+    if (!self->last_is_whole)
         allow (self, path, READ_FILE);
 }
 

@@ -1,12 +1,14 @@
 /* wm_folder.h - the folders that `wiremill` and its programs make for each other.
 
-   Where a campaign may lie is something that the command and the broker must agree on.
+   Where a campaign lies is something that the command and the broker must agree on.
    Thread: any.  */
 #ifndef WM_FOLDER_H
 #define WM_FOLDER_H
 
 #include "schema/base/wm_fault.h"
 
+#include <limits.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* mkdir -p; a folder that is there keeps its mode. The names are on disk then: the parents of what
@@ -24,5 +26,26 @@ int wm_folder_sync_parent (const char *path);
 /* Name of the network file system that holds `path`: locks and fsync are promises of somebody else
    there. NULL: a local one, or unknown.  */
 const char *wm_folder_network (const char *path);
+
+/* ---- the campaign of an output folder -------------------------------------------------------- */
+
+/* Returns whether there is a campaign: a journal or a ledger, since one of them may be lost.  */
+bool wm_folder_has_campaign (const char *folder);
+
+/* Names the folder of a new campaign of this output folder, OUTPUT.wiremill by its real path, or of
+   the one that is there (also in OUTPUT/.wiremill, where earlier versions had it). Makes nothing.
+   WM_EUSAGE: the output folder is the top of a file system, so that nothing lies beside it.  */
+wm_fault_t wm_folder_campaign (const char *output, char campaign[PATH_MAX], wm_error_t *error);
+
+/* Finds the campaign that `folder` stands for: that of this output folder, which need not be there
+   any more, or the one in it. false: there is none, and `campaign` is "".  */
+bool wm_folder_find (const char *folder, char campaign[PATH_MAX]);
+
+/* Names the output folder of a campaign by its name alone: "/out" of "/out.wiremill" and of
+   "/out/.wiremill"; of any other name the folder itself.  */
+void wm_folder_output (const char *campaign, char output[PATH_MAX]);
+
+/* Returns whether the real path `inner` is `outer` or lies in it.  */
+bool wm_folder_is_in (const char *inner, const char *outer);
 
 #endif

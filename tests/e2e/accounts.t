@@ -17,7 +17,7 @@ named ()
     mtime=$(date -u -r data/one.h5 +%Y-%m-%dT%H:%M:%SZ)
     [ "$(attribute "$score" input_given)" = data/one.h5 ] && [ "$(attribute "$score" input)" = "$work/data/one.h5" ] &&
         [ "$(attribute "$score" input_mtime)" = "$mtime" ] &&
-        [ "$(attribute "$score" campaign_folder)" = "$out/.wiremill" ] &&
+        [ "$(attribute "$score" campaign_folder)" = "$out$beside" ] &&
         attribute "$score" command | grep -F "cd $work && $bin/wiremill run --model $made/model-1.wmm"
 }
 ok "an output names its input as it was typed, its real path and time, and the campaign's folder and command" named
@@ -68,7 +68,7 @@ several ()
 ok "... or several" several
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
-until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 ok "a broker that runs answers the same" files --broker "ipc://$work/b"
 ok "... and why" names --campaign "$out"
 long ()
@@ -116,11 +116,11 @@ its () { keep "$bin/wiremill" why "$work/m" nan.npy && says "has its hits: 19 sc
 ok "why of that file too" its
 again () { exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" && says "nothing was scored: --retry-held scores what is held or changed" && says "$held"; }
 ok "a run with nothing else to do does not call it done" again
-lost () { rm "$work"/m/.wiremill/ledger.db* && "$bin/wiremill" rebuild "$work/m" && same "$work/m"; }
+lost () { rm "$work"/m$beside/ledger.db* && "$bin/wiremill" rebuild "$work/m" && same "$work/m"; }
 ok "a ledger that is made again from the journal too" lost
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/m" --listen "ipc://$work/m.b" 2>/dev/null &
 broker=$!
-until_true 60 grep -q "\"pid\": *$broker" "$work/m/.wiremill/endpoint.json"
+until_true 60 grep -q "\"pid\": *$broker" "$work/m$beside/endpoint.json"
 ok "a broker that serves the campaign again has the same account" same --campaign "$work/m"
 unread ()
 {
@@ -205,27 +205,27 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
             says "no folder can be made as /nowhere/wiremill-"
     }
     ok "... where there is no room for a copy, that is named" full
-    chmod 600 "$work/m/.wiremill/ledger.db"
+    chmod 600 "$work/m$beside/ledger.db"
     closed ()
     {
         exits 5 keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/m" &&
             says "ledger.db cannot be read: .*; ask its owner to allow it" && [ -z "$(ls "$work/tmp")" ]
     }
     ok "... and a ledger that may not be read" closed
-    chmod 644 "$work/m/.wiremill/ledger.db"
-    cp "$work/m/.wiremill/ledger.db" ledger &&
-        dd if=/dev/urandom of="$work/m/.wiremill/ledger.db" bs=512 count=8 conv=notrunc 2>/dev/null
+    chmod 644 "$work/m$beside/ledger.db"
+    cp "$work/m$beside/ledger.db" ledger &&
+        dd if=/dev/urandom of="$work/m$beside/ledger.db" bs=512 count=8 conv=notrunc 2>/dev/null
     broken ()
     {
         exits 5 keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/m" &&
-            says "the ledger in $work/m/.wiremill is damaged; ask its owner to run .wiremill rebuild" &&
+            says "the ledger in $work/m$beside is damaged; ask its owner to run .wiremill rebuild" &&
             [ -z "$(ls "$work/tmp")" ]
     }
     ok "... and one that is damaged" broken
-    cp ledger "$work/m/.wiremill/ledger.db"
+    cp ledger "$work/m$beside/ledger.db"
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/m" --listen "ipc://$work/c.b" 2>/dev/null &
     broker=$!
-    until_true 60 grep -q "\"pid\": *$broker" "$work/m/.wiremill/endpoint.json"
+    until_true 60 grep -q "\"pid\": *$broker" "$work/m$beside/endpoint.json"
     socket ()
     {
         exits 5 keep "${colleague[@]}" "$bin/wiremill" status "$work/m" &&
@@ -246,7 +246,7 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
     {
         (umask 077 && "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/mixed/good.npy" \
             --output "$work/g" --group "$group") &&
-            [ "$(stat -c %a:%g "$work/g/good.scores.h5" "$work/g/.wiremill/ledger.db" | sort -u)" = 640:65534 ] &&
+            [ "$(stat -c %a:%g "$work/g/good.scores.h5" "$work/g$beside/ledger.db" | sort -u)" = 640:65534 ] &&
             keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/g" && says "^g +finished" &&
             ! setpriv --reuid=65534 --regid=65533 --clear-groups "$bin/wiremill" status "$work/g"
     }

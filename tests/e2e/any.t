@@ -67,9 +67,9 @@ ok "patches with the channels elsewhere are refused, though they have as many va
 by_hand () # the producer of another command is told by the broker
 {
     "$bin/wiremill" broker --model "$work/cnn.onnx" --output "$work/hand" --listen 'tcp://127.0.0.1:*' 2>/dev/null &
-    until_true 60 grep -q "\"pid\": *$!" "$work/hand/.wiremill/endpoint.json" || return 1
+    until_true 60 grep -q "\"pid\": *$!" "$work/hand$beside/endpoint.json" || return 1
     local endpoint code
-    endpoint=$(sed -n 's/.*"endpoint": *"\([^"]*\)".*/\1/p' "$work/hand/.wiremill/endpoint.json")
+    endpoint=$(sed -n 's/.*"endpoint": *"\([^"]*\)".*/\1/p' "$work/hand$beside/endpoint.json")
     exits 5 keep "$bin/wiremill" produce --broker "$endpoint" --input "$work/turned.npy"
     code=$?
     kill $! && wait $!
@@ -78,8 +78,8 @@ by_hand () # the producer of another command is told by the broker
 ok "... also by wiremill produce" by_hand
 no_port ()
 {
-    [ "$(grep -c "^ *cd $PWD && .*wiremill" "$work/hand/.wiremill/command")" = 3 ] &&
-        grep -q "produce --campaign $work/hand/.wiremill " "$work/hand/.wiremill/command"
+    [ "$(grep -c "^ *cd $PWD && .*wiremill" "$work/hand$beside/command")" = 3 ] &&
+        grep -q "produce --campaign $work/hand$beside " "$work/hand$beside/command"
 }
 ok "a broker that chooses its port is found by its folder, says the campaign" no_port
 views () { "$bin/wiremill" run --model "$work/cnn.onnx" --output "$work/cnn" --quiet --input "$work/views.h5"; }

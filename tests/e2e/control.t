@@ -9,7 +9,7 @@ serve ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
     broker=$!
-    ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+    ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 }
 state () { "$bin/wiremill" status "$out" >"$work/said" 2>&1; says "$1"; }
 
@@ -35,13 +35,13 @@ by_hand ()
 }
 ok "resume names the commands that were used, by hand" by_hand
 
-mv "$out/.wiremill/paused" "$work/paused"
+mv "$out$beside/paused" "$work/paused"
 not_paused ()
 {
     exits 4 keep "$bin/wiremill" resume "$out" && says "none is running" && ! grep -q "a pause lasts" "$work/said"
 }
 ok "where nothing is paused it does not speak of a pause" not_paused
-mv "$work/paused" "$out/.wiremill/paused"
+mv "$work/paused" "$out$beside/paused"
 
 run ()
 {
@@ -113,23 +113,23 @@ ok "it leaves" until_true 60 gone
 
 # endpoint.json is removed under a running broker; until it is written again, why reports that.
 kill -STOP $broker
-rm "$out/.wiremill/endpoint.json"
+rm "$out$beside/endpoint.json"
 lost ()
 {
-    exits 75 keep "$bin/wiremill" "$@" && says "process $broker has the campaign $out/.wiremill.* --broker ENDPOINT"
+    exits 75 keep "$bin/wiremill" "$@" && says "process $broker has the campaign $out$beside.* --broker ENDPOINT"
 }
 for verb in status pause resume drain held; do ok "$verb: a broker is there, its address is not known" lost $verb \
         "$out"; done
 ok "kick too" lost kick --campaign "$out" 1
 kill -CONT $broker
-ok "the broker writes its address again" until_true 60 test -s "$out/.wiremill/endpoint.json"
+ok "the broker writes its address again" until_true 60 test -s "$out$beside/endpoint.json"
 ok "and is found" state "out +idle"
-mv "$out" "$work/moved"
+mv "$out$beside" "$work/moved"
 ended () { ! kill -0 $broker; }
 ok "a folder that is moved away from under a broker ends it" until_true 60 ended
 why () { ! wait $broker && grep -q "was moved, removed or replaced while its broker ran" "$work/broker"; }
 ok "and it reports that" why
-mv "$work/moved" "$out"
+mv "$work/moved" "$out$beside"
 down () { exits 4 keep "$bin/wiremill" pause "$out" && says "none is running"; }
 ok "no broker, no pause" down
 done_testing

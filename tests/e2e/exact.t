@@ -12,7 +12,7 @@ run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/some
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 executed ()
 {
-    cat "$1"/.wiremill/log/worker-*.log | sed -n 's/.* batches, \([0-9]*\) hits (.*/\1/p' |
+    cat "$1"$beside/log/worker-*.log | sed -n 's/.* batches, \([0-9]*\) hits (.*/\1/p' |
         awk '{ n += $1 } END { print n + 0 }'
 }
 all=$("$bin/wiremill" status --json "$work/whole" | tr -d ' \n' | sed 's/.*"hits":{"announced":\([0-9]*\),.*/\1/')
@@ -38,7 +38,7 @@ while [ $stopped -lt "$stops" ] && [ $n -lt $((2 * stops + 10)) ]; do
     else
         echo "# campaign $n: exit $code after $here stops, $once hits executed of $all"
     fi
-    rm -rf "$out"
+    drop "$out"
 done
 proved P16 $stopped $survived
 ok "stopped $stopped times: $all hits executed each time, in all" test "$stopped" -ge "$stops" -a $survived = $stopped

@@ -15,7 +15,7 @@ campaign () # folder, options...
     keep "$bin/wiremill" run --quiet --model "$work/m.onnx" --spec "$work/spec.yaml" --precision fast --engine cuda \
         --batch-hits 8 --workers 1 --input "$made/gpurun.h5" --output "$out" "$@"
 }
-logs () { cat "$work/$1"/.wiremill/log/worker-*.log >"$work/said" && says "$2"; }
+logs () { cat "$work/$1"$beside/log/worker-*.log >"$work/said" && says "$2"; }
 
 ok "a campaign on the stand-in" campaign plain
 ok "its engine has proved itself" logs plain 'engine cuda/Stand-In.*/v3/.*the self-test is passed'
@@ -28,7 +28,7 @@ ok "its batches went together" together
 ok "the reference agrees" "$bin/wiremill" verify "$work/plain"
 
 # The order to fail comes once the engine has measured and proved itself: at its second call from then on.
-proved_itself () { grep -q 'self-test is passed' "$work"/dies/.wiremill/log/worker-*; }
+proved_itself () { grep -q 'self-test is passed' "$work"/dies$beside/log/worker-*; }
 dies ()
 {
     WM_STANDIN_FAIL=$work/fail campaign dies &

@@ -16,7 +16,7 @@ run () # output, options...
     keep "$bin/wiremill" run --model "$m" --input "$made/kept.h5" --output "$to" --workers 1 --threads 1 --quiet "$@"
 }
 file () { ls -i "$1" | cut -d ' ' -f 1; } # its inode
-wmm () { echo "$work/$1/.wiremill/models/$2.wmm"; } # output, model
+wmm () { echo "$work/$1$beside/models/$2.wmm"; } # output, model
 linked () { [ "$(file "$(wmm "$1" "$2")")" = "$(file "$kept/$2.wmm")" ] || { echo "another file"; ls -li "$kept"; return 1; }; }
 silent () { ! says 'imported again|is not used'; }
 
@@ -29,7 +29,7 @@ same () { cmp "$(wmm off "$one")" "$(wmm "$1" "$one")" && same_scores kept "$wor
 inode=$(file "$kept/$one.wmm")
 second () { run second && silent && [ "$(file "$kept/$one.wmm")" = "$inode" ] && linked second "$one" && same second; }
 ok "the second uses it, with the same bytes" second
-alias () { [ "$work/second/.wiremill/models/$(sha "$kept/$one.wmm").wmm" -ef "$kept/$one.wmm" ]; }
+alias () { [ "$work/second$beside/models/$(sha "$kept/$one.wmm").wmm" -ef "$kept/$one.wmm" ]; }
 ok "... under the name that workers look for" alias
 grouped () { run grouped --group "$(id -gn)" && ! linked grouped "$one" && same grouped; }
 ok "a campaign for a group has a file of its own" grouped
@@ -37,7 +37,7 @@ ok "a campaign for a group has a file of its own" grouped
 # The broker reads the model while it opens the campaign, and serves no other than the one pinned.
 pinned ()
 {
-    "$bin/wiremill-broker" --outputs --campaign "$work/second/.wiremill" |
+    "$bin/wiremill-broker" --outputs --campaign "$work/second$beside" |
         perl -MJSON::PP -e 'local $/; print decode_json (<>)->{pins}' >"$work/pins" && exits 5 keep "$bin/wiremill-broker" \
         --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$1" && says "$2"
 }
@@ -119,11 +119,11 @@ chmod 700 "$kept"
 
 # Remembered hashes: of a file that has not changed for 2 s.
 remembered () { cat "$kept"/file-*.hash | grep -q "$1"; }
-known () { rm -rf "$work/tenth" && run tenth && remembered "$one"; }
+known () { drop "$work/tenth" && run tenth && remembered "$one"; }
 ok "the hash of a file that rests is remembered" until_true 60 known
 cp -p "$m" "$work/before"
 printf '\125' | dd of="$m" bs=1 seek=20000 conv=notrunc status=none && touch -r "$work/before" "$m"
-changed () { rm -rf "$work/eleventh" && run eleventh && [ -e "$(wmm eleventh "$(sha "$m")")" ] && [ ! -e "$(wmm eleventh "$one")" ]; }
+changed () { drop "$work/eleventh" && run eleventh && [ -e "$(wmm eleventh "$(sha "$m")")" ] && [ ! -e "$(wmm eleventh "$one")" ]; }
 ok "a changed file of the same size and time is another model" changed
 rested () { changed && remembered "$(sha "$m")"; }
 ok "... also when it has rested" until_true 20 rested
@@ -132,9 +132,9 @@ other () { run twelfth && [ -e "$(wmm twelfth "$two")" ] && linked twelfth "$two
 ok "... and so is another file in its place" other
 lie () # a remembered hash of a model that is not there is not relied upon
 {
-    known_two () { rm -rf "$work/lie" && run lie && remembered "$two"; }
+    known_two () { drop "$work/lie" && run lie && remembered "$two"; }
     until_true 60 known_two && sed -i "s/$two/$(printf '%064d' 0)/" "$kept"/file-*.hash &&
-        rm -rf "$work/lie" && run lie && [ -e "$(wmm lie "$two")" ] && remembered "$two"
+        drop "$work/lie" && run lie && [ -e "$(wmm lie "$two")" ] && remembered "$two"
 }
 ok "a remembered hash of no model is found out" lie
 

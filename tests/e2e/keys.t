@@ -3,7 +3,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
-out=$work/out keys=$work/out/.wiremill b=tcp://127.0.0.1:$port
+out=$work/out keys=$work/out$beside b=tcp://127.0.0.1:$port
 unset WM_JOIN_FILE
 
 plain=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/plain" --input "$made/two.h5" --workers 1)
@@ -12,7 +12,7 @@ serves () # what is promised, folder of outputs, address, options...
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$2" --listen "$3" "${@:4}" >"$work/broker" 2>&1 &
     broker=$!
-    ok "$1" until_true 60 grep -q "\"pid\": *$broker" "$2/.wiremill/endpoint.json"
+    ok "$1" until_true 60 grep -q "\"pid\": *$broker" "$2$beside/endpoint.json"
 }
 serve () { serves "a broker serves" "$out" "tcp://0.0.0.0:$port" "$@"; } # options...
 # The group may read the campaign, not join it: of its keys, which were made before, it gets none.
@@ -199,19 +199,19 @@ joined () { grep -q 'session with' "$work/early"; }
 ok "by that worker too" until_true 60 joined
 kill $early && wait $early
 
-mkdir -p "$work/new/.wiremill" && : >"$work/new/.wiremill/journal"
+mkdir -p "$work/new$beside" && : >"$work/new$beside/journal"
 lists_none ()
 {
-    keep "$bin/wiremill" keys list "$work/new" && says "has no keys yet" && [ ! -e "$work/new/.wiremill/keys" ]
+    keep "$bin/wiremill" keys list "$work/new" && says "has no keys yet" && [ ! -e "$work/new$beside/keys" ]
 }
 ok "list makes no keys" lists_none
 by_root ()
 {
     [ "$(id -u)" = 0 ] || return 0
-    chown 12345 "$keys/keys" "$work/new/.wiremill"
+    chown 12345 "$keys/keys" "$work/new$beside"
     refused 2 "user with the id 12345.*sudo -u '#12345'" "$bin/wiremill" keys add "$out" --role worker &&
         refused 2 "user with the id 12345" "$bin/wiremill" keys add "$work/new" --role worker &&
-        [ ! -e "$work/new/.wiremill/keys" ] && keep "$bin/wiremill" keys list "$out" && chown 0 "$keys/keys"
+        [ ! -e "$work/new$beside/keys" ] && keep "$bin/wiremill" keys list "$out" && chown 0 "$keys/keys"
 }
 ok "root does not replace a user's keys" by_root
 
@@ -234,7 +234,7 @@ of_another ()
 ok "another campaign's key" of_another
 first_of_two ()
 {
-    keep "${status_by[@]}" --join-file "$keys/join-monitor" --join-file "$work/other/.wiremill/join-monitor"
+    keep "${status_by[@]}" --join-file "$keys/join-monitor" --join-file "$work/other$beside/join-monitor"
 }
 ok "of several join files the one that fits is found" first_of_two
 both ()

@@ -65,7 +65,7 @@ again () # nothing but --retry-held would make it again
 }
 ok "its output gone too: no command is named that would do nothing" again
 ok "retried: written again" retried
-kept () { grep -q "wiremill run" "$out/.wiremill/command" && ! grep -q "retry-held" "$out/.wiremill/command"; }
+kept () { grep -q "wiremill run" "$out$beside/command" && ! grep -q "retry-held" "$out$beside/command"; }
 ok "the kept command does not retry for ever" kept
 ok "with the new file's scores" same_scores two "$out" "$work/other"
 
@@ -77,7 +77,7 @@ nobody ()
 ok "with no broker running, kick names the command" nobody "wiremill run"
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
-until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 kick=("$bin/wiremill" kick --campaign "$out")
 dry () { keep "${kick[@]}" --dry-run "$work/two.h5" && says "would kick" && "${look[@]}" | grep -q '"written": 2,'; }
 ok "a dry run does nothing" dry

@@ -31,7 +31,7 @@ n=$(size 5 50 200) same=0
 for ((i = 0; i < n; i++)); do # beside something that keeps the CPUs busy
     timeout 60 bash -c 'while :; do :; done' &
     busy=$!
-    rm -rf "$work/again"
+    drop "$work/again"
     "$bin/wiremill" run "${small[@]}" --threads $((i % 3 + 1)) --output "$work/again" >"$work/said" 2>&1 &&
         same_scores precise "$work/here" "$work/again" && same=$((same + 1))
     kill $busy
@@ -48,7 +48,7 @@ mixed () # folder, how many workers of each, options of `wiremill work`...
     "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 100 --output "$work/$to" --listen "$listen" \
             "${campaign[@]}" >"$work/$to.log" 2>&1 &
     local broker=$!
-    until_true 60 test -e "$work/$to/.wiremill/endpoint.json" || return 1
+    until_true 60 test -e "$work/$to$beside/endpoint.json" || return 1
     "$bin/wiremill" pause "$work/$to" >"$work/said" 2>&1 # until all workers are there
     for words in "$@"; do
         # shellcheck disable=SC2086 # it is split
@@ -104,7 +104,7 @@ none ()
 ok "split on a CPU without matrix units is strict fp32" none
 coarse () { run "${small[@]}" "${by[@]}" --precision fast --max-error 1e-6 --output "$work/coarse" &&
     look "$work/coarse/precise.scores.h5" sparse/fma/fp32/v1 1e-06 &&
-    grep -q "not precise enough: $kernel " "$work/coarse/.wiremill/log/worker-1"*; }
+    grep -q "not precise enough: $kernel " "$work/coarse$beside/log/worker-1"*; }
 ok "--max-error 1e-6: 16 bits are not precise enough, strict fp32 is taken" coarse
 steep () # heads times 8
 {
@@ -133,7 +133,7 @@ early () # a broker without any producer: the engine starts before there are hit
     "$bin/wiremill" broker "${two[@]:0:2}" --precision fast --output "$work/early" --listen "ipc://$work/early.b" \
             >"$work/early.log" 2>&1 &
     local broker=$! code
-    until_true 60 test -e "$work/early/.wiremill/endpoint.json" || return 1
+    until_true 60 test -e "$work/early$beside/endpoint.json" || return 1
     keep timeout 60 "$bin/wiremill" work --broker "ipc://$work/early.b" --threads 1 --cache "$work/cache" --isa pentium
     code=$?
     kill $broker
@@ -173,12 +173,12 @@ before_work=(true)
 ok "... come back with the same arithmetic" killed
 forgotten () # what was measured is lost: it is only measured again
 {
-    rm "$work/fast/.wiremill/arithmetic" "$work/fast/.wiremill/sample" "$work/fast/precise.scores.h5"
+    rm "$work/fast$beside/arithmetic" "$work/fast$beside/sample" "$work/fast/precise.scores.h5"
     run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast" &&
         look "$work/fast/precise.scores.h5" "sparse/$kernel/v1" 0.005 &&
-        cmp "$work/fast/.wiremill/arithmetic" "$work/kept"
+        cmp "$work/fast$beside/arithmetic" "$work/kept"
 }
-cp "$work/fast/.wiremill/arithmetic" "$work/kept"
+cp "$work/fast$beside/arithmetic" "$work/kept"
 ok "a table and sample that are lost are made again, the same" forgotten
 
 # ---- an arithmetic that is not the campaign's --------------------------------------------------------------
@@ -186,11 +186,11 @@ campaign=()
 foreign () # options of the broker...
 {
     local listen=ipc://$work/f.b
-    rm -rf "$work/foreign"
+    drop "$work/foreign"
     "$bin/wiremill" broker "${two[@]:0:2}" --batch-hits 100 --output "$work/foreign" --listen "$listen" \
             "$@" >"$work/f.log" 2>&1 &
     local broker=$! first
-    until_true 60 test -e "$work/foreign/.wiremill/endpoint.json" || return 1
+    until_true 60 test -e "$work/foreign$beside/endpoint.json" || return 1
     "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" >"$work/f.work" 2>&1 &
     first=$!
     "$bin/wiremill" produce --broker "$listen" --input "$made/precise.h5" >"$work/f.produce" 2>&1 || return 1
@@ -209,7 +209,7 @@ ok "with --mixed it is admitted" exits 0 foreign --mixed
 # The sample is taken from patches that are nearly empty; the events that follow are not.
 watched ()
 {
-    $python tests/e2e/make.py faint "$work/a-faint.npy" 2100 1e-3 && rm -rf "$work/watched" &&
+    $python tests/e2e/make.py faint "$work/a-faint.npy" 2100 1e-3 && drop "$work/watched" &&
         WM_WATCH_SHARE=1 keep "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/a-faint.npy" \
             --input "$made/two.h5" --quiet --batch-hits 100 \
             "${by[@]}" --precision fast --max-error 2e-5 --output "$work/watched" &&

@@ -44,7 +44,7 @@ ok "more threads than cores: a warning" many
 at () { echo "tcp://127.0.0.1:$((port + $1))"; }
 "$bin/wiremill" broker "${model[@]}" --output "$work/out" --listen "$(at 3)" >"$work/broker" 2>&1 &
 broker=$!
-until_true 60 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json" || bail "no broker"
+until_true 60 grep -q "\"pid\": *$broker" "$work/out$beside/endpoint.json" || bail "no broker"
 ok "a port that is in use" refused 1 \
     "cannot listen on $(at 3): port $((port + 3)) \(workers\) is in use: process $broker \(wiremill-broker\) has it; choose" \
     "$bin/wiremill" broker "${model[@]}" --output "$work/second" --listen "$(at 3)"
@@ -62,7 +62,7 @@ ok "a worker at the producers' port" role producer worker "1 too high" work --br
 ok "... at the operators'" role operator worker "2 too high" work --broker "$(at 5)" --cache "$work/cache"
 ok "a producer one port too high" role operator producer "1 too high" produce --broker "$(at 4)" "$work/one.h5"
 ok "... one too low" role worker producer "1 too low" produce --broker "$(at 2)" "$work/one.h5"
-held () { WM_TIME_SCALE=10 refused 75 "process $broker is the broker of $work/out/.wiremill: end it, or ask it \(.wiremill status $work/out/.wiremill.\)" \
+held () { WM_TIME_SCALE=10 refused 75 "process $broker is the broker of $work/out$beside: end it, or ask it \(.wiremill status $work/out$beside.\)" \
     "$bin/wiremill" run "${model[@]}" --quiet --output "$work/out" "$work/one.h5" && says 'waiting up to 1.0 s' &&
     ! says 'starting it again' >/dev/null; }
 ok "a campaign that runs already" held
@@ -79,7 +79,7 @@ lost ()
 {
     "$bin/wiremill" broker "${model[@]}" --output "$work/lost" --listen "ipc://$work/lost.b" >"$work/lost.broker" 2>&1 &
     local broker=$! pid
-    until_true 60 grep -q "\"pid\": *$broker" "$work/lost/.wiremill/endpoint.json" || return 1
+    until_true 60 grep -q "\"pid\": *$broker" "$work/lost$beside/endpoint.json" || return 1
     "$bin/wiremill" work --broker "ipc://$work/lost.b" --give-up 5 --cache "$work/cache" >"$work/said" 2>&1 &
     pid=$!
     until_true 60 grep -q 'session with' "$work/said" && kill -9 $broker
@@ -115,14 +115,14 @@ tries () # may that user run the programs here?
         "${as[@]}" test -r "$made/model-1.wmm" -a -r "$work/one.h5"
 }
 if tries; then
-    chmod a-w "$work/out" "$work/out/.wiremill/log"
+    chmod a-w "$work/out" "$work/out$beside/log"
     theirs ()
     {
-        refused 5 "this user may not write in the campaign $work/out/.wiremill: .*wiremill status" "${as[@]}" \
+        refused 5 "this user may not write in the campaign $work/out$beside: .*wiremill status" "${as[@]}" \
                 "$bin/wiremill" run "${model[@]}" --quiet --output "$work/out" "$work/one.h5"
     }
-    mkdir -p "$work/out/.wiremill/log"
-    [ "$(id -u)" = 0 ] && chmod a+rwx "$work/out/.wiremill" "$work/out/.wiremill/models"
+    mkdir -p "$work/out$beside/log"
+    [ "$(id -u)" = 0 ] && chmod a+rwx "$work/out$beside" "$work/out$beside/models"
     ok "another user's campaign" theirs
     output ()
     {

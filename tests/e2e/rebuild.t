@@ -6,7 +6,7 @@ export WM_TIME_SCALE=10
 make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
     make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/one.h5" --input "$made/two.h5")
-out=$work/out c=$work/out/.wiremill
+out=$work/out c=$work/out$beside
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 && "${run[@]}" --output "$out" >/dev/null 2>&1 ||
     bail "wiremill run does not work"
 rebuild=("$bin/wiremill" rebuild)
@@ -14,6 +14,7 @@ look () { "$bin/wiremill" status "$1" --json | grep -Eo '"(inputs|events|hits)":
 truth=$(look "$out") whole=$(look "$work/whole")
 same_answer () { [ "$(look "$out")" = "$truth" ]; }
 nothing_left () { keep "${run[@]}" --output "$out" && says "nothing was left"; }
+copy_both () { cp "$1" "$2" "$3" && cp "$1" "$2$beside" "$3$beside"; } # options of cp, output folder, its copy
 flip () # file, offset: one bit, and the time as it was
 {
     perl -e 'my ($f, $at) = @ARGV; my @t = (stat $f)[8, 9]; open my $h, "+<", $f or die; seek $h, $at, 0; read $h, my $b, 1;
@@ -29,7 +30,7 @@ sound ()
 ok "a sound campaign is called sound" sound
 cp "$c/ledger.db" "$work/earlier.db"
 for blow in "rm ledger.db" ": >ledger.db" "head -c 30000 /dev/urandom >ledger.db" "truncate -s 9000 ledger.db" \
-    "cp '$work/whole/.wiremill/ledger.db' ledger.db"; do
+    "cp '$work/whole$beside/ledger.db' ledger.db"; do
     (cd "$c" && eval "$blow") && before=$(cksum "$c"/ledger.db* 2>&1)
     dry ()
     {
@@ -130,19 +131,19 @@ for keep_file in "$c"/journal/*.keep; do flip "$keep_file" 20 now && flip "$keep
 rm "$c/ledger.db"
 ok "EPOCH and the first CAMPAIGN of every epoch lost, and the ledger: still the same campaign" same_answer
 
-cp -rp "$out" "$work/wiped" && "${rebuild[@]}" --output "$work/wiped" "$work/wiped" >/dev/null
+copy_both -rp "$out" "$work/wiped" && "${rebuild[@]}" --output "$work/wiped" "$work/wiped" >/dev/null
 wiped ()
 {
-    rm -r "$work/wiped/.wiremill/journal" && keep "$bin/wiremill" status "$work/wiped/" && says "^wiped +finished" &&
+    rm -r "$work/wiped$beside/journal" && keep "$bin/wiremill" status "$work/wiped/" && says "^wiped +finished" &&
         keep "${run[@]}" --output "$work/wiped" && says "nothing was left" && keep "${rebuild[@]}" "$work/wiped" &&
         says "[1-9][0-9]* lost: epoch 1" && says "has 2 inputs that the journal lost" &&
         "${rebuild[@]}" --dry-run "$work/wiped" &&
-        rm "$work/wiped/.wiremill/ledger.db" && keep "${run[@]}" --output "$work/wiped" && says "nothing was left"
+        rm "$work/wiped$beside/ledger.db" && keep "${run[@]}" --output "$work/wiped" && says "nothing was left"
 }
 ok "a journal that was deleted, and one begun after it: what the ledger knows is written there again" wiped
 
 # Moved and copied.
-cp -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/other" >/dev/null
+copy_both -r "$out" "$work/other" && "${rebuild[@]}" --output "$work/other" "$work/other" >/dev/null
 unknown ()
 {
     rm "$work"/other/*.h5 && "${rebuild[@]}" "$work/other" && keep "$bin/wiremill" status "$work/other" &&
@@ -150,7 +151,7 @@ unknown ()
         says "type the same wiremill run or wiremill broker command to continue"
 }
 ok "where all is gone nobody knows what part is done; a copy names no command of the original's" unknown
-mv "$out" "$work/moved" && out=$work/moved c=$work/moved/.wiremill
+mv "$out" "$work/moved" && mv "$c" "$work/moved$beside" && out=$work/moved c=$work/moved$beside
 unseen () # a folder that is not there is no output that is gone
 {
     keep "$bin/wiremill" status "$out" && says "^moved +finished" &&
@@ -162,7 +163,7 @@ ok "... and status and verify take them to be as they were" unseen
 ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "$out"
 moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer; }
 ok "rebuild --output takes them where they are" moved
-cp -r "$out" "$work/copied"
+copy_both -r "$out" "$work/copied"
 original ()
 {
     keep "${rebuild[@]}" --dry-run "$work/copied" && says "gone; in $out$" &&
@@ -195,7 +196,7 @@ asks ()
         says "wiremill rebuild $work/running" && [ "$(grep -c "is a copy" "$work/said")" = 1 ]
 }
 sed 's/\("campaign": *"\)[0-9a-f]*/\100000000000000000000000000000000/' \
-        "$c/endpoint.json" >"$work/whole/.wiremill/endpoint.json"
+        "$c/endpoint.json" >"$work/whole$beside/endpoint.json"
 other () { [ "$(look "$work/whole")" = "$whole" ]; }
 ok "an address that is another campaign's by now is not asked" other
 ok "and not told either" exits 4 "$bin/wiremill" pause --campaign "$work/whole"

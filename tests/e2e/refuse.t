@@ -94,7 +94,7 @@ early ()
 {
     refused 5 "labels.yaml:1: labels: the output already has a column 'run'" "$bin/wiremill" run \
             --model "$made/model-1.wmm" --output "$work/early" --spec "$work/labels.yaml" --input "$made/one.h5" &&
-        [ ! -e "$work/early/.wiremill/ledger.db" ]
+        [ ! -e "$work/early$beside/ledger.db" ]
 }
 ok "a label that is a column already, before anything is pinned" early
 small () { refused 1 "$1" bash -c "ulimit $2; exec \"\$@\"" _ "${run[@]}" --input "$made/one.h5"; }
@@ -180,7 +180,7 @@ done; done; done; done
 cp "$made/one.h5" "$work/own.h5"
 own=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/own" --quiet --input "$work/own.h5")
 ok "a campaign of its own" exits 0 "${own[@]}"
-mismatch "folder of outputs" 5 "pinned to output" "${run[@]}" --campaign "$work/own/.wiremill" --input "$made/one.h5"
+mismatch "folder of outputs" 5 "pinned to output" "${run[@]}" --campaign "$work/own$beside" --input "$made/one.h5"
 # What a person added to an output is nowhere else.
 score=$work/own/own.scores.h5
 cp "$score" "$work/before.h5" && printf x >>"$score" && cp -p "$score" "$work/mine.h5"
@@ -213,15 +213,15 @@ mismatch "size of an input" 3 "own.h5: changed since its output was written" "${
 ok "and its output stays" test "$(cksum <"$work/own/own.scores.h5")" = "$sum"
 proved P13 $mismatches $((mismatches - failures + before))
 
-mkdir -p "$work/shut/.wiremill/lock"
-shut () { refused 5 "cannot open $work/shut/.wiremill/lock: Is a directory; .*--campaign" "$bin/wiremill" run \
+mkdir -p "$work/shut$beside/lock"
+shut () { refused 5 "cannot open $work/shut$beside/lock: Is a directory; .*--campaign" "$bin/wiremill" run \
     --model "$made/model-1.wmm" \
     --output "$work/shut" --quiet --input "$made/one.h5" && [ "$(grep -c "cannot open" "$work/said")" = 1 ]; }
 ok "a lock that cannot be opened is reported once" shut
 
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
-until_true 60 grep -q "\"pid\": *$broker" "$work/out/.wiremill/endpoint.json"
+until_true 60 grep -q "\"pid\": *$broker" "$work/out$beside/endpoint.json"
 second () { WM_TIME_SCALE=10 refused 75 "$broker" "${run[@]}" --input "$made/one.h5"; }
 ok "a second broker on the campaign names the holder" second
 kill $broker && wait $broker

@@ -17,7 +17,7 @@ start ()
 }
 some_done ()
 {
-    "$bin/wiremill" status --campaign "$out/.wiremill" --json | grep -Eq '"returned": [1-9]'
+    "$bin/wiremill" status --campaign "$out$beside" --json | grep -Eq '"returned": [1-9]'
 }
 same () { same_scores big "$out" "$work/whole"; }
 
@@ -26,8 +26,8 @@ for victim in worker broker producer; do
     killed () { kill -9 "$(child $pid wiremill-$victim)" && wait $pid && same; }
     ok "a $victim is killed: run starts another, the output is the same" killed
     ok "and it says so, and when" grep -Eq "^20[0-9-]+T[0-9:]+Z wiremill run: .*$victim.*signal 9" "$work/$victim.words"
-    unsaid () { grep -hvE '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z [^ ]' "$out"/.wiremill/log/*.log; }
-    when () { [ -s "$out/.wiremill/log/worker-1.log" ] && ! unsaid; }
+    unsaid () { grep -hvE '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z [^ ]' "$out"$beside/log/*.log; }
+    when () { [ -s "$out$beside/log/worker-1.log" ] && ! unsaid; }
     ok "each line of each log has its time" when
 done
 
@@ -55,10 +55,10 @@ ok "and then there is nothing left to do" nothing
 start away
 moved ()
 {
-    mv "$out" "$work/put-away" && exits 5 wait $pid &&
+    mv "$out$beside" "$work/put-away" && exits 5 wait $pid &&
         grep "was moved, removed or replaced while its broker ran" "$work/away.words"
 }
-ok "its folder is moved away: run ends, and prints why" moved
-back () { mv "$work/put-away" "$out" && resumed; }
+ok "its campaign is moved away: run ends, and prints why" moved
+back () { mv "$work/put-away" "$out$beside" && resumed; }
 ok "put back, the same command goes on" back
 done_testing

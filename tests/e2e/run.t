@@ -22,7 +22,7 @@ columns ()
 ok "a line names the columns that are written, and where their names are from" columns
 finished () { keep "$bin/wiremill" status "$work/out" && says 'broker not running' && says '100.0%'; }
 ok "status without a broker" finished
-json () { keep "$bin/wiremill" status --campaign "$work/out/.wiremill" --json && says '"schema": "wiremill-status-1"'; }
+json () { keep "$bin/wiremill" status --campaign "$work/out$beside" --json && says '"schema": "wiremill-status-1"'; }
 ok "status as JSON" json
 [ -z "$WM_QUICK" ] || done_testing
 
@@ -44,11 +44,11 @@ late ()
 {
     local pid broker= try
     for try in 1 2 3 4 5; do # it may have ended before
-        rm -rf "$work/late"
+        drop "$work/late"
         "$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/late" --quiet \
                 --input "$made/two.h5" >"$work/said" 2>&1 &
         pid=$!
-        until [ -s "$work/late/.wiremill/endpoint.json" ] || ! kill -0 $pid; do sleep 0.02; done
+        until [ -s "$work/late$beside/endpoint.json" ] || ! kill -0 $pid; do sleep 0.02; done
         broker=$(child $pid wiremill-broker) && kill -STOP "$broker" && break
         wait $pid
     done
@@ -63,7 +63,7 @@ ok "the summary as JSON" summary
 at_width () { TERM=xterm keep script -qec "stty cols $1; $2" /dev/null </dev/null; }
 narrow () # columns
 {
-    rm -rf "$work/narrow"
+    drop "$work/narrow"
     at_width "$1" "'$bin/wiremill' run --model '$made/model-1.wmm' --output '$work/narrow' --input '$made/two.h5'" ||
         return 1
     perl -0777 -ne 'for (/\r\e\[K([^\r\n]*)/g) { $n += length > 0; $most = length if length > $most; } print "$n lines, longest $most\n"; exit !($n && $most < '"$1"')' "$work/said" &&

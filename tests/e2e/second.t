@@ -52,7 +52,7 @@ own () # of each engine: kB
 }
 "$bin/wiremill" broker --model "$work/second.wmm" --spec dunefd-44x48 --output "$work/two" \
         --listen "ipc://$work/b" >"$work/broker" 2>&1 &
-until_true 60 test -e "$work/two/.wiremill/endpoint.json" || bail "no broker"
+until_true 60 test -e "$work/two$beside/endpoint.json" || bail "no broker"
 "$bin/wiremill" work --broker "ipc://$work/b" --workers 2 --threads 1 --cache "$work/cache" >"$work/log" 2>&1 &
 work_pid=$!
 up () { [ "$(grep -c 'self-test is passed' "$work/log")" = 2 ]; }

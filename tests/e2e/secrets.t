@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
-out=$work/out keys=$work/out/.wiremill b=tcp://127.0.0.1:$port
+out=$work/out keys=$work/out$beside b=tcp://127.0.0.1:$port
 ulimit -c unlimited
 mkdir "$work/seen" "$work/there" && cd "$work/there" || exit 1 # where a core file would be
 
@@ -52,6 +52,17 @@ first=$!
 second=$!
 joined () { grep -q 'session with' "$work/worker1" && grep -q 'session with' "$work/worker2"; }
 ok "workers join, by a file and by standard input" until_true 60 joined
+
+# A line of standard input is a file in memory of the worker, not of its engine.
+has_line () { ls -l "/proc/$1/fd" | grep -q memfd:join-file; }
+engine_without ()
+{
+    local worker engine
+    worker=$(child $second wiremill-worker) && has_line "$worker" && engine=$(cat /proc/"$worker"/task/*/children) || return 1
+    for engine in $engine; do ls "/proc/$engine/fd" >/dev/null && ! has_line "$engine" || return 1; done
+    [ -n "$engine" ]
+}
+ok "an engine does not inherit the line of standard input" until_true 60 engine_without
 
 # All processes of this test as /proc shows them.
 snapshot ()

@@ -51,7 +51,7 @@ sed 's/32/48/g' "$work/32.yaml" >"$work/48.yaml"
 chosen ()
 {
     exits 5 run new --spec "$work/48.yaml" && says '48.yaml cuts .* takes 1024; write patch: .32, 32. there$' &&
-        [ ! -e "$work/new/.wiremill/ledger.db" ]
+        [ ! -e "$work/new$beside/ledger.db" ]
 }
 ok "... a file's too, and nothing is pinned" chosen
 printf 'lifetime: none\n' >"$work/none.yaml"
@@ -60,8 +60,8 @@ ok "a file that does not say patch: the model's own" inherits
 nothing_left () # a refusal leaves no folder that this command made
 {
     exits 2 run left --spec nosuch && [ ! -e "$work/left" ] || return 1
-    mkdir "$work/left" && exits 2 run left --spec nosuch && [ -d "$work/left" ] && [ ! -e "$work/left/.wiremill" ] &&
-        run left && exits 2 run left --spec nosuch && [ -e "$work/left/.wiremill/ledger.db" ]
+    mkdir "$work/left" && exits 2 run left --spec nosuch && [ -d "$work/left" ] && [ ! -e "$work/left$beside" ] &&
+        run left && exits 2 run left --spec nosuch && [ -e "$work/left$beside/ledger.db" ]
 }
 ok "a refusal leaves nothing behind, and what was there" nothing_left
 done_testing

@@ -12,12 +12,12 @@ for endpoint in "ipc://$work/b" "tcp://127.0.0.1:$port"; do
     out=$work/out-${endpoint%%:*}
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
     broker=$!
-    ok "a broker serves at ${endpoint%%:*}" until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+    ok "a broker serves at ${endpoint%%:*}" until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
     line () { sed -n "s|^.*Z   \($bin/wiremill $1 --broker $endpoint\)|\1|p" "$work/broker"; } # that it prints
     lines ()
     {
         [ -n "$(line produce)" ] && [ -n "$(line work)" ] && keep eval "$(line status)" && says "$endpoint" &&
-            grep -q "serves $out/.wiremill at $endpoint$" "$work/broker"
+            grep -q "serves $out$beside at $endpoint$" "$work/broker"
     }
     ok "it prints where, and what to type" lines
     eval "WM_NVML_SO=$nvml exec $(line work) --cache '$work/cache'" >"$work/worker" 2>&1 &
@@ -60,7 +60,7 @@ done
 head -c 20000 "$made/two.h5" >"$work/short.h5"
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/held" --listen "$endpoint" \
         --batch-hits 64 >"$work/broker" 2>&1 &
-until_true 60 test -s "$work/held/.wiremill/endpoint.json" || bail "no broker"
+until_true 60 test -s "$work/held$beside/endpoint.json" || bail "no broker"
 "$bin/wiremill" work --broker "$endpoint" --cache "$work/cache" >"$work/worker" 2>&1 &
 held ()
 {

@@ -135,7 +135,7 @@ ok "... but to a terminal" shown
 sample_of () # its files: a sample of their hits, by wiremill-producer
 {
     local file
-    "$bin/wiremill-broker" --outputs --campaign "$work/out/.wiremill" >"$work/outputs" &&
+    "$bin/wiremill-broker" --outputs --campaign "$work/out$beside" >"$work/outputs" &&
         $python -c 'import json, sys; print (json.load (open (sys.argv[1]))["pins"], end="")' \
             "$work/outputs" >"$work/pins" &&
         for file; do echo "$file" && echo "$work/$(basename "$file" .scores.h5).h5"; done >"$work/list" &&
@@ -149,7 +149,7 @@ stated () # wanted, text of two, text of three, options of the worker...
         $python tests/e2e/make.py bound "$work/out/three.scores.h5" "$work/copy/three.scores.h5" "$3" || return
     shift 3
     sample_of "$work/copy/two.scores.h5" "$work/copy/three.scores.h5" >"$work/sample" &&
-        keep "$bin/wiremill-worker" --verify --engine sparse --cache "$work/out/.wiremill/models" \
+        keep "$bin/wiremill-worker" --verify --engine sparse --cache "$work/out$beside/models" \
             "$@" <"$work/sample" && says "^tolerance $wanted$"
 }
 ok "the bound that all outputs state" stated "0.005 files" 5e-03 5e-03
@@ -167,7 +167,7 @@ named ()
     $python tests/e2e/make.py engines "$work/out/three.scores.h5" "$work/copy/three.scores.h5" &&
         sample_of "$score" "$work/copy/three.scores.h5" >"$work/sample" &&
         keep "$bin/wiremill-worker" --verify --engine reference --tolerance 1e-15 \
-            --cache "$work/out/.wiremill/models" <"$work/sample" && $python tests/e2e/make.py scored_by "$work/said"
+            --cache "$work/out$beside/models" <"$work/sample" && $python tests/e2e/make.py scored_by "$work/said"
 }
 ok "each row that differs is named with the engine that scored it" named
 cp "$work/two.h5" "$work/three.h5"
@@ -232,7 +232,7 @@ ok "the outputs of no campaign" outputs
 ok "a seed that is none" exits 2 verify "$work/out" --seed x
 "$bin/wiremill" broker --model "$work/cnn.onnx" --output "$work/cnn" --listen "ipc://$work/b" 2>"$work/broker.log" &
 broker=$!
-until_true 60 test -e "$work/cnn/.wiremill/endpoint.json" || bail "no broker"
+until_true 60 test -e "$work/cnn$beside/endpoint.json" || bail "no broker"
 busy () { exits 75 verify "$work/cnn" && says "process $broker is the broker"; }
 ok "a campaign that a broker serves: later" busy
 kill -TERM $broker

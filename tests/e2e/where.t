@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 export WM_TIME_SCALE=10
 unset WM_BROKER
 make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
-wm=$bin/wiremill out=$work/out file=$work/out/.wiremill/endpoint.json
+wm=$bin/wiremill out=$work/out file=$work/out$beside/endpoint.json
 serve () # broker's options...
 {
     "$wm" broker --model "$made/model-1.wmm" --output "$out" "$@" >"$work/broker.words" 2>&1 &
@@ -21,13 +21,13 @@ unshare --uts true 2>/dev/null && elsewhere=(unshare --uts sh -c 'hostname other
 
 # One command line finds the broker by the campaign's folder, whatever ports it took.
 serve --listen "tcp://*:$port-$((port + 7))" --insecure
-ok "a range: its first free ports are taken, and printed" grep -q "serves $out/.wiremill at tcp://\*:$port\$" "$work/broker.words"
+ok "a range: its first free ports are taken, and printed" grep -q "serves $out$beside at tcp://\*:$port\$" "$work/broker.words"
 ok "... and a command that can be typed elsewhere" grep -q "work --broker tcp://$(hostname):$port\$" "$work/broker.words"
 ok "endpoint.json has this machine's address" test "$(field endpoint)" = "tcp://127.0.0.1:$port"
 ok "... what the broker listens on" test "$(field listen)" = "tcp://*:$port"
 ok "... a name for other machines" grep -q "tcp://$(hostname):$port" <<<"$(field advertise)"
 ok "... and where it runs" test "$(field host)" = "$(hostname)"
-ok "... and keeps commands that find it again" grep -q "work --campaign $out/.wiremill" "$out/.wiremill/command"
+ok "... and keeps commands that find it again" grep -q "work --campaign $out$beside" "$out$beside/command"
 "$wm" work "$out" --cache "$work/cache" --threads 1 >"$work/worker.words" 2>&1 &
 worker=$!
 ok "work and produce find it by the folder" exits 0 "$wm" produce --campaign "$out" --input "$made/one.h5" --quiet
@@ -80,7 +80,7 @@ worker=$!
 until_true 60 grep -q "session with" "$work/worker.words"
 stop KILL
 until_true 60 grep -q "tries to connect again" "$work/worker.words"
-ok "a broker that was killed: where it was" refused 4 "no broker answers at $out/.wiremill: none is running; it was last at tcp://127.0.0.1:$port on $(hostname), started 20" \
+ok "a broker that was killed: where it was" refused 4 "no broker answers at $out$beside: none is running; it was last at tcp://127.0.0.1:$port on $(hostname), started 20" \
     "$wm" pause "$out"
 [ ${#elsewhere[@]} -eq 0 ] || ok "... on another machine" refused 4 "can be reached only there" "${elsewhere[@]}" "$wm" pause "$out"
 gives_up () { refused 4 "no broker answers at file://$file; it was last at tcp://127.0.0.1:$port on" "$wm" produce --campaign "$out" \

@@ -35,7 +35,7 @@ serve () # number
     "$bin/wiremill" broker --model "$made/model-$1.wmm" --output "$work/out$1" --batch-hits 256 \
             --listen "ipc://$work/b$1" >"$work/broker$1" 2>&1 &
     broker[$1]=$!
-    until_true 60 grep -q "\"pid\": *${broker[$1]}" "$work/out$1/.wiremill/endpoint.json"
+    until_true 60 grep -q "\"pid\": *${broker[$1]}" "$work/out$1$beside/endpoint.json"
 }
 produce () { "$bin/wiremill" produce --broker "ipc://$work/b$1" --input "$made/two.h5"; }
 gone () { ! kill -0 "$1" 2>/dev/null; }

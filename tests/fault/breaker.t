@@ -25,7 +25,7 @@ serve ()
 {
     crew_new
     crew_start broker
-    until_true 60 test -s "$work/out/.wiremill/endpoint.json"
+    until_true 60 test -s "$work/out$beside/endpoint.json"
 }
 sent_away ()
 {
@@ -55,7 +55,7 @@ two_of_two ()
     until_true 60 state 'paused: [2-9] workers fail more often than they score, the last .*: this machine cannot' ||
         return 1
     sent_away worker-1 && sent_away worker-2 || return 1
-    "$bin/wiremill" why --campaign "$out/.wiremill" >"$work/said" 2>&1; says 'paused: .*fail more often' || return 1
+    "$bin/wiremill" why --campaign "$out$beside" >"$work/said" 2>&1; says 'paused: .*fail more often' || return 1
     # Others come, and get nothing before somebody resumes.
     machine worker-3
     until_true 60 state "^[^ ]+:$pid .* idle +0 " || return 1

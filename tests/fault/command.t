@@ -64,7 +64,7 @@ disturbed ()
 }
 campaign () # until it is finished
 {
-    rm -rf "$work/out"
+    drop "$work/out"
     code=1
     while [ $code != 0 ] && [ -n "${queue// /}" ]; do disturbed; done
     for ((i = 0; i < 5 && code != 0; i++)); do
@@ -72,7 +72,7 @@ campaign () # until it is finished
         code_of
         [ $code = 0 ] || [ $code = 75 ] || echo "the last command ended with $code: $(tail -n 3 "$work/words.run")"
     done
-    ! compgen -G "$work/out/.wiremill/models/*.tmp" || { echo "left behind by a kill"; return 1; }
+    ! compgen -G "$work/out$beside/models/*.tmp" || { echo "left behind by a kill"; return 1; }
     crew_same && crew_words
 }
 crew_kills

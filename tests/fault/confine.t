@@ -15,11 +15,12 @@ campaign () # act, variables...
 {
     local act=$1
     shift
-    rm -rf "$work/out" "$work/mark"
+    drop "$work/out"
+    rm -rf "$work/mark"
     env "$@" LD_PRELOAD="$shim" WM_SHIM_DO="$act" WM_SHIM_MARK="$work/mark" "$bin/wiremill" run --quiet \
         --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
     code=$?
-    cat "$work"/out/.wiremill/log/producer* >>"$work/said" 2>/dev/null ||
+    cat "$work/out$beside"/log/producer* >>"$work/said" 2>/dev/null ||
         find "$work/out" -name 'producer*.log' -exec cat {} + >>"$work/said"
     cat "$work/said"
 }
@@ -100,7 +101,7 @@ linked ()
     mkdir -p "$work/out"
     env LD_PRELOAD="$shim" WM_SHIM_DO=link WM_SHIM_MARK="$work/out/link.h5" "$bin/wiremill" run --quiet \
         --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
-    cat "$work"/out/.wiremill/log/producer* >>"$work/said"
+    cat "$work"/out$beside/log/producer* >>"$work/said"
     says 'shim: link: Permission denied' && [ ! -L "$work/out/link.h5" ]
 }
 if [[ $lacks = *"no Landlock"* ]]; then
@@ -108,7 +109,7 @@ if [[ $lacks = *"no Landlock"* ]]; then
 else
     ok "a reader of events writes and reads no other files, also where its input lies in a home" files campaign
     ok "nor does an import" files import
-    rm -rf "$work/out"
+    drop "$work/out"
     ok "a reader of events makes no symbolic links, also in the output folder" linked
 fi
 # The verbs that read files without a broker.
@@ -141,13 +142,88 @@ if [[ $lacks != *"no Landlock"* ]]; then
     ok "none reads one" each_verb 'shim: steal: Permission denied' steal
     ok "and no file was made" test ! -e "$work/mark"
 fi
+# The campaign's folder, wherever the input lies: below a home, or beside that folder.
+d=$work/data out=$work/data/out # not above the home, whose rules are stricter
+mkdir "$d" && cp "$made/one.h5" "$d/one.h5" && cp "$work/model.onnx" "$d/model.onnx"
+spoils () # input, model, variables and options of run...
+{
+    local input=$1 model=$2
+    shift 2
+    drop "$out"
+    env LD_PRELOAD="$shim" WM_MODEL_CACHE=off WM_SHIM_DO=spoil WM_SHIM_MARK="$out$beside" "$@" \
+        --quiet --workers 1 --model "$model" --input "$input" --output "$out" >"$work/run.words" 2>&1
+    code=$?
+    cat "$work/run.words" "$out"*/log/producer* "$out"/.wiremill/log/producer* >"$work/said" 2>/dev/null
+    cat "$work/said"
+}
+open_without () # all of it is open to a process that is not confined, so the library works
+{
+    spoils "$d/one.h5" "$d/model.onnx" WM_CONFINE=0 "$bin/wiremill" run
+    [ $code = 0 ] && says "opens $out$beside/ledger.db" && [ "$(grep -c 'shim: spoil: done' "$work/said")" -ge 2 ]
+}
+ok "with WM_CONFINE=0 a reader of events and an import can read and write in the campaign's folder" open_without
+untouched () # code, lines: each reader and import was refused all of it
+{
+    [ $code = "$1" ] && ! says 'shim: opens' >/dev/null && [ ! -e "$out$beside/new" ] &&
+        [ "$(grep -c 'shim: spoil: Permission denied' "$work/said")" -ge "$2" ] || { echo "exit code $code"; return 1; }
+}
+kept () # input, model, lines: of the producer one, and of the import at least one
+{
+    spoils "$1" "$2" "$bin/wiremill" run && untouched 0 "$3"
+}
+# The producer has its broker from the campaign's folder, and its key.
+by_folder ()
+{
+    local pid producer
+    drop "$out"
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --keys --listen "tcp://127.0.0.1:$port" \
+        >"$work/broker" 2>&1 &
+    broker=$!
+    until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json" || return 1
+    env LD_PRELOAD="$shim" WM_SHIM_DO=spoil WM_SHIM_MARK="$out$beside" "$bin/wiremill" produce \
+        --campaign "$out" --input "$d/one.h5" >"$work/said" 2>&1 &
+    pid=$!
+    until_true 60 grep -q 'shim: spoil' "$work/said" || return 1
+    producer=$(child $pid wiremill-producer) || return 1
+    tr '\0' ' ' <"/proc/$producer/cmdline" >"$work/cmdline"
+    grep -q "join-producer" "$work/cmdline" && ! grep -q "join-operator" "$work/cmdline" || { cat "$work/cmdline"; return 1; }
+    # Both files are replaced, and the broker by one at another address: the producer finds it.
+    "$bin/wiremill" keys rotate "$out" --role producer && kill $broker && wait $broker
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --keys \
+        --listen "tcp://127.0.0.1:$((port + 4))" >"$work/broker" 2>&1 &
+    broker=$!
+    until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json" || return 1
+    "$bin/wiremill" work "$out" --cache "$work/cache" --threads 1 >"$work/worker" 2>&1 &
+    local worker=$!
+    wait $pid
+    code=$?
+    kill $worker $broker
+    wait $worker $broker
+    untouched 0 1
+}
+# Below the output folder it cannot be kept from a producer: earlier versions' place.
+inside ()
+{
+    spoils "$d/one.h5" "$made/model-1.wmm" WM_SHIM_MARK="$out/.wiremill" "$bin/wiremill" run \
+        --campaign "$out/.wiremill"
+    [ $code = 0 ] && says "opens $out/.wiremill/ledger.db" &&
+        says "warning: the campaign $out/.wiremill lies in the output folder.*schema/CONFINEMENT.md" &&
+        [ "$(grep -c 'lies in the output folder' "$work/said")" = 1 ]
+}
+if [[ $lacks != *"no Landlock"* ]]; then
+    ok "the campaign's folder is closed to a reader of events, and to the import of its model" kept "$HOME/one.h5" \
+        "$HOME/model.onnx" 2
+    ok "also where input and model lie beside it" kept "$d/one.h5" "$d/model.onnx" 2
+    ok "and to a producer that has broker and key from there; it finds both when they change" by_folder
+    ok "where it lies in the output folder, run warns that it is open" inside
+fi
 # A kernel without both: the work is done, and the log has one line about it.
 old ()
 {
     local what='not fully confined on this machine: .*seccomp: Function not implemented'
     campaign old >/dev/null
     says "$what" && says 'Landlock: Function not implemented' && [ $code = 0 ] || return 1
-    [ "$(cat "$work"/out/.wiremill/log/producer* | grep -c 'not fully')" = 1 ] || { echo "more than once"; return 1; }
+    [ "$(cat "$work"/out$beside/log/producer* | grep -c 'not fully')" = 1 ] || { echo "more than once"; return 1; }
     import old >/dev/null
     says "$what" && [ $code = 0 ]
 }

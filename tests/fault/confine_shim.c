@@ -3,9 +3,10 @@
 
    WM_SHIM_DO=ACT   exec, fork: /bin/sh makes WM_SHIM_MARK; socket, listen, ptrace, kill (the
                     parent, with signal 0), write (WM_SHIM_MARK), steal (reads HOME/.ssh/key),
-                    environ (reads that of the parent), link (WM_SHIM_MARK becomes one); plant: an
-                    import leaves a link to WM_SHIM_MARK as its model.wmm; old: nothing, but the
-                    kernel has neither seccomp nor Landlock
+                    environ (reads that of the parent), link (WM_SHIM_MARK becomes one), spoil
+                    (opens what is in the campaign's folder WM_SHIM_MARK, to read and to write,
+                    lists it and makes a file there); plant: an import leaves a link to WM_SHIM_MARK
+                    as its model.wmm; old: nothing, but the kernel has neither seccomp nor Landlock
    Prints "shim: ACT: done" or why not.  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -48,6 +49,42 @@ static int read_some (const char *path)
     return fd < 0 || read (fd, &byte, 1) != 1 ? -1 : 0;
 }
 
+/* 0: something of it is open to this process; -1 and errno: all that is there is refused.  */
+static int spoil (const char *folder)
+{
+    static const struct {
+        const char *name;
+        int flags;
+    } way[] = { { ".", O_RDONLY | O_DIRECTORY },
+                { "new", O_WRONLY | O_CREAT },
+                { "ledger.db", O_RDONLY },
+                { "ledger.db", O_RDWR },
+                { "journal", O_RDONLY | O_DIRECTORY },
+                { "journal/new", O_WRONLY | O_CREAT },
+                { "lock", O_RDONLY },
+                { "lock", O_WRONLY },
+                { "endpoint.json", O_RDONLY },
+                { "endpoint.json", O_WRONLY },
+                { "keys", O_RDONLY },
+                { "keys", O_WRONLY },
+                { "server-key", O_RDONLY },
+                { "join-producer", O_RDONLY },
+                { "join-operator", O_RDONLY },
+                { "join-worker", O_WRONLY } };
+    int n_open = 0, failed = ENOENT;
+    for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
+        char path[4200];
+        snprintf (path, sizeof path, "%s/%s", folder, way[i].name);
+        const int fd = open (path, way[i].flags | O_CLOEXEC, 0600);
+        failed = fd < 0 && errno != ENOENT ? errno : failed;
+        n_open += fd >= 0;
+        if (fd >= 0)
+            fprintf (stderr, "shim: opens %s\n", path);
+    }
+    errno = failed;
+    return n_open ? 0 : -1;
+}
+
 static int act (const char *what, const char *mark)
 {
     char path[4200];
@@ -69,6 +106,8 @@ static int act (const char *what, const char *mark)
         return open (mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (!strcmp (what, "link"))
         return symlink ("/etc/passwd", mark);
+    if (!strcmp (what, "spoil"))
+        return spoil (mark);
     if (!strcmp (what, "steal"))
         snprintf (path, sizeof path, "%s/.ssh/key", getenv ("HOME"));
     else

@@ -16,7 +16,7 @@ run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --workers 2 --threa
 moment ()
 {
     local file=$out
-    [ $((RANDOM % 3)) = 0 ] || file="$out/.wiremill/journal/*.result"
+    [ $((RANDOM % 3)) = 0 ] || file="$out$beside/journal/*.result"
     [ $((RANDOM % 3)) != 0 ] || file=$out/crew-1.scores.h5
     until compgen -G "$file" >/dev/null || ! kill -0 $original 2>/dev/null; do sleep 0.01; done
     sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
@@ -24,14 +24,15 @@ moment ()
 pause () { sleep "0.0$((RANDOM % 10))"; }
 take_copy () # files vanish while they are copied, which is reported and ignored
 {
-    local first=(.wiremill/ledger.db .wiremill/ledger.db-wal)
-    rm -rf "$copy"
+    local first=(ledger.db ledger.db-wal)
+    drop "$copy"
     case $((RANDOM % 3)) in
-    0) cp -r "$out" "$copy" ;;
-    1) first=(.wiremill/journal) ;&
-    2) mkdir -p "$copy/.wiremill"
-       (cd "$out" && cp -r "${first[@]}" "$copy/.wiremill")
+    0) cp -r "$out" "$copy" && cp -r "$out$beside" "$copy$beside" ;;
+    1) first=(journal) ;&
+    2) mkdir -p "$copy" "$copy$beside"
+       (cd "$out$beside" && cp -r "${first[@]}" "$copy$beside")
        pause
+       cp -rn "$out$beside/." "$copy$beside"
        cp -rn "$out/." "$copy" ;;
     esac 2>/dev/null
     return 0
@@ -40,7 +41,7 @@ take_copy () # files vanish while they are copied, which is reported and ignored
 judge ()
 {
     local code was_running
-    grep -q '^running' "$copy/.wiremill/lock" 2>/dev/null
+    grep -q '^running' "$copy$beside/lock" 2>/dev/null
     was_running=$?
     "${run[@]}" --output "$copy" >"$work/run.words" 2>&1
     code=$?
@@ -69,7 +70,7 @@ same_copy () { for i in 1 2; do same_scores crew-$i "$copy" "$work/whole" || ret
 
 right=0 refused=0 n=0 wrong=0
 while [ $n -lt "$copies" ] && [ $wrong -lt 5 ]; do
-    rm -rf "$out"
+    drop "$out"
     "${run[@]}" --output "$out" >"$work/words.original" 2>&1 &
     original=$!
     moment

@@ -23,7 +23,8 @@ retry_held= # or --retry-held: of the next producers
 crew_new () # a fresh campaign; `crew_input` is what a producer is started with
 {
     crew_input=${crew_inputs[0]} retry_held=
-    rm -rf "$work/out" "$work/cache" "$work"/words.*
+    drop "$work/out"
+    rm -rf "$work/cache" "$work"/words.*
 }
 crew_start () # role, arguments of env (NAME=value)...
 {

@@ -27,7 +27,7 @@ one_campaign ()
     out=$work/out$finished
     "$bin/wiremill" broker "${campaign[@]}" --output "$out" --listen "ipc://$work/b$finished" >"$work/broker" 2>&1 &
     local broker=$!
-    until_true 60 test -s "$out/.wiremill/endpoint.json" || return 1
+    until_true 60 test -s "$out$beside/endpoint.json" || return 1
     "$bin/wiremill" produce --broker "ipc://$work/b$finished" --input "$made/elastic-$n.h5" >"$work/produce" 2>&1 &
     local producer=$! worker=() batches total
     rm -f "$work"/log-*
@@ -64,7 +64,7 @@ one_campaign ()
     wait $broker
     same_scores elastic-$n "$out" "$work/whole" || return 1
     # The workers report to have computed what there was, and the copies sent at the tail.
-    batches=$(computed "$work"/log-*) total=$(computed "$work"/whole/.wiremill/log/worker-*)
+    batches=$(computed "$work"/log-*) total=$(computed "$work"/whole$beside/log/worker-*)
     echo "# $batches batches computed of $total, $(count copies) copies; $(count n_preempt) given back"
     [ "$batches" -ge "$total" ] && [ "$batches" -le $((total + $(count copies))) ] &&
         [ "$(count n_lost)$(count n_fail)" = 00 ]

@@ -12,9 +12,9 @@ again=': somebody.s kill -9, or the kernel where memory ran out\) and logged not
 # Each dies once, at a point that it passes before it logs anything.
 once () # name, failpoint, pattern
 {
-    rm -rf "$work/out" "$work/died"
+    drop "$work/out" && rm -f "$work/died"
     keep env "WM_FAILPOINT=$2:1:$work/died" "${run[@]}" --output "$work/out" --workers 1 &&
-        says "wiremill run: $1 ended by signal 9 \(SIGKILL$again.*; its log: $work/out/.wiremill/log/" &&
+        says "wiremill run: $1 ended by signal 9 \(SIGKILL$again.*; its log: $work/out$beside/log/" &&
         same_scores one "$work/out" "$work/whole"
 }
 ok "a broker that is killed is named, and started again" once 'the broker' broker-locked
@@ -22,7 +22,7 @@ ok "... a producer" once 'the producer' producer-claimed
 ok "... what is killed before it is a program" once 'the broker' ops-child-exec
 worker ()
 {
-    rm -rf "$work/out" "$work/died"
+    drop "$work/out" && rm -f "$work/died"
     keep env "WM_FAILPOINT=worker-session:1:$work/died" "${run[@]}" --output "$work/out" --workers 1 &&
         says 'worker-1: wiremill-worker: engine .* self-test is passed' &&
         says 'worker-1 ended by signal 9 .*; starting it again in '
@@ -38,7 +38,7 @@ producer ()
         says 'the producer ended by signal 9 .*; that was 4 times without progress: it is not started again; its log: /' &&
         says '^what was done is kept; type this to continue:$' && says "^  $bin/wiremill run --model"
 }
-rm -rf "$work/out"
+drop "$work/out"
 ok "a producer that always dies is started three times more" producer
 ok "the command that is printed continues" exits 0 "${run[@]}" --output "$work/out"
 broker ()
@@ -84,7 +84,7 @@ ${CC:-gcc} -shared -fPIC -o "$work/die.so" "$work/die.c" -ldl || bail "no compil
 dying=(env LD_PRELOAD="$work/die.so" WM_DIE_AT=begin)
 hangup ()
 {
-    rm -rf "$work/out"
+    drop "$work/out"
     exits 0 keep "${dying[@]}" WM_DIE_BY=1 WM_DIE_ONCE="$work/hung" "${run[@]}" --output "$work/out" &&
         says 'the producer ended by signal 1 \(SIGHUP: Hangup\).*starting it again' &&
         same_scores one "$work/out" "$work/whole"
@@ -101,7 +101,7 @@ ok "SIGTERM to the producer still means stop" term
 cp "$made/one.h5" "$work/bad.h5"
 crash ()
 {
-    rm -rf "$work/out"
+    drop "$work/out"
     exits 3 keep env LD_PRELOAD="$work/die.so" WM_DIE_AT=bad WM_DIE_BY=6 "${run[@]}" --output "$work/out" \
             --input "$work/bad.h5" &&
         says 'the producer crashed by signal 6 \(SIGABRT: Aborted\) on .*bad.h5; starting it again' &&

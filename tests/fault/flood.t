@@ -17,7 +17,7 @@ budget=17039360 # the least there is
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "$listen" \
         --budget $budget >"$work/words.broker" 2>&1 &
 broker=$!
-until_true 60 test -s "$work/out/.wiremill/endpoint.json"
+until_true 60 test -s "$work/out$beside/endpoint.json"
 kib () { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" /proc/$broker/status; }
 before=$(kib VmRSS)
 for ((i = 0; i < n; i++)); do

@@ -27,7 +27,7 @@ told () { keep "$bin/wiremill" "$@" "$work/elsewhere" && says "waits: $work/disk
 ok "status names the disk of the outputs" until_true 60 told status
 ok "so does why" told why --campaign
 free
-ends () { wait $run && cmp <(scores "$work/disk/out/crew-1.scores.h5" "$work/elsewhere") <(scores "$work/whole/crew-1.scores.h5" "$work/whole/.wiremill"); }
+ends () { wait $run && cmp <(scores "$work/disk/out/crew-1.scores.h5" "$work/elsewhere") <(scores "$work/whole/crew-1.scores.h5" "$work/whole$beside"); }
 ok "and it goes on when there is room" ends
 
 fresh () # a campaign on that disk
@@ -85,15 +85,15 @@ again () # with or without a ledger, what is full then
 {
     fresh
     for role in broker worker-1 producer; do crew_start $role; done
-    until_true 60 compgen -G "$work/out/.wiremill/journal/*.result" || return 1
+    until_true 60 compgen -G "$work/disk/out$beside/journal/*.result" || return 1
     crew_stop KILL
-    [ "$1" = with ] || rm "$work/out/.wiremill"/ledger.db*
-    rm "$work/words.broker" "$work/out/.wiremill/endpoint.json"
+    [ "$1" = with ] || rm "$work/disk/out$beside"/ledger.db*
+    rm "$work/words.broker" "$work/disk/out$beside/endpoint.json"
     fill
     crew_start broker
     until_true 60 grep -q "disk full at $work/disk/.*$2: waiting; free some space" "$work/words.broker" || return 1
     read -rt 1 -u "$tick" # long enough for twenty checks of the disk
-    kill -0 "$(crew_pid broker)" && [ ! -e "$work/out/.wiremill/endpoint.json" ] || return 1
+    kill -0 "$(crew_pid broker)" && [ ! -e "$work/disk/out$beside/endpoint.json" ] || return 1
     if [ "$1" = with ]; then
         kill -TERM "$(crew_pid broker)" && crew_wait && [ "$role$code" = broker75 ] || return 1
         crew_start broker

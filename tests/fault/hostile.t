@@ -10,7 +10,7 @@ echo "# FLOOD_S=$seconds"
 crew_model --events 1 --hits 1200
 crew_new
 crew_start broker
-until_true 60 test -s "$work/out/.wiremill/endpoint.json"
+until_true 60 test -s "$work/out$beside/endpoint.json"
 broker=$(crew_pid broker)
 kib () { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$broker/status"; }
 before=$(kib VmRSS)

@@ -59,7 +59,7 @@ nap () { sleep "$(awk "BEGIN { print $1 / $scale }")"; } # seconds of the real w
 on broker "$work/broker.words" "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --batch-hits 64 \
     --listen 'tcp://*:5500-5600' --advertise tcp://10.77.0.1:5500 --insecure &
 broker=$!
-until_true 60 test -s "$work/out/.wiremill/endpoint.json" || bail "no broker: $(cat "$work/broker.words")"
+until_true 60 test -s "$work/out$beside/endpoint.json" || bail "no broker: $(cat "$work/broker.words")"
 join one
 until_true 60 grep -q "session with" "$work/worker-1" || bail "no worker: $(cat "$work/worker-1")"
 ok "a worker on another host finds the broker by the folder" true

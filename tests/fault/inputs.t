@@ -20,7 +20,7 @@ written ()
     "$bin/wiremill" status --broker "$listen" --json | tr -d ' \n' |
         sed -n 's/.*"inputs":{[^}]*"written":\([0-9]*\).*/\1/p'
 }
-bytes () { du -sB1 --exclude=models "$work/out/.wiremill" | cut -f 1; } # as reserved on the disk
+bytes () { du -sB1 --exclude=models "$work/out$beside" | cut -f 1; } # as reserved on the disk
 hwm () { sed -n 's/^VmHWM:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$broker/status"; }
 small () # what, bytes
 {

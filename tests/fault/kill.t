@@ -10,7 +10,7 @@ make_model 1 && make_events $events --events $(size 1 4 4) --seed 8 --hits 55000
 run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/$events.h5" --batch-hits 512)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
-clean () { ! grep -E 'assert|Assertion|corrupt' "$work/run.words" "$work"/out/.wiremill/log/*.log; }
+clean () { ! grep -E 'assert|Assertion|corrupt' "$work/run.words" "$work"/out$beside/log/*.log; }
 killed=0 starts=0 finished=0 wrong=0 unclean=0 held=0 code=0
 while :; do
     # An engine that is killed again and again while its worker looks for the hit it died of: on a slow machine
@@ -37,7 +37,7 @@ while :; do
         same_scores "$events" "$work/out" "$work/whole" || wrong=$((wrong + 1))
         clean || unclean=$((unclean + 1))
         [ $killed -lt "$kills" ] || break
-        rm -rf "$work/out" # done before all kills were made: begin again, the kills go on
+        drop "$work/out" # done before all kills were made: begin again, the kills go on
     fi
     [ $starts -lt $((50 + 5 * kills)) ] || break
 done

@@ -28,7 +28,7 @@ for c in 1 2; do
         --listen tcp://$net.1:$((5550 + 10 * c)) --insecure >"$work/broker$c.words" 2>&1 &
 done
 for c in 1 2; do
-    until_true 60 test -s "$work/out$c/.wiremill/endpoint.json"
+    until_true 60 test -s "$work/out$c$beside/endpoint.json"
     # One producer is near, one is far: its inputs and outputs lie on a disk that both see.
     at=; [ $c = 1 ] || at=away
     $at "$bin/wiremill" produce --broker tcp://$net.1:$((5550 + 10 * c)) \

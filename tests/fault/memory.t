@@ -13,7 +13,7 @@ run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --batch-hits 128 --
 
 capped () # KiB
 {
-    rm -rf "$work/out"
+    drop "$work/out"
     (ulimit -v "$1" && exec timeout -k 10 180 "${run[@]}" --output "$work/out") >"$work/capped.words" 2>&1
     code=$?
     case $code in
@@ -31,7 +31,7 @@ worker=("$bin/wiremill-worker" --broker "$listen" --engine sparse --threads 1 --
 starved ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/big" --listen "$listen" >"$work/broker" 2>&1 &
-    until_true 60 test -s "$work/big/.wiremill/endpoint.json" || return 1
+    until_true 60 test -s "$work/big$beside/endpoint.json" || return 1
     "$bin/wiremill" produce --broker "$listen" --input "$made/memory.h5" >"$work/produce" 2>&1 &
     local producer=$! kib
     for kib in 92000 95000 98000 101000 104000; do # what an engine needs is not the same everywhere

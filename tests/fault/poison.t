@@ -24,8 +24,8 @@ ok "exactly these are held, the others have the bits they had" $python tests/fau
     "$work/clean/in.scores.h5" "$work/out/in.scores.h5" "$bads" "$kills"
 named () { keep "$bin/wiremill" held "$work/out" && says "^held: $((bads + kills)) hits of $work/in.h5: .*$kills poison; named in the table .held. of $work/out/in.scores.h5$" && says ", $((bads + kills)) held$"; }
 ok "held counts them" named
-replays () { ls "$work"/out/.wiremill/models/replay/*.replay; }
-shown () { [ "$(replays | wc -l)" = "$kills" ] && grep -h kills "$work"/out/.wiremill/log/worker-*.log; }
+replays () { ls "$work"/out$beside/models/replay/*.replay; }
+shown () { [ "$(replays | wc -l)" = "$kills" ] && grep -h kills "$work"/out$beside/log/worker-*.log; }
 ok "each has a file that shows it" shown
 again ()
 {
@@ -50,7 +50,7 @@ run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/few.
 alone () { "${run[@]}" --output "$work/few" --engine sparse &&
     exits 3 keep env WM_OPENVINO_SO="$killer" "${run[@]}" --output "$work/alone" --engine openvino --workers 1 &&
     says '1 of 1 hits held: 1 kill the engine' &&
-    [ "$(ls "$work"/alone/.wiremill/models/replay/*.replay | wc -l)" = 2 ] &&
+    [ "$(ls "$work"/alone$beside/models/replay/*.replay | wc -l)" = 2 ] &&
     $python tests/fault/poison.py check "$work/few/few.scores.h5" "$work/alone/few.scores.h5" 0 2; }
 ok "in batches of one hit it is held as any other, with a file that shows it" alone
 
@@ -59,7 +59,7 @@ whose ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/whose" --batch-hits 1024 \
             --listen "ipc://$work/w" >"$work/whose.broker" 2>&1 &
-    until_true 60 test -s "$work/whose/.wiremill/endpoint.json" || return 1
+    until_true 60 test -s "$work/whose$beside/endpoint.json" || return 1
     env WM_OPENVINO_SO="$killer" "$bin/wiremill-worker" --broker "ipc://$work/w" --cache "$work/cache" --threads 1 \
             --engine openvino >"$work/whose.worker" 2>&1 &
     "$bin/wiremill" produce --broker "ipc://$work/w" --input "$work/in.h5" >"$work/produce" 2>&1 &
@@ -82,7 +82,7 @@ hole ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/hole" --batch-hits 1024 \
             --listen "ipc://$work/b" >"$work/broker" 2>&1 &
-    until_true 60 test -s "$work/hole/.wiremill/endpoint.json" || return 1
+    until_true 60 test -s "$work/hole$beside/endpoint.json" || return 1
     local work_on=("$bin/wiremill-worker" --broker "ipc://$work/b" --cache "$work/cache" --threads 1) pid
     env WM_OPENVINO_SO="$killer" WM_KILLER_ALWAYS=segv "${work_on[@]}" --engine openvino >"$work/hole.words" 2>&1 &
     pid=$!

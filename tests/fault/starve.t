@@ -10,7 +10,7 @@ crew_model --events 1 --hits 1200
 crew_new
 
 crew_start broker
-until_true 60 grep -q '"pid"' "$work/out/.wiremill/endpoint.json" || bail "no broker: $(cat "$work/words.broker")"
+until_true 60 grep -q '"pid"' "$work/out$beside/endpoint.json" || bail "no broker: $(cat "$work/words.broker")"
 "$bin/wiremill" pause --broker "$listen" >"$work/said" 2>&1 || bail "no pause: $(cat "$work/said")"
 crew_start worker-1
 crew_start producer

@@ -9,7 +9,7 @@ python3 -c \
     { skip "python3 finds no libzmq, libsodium or libxxhash"; done_testing; }
 n=${STRANGE:-$(size 600 20000 200000)} seed=${SEED:-1}
 echo "# STRANGE=$n SEED=$seed"
-out=$work/out keys=$work/out/.wiremill b=tcp://127.0.0.1:$port
+out=$work/out keys=$work/out$beside b=tcp://127.0.0.1:$port
 "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$b" --keys >"$work/broker" 2>&1 &
 broker=$!
 ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$keys/endpoint.json"

@@ -49,6 +49,6 @@ hangs () { exits 3 keep "$bin/wiremill" run --model "$made/model-1.wmm" --batch-
     --engine openvino \
     --input "$work/in.h5" --output "$work/hang" && says '1 of 4 hits held: 1 kill the engine'; }
 ok "a hit on which the engine never returns is found and held" hangs
-ok "and only that one" grep -q 'finished no hit for .* was killed' "$work/hang/.wiremill/log/worker-1.log"
+ok "and only that one" grep -q 'finished no hit for .* was killed' "$work/hang$beside/log/worker-1.log"
 proved P8 1 $((failures ? 0 : 1))
 done_testing

@@ -166,7 +166,7 @@ campaign () # workers
     echo "- $1 workers on the GPU: $(cat "$home/rate" "$home/why")"
     ((code == 0)) || { echo; tail -8 "$home/log" | indent; echo; }
     cat "$home/rate" >>"$folder/pipeline"
-    rm -rf "$home"
+    rm -rf "$home" "$home.wiremill"
     return $code
 }
 

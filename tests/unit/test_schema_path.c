@@ -1,4 +1,5 @@
-/* test_schema_path.c - the file behind an input's name; folders that are made and synced.  */
+/* test_schema_path.c - the file behind an input's name; folders that are made and synced; where the
+   campaign of an output folder lies.  */
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
 
@@ -103,11 +104,107 @@ static void a_made_folder_stays (void **state)
     rmdir (folder);
 }
 
+static void make_campaign (const char *folder, const char *part)
+{
+    char path[200];
+    wm_error_t error;
+    assert_int_equal (wm_folder_make (folder, 0777, &error), WM_OK);
+    snprintf (path, sizeof path, "%s/%s", folder, part);
+    write_bytes (path, "");
+}
+
+/* However the output folder is typed, its campaign is the same one; of two the one beside counts,
+   since what is in the output folder may be a hostile producer's.  */
+static void a_campaign_lies_beside_its_output (void **state)
+{
+    (void) state;
+    char top[] = "/tmp/wm-path-XXXXXX", real[PATH_MAX], want[PATH_MAX + 32], found[PATH_MAX];
+    wm_error_t error = { 0 };
+    n_synced = 0;
+    assert_non_null (mkdtemp (top));
+    assert_non_null (realpath (top, real));
+    assert_int_equal (chdir (top), 0);
+    assert_int_equal (wm_folder_make ("out", 0777, &error), WM_OK);
+    assert_int_equal (wm_folder_make ("other", 0777, &error), WM_OK);
+    assert_int_equal (symlink ("out", "link"), 0);
+    char whole[PATH_MAX + 32];
+    snprintf (whole, sizeof whole, "%s/out//", real);
+    const char *const typed[] = {
+        "out", "out/", "./out", "other/../out/.", "link", "link/", whole
+    };
+    snprintf (want, sizeof want, "%s/out.wiremill", real);
+    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
+        assert_int_equal (wm_folder_campaign (typed[i], found, &error), WM_OK);
+        assert_string_equal (found, want);
+        assert_false (wm_folder_find (typed[i], found));
+        assert_string_equal (found, "");
+    }
+    assert_int_equal (access ("out.wiremill", F_OK), -1); /* nothing is made */
+    snprintf (want, sizeof want, "%s/out/.wiremill", real);
+    make_campaign ("out/.wiremill", "ledger.db"); /* of an earlier version */
+    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
+        assert_int_equal (wm_folder_campaign (typed[i], found, &error), WM_OK);
+        assert_string_equal (found, want);
+        assert_true (wm_folder_find (typed[i], found));
+        assert_string_equal (found, want);
+    }
+    snprintf (want, sizeof want, "%s/out.wiremill", real);
+    make_campaign ("out.wiremill", "journal");
+    for (size_t i = 0; i < sizeof typed / sizeof *typed; i++) {
+        assert_int_equal (wm_folder_campaign (typed[i], found, &error), WM_OK);
+        assert_string_equal (found, want);
+        assert_true (wm_folder_find (typed[i], found));
+        assert_string_equal (found, want);
+    }
+    assert_true (wm_folder_find ("out.wiremill/", found));
+    assert_string_equal (found, want);
+    assert_int_equal (system ("rm -r out"), 0); /* outputs that were removed or moved away */
+    assert_true (wm_folder_find ("out/", found));
+    assert_string_equal (found, want);
+    assert_false (wm_folder_find ("no/such/out", found));
+    assert_false (wm_folder_find ("none/..", found));
+    assert_int_equal (chdir ("out.wiremill"), 0);
+    assert_true (wm_folder_find (".", found));
+    assert_string_equal (found, want);
+    assert_int_equal (chdir ("/"), 0);
+    snprintf (want, sizeof want, "rm -r %s", top);
+    assert_int_equal (system (want), 0);
+}
+
+static void nothing_lies_beside_a_file_system (void **state)
+{
+    (void) state;
+    char found[PATH_MAX], name[PATH_MAX];
+    wm_error_t error;
+    assert_int_equal (wm_folder_campaign ("/", found, &error), WM_EUSAGE);
+    assert_non_null (strstr (error.text, "--output /scores"));
+    assert_int_equal (wm_folder_campaign ("/proc", found, &error), WM_EUSAGE);
+    assert_non_null (strstr (error.text, "--campaign DIR"));
+    assert_int_equal (wm_folder_campaign ("/no/such/folder", found, &error), WM_EHOST);
+    memset (name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = name[0] = 0;
+    assert_int_equal (wm_folder_campaign (name, found, &error), WM_EHOST);
+    static const char *const of[][2] = {
+        { "/data/out.wiremill", "/data/out" },  { "/data/out/.wiremill", "/data/out" },
+        { "/data/campaign", "/data/campaign" }, { "/.wiremill", "/" },
+        { ".wiremill", ".wiremill" },           { "", "" }
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        wm_folder_output (of[i][0], name);
+        assert_string_equal (name, of[i][1]);
+    }
+    assert_true (wm_folder_is_in ("/a/b", "/a") && wm_folder_is_in ("/a", "/a"));
+    assert_true (wm_folder_is_in ("/a", "/"));
+    assert_false (wm_folder_is_in ("/ab", "/a") || wm_folder_is_in ("/a", "/a/b"));
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (a_dataset_is_in_its_file),
         cmocka_unit_test (a_made_folder_stays),
+        cmocka_unit_test (a_campaign_lies_beside_its_output),
+        cmocka_unit_test (nothing_lies_beside_a_file_system),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,0 +1,25 @@
+/* wm_courier.h - opens a few files for a process that has given up the folders they are in.
+
+   endpoint.json and join files are replaced by others while a process runs, so that a confined
+   process (wm_confine.h) would need the whole of their folder, which has a campaign's keys too. The
+   courier is a process of its own, forked before that. It knows their paths, opens one to read when
+   it is asked for it by number, and passes the descriptor on; nothing else can be had from it. It
+   ends with the process that it serves.
+
+   Thread: wm_courier_start before there is another thread, once; the rest any.  */
+#ifndef WM_COURIER_H
+#define WM_COURIER_H
+
+#include "schema/base/wm_fault.h"
+
+#include <stddef.h>
+
+#define WM_COURIER_FILES_MAX 20
+
+/* Forks the courier for these files (lent for ever).  */
+wm_fault_t wm_courier_start (const char *const *path, size_t n, wm_error_t *error);
+
+/* Opens a file to read, by the courier where it has it. As open(2); EPIPE: the courier is gone.  */
+int wm_courier_open (const char *path, int flags);
+
+#endif
