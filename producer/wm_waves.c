@@ -79,9 +79,10 @@ static bool chunks_take (wm_waves_t *self)
     hid_t type = H5Dget_type (id), list = H5Dget_create_plist (id);
     hsize_t dim[2] = { 0 };
     bool fine = type >= 0 && list >= 0 && H5Tequal (type, H5T_IEEE_F32LE) > 0 &&
-                column->n_dim == 2 && H5Pget_layout (list) == H5D_CHUNKED &&
-                H5Pget_chunk (list, 2, dim) == 2 && filters_take (self, list) &&
+                column->n_dim <= 2 && H5Pget_layout (list) == H5D_CHUNKED &&
+                H5Pget_chunk (list, 2, dim) == (int) column->n_dim && filters_take (self, list) &&
                 (self->shuffle || self->deflate);
+    dim[1] = column->n_dim == 1 ? 1 : dim[1];
     if (type >= 0)
         H5Tclose (type);
     if (list >= 0)
@@ -220,6 +221,10 @@ static void chunk_lay (wm_waves_t *self, const uint8_t *raw, uint64_t column)
 {
     const size_t n = self->chunk_rows * self->chunk_columns, width = self->column->width;
     const size_t take = width - column < self->chunk_columns ? width - column : self->chunk_columns;
+    if (self->shuffle && width == self->chunk_columns) { /* the rows lie one behind the other */
+        unshuffle (raw, n, 0, self->count * width, space.row);
+        return;
+    }
     for (uint64_t r = 0; r < self->count; r++) {
         float *to = (float *) space.row + r * width + column;
         const size_t at = r * self->chunk_columns;
@@ -303,6 +308,24 @@ wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const flo
     }
     *value = (const float *) space.row + (row - self->first) * self->column->width;
     return fault;
+}
+
+wm_fault_t wm_waves_read (wm_waves_t *self, uint64_t first, uint64_t count, float *to,
+                          wm_error_t *error)
+{
+    const uint64_t end = first + count;
+    for (uint64_t row = first; row < end;) {
+        const float *value;
+        const wm_fault_t fault = wm_waves_row (self, row, end, &value, error);
+        if (fault)
+            return fault;
+        const uint64_t there = self->first + self->count - row,
+                       take = there < end - row ? there : end - row;
+        memcpy (to, value, take * self->column->width * sizeof *to);
+        to += take * self->column->width;
+        row += take;
+    }
+    return WM_OK;
 }
 
 uint32_t wm_waves_nonzero (const float *value, uint32_t at, uint32_t n)

@@ -165,6 +165,50 @@ static void equals_the_library (void **state)
     }
 }
 
+/* Samples, one value a row: any of them, as the library reads them.  */
+static void samples_equal_the_library (void **state)
+{
+    (void) state;
+    enum { N = ROWS * WIDTH, CHUNK = 500 };
+    static float want[N], got[N];
+    for (int filters = 1; filters < 4; filters++) {
+        const char *path = test_path ("samples.h5");
+        const hsize_t n = N, chunk = CHUNK;
+        hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &n, NULL);
+        H5Pset_chunk (list, 1, &chunk);
+        if (filters & 1)
+            H5Pset_shuffle (list);
+        if (filters & 2)
+            H5Pset_deflate (list, 4);
+        hid_t data =
+            H5Dcreate2 (file, "adc", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+        assert_true (H5Dwrite (data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wave) >= 0);
+        H5Dclose (data), H5Sclose (space), H5Pclose (list), H5Fclose (file);
+        wm_error_t error = { 0 };
+        wm_h5_t *h5 = wm_h5_open (path, NULL);
+        wm_column_t column;
+        uint64_t direct, library;
+        assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 1, &column, NULL), WM_OK);
+        assert_int_equal (wm_h5_read (&column, 0, N, WM_H5_F32, want, NULL), WM_OK);
+        wm_waves_t *waves = wm_waves_new (&column, NULL);
+        for (uint64_t first = 0; first < N; first += 333)
+            for (uint64_t count = 0; count <= N - first; count += count / 2 + 7) {
+                memset (got, 0x55, sizeof got);
+                assert_int_equal (wm_waves_read (waves, first, count, got, &error), WM_OK);
+                assert_memory_equal (got, want + first, count * sizeof *got);
+                assert_true (count == N || !memcmp (got + count, "UUUU", 4));
+            }
+        wm_waves_count (waves, &direct, &library);
+        assert_true (direct > 0 && library == 0);
+        assert_int_equal (wm_waves_read (waves, N - 3, 4, got, &error), WM_EBATCH);
+        assert_non_null (strstr (error.text, "samples.h5: dataset adc: rows "));
+        wm_waves_destroy (&waves);
+        wm_h5_column_close (&column);
+        wm_h5_close (&h5);
+    }
+}
+
 /* Chunks that were never written, and one that was stored without its filters.  */
 static void odd_chunks_go_to_the_library (void **state)
 {
@@ -594,6 +638,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (equals_the_library),
+        cmocka_unit_test (samples_equal_the_library),
         cmocka_unit_test (odd_chunks_go_to_the_library),
         cmocka_unit_test (missing_chunks_have_the_fill_value),
         cmocka_unit_test (chunks_of_another_size),
