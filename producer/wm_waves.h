@@ -15,9 +15,9 @@
 
 typedef struct wm_waves_t wm_waves_t;
 
-/* Prepares to read rows of `column`, (n, width) or (n), which is lent. One work space serves all: a row of
-   chunks of at most 64 MiB, or 4 MiB and a row, with a chunk as stored and one inflated. NULL: out
-   of memory (WM_EHOST).  */
+/* Prepares to read rows of `column`, (n, width) or (n), which is lent. One work space serves all: a
+   row of chunks of at most 64 MiB, or 4 MiB and a row, with a chunk as stored and one inflated.
+   NULL: out of memory (WM_EHOST).  */
 wm_waves_t *wm_waves_new (const wm_column_t *column, wm_error_t *error);
 void wm_waves_destroy (wm_waves_t **self_p);
 
