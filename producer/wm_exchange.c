@@ -12,6 +12,7 @@
    Columns in brackets may be missing; the specification or a refusal takes their place.
    Samples of channels that have no wire in an event's planes are left aside.  */
 #include "producer/wm_layout.h"
+#include "producer/wm_waves.h"
 #include "producer/wm_wires.h"
 
 #include <math.h>
@@ -28,7 +29,8 @@ typedef struct {
     wm_column_t plane_event_id, plane_cryostat, plane_tpc, plane_plane, plane_n_wire;
     wm_column_t roi_event_id, roi_channel, roi_tick, roi_n, roi_value;
     wm_column_t bad_event_id, bad_channel;
-    wm_wire_t *wire; /* (n_wire), by channel */
+    wm_waves_t *samples; /* of roi_value */
+    wm_wire_t *wire;     /* (n_wire), by channel */
     uint32_t n_wire;
     int32_t *cell; /* columns of the rows being read */
     size_t cell_max;
@@ -40,6 +42,7 @@ typedef struct {
 static void exchange_destroy (wm_reader_t *reader)
 {
     exchange_t *self = (exchange_t *) reader;
+    wm_waves_destroy (&self->samples);
     /* the columns lie side by side */
     for (wm_column_t *c = &self->event_id; c <= &self->bad_channel; c++)
         wm_h5_column_close (c);
@@ -203,8 +206,8 @@ static wm_fault_t samples_read (exchange_t *self, uint32_t ordinal, const int32_
         for (uint32_t k = 0; k < span[s].count; k++)
             n += (uint64_t) *length++;
         if (value[s] != from + count) {
-            fault = wm_h5_read (&self->roi_value, from, count, WM_H5_F32,
-                                event->sample + event->n_sample, error);
+            fault =
+                wm_waves_read (self->samples, from, count, event->sample + event->n_sample, error);
             event->n_sample += count;
             from = value[s];
             count = 0;
@@ -212,8 +215,7 @@ static wm_fault_t samples_read (exchange_t *self, uint32_t ordinal, const int32_
         count += n;
     }
     if (!fault)
-        fault = wm_h5_read (&self->roi_value, from, count, WM_H5_F32,
-                            event->sample + event->n_sample, error);
+        fault = wm_waves_read (self->samples, from, count, event->sample + event->n_sample, error);
     event->n_sample += count;
     return fault;
 }
@@ -394,6 +396,9 @@ static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
         (fault = table_open (self, roi, 4, error)) ||
         (fault = table_open (self, value, 1, error)) || (fault = map_read (self, error)))
         return fault;
+    self->samples = wm_waves_new (&self->roi_value, error);
+    if (!self->samples)
+        return WM_EHOST;
     return wm_h5_has (self->file, "bad_channel") ? table_open (self, bad, 2, error) : WM_OK;
 }
 

@@ -6,6 +6,7 @@
    they are read. Each is checked again then, as at first.  */
 #include "producer/wm_h5.h"
 
+#include "producer/wm_chunks.h"
 #include "schema/base/wm_kind.h"
 
 #include <errno.h>
@@ -63,6 +64,7 @@ struct wm_dataset_t {
     uint64_t chunk_bytes, chunks_bytes; /* of a chunk, of all; 0: it has none */
     size_t limit_bytes;                 /* of its cache */
     stored_t stored;                    /* when it was opened first */
+    uint64_t sound_first, sound_end;    /* rows in chunks of which none is short */
     bool is_cached;                     /* is in the list, for `bytes` */
     size_t bytes;
     wm_dataset_t *newer, *older;
@@ -527,7 +529,9 @@ void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg
                       ? calloc ((size_t) n, bytes)
                       : NULL;
     char text[TEXT_BYTES_MAX + 1];
-    if (texts && H5Dread (id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts) >= 0)
+    bool is_short = false;
+    if (texts && !wm_chunks_check (id, 0, (uint64_t) n, &is_short, NULL) && !is_short &&
+        H5Dread (id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts) >= 0)
         for (hssize_t i = 0; i < n; i++) {
             snprintf (text, sizeof text, "%.*s", (int) bytes, texts + (size_t) i * bytes);
             take (arg, text);
@@ -645,6 +649,30 @@ wm_fault_t wm_h5_unreadable (const wm_column_t *column, uint64_t first, uint64_t
                      (unsigned long long) (first + count - 1));
 }
 
+/* Refuses rows in a chunk that is short. What was checked last is remembered: a column is mostly
+   read from its first row to its last.  */
+static wm_fault_t rows_check (const wm_column_t *column, hid_t id, uint64_t first, uint64_t count,
+                              wm_error_t *error)
+{
+    wm_dataset_t *data = column->data;
+    if (data->stored.layout != H5D_CHUNKED || data->stored.n_filter == 0)
+        return WM_OK;
+    const uint64_t rows = data->stored.chunk[0], begin = first - first % rows,
+                   end = first + count + (rows - 1 - (first + count - 1) % rows);
+    const bool goes_on = data->sound_first <= begin && begin <= data->sound_end;
+    const uint64_t from = goes_on ? data->sound_end : begin;
+    bool is_short = false;
+    if (goes_on && end <= data->sound_end)
+        return WM_OK;
+    const uint64_t last = end < column->n_row ? end : column->n_row;
+    wm_fault_t fault = wm_chunks_check (id, from, last - from, &is_short, error);
+    if (is_short)
+        fault = wm_h5_unreadable (column, first, count, error);
+    if (!fault)
+        data->sound_first = goes_on ? data->sound_first : begin, data->sound_end = end;
+    return fault;
+}
+
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
                        void *to, wm_error_t *error)
 {
@@ -654,6 +682,8 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
     if (fine) {
         hid_t id;
         wm_fault_t fault = wm_h5_dataset (column, &id, error);
+        if (!fault)
+            fault = rows_check (column, id, first, count, error);
         if (fault)
             return fault;
         cached_use (column->data);

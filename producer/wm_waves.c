@@ -88,9 +88,10 @@ static bool chunks_take (wm_waves_t *self)
     hid_t type = H5Dget_type (id), list = H5Dget_create_plist (id);
     hsize_t dim[2] = { 0 };
     bool fine = type >= 0 && list >= 0 && H5Tequal (type, H5T_IEEE_F32LE) > 0 &&
-                column->n_dim == 2 && H5Pget_layout (list) == H5D_CHUNKED &&
-                H5Pget_chunk (list, 2, dim) == 2 && filters_take (self, list) &&
+                column->n_dim <= 2 && H5Pget_layout (list) == H5D_CHUNKED &&
+                H5Pget_chunk (list, 2, dim) == (int) column->n_dim && filters_take (self, list) &&
                 (self->shuffle || self->deflate);
+    dim[1] = column->n_dim == 1 ? 1 : dim[1];
     if (type >= 0)
         H5Tclose (type);
     if (list >= 0)
@@ -226,20 +227,25 @@ static void unshuffle (const uint8_t *from, size_t n, size_t at, size_t count, f
     }
 }
 
-/* Puts row `r` of the stripe together.  */
-static void row_lay (const wm_waves_t *self, uint64_t r)
+/* Puts rows r .. r+count-1 of the stripe together.  */
+static void rows_lay (const wm_waves_t *self, uint64_t r, uint64_t count, float *to)
 {
     const size_t n = self->chunk_rows * self->chunk_columns, width = self->column->width;
-    const uint8_t *raw = space.raw;
-    for (size_t column = 0; column < width; column += self->chunk_columns, raw += n * 4) {
-        float *to = (float *) space.row + column;
+    if (self->shuffle && width == self->chunk_columns) { /* they lie one behind the other */
+        unshuffle (space.raw, n, r * width, count * width, to);
+        return;
+    }
+    for (const uint64_t end = r + count; r < end; r++, to += width) {
+        const uint8_t *raw = space.raw;
         const size_t at = r * self->chunk_columns;
-        const size_t take =
-            width - column < self->chunk_columns ? width - column : self->chunk_columns;
-        if (self->shuffle)
-            unshuffle (raw, n, at, take, to);
-        else
-            memcpy (to, raw + at * sizeof *to, take * sizeof *to);
+        for (size_t column = 0; column < width; column += self->chunk_columns, raw += n * 4) {
+            const size_t take =
+                width - column < self->chunk_columns ? width - column : self->chunk_columns;
+            if (self->shuffle)
+                unshuffle (raw, n, at, take, to + column);
+            else
+                memcpy (to + column, raw + at * sizeof *to, take * sizeof *to);
+        }
     }
 }
 
@@ -303,26 +309,53 @@ static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, bo
     return WM_OK;
 }
 
+/* Has `row` at hand.  */
+static wm_fault_t row_have (wm_waves_t *self, uint64_t row, uint64_t end, wm_error_t *error)
+{
+    wm_fault_t fault = space_take (self, error);
+    if (fault || (row >= self->first && row - self->first < self->count))
+        return fault;
+    bool is_short = false;
+    self->count = 0, self->is_raw = false;
+    if (!self->direct || row >= self->column->n_row || !stripe_read (self, row, &is_short))
+        return library_read (self, row, end, is_short, error);
+    self->n_direct += self->count;
+    return WM_OK;
+}
+
+static const float *library_row (const wm_waves_t *self, uint64_t row)
+{
+    return (const float *) space.row + (row - self->first) * self->column->width;
+}
+
 wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const float **value,
                          wm_error_t *error)
 {
-    wm_fault_t fault = space_take (self, error);
-    if (fault)
-        return fault;
-    if (row < self->first || row - self->first >= self->count) {
-        bool is_short = false;
-        self->count = 0, self->is_raw = false;
-        if (self->direct && row < self->column->n_row && stripe_read (self, row, &is_short))
-            self->n_direct += self->count;
-        else
-            fault = library_read (self, row, end, is_short, error);
-    }
-    *value = space.row;
-    if (self->is_raw)
-        row_lay (self, row - self->first);
-    else
-        *value += (row - self->first) * self->column->width;
+    const wm_fault_t fault = row_have (self, row, end, error);
+    if (!fault && self->is_raw)
+        rows_lay (self, row - self->first, 1, space.row);
+    *value = fault || self->is_raw ? space.row : library_row (self, row);
     return fault;
+}
+
+wm_fault_t wm_waves_read (wm_waves_t *self, uint64_t first, uint64_t count, float *to,
+                          wm_error_t *error)
+{
+    const uint64_t end = first + count;
+    for (uint64_t row = first; row < end;) {
+        const wm_fault_t fault = row_have (self, row, end, error);
+        if (fault)
+            return fault;
+        const uint64_t there = self->first + self->count - row,
+                       take = there < end - row ? there : end - row;
+        if (self->is_raw)
+            rows_lay (self, row - self->first, take, to);
+        else
+            memcpy (to, library_row (self, row), take * self->column->width * sizeof *to);
+        to += take * self->column->width;
+        row += take;
+    }
+    return WM_OK;
 }
 
 uint32_t wm_waves_nonzero (const float *value, uint32_t at, uint32_t n)

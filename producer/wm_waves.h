@@ -15,9 +15,9 @@
 
 typedef struct wm_waves_t wm_waves_t;
 
-/* Prepares to read rows of `column` (n, width), which is lent. One work space serves all: a row of
-   chunks of at most 64 MiB, or 4 MiB and a row, with a chunk as stored and one inflated. NULL: out
-   of memory (WM_EHOST).  */
+/* Prepares to read rows of `column`, (n, width) or (n), which is lent. One work space serves all: a
+   row of chunks of at most 64 MiB, or 4 MiB and a row, with a chunk as stored and one inflated.
+   NULL: out of memory (WM_EHOST).  */
 wm_waves_t *wm_waves_new (const wm_column_t *column, wm_error_t *error);
 void wm_waves_destroy (wm_waves_t **self_p);
 
@@ -25,6 +25,11 @@ void wm_waves_destroy (wm_waves_t **self_p);
    caller will ask for the rows up to `end` (above row) next. WM_EBATCH: the file is damaged.  */
 wm_fault_t wm_waves_row (wm_waves_t *self, uint64_t row, uint64_t end, const float **value,
                          wm_error_t *error);
+
+/* Reads rows first .. first+count-1 into `to` (count x width). WM_EBATCH: the file is damaged, or
+   has fewer rows.  */
+wm_fault_t wm_waves_read (wm_waves_t *self, uint64_t first, uint64_t count, float *to,
+                          wm_error_t *error);
 
 /* Returns the index of the first value from `at` on that is neither 0 nor -0, or `n`.  */
 uint32_t wm_waves_nonzero (const float *value, uint32_t at, uint32_t n);

@@ -165,6 +165,50 @@ static void equals_the_library (void **state)
     }
 }
 
+/* Samples, one value a row: any of them, as the library reads them.  */
+static void samples_equal_the_library (void **state)
+{
+    (void) state;
+    enum { N = ROWS * WIDTH, CHUNK = 500 };
+    static float want[N], got[N];
+    for (int filters = 1; filters < 4; filters++) {
+        const char *path = test_path ("samples.h5");
+        const hsize_t n = N, chunk = CHUNK;
+        hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &n, NULL);
+        H5Pset_chunk (list, 1, &chunk);
+        if (filters & 1)
+            H5Pset_shuffle (list);
+        if (filters & 2)
+            H5Pset_deflate (list, 4);
+        hid_t data =
+            H5Dcreate2 (file, "adc", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+        assert_true (H5Dwrite (data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, wave) >= 0);
+        H5Dclose (data), H5Sclose (space), H5Pclose (list), H5Fclose (file);
+        wm_error_t error = { 0 };
+        wm_h5_t *h5 = wm_h5_open (path, NULL);
+        wm_column_t column;
+        uint64_t direct, library;
+        assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 1, &column, NULL), WM_OK);
+        assert_int_equal (wm_h5_read (&column, 0, N, WM_H5_F32, want, NULL), WM_OK);
+        wm_waves_t *waves = wm_waves_new (&column, NULL);
+        for (uint64_t first = 0; first < N; first += 333)
+            for (uint64_t count = 0; count <= N - first; count += count / 2 + 7) {
+                memset (got, 0x55, sizeof got);
+                assert_int_equal (wm_waves_read (waves, first, count, got, &error), WM_OK);
+                assert_memory_equal (got, want + first, count * sizeof *got);
+                assert_true (count == N || !memcmp (got + count, "UUUU", 4));
+            }
+        wm_waves_count (waves, &direct, &library);
+        assert_true (direct > 0 && library == 0);
+        assert_int_equal (wm_waves_read (waves, N - 3, 4, got, &error), WM_EBATCH);
+        assert_non_null (strstr (error.text, "samples.h5: dataset adc: rows "));
+        wm_waves_destroy (&waves);
+        wm_h5_column_close (&column);
+        wm_h5_close (&h5);
+    }
+}
+
 /* Chunks that were never written, and one that was stored without its filters.  */
 static void odd_chunks_go_to_the_library (void **state)
 {
@@ -214,10 +258,13 @@ static wm_fault_t judged (const char *path, wm_error_t *error)
     wm_column_t column;
     const float *got;
     assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 0, &column, NULL), WM_OK);
-    wm_fault_t fault = wm_h5_read (&column, 0, ROWS, WM_H5_F32, want, NULL);
+    wm_error_t first = { 0 };
+    wm_fault_t fault = wm_h5_read (&column, 0, ROWS, WM_H5_F32, want, &first);
     wm_waves_t *waves = wm_waves_new (&column, NULL);
     assert_int_equal (wm_waves_row (waves, 3, ROWS, &got, error), fault);
-    if (!fault)
+    if (fault)
+        assert_non_null (strstr (first.text, ": dataset adc"));
+    else
         assert_memory_equal (got, want[3], sizeof want[3]);
     wm_waves_destroy (&waves);
     wm_h5_column_close (&column);
@@ -245,19 +292,7 @@ static void stored_as (const char *what, int filters, uint32_t skipped, const vo
     H5Dclose (data);
     H5Fclose (file);
     print_message ("  %s\n", what);
-    if (strncmp (what, "short", 5) != 0) {
-        assert_int_equal (judged (path, &error), fault);
-    } else { /* the library is not asked: it would read on behind the chunk */
-        const float *got;
-        wm_column_t column;
-        wm_h5_t *h5 = wm_h5_open (path, NULL);
-        assert_int_equal (wm_h5_column (h5, "adc", WM_H5_FLOAT, 0, &column, NULL), WM_OK);
-        wm_waves_t *waves = wm_waves_new (&column, NULL);
-        assert_int_equal (wm_waves_row (waves, 3, ROWS, &got, &error), fault);
-        wm_waves_destroy (&waves);
-        wm_h5_column_close (&column);
-        wm_h5_close (&h5);
-    }
+    assert_int_equal (judged (path, &error), fault);
     if (fault) {
         assert_non_null (strstr (error.text, "wrong.h5: dataset adc: rows "));
         assert_non_null (strstr (error.text, " cannot be read: damaged or truncated"));
@@ -277,6 +312,21 @@ static size_t deflated (const void *from, size_t bytes, uint8_t *to, size_t byte
     libdeflate_free_compressor (pack);
     assert_true (n > 0);
     return n;
+}
+
+/* Puts fletcher32 of n bytes behind them, as the library does. Returns its size.  */
+static size_t checksum (uint8_t *data, size_t n)
+{
+    uint32_t low = 0, high = 0;
+    for (size_t i = 0; i < n; i += 2) {
+        low += (uint32_t) data[i] << 8 | (i + 1 < n ? data[i + 1] : 0u);
+        low = (low & 0xffff) + (low >> 16);
+        high += low;
+        high = (high & 0xffff) + (high >> 16);
+    }
+    const uint32_t sum = high << 16 | low;
+    memcpy (data + n, &sum, sizeof sum);
+    return sizeof sum;
 }
 
 static void chunks_of_another_size (void **state)
@@ -313,6 +363,93 @@ static void chunks_of_another_size (void **state)
                     sizeof longer, WM_EBATCH);
     stored_wrongly ("no stream", true, chunk, 1000, WM_EBATCH);
     stored_wrongly ("one byte", true, chunk, 1, WM_EBATCH);
+}
+
+/* The third of three chunks of a column is short, whatever its type, width and filters: the rows
+   before it can be read, it is refused, and the memory behind it does not show.  */
+static void short_chunks_of_columns (void **state)
+{
+    (void) state;
+    enum { N = 24, CHUNK = 8, STUB = 1000 }; /* STUB: it has two bytes */
+    static const struct {
+        const char *what;
+        unsigned width;
+        bool shuffle, sum_first, deflate, sum_last;
+        int missing; /* bytes; below 0: it has more */
+        wm_fault_t fault;
+    } list[] = {
+        { "deflated", 1, false, false, true, false, 4, WM_EBATCH },
+        { "as it should be", 3, true, false, true, false, 0, WM_OK },
+        { "three values a row, shuffled and deflated", 3, true, false, true, false, 1, WM_EBATCH },
+        { "shuffled", 3, true, false, false, false, 4, WM_EBATCH },
+        { "shuffled, and a checksum", 1, true, false, false, true, 4, WM_EBATCH },
+        { "less than a checksum", 1, false, false, false, true, STUB, WM_EBATCH },
+        { "deflated, and a checksum", 1, false, false, true, true, 4, WM_EBATCH },
+        { "as it should be, with a checksum", 1, false, false, true, true, 0, WM_OK },
+        { "as it should be, with one inside", 1, false, true, true, false, 0, WM_OK },
+        { "a checksum inside", 1, false, true, true, false, 4, WM_EBATCH },
+        { "more in it", 1, false, false, true, false, -8, WM_OK },
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const char *path = test_path ("column.h5");
+        const hsize_t dim[2] = { N, list[i].width }, chunk[2] = { CHUNK, list[i].width };
+        const int n_dim = list[i].width > 1 ? 2 : 1;
+        const size_t bytes = CHUNK * list[i].width * sizeof (int64_t);
+        int64_t value[2 * CHUNK * 3], got[N * 3];
+        uint8_t plain[2 * sizeof value], packed[2 * sizeof value];
+        for (size_t k = 0; k < sizeof value / sizeof *value; k++)
+            value[k] = (int64_t) (k * k);
+        print_message ("  %s\n", list[i].what);
+        hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        hid_t form = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (n_dim, dim, NULL);
+        H5Pset_chunk (form, n_dim, chunk);
+        if (list[i].shuffle)
+            H5Pset_shuffle (form);
+        if (list[i].sum_first)
+            H5Pset_fletcher32 (form);
+        if (list[i].deflate)
+            H5Pset_deflate (form, 4);
+        if (list[i].sum_last)
+            H5Pset_fletcher32 (form);
+        hid_t data = H5Dcreate2 (file, "n", H5T_STD_I64LE, space, H5P_DEFAULT, form, H5P_DEFAULT);
+        for (hsize_t row = 0; row < N; row += CHUNK) {
+            const hsize_t at[2] = { row, 0 };
+            const bool is_third = row == 2 * CHUNK, is_stub = is_third && list[i].missing == STUB;
+            size_t n = bytes - (size_t) (is_third && !is_stub ? list[i].missing : 0);
+            memcpy (plain, value, n);
+            if (list[i].sum_first)
+                n += checksum (plain, n);
+            if (list[i].deflate)
+                n = deflated (plain, n, packed, sizeof packed);
+            else
+                memcpy (packed, plain, n);
+            if (list[i].sum_last)
+                n += checksum (packed, n);
+            n = is_stub ? 2 : n;
+            assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, 0, at, n, packed) >= 0);
+        }
+        H5Dclose (data), H5Sclose (space), H5Pclose (form), H5Fclose (file);
+        wm_error_t error = { 0 };
+        wm_column_t column;
+        wm_h5_t *h5 = wm_h5_open (path, NULL);
+        const wm_span_t span[] = { { 2, 2 }, { 9, 1 }, { 20, 1 } };
+        assert_int_equal (wm_h5_column (h5, "n", WM_H5_INTEGER, list[i].width, &column, NULL),
+                          WM_OK);
+        assert_int_equal (wm_h5_read (&column, 9, 7, WM_H5_I64, got, &error), WM_OK);
+        assert_int_equal (wm_h5_read (&column, 15, 2, WM_H5_I64, got, &error), list[i].fault);
+        if (list[i].fault) {
+            assert_non_null (strstr (error.text, "column.h5: dataset n: rows 15 to 16 cannot be "
+                                                 "read: damaged or truncated"));
+        }
+        assert_int_equal (wm_h5_read (&column, 0, N, WM_H5_I64, got, &error), list[i].fault);
+        assert_int_equal (wm_h5_read (&column, 0, 16, WM_H5_I64, got, &error), WM_OK);
+        assert_int_equal (wm_h5_read (&column, 23, 1, WM_H5_I64, got, &error), list[i].fault);
+        assert_int_equal (wm_h5_read_spans (&column, span, 2, WM_H5_I64, got, &error), WM_OK);
+        assert_int_equal (wm_h5_read_spans (&column, span, 3, WM_H5_I64, got, &error),
+                          list[i].fault);
+        wm_h5_column_close (&column);
+        wm_h5_close (&h5);
+    }
 }
 
 static size_t same_bytes (unsigned flags, size_t n, const unsigned *value, size_t bytes,
@@ -594,9 +731,11 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (equals_the_library),
+        cmocka_unit_test (samples_equal_the_library),
         cmocka_unit_test (odd_chunks_go_to_the_library),
         cmocka_unit_test (missing_chunks_have_the_fill_value),
         cmocka_unit_test (chunks_of_another_size),
+        cmocka_unit_test (short_chunks_of_columns),
         cmocka_unit_test (plugins_are_named),
         cmocka_unit_test (damage_is_the_librarys_to_judge),
         cmocka_unit_test (rows_beyond_the_end_are_refused),
