@@ -22,6 +22,7 @@
 
 #define PIECE_BYTES (4u << 20)
 #define STRIPE_BYTES_MAX (64u << 20) /* larger ones are left to the library */
+#define CHECKSUM_BYTES 4
 
 struct wm_waves_t {
     const wm_column_t *column;
@@ -30,6 +31,8 @@ struct wm_waves_t {
 
     bool direct; /* chunks may be read as stored */
     bool deflate, shuffle;
+    bool
+        checksum; /* of each chunk: only the length is looked at, the library reads and checks it */
     uint64_t chunk_rows, chunk_columns;
     uint64_t n_direct, n_library;
 };
@@ -54,7 +57,7 @@ static bool filters_take (wm_waves_t *self, hid_t list)
 {
     const int n = H5Pget_nfilters (list);
     int at = 0;
-    for (int stage = 0; stage < 2 && at < n; stage++) {
+    for (int stage = 0; stage < 3 && at < n; stage++) {
         unsigned flags, value[8] = { 0 };
         size_t n_value = 8;
         H5Z_filter_t filter =
@@ -63,6 +66,8 @@ static bool filters_take (wm_waves_t *self, hid_t list)
             self->shuffle = true, at++;
         else if (stage == 1 && filter == H5Z_FILTER_DEFLATE)
             self->deflate = true, at++;
+        else if (stage == 2 && filter == H5Z_FILTER_FLETCHER32)
+            self->checksum = true, at++;
     }
     return n >= 0 && at == n;
 }
@@ -81,7 +86,7 @@ static bool chunks_take (wm_waves_t *self)
     bool fine = type >= 0 && list >= 0 && H5Tequal (type, H5T_IEEE_F32LE) > 0 &&
                 column->n_dim == 2 && H5Pget_layout (list) == H5D_CHUNKED &&
                 H5Pget_chunk (list, 2, dim) == 2 && filters_take (self, list) &&
-                (self->shuffle || self->deflate);
+                (self->shuffle || self->deflate || self->checksum);
     if (type >= 0)
         H5Tclose (type);
     if (list >= 0)
@@ -179,12 +184,16 @@ static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t
     *is_short = stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096;
     if (*is_short || !grow (&space.stored, &space.stored_max, stored + stored / 8))
         return false;
-    *bytes = stored;
     if (H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) < 0)
         return false;
-    if (skipped) /* the library takes such a chunk, but does not look how long it is */
-        chunk_inflate (self, self->deflate && !(skipped >> self->shuffle & 1), stored, is_short);
-    return !skipped;
+    const bool has_sum = self->checksum && !(skipped >> (self->shuffle + self->deflate) & 1);
+    *is_short = has_sum && stored < CHECKSUM_BYTES;
+    *bytes = stored - (has_sum && !*is_short ? CHECKSUM_BYTES : 0);
+    if (!skipped && !self->checksum)
+        return true;
+    if (!*is_short) /* the library takes such a chunk, but does not look how long it is */
+        chunk_inflate (self, self->deflate && !(skipped >> self->shuffle & 1), *bytes, is_short);
+    return false;
 }
 
 /* Puts `count` values from `at` on together from the bytes of `n` shuffled ones.  */
@@ -254,12 +263,15 @@ static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
     if (self->count > self->chunk_rows)
         self->count = self->chunk_rows;
     bool fine = true;
-    for (uint64_t column = 0; column < self->column->width && fine; column += self->chunk_columns) {
+    /* Where the library must read one chunk, the others are still looked at: it reads all.  */
+    for (uint64_t column = 0; column < self->column->width && !*is_short;
+         column += self->chunk_columns) {
         size_t bytes;
-        fine = chunk_fetch (self, self->first, column, &bytes, is_short);
-        fine = fine && chunk_inflate (self, self->deflate, bytes, is_short);
-        if (fine)
+        const bool is_here = chunk_fetch (self, self->first, column, &bytes, is_short) &&
+                             chunk_inflate (self, self->deflate, bytes, is_short);
+        if (is_here && fine)
             chunk_lay (self, self->deflate ? space.raw : space.stored, column);
+        fine = fine && is_here;
     }
     if (!fine)
         self->count = 0;
