@@ -633,8 +633,9 @@ static int filter_missing (const wm_column_t *column)
     return missing;
 }
 
-wm_fault_t wm_h5_unreadable (const wm_column_t *column, uint64_t first, uint64_t count,
-                             wm_error_t *error)
+/* Says what cannot be read.  */
+static wm_fault_t unreadable (const wm_column_t *column, uint64_t first, uint64_t count,
+                              wm_error_t *error)
 {
     const int filter = filter_missing (column);
     if (filter)
@@ -667,7 +668,7 @@ static wm_fault_t rows_check (const wm_column_t *column, hid_t id, uint64_t firs
     const uint64_t last = end < column->n_row ? end : column->n_row;
     wm_fault_t fault = wm_chunks_check (id, from, last - from, &is_short, error);
     if (is_short)
-        fault = wm_h5_unreadable (column, first, count, error);
+        fault = unreadable (column, first, count, error);
     if (!fault)
         data->sound_first = goes_on ? data->sound_first : begin, data->sound_end = end;
     return fault;
@@ -701,7 +702,7 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         H5Sclose (memory);
         H5Sclose (file);
     }
-    return fine ? WM_OK : wm_h5_unreadable (column, first, count, error);
+    return fine ? WM_OK : unreadable (column, first, count, error);
 }
 
 wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,

@@ -95,10 +95,6 @@ bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max);
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
                        void *to, wm_error_t *error);
 
-/* Returns WM_EBATCH, with the text of what cannot be read.  */
-wm_fault_t wm_h5_unreadable (const wm_column_t *column, uint64_t first, uint64_t count,
-                             wm_error_t *error);
-
 /* Reads the rows of spans, one after another. Near spans are read together.  */
 wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,
                              wm_h5_type_t type, void *to, wm_error_t *error);

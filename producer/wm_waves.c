@@ -172,13 +172,8 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, uint8_t *raw,
-                           bool *is_short);
-
-/* Reads a chunk as it lies on disk. false: the library must, unless *is_short (see chunk_inflate),
-   or it is longer than what any library packs a chunk to.  */
-static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t *bytes,
-                         bool *is_short)
+/* Reads a chunk as it lies on disk. false: the library must.  */
+static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t *bytes)
 {
     const hsize_t at[2] = { row, column };
     hid_t id;
@@ -187,16 +182,12 @@ static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t
     if (wm_h5_dataset (self->column, &id, NULL) ||
         H5Dget_chunk_storage_size (id, at, &stored) < 0 || !stored)
         return false;
-    *is_short = stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096;
-    if (*is_short || !grow (&space.stored, &space.stored_max, stored + stored / 8))
+    /* longer than what any library packs a chunk to: a hostile file's */
+    if (stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096 ||
+        !grow (&space.stored, &space.stored_max, stored + stored / 8))
         return false;
     *bytes = stored;
-    if (H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) < 0)
-        return false;
-    if (skipped) /* the library takes such a chunk, but does not look how long it is */
-        chunk_inflate (self, self->deflate && !(skipped >> self->shuffle & 1), stored, space.raw,
-                       is_short);
-    return !skipped;
+    return H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) >= 0 && !skipped;
 }
 
 /* Puts `count` values from `at` on together from the bytes of `n` shuffled ones.  */
@@ -249,27 +240,20 @@ static void rows_lay (const wm_waves_t *self, uint64_t r, uint64_t count, float 
     }
 }
 
-/* Inflates the chunk that was fetched to `raw`. false: the library must. *is_short: it holds less
-   than a chunk, and the library would read on behind it, in memory that is not its own.  */
-static bool chunk_inflate (wm_waves_t *self, bool deflate, size_t bytes, uint8_t *raw,
-                           bool *is_short)
+/* Inflates the chunk that was fetched to `raw`. false: the library must.  */
+static bool chunk_inflate (const wm_waves_t *self, size_t bytes, uint8_t *raw)
 {
     const size_t want = chunk_bytes (self);
-    if (!deflate) {
-        *is_short = bytes < want;
-        if (bytes == want)
-            memcpy (raw, space.stored, want);
-        return bytes == want;
-    }
-    const enum libdeflate_result result =
-        libdeflate_zlib_decompress (space.inflate, space.stored, bytes, raw, want, NULL);
-    *is_short = result == LIBDEFLATE_SHORT_OUTPUT;
-    return result == LIBDEFLATE_SUCCESS;
+    if (self->deflate)
+        return libdeflate_zlib_decompress (space.inflate, space.stored, bytes, raw, want, NULL) ==
+               LIBDEFLATE_SUCCESS;
+    if (bytes == want)
+        memcpy (raw, space.stored, want);
+    return bytes == want;
 }
 
-/* Reads the stripe that holds `row`. false: nothing is kept, the library must, unless a chunk is
-   short.  */
-static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
+/* Reads the stripe that holds `row`. false: nothing is kept, the library must.  */
+static bool stripe_read (wm_waves_t *self, uint64_t row)
 {
     self->first = row - row % self->chunk_rows;
     self->count = self->column->n_row - self->first;
@@ -280,8 +264,8 @@ static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
     for (uint64_t column = 0; column < self->column->width && self->is_raw;
          column += self->chunk_columns, raw += chunk_bytes (self)) {
         size_t bytes;
-        self->is_raw = chunk_fetch (self, self->first, column, &bytes, is_short) &&
-                       chunk_inflate (self, self->deflate, bytes, raw, is_short);
+        self->is_raw =
+            chunk_fetch (self, self->first, column, &bytes) && chunk_inflate (self, bytes, raw);
     }
     if (!self->is_raw)
         self->count = 0;
@@ -291,17 +275,14 @@ static bool stripe_read (wm_waves_t *self, uint64_t row, bool *is_short)
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Reads rows from `row` on through the library: as many as fit, at most to `end` or the end of
-   their stripe, which is refused where a chunk is short.  */
-static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, bool is_short,
-                                wm_error_t *error)
+   their stripe.  */
+static wm_fault_t library_read (wm_waves_t *self, uint64_t row, uint64_t end, wm_error_t *error)
 {
     const uint64_t most = self->row_max / self->column->width;
     uint64_t count = end - row < most ? end - row : most;
     if (self->direct && count > self->chunk_rows - row % self->chunk_rows)
         count = self->chunk_rows - row % self->chunk_rows;
-    wm_fault_t fault = is_short
-                           ? wm_h5_unreadable (self->column, row, count, error)
-                           : wm_h5_read (self->column, row, count, WM_H5_F32, space.row, error);
+    const wm_fault_t fault = wm_h5_read (self->column, row, count, WM_H5_F32, space.row, error);
     if (fault)
         return fault;
     self->first = row, self->count = count;
@@ -315,10 +296,9 @@ static wm_fault_t row_have (wm_waves_t *self, uint64_t row, uint64_t end, wm_err
     wm_fault_t fault = space_take (self, error);
     if (fault || (row >= self->first && row - self->first < self->count))
         return fault;
-    bool is_short = false;
     self->count = 0, self->is_raw = false;
-    if (!self->direct || row >= self->column->n_row || !stripe_read (self, row, &is_short))
-        return library_read (self, row, end, is_short, error);
+    if (!self->direct || row >= self->column->n_row || !stripe_read (self, row))
+        return library_read (self, row, end, error);
     self->n_direct += self->count;
     return WM_OK;
 }

@@ -5,9 +5,8 @@
    in chunks, with deflate, shuffle or both, is read chunk by chunk as it lies on disk
    (H5Dread_chunk), inflated by libdeflate and unshuffled here. Everything else goes through
    H5Dread: other types, layouts and filters, chunks that were never written, and chunks with which
-   anything is wrong, so that the library alone decides what an error is. The exception is a chunk
-   that holds less than a chunk, which the library would take for whole. Both ways give the same
-   bits. Thread: that of the file.  */
+   anything is wrong, so that one place decides what an error is (wm_h5_read). Both ways give the
+   same bits. Thread: that of the file.  */
 #ifndef WM_WAVES_H
 #define WM_WAVES_H
 

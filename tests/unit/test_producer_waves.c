@@ -274,20 +274,24 @@ static wm_fault_t judged (const char *path, wm_error_t *error)
 
 /* A chunk is stored as it should not be: cut short, followed by more, of another size when it is
    inflated, or no stream at all.  */
-enum { SHUFFLED = 1, DEFLATED = 2 };
+enum { SHUFFLED = 1, DEFLATED = 2, SUMMED = 4, TWO_BESIDE = 8 };
 static void stored_as (const char *what, int filters, uint32_t skipped, const void *chunk,
                        size_t bytes, wm_fault_t fault)
 {
     const form_t form = { "wrong",
                           H5T_IEEE_F32LE,
                           ROWS,
-                          WIDTH,
+                          filters & TWO_BESIDE ? WIDTH - 1 : WIDTH,
                           .shuffle = filters & SHUFFLED,
-                          .deflate = filters & DEFLATED };
+                          .deflate = filters & DEFLATED,
+                          .fletcher = filters & SUMMED };
     const char *path = test_path ("wrong.h5");
-    const hsize_t at[2] = { 0, 0 };
+    const hsize_t first[2] = { 0, 0 }, at[2] = { 0, filters & TWO_BESIDE ? WIDTH - 1 : 0 };
     wm_error_t error;
     hid_t data, file = made (&form, path, &data);
+    if (filters & TWO_BESIDE) /* the first is one that the library must read */
+        assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, 3, first,
+                                     ROWS * (WIDTH - 1) * sizeof (float), wave) >= 0);
     assert_true (H5Dwrite_chunk (data, H5P_DEFAULT, skipped, at, bytes, chunk) >= 0);
     H5Dclose (data);
     H5Fclose (file);
@@ -358,6 +362,15 @@ static void chunks_of_another_size (void **state)
     stored_as ("short: skipped both", DEFLATED | SHUFFLED, 3, wave, sizeof wave - 4, WM_EBATCH);
     stored_as ("skipped both", DEFLATED | SHUFFLED, 3, wave, sizeof wave, WM_OK);
     stored_as ("skipped deflate", DEFLATED | SHUFFLED, 2, wave, sizeof wave, WM_OK);
+    stored_as ("short: beside one that skipped both", DEFLATED | SHUFFLED | TWO_BESIDE, 0, chunk,
+               deflated (wave, sizeof wave / 4, chunk, sizeof chunk), WM_EBATCH);
+    memset (more, 0, sizeof more); /* the checksum of zeros is 0 */
+    stored_as ("short: with its checksum", SHUFFLED | SUMMED, 0, more, sizeof wave, WM_EBATCH);
+    stored_as ("short: with its checksum alone", SUMMED, 0, more, sizeof wave, WM_EBATCH);
+    stored_as ("short: of less than a checksum", SUMMED, 0, more, 3, WM_EBATCH);
+    stored_as ("with its checksum", SHUFFLED | SUMMED, 0, more, sizeof wave + 4, WM_OK);
+    stored_as ("short: skipped its checksum", SUMMED, 1, more, sizeof wave - 4, WM_EBATCH);
+    stored_as ("skipped its checksum", SUMMED, 1, more, sizeof wave, WM_OK);
     memset (chunk, 0x5a, sizeof chunk);
     stored_wrongly ("short: a quarter, and more behind it than a chunk", true, longer,
                     sizeof longer, WM_EBATCH);
