@@ -143,9 +143,7 @@ void wm_account_checks (FILE *out, const json_t *status, const char *head)
     if (sampled)
         fputs (done < sampled ? "; the others had none\n" : "\n", out);
     if (*wm_ask_text (status, "checks.suspects"))
-        fprintf (out,
-                 "SCORES DIFFER: %s; nobody knows which is wrong: connect a third machine, which "
-                 "decides the next time\n",
+        fprintf (out, "SCORES DIFFER: of %s one is wrong: connect a third machine, which decides\n",
                  wm_ask_text (status, "checks.suspects"));
     json_array_foreach (named, i, one)
     {
