@@ -141,7 +141,7 @@ void wm_account_checks (FILE *out, const json_t *status, const char *head)
     if (sampled && wm_ask_int (status, "checks.differ"))
         fprintf (out, "; %s differed", wm_show_count (wm_ask_int (status, "checks.differ"), n));
     if (sampled)
-        fputs (done < sampled ? "; the others had none\n" : "\n", out);
+        fputs (done < sampled ? "; for the others none was free\n" : "\n", out);
     if (*wm_ask_text (status, "checks.suspects"))
         fprintf (out, "SCORES DIFFER: of %s one is wrong: connect a third machine, which decides\n",
                  wm_ask_text (status, "checks.suspects"));
