@@ -70,6 +70,7 @@ static void machine_free (machine_t *machine)
 {
     free (machine->touched.bits);
     free (machine->fresh.bits);
+    free (machine->ever.bits);
     free (machine);
 }
 
@@ -317,6 +318,7 @@ void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *ba
     machine_t *machine = worker->machine;
     if (!machine || self->config.check_share <= 0)
         return;
+    inputs_add (&machine->ever, msg->key.input);
     inputs_add (&machine->touched, msg->key.input);
     if (machine->mark)
         inputs_add (&machine->fresh, msg->key.input);

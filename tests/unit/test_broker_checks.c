@@ -279,6 +279,10 @@ static void test_since_last_good (void **state)
     for (size_t i = 0; i < t->n_appended; i++)
         if (t->appended[i].record.type == WM_RECORD_KICK)
             assert_int_equal (t->appended[i].record.key.input, two.input);
+    static wm_summary_t s;
+    s = look (t);
+    assert_int_equal (s.named[0].n_earlier, 1); /* the other one is named, to be kicked by hand */
+    assert_int_equal (s.named[0].earlier[0], one.input);
     harness_end (t);
 }
 
