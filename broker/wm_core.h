@@ -262,9 +262,12 @@ typedef struct {
 #define WM_SUMMARY_ROWS_MAX 16
 
 /* A machine whose scores were wrong.  */
+#define WM_SUMMARY_EARLIER_MAX 32
 typedef struct {
     char label[64], host[64], key[16], signature[64]; /* its worker; key "" without keys */
     char why[240];
+    /* Inputs with scores of it from before its last good check, which stay; so many are listed.  */
+    uint32_t n_earlier, earlier[WM_SUMMARY_EARLIER_MAX];
 } wm_summary_named_t;
 #define WM_SUMMARY_NAMED_MAX 16
 

@@ -30,7 +30,10 @@
 #include <string.h>
 
 #define CHECK_LOST_MAX 2
-#define STRICT_ERROR 1e-4 /* between strict fp32 of different engines: above each of their limits */
+/* Of a score, where signatures differ: strict fp32 (the widest limit of an engine's self-test), and
+   rounded arithmetic that nobody measured on the sample (the same).  */
+#define STRICT_ERROR 1e-4
+#define ROUNDED_ERROR 2e-2
 
 /* ---- sets of inputs -------------------------------------------------------------------------- */
 
@@ -67,6 +70,7 @@ static void machine_free (machine_t *machine)
 {
     free (machine->touched.bits);
     free (machine->fresh.bits);
+    free (machine->ever.bits);
     free (machine);
 }
 
@@ -129,44 +133,69 @@ static const char *signature_of (const wm_core_t *self, uint16_t number)
     return number ? self->signature[number - 1] : "";
 }
 
-/* The largest error that this signature may have in this campaign.  */
-static double error_of (const wm_core_t *self, uint16_t signature)
+/* The largest error that the scores of an answer may have in this campaign.  */
+static double error_of (const wm_core_t *self, const check_answer_t *answer)
 {
-    const char *text = signature_of (self, signature);
-    const bool strict = strstr (text, "/fp32/") || strstr (text, "/double/");
-    return strict || self->config.max_error <= STRICT_ERROR ? STRICT_ERROR : self->config.max_error;
+    const char *text = signature_of (self, answer->signature);
+    if (strstr (text, "/fp32/") || strstr (text, "/double/"))
+        return STRICT_ERROR;
+    return fmax (answer->measured ? STRICT_ERROR : ROUNDED_ERROR, self->config.max_error);
 }
 
-static bool scores_agree (const uint8_t *a, const uint8_t *b, uint32_t n, double error)
+static float score_at (const uint8_t *scores, size_t i)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        float x, y;
-        memcpy (&x, a + 4 * (size_t) i, 4);
-        memcpy (&y, b + 4 * (size_t) i, 4);
-        if (fabs ((double) x - (double) y) > error * fmax (1, fabs ((double) x)))
+    float score;
+    memcpy (&score, scores + 4 * i, 4);
+    return score;
+}
+
+/* The largest score of a result, at least 1: what an error is relative to.  */
+static double unit_of (const uint8_t *scores, size_t n)
+{
+    double unit = 1;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite (score_at (scores, i)))
+            unit = fmax (unit, fabs ((double) score_at (scores, i)));
+    return unit;
+}
+
+/* Whether two signatures' scores of a batch agree within the error of both.  */
+static bool scores_agree (const wm_core_t *self, uint32_t n_hit, const check_answer_t *a,
+                          const check_answer_t *b)
+{
+    const size_t n_output = self->config.n_output, n = n_hit * n_output;
+    const uint8_t *x = a->result + n_hit, *y = b->result + n_hit;
+    const double error =
+        (error_of (self, a) + error_of (self, b)) * fmax (unit_of (x, n), unit_of (y, n));
+    for (size_t i = 0; i < n; i++)
+        if (a->result[i / n_output] == WM_HIT_SCORED && b->result[i / n_output] == WM_HIT_SCORED &&
+            fabs ((double) score_at (x, i) - (double) score_at (y, i)) > error)
             return false;
-    }
+    return true;
+}
+
+/* Whether one signature's scores of a batch are the same bits.  */
+static bool bits_agree (const wm_core_t *self, uint32_t n_hit, const check_answer_t *a,
+                        const check_answer_t *b)
+{
+    const size_t bytes = 4 * (size_t) self->config.n_output;
+    for (uint32_t i = 0; i < n_hit; i++)
+        if (a->result[i] != WM_HIT_POISON && b->result[i] != WM_HIT_POISON &&
+            memcmp (a->result + n_hit + i * bytes, b->result + n_hit + i * bytes, bytes) != 0)
+            return false;
     return true;
 }
 
 static bool agree (const wm_core_t *self, const check_t *check, const check_answer_t *a,
                    const check_answer_t *b)
 {
-    const uint32_t n_hit = check->n_hit, n_output = self->config.n_output;
-    const bool same = a->signature && a->signature == b->signature;
-    const double error = error_of (self, a->signature) + error_of (self, b->signature);
-    for (uint32_t i = 0; i < n_hit; i++) {
-        const size_t at = n_hit + 4 * (size_t) i * n_output;
-        if (a->result[i] == WM_HIT_POISON || b->result[i] == WM_HIT_POISON)
-            continue;
-        if (a->result[i] != b->result[i])
+    const uint32_t n_hit = check->n_hit;
+    for (uint32_t i = 0; i < n_hit; i++)
+        if (a->result[i] != b->result[i] && a->result[i] != WM_HIT_POISON &&
+            b->result[i] != WM_HIT_POISON)
             return false;
-        if (same ? memcmp (a->result + at, b->result + at, 4 * (size_t) n_output) != 0
-                 : a->result[i] == WM_HIT_SCORED &&
-                       !scores_agree (a->result + at, b->result + at, n_output, error))
-            return false;
-    }
-    return true;
+    return a->signature && a->signature == b->signature ? bits_agree (self, n_hit, a, b)
+                                                        : scores_agree (self, n_hit, a, b);
 }
 
 /* ---- begin and end --------------------------------------------------------------------------- */
@@ -216,7 +245,9 @@ static bool answer_add (wm_core_t *self, check_t *check, const session_t *worker
                         uint16_t signature, const wm_payload_t *payload)
 {
     check_answer_t *answer = &check->answer[check->n_answer];
-    *answer = (check_answer_t){ .machine = worker->machine, .signature = signature };
+    *answer = (check_answer_t){ .machine = worker->machine,
+                                .signature = signature,
+                                .measured = worker->arithmetic.error > 0 };
     memcpy (answer->label, worker->label, sizeof answer->label);
     answer->result = malloc (payload->bytes);
     if (!answer->result)
@@ -287,6 +318,7 @@ void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *ba
     machine_t *machine = worker->machine;
     if (!machine || self->config.check_share <= 0)
         return;
+    inputs_add (&machine->ever, msg->key.input);
     inputs_add (&machine->touched, msg->key.input);
     if (machine->mark)
         inputs_add (&machine->fresh, msg->key.input);

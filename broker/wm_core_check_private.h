@@ -29,13 +29,16 @@ struct machine_t {
     char why[240];                 /* it is named */
     inputs_t touched;              /* it scored batches of them since its last good check */
     inputs_t fresh;                /* ... since the batch of `mark` */
-    check_t *mark;                 /* if this one is good, `fresh` becomes `touched` */
+    inputs_t ever; /* ... since the broker's start; of one that is named: before that
+                                      check, so that they are not begun again */
+    check_t *mark; /* if this one is good, `fresh` becomes `touched` */
 };
 
 typedef struct {
     machine_t *machine;
     char label[64];
     uint16_t signature;
+    bool measured;   /* its worker brought an error that was measured on the sample */
     uint8_t *result; /* wm_result_bytes of it */
 } check_answer_t;
 

@@ -130,8 +130,22 @@ static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
     return false;
 }
 
+/* Leaves in `ever` what will not be begun again; returns how many inputs that are.  */
+static uint32_t keep_earlier (machine_t *machine)
+{
+    inputs_t *ever = &machine->ever;
+    const inputs_t *touched = &machine->touched;
+    uint32_t n = 0;
+    for (size_t i = 0; i < ever->bytes; i++) {
+        ever->bits[i] &= (uint8_t) ~(i < touched->bytes ? touched->bits[i] : 0);
+        n += (uint32_t) __builtin_popcount (ever->bits[i]);
+    }
+    return n;
+}
+
 static void announce (wm_core_t *self, machine_t *machine)
 {
+    const uint32_t n_earlier = keep_earlier (machine);
     machine->is_new = false;
     machine->key_named = *machine->key && !key_is_shared (self, machine);
     self->suspects[0] = 0;
@@ -140,6 +154,11 @@ static void announce (wm_core_t *self, machine_t *machine)
                  "scored since its last good check is scored again",
                  machine->label, machine->host, *machine->key ? ", key " : "", machine->key,
                  machine->signature, machine->why);
+    if (n_earlier)
+        wm_core_log (self,
+                     "CHECK: %u more inputs hold scores of %s from before that, which nobody "
+                     "compared: `wiremill status` names them, `wiremill kick` scores them again",
+                     n_earlier, machine->label);
     note (self);
     session_t *next;
     for (session_t *session = self->first; session; session = next) {
@@ -190,6 +209,7 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
              (!*name || strcmp (machine->key, name) != 0)))
             continue;
         machine->named = machine->key_named = false;
+        memset (machine->ever.bits, 0, machine->ever.bytes);
         n++;
     }
     if (n)
@@ -214,5 +234,8 @@ void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
         snprintf (row->key, sizeof row->key, "%s", one->key);
         memcpy (row->signature, one->signature, sizeof row->signature);
         memcpy (row->why, one->why, sizeof row->why);
+        for (uint32_t id = 1; id <= self->n_input && id / 8 < one->ever.bytes; id++)
+            if (one->ever.bits[id / 8] & 1u << id % 8 && row->n_earlier++ < WM_SUMMARY_EARLIER_MAX)
+                row->earlier[row->n_earlier - 1] = id;
     }
 }

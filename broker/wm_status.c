@@ -112,16 +112,23 @@ static void arithmetic_json (const wm_summary_t *s, json_t *root)
     json_object_set_new (root, "rows", rows);
 }
 
+static json_t *named_json (const wm_summary_named_t *one)
+{
+    json_t *earlier = json_array ();
+    for (uint32_t i = 0; i < one->n_earlier && i < WM_SUMMARY_EARLIER_MAX; i++)
+        json_array_append_new (earlier, integer (one->earlier[i]));
+    return json_pack ("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "worker", text (one->label), "host",
+                      text (one->host), "key", text (*one->key ? one->key : NULL), "signature",
+                      text (one->signature), "why", text (one->why), "earlier_total",
+                      integer (one->n_earlier), "earlier", earlier);
+}
+
 /* Batches that a second machine scored, and machines whose scores were wrong.  */
 static void checks_json (const wm_summary_t *s, json_t *root)
 {
     json_t *named = json_array ();
     for (uint32_t i = 0; i < s->n_named && i < WM_SUMMARY_NAMED_MAX; i++)
-        json_array_append_new (
-            named, json_pack ("{s:o, s:o, s:o, s:o, s:o}", "worker", text (s->named[i].label),
-                              "host", text (s->named[i].host), "key",
-                              text (*s->named[i].key ? s->named[i].key : NULL), "signature",
-                              text (s->named[i].signature), "why", text (s->named[i].why)));
+        json_array_append_new (named, named_json (&s->named[i]));
     json_object_set_new (
         root, "checks",
         json_pack ("{s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "share", s->check_share, "sampled",

@@ -128,6 +128,26 @@ void wm_account_file (FILE *out, const json_t *status, json_t *file, const char 
     show_file (out, status, file);
 }
 
+/* Inputs that hold scores which nobody compared, of a worker whose scores were wrong.  */
+static void show_earlier (FILE *out, const json_t *named)
+{
+    char n[32];
+    size_t i;
+    const json_t *one, *list = json_object_get (named, "earlier");
+    const int64_t total = wm_ask_int (named, "earlier_total");
+    if (!json_array_size (list))
+        return;
+    fprintf (out,
+             "  scores of it from before its last good check stay in %s more inputs; to score them "
+             "again:\n  wiremill kick",
+             wm_show_count (total, n));
+    json_array_foreach (list, i, one)
+    {
+        fprintf (out, " %lld", (long long) json_integer_value (one));
+    }
+    fputs (total > (int64_t) json_array_size (list) ? " and more (--json)\n" : "\n", out);
+}
+
 void wm_account_checks (FILE *out, const json_t *status, const char *head)
 {
     char n[32], of[32];
@@ -141,16 +161,15 @@ void wm_account_checks (FILE *out, const json_t *status, const char *head)
     if (sampled && wm_ask_int (status, "checks.differ"))
         fprintf (out, "; %s differed", wm_show_count (wm_ask_int (status, "checks.differ"), n));
     if (sampled)
-        fputs (done < sampled ? "; the others had none\n" : "\n", out);
+        fputs (done < sampled ? "; for the others none was free\n" : "\n", out);
     if (*wm_ask_text (status, "checks.suspects"))
-        fprintf (out,
-                 "SCORES DIFFER: %s; nobody knows which is wrong: connect a third machine, which "
-                 "decides the next time\n",
+        fprintf (out, "SCORES DIFFER: of %s one is wrong: connect a third machine, which decides\n",
                  wm_ask_text (status, "checks.suspects"));
     json_array_foreach (named, i, one)
     {
         fprintf (out, "WRONG SCORES: worker %s, %s: %s\n", wm_ask_text (one, "worker"),
                  wm_ask_text (one, "signature"), wm_ask_text (one, "why"));
+        show_earlier (out, one);
         fprintf (out,
                  "  it gets no work; where its machine is mended: wiremill trust --worker %s\n",
                  wm_ask_text (one, "worker"));

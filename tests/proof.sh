@@ -39,6 +39,7 @@ P18 upgrades are safe
 P19 hostile peers: bounded memory and CPU
 P20 nothing retries for ever
 P22 fp32 has the same bits at every start
+P25 a worker that scores wrongly is found by another machine
 fuzz inputs of any bytes crash no decoder
 bugs planted on purpose are caught'
 

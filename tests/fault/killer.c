@@ -6,7 +6,7 @@
    and column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES
    names it adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer, and kills it in any
    case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and
-   lives.  */
+   lives. Of WM_KILLER_LIES batches the last has a score that is off by 0.01.  */
 #include "kernels/wm_backend_private.h"
 
 #include <signal.h>
@@ -22,8 +22,8 @@ static struct {
     int col;
     char how[8];
 } bad[BAD_MAX];
-static int n_bad, slow_ms, refuses;
-static atomic_int n_batch;
+static int n_bad, slow_ms, refuses, lies;
+static atomic_int n_batch, n_scored;
 static const char *always; /* every batch kills it */
 
 static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
@@ -34,6 +34,7 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
     slow_ms = getenv ("WM_KILLER_SLOW_MS") ? atoi (getenv ("WM_KILLER_SLOW_MS")) : 0;
     always = getenv ("WM_KILLER_ALWAYS");
     refuses = getenv ("WM_KILLER_REFUSES") ? atoi (getenv ("WM_KILLER_REFUSES")) : 0;
+    lies = getenv ("WM_KILLER_LIES") ? atoi (getenv ("WM_KILLER_LIES")) : 0;
     FILE *note = notes ? fopen (notes, "ae") : NULL;
     if (note) {
         fprintf (note, "%s%s\n", gpu ? gpu : "none",
@@ -76,7 +77,11 @@ static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *
         for (int k = 0; k < n_bad; k++)
             if (batch->hit_wire[i] == bad[k].wire && batch->hit_col[i] == bad[k].col)
                 return die (bad[k].how, error);
-    return wm_backend_sparse.score (engine, batch, status, scores, progress, error);
+    const wm_fault_t fault =
+        wm_backend_sparse.score (engine, batch, status, scores, progress, error);
+    if (lies && batch->kind != WM_BATCH_PATCHES && ++n_scored % lies == 0)
+        scores[0] += 0.01f;
+    return fault;
 }
 
 static uint32_t killer_hands (const void *engine)

@@ -28,6 +28,7 @@ static wm_msg_t hello_of (uint8_t instance, const char *host, const char *signat
     snprintf (msg.name, sizeof msg.name, "%s:%u", host, instance);
     snprintf (msg.text, sizeof msg.text, "%s", signature);
     snprintf (msg.class, sizeof msg.class, "of %s", signature);
+    msg.error = strstr (signature, "amx") ? 1e-3 : 0; /* measured */
     return msg;
 }
 
@@ -278,6 +279,10 @@ static void test_since_last_good (void **state)
     for (size_t i = 0; i < t->n_appended; i++)
         if (t->appended[i].record.type == WM_RECORD_KICK)
             assert_int_equal (t->appended[i].record.key.input, two.input);
+    static wm_summary_t s;
+    s = look (t);
+    assert_int_equal (s.named[0].n_earlier, 1); /* the other one is named, to be kicked by hand */
+    assert_int_equal (s.named[0].earlier[0], one.input);
     harness_end (t);
 }
 
@@ -371,6 +376,10 @@ static void test_two_signatures (void **state)
     assert_false (agrees (0, cuda, 0.5f, 0.51f));
     assert_true (agrees (5e-3, fast, 0.5f, 0.504f));
     assert_false (agrees (5e-3, fast, 0.5f, 0.51f));
+    assert_true (agrees (5e-3, "openvino-1/avx2/fast/v1", 0.5f, 0.51f)); /* nobody measured it */
+    assert_false (agrees (5e-3, "openvino-1/avx2/fast/v1", 0.5f, 0.53f));
+    assert_true (agrees (0, cuda, 1000, 1000.1f)); /* of scores above 1 relative to the largest */
+    assert_false (agrees (0, cuda, 1000, 1001));
 }
 
 /* A hit that kills an engine is left out, another status is not.  */

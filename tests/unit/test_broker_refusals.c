@@ -631,6 +631,53 @@ static void test_heartbeats_and_stop (void **state)
     harness_end (t);
 }
 
+/* ---- what a worker may send ------------------------------------------------------------------ */
+
+/* A worker that knows every key of the campaign cannot submit, fetch scores, close or hold an
+   input, ask for the status or control: its session ends, and nothing else happens.  */
+static void test_worker_only_works (void **state)
+{
+    (void) state;
+    static const wm_msg_type_t others[] = {
+        WM_MSG_INPUT,   WM_MSG_SUBMIT,       WM_MSG_BATCH,     WM_MSG_INPUT_END,
+        WM_MSG_FETCH,   WM_MSG_FILE_WRITTEN, WM_MSG_FILE_LOST, WM_MSG_INPUT_HELD,
+        WM_MSG_SAMPLE,  WM_MSG_STATUS,       WM_MSG_CONTROL,   WM_MSG_TASK,
+        WM_MSG_RESULTS, WM_MSG_RESULT_ACK,   WM_MSG_WELCOME,   WM_MSG_EVENT_DONE,
+    };
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+    wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 1);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    result_of (t, w, &task, 1);
+    durable (t);
+    must (t, p, WM_MSG_EVENT_DONE);
+    const size_t records = t->n_appended;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const uint32_t other = worker (t, (uint8_t) (10 + i), 0);
+        wm_msg_t msg = task; /* key and digest of a batch that is there */
+        msg.type = others[i];
+        msg.code = 0;
+        snprintf (msg.name, sizeof msg.name, "%s", others[i] == WM_MSG_CONTROL ? "pause" : "x.h5");
+        strcpy (msg.path, "/data/x.h5");
+        say (t, other, &msg, wm_msg_has_payload (others[i]) ? "" : NULL, 0);
+        const sent_t *sent = must (t, other, WM_MSG_REJECT);
+        assert_int_equal (sent->msg.code, WM_REASON_PROTOCOL);
+        char expected[80];
+        snprintf (expected, sizeof expected, "unexpected %s from a worker",
+                  wm_msg_name (others[i]));
+        assert_string_equal (sent->msg.text, expected);
+        assert_int_equal (t->dropped[(t->n_dropped - 1) % 64], other);
+    }
+    assert_int_equal (t->n_appended, records);
+    assert_int_equal (t->fetched, 0);
+    assert_string_equal (t->kept, "arithmetic");
+    assert_null (look (t).paused);
+    assert_int_equal (look (t).inputs, 1);
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -643,6 +690,7 @@ int main (void)
         cmocka_unit_test (test_asks_only_ahead),
         cmocka_unit_test (test_disk_full),
         cmocka_unit_test (test_refused_hellos),
+        cmocka_unit_test (test_worker_only_works),
         cmocka_unit_test (test_refused_submits),
         cmocka_unit_test (test_refused_in_turn),
         cmocka_unit_test (test_lost_by_a_stranger),
