@@ -73,6 +73,22 @@ small ()
         [ ! -e "$work/none" ]
 }
 ok "a slot too small to work: an error before the work begins" small
+general ()
+{
+    fake medium $((300 << 20))
+    WM_CGROUP_ROOT=$work/medium exits 1 run none --engine openvino &&
+        says 'this slot has 300 MiB of memory \(cgroup\), and a run with 1 worker needs at least 480 MiB: ask' &&
+        [ ! -e "$work/none" ]
+}
+ok "OpenVINO needs more" general
+# The same once the model turns out to be none of the sparse engine's.
+imported ()
+{
+    "$bin/wiremill" import "$made/model-1.onnx" --general -o "$work/general.wmm" &&
+        WM_CGROUP_ROOT=$work/medium exits 1 keep "$bin/wiremill" run --model "$work/general.wmm" --input "$made/slot.h5" \
+            --output "$work/none" && says 'a run with 1 worker needs at least 480 MiB: ask'
+}
+ok "... also where only the model tells" imported
 unfit () { WM_CGROUP_ROOT=$work/small exits 1 keep "$bin/wiremill" doctor "$work" && says '^FAIL  slot .*needs at least'; }
 ok "doctor says so, too" unfit
 unset JUSTIN_PROCESSORS NSLOTS WM_CGROUP_ROOT
