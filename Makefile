@@ -259,7 +259,7 @@ $(eval $(call bench,broker,core_bench))
 
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
-NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS)
+NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS) $(B)/bundle/wiremill/bin/wiremill
 NEEDED_golden := $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
@@ -385,8 +385,10 @@ install: all ## programs to $(PREFIX)/bin, engines and the libraries they need t
 DOC     := $(B)/doc
 MANDIR  := share/man/man1
 BASHDIR := share/bash-completion/completions
-install: install-doc
-.PHONY: doc install-doc uninstall
+UNITDIR := lib/systemd/system
+UNITS   := wiremill-broker@.service wiremill-worker@.service
+install: install-doc install-units
+.PHONY: doc install-doc install-units uninstall
 doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
 $(DOC)/.made: $(PROGRAMS)
 	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash
@@ -400,12 +402,36 @@ install-doc: doc
 	install -m 644 $(DOC)/bash/wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)
 	for program in $(filter-out wiremill,$(notdir $(PROGRAMS))); do \
 	    ln -sf wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)/$$program; done
+install-units:
+	install -d $(DESTDIR)$(PREFIX)/$(UNITDIR)
+	for unit in $(UNITS); do \
+	    sed 's|@PREFIX@|$(PREFIX)|' ops/systemd/$$unit >$(DESTDIR)$(PREFIX)/$(UNITDIR)/$$unit || exit 1; done
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so wm_openvino.so $(OPENVINO_LIB:%=openvino/%))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
 	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino 2>/dev/null
+
+# A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
+# make bundle OPENVINO=none leaves the general engine out.
+BUNDLE := $(B)/bundle
+.PHONY: bundle
+bundle: $(BUNDLE)/wiremill.tar.gz ## wiremill with its own libraries, for CVMFS and containers, to $(B)/bundle
+	@echo "$(BUNDLE)/wiremill: $$(du -sh $(BUNDLE)/wiremill | cut -f1); packed, $<: $$(du -h $< | cut -f1)"
+$(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
+	$(Q)tar -C $(BUNDLE) --sort=name --owner=0 --group=0 --numeric-owner -cf - wiremill | gzip -1 >$@.part && mv $@.part $@
+$(BUNDLE)/launch: ops/bundle/launch.c
+	$(call step,LINK  $@)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(filter-out %.none,$(if \
+    $(filter none,$(OPENVINO)),.none,$(B)/lib/wm_openvino.so))
+	$(call step,BUNDLE $(BUNDLE)/wiremill)
+	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)
+	$(Q)$(if $(filter none,$(OPENVINO)),rm -rf $(BUNDLE)/installed/lib/wm_openvino.so $(BUNDLE)/installed/lib/openvino)
+	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill || { rm -rf $(BUNDLE)/wiremill; exit 1; }
+	$(Q)rm -rf $(BUNDLE)/installed
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread build/fuzz $(DEMO)
 

@@ -546,7 +546,8 @@ static int broker_main (const wm_args_t *args)
     if (options.rebuild)
         return rebuild (&options);
     wm_log_start ();
-    wm_allowance_print (wm_allowance (), 0, "wiremill-broker: ");
+    if (!options.parent) /* `wiremill run` has printed it */
+        wm_allowance_print (wm_allowance (), 0, "wiremill-broker: ");
     struct rlimit files; /* a descriptor a peer and a few of our own */
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;

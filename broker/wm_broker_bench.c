@@ -9,6 +9,7 @@
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_campaign.h"
 #include "schema/base/wm_option.h"
+#include "schema/base/wm_program.h"
 #include "schema/wm_client.h"
 
 #include <assert.h>
@@ -259,8 +260,10 @@ static pid_t broker_start (void)
             _exit (WM_EXIT_AGAIN);
         if (setup.log)
             dup2 (fileno (setup.log), STDERR_FILENO);
-        execl ("/proc/self/exe", "wiremill-broker", "--campaign", setup.folder, "--listen",
-               setup.endpoint, "--pins", pins_path, "--wmm", wmm, (char *) NULL);
+        char path[PATH_MAX];
+        execl (wm_program_again ("wiremill-broker", path), "wiremill-broker", "--campaign",
+               setup.folder, "--listen", setup.endpoint, "--pins", pins_path, "--wmm", wmm,
+               (char *) NULL);
         _exit (127);
     }
     return pid;

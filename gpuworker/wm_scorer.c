@@ -6,6 +6,7 @@
 #include "gpuworker/wm_scorer.h"
 #include "gpuworker/wm_engine_process.h"
 #include "kernels/wm_device.h"
+#include "schema/base/wm_program.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -77,7 +78,7 @@ static unsigned slot_in (const wm_scorer_t *self, wm_slot_state_t state)
 
 static wm_fault_t spawn (wm_scorer_t *self, int line, wm_error_t *error)
 {
-    char files[32];
+    char files[32], program[PATH_MAX];
     snprintf (files, sizeof files, "%d,%d", self->slots.fd, line);
     char *argv[] = { (char[]){ "wiremill-engine" }, (char[]){ WM_ENGINE_MODE }, files, NULL };
     posix_spawn_file_actions_t actions;
@@ -93,7 +94,8 @@ static wm_fault_t spawn (wm_scorer_t *self, int line, wm_error_t *error)
     posix_spawnattr_setsigmask (&attributes, &none);
     posix_spawnattr_setsigdefault (&attributes, &all);
     posix_spawnattr_setflags (&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    const int rc = posix_spawn (&self->pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+    const int rc = posix_spawn (&self->pid, wm_program_again ("wiremill-worker", program), &actions,
+                                &attributes, argv, environ);
     posix_spawnattr_destroy (&attributes);
     posix_spawn_file_actions_destroy (&actions);
     if (rc) {

@@ -465,12 +465,22 @@ static int work (run_t *self)
     return code;
 }
 
+/* Memory of a worker. Before the model is known, that of one of the family.  */
+static uint64_t worker_bytes (const run_t *self)
+{
+    const char *engine = wm_args_text (self->args, "engine");
+    const bool is_general =
+        strcmp (engine, "openvino") == 0 ||
+        (strcmp (engine, "auto") == 0 && *self->setup->wmm && !self->setup->family);
+    return WM_CREW_WORKER_BYTES + (is_general ? WM_CREW_GENERAL_BYTES : 0);
+}
+
 /* Workers that the memory is enough for, at least 1.  */
-static long workers_that_fit (void)
+static long workers_that_fit (const run_t *self)
 {
     const uint64_t bytes = wm_allowance ()->memory_bytes;
     const long n =
-        bytes > WM_CREW_BYTES ? (long) ((bytes - WM_CREW_BYTES) / WM_CREW_WORKER_BYTES) : 0;
+        bytes > WM_CREW_BYTES ? (long) ((bytes - WM_CREW_BYTES) / worker_bytes (self)) : 0;
     return !bytes || n > WM_CREW_WORKERS_MAX ? WM_CREW_WORKERS_MAX : n > 1 ? n : 1;
 }
 
@@ -490,7 +500,7 @@ static long count_workers (const run_t *self)
         return cores > 1 ? 2 : 1;
     const long each = given ? given : WORKER_THREADS;
     const long n = given ? cores / each : (cores + each - 1) / each;
-    const long most = workers_that_fit ();
+    const long most = workers_that_fit (self);
     return n < 1 ? 1 : n < most ? n : most;
 }
 
@@ -500,7 +510,7 @@ static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
     char what[64];
     const long n = count_workers (self);
     snprintf (what, sizeof what, "a run with %ld worker%s", n, n == 1 ? "" : "s");
-    return wm_allowance_check (wm_allowance (), WM_CREW_BYTES + (uint64_t) n * WM_CREW_WORKER_BYTES,
+    return wm_allowance_check (wm_allowance (), WM_CREW_BYTES + (uint64_t) n * worker_bytes (self),
                                what, error);
 }
 
@@ -547,6 +557,8 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     if (!fault && !broker) {
         choices = wm_setup_choices (args);
         fault = wm_setup (&setup, &choices, &error);
+        if (!fault)
+            fault = check_memory (&run, &error); /* now that the model is known */
     }
     if (!fault)
         fault = wm_crew_init (&run.crew, verb, run.setup, &run.inputs, broker, &error);

@@ -91,9 +91,9 @@ $(B)/gpu/wiremill-gpu-check.tar.gz: $(B)/gpu/gpu_check $(B)/gpu/gpu_pipeline $(P
 	$(Q)strip $(@D)/bin/* $(@D)/gpu_pipeline
 	$(Q)tar -C $(@D) -czf $@ gpu_check gpu_check.sh gpu_torch.py gpu_pipeline ptxas version bin lib
 	$(Q)rm -rf $(@D)/bin $(@D)/lib
-.PHONY: gpu-check bundle
+.PHONY: gpu-check gpu-bundle
 GPU_ALL := $(if $(CUDA_SO),$(B)/gpu/gpu_check $(if $(shell pkg-config --exists $(foreach r,$(ROOMS),$(PKG_$(r))) 2>/dev/null && echo y),$(B)/gpu/gpu_pipeline $(PROGRAMS) $(CUDA_SO)))
 gpu-check: $(GPU_ALL) ## everything that needs a GPU; prints a report, and keeps it as $(B)/gpu/RESULTS.md
-	@$(if $(CUDA_SO),cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(<D) && WM_BIN=$(abspath $(B))/bin $(<D)/gpu_check.sh,echo "gpu-check needs nvcc and cuDNN's headers to build; make bundle on a machine that has them makes one that runs anywhere"; exit 1)
-bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
-	@$(if $(CUDA_SO),du -h $<,echo "bundle needs nvcc and cuDNN's headers"; exit 1)
+	@$(if $(CUDA_SO),cp tests/gpu/gpu_check.sh tests/gpu/gpu_torch.py $(<D) && WM_BIN=$(abspath $(B))/bin $(<D)/gpu_check.sh,echo "gpu-check needs nvcc and cuDNN's headers to build; make gpu-bundle on a machine that has them makes one that runs anywhere"; exit 1)
+gpu-bundle: $(if $(CUDA_SO),$(B)/gpu/wiremill-gpu-check.tar.gz) ## gpu-check as an archive for a machine without nvcc: unpack, ./gpu_check.sh
+	@$(if $(CUDA_SO),du -h $<,echo "gpu-bundle needs nvcc and cuDNN's headers"; exit 1)

@@ -33,25 +33,26 @@ ok "doctor says what the slot has, and from where" doctor
 said () { run one && says "^$slot" && says "^$named" && says ', 1 worker x 1 thread$' &&
     [ "$(grep -c slot: "$work/said")" = 1 ]; }
 ok "wiremill run too" said
-logs ()
+# The worker's number is the one that wiremill run gave it.
+log () { keep cat "$work/one/.wiremill/log/worker-1.log" && says "wiremill-worker: ${slot/JUSTIN_PROCESSORS/--threads}"; }
+ok "and its worker, in its log" log
+by_hand ()
 {
-    local one
-    for one in broker worker-1; do
-        grep -Eq "wiremill-${one%-1}: $slot" "$work/one/.wiremill/log/$one.log" && continue
-        [ $one = worker-1 ] && # its number is the one that wiremill run gave it
-            grep -Eq "wiremill-worker: ${slot/JUSTIN_PROCESSORS/--threads}" "$work/one/.wiremill/log/$one.log" && continue
-        echo "not in $one.log:" && head -n 3 "$work/one/.wiremill/log/$one.log"
-        return 1
-    done
+    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/hand" --listen "ipc://$work/hand.b" >"$work/hand.broker" 2>&1 &
+    until_true 60 test -s "$work/hand/.wiremill/endpoint.json" && keep cat "$work/hand.broker" &&
+        says "wiremill-broker: $slot" && exits 0 keep "$bin/wiremill" work "$work/hand" --idle-timeout 1 --cache "$work/cache" &&
+        says "wiremill-worker: $slot"
 }
-ok "and broker and worker, in their logs" logs
+ok "a broker and a worker by hand, too" by_hand
+budget () { keep "$bin/wiremill" status "$work/hand" --json && says '"budget": *536870912'; }
+ok "the broker's budget is a quarter of the memory" budget
 alone ()
 {
     echo "$made/slot.h5" >"$work/list"
     exits 4 keep "$bin/wiremill-producer" produce --broker "ipc://$work/nobody" --input-list "$work/list" --give-up 1 &&
         says "wiremill-producer: $slot"
 }
-ok "a producer that is started alone, too" alone
+ok "a producer, too" alone
 farm ()
 {
     exits 4 keep "$bin/wiremill" produce --broker "ipc://$work/nobody" --input "$made/slot.h5" --give-up 1 &&
@@ -72,6 +73,22 @@ small ()
         [ ! -e "$work/none" ]
 }
 ok "a slot too small to work: an error before the work begins" small
+general ()
+{
+    fake medium $((300 << 20))
+    WM_CGROUP_ROOT=$work/medium exits 1 run none --engine openvino &&
+        says 'this slot has 300 MiB of memory \(cgroup\), and a run with 1 worker needs at least 480 MiB: ask' &&
+        [ ! -e "$work/none" ]
+}
+ok "OpenVINO needs more" general
+# The same once the model turns out to be none of the sparse engine's.
+imported ()
+{
+    "$bin/wiremill" import "$made/model-1.onnx" --general -o "$work/general.wmm" &&
+        WM_CGROUP_ROOT=$work/medium exits 1 keep "$bin/wiremill" run --model "$work/general.wmm" --input "$made/slot.h5" \
+            --output "$work/none" && says 'a run with 1 worker needs at least 480 MiB: ask'
+}
+ok "... also where only the model tells" imported
 unfit () { WM_CGROUP_ROOT=$work/small exits 1 keep "$bin/wiremill" doctor "$work" && says '^FAIL  slot .*needs at least'; }
 ok "doctor says so, too" unfit
 unset JUSTIN_PROCESSORS NSLOTS WM_CGROUP_ROOT

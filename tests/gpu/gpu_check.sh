@@ -174,7 +174,7 @@ pipeline ()
 {
     local fine=0
     if ! [ -x "$here/gpu_pipeline" ] || ! [ -x "$bin/wiremill-worker" ]; then
-        echo "Left out: broker, worker and gpu_pipeline were not built here (make bundle has them where ZeroMQ is)."
+        echo "Left out: broker, worker and gpu_pipeline were not built here (make gpu-bundle has them where ZeroMQ is)."
         return 0
     fi
     [ ! -d "$here/lib" ] || local -x LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

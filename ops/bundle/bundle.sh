@@ -1,0 +1,74 @@
+#!/bin/bash
+# bundle.sh - a folder with wiremill and all that it needs: it runs from any path, read-only, on any x86-64 Linux.
+#
+# usage: ops/bundle/bundle.sh BUILD INSTALLED LAUNCHER FOLDER
+# INSTALLED is what `make install` put somewhere. In FOLDER:
+#   bin/       launchers (launch.c), and the dynamic loader that they start programs with
+#   libexec/   the programs, stripped
+#   lib/       every library that they link, libc included; engines; openvino/
+#   share/     manual pages, bash completion
+#   licenses/  of wiremill, and of each package whose files are here, as the distribution states them; `files` tells
+#              which file came with which package
+# Nothing of the host is used but its kernel, /proc and /dev.
+set -eu -o pipefail
+build=$1 installed=$2 launcher=$3 to=$4
+loader=ld-linux-x86-64.so.2
+rm -rf "$to"
+mkdir -p "$to/bin" "$to/libexec" "$to/lib" "$to/licenses"
+files=$to/licenses/files
+: >"$files"
+
+# The package that a file of the system came with. Its path may be known without /usr.
+package_of () # file
+{
+    local path
+    for path in "$1" "${1#/usr}" "/usr$1" "$(readlink -f "$1")" "$(readlink -f "$1" | sed 's:^/usr::')"; do
+        dpkg-query -S "$path" 2>/dev/null | sed -n '1s/:.*//p' | grep . && return
+    done
+    echo "bundle: no package has $1, so that its licence is not known" >&2
+    return 1
+}
+# Keeps the licence of the package that a file came with.
+license () # file, its name here
+{
+    local package
+    package=$(package_of "$1")
+    echo "$2 $package" >>"$files"
+    cp -L "/usr/share/doc/$package/copyright" "$to/licenses/$package.txt" 2>/dev/null ||
+        { echo "bundle: /usr/share/doc/$package/copyright is missing" >&2; return 1; }
+}
+
+programs=("$installed"/bin/wiremill*)
+for program in "${programs[@]}"; do
+    strip -o "$to/libexec/${program##*/}" "$program"
+    cp "$launcher" "$to/bin/${program##*/}"
+done
+objects=("${programs[@]}")
+if [ -e "$installed/lib/wm_openvino.so" ]; then
+    mkdir "$to/lib/openvino"
+    strip -o "$to/lib/wm_openvino.so" "$installed/lib/wm_openvino.so"
+    cp "$installed"/lib/openvino/* "$to/lib/openvino"
+    mkdir "$to/licenses/openvino"
+    cp -r "$(readlink -f "$build/lib/openvino")"/../../openvino-*.dist-info/licenses/. "$to/licenses/openvino"
+    objects+=("$installed"/lib/wm_openvino.so "$installed"/lib/openvino/*)
+fi
+
+# What they link, with what that links: as the linker of this machine finds it.
+libraries=$(for object in "${objects[@]}"; do ldd "$object"; done) || exit 1
+if missing=$(grep 'not found' <<<"$libraries"); then
+    printf 'bundle: a library is missing here:\n%s\n' "$missing" >&2
+    exit 1
+fi
+while read -r library; do
+    case $library in "$(readlink -f "$installed")"/* | "$installed"/*) continue ;; esac
+    license "$library" "lib/${library##*/}"
+    cp -L "$library" "$to/lib/${library##*/}"
+done < <(awk '$2 == "=>" && $3 ~ "^/" { print $3 }' <<<"$libraries" | sort -u)
+cp -L "/lib64/$loader" "$to/bin/$loader"
+chmod 755 "$to/bin/$loader"
+license "$(readlink -f "/lib64/$loader")" "bin/$loader"
+license /usr/include/onnx/onnx.proto "(compiled in)"
+
+cp LICENSE "$to/licenses/wiremill.txt"
+[ ! -d "$installed/share" ] || cp -r "$installed/share" "$to/share"
+chmod -R u=rwX,go=rX "$to"

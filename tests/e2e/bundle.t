@@ -1,0 +1,90 @@
+#!/bin/bash
+# bundle.t - make bundle: a campaign in an empty root, read-only, not as root; what make install puts where.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+build=${WM_BUILD:-build/release} bundle=$PWD/${WM_BUILD:-build/release}/bundle/wiremill
+[ -x "$bundle/bin/wiremill" ] || bail "there is no bundle in $bundle: make bundle"
+make_model 1 && make_events bundle --events 2 --seed 9 --hits 3000 --tpcs 1 || bail "no model or events"
+
+# A root with the bundle, kernel file systems and one folder; a user who is not root, and has no network.
+command -v bwrap >/dev/null || make -s deps PACKAGES=bubblewrap >&2
+mkdir "$work/data" && cp "$made/model-1.onnx" "$made/bundle.h5" "$work/data"
+empty=(bwrap --unshare-all --uid 1000 --gid 1000 --cap-drop ALL --clearenv --die-with-parent --proc /proc --dev /dev
+    --ro-bind "$bundle" /cvmfs/wm --bind "$work/data" /data)
+inside () { keep timeout 300 "${empty[@]}" --chdir /data "/cvmfs/wm/bin/$1" "${@:2}"; }
+whole () { inside wiremill run --model model-1.onnx --input bundle.h5 --output "$@"; }
+if ! unshare -Ur true 2>/dev/null; then
+    skip "user namespaces are forbidden here"
+else
+    ok "a campaign in an empty root" whole out
+    ok "its programs lie beside the loader, and find it fit" inside wiremill doctor out
+    "$bin/wiremill" run --quiet --model "$made/model-1.onnx" --input "$made/bundle.h5" --output "$work/here" >&2
+    ok "the scores are those of the build" same_scores bundle "$work/here" "$work/data/out"
+    ok "verify: other programs, started by the first" inside wiremill verify --sample 50 out
+    bench () { inside wiremill-broker --bench /data --help && says 'workers'; }
+    ok "the broker's own measurement" bench
+    if [ -e "$bundle/lib/wm_openvino.so" ]; then
+        general () { whole general --engine openvino && says 'scored by +openvino'; }
+        ok "OpenVINO" general
+        has_licence () { grep -rq . "$bundle/licenses/openvino"; }
+        ok "... and its licences" has_licence
+    else
+        skip "OpenVINO is not in this bundle"
+    fi
+    readonly_tree () { ! timeout 60 "${empty[@]}" /cvmfs/wm/bin/wiremill synth --events 1 --output /cvmfs/wm/x.h5 2>/dev/null; }
+    ok "nothing can be written to the bundle" readonly_tree
+fi
+
+# On the host: nothing but the bundle's own libraries, and a licence for each of them.
+own ()
+{
+    LD_DEBUG=files "$bundle/bin/wiremill" doctor "$work" >"$work/doctor" 2>&1 || return 1
+    grep -q "calling init: $bundle/lib/libzmq" "$work/doctor" &&
+        ! grep 'calling init: ' "$work/doctor" | grep -v "calling init: $bundle/"
+}
+ok "no library of the host is loaded" own
+licences ()
+{
+    local library package
+    cmp LICENSE "$bundle/licenses/wiremill.txt" || return 1
+    for library in "$bundle"/lib/*.so.* "$bundle"/bin/ld-*; do
+        package=$(sed -n "s:^${library#"$bundle/"} ::p" "$bundle/licenses/files")
+        [ -n "$package" ] && [ -s "$bundle/licenses/$package.txt" ] || { echo "no licence of $library ($package)"; return 1; }
+    done
+}
+ok "a licence for each library" licences
+alone () { mkdir "$work/bin" && cp "$bundle/bin/wiremill" "$work/bin" && refused 127 'is the bundle complete\?' "$work/bin/wiremill"; }
+ok "a launcher without its bundle" alone
+
+# make install and uninstall; the units of systemd.
+place=$work/place
+install () { make -s install B="$build" DESTDIR="$place" PREFIX=/opt/wiremill && [ -x "$place/opt/wiremill/bin/wiremill-worker" ]; }
+ok "make install, below DESTDIR" install
+runs () { "$place/opt/wiremill/bin/wiremill" model new emtrkmichel -o "$work/new.onnx" && cmp "$work/new.onnx" "$made/model-1.onnx"; }
+ok "it runs from there" runs
+units ()
+{
+    local unit
+    for unit in broker worker; do
+        unit=$place/opt/wiremill/lib/systemd/system/wiremill-$unit@.service
+        grep -q '^ExecStart=/opt/wiremill/bin/wiremill ' "$unit" || return 1
+        sed "s|=/opt|=$place/opt|" "$unit" >"$work/${unit##*/}"
+    done
+    keep systemd-analyze verify --man=no "$work/wiremill-broker@one.service" "$work/wiremill-worker@one.service"
+}
+for unit in broker worker; do ln -s "wiremill-$unit@.service" "$work/wiremill-$unit@one.service"; done
+if command -v systemd-analyze >/dev/null; then
+    ok "systemd takes its units" units
+    worse () { sed -i 's|^ExecStart=.*|ExecStart=/nowhere/wiremill|' "$work/wiremill-broker@.service" && ! units_again; }
+    units_again () { systemd-analyze verify --man=no "$work/wiremill-broker@one.service"; }
+    ok "... and would refuse others" worse
+else
+    skip "no systemd-analyze here"
+fi
+uninstall ()
+{
+    make -s uninstall B="$build" DESTDIR="$place" PREFIX=/opt/wiremill && [ -z "$(find "$place" ! -type d)" ] ||
+        { find "$place" ! -type d; return 1; }
+}
+ok "make uninstall leaves no file" uninstall
+done_testing
