@@ -34,12 +34,12 @@ said () { run one && says "^$slot" && says "^$named" && says ', 1 worker x 1 thr
     [ "$(grep -c slot: "$work/said")" = 1 ]; }
 ok "wiremill run too" said
 # The worker's number is the one that wiremill run gave it.
-log () { keep cat "$work/one/.wiremill/log/worker-1.log" && says "wiremill-worker: ${slot/JUSTIN_PROCESSORS/--threads}"; }
+log () { keep cat "$work/one$beside/log/worker-1.log" && says "wiremill-worker: ${slot/JUSTIN_PROCESSORS/--threads}"; }
 ok "and its worker, in its log" log
 by_hand ()
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/hand" --listen "ipc://$work/hand.b" >"$work/hand.broker" 2>&1 &
-    until_true 60 test -s "$work/hand/.wiremill/endpoint.json" && keep cat "$work/hand.broker" &&
+    until_true 60 test -s "$work/hand$beside/endpoint.json" && keep cat "$work/hand.broker" &&
         says "wiremill-broker: $slot" && exits 0 keep "$bin/wiremill" work "$work/hand" --idle-timeout 1 --cache "$work/cache" &&
         says "wiremill-worker: $slot"
 }

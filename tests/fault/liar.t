@@ -4,7 +4,7 @@
 # Machines differ by their keys here. TRIES times.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-tries=${TRIES:-$(size 1 10 200)} b=tcp://127.0.0.1:$port out=$work/out keys=$work/out/.wiremill
+tries=${TRIES:-$(size 1 10 200)} b=tcp://127.0.0.1:$port out=$work/out keys=$work/out$beside
 echo "# TRIES=$tries"
 make_model 1 && make_events liar --events 2 --seed 9 --hits 3000 --tpcs 1 || bail "no model or events"
 export WM_TIME_SCALE=10 WM_OPENVINO_SO=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so

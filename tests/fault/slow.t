@@ -14,7 +14,7 @@ listen=tcp://127.0.0.1:$port slow=tcp://127.0.0.1:$((port + 10))
 "$proof/chaos_proxy" $((port + 10)) "$port" 1 1000 0 1400 >/dev/null &
 "$bin/wiremill" broker --model "$work/model.onnx" --output "$work/out" --listen "$listen" >"$work/broker" 2>&1 &
 broker=$!
-until_true 60 test -s "$work/out/.wiremill/endpoint.json" || bail "no broker: $(cat "$work/broker")"
+until_true 60 test -s "$work/out$beside/endpoint.json" || bail "no broker: $(cat "$work/broker")"
 "$bin/wiremill" work --broker "$slow" --cache "$work/cache" --threads 1 >"$work/worker" 2>&1 &
 worker=$!
 produce () { timeout 120 "$bin/wiremill" produce --broker "$slow" --quiet --input "$work/noise.npy"; }
