@@ -33,9 +33,9 @@ static void chunks_put (hid_t data, const how_t *how, fuzz_take_t *take)
     static struct libdeflate_compressor *deflate;
     if (!deflate)
         deflate = libdeflate_alloc_compressor (1);
-    /* The library reads behind a chunk that holds less than it must: only what wm_waves decodes by
-       itself may.  */
-    const bool is_any = (how->filters & 6) == 2 && !how->skipped && (how->lie & 5) == 5;
+    /* Of a chunk without filters the library tells the size that it should have, and reads as many
+       bytes as the file states.  */
+    const bool is_any = (how->filters & 7) != 0;
     for (hsize_t row = 0; row < how->dim[0]; row += how->chunk[0])
         for (hsize_t column = 0; column < how->dim[1]; column += how->chunk[1]) {
             const hsize_t at[2] = { row, column };

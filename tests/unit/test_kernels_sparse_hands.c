@@ -201,5 +201,6 @@ int main (void)
         cmocka_unit_test (a_job_passes_beside_the_end_of_another),
         cmocka_unit_test (idle_time_is_counted),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

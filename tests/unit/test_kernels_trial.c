@@ -453,5 +453,6 @@ int main (void)
         cmocka_unit_test (what_is_off_is_scored_again),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("kernels/trial", tests, NULL, NULL);
 }
