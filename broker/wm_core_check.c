@@ -12,11 +12,12 @@
    host. A worker of another key goes before one of another host while one is connected, because a
    key is the broker's own knowledge and a label the worker's claim.
 
-   Two answers by one engine signature must be equal in every bit; by two signatures, within the
-   error of both. Hits that kill the engine of one of them are left out: that depends on its machine
-   (hash_of in wm_core_on_worker.c). Where two differ, a third machine decides; where there is none,
-   or it agrees with both or neither, nobody is named, and log and status name both. A worker that
-   refuses the batch gives no scores: another is asked, and the circuit breaker counts it.
+   Two answers by one engine signature must be equal in every bit (but for OpenVINO); by two
+   signatures, within the error of both. Hits that kill the engine of one of them are left out: that
+   depends on its machine (hash_of in wm_core_on_worker.c). Where two differ, a third machine
+   decides; where there is none, or it agrees with both or neither, nobody is named, and log and
+   status name both. A worker that refuses the batch gives no scores: another is asked, and the
+   circuit breaker counts it.
 
    A good check ends what is in doubt of a machine: its batches before that one are not scored again
    when it is found wrong later. While a machine is one of two that differ no check of it counts as
@@ -186,6 +187,13 @@ static bool bits_agree (const wm_core_t *self, uint32_t n_hit, const check_answe
     return true;
 }
 
+/* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
+   size of caches and the number of cores, which its signature does not name.  */
+static bool fixes_bits (const char *signature)
+{
+    return *signature && strncmp (signature, "openvino", strlen ("openvino")) != 0;
+}
+
 static bool agree (const wm_core_t *self, const check_t *check, const check_answer_t *a,
                    const check_answer_t *b)
 {
@@ -194,8 +202,9 @@ static bool agree (const wm_core_t *self, const check_t *check, const check_answ
         if (a->result[i] != b->result[i] && a->result[i] != WM_HIT_POISON &&
             b->result[i] != WM_HIT_POISON)
             return false;
-    return a->signature && a->signature == b->signature ? bits_agree (self, n_hit, a, b)
-                                                        : scores_agree (self, n_hit, a, b);
+    return a->signature == b->signature && fixes_bits (signature_of (self, a->signature))
+               ? bits_agree (self, n_hit, a, b)
+               : scores_agree (self, n_hit, a, b);
 }
 
 /* ---- begin and end --------------------------------------------------------------------------- */

@@ -209,7 +209,8 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
              (!*name || strcmp (machine->key, name) != 0)))
             continue;
         machine->named = machine->key_named = false;
-        memset (machine->ever.bits, 0, machine->ever.bytes);
+        if (machine->ever.bits)
+            memset (machine->ever.bits, 0, machine->ever.bytes);
         n++;
     }
     if (n)
