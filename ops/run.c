@@ -525,6 +525,10 @@ static void choose_workers (run_t *self, char threads[16])
                  "wiremill run: %ld worker%s x %ld thread%s on %ld core%s: leave --threads out for "
                  "one thread a core, which is faster\n",
                  n, n == 1 ? "" : "s", given, given == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
+    if (cores == 1 && !given && n == 1 && wm_allowance ()->kernel_cpus > 1)
+        setenv ("WM_PACE", "1", 1); /* nothing else keeps all of them within one CPU */
+    else
+        unsetenv ("WM_PACE");
     self->crew.n_worker = (int) n;
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");

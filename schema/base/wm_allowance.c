@@ -215,6 +215,7 @@ static void find_cpus (wm_allowance_t *self)
     limit_cpus (self, affinity (), "affinity");
     limit_cpus (self, floor (fmin (least (NULL, cpu_max), least ("cpu", cpu_quota)) + 0.5),
                 "cgroup");
+    self->kernel_cpus = self->cpus;
     if (wanted && wanted <= self->cpus) { /* also where it is the same: this is what was meant */
         self->cpus = (int) wanted;
         snprintf (self->cpus_from, sizeof self->cpus_from, "%s", from);

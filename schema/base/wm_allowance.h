@@ -27,6 +27,7 @@
 typedef struct {
     int cpus; /* threads that compute, at least 1 */
     int machine_cpus;
+    int kernel_cpus; /* of affinity and cgroups: more than cpus where a variable asks for less */
     char cpus_from[WM_ALLOWANCE_FROM_BYTES]; /* who set them, "NSLOTS", "affinity", "cgroup"; "" */
     uint64_t memory_bytes;                   /* 0: not known */
     char memory_from[WM_ALLOWANCE_FROM_BYTES]; /* likewise; "": the machine has so much */

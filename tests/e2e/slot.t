@@ -119,6 +119,14 @@ ok "on one CPU all of them together take one CPU" pinned
 ok "... and less than half of 2 GiB" test "$peak_mib" -lt 1024 -a "$peak_mib" -gt 0
 ok "... and give the same scores" same_scores slot "$work/one" "$work/pinned"
 
+variable ()
+{
+    JUSTIN_PROCESSORS=1 traced variable "$bin/wiremill" run && says '1 worker x 1 thread' &&
+        [ $cpu_ms -le $((wall_ms + wall_ms / 20)) ]
+}
+ok "a variable alone keeps them within one CPU, too" variable
+ok "... and the scores are the same" same_scores slot "$work/one" "$work/variable"
+
 # A cgroup with one CPU and hardly more than what is asked for: version 2, or 1 where CPU and memory have trees of
 # their own. `limits` is where each is, `killed` whether the kernel ended a process for want of memory.
 group=wiremill-slot-$$ limit=$((288 << 20))

@@ -204,6 +204,10 @@ static void quotas_of_version_2 (void **state)
     assert_finds ("1 of 64 CPUs (cgroup), 16.0 GiB");
     setenv ("JUSTIN_PROCESSORS", "1", 1);
     assert_finds ("1 of 64 CPUs (JUSTIN_PROCESSORS), 16.0 GiB");
+    assert_int_equal (found.kernel_cpus, 1);
+    put ("/sys/fs/cgroup/cpu.max", "max 100000\n");
+    assert_finds ("1 of 64 CPUs (JUSTIN_PROCESSORS), 16.0 GiB");
+    assert_int_equal (found.kernel_cpus, 8);
 }
 
 static void memory_of_version_2 (void **state)

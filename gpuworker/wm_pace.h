@@ -1,0 +1,18 @@
+/* wm_pace.h - keeps a whole `wiremill run` within one CPU where only a variable asks for that.
+
+   A batch system that gives a slot one CPU by JUSTIN_PROCESSORS=1 alone bounds nothing: the
+   engine's one thread, broker, producer and worker together would take 1.07 CPUs. So the engine
+   rests after each call of the device for as long as the others computed meanwhile. `wiremill run`
+   asks for it by WM_PACE=1 in the environment; affinity and cgroups need none of this. Used by the
+   engine process; thread: one.  */
+#ifndef WM_PACE_H
+#define WM_PACE_H
+
+/* Returns the CPU time, in seconds, of this process's parent, the parent's parent and its other
+   children so far; -1 where nothing is asked for, or it cannot be read.  */
+double wm_pace_begin (void);
+
+/* Sleeps as long as those computed since wm_pace_begin returned begin_s, 2 s at most.  */
+void wm_pace_end (double begin_s);
+
+#endif
