@@ -45,6 +45,7 @@ static const wm_option_t options[] = {
      .most = WM_PLAN_WORKERS_MAX, .help = "workers of one core each (default: several numbers)"},
     {.name = "gpus", .value = "N", .least = 1, .most = 100000,
      .help = "GPUs, a worker each (of --paper: 4)"},
+    {.name = "insecure", .help = "the broker asks for no keys (its --insecure), and carries more"},
     {.name = "deadline", .value = "TIME",
      .help = "the least number of workers that ends within 90m, 12h or 3d"},
 
@@ -531,6 +532,7 @@ static int paper_main (plan_t *self)
 static int campaign_main (plan_t *self)
 {
     wm_plan_given_plan (&self->given, &self->plan);
+    self->plan.has_keys = !wm_args_given (self->args, "insecure");
     wm_plan_needs (&self->plan, &self->needs);
     if (!(self->needs.hits <= HITS_MOST))
         return wm_args_refuse (self->args,

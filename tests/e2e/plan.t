@@ -39,6 +39,9 @@ broker () { plan "${given[@]}" --event-bytes 2e9 --workers 200 && says 'warning:
 ok "it warns before one broker carries too much" broker
 peers () { plan "${given[@]}" --workers 600 && says 'a broker takes 1024 peers'; }
 ok "... and before it has too many peers" peers
+keys () { look 't[0]["broker"] > 0.4' "${given[@]}" --event-bytes 1e6 --workers 120 && look 't[0]["broker"] < 0.2' \
+        "${given[@]}" --event-bytes 1e6 --workers 120 --insecure; }
+ok "... without keys it carries more" keys
 ok "a disk limits" look 't[-1]["limit"] == "disk"' "${whole[@]}" --disk-rate 0.5 --workers 100
 
 # ---- files of measurements ---------------------------------------------------------------------

@@ -106,12 +106,23 @@ static void test_by_broker (void **state)
     assert_int_equal (time.limit, WM_PLAN_BY_BROKER);
     near (time.wall_s, 2 + 10000);
     near (time.broker, 1);
+    plan.has_keys = true; /* 252 MB/s */
+    wm_plan_time (&plan, 1000, &time);
+    assert_int_equal (time.limit, WM_PLAN_BY_BROKER);
+    near (time.wall_s, 2 + 7.73e12 / 252e6);
+    wm_plan_here (&plan, 1, 1e9, 2, &time); /* which has none */
+    near (time.wall_s, 2 + 10000);
     plan = simple; /* hits in batches of one: 1e7 at 91,049 a second */
     plan.batch_hits = 1;
     plan.event_s = plan.file_s = 0;
     wm_plan_time (&plan, 1e5, &time);
     assert_int_equal (time.limit, WM_PLAN_BY_BROKER);
     near (time.wall_s, 2 + 1e7 / 91049);
+    plan.has_keys = true;
+    wm_plan_time (&plan, 1e5, &time);
+    near (time.wall_s, 2 + 1e7 / 36000);
+    plan.has_keys = false;
+    wm_plan_time (&plan, 1e5, &time);
     assert_true (time.peers > 97);
 }
 
