@@ -31,6 +31,8 @@
 #define OUTPUTS 4
 #define EVENTS_A_FILE 1000
 #define CREDIT 32
+#define CLAIMS_A_PRODUCER 250 /* WM_OPEN_EVENTS_MAX events of one may be open */
+#define STATUS_TIMES 21
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 typedef struct {
@@ -43,7 +45,7 @@ typedef struct {
     bool resume, json;
     FILE *log;      /* of the broker: printed where something fails */
     double seconds; /* announces no more after it; 0: all batches */
-    uint32_t finished, returned;
+    uint32_t finished, returned, announced;
 } setup_t;
 
 /* clang-format off */
@@ -66,6 +68,9 @@ static const wm_option_t options[] = {
      .help = "written inputs of 1,000 events in the campaign"},
     {.name = "returned", .value = "N", .fallback = "0", .least = 0, .most = 1000000000,
      .help = "returned batches in inputs that are open"},
+    {.name = "announced", .value = "N", .fallback = "0", .least = 0, .most = 200000,
+     .task = "instead: a large campaign before anything is scored",
+     .help = "inputs of one event and one batch, claimed and announced by N / 250 producers"},
     {.name = "json", .task = "output",
      .help = "one JSON object on one line, a point of `wiremill bench --json`"},
     {.name = NULL},
@@ -308,6 +313,7 @@ static int parse (int argc, char **argv, int *exit_code)
     setup.idle = (int) wm_args_number (args, "idle");
     setup.finished = (uint32_t) wm_args_number (args, "finished");
     setup.returned = (uint32_t) wm_args_number (args, "returned");
+    setup.announced = (uint32_t) wm_args_number (args, "announced");
     setup.resume = wm_args_given (args, "resume");
     setup.json = wm_args_given (args, "json");
     setup.seconds = wm_args_real (args, "seconds");
@@ -441,12 +447,133 @@ static void measure_starts (void)
     waitpid (broker, NULL, 0);
 }
 
-/* ---- batches a second ------------------------------------------------------------------------ */
-
 static int by_size (const void *a, const void *b)
 {
     return (*(const float *) a > *(const float *) b) - (*(const float *) a < *(const float *) b);
 }
+
+/* ---- a large campaign ------------------------------------------------------------------------ */
+
+/* Memory that a process has resident, in MB, by its line in /proc ("VmRSS", "VmHWM").  */
+static double memory_mb (pid_t pid, const char *what)
+{
+    char path[64], line[128];
+    double kb = 0;
+    snprintf (path, sizeof path, "/proc/%d/status", (int) pid);
+    FILE *file = fopen (path, "re");
+    while (file && fgets (line, sizeof line, file))
+        if (strncmp (line, what, strlen (what)) == 0)
+            kb = strtod (line + strlen (what) + 1, NULL);
+    if (file)
+        fclose (file);
+    return kb * 1024e-6;
+}
+
+/* Asks for the status again and again; prints what it takes an operator, and the broker's CPU.  */
+static void measure_status (pid_t broker, const char *when)
+{
+    wm_client_t *visitor = session (WM_ROLE_OPERATOR, "bench:operator", NULL);
+    float took[STATUS_TIMES];
+    const double used = cpu_seconds (broker);
+    for (int i = 0; i < STATUS_TIMES; i++) {
+        const double start = seconds ();
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_STATUS);
+        wm_client_send (visitor, &msg, NULL, 0);
+        wm_client_event_t event;
+        while ((event = wm_client_wait (visitor, 1000)) != WM_CLIENT_MESSAGE ||
+               wm_client_msg (visitor)->type != WM_MSG_STATUS_REPLY)
+            if (event == WM_CLIENT_CLOSED)
+                die ("status", wm_client_error (visitor)->text);
+        took[i] = (float) (seconds () - start);
+    }
+    const double cpu_s = (cpu_seconds (broker) - used) / STATUS_TIMES;
+    qsort (took, STATUS_TIMES, sizeof *took, by_size);
+    const double median_ms = 1e3 * (double) took[STATUS_TIMES / 2];
+    const double most_ms = 1e3 * (double) took[STATUS_TIMES - 1];
+    const double mb = memory_mb (broker, "VmRSS");
+    if (setup.json)
+        printf (
+            ", \"%s_status_ms\": %.3f, \"%s_status_most_ms\": %.3f, \"%s_status_cpu_ms\": %.3f, "
+            "\"%s_memory_mb\": %.1f",
+            when, median_ms, when, most_ms, when, 1e3 * cpu_s, when, mb);
+    else
+        printf (
+            "%s: status after %.2f ms (median; at most %.2f), %.2f ms of the broker's CPU; it has "
+            "%.1f MB\n",
+            when, median_ms, most_ms, 1e3 * cpu_s, mb);
+    wm_client_destroy (&visitor);
+}
+
+/* Sends INPUT of the inputs first to last and, to each answer, its only event.  */
+static void announce (wm_client_t *client, uint32_t first, uint32_t last)
+{
+    wm_msg_t msg;
+    for (uint32_t i = first; i < last; i++) {
+        wm_msg_init (&msg, WM_MSG_INPUT);
+        msg.code = 1;
+        msg.size = 1000000;
+        snprintf (msg.name, sizeof msg.name, "run-%06u.scores.h5", i);
+        snprintf (msg.path, sizeof msg.path, "/data/production/run-%06u/events.h5", i);
+        wm_client_send (client, &msg, NULL, 0);
+    }
+    for (uint32_t n = first; n < last;) {
+        wm_client_event_t event = wm_client_wait (client, 1000);
+        if (event == WM_CLIENT_CLOSED)
+            die ("announcing", wm_client_error (client)->text);
+        if (event != WM_CLIENT_MESSAGE || wm_client_msg (client)->type != WM_MSG_INPUT_ACK)
+            continue;
+        wm_manifest_batch_t batch = { .n_hit = setup.hits,
+                                      .raw_bytes = (uint32_t) setup.task_bytes };
+        memcpy (batch.digest, &n, sizeof n);
+        wm_key_t key = wm_client_msg (client)->key;
+        wm_msg_init (&msg, WM_MSG_SUBMIT);
+        msg.key = key;
+        msg.n_batch = 1;
+        msg.n_hit = setup.hits;
+        wm_client_send (client, &msg, &batch, sizeof batch);
+        wm_msg_init (&msg, WM_MSG_INPUT_END);
+        msg.key = key;
+        msg.count = 1;
+        wm_client_send (client, &msg, NULL, 0);
+        n++;
+    }
+}
+
+static void measure_announced (void)
+{
+    pid_t broker = broker_start ();
+    const uint32_t n = (setup.announced + CLAIMS_A_PRODUCER - 1) / CLAIMS_A_PRODUCER;
+    wm_client_t **client = calloc (n, sizeof *client);
+    assert (client);
+    const double start = seconds ();
+    for (uint32_t p = 0; p < n; p++) {
+        const uint32_t first = p * CLAIMS_A_PRODUCER, end = first + CLAIMS_A_PRODUCER;
+        client[p] = session (WM_ROLE_PRODUCER, "bench:producer", NULL);
+        announce (client[p], first, end < setup.announced ? end : setup.announced);
+        for (uint32_t k = 0; k < p; k++) /* heartbeats */
+            if (wm_client_wait (client[k], 0) == WM_CLIENT_CLOSED)
+                die ("an idle producer", wm_client_error (client[k])->text);
+    }
+    const double took = seconds () - start;
+    printf (setup.json ? "{\"announced\": %u, \"hits\": %.0f, \"announce_s\": %.3f"
+                       : "%u inputs, %.3g hits announced in %.1f s\n",
+            setup.announced, (double) setup.announced * setup.hits, took);
+    measure_status (broker, "announced");
+    broker_kill (broker);
+    for (uint32_t p = 0; p < n; p++)
+        wm_client_destroy (&client[p]);
+    free (client);
+    const double serves = start_time (&broker);
+    printf (setup.json ? ", \"serves_s\": %.3f" : "killed: a start serves after %.2f s\n", serves);
+    measure_status (broker, "started");
+    if (setup.json)
+        printf ("}\n");
+    kill (broker, SIGTERM);
+    waitpid (broker, NULL, 0);
+}
+
+/* ---- batches a second ------------------------------------------------------------------------ */
 
 static void print_rates (uint64_t batches, double took, double cpu_s)
 {
@@ -567,7 +694,9 @@ int wm_broker_bench_main (int argc, char **argv)
         return code;
     campaign_make ();
     setup.log = tmpfile ();
-    if (setup.finished || setup.returned)
+    if (setup.announced)
+        measure_announced ();
+    else if (setup.finished || setup.returned)
         measure_starts ();
     else
         measure_rate ();

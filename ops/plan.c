@@ -45,6 +45,7 @@ static const wm_option_t options[] = {
      .most = WM_PLAN_WORKERS_MAX, .help = "workers of one core each (default: several numbers)"},
     {.name = "gpus", .value = "N", .least = 1, .most = 100000,
      .help = "GPUs, a worker each (of --paper: 4)"},
+    {.name = "insecure", .help = "the broker asks for no keys (its --insecure), and carries more"},
     {.name = "deadline", .value = "TIME",
      .help = "the least number of workers that ends within 90m, 12h or 3d"},
 
@@ -336,21 +337,27 @@ static void show_workers (plan_t *self)
         check_broker (self, asked, &before);
 }
 
+/* In workers of one core, or of one GPU where only its rate is known.  */
 static void show_deadline (plan_t *self)
 {
     char line[200], wall[32];
     wm_plan_time_t time;
-    const double n = wm_plan_workers (&self->plan, self->deadline_s, &time);
+    wm_plan_t plan = self->plan;
+    const bool is_gpu = isnan (plan.core_hits_s);
+    if (is_gpu)
+        plan.core_hits_s = plan.gpu_hits_s;
+    const double n = wm_plan_workers (&plan, self->deadline_s, &time);
     if (self->json)
-        json_object_set_new (self->json, "deadline",
-                             json_pack ("{s:f, s:o, s:f, s:s}", "seconds", self->deadline_s,
-                                        "workers", n > 0 ? json_real (n) : json_null (), "wall_s",
-                                        time.wall_s, "limit", wm_plan_limit_name (time.limit)));
+        json_object_set_new (
+            self->json, "deadline",
+            json_pack ("{s:s, s:f, s:o, s:f, s:s}", "on", where_names[is_gpu ? ON_GPUS : ON_CORES],
+                       "seconds", self->deadline_s, "workers", n > 0 ? json_real (n) : json_null (),
+                       "wall_s", time.wall_s, "limit", wm_plan_limit_name (time.limit)));
     if (n > 0) {
         if (!self->json)
-            printf ("\n  --deadline %s: %.0f worker%s at least, which take%s %s\n",
-                    wm_args_text (self->args, "deadline"), n, n == 1 ? "" : "s", n == 1 ? "s" : "",
-                    wm_show_time (time.wall_s, wall));
+            printf ("\n  --deadline %s: %.0f %s%s at least, which take%s %s\n",
+                    wm_args_text (self->args, "deadline"), n, is_gpu ? "GPU" : "worker",
+                    n == 1 ? "" : "s", n == 1 ? "s" : "", wm_show_time (time.wall_s, wall));
         check_broker (self, n, &time);
         return;
     }
@@ -531,6 +538,7 @@ static int paper_main (plan_t *self)
 static int campaign_main (plan_t *self)
 {
     wm_plan_given_plan (&self->given, &self->plan);
+    self->plan.has_keys = !wm_args_given (self->args, "insecure");
     wm_plan_needs (&self->plan, &self->needs);
     if (!(self->needs.hits <= HITS_MOST))
         return wm_args_refuse (self->args,

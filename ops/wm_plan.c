@@ -39,15 +39,22 @@ void wm_plan_needs (const wm_plan_t *self, wm_plan_needs_t *needs)
     };
 }
 
+/* Seconds that a broker takes for so many batches and bytes; of those of a second, its load.  */
+static double broker_load (const wm_plan_t *self, double batches, double bytes)
+{
+    return self->has_keys
+               ? fmax (batches / WM_PLAN_BROKER_KEYS_BATCHES_S, bytes / WM_PLAN_BROKER_KEYS_BYTES_S)
+               : fmax (batches / WM_PLAN_BROKER_BATCHES_S, bytes / WM_PLAN_BROKER_BYTES_S);
+}
+
 /* The time of the limits that workers do not move, and which of them it is.  */
 static double floor_s (const wm_plan_t *self, const wm_plan_needs_t *needs, wm_plan_limit_t *limit)
 {
     const double bytes = known (needs->task_bytes) + known (needs->result_bytes);
-    const double by_batches = needs->batches / WM_PLAN_BROKER_BATCHES_S;
     const double of[] = {
         [WM_PLAN_BY_WORKERS] = 0,
         [WM_PLAN_BY_PRODUCERS] = known (needs->producer_s) / self->producers,
-        [WM_PLAN_BY_BROKER] = fmax (by_batches, bytes / WM_PLAN_BROKER_BYTES_S),
+        [WM_PLAN_BY_BROKER] = broker_load (self, needs->batches, bytes),
         [WM_PLAN_BY_DISK] =
             known ((needs->result_bytes + known (needs->output_bytes)) / self->disk_bytes_s),
     };
@@ -74,8 +81,7 @@ static void time_of (const wm_plan_t *self, double workers, double hits_s, wm_pl
     time->busy = needs.batches * a_batch_s / (workers * flow_s);
     time->batches_s = needs.batches / flow_s;
     time->bytes_s = bytes / flow_s;
-    time->broker =
-        fmax (time->batches_s / WM_PLAN_BROKER_BATCHES_S, time->bytes_s / WM_PLAN_BROKER_BYTES_S);
+    time->broker = broker_load (self, time->batches_s, time->bytes_s);
     time->peers = (workers + self->producers) / WM_PEERS_MAX;
 }
 
@@ -109,6 +115,7 @@ void wm_plan_here (const wm_plan_t *self, double workers, double hits_s, double 
 {
     wm_plan_t one = *self;
     one.producers = 1;
+    one.has_keys = false; /* its processes meet on loopback */
     time_of (&one, workers, hits_s / workers, time);
     time->cpu_s = self->events * self->hits_event / hits_s * cores + known (producer_s (&one));
     if (time->limit == WM_PLAN_BY_WORKERS)

@@ -16,10 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SAMPLE_FILES 5      /* inputs that are read, spread over all */
-#define SAMPLE_HITS "60000" /* of them: four batches of the usual size */
-#define STARTS 3            /* campaigns of one patch; the fastest counts, as if alone */
-#define SMALL_FILES 64      /* of one patch, in one campaign */
+#define SAMPLE_FILES 5       /* inputs that are read, spread over all */
+#define SAMPLE_HITS "600000" /* of them, for the mean of an event */
+#define STARTS 3             /* campaigns of one patch; the fastest counts, as if alone */
+#define SMALL_FILES 64       /* of one patch, in one campaign */
 
 typedef struct {
     const wm_args_t *args;

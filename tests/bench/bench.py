@@ -103,6 +103,27 @@ def pipeline(name, source, spec, precision):
     return name, lambda: bench(name, "pipeline", source, spec, "--precision", precision)
 
 
+def plan(name, source, spec, precision):
+    """What wiremill plan, which measures by itself, says of the same run: wall times in a million seconds."""
+    def measure():
+        d = json.loads(run(f"{BIN}/wiremill", "plan", "--json", "--quiet", "--model", f"{WORK}/model.onnx",
+                           "--input", source, "--spec", spec, "--precision", precision))
+        points.setdefault(name, []).append(next(t for t in d["times"] if t["on"] == "here"))
+        return 1e6 / points[name][-1]["wall_s"]
+    return name, measure
+
+
+def plan_rows(name, whole):
+    """Predicted over measured, of the same round: wall time, and the CPU time of engine and producer."""
+    if not known(name, whole):
+        return
+    both = list(zip(points[name], points[whole]))
+    for key, each in (("wall", [p["wall_s"] / w["seconds"] for p, w in both]),
+                      ("cpu", [p["cpu_s"] / (w["cpu_engine_s"] + w["cpu_producer_s"]) for p, w in both])):
+        report[f"{name}_{key}_over_measured"] = round(statistics.median(each), 3)
+        row(f"{name}_{key}_over_measured", middle(each, 2))
+
+
 def peer(name, kind, patches, precision="fp32", env=None):
     """Another engine at its best setting. It computes every patch in full, so that one sweep finds the setting for all
     patches of a size."""
@@ -324,6 +345,13 @@ def broker():
     show([p])
     row("broker: start on 10 M events, 1 M batches", f"serves after {p['serves_s']:.2f} s; after "
         f"{p['rebuilt_serves_s']:.2f} s where the ledger is made again from the journal")
+    print("\n== broker: 100,000 inputs, 1e8 hits announced", flush=True)
+    p = point("--announced", os.environ.get("INPUTS", 100000), "--hits", 1000)
+    show([p])
+    row(f"broker: {p['announced']:,} inputs, {p['hits']:.0e} hits announced",
+        f"status after {p['announced_status_ms']:.1f} ms (median; at most {p['announced_status_most_ms']:.1f}; "
+        f"{p['announced_status_cpu_ms']:.1f} of CPU), {p['announced_memory_mb']:.0f} MB; killed, it serves after "
+        f"{p['serves_s']:.2f} s, status after {p['started_status_ms']:.1f} ms, {p['started_memory_mb']:.0f} MB")
     print("\n== wm_core alone: batches a second it decides, 100,000 events announced", flush=True)
     report["core"] = measured(f"{BUILD}/bench/core_bench")
     show(report["core"])
@@ -339,6 +367,8 @@ def synthetic(with_peers):
         long = f"{min(40, (1.3 if precision == 'fast' else 1.7) * EVENTS):.1f}"     # here it sees all of them once
         things += [engine(f"synth_{precision}", events, "protodune-2021", precision, seconds=long),
                    pipeline(f"pipeline_{precision}", events, "protodune-2021", precision)]
+        if precision != "split":
+            things.append(plan(f"plan_{precision}", events, "protodune-2021", precision))
         if with_peers and precision != "split":
             things.append(peer(f"openvino_synth_{precision}", "openvino", f"{WORK}/synth.npy", precision))
     alternate(LONG_ROUNDS, *things)
@@ -351,6 +381,7 @@ def synthetic(with_peers):
             rate_row(f"synthetic, {precision}, whole command", f"pipeline_{precision}",
                      f"{p['seconds']:.1f} s for {p['hits']:,.0f} hits, {p['hits_s']:,.0f} hits/s while there was work")
         rate_row(f"synthetic, {precision}, OpenVINO", f"openvino_synth_{precision}")
+        plan_rows(f"plan_{precision}", f"pipeline_{precision}")
         ratio(f"{fast}pipeline_over_engine", f"pipeline_{precision}", f"synth_{precision}")
         ratio(f"{precision}_over_openvino_synth", f"synth_{precision}", other)
         if known(f"pipeline_{precision}", f"synth_{precision}"):

@@ -187,6 +187,20 @@ nowhere () { exits 1 bench --folder "$work/none" && says 'No such file'; }
 ok "a folder that is not there" nowhere
 ok "the parts: a malformed stream" exits 5 keep "$bin/wiremill-worker" --bench --cache "$work" <"$work/bad.h5"
 ok "... batches of nothing" exits 2 keep "$bin/wiremill-producer" batches --pins x
+announced ()
+{
+    "$bin/wiremill-broker" --bench "$work/ba" --json --announced 600 --hits 1000 >"$work/ba.json" &&
+        $python -c 'import json, sys; p = json.load (open (sys.argv[1])); assert p["announced"] == 600 and p["hits"] == 6e5 and p["serves_s"] > 0
+for when in ("announced", "started"): assert 0 < p[when + "_status_ms"] <= p[when + "_status_most_ms"] and p[when + "_memory_mb"] > 2, p' "$work/ba.json"
+}
+ok "... a large campaign is announced, its broker killed and started again" announced
+with_keys ()
+{
+    "$bin/wiremill-broker" --bench "$work/bk" --json --keys --batches 64 --task 1000 --hits 1 >"$work/bk.json" &&
+        $python -c 'import json, sys; assert json.load (open (sys.argv[1]))["hits"] == 64' "$work/bk.json" &&
+        [ -s "$work/bk/join-worker" ]
+}
+ok "... a broker that asks for keys" with_keys
 ok "... a broker bench out of range" exits 2 keep "$bin/wiremill-broker" --bench "$work/bb" --batches 1
 
 gone () { empty && ! pgrep -f "$TMPDIR"; } # no file is left, and no process that uses the folder

@@ -35,10 +35,15 @@ late () { plan "${whole[@]}" --deadline 50 && says 'no number of workers ends by
 ok "... that nothing can meet" late
 ok "... in hours" look 'd["deadline"]["seconds"] == 43200' "${whole[@]}" --deadline 12h
 ok "... in days" look 'd["deadline"]["seconds"] == 1.5 * 86400 and d["deadline"]["workers"] == 1' "${whole[@]}" --deadline 1.5d
+ok "... in GPUs, where only their rate is known" look 'd["deadline"]["on"] == "gpus" and d["deadline"]["workers"] == 5' \
+        --events 1000 --hits-per-event 10000 --gpu-rate 20000 --deadline 100
 broker () { plan "${given[@]}" --event-bytes 2e9 --workers 200 && says 'warning: 200 workers: [0-9]+ % of what one broker carries; divide' && narrow; }
 ok "it warns before one broker carries too much" broker
 peers () { plan "${given[@]}" --workers 600 && says 'a broker takes 1024 peers'; }
 ok "... and before it has too many peers" peers
+keys () { look 't[0]["broker"] > 0.4' "${given[@]}" --event-bytes 1e6 --workers 120 && look 't[0]["broker"] < 0.2' \
+        "${given[@]}" --event-bytes 1e6 --workers 120 --insecure; }
+ok "... without keys it carries more" keys
 ok "a disk limits" look 't[-1]["limit"] == "disk"' "${whole[@]}" --disk-rate 0.5 --workers 100
 
 # ---- files of measurements ---------------------------------------------------------------------
