@@ -7,12 +7,15 @@
    the clients in this process take the same cores. Any fault ends the process: nothing is measured
    then.  */
 #include "broker/wm_broker_bench.h"
+#include "broker/wm_broker_storm.h"
 #include "broker/wm_campaign.h"
 #include "schema/base/wm_option.h"
 #include "schema/base/wm_program.h"
 #include "schema/wm_client.h"
+#include "schema/wm_keys.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -37,7 +40,9 @@
 
 typedef struct {
     const char *folder;
-    char endpoint[256];
+    char endpoint[PATH_MAX + 32], listen[PATH_MAX + 8];
+    bool tcp, keys;
+    unsigned storm; /* handshakes a second */
     uint64_t batches;
     size_t task_bytes;
     uint32_t hits;
@@ -62,6 +67,11 @@ static const wm_option_t options[] = {
      .help = "workers that answer at once"},
     {.name = "idle", .value = "N", .fallback = "0", .least = 0, .most = 8000,
      .help = "more workers that are connected, send heartbeats and take no task"},
+    {.name = "tcp", .help = "over TCP on loopback, in place of sockets of files"},
+    {.name = "keys", .help = "over TCP, with keys and encryption (CURVE)"},
+    {.name = "storm", .value = "N", .fallback = "0", .least = 0, .most = 100000,
+     .help = "with --keys: so many handshakes a second by an unknown key, by a process of the "
+             "lowest priority"},
     {.name = "resume", .help = "then kill the broker, and start it again on the returned batches"},
     {.name = "finished", .value = "N", .fallback = "0", .least = 0, .most = 100000000,
      .task = "instead: seconds of a start, with and without the ledger",
@@ -267,11 +277,33 @@ static pid_t broker_start (void)
             dup2 (fileno (setup.log), STDERR_FILENO);
         char path[PATH_MAX];
         execl (wm_program_again ("wiremill-broker", path), "wiremill-broker", "--campaign",
-               setup.folder, "--listen", setup.endpoint, "--pins", pins_path, "--wmm", wmm,
-               (char *) NULL);
+               setup.folder, "--listen", setup.listen, "--pins", pins_path, "--wmm", wmm,
+               setup.keys ? "--keys" : (char *) NULL, (char *) NULL);
         _exit (127);
     }
     return pid;
+}
+
+/* Where the broker listens, and by what clients find it.  */
+static void place_make (void)
+{
+    static const char *const role[] = { "worker", "producer", "operator" };
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    wm_error_t error;
+    if (!realpath (setup.folder, folder))
+        die (setup.folder, strerror (errno));
+    snprintf (setup.listen, sizeof setup.listen, "ipc://%s/b", setup.folder);
+    snprintf (setup.endpoint, sizeof setup.endpoint, "%s", setup.listen);
+    if (!setup.tcp && !setup.keys)
+        return;
+    strcpy (setup.listen, "tcp://127.0.0.1:0");
+    snprintf (setup.endpoint, sizeof setup.endpoint, "file://%s/endpoint.json", folder);
+    if (setup.keys && wm_keys_begin (folder, &error))
+        die ("keys", error.text);
+    for (size_t i = 0; setup.keys && i < sizeof role / sizeof *role; i++) {
+        snprintf (path, sizeof path, "%s/join-%s", folder, role[i]);
+        wm_join_offer (path);
+    }
 }
 
 static void campaign_make (void)
@@ -296,7 +328,7 @@ static void campaign_make (void)
     file = fopen (path, "w");
     if (!file || fclose (file))
         die (path, strerror (errno));
-    snprintf (setup.endpoint, sizeof setup.endpoint, "ipc://%s/b", setup.folder);
+    place_make ();
 }
 
 /* Fills `setup`. Returns 0, or ends with *exit_code set.  */
@@ -314,13 +346,19 @@ static int parse (int argc, char **argv, int *exit_code)
     setup.finished = (uint32_t) wm_args_number (args, "finished");
     setup.returned = (uint32_t) wm_args_number (args, "returned");
     setup.announced = (uint32_t) wm_args_number (args, "announced");
+    setup.tcp = wm_args_given (args, "tcp");
+    setup.keys = wm_args_given (args, "keys");
+    setup.storm = (unsigned) wm_args_number (args, "storm");
     setup.resume = wm_args_given (args, "resume");
     setup.json = wm_args_given (args, "json");
     setup.seconds = wm_args_real (args, "seconds");
-    if (!setup.folder)
-        *exit_code = wm_args_refuse (args, "FOLDER is missing");
+    const char *wrong = !setup.folder                ? "FOLDER is missing"
+                        : setup.storm && !setup.keys ? "--storm needs --keys"
+                                                     : NULL;
+    if (wrong)
+        *exit_code = wm_args_refuse (args, "%s", wrong);
     wm_args_destroy (&args);
-    return setup.folder ? 0 : -1;
+    return wrong ? -1 : 0;
 }
 
 /* ---- a start on much that is done ------------------------------------------------------------ */
@@ -588,20 +626,23 @@ static void print_rates (uint64_t batches, double took, double cpu_s)
     qsort (waited, n, sizeof *waited, by_size);
     if (setup.json) {
         printf ("{\"batches_s\": %.3f, \"hits\": %llu, \"seconds\": %.6f, \"hits_s\": %.1f, "
-                "\"task_bytes\": %zu, \"cpu_broker_s\": %.6f",
+                "\"task_bytes\": %zu, \"cpu_broker_s\": %.6f, \"cpu_clients_s\": %.6f",
                 (double) batches / took, (unsigned long long) (batches * setup.hits), took,
-                (double) batches * setup.hits / took, setup.task_bytes, cpu_s);
+                (double) batches * setup.hits / took, setup.task_bytes, cpu_s, clients_s);
         if (n)
             printf (", \"p50_ms\": %.4f, \"p90_ms\": %.4f, \"p99_ms\": %.4f, \"commit_ms\": %.4f",
                     1e3 * (double) waited[n / 2], 1e3 * (double) waited[n * 9 / 10],
                     1e3 * (double) waited[n * 99 / 100], 1e3 * sum / (double) n);
         return; /* measure_rate ends the object */
     }
-    printf ("%llu batches in %.2f s: %.0f batches/s committed and acknowledged, "
-            "tasks %.0f MB/s, results %.0f MB/s; %.2f us of the broker's CPU a batch\n",
-            (unsigned long long) batches, took, (double) batches / took,
-            (double) batches * (double) setup.task_bytes / took / 1e6,
-            (double) batches * result / took / 1e6, cpu_s / (double) batches * 1e6);
+    printf (
+        "%llu batches in %.2f s: %.0f batches/s committed and acknowledged, "
+        "tasks %.0f MB/s, results %.0f MB/s; a batch takes %.2f us of the broker's CPU, %.2f of "
+        "its peers'\n",
+        (unsigned long long) batches, took, (double) batches / took,
+        (double) batches * (double) setup.task_bytes / took / 1e6,
+        (double) batches * result / took / 1e6, cpu_s / (double) batches * 1e6,
+        clients_s / (double) batches * 1e6);
     if (n)
         printf ("a result is acknowledged after %.1f ms (median), %.1f ms (99 of 100), %.1f ms "
                 "(longest)%s\n",
@@ -647,6 +688,9 @@ static pid_t measure_resume (pid_t broker)
 static void measure_rate (void)
 {
     pid_t broker = broker_start ();
+    wm_storm_t storm = { .pid = -1 };
+    if (setup.storm)
+        storm = wm_storm_start (setup.endpoint, setup.folder, setup.storm);
     wm_client_t *producer = session (WM_ROLE_PRODUCER, "bench:producer", NULL);
     pthread_t worker[WORKERS_MAX], idle;
     sent_s = calloc (setup.batches, sizeof *sent_s);
@@ -658,15 +702,22 @@ static void measure_rate (void)
         while (atomic_load (&stopping))
             wm_client_wait (producer, 10);
     }
-    const double start = seconds (), used = cpu_seconds (broker);
+    const double start = seconds (), used = cpu_seconds (broker), own = cpu_seconds (getpid ());
+    const uint64_t refused = storm.pid > 0 ? wm_storm_refused (&storm) : 0;
     for (int i = 0; i < setup.workers; i++)
         pthread_create (&worker[i], NULL, worker_run, (void *) (intptr_t) i);
     const uint64_t batches = produce (producer);
-    const double took = seconds () - start, cpu_s = cpu_seconds (broker) - used;
+    const double took = seconds () - start, cpu_s = cpu_seconds (broker) - used,
+                 clients_s = cpu_seconds (getpid ()) - own;
     atomic_store (&stopping, 1);
     for (int i = 0; i < setup.workers; i++)
         pthread_join (worker[i], NULL);
-    print_rates (batches, took, cpu_s);
+    print_rates (batches, took, cpu_s, clients_s);
+    if (storm.pid > 0) {
+        const double n = (double) (wm_storm_refused (&storm) - refused) / took;
+        printf (setup.json ? ", \"handshakes_s\": %.1f" : "beside %.0f refused handshakes/s\n", n);
+        wm_storm_end (&storm);
+    }
     if (setup.idle)
         pthread_join (idle, NULL);
     wm_client_destroy (&producer);

@@ -155,7 +155,7 @@ wm_fault_t wm_endpoint_choose (const wm_endpoint_t *self, char *text, size_t byt
     wm_address_t list[WM_ADDRESSES_MAX];
     wm_error_t why;
     const bool is_here = wm_endpoint_is_here (self);
-    size_t n = 0;
+    size_t n = 0, n_address = 0;
     text[0] = 0;
     for (int part = 0; part < 2; part++) { /* here its own address is first, elsewhere last */
         const bool is_own = (part == 0) == is_here;
@@ -166,9 +166,11 @@ wm_fault_t wm_endpoint_choose (const wm_endpoint_t *self, char *text, size_t byt
             const char *had = strstr (text, one);
             const char *end = had ? had + strlen (one) : NULL;
             if ((is_own && !is_here && wm_address_is_near (&list[i])) ||
-                n + strlen (one) + 2 > bytes || (had && (!*end || *end == ',')))
+                n_address == WM_ADDRESSES_MAX || n + strlen (one) + 2 > bytes ||
+                (had && (!*end || *end == ',')))
                 continue;
             n += (size_t) sprintf (text + n, "%s%s", n ? "," : "", one);
+            n_address++;
         }
     }
     if (n)

@@ -46,8 +46,8 @@ wm_fault_t wm_endpoint_read (wm_endpoint_t *self, const char *path, wm_error_t *
 /* Returns whether the file was written on this machine, as far as the host name tells.  */
 bool wm_endpoint_is_here (const wm_endpoint_t *self);
 
-/* Joins the addresses to try from here, those that fit `bytes`. WM_EAGAIN: none of them can be
-   reached from another machine.  */
+/* Joins the addresses to try from here: at most WM_ADDRESSES_MAX that fit `bytes`. WM_EAGAIN: none
+   of them can be reached from another machine.  */
 wm_fault_t wm_endpoint_choose (const wm_endpoint_t *self, char *text, size_t bytes,
                                wm_error_t *error);
 

@@ -65,6 +65,7 @@ static const struct {
     {"cpu_broker_s", NULL, FIXED2, 0, "... of the broker"},
     {"cpu_worker_s", NULL, FIXED2, 0, "... of all workers"},
     {"cpu_engine_s", NULL, FIXED2, 0, "... of all engine processes"},
+    {"cpu_clients_s", NULL, FIXED2, 0, "... of a broker's peers, which do no work"},
     {"cpu_run_s", NULL, FIXED2, 0, "... of wiremill run"},
     {"memory_producer_mb", NULL, COUNT, 0, "most memory resident at once, of the producer"},
     {"memory_broker_mb", NULL, COUNT, 0, "... of the broker"},

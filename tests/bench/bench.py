@@ -25,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 
@@ -340,6 +341,7 @@ def broker():
     ratio("broker_500_idle_over_10", "idle_500", "idle_10")
     ratio("broker_hostile_over_alone", "hostile", "idle_0")
     ratio("broker_hostile_cpu_over_alone", "hostile_cpu", "idle_0_cpu")
+    encrypted_broker(point)
     print("\n== broker: a start on ten million finished events and a million returned batches", flush=True)
     p = point("--finished", 10000, "--returned", 1000000, "--hits", 1)
     show([p])
@@ -357,6 +359,93 @@ def broker():
     show(report["core"])
     row("wm_core alone, " + " / ".join(f"{p['workers']:,}" for p in report["core"]) + " workers", " / ".join(
         f"{p['batches_s'] / 1e6:.1f}" for p in report["core"]) + " million batches/s decided")
+
+
+def encrypted_broker(point):
+    """The broker over TCP, with keys and encryption and without, and beside handshakes by an unknown key."""
+    print("\n== broker over TCP: 100 KB tasks, 16 KB results, with keys (CURVE) and without, beside a handshake storm",
+          flush=True)
+    batches = int(os.environ.get("BATCHES", 20000)) // 4
+
+    def over(name, *options):
+        def measure():
+            p = point("--batches", batches, "--task", 102400, "--hits", 960, "--workers", 2, *options)
+            n = p["batches_s"] * p["seconds"]
+            rates.setdefault(name + "_cpu", []).append((p["cpu_broker_s"] + p["cpu_clients_s"]) / n * 1e6)
+            points.setdefault(name, []).append(p)
+            return p["batches_s"]
+        return name, measure
+
+    alternate(LONG_ROUNDS, over("tcp", "--tcp"), over("keys", "--keys"), over("storm", "--keys", "--storm", 1000))
+    for name, what in (("tcp", "broker over TCP"), ("keys", "... with keys (CURVE; goal 1,500)"),
+                       ("storm", "... beside 1,000 handshakes/s by an unknown key, lowest priority")):
+        if known(name):
+            cpu = statistics.median(rates[name + "_cpu"])
+            more = (f"; {statistics.median(p['handshakes_s'] for p in points[name]):,.0f} handshakes/s were refused"
+                    if name == "storm" else "")
+            row(what, f"{middle(rates[name])} batches/s; {cpu:,.0f} us of CPU each, broker and peers: two cores of their "
+                f"own do {2e6 / cpu:,.0f} a second{more}")
+    ratio("broker_keys_over_plain", "keys", "tcp")
+    ratio("broker_keys_cpu_over_plain", "keys_cpu", "tcp_cpu")
+    ratio("broker_storm_over_keys (goal 0.8)", "storm", "keys")
+
+
+def encrypted():
+    """A whole campaign over TCP, with keys and encryption and without: broker, worker and producer by hand."""
+    print(f"\n== {EVENTS} synthetic events over TCP on loopback: with keys (CURVE) and without", flush=True)
+    for precision in precisions():
+        names = f"plain_{precision}", f"curve_{precision}"
+        alternate(LONG_ROUNDS, by_hand(names[0], precision, "--insecure"), by_hand(names[1], precision, "--keys"))
+        for name, what in zip(names, ("without keys", "with keys")):
+            if known(name):
+                row(f"campaign over TCP, {precision}, {what}", f"{middle(rates[name])} hits/s; "
+                    f"{statistics.median(rates[name + '_cpu']):.2f} us of CPU a hit, all processes")
+        ratio(f"{precision}_curve_over_plain (goal 0.97)", names[1], names[0])
+        ratio(f"{precision}_curve_cpu_over_plain (goal 1.03)", names[1] + "_cpu", names[0] + "_cpu")
+
+
+def by_hand(name, precision, *options):
+    wiremill, out = f"{BIN}/wiremill", f"{WORK}/by-hand"
+
+    def start(*command):
+        return subprocess.Popen([wiremill, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def used(process, stop):
+        """CPU seconds of it and its children, when it has ended."""
+        if stop:
+            process.terminate()
+        why = process.stderr.read().decode(errors="replace")
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in (0, 75):
+            raise Failed(f"{name}: exit {process.returncode}: {' '.join(why.split())[-300:]}")
+        return usage.ru_utime + usage.ru_stime
+
+    def measure():
+        shutil.rmtree(out, ignore_errors=True)
+        running = [start("broker", "--model", f"{WORK}/model.wmm", "--output", out, "--precision", precision,
+                         "--listen", "tcp://127.0.0.1:0", *options)]
+        try:
+            until = time.time() + 60
+            while not os.path.exists(f"{out}.wiremill/endpoint.json"):
+                if running[0].poll() is not None or time.time() > until:
+                    raise Failed(f"{name}: no broker")
+                time.sleep(0.02)
+            began = time.time()
+            running.append(start("work", out, "--threads", CPUS, "--cache", f"{WORK}/cache"))
+            running.append(start("produce", "--campaign", out, "--quiet", "--input", f"{WORK}/events.h5"))
+            cpu = used(running.pop(), False)
+            took = time.time() - began
+            hits = json.loads(run(wiremill, "status", "--json", out))["hits"]["done"]
+            while running:
+                cpu += used(running.pop(), True)
+        finally:
+            for process in running:
+                process.kill()
+                process.wait()
+        rates.setdefault(name + "_cpu", []).append(cpu / hits * 1e6)
+        return hits / took
+    return name, measure
 
 
 def synthetic(with_peers):
@@ -612,7 +701,7 @@ def main(parts):
     try:
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
-                             (layouts, wants("pipeline")), (small, wants("pipeline")),
+                             (encrypted, wants("pipeline")), (layouts, wants("pipeline")), (small, wants("pipeline")),
                              (real, wants("engines") and has_real), (precision, wants("engines") and has_real)):
             try:
                 wanted and part()

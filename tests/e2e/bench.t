@@ -87,6 +87,15 @@ brokers ()
 ok "broker: workers that do no work" brokers
 ok "... table, CSV and JSON agree" agree broker "$work/b.table" "$work/b.csv" "$work/b.json"
 ok "... nothing is left of what was made" empty
+curve ()
+{
+    keep "$bin/wiremill-broker" --bench "$work/$1" --json --batches 256 --task 1000 --hits 4 "${@:2}" &&
+        $python -c 'import json, sys; p = json.loads (open (sys.argv[1]).read ()); assert p["hits"] == 1024 and p["cpu_clients_s"] > 0 and ("handshakes_s" in p) == (sys.argv[2] == "keys"), p' \
+            "$work/said" "$1"
+}
+ok "... over TCP" curve tcp --tcp
+ok "... and with keys, beside handshakes by an unknown key" curve keys --keys --storm 200
+ok "... which need keys" refused 2 "storm needs --keys" "$bin/wiremill-broker" --bench "$work/storm" --storm 1
 units () { grep -q '^  ms of a batch: p50 to compute; GFLOP/s' "$work/e.table" &&
     grep -q '^  ms of a batch: p50 to commit; .* first, last$' "$work/p.table" &&
     grep -q '^  ms: p50 to commit$' "$work/b.table"; }

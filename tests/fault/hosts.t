@@ -16,7 +16,7 @@ unshare --uts true 2>/dev/null || leave "no host names of their own"
 trap 'finish; away' EXIT
 echo "# PERIODS=$periods WORKERS=$workers SEED=${SEED:-1}"
 
-make_model 1 && n=$(size 1 20 400) && make_events hosts-$n --events "$n" --seed 9 --hits 4000 --tpcs 1 || bail "no model or events"
+make_model 1 && n=$(size 1 80 1600) && make_events hosts-$n --events "$n" --seed 9 --hits 4000 --tpcs 1 || bail "no model or events"
 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/hosts-$n.h5" --batch-hits 64 --output "$work/whole" \
     >/dev/null 2>&1 || bail "wiremill run does not work"
 

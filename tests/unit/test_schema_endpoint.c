@@ -119,6 +119,11 @@ static void test_choice (void **state)
     strcpy (there.advertise, "tcp://head:5555");
     assert_int_equal (wm_endpoint_choose (&there, text, sizeof text, &error), WM_OK);
     assert_string_equal (text, "tcp://head:5555,tcp://10.0.0.1:5555");
+    strcpy (there.advertise,
+            "tcp://a:1,tcp://b:1,tcp://c:1,tcp://d:1,tcp://e:1,tcp://f:1,tcp://g:1,"
+            "tcp://h:1"); /* as many interfaces as are advertised at most */
+    assert_int_equal (wm_endpoint_choose (&there, text, sizeof text, &error), WM_OK);
+    assert_string_equal (text, there.advertise); /* nine would not be read again */
     strcpy (there.endpoint, "ipc:///b");
     strcpy (there.advertise, "");
     assert_int_equal (wm_endpoint_choose (&there, text, sizeof text, &error), WM_EAGAIN);
