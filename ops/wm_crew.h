@@ -33,7 +33,9 @@ typedef struct {
     const wm_inputs_t *inputs;
     const char *engine, *device, *threads;
     bool pin, mixed;
-    bool retry_held;     /* for the producer's first start: it kicks before it reads anything */
+    bool retry_held; /* for the producer's first start: it kicks before it reads anything */
+    const char *stage_ahead, *stage_bytes; /* as they were typed; NULL: the producer's defaults */
+    char scratch[PATH_MAX];                /* for copies of inputs given as URLs; "": none are */
     const char *give_up; /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;
     int gate[2]; /* pipe: workers wait until its writing end is closed */

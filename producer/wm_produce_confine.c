@@ -46,7 +46,11 @@ void wm_produce_confine_calls (const char *broker)
 void wm_produce_confine_files (const wm_produce_t *self)
 {
     wm_confine_files_t *files = wm_confine_files_new ();
+    if (self->options->ahead)
+        wm_confine_files_read (files, self->options->staged);
     for (uint32_t i = 0; i < self->n_input && files; i++) {
+        if (self->input[i].remote)
+            continue;
         char path[WM_PATH_BYTES_MAX + 1];
         snprintf (path, sizeof path, "%.*s", (int) wm_path_length (self->input[i].path),
                   self->input[i].path);
