@@ -334,7 +334,7 @@ static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
 {
     char mtime[32] = "";
     struct tm utc;
-    if (wm_url_of (origin->path))
+    if (origin->path && wm_url_of (origin->path))
         snprintf (mtime, sizeof mtime, "adler32:%08x", (unsigned) origin->mtime_ns);
     else if (origin->mtime_ns && gmtime_r (&(time_t){ origin->mtime_ns / 1000000000 }, &utc))
         strftime (mtime, sizeof mtime, "%Y-%m-%dT%H:%M:%SZ", &utc);
