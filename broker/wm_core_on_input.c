@@ -3,7 +3,8 @@
 
    A kick begins the input again as the next generation, whatever became of the old one: what is
    known of the old one is forgotten when KICK is durable, and what still arrives for it is ignored.
-   The file is pinned by the INPUT that kicks, or by the next INPUT where an operator kicks.
+   The file is pinned by the INPUT that kicks, or by the next INPUT where an operator kicks; one
+   that lies elsewhere by the first INPUT that gives its size.
    INPUT_ACK of a new input, ACK, and HELD of a whole input are sent after their record is durable.
  */
 #include "broker/wm_core_private.h"
@@ -68,8 +69,8 @@ static void input_answer (wm_core_t *self, session_t *session, input_t *input, b
 /* Whether --retry-held applies: the input is held or changed, as a whole or in part.  */
 static bool wants_kick (const input_t *input)
 {
-    return !input->unpinned &&
-           (input->state == WM_LEDGER_HELD || input->changed || input->n_batch_held);
+    return input->state == WM_LEDGER_HELD ||
+           (!input->unpinned && (input->changed || input->n_batch_held));
 }
 
 /* A name becomes a file: no folders, not hidden, printable.  */
@@ -83,18 +84,19 @@ static bool name_is_valid (const char *name)
     return true;
 }
 
-/* Pins the file's size and time as this INPUT gives them; answers when that is durable.  */
+/* Pins the file's size and time as this INPUT gives them, if it does; answers when that is
+   durable.  */
 static void input_pin (wm_core_t *self, session_t *session, input_t *input, const wm_msg_t *msg)
 {
     input->state = WM_LEDGER_ADDING;
-    input->unpinned = false;
-    input->size = msg->size;
+    input->unpinned = msg->size == WM_SIZE_UNKNOWN;
+    input->size = input->unpinned ? 0 : msg->size;
     input->mtime_ns = msg->mtime_ns;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_INPUT);
     record.key.input = input->id;
     record.key.generation = input->generation;
-    record.size = (int64_t) input->size;
+    record.size = input->unpinned ? -1 : (int64_t) input->size;
     record.mtime_ns = input->mtime_ns;
     wm_record_text (&record, input->path);
     record.name = input->name;
@@ -114,12 +116,14 @@ static void input_again (wm_core_t *self, session_t *session, input_t *input, co
                       (uint8_t) msg->code);
         return;
     }
-    if (input->unpinned) {
+    const bool gives_size = msg->size != WM_SIZE_UNKNOWN;
+    if (input->unpinned && gives_size && input->state != WM_LEDGER_HELD) {
         input_pin (self, session, input, msg);
         return;
     }
-    wm_core_input_compare (input, msg->size, msg->mtime_ns);
-    if (msg->code == 2 && wants_kick (input))
+    if (!input->unpinned && gives_size)
+        wm_core_input_compare (input, msg->size, msg->mtime_ns);
+    if (msg->code == 2 && wants_kick (input)) /* without a size (-1): pinned by a later INPUT */
         wm_core_input_kick (self, input, session, (int64_t) msg->size, msg->mtime_ns,
                             "to be retried");
     else
@@ -130,7 +134,8 @@ static void on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                       const wm_payload_t *payload)
 {
     (void) payload;
-    if (msg->code > 2 || !name_is_valid (msg->name) || !*msg->path || msg->size > INT64_MAX) {
+    if (msg->code > 2 || !name_is_valid (msg->name) || !*msg->path ||
+        (msg->size > INT64_MAX && msg->size != WM_SIZE_UNKNOWN)) {
         wm_core_refuse (self, session, WM_REASON_PROTOCOL,
                         "INPUT with code %u, name '%.100s', path '%.200s'", msg->code, msg->name,
                         msg->path);

@@ -166,8 +166,8 @@ struct input_t {
     const char *lost; /* how its output is, by wm_core_compare_output; lent; NULL */
     wm_ledger_input_state_t state;
     bool changed, ended;
-    bool closing, holding, kicking;   /* that record is not durable yet */
-    bool unpinned;                    /* kicked: its next INPUT gives size and time */
+    bool closing, holding, kicking; /* that record is not durable yet */
+    bool unpinned; /* kicked, or not staged yet: its next INPUT gives size and time */
     int64_t kick_size, kick_mtime_ns; /* while kicking; size below 0: unpinned */
     session_t *claim;
     input_t *claim_prev, *claim_next;

@@ -71,7 +71,7 @@ typedef struct {
     uint32_t id, generation;
     wm_ledger_input_state_t state;
     const char *path, *name; /* terminated, lent for the call */
-    int64_t size, mtime_ns;  /* size -1: kicked, and to be pinned by the next INPUT */
+    int64_t size, mtime_ns;  /* size -1: kicked or not staged yet, the next INPUT pins it */
     int64_t n_event;         /* -1 until INPUT_END */
     /* of the output; WRITTEN only */
     int64_t out_size, out_mtime_ns;

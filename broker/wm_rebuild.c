@@ -10,6 +10,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -271,7 +272,8 @@ static void check_inputs (rebuild_t *self)
         if (row->state == WM_LEDGER_HELD)
             continue;
         const int there = wm_path_stat (row->path, &size, &time_ns) == 0;
-        const int gone = open && !there; /* a written output does not need its input any more */
+        /* a written output does not need its input any more; nobody looks for one elsewhere */
+        const int gone = open && !there && !wm_url_of (row->path);
         const int changed =
             there && row->size >= 0 && ((int64_t) size != row->size || time_ns != row->mtime_ns);
         if ((gone || changed) && n_gone + n_changed < NAMED_MAX)

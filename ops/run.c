@@ -15,6 +15,7 @@
 #include "ops/wm_kept.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "ops/wm_urls.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_allowance.h"
 
@@ -245,6 +246,20 @@ static double expected_hits (const run_t *self)
 #define BAR_LEAST 5
 #define BAR_MOST 20
 
+/* What it waits for; of a producer, what that waits for itself.  */
+static const char *waits_for (const run_t *self)
+{
+    const char *waits = wm_ask_text (self->status, "waiting_for");
+    const json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get (self->status, "producers"), i, one)
+    {
+        if (strcmp (waits, "producer") == 0 && *wm_ask_text (one, "waits"))
+            return wm_ask_text (one, "waits");
+    }
+    return waits;
+}
+
 /* In `width` columns: the bar takes what is left; numbers that do not fit are left out, those that
    people look at last first.  */
 static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH_MAX + 1])
@@ -254,7 +269,7 @@ static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH
     char rest[WM_SHOW_WIDTH_MAX + 1];
     const int64_t done = wm_ask_settled (self->status);
     const double all = expected_hits (self), left = wm_ask_real (self->status, "eta_s");
-    const char *waits = wm_ask_text (self->status, "waiting_for");
+    const char *waits = waits_for (self);
     if (left > 0)
         wm_show_time (left, left_text);
     snprintf (share, sizeof share, "%5.1f %%", all > 0 ? 100 * (double) done / all : 0.);
@@ -576,6 +591,10 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     else if (strcmp (verb, "produce") == 0)
         run.crew.give_up = wm_args_text (args, "give-up");
     run.crew.retry_held = wm_args_given (args, "retry-held");
+    run.crew.stage_ahead = wm_args_text (args, "stage-ahead");
+    run.crew.stage_bytes = wm_args_text (args, "stage-bytes");
+    if (run.inputs.n_url)
+        wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
     run.crew.before_message = before_message;
     if (!progress.quiet)
         first_line (&run);

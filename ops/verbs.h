@@ -92,9 +92,16 @@ static inline bool wm_share_refused (const wm_args_t *args)
 
 #define INPUT_OPTIONS \
     {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
-     .help = "files to score; may be repeated"}, \
+     .help = "files to score, or URLs (root://, https://); may be repeated"}, \
     {.name = "input-list", .value = "FILE", \
-     .help = "one path a line; lines that begin with # are comments; - is standard input"}
+     .help = "one path a line; lines that begin with # are comments; - is standard input"}, \
+    {.name = "scratch", .value = "DIR", \
+     .help = "folder for copies of files given as URLs (default: of run CAMPAIGN/staged, of " \
+             "produce in TMPDIR)"}, \
+    {.name = "stage-ahead", .value = "N", .least = 1, .most = 64, \
+     .help = "copy so many files before they are read (default: 4)"}, \
+    {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50, \
+     .help = "space for copies; a larger file is copied alone (default: 20 GiB)"}
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \

@@ -3,6 +3,7 @@
 #include "ops/wm_blame.h"
 #include "schema/wm_client.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -54,7 +55,9 @@ static wm_fault_t hold (wm_client_t *client, const char *input, const char *how,
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT);
     msg.code = 1;
-    if (wm_path_stat (input, &msg.size, &msg.mtime_ns))
+    if (wm_url_of (input)) /* its copy is gone with its reader */
+        msg.size = WM_SIZE_UNKNOWN;
+    else if (wm_path_stat (input, &msg.size, &msg.mtime_ns))
         return wm_fault (error, WM_EBATCH, "%s: %s", input, strerror (errno));
     const char *slash = strrchr (input, '/');
     snprintf (msg.name, sizeof msg.name, "%.200s.scores.h5", slash ? slash + 1 : input);

@@ -55,6 +55,22 @@ static _Noreturn void give_up (const char *what)
     _exit (127);
 }
 
+/* In the child: takes from its environment what opens files elsewhere.  */
+static void forget_credentials (void)
+{
+    static const char *const names[] = { "X509_USER_PROXY=", "BEARER_TOKEN=",
+                                         "BEARER_TOKEN_FILE=" };
+    char **to = environ;
+    for (char **from = environ; *from; from++) {
+        bool is_one = false;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            is_one |= strncmp (*from, names[i], strlen (names[i])) == 0;
+        if (!is_one)
+            *to++ = *from;
+    }
+    *to = NULL;
+}
+
 /* In the child, between fork and exec: only async-signal-safe calls.  */
 static void become (const char *path, const char *const argv[], int log, pid_t parent,
                     const cpu_set_t *cpus)
@@ -76,6 +92,8 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
     close (null);
     if (log >= 0)
         close (log);
+    if (!strstr (path, "/wiremill-producer")) /* it copies inputs from elsewhere */
+        forget_credentials ();
     if (CPU_COUNT (cpus)) /* best effort; failure is ignored */
         sched_setaffinity (0, sizeof *cpus, cpus);
     WM_FAILPOINT ("ops-child-exec");

@@ -2,6 +2,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_url.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +14,7 @@
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-void wm_command_word (FILE *out, const char *word)
+static void put_word (FILE *out, const char *word)
 {
     if (*word &&
         !word[strspn (
@@ -25,6 +26,16 @@ void wm_command_word (FILE *out, const char *word)
     for (; *word; word++)
         fputs (*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, out);
     fputc ('\'', out);
+}
+
+/* A URL goes without what opens it: commands are kept in files and logs.  */
+void wm_command_word (FILE *out, const char *word)
+{
+    char *copy = strstr (word, "://") ? strdup (word) : NULL;
+    if (copy)
+        wm_url_tame (copy);
+    put_word (out, copy ? copy : word);
+    free (copy);
 }
 
 static void print (FILE *out, const wm_args_t *args, const char *option, const char *without)

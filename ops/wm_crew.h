@@ -40,7 +40,9 @@ typedef struct {
     bool pin, mixed;
     bool retry_held;         /* for the producer's first start: it kicks before it reads anything */
     const char *check_share; /* of the broker */
-    const char *give_up;     /* seconds that the producer waits for a broker; NULL: its default */
+    const char *stage_ahead, *stage_bytes; /* as they were typed; NULL: the producer's defaults */
+    char scratch[PATH_MAX];                /* for copies of inputs given as URLs; "": none are */
+    const char *give_up; /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;
     int gate[2]; /* pipe: workers wait until its writing end is closed */
     char endpoint[256];

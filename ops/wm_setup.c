@@ -3,9 +3,11 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_setup_private.h"
 #include "ops/wm_kept.h"
+#include "ops/wm_urls.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
+#include "schema/base/wm_url.h"
 #include "schema/base/wm_log.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
@@ -484,14 +486,21 @@ typedef struct {
 
 static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
 {
+    if (wm_url_of (path) != WM_URL_NONE) {
+        if (!strchr (path, '\n') && wm_urls_check (path, error))
+            return error->fault;
+        list->inputs->n_url++;
+    }
     if (strchr (path, '\n')) { /* lists have one a line */
         wm_fault (error, WM_EUSAGE, "an input's name contains a line break, rename it: %.200s",
                   path);
         wm_log_tame (error->text);
         return WM_EUSAGE;
     }
-    if (list->inputs->n_file++ == 0)
+    if (list->inputs->n_file++ == 0) {
         snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
+        wm_url_tame (list->inputs->first);
+    }
     fprintf (list->out, "%s\n", path);
     return WM_OK;
 }
@@ -526,13 +535,11 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
     char pattern[PATH_MAX], path[PATH_MAX];
     const char *dataset = strstr (given, ":/");
     const size_t n = dataset ? (size_t) (dataset - given) : strlen (given);
+    if (wm_url_of (given) != WM_URL_NONE)
+        return add_file (list, given, error);
     if (n >= sizeof pattern)
         return wm_fault (error, WM_EBATCH, "the path is too long: %.200s...", given);
     snprintf (pattern, sizeof pattern, "%.*s", (int) n, given);
-    if (wm_kind_is_url (given))
-        return wm_fault (error, WM_EUSAGE,
-                         "--input %.300s: a URL; wiremill reads files, fetch it first (curl -O)",
-                         given);
     if (stat (pattern, &st) == 0) {
         if (S_ISDIR (st.st_mode))
             return wm_fault (error, WM_EUSAGE, "%s is a folder; name its files: '%s/*.h5'", pattern,

@@ -4,6 +4,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_produce.h"
 #include "producer/wm_produce_confine.h"
+#include "producer/wm_stage.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_join.h"
@@ -28,6 +29,12 @@ static const wm_option_t option_table[] = {
      .help = "the campaign's folder and, from the second line on, its command: outputs name both"},
     {.name = "retry-held",
      .help = "score inputs again that are held, or changed since they were added or scored"},
+    {.name = "scratch", .value = "DIR", .fallback = "/tmp",
+     .help = "folder for copies of inputs that lie elsewhere, of this user alone"},
+    {.name = "stage-ahead", .value = "N", .least = 1, .most = WM_STAGE_AHEAD_MAX,
+     .help = "so many copies before they are read (default: 4)"},
+    {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50,
+     .help = "all copies together, but for one that is larger (default: 20 GiB)"},
     {.name = "give-up", .value = "S", .fallback = "60", .least = 1, .most = 1 << 30,
      .task = "when to end", .help = "after so many seconds without a broker"},
     {.name = "parent", .help = "with the process that started this one"},
@@ -137,6 +144,27 @@ static void command_read (const char *name, char text[COMMAND_BYTES_MAX],
     options->command = command;
 }
 
+/* Becomes two processes where inputs lie elsewhere (wm_stage.h). -1 in the one that reads.  */
+static int stage (const wm_args_t *args, char **list, wm_produce_options_t *options)
+{
+    static char folder[PATH_MAX];
+    const long ahead = wm_args_number (args, "stage-ahead"),
+               most = wm_args_number (args, "stage-bytes");
+    const wm_stage_options_t stage_options = { .scratch = wm_args_text (args, "scratch"),
+                                               .bytes_max = most ? (uint64_t) most : WM_STAGE_BYTES,
+                                               .line = list,
+                                               .n_line = options->n_input };
+    const int code = wm_stage_split (&stage_options, &options->stager, folder);
+    if (code < 0 && options->stager >= 0) {
+        int fd; /* the list has URLs as they were typed, with their credentials */
+        if (sscanf (wm_args_text (args, "input-list"), "/proc/self/fd/%d", &fd) == 1)
+            close (fd);
+        options->ahead = ahead ? (uint32_t) ahead : WM_STAGE_AHEAD;
+        options->staged = folder;
+    }
+    return code;
+}
+
 static int produce_main (const wm_args_t *args)
 {
     static char command[COMMAND_BYTES_MAX];
@@ -157,7 +185,10 @@ static int produce_main (const wm_args_t *args)
     command_read (wm_args_text (args, "command"), command, &options);
     char **list;
     int code = list_read (wm_args_text (args, "input-list"), &list, &options.n_input);
-    if (code == WM_EXIT_OK) {
+    const int staged = code == WM_EXIT_OK ? stage (args, list, &options) : -1;
+    if (staged >= 0)
+        code = staged;
+    else if (code == WM_EXIT_OK) {
         wm_h5_init ();
         crash_watch ();
         options.confined = true;

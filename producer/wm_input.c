@@ -2,7 +2,9 @@
 #include "producer/wm_input.h"
 
 #include "schema/wm_limits.h"
+#include "schema/wm_msg.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -16,7 +18,10 @@ wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error)
     size_t length = wm_path_length (name);
     memset (self, 0, sizeof *self);
     snprintf (path, sizeof path, "%.*s", (int) length, name);
-    if (length < sizeof path && realpath (path, real))
+    self->remote = wm_url_of (name) != WM_URL_NONE;
+    if (self->remote)
+        snprintf (full, sizeof full, "%s", name);
+    else if (length < sizeof path && realpath (path, real))
         snprintf (full, sizeof full, "%s%s", real, name + length);
     else if (name[0] != '/' && getcwd (real, sizeof real))
         snprintf (full, sizeof full, "%s/%s", real, name);
@@ -29,7 +34,7 @@ wm_fault_t wm_input_init (wm_input_t *self, const char *name, wm_error_t *error)
     self->given = strdup (name);
     if (!self->path || !self->given)
         return wm_fault (error, WM_EHOST, "out of memory");
-    wm_path_stat (self->path, &self->size, &self->mtime_ns);
+    wm_input_look_again (self);
     return WM_OK;
 }
 
@@ -38,12 +43,16 @@ void wm_input_clear (wm_input_t *self)
     wm_input_close (self);
     free (self->path);
     free (self->given);
+    free (self->staged);
     memset (self, 0, sizeof *self);
 }
 
 void wm_input_propose (const wm_input_t *self, char name[256])
 {
-    size_t length = wm_path_length (self->path), first = length, end;
+    size_t length = wm_path_length (self->path), first, end;
+    if (self->remote && strcspn (self->path, "?") < length)
+        length = strcspn (self->path, "?");
+    first = length;
     while (first && self->path[first - 1] != '/')
         first--;
     while (first < length && self->path[first] == '.')
@@ -63,15 +72,22 @@ void wm_input_propose (const wm_input_t *self, char name[256])
 
 void wm_input_look_again (wm_input_t *self)
 {
-    self->size = 0;
+    self->size = self->remote ? WM_SIZE_UNKNOWN : 0;
     self->mtime_ns = 0;
     wm_path_stat (self->path, &self->size, &self->mtime_ns);
+}
+
+const char *wm_input_file (const wm_input_t *self)
+{
+    return self->remote ? self->staged : self->path;
 }
 
 bool wm_input_changed (const wm_input_t *self)
 {
     uint64_t size = 0;
     int64_t mtime_ns = 0;
+    if (self->remote) /* its copy is ours */
+        return false;
     wm_path_stat (self->path, &size, &mtime_ns);
     return size != self->size || mtime_ns != self->mtime_ns;
 }
@@ -81,7 +97,7 @@ wm_fault_t wm_input_open (wm_input_t *self, const wm_spec_t *spec, const wm_pins
 {
     wm_fault_t fault;
     if (!self->reader) {
-        self->reader = wm_reader_open (self->path, spec, pins->n_value, error);
+        self->reader = wm_reader_open (wm_input_file (self), spec, pins->n_value, error);
         if (!self->reader)
             return error->fault;
     }
@@ -211,6 +227,8 @@ void wm_input_session_end (wm_input_t *self, bool new_epoch)
     }
     self->next = 0;
     self->asked = self->claiming = self->committing = false;
+    self->pinning = self->pinned = false;
+    self->wanted &= self->staged != NULL; /* what the stager told meanwhile was not heard */
     self->end_sent = self->end_acked = self->written_sent = false;
     if (self->is == WM_INPUT_IS_OURS || self->is == WM_INPUT_IS_LOST ||
         self->is == WM_INPUT_IS_ENDING)

@@ -31,7 +31,7 @@ typedef struct {
 } wm_input_event_t;
 
 typedef struct {
-    char *path;  /* real path, with ":/dataset" where it was given so */
+    char *path;  /* real path or URL, with ":/dataset" where it was given so */
     char *given; /* as it was given */
     uint64_t size;
     int64_t mtime_ns;
@@ -40,6 +40,15 @@ typedef struct {
     wm_input_is_t is;
     bool asked, claiming; /* INPUT is on its way; it claims */
     int64_t retry_ms;
+
+    /* of one that lies elsewhere (wm_stage.h): size is WM_SIZE_UNKNOWN until it is staged, and
+       mtime_ns its adler32 from then on */
+    bool remote;
+    uint32_t line;        /* of the list of inputs */
+    char *staged;         /* its path here, with ":/dataset"; NULL: it is not here */
+    bool wanted;          /* the stager was asked */
+    bool pinning, pinned; /* INPUT with its size is on its way; was answered, in this session */
+    bool pin_retried;     /* --retry-held was asked for again, with its size */
 
     /* from the claim to the written file */
     wm_reader_t *reader;
@@ -71,6 +80,9 @@ void wm_input_propose (const wm_input_t *self, char name[256]);
 
 /* Reads size and time again: the file is taken as it is now.  */
 void wm_input_look_again (wm_input_t *self);
+
+/* The path under which it is read; NULL: it is not here yet.  */
+const char *wm_input_file (const wm_input_t *self);
 
 /* Whether size or modification time differ from the last check.  */
 bool wm_input_changed (const wm_input_t *self);

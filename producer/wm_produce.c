@@ -105,6 +105,8 @@ static void input_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
     if (self->rebuilt_for.input == input)
         wm_pack_destroy (&self->rebuilt);
     wm_input_close (input);
+    if (input->remote)
+        wm_produce_stage_drop (self, input);
     wm_produce_set_is (self, input, is);
 }
 
@@ -127,9 +129,10 @@ void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text)
 
 void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault)
 {
-    if (fault == WM_EBATCH)
+    if (fault == WM_EBATCH) {
+        wm_produce_stage_name (input, self->error.text, sizeof self->error.text);
         wm_produce_hold (self, input, self->error.text);
-    else if (fault == WM_EAGAIN) {
+    } else if (fault == WM_EAGAIN) {
         if (!self->full_is_logged)
             wm_produce_warn (self, "%s", self->error.text);
         wm_client_say (self->client, self->error.text);
@@ -152,7 +155,7 @@ void wm_produce_has_room (wm_produce_t *self)
 
 /* ---- INPUT ----------------------------------------------------------------------------------- */
 
-static void input_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
+void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_INPUT);
@@ -163,6 +166,7 @@ static void input_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
     snprintf (msg.path, sizeof msg.path, "%s", input->path);
     input->asked = true;
     input->claiming = code == 1;
+    input->pinning = input->remote && input->size != WM_SIZE_UNKNOWN;
     self->n_asked++;
     self->n_claiming += input->claiming;
     wm_produce_send (self, &msg, NULL, 0);
@@ -320,6 +324,12 @@ static bool retry (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
     bool there;
     const bool known =
         msg->code == WM_INPUT_OPEN || msg->code == WM_INPUT_WRITTEN || msg->code == WM_INPUT_HELD;
+    if (self->options->retry_held && input->retried && input->pinning && !input->pin_retried &&
+        msg->code == WM_INPUT_HELD) { /* another file than the one that was pinned */
+        input->pin_retried = true;
+        wm_produce_ask (self, input, 2);
+        return true;
+    }
     if (!self->options->retry_held || input->retried || !known)
         return false;
     input->result.size = msg->size;
@@ -328,7 +338,7 @@ static bool retry (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
     if (msg->code == WM_INPUT_WRITTEN && !as_written (self, input, &there))
         return false; /* written_check opens the input again */
     input->retried = true;
-    input_ask (self, input, 2);
+    wm_produce_ask (self, input, 2);
     return true;
 }
 
@@ -366,6 +376,7 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
                               "the broker gave this producer inputs that it did not ask for");
         else if (!wm_produce_in_the_way (self, input))
             wm_produce_set_is (self, input, WM_INPUT_IS_OURS);
+        input->pinned = input->pinning;
         return;
     case WM_INPUT_BUSY:
         input->retry_ms = wm_now_ms () + wm_times ()->heartbeat_ms;
@@ -416,7 +427,8 @@ static void on_ack (wm_produce_t *self, const wm_msg_t *msg)
 static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced)
 {
     if (!input->event) {
-        if (wm_produce_is_full (self))
+        if (wm_produce_is_full (self) ||
+            (input->remote && !wm_produce_stage_step (self, input, *unannounced)))
             return false;
         wm_produce_set_reading (input->path);
         wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins, &self->error);
@@ -473,20 +485,26 @@ static bool input_next (wm_produce_t *self, bool unannounced)
         return false;
     wm_input_t *input = wm_produce_next_new (self);
     if (input) {
-        input_ask (self, input, 0);
+        wm_produce_ask (self, input, 0);
         return true;
     }
-    if (unannounced || self->n_asked > self->n_claiming)
+    const bool stage = wm_produce_stage_more (self);
+    if ((unannounced && !stage) || self->n_asked > self->n_claiming)
         return false;
     input = wm_produce_next_open (self);
-    if (!input || self->n_claiming + self->n_active >= open_max (self, input) ||
+    if (input && input->remote) {
+        if (stage)
+            wm_produce_ask (self, input, 1);
+        return stage;
+    }
+    if (!input || unannounced || self->n_claiming + self->n_active >= open_max (self, input) ||
         (self->n_claiming && input->size > SMALL_INPUT_BYTES))
         return false;
     if (!self->sampled) { /* all inputs are known now: those that are held are not read */
         self->sampled = true;
         wm_produce_sample (self);
     } else
-        input_ask (self, input, 1);
+        wm_produce_ask (self, input, 1);
     return true;
 }
 
@@ -511,6 +529,7 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
 {
     const int64_t end = wm_now_ms () + WORK_MS;
     bool unannounced = false, done = false;
+    wm_produce_stage_hear (self);
     while (wm_produce_fetch (self))
         done = true;
     done |= wm_produce_commit (self, wait_ms);
@@ -524,6 +543,7 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
     wm_produce_active (self);
     while (self->exit_code < 0 && input_next (self, unannounced))
         done = true;
+    wm_produce_stage_report (self, wait_ms);
     if (done || self->n_ended < self->n_input)
         return done;
     if (outputs_missed (self))

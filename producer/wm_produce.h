@@ -29,6 +29,9 @@ typedef struct {
     const char *folder, *command; /* of the campaign, for its outputs to name; NULL: not known */
     const char *const *input;
     uint32_t n_input;
+    uint32_t ahead;     /* copies of inputs that lie elsewhere and are not read yet; 0: none does */
+    int stager;         /* socket of the stager (wm_stage.h) */
+    const char *staged; /* folder where it puts copies */
 } wm_produce_options_t;
 
 /* Runs to the end and returns an exit code: 0 all written; 3 some hits, batches or inputs are held,

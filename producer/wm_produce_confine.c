@@ -107,8 +107,11 @@ void wm_produce_confine_files (const wm_produce_t *self)
 {
     wm_confine_files_t *files = wm_confine_files_new ();
     spare_campaign (self);
+    if (self->options->ahead)
+        wm_confine_files_read (files, self->options->staged);
     for (uint32_t i = 0; i < self->n_input && files; i++)
-        add_input (files, self->input[i].path);
+        if (!self->input[i].remote)
+            add_input (files, self->input[i].path);
     wm_confine_files_write (files, self->pins.output);
     wm_confine_files_apply (&files);
     if (*wm_confine_lacks ())

@@ -61,6 +61,7 @@ wm_fault_t wm_produce_inputs_make (wm_produce_t *self)
             wm_input_init (&self->input[self->n_input++], options->input[i], &self->error);
         if (fault)
             return fault;
+        self->input[self->n_input - 1].line = i;
     }
     repeats_drop (self);
     return WM_OK;

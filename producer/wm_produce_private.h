@@ -4,7 +4,8 @@
    wm_produce_input.c  which inputs there are: found by path and id, counted by what they are
    wm_produce_write.c  outputs: written one by one, committed together
    wm_produce_sample.c the hits that split and fast measure on
-   wm_produce_event.c  events: manifests, payloads on NEED, results  */
+   wm_produce_event.c  events: manifests, payloads on NEED, results
+   wm_produce_stage.c  inputs that lie elsewhere: asked for, pinned, given up  */
 #ifndef WM_PRODUCE_PRIVATE_H
 #define WM_PRODUCE_PRIVATE_H
 
@@ -65,6 +66,8 @@ typedef struct wm_produce_t {
     uint64_t n_repeat; /* events that carry another one's (run, subrun, event) */
     char repeat[720];  /* the first of them, for people */
 
+    bool waits_for_stage; /* the broker was told so */
+
     int64_t full_ms; /* disk full: no try before */
     bool full_is_logged;
     int exit_code; /* -1: go on */
@@ -87,6 +90,9 @@ void wm_produce_fatal (wm_produce_t *self, int code, const char *text);
 /* Sends; a failure shows as CLOSED at the next wait.  */
 void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes);
 wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch);
+
+/* Sends INPUT: code as schema/wire.abnf has it.  */
+void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code);
 
 /* Holds the whole input as bad: reports it to the broker and continues with the others.  */
 void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text);
@@ -149,6 +155,28 @@ bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms);
 
 /* Sends SAMPLE, of a session whose broker wants it.  */
 void wm_produce_sample (wm_produce_t *self);
+
+/* ---- wm_produce_stage.c ---------------------------------------------------------------------- */
+
+/* Reads what the stager tells.  */
+void wm_produce_stage_hear (wm_produce_t *self);
+
+/* Takes the next step of an input of ours that lies elsewhere towards its copy. true: it is here,
+   pinned, and its turn. unannounced: an input before it has events to announce.  */
+bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannounced);
+
+/* Whether another input may be claimed to be staged ahead.  */
+bool wm_produce_stage_more (const wm_produce_t *self);
+
+/* Tells the broker whether all that is left waits for copies; where some do *wait_ms is
+   lowered.  */
+void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms);
+
+/* The copy is not needed any more, or not as it was.  */
+void wm_produce_stage_drop (wm_produce_t *self, wm_input_t *input);
+
+/* Replaces the copy's path in the text by the URL.  */
+void wm_produce_stage_name (const wm_input_t *input, char *text, size_t bytes);
 
 /* ---- wm_produce_event.c ---------------------------------------------------------------------- */
 

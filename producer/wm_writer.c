@@ -20,6 +20,7 @@
 
 #include "producer/wm_h5.h"
 #include "producer/wm_writer_private.h"
+#include "schema/base/wm_url.h"
 #include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
@@ -315,10 +316,11 @@ static void campaign_text (const uint8_t campaign[16], char text[33])
 
 static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
 {
-    char mtime[24] = "";
-    const time_t seconds = (time_t) (origin->mtime_ns / 1000000000);
+    char mtime[32] = "";
     struct tm utc;
-    if (origin->mtime_ns && gmtime_r (&seconds, &utc))
+    if (origin->path && wm_url_of (origin->path))
+        snprintf (mtime, sizeof mtime, "adler32:%08x", (unsigned) origin->mtime_ns);
+    else if (origin->mtime_ns && gmtime_r (&(time_t){ origin->mtime_ns / 1000000000 }, &utc))
         strftime (mtime, sizeof mtime, "%Y-%m-%dT%H:%M:%SZ", &utc);
     return origin_text_write (file, "input_given", origin->given) &&
            origin_text_write (file, "input", origin->path) &&

@@ -33,9 +33,9 @@
 typedef struct {
     const char *given, *path; /* of the input: as it was typed, and its real path */
     uint64_t bytes;           /* of the input when it was added or kicked */
-    int64_t mtime_ns;
-    const char *folder;  /* of the campaign */
-    const char *command; /* that continues the campaign, with the folder where it was typed */
+    int64_t mtime_ns;         /* of a URL: its adler32 */
+    const char *folder;       /* of the campaign */
+    const char *command;      /* that continues the campaign, with the folder where it was typed */
 } wm_writer_origin_t;
 
 /* What is written; all of it is lent until the writer is destroyed.  */

@@ -22,6 +22,9 @@ static wm_times_t times = {
     .engine_ms = 20000,
     .engine_start_ms = 300000,
     .failures_ms = 600000,
+    .stage_stall_ms = 60000,
+    .stage_wait_ms = 2000,
+    .stage_wall_ms = 14400000,
 };
 
 static void times_scale (void)
@@ -30,11 +33,12 @@ static void times_scale (void)
     long scale = text ? strtol (text, NULL, 10) : 1;
     if (scale < 1 || scale > 1000)
         return;
-    int64_t *entry[] = { &times.heartbeat_ms,    &times.silence_ms,   &times.reconnect_ms,
-                         &times.lease_ms,        &times.handshake_ms, &times.gap_ms,
-                         &times.group_commit_ms, &times.backoff_ms,   &times.backoff_max_ms,
-                         &times.lock_ms,         &times.disk_full_ms, &times.engine_ms,
-                         &times.engine_start_ms, &times.failures_ms,  &times.need_ms };
+    int64_t *entry[] = { &times.heartbeat_ms,    &times.silence_ms,    &times.reconnect_ms,
+                         &times.lease_ms,        &times.handshake_ms,  &times.gap_ms,
+                         &times.group_commit_ms, &times.backoff_ms,    &times.backoff_max_ms,
+                         &times.lock_ms,         &times.disk_full_ms,  &times.engine_ms,
+                         &times.engine_start_ms, &times.failures_ms,   &times.need_ms,
+                         &times.stage_stall_ms,  &times.stage_wait_ms, &times.stage_wall_ms };
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++)
         *entry[i] = *entry[i] / scale > 0 ? *entry[i] / scale : 1;
 }

@@ -78,6 +78,10 @@ typedef struct {
     int64_t engine_ms;       /* 20,000 without a hit finished: an engine hangs; below lease_ms */
     int64_t engine_start_ms; /* 300,000: it loads libraries, a model, and proves itself */
     int64_t failures_ms;     /* 600,000: three failures of an engine within it drain its worker */
+    int64_t stage_stall_ms;  /* 60,000: a file that is copied grows; ten times that at its end, for
+                                the server's checksum */
+    int64_t stage_wait_ms;   /* 2,000: between two tries to copy it, doubled up to 60 times that */
+    int64_t stage_wall_ms;   /* 14,400,000: one try to copy it, at most */
 } wm_times_t;
 
 /* The table, read once from WM_TIME_SCALE (1 to 1000). Never fails. Thread: any.  */

@@ -64,6 +64,9 @@ typedef enum {
     WM_ROLE_MONITOR = 4,
 } wm_role_t;
 
+/* INPUT.size of a file that is not here yet: the next INPUT with its size pins it.  */
+#define WM_SIZE_UNKNOWN UINT64_MAX
+
 /* INPUT_ACK.code: the answer to a claim.  */
 typedef enum {
     WM_INPUT_OPEN = 1,    /* known and not claimed by this INPUT (code 0) */

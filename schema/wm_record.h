@@ -9,7 +9,8 @@
                    text: the pins. The first record of a journal.
      INPUT         key.input (from 1), key.generation; size, mtime_ns of the file; text: its real
                    path; name: its output's name. Given again for the same input it replaces it
-                   (that pins the file of an input that was kicked without knowing it).
+                   (that pins the file of an input that was kicked without knowing it, or that had
+                   size -1: it lay elsewhere, and was not copied yet).
      INPUT_END     key.input; n_event: events of the input, all announced.
      RESULT        key, digest of the batch; n_batch of its event; n_hit, n_held (hits whose status
                    is not 0), attempt; text: engine signature; payload: wm_result_bytes of them.

@@ -1,6 +1,8 @@
 /* wm_path.c - finds the file behind an input's name.  */
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +12,10 @@
 size_t wm_path_length (const char *name)
 {
     const size_t length = strlen (name);
-    if (access (name, F_OK) == 0)
+    if (!wm_url_of (name) && access (name, F_OK) == 0)
         return length;
-    const char *dataset = strstr (name, ":/");
+    const char *host = wm_url_of (name) ? strstr (name, "://") + strlen ("://") : name;
+    const char *dataset = strstr (host, ":/");
     return dataset ? (size_t) (dataset - name) : length;
 }
 
@@ -20,6 +23,10 @@ int wm_path_stat (const char *name, uint64_t *size, int64_t *mtime_ns)
 {
     struct stat status;
     char path[PATH_MAX];
+    if (wm_url_of (name)) {
+        errno = EREMOTE;
+        return -1;
+    }
     snprintf (path, sizeof path, "%.*s", (int) wm_path_length (name), name);
     if (stat (path, &status))
         return -1;

@@ -29,7 +29,7 @@ input () { refused 2 "$1" "${run[@]}" --input "$2"; }
 ok "... an input by its name" input "none.h5 cannot be read: No such file" "$work/none.h5"
 ln -s nowhere "$work/link.h5" && ln -s nowhere "$work/link.onnx"
 ok "... a link to nothing" input "link.h5 is a symbolic link to a file that does not exist" "$work/link.h5"
-ok "... a URL" input "--input http://host/a.h5: a URL; .*fetch it first" http://host/a.h5
+ok "... a URL" input "input s3://host/a.h5: wiremill copies root://, https:// and http:// only" s3://host/a.h5
 ok "... a folder" input "name its files" "$work"
 model () { refused "$1" "$2" "$bin/wiremill" run --output "$work/o" --input "$made/one.h5" --model "$3"; }
 ok "nothing to cut" refused 2 "none.h5 cannot be read: No such file" "$bin/wiremill" cut --input "$work/none.h5" \

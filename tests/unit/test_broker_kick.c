@@ -473,6 +473,43 @@ static void test_restart (void **state)
     harness_end (t);
 }
 
+/* A file that lies elsewhere has no size until it is copied: it is known, claimed and held without
+   one, and the first INPUT with a size pins it.  */
+static void test_elsewhere (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (1 << 20);
+    uint32_t p = producer (t, 1), other = producer (t, 2);
+    assert_int_equal (claim_as (t, p, WM_SIZE_UNKNOWN, 0)->msg.code, WM_INPUT_OPEN);
+    assert_int_equal (t->appended[t->n_appended - 1].record.type, WM_RECORD_INPUT);
+    assert_int_equal (t->appended[t->n_appended - 1].record.size, -1);
+    size_t n = t->n_appended;
+    wm_key_t key = claim_as (t, p, WM_SIZE_UNKNOWN, 1)->msg.key;
+    assert_int_equal (claim_as (t, other, WM_SIZE_UNKNOWN, 1)->msg.code, WM_INPUT_BUSY);
+    assert_int_equal (t->n_appended, n);
+    send_key (t, p, WM_MSG_INPUT_HELD, key); /* it cannot be copied */
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.code, WM_INPUT_HELD);
+    assert_int_equal (claim_as (t, p, WM_SIZE_UNKNOWN, 1)->msg.code, WM_INPUT_HELD);
+    assert_int_equal (claim_as (t, p, 1000, 1)->msg.code, WM_INPUT_HELD); /* is not pinned now */
+    assert_int_equal (look (t).inputs_held, 1);
+    key = claim_as (t, p, WM_SIZE_UNKNOWN, 2)->msg.key; /* --retry-held */
+    assert_int_equal (key.generation, 1);
+    assert_int_equal (look (t).inputs_held, 0);
+
+    assert_int_equal (claim_as (t, p, WM_SIZE_UNKNOWN, 1)->msg.code, WM_INPUT_CLAIMED);
+    assert_int_equal (claim_as (t, p, 1000, 1)->msg.code, WM_INPUT_CLAIMED);
+    assert_int_equal (t->appended[t->n_appended - 1].record.size, 1000);
+    n = t->n_appended;
+    assert_int_equal (claim_as (t, p, WM_SIZE_UNKNOWN, 0)->msg.code, WM_INPUT_OPEN); /* no change */
+    assert_int_equal (claim_as (t, p, 1000, 1)->msg.code, WM_INPUT_CLAIMED);
+    assert_int_equal (t->n_appended, n);
+    sent_t *changed = claim_as (t, p, 2000, 1);
+    assert_int_equal (changed->msg.code, WM_INPUT_HELD);
+    assert_non_null (strstr (changed->msg.text, "changed since it was added"));
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +517,7 @@ int main (void)
         cmocka_unit_test (test_written),      cmocka_unit_test (test_behind_other_records),
         cmocka_unit_test (test_held_batches), cmocka_unit_test (test_refused),
         cmocka_unit_test (test_restart),      cmocka_unit_test (test_result_of_a_closed_input),
+        cmocka_unit_test (test_elsewhere),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_kick", tests, NULL, NULL);

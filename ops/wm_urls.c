@@ -1,0 +1,72 @@
+/* wm_urls.c - see wm_urls.h.  */
+#include "ops/wm_urls.h"
+#include "schema/base/wm_url.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Whether PATH has a program of this name.  */
+static bool is_installed (const char *name)
+{
+    char path[PATH_MAX];
+    const char *folder = getenv ("PATH");
+    for (size_t n; folder && *folder; folder += n + (folder[n] == ':')) {
+        n = strcspn (folder, ":");
+        snprintf (path, sizeof path, "%.*s/%s", (int) n, folder, name);
+        if (access (path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+wm_fault_t wm_urls_check (const char *given, wm_error_t *error)
+{
+    static const struct {
+        const char *program, *package;
+    } needs[] = {
+        [WM_URL_XROOTD] = { "xrdcp", "xrootd-client" }, [WM_URL_HTTP] = { "curl", "curl" }
+    };
+    char url[300];
+    snprintf (url, sizeof url, "%s", given);
+    wm_url_tame (url);
+    const wm_url_t kind = wm_url_of (given);
+    const char *host = strstr (given, "://") + strlen ("://");
+    if (kind == WM_URL_OTHER)
+        return wm_fault (
+            error, WM_EUSAGE,
+            "the input %s: wiremill copies root://, https:// and http:// only; fetch it "
+            "first",
+            url);
+    if (strlen (given) != strcspn (given, " \t\r") || *host == '/' || !host[strcspn (host, "/")] ||
+        !host[strcspn (host, "/") + 1])
+        return wm_fault (error, WM_EUSAGE, "the input %s is no URL of a file, SCHEME://HOST/PATH",
+                         url);
+    if (strchr (given, '*'))
+        return wm_fault (error, WM_EUSAGE,
+                         "the input %s: a URL is one file, no pattern; list them (xrdfs HOST ls "
+                         "FOLDER) in a file for --input-list",
+                         url);
+    if (is_installed (needs[kind].program))
+        return WM_OK;
+    return wm_fault (error, WM_EHOST,
+                     "the input %s needs %s, which is not in PATH here: install the package %s",
+                     url, needs[kind].program, needs[kind].package);
+}
+
+void wm_urls_scratch (const wm_args_t *args, const char *campaign, char path[PATH_MAX])
+{
+    const char *given = wm_args_text (args, "scratch"), *folder = getenv ("TMPDIR");
+    char here[PATH_MAX] = "";
+    if (given && given[0] != '/' && !getcwd (here, sizeof here))
+        here[0] = 0;
+    if (given)
+        snprintf (path, PATH_MAX, "%.2000s%s%.2000s", here, *here ? "/" : "", given);
+    else if (*campaign)
+        snprintf (path, PATH_MAX, "%.4000s/staged", campaign);
+    else
+        snprintf (path, PATH_MAX, "%.4000s/wiremill-staged-%u", folder && *folder ? folder : "/tmp",
+                  (unsigned) geteuid ());
+}

@@ -1,0 +1,18 @@
+/* wm_urls.h - inputs that lie elsewhere: refused before a campaign begins where nothing here could
+   copy them, and where their copies go.  */
+#ifndef WM_URLS_H
+#define WM_URLS_H
+
+#include "schema/base/wm_fault.h"
+#include "schema/base/wm_option.h"
+
+#include <limits.h>
+
+/* WM_EUSAGE: no URL of one file that a program here copies; WM_EHOST: that program is missing.  */
+wm_fault_t wm_urls_check (const char *given, wm_error_t *error);
+
+/* The folder for copies: --scratch, else CAMPAIGN/staged, else ("" for the campaign) one of this
+   user in TMPDIR.  */
+void wm_urls_scratch (const wm_args_t *args, const char *campaign, char path[PATH_MAX]);
+
+#endif

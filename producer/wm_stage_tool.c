@@ -1,0 +1,413 @@
+/* wm_stage_tool.c - xrdfs, xrdcp and curl as child processes: what they are given, how long they
+   may take, and what their last words mean.
+
+   Credentials reach these programs and nobody else: X509_USER_PROXY, BEARER_TOKEN and
+   BEARER_TOKEN_FILE are in the environment that xrdcp inherits; curl reads them from its standard
+   input (arguments are in `ps`), over https only. A URL's own authz= is in xrdcp's arguments: there
+   is no other way. What the programs print is tamed before it is anybody's text.
+
+   xrdcp waits up to 30 minutes for a server that is away, and for ever for one that hangs, so its
+   times are set here, where the environment does not have them. Beyond them the file must grow.  */
+#include "producer/wm_stage_private.h"
+#include "schema/base/wm_log.h"
+#include "schema/base/wm_path.h"
+#include "schema/wm_limits.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SAID_BYTES 4096u
+#define TOKEN_BYTES 16384u
+#define MARK "wiremill-http-code "
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+static void set_default (const char *name, int64_t ms)
+{
+    char text[24];
+    snprintf (text, sizeof text, "%" PRId64, ms / 1000 > 0 ? ms / 1000 : 1);
+    setenv (name, text, 0);
+}
+
+static void become (const char *const argv[], int in, int out, pid_t parent)
+{
+    const int64_t stall_ms = wm_times ()->stage_stall_ms;
+    prctl (PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid () != parent)
+        _exit (127);
+    setsid ();
+    for (int s = 1; s < NSIG; s++)
+        signal (s, SIG_DFL);
+    sigset_t none;
+    sigemptyset (&none);
+    sigprocmask (SIG_SETMASK, &none, NULL);
+    if (dup2 (in, 0) < 0 || dup2 (out, 1) < 0 || dup2 (out, 2) < 0)
+        _exit (127);
+    close_range (3, ~0u, 0);
+    set_default ("XRD_CONNECTIONRETRY", 2000);
+    set_default ("XRD_CONNECTIONWINDOW", stall_ms / 4);
+    set_default ("XRD_REQUESTTIMEOUT", stall_ms);
+    set_default ("XRD_STREAMTIMEOUT", stall_ms / 2);
+    set_default ("XRD_STREAMERRORWINDOW", stall_ms / 4);
+    set_default ("XRD_TIMEOUTRESOLUTION", 1000);
+    setenv ("XRD_CPCHUNKSIZE", "1048576", 0); /* the file grows in these: 8 MiB on a slow link take
+                                                 longer than it may stand still */
+    execvp (argv[0], (char *const *) (uintptr_t) argv);
+    dprintf (2, "%s: %s\n", argv[0], strerror (errno));
+    _exit (127);
+}
+
+/* `input`: what it reads, a memory file, closed here; -1: nothing.  */
+static int start (wm_tool_t *self, const char *const argv[], int input)
+{
+    const int in = input >= 0 ? input : open ("/dev/null", O_RDONLY | O_CLOEXEC);
+    const pid_t parent = getpid ();
+    self->said = memfd_create ("said", MFD_CLOEXEC);
+    self->pid = in < 0 || self->said < 0 ? -1 : fork ();
+    if (self->pid == 0)
+        become (argv, in, self->said, parent);
+    const int failed = errno;
+    if (in >= 0)
+        close (in);
+    self->began_ms = self->grew_ms = wm_now_ms ();
+    self->seen = 0;
+    self->stalled = false;
+    if (self->pid > 0)
+        return 0;
+    if (self->said >= 0)
+        close (self->said);
+    self->pid = 0;
+    errno = failed;
+    return -1;
+}
+
+/* The URL without a dataset's name.  */
+static char *file_url (const char *url)
+{
+    return strndup (url, wm_path_length (url));
+}
+
+int wm_tool_stat (wm_tool_t *self, const char *url)
+{
+    char *host = file_url (url);
+    char *path = host ? strchr (strstr (host, "://") + 3, '/') : NULL;
+    char *copy = path ? strdup (path + (path[1] == '/')) : NULL;
+    int failed = -1;
+    errno = EINVAL;
+    if (copy) {
+        *path = 0;
+        const char *const argv[] = { "xrdfs", host, "stat", copy, NULL };
+        failed = start (self, argv, -1);
+    }
+    free (copy);
+    free (host);
+    return failed;
+}
+
+/* ---- curl ------------------------------------------------------------------------------------ */
+
+/* A value in curl's configuration: in quotes.  */
+static void put (FILE *out, const char *name, const char *value)
+{
+    fprintf (out, "%s = \"", name);
+    for (; *value; value++)
+        if ((unsigned char) *value >= ' ')
+            fprintf (out, strchr ("\"\\", *value) ? "\\%c" : "%c", *value);
+    fputs ("\"\n", out);
+}
+
+/* The bearer token, as WLCG's tools find it. false: none.  */
+static bool token_read (char text[TOKEN_BYTES])
+{
+    const char *given = getenv ("BEARER_TOKEN"), *name = getenv ("BEARER_TOKEN_FILE");
+    text[0] = 0;
+    if (given && *given)
+        snprintf (text, TOKEN_BYTES, "%s", given);
+    else if (name && *name) {
+        FILE *file = fopen (name, "re");
+        if (file && !fgets (text, (int) TOKEN_BYTES, file))
+            text[0] = 0;
+        if (file)
+            fclose (file);
+    }
+    text[strcspn (text, " \r\n")] = 0;
+    return *text;
+}
+
+static void put_credentials (FILE *out)
+{
+    char token[TOKEN_BYTES];
+    const char *proxy = getenv ("X509_USER_PROXY"), *folder = getenv ("X509_CERT_DIR");
+    if (token_read (token))
+        put (out, "oauth2-bearer", token);
+    explicit_bzero (token, sizeof token);
+    if (proxy && *proxy) {
+        put (out, "cert", proxy);
+        put (out, "key", proxy);
+    }
+    if (folder && *folder)
+        put (out, "capath", folder);
+}
+
+/* Reads a field of the last answer in a file of headers; false: it is not there. *status: of that
+   answer.  */
+static bool header_read (const char *path, const char *name, char value[256], int *status)
+{
+    char line[2048];
+    bool found = false;
+    const size_t n = strlen (name);
+    FILE *file = fopen (path, "re");
+    *status = 0;
+    while (file && fgets (line, sizeof line, file)) {
+        if (sscanf (line, "HTTP/%*s %d", status) == 1)
+            found = false; /* of a redirection */
+        if (strncasecmp (line, name, n) != 0 || line[n] != ':')
+            continue;
+        const char *text = line + n + 1 + strspn (line + n + 1, " \t");
+        snprintf (value, 256, "%.*s", (int) strcspn (text, "\r\n"), text);
+        found = true;
+    }
+    if (file)
+        fclose (file);
+    return found;
+}
+
+/* What tells the server that the rest is of the same file. false: nothing that could.  */
+static bool version_read (const char *head, char value[256])
+{
+    int status;
+    if (header_read (head, "ETag", value, &status) && strncmp (value, "W/", 2) != 0)
+        return true;
+    return header_read (head, "Last-Modified", value, &status);
+}
+
+static int curl_start (wm_tool_t *self, const char *url)
+{
+    char text[24], version[256], field[280];
+    struct stat st;
+    const int fd = memfd_create ("curl", MFD_CLOEXEC);
+    const int copy = fd < 0 ? -1 : dup (fd);
+    FILE *out = copy < 0 ? NULL : fdopen (copy, "w");
+    if (!out)
+        return -1;
+    const bool secret = strncmp (url, "https:", 6) == 0;
+    self->resumes = stat (self->part, &st) == 0 && st.st_size && version_read (self->head, version);
+    if (!self->resumes) {
+        unlink (self->part);
+        unlink (self->head);
+    }
+    put (out, "url", url);
+    put (out, "output", self->part);
+    put (out, "dump-header", self->resumes ? self->fresh : self->head);
+    put (out, "write-out", MARK "%{http_code}\\n");
+    put (out, "user-agent", "wiremill/" WM_VERSION);
+    put (out, "header", "Want-Digest: adler32");
+    put (out, "proto", secret ? "=https" : "=http,https");
+    snprintf (text, sizeof text, "%.3f", (double) wm_times ()->stage_stall_ms / 4000.);
+    put (out, "connect-timeout", text);
+    if (self->resumes) {
+        snprintf (field, sizeof field, "If-Range: %s", version);
+        put (out, "header", field);
+        put (out, "continue-at", "-");
+    }
+    fputs ("silent\nshow-error\nfail\nlocation\ngloboff\nmax-redirs = 5\n", out);
+    if (secret)
+        put_credentials (out);
+    fclose (out);
+    lseek (fd, 0, SEEK_SET);
+    const char *const argv[] = { "curl", "-q", "--config", "-", NULL };
+    return start (self, argv, fd);
+}
+
+int wm_tool_copy (wm_tool_t *self, const char *url)
+{
+    char *file = file_url (url);
+    int failed = -1;
+    if (file && wm_url_of (url) == WM_URL_HTTP)
+        failed = curl_start (self, file);
+    else if (file) {
+        const char *const argv[] = { "xrdcp",   "--nopbar", "--force",  "--cksum",
+                                     "adler32", file,       self->part, NULL };
+        failed = start (self, argv, -1);
+    }
+    free (file);
+    return failed;
+}
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+void wm_tool_kill (wm_tool_t *self)
+{
+    if (self->pid) {
+        kill (self->pid, SIGKILL);
+        waitpid (self->pid, NULL, 0);
+        close (self->said);
+    }
+    self->pid = 0;
+}
+
+bool wm_tool_ended (wm_tool_t *self, uint64_t size, int *status)
+{
+    struct stat st;
+    if (waitpid (self->pid, status, WNOHANG) == self->pid) {
+        self->pid = 0;
+        return true;
+    }
+    const int64_t now = wm_now_ms (), stall_ms = wm_times ()->stage_stall_ms;
+    if (stat (self->part, &st) == 0 && (uint64_t) st.st_size != self->seen) {
+        self->seen = (uint64_t) st.st_size;
+        self->grew_ms = now;
+    }
+    /* at its end the server computes the checksum of all of it */
+    const int64_t most_ms = self->seen && self->seen == size ? 10 * stall_ms : stall_ms;
+    if (now - self->grew_ms > most_ms || now - self->began_ms > wm_times ()->stage_wall_ms) {
+        self->stalled = true;
+        kill (self->pid, SIGKILL);
+    }
+    return false;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* All that it said, terminated; the memory file is closed.  */
+static void said_read (wm_tool_t *self, char all[SAID_BYTES + 1])
+{
+    struct stat st;
+    const off_t end = fstat (self->said, &st) ? 0 : st.st_size;
+    const off_t from = end > (off_t) SAID_BYTES ? end - (off_t) SAID_BYTES : 0;
+    const ssize_t n = pread (self->said, all, SAID_BYTES, from);
+    all[n > 0 ? n : 0] = 0;
+    close (self->said);
+    wm_url_tame (all);
+}
+
+/* The first line that names an error, else the last that is not empty, for people.  */
+static void what_it_said (char *all, const char *program, char text[400])
+{
+    char *found = NULL, *rest = all;
+    bool is_error = false;
+    for (char *line; !is_error && (line = strsep (&rest, "\r\n"));) {
+        is_error =
+            strstr (line, "[ERROR]") || strstr (line, "[FATAL]") || !strncmp (line, "curl: (", 7);
+        if (is_error || (*line && strncmp (line, MARK, strlen (MARK)) != 0))
+            found = line;
+    }
+    if (found && strncmp (found, program, strlen (program)) == 0)
+        snprintf (text, 400, "%.260s", found);
+    else
+        snprintf (text, 400, "%s: %.250s", program, found ? found : "it printed nothing");
+    wm_log_tame (text);
+}
+
+static bool has (const char *all, const char *const *words)
+{
+    for (; *words; words++)
+        if (strcasestr (all, *words))
+            return true;
+    return false;
+}
+
+/* Nothing that comes later makes it work: what the server says of the file or of us.  */
+static bool xrootd_says_no (const char *all)
+{
+    static const char *const words[] = { "[3010]",          "[3011]",
+                                         "[3013]",          "[3016]",
+                                         "[3030]",          "Auth failed",
+                                         "No such file",    "Permission denied",
+                                         "Invalid address", NULL };
+    return has (all, words);
+}
+
+/* true: it did not come to an end of its own; *text has why.  */
+static bool was_ended (const wm_tool_t *self, int status, const char *program, char text[400])
+{
+    if (!WIFSIGNALED (status))
+        return false;
+    if (self->stalled)
+        snprintf (text, 400, "%s: nothing came for %lld s", program,
+                  (long long) (wm_now_ms () - self->grew_ms) / 1000);
+    else
+        snprintf (text, 400, "%s: ended by signal %d", program, WTERMSIG (status));
+    return true;
+}
+
+static bool is_missing (int status)
+{
+    return WIFEXITED (status) && WEXITSTATUS (status) == 127;
+}
+
+wm_tool_end_t wm_tool_stat_result (wm_tool_t *self, int status, uint64_t *size, char text[400])
+{
+    char all[SAID_BYTES + 1];
+    said_read (self, all);
+    if (was_ended (self, status, "xrdfs", text))
+        return WM_TOOL_AGAIN;
+    const char *line = strstr (all, "Size:");
+    if (status == 0 && line && sscanf (line + 5, "%" SCNu64, size) == 1)
+        return WM_TOOL_DONE;
+    const bool final = is_missing (status) || xrootd_says_no (all);
+    what_it_said (all, "xrdfs", text);
+    return final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+}
+
+static wm_tool_end_t http_result (wm_tool_t *self, const char *all, int status, uint64_t *size,
+                                  int64_t *adler)
+{
+    char value[256];
+    int code = 0, of_head;
+    const char *mark = strstr (all, MARK), *total;
+    const int exit_code = WEXITSTATUS (status);
+    if (mark)
+        code = atoi (mark + strlen (MARK));
+    /* 33: the server sent another file than the one begun, or has no ranges; 36: cannot resume */
+    if (exit_code == 33 || exit_code == 36 || code == 416)
+        return WM_TOOL_RESTART;
+    if (exit_code == 127 || exit_code == 1 || exit_code == 3 || exit_code == 58 ||
+        exit_code == 60 || exit_code == 77 ||
+        (code >= 400 && code < 500 && code != 408 && code != 429))
+        return WM_TOOL_FINAL;
+    if (status)
+        return WM_TOOL_AGAIN;
+    const char *head = self->resumes ? self->fresh : self->head;
+    if (header_read (head, "Content-Range", value, &of_head) && (total = strchr (value, '/')))
+        *size = isdigit ((unsigned char) total[1]) ? strtoull (total + 1, NULL, 10) : *size;
+    else if (header_read (head, "Content-Length", value, &of_head))
+        *size = strtoull (value, NULL, 10);
+    const char *sum =
+        header_read (head, "Digest", value, &of_head) ? strcasestr (value, "adler32=") : NULL;
+    if (sum)
+        *adler = (int64_t) strtoul (sum + strlen ("adler32="), NULL, 16);
+    return WM_TOOL_DONE;
+}
+
+wm_tool_end_t wm_tool_copy_result (wm_tool_t *self, const char *url, int status, uint64_t *size,
+                                   int64_t *adler, char text[400])
+{
+    static const char *const sum[] = { "checksum", "CheckSum", NULL };
+    const bool http = wm_url_of (url) == WM_URL_HTTP;
+    const char *program = http ? "curl" : "xrdcp";
+    char all[SAID_BYTES + 1];
+    wm_tool_end_t end = WM_TOOL_DONE;
+    said_read (self, all);
+    *adler = -1;
+    if (was_ended (self, status, program, text))
+        return http ? WM_TOOL_AGAIN : WM_TOOL_RESTART;
+    if (http)
+        end = http_result (self, all, status, size, adler);
+    else if (status)
+        end = is_missing (status) || (xrootd_says_no (all) && !has (all, sum)) ? WM_TOOL_FINAL
+                                                                               : WM_TOOL_RESTART;
+    what_it_said (all, program, text);
+    return end;
+}

@@ -1,0 +1,20 @@
+/* wm_url.h - inputs that lie elsewhere: what kind of URL a name is, and what of it may be seen.
+
+   Thread: any.  */
+#ifndef WM_URL_H
+#define WM_URL_H
+
+typedef enum {
+    WM_URL_NONE,   /* a path */
+    WM_URL_XROOTD, /* root, roots, xroot, xroots: copied by xrdcp */
+    WM_URL_HTTP,   /* http, https: copied by curl */
+    WM_URL_OTHER,  /* a URL that nothing here copies */
+} wm_url_t;
+
+wm_url_t wm_url_of (const char *name);
+
+/* Removes from every URL in `text`, in place, what opens it for whoever reads it: the parameters
+   authz and access_token, and user:password@. Other text stays as it is.  */
+void wm_url_tame (char *text);
+
+#endif

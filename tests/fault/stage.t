@@ -1,0 +1,204 @@
+#!/bin/bash
+# stage.t - inputs behind xrootd and HTTP servers that stop, die, are slow, lie, or have other files than before.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=20
+command -v xrootd xrdcp curl >/dev/null || { skip "xrootd-server, xrootd-client or curl is not installed"; done_testing; }
+make_events stage-a --events 2 --seed 7 --hits 600 --tpcs 1 && make_events stage-b --events 1 --seed 8 --hits 600 --tpcs 1 &&
+    make_events stage-c --events 1 --seed 9 --hits 300 --tpcs 1 || bail "no events"
+made_once "$made/stage.onnx" "$bin/wiremill" model new emtrkmichel --seed 1 --wire 16 --bin 16 -o "$made/stage.onnx" || bail "no model"
+chmod 755 "$work" && mkdir -m 755 "$work/data" && mkdir -m 777 "$work/admin" && cp "$made"/stage-?.h5 "$work/data" && chmod 644 "$work"/data/*
+plain=("$bin/wiremill" run --model "$made/stage.onnx" --workers 1 --threads 1)
+quick () { WM_TIME_SCALE=200 XRD_CONNECTIONRETRY=1 run "$@"; } # all tries in 2 s, but for those of xrdcp, of 1 s each
+run () { local to=$work/$1; shift; keep timeout 60 "${plain[@]}" --quiet --output "$to" "$@"; } # output, options...
+run local --input "$made/stage-?.h5" >"$work/output" || { cat "$work/output"; bail "wiremill run does not work"; }
+same () { local to=$1 n; shift; for n; do same_scores "stage-$n" "$work/local" "$work/$to" || return 1; done; } # output, names...
+empty () { ! find "$work/$1/.wiremill/staged" -type f | grep .; } # output: no copy is left
+
+# ---- xrootd ----
+cat >"$work/xrootd.cfg" <<EOF
+all.role server
+all.export /data
+oss.localroot $work
+xrd.port $port
+xrd.allow host localhost
+xrd.allow host 127.0.0.1
+xrootd.chksum adler32
+all.adminpath $work/admin
+all.pidpath $work/admin
+EOF
+as=() && [ "$(id -u)" != 0 ] || as=(-R nobody)
+server () # starts it; its pid is in $server
+{
+    xrootd "${as[@]}" -c "$work/xrootd.cfg" -l "$work/admin/log" >/dev/null 2>&1 &
+    server=$!
+    { sleep 120; kill -9 $server; } >/dev/null 2>&1 & # nothing of this test outlives it for long
+    until_true 10 env XRD_CONNECTIONWINDOW=1 XRD_CONNECTIONRETRY=1 xrdfs "root://127.0.0.1:$port" stat /data
+}
+server || { cat "$work"/admin/log; bail "xrootd does not serve"; }
+export XRD_CPCHUNKSIZE=8192 XRD_CPPARALLELCHUNKS=1
+python3 tests/fault/elsewhere.py slow $((port + 1)) "$port" 80000 &
+at=root://127.0.0.1:$port//data crawl=root://127.0.0.1:$((port + 1))//data
+
+all () { run all --input "$at/stage-a.h5" --input "$at/stage-b.h5" --input "$made/stage-c.h5" && same all a b c && empty all; }
+ok "inputs behind xrootd beside one that lies here: the bytes of a local run, and no copy is left" all
+again () { rm -f "$work/admin/log"; run all --input "$at/stage-a.h5" && says 'nothing was left to do' && empty all; }
+ok "the same command again copies nothing" again
+
+missing ()
+{
+    exits 3 run missing --input "$at/none.h5" --input "$at/stage-c.h5" && same missing c &&
+        says 'none.h5 cannot be copied to this machine: xrdfs: .*no such file'
+}
+ok "one that is not there is held with what the server said; the other is scored" missing
+
+# A copy on its way, through a slow link.
+start () # output, inputs...: $pid
+{
+    local to=$work/$1
+    shift
+    "${plain[@]}" --quiet --output "$to" "$@" >"$work/$(basename "$to").words" 2>&1 &
+    pid=$!
+    part=$to/.wiremill/staged/1/*.part
+    until_true 20 half || { cat "$work/$(basename "$to").words" "$to"/.wiremill/log/*; return 1; }
+}
+half () { [ -s "$(echo $part)" ]; } # shellcheck disable=SC2086
+gone () { ! kill -0 $pid; }
+ends () { until_true 40 gone && exits "$1" wait $pid || { cat "$work"/*.words; return 1; }; } # exit code
+stopped ()
+{
+    start stopped --input "$crawl/stage-a.h5" && kill -STOP $server && sleep 0.5 && kill -CONT $server && ends 0 &&
+        same stopped a && empty stopped
+}
+ok "the server is stopped in mid-copy and goes on" stopped
+killed ()
+{
+    start killed --input "$crawl/stage-a.h5" && kill -9 $server && wait $server
+    until_true 20 eval ! half && server && ends 0 && same killed a && empty killed
+}
+ok "the server is killed in mid-copy and starts again: the file is copied again" killed
+changed ()
+{
+    start changed --input "$crawl/stage-b.h5" && cp "$made/stage-a.h5" "$work/data/new" && chmod 644 "$work/data/new" &&
+        mv "$work/data/new" "$work/data/stage-b.h5" && ends 0 || return 1
+    cp "$work/changed/stage-b.scores.h5" "$work/changed/stage-a.scores.h5" && same changed a
+}
+ok "the file is replaced in mid-copy: never a mixture, the new one is scored" changed
+cp "$made/stage-b.h5" "$work/data" && chmod 644 "$work/data/stage-b.h5"
+resumed ()
+{
+    start resumed --input "$crawl/stage-a.h5" --input "$at/stage-c.h5" && kill -9 $pid && ends 137 || return 1
+    run resumed --input "$crawl/stage-a.h5" --input "$at/stage-c.h5" && same resumed a c && empty resumed
+}
+ok "run is killed in mid-copy: the same command goes on, what was copied in part is no input" resumed
+stager ()
+{
+    start stager --input "$crawl/stage-a.h5" && kill -9 "$(child $pid wiremill-producer)" && ends 0 && same stager a && empty stager
+}
+ok "the process that copies is killed: run starts another" stager
+# Each point of the process that copies kills it, and those around a claim the one that reads.
+for point in $(grep -ohE '"stager-[a-z]+"' producer/wm_stage.c | tr -d '"' | sort -u) producer-claimed:2; do
+    died ()
+    {
+        local to=at-${point%:*}
+        [[ $point = *:* ]] || point=$point:1
+        WM_FAILPOINT=$point:$work/$to.died run "$to" --input "$at/stage-a.h5" --input "$at/stage-c.h5" &&
+            same "$to" a c && empty "$to" && [ -e "$work/$to.died" ] && grep -q 'starting it again' "$work/said"
+    }
+    ok "killed at $point: run starts both again" died
+done
+
+# What others must not see: environment, logs, campaign and output of a run with a token and a URL that has one.
+secret ()
+{
+    export BEARER_TOKEN=SECRET-ENVIRONMENT
+    start secret --input "$crawl/stage-a.h5?authz=SECRET-IN-URL&x=1" --input "$at/none.h5?authz=SECRET-IN-URL"
+    local code=$? reader stager
+    unset BEARER_TOKEN
+    stager=$(child $pid wiremill-producer) && reader=$(child "$stager" wiremill-producer) && [ $code = 0 ] || return 1
+    grep -q SECRET-ENV "/proc/$stager/environ" && ! grep -l SECRET "/proc/$reader/environ" || return 1
+    ! grep -l SECRET-ENV "/proc/$(child $pid wiremill-worker)/environ" "/proc/$(child $pid wiremill-broker)/environ" || return 1
+    ends 3 && same secret a && ! grep -rl SECRET "$work/secret" "$work/secret.words" && grep -q "stage-a.h5.*x=1" "$work/secret/.wiremill/command"
+}
+ok "a token reaches the programs that copy, and neither logs, campaign, outputs nor the process that reads" secret
+
+cap () # three files with room for one: never two at a time
+{
+    local most=0 n
+    "${plain[@]}" --quiet --output "$work/cap" --stage-bytes 130000 --scratch "$work/cap.copies" --input "$crawl/stage-a.h5" \
+        --input "$crawl/stage-b.h5" --input "$crawl/stage-c.h5" >"$work/cap.words" 2>&1 &
+    pid=$!
+    while kill -0 $pid 2>/dev/null; do
+        n=$(find "$work/cap.copies" -type f -size +0 2>/dev/null | wc -l)
+        most=$((n > most ? n : most))
+        sleep 0.05
+    done
+    ends 0 && same cap a b c && [ $most = 1 ] && [ ! -e "$work/cap.copies" ] || { echo "$most copies at a time"; return 1; }
+}
+ok "copies stay within --stage-bytes, and --scratch is removed when it is empty" cap
+
+{ kill -9 $server && wait $server; } 2>/dev/null
+dead () { exits 3 quick dead --input "$at/stage-a.h5" --input "$made/stage-c.h5" && says 'tried 8 times in [0-9]+ s' && same dead c; }
+ok "a dead server: its inputs are held after a bounded time, others are scored" dead
+retried () { server && run dead --input "$at/stage-a.h5" --input "$made/stage-c.h5" --retry-held && same dead a c; }
+ok "--retry-held copies them again" retried
+
+# ---- HTTP ----
+python3 tests/fault/elsewhere.py http $((port + 2)) "$work/data" &
+web=http://127.0.0.1:$((port + 2))
+mode () { echo "$1" >"$work/data/mode"; : >"$work/data/log"; }
+mode fine
+until_true 10 curl -sf "$web/mode" || bail "no HTTP server"
+http () { mode fine; run http --input "$web/stage-a.h5" --input "$web/none.h5" --input "$web/stage-c.h5"; [ $? = 3 ] && same http a c && says 'none.h5 cannot be copied.*404' && empty http; }
+ok "over HTTP: the same bytes; one that is not there is held" http
+cut ()
+{
+    mode cut
+    "${plain[@]}" --quiet --output "$work/cut" --input "$web/stage-a.h5" >"$work/cut.words" 2>&1 &
+    pid=$!
+    until_true 20 grep -q 'bytes=[1-9].*"' "$work/data/log" && echo fine >"$work/data/mode" && ends 0 && same cut a &&
+        [ "$(grep -c '^/stage-a.h5 - ' "$work/data/log")" = 1 ] || { cat "$work/data/log"; return 1; }
+}
+ok "a connection that ends in mid-file: the rest is asked for, of the same file only" cut
+other ()
+{
+    mode cut
+    cp "$work/data/stage-a.h5" "$work/data/moving.h5"
+    "${plain[@]}" --quiet --output "$work/other" --input "$web/moving.h5" >"$work/other.words" 2>&1 &
+    pid=$!
+    until_true 20 grep -q moving "$work/data/log" && cp "$made/stage-c.h5" "$work/data/moving.h5" && echo fine >"$work/data/mode"
+    ends 0 && mv "$work/other/moving.scores.h5" "$work/other/stage-c.scores.h5" && same other c
+}
+ok "a file that was replaced meanwhile is copied from its start" other
+weak () { mode weak; exits 5 quick weak --input "$web/stage-a.h5" && says 'tried 8 times' && [ "$(wc -l <"$work/data/log")" = 8 ]; }
+ok "a server without ranges that never sends all: held after 8 tries" weak
+lies () { mode digest; exits 5 quick lies --input "$web/stage-a.h5" && says "adler32 of the copy is [0-9a-f]*, the server's 00000001"; }
+ok "a copy that has not the server's checksum is never scored" lies
+
+# A token goes over https alone, and to curl alone.
+openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key" -out "$work/cert" -days 2 -subj /CN=localhost \
+    -addext subjectAltName=IP:127.0.0.1 2>/dev/null && cat "$work/key" "$work/cert" >"$work/both"
+python3 tests/fault/elsewhere.py http $((port + 3)) "$work/data" "$work/both" &
+tls=https://127.0.0.1:$((port + 3))
+until_true 10 curl -sf --cacert "$work/cert" "$tls/mode" || bail "no HTTPS server"
+token ()
+{
+    mode fine
+    echo SECRET-IN-FILE >"$work/of-user.token"
+    BEARER_TOKEN_FILE=$work/of-user.token CURL_CA_BUNDLE=$work/cert run token --input "$tls/stage-a.h5" --input "$web/stage-c.h5" &&
+        same token a c && grep -q '^/stage-a.h5 - - Bearer SECRET-IN-FILE$' "$work/data/log" &&
+        grep -q '^/stage-c.h5 - - -$' "$work/data/log" && ! grep -r SECRET "$work/token/"
+}
+ok "over HTTPS, with a bearer token that HTTP does not get" token
+stranger () { exits 5 run stranger --input "$tls/stage-a.h5" && says 'curl: .*certificate'; }
+ok "a server whose certificate nobody knows is not asked twice" stranger
+
+# ---- what is refused at once ----
+no () { refused "$1" "$2" "${plain[@]}" --output "$work/no" --input "$3" && [ ! -e "$work/no" ]; } # exit code, pattern, URL
+ok "a URL of another kind is refused" no 2 'copies root://, https:// and http:// only' s3://bucket/a.h5
+ok "... and a pattern" no 2 'a URL is one file, no pattern' "root://host//data/*.h5"
+ok "... and one without a path" no 2 'is no URL of a file' root://host
+mkdir "$work/few" && for p in cat grep timeout; do ln -s "$(command -v $p)" "$work/few/$p"; done
+bare () { PATH=$work/few no 1 'needs xrdcp, which is not in PATH here: install the package xrootd-client' root://host//a.h5; }
+ok "... and one that no program here copies" bare
+done_testing

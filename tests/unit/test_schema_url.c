@@ -1,0 +1,76 @@
+/* test_schema_url.c - which names are URLs, and what of them may be seen.  */
+#include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void kinds (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *name;
+        wm_url_t is;
+    } row[] = { { "root://h//a.h5", WM_URL_XROOTD }, { "xroots://h//a.h5", WM_URL_XROOTD },
+                { "https://h/a.h5", WM_URL_HTTP },   { "http://h/a.h5", WM_URL_HTTP },
+                { "s3://b/a.h5", WM_URL_OTHER },     { "a.h5:/patches", WM_URL_NONE },
+                { "/data/root:/a.h5", WM_URL_NONE }, { "", WM_URL_NONE } };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_int_equal (wm_url_of (row[i].name), row[i].is);
+}
+
+static void files (void **state)
+{
+    (void) state;
+    uint64_t size;
+    int64_t mtime_ns;
+    assert_int_equal (wm_path_length ("root://h:1094//d/a.h5"), strlen ("root://h:1094//d/a.h5"));
+    assert_int_equal (wm_path_length ("root://h//a.h5:/patches"), strlen ("root://h//a.h5"));
+    assert_int_equal (wm_path_stat ("root://h//a.h5", &size, &mtime_ns), -1);
+    assert_int_equal (errno, EREMOTE);
+}
+
+static void secrets (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *before, *after;
+    } row[] = {
+        { "root://h//a.h5?authz=S", "root://h//a.h5" },
+        { "root://h//a.h5?authz=S&x=1", "root://h//a.h5?x=1" },
+        { "root://h//a.h5?x=1&authz=S&y=2", "root://h//a.h5?x=1&y=2" },
+        { "https://h/a?access_token=S&authz=S", "https://h/a" },
+        { "https://u:S@h:8443/a", "https://h:8443/a" },
+        { "https://u:S@S@h/a@b", "https://h/a@b" },
+        { "root://user@h//a.h5", "root://user@h//a.h5" },
+        { "[ERROR] 'root://h//a?authz=S' and https://u:S@h/b?authz=S; no such file",
+          "[ERROR] 'root://h//a' and https://h/b no such file" },
+        { "authz=S (in words)", "authz= (in words)" },
+        { "nothing: of a@b:c", "nothing: of a@b:c" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char *text = strdup (row[i].before);
+        assert_non_null (text);
+        wm_url_tame (text);
+        assert_string_equal (text, row[i].after);
+        free (text);
+    }
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (kinds),
+        cmocka_unit_test (files),
+        cmocka_unit_test (secrets),
+    };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
+    return cmocka_run_group_tests_name ("schema_url", tests, NULL, NULL);
+}
