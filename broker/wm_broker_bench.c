@@ -613,7 +613,7 @@ static void measure_announced (void)
 
 /* ---- batches a second ------------------------------------------------------------------------ */
 
-static void print_rates (uint64_t batches, double took, double cpu_s)
+static void print_rates (uint64_t batches, double took, double cpu_s, double clients_s)
 {
     const double result = (double) wm_result_bytes (setup.hits, OUTPUTS);
     uint64_t n = 0;

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define SECONDS_MAX 1e9
+#define SAME_MS 1000
 
 /* clang-format off */
 static const wm_option_t option_table[] = {
@@ -104,11 +105,15 @@ static const wm_program_t program = {
     .summary = "scores batches", .verbs = verbs };
 /* clang-format on */
 
+/* Some batch systems signal a job's shell and all below it, and the shell hands SIGTERM on: two of
+   them within SAME_MS are one.  */
 static void on_signal (int number)
 {
-    (void) number;
-    if (zsys_interrupted)
+    static int64_t first_ms;
+    if (zsys_interrupted && (number != SIGTERM || wm_now_ms () - first_ms > SAME_MS))
         _exit (WM_EXIT_AGAIN);
+    if (!zsys_interrupted)
+        first_ms = wm_now_ms ();
     zsys_interrupted = 1;
 }
 

@@ -40,7 +40,9 @@ wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, 
     self->start_ms = wm_now_ms ();
     char host[64] = "?";
     gethostname (host, sizeof host - 1);
-    snprintf (self->label, sizeof self->label, "%s:%d", host, (int) getpid ());
+    const char *job = getenv ("WM_JOB"); /* of a farm, which finds its workers by it */
+    snprintf (self->label, sizeof self->label, "%.*s:%d%s%.24s", job ? 24 : 63, host,
+              (int) getpid (), job ? "/" : "", job ? job : "");
     self->coder = wm_coder_new ();
     wm_credit_init (&self->credit);
     return self;

@@ -1,0 +1,170 @@
+/* wm_farm.h - the parts of `wiremill farm`: what it decides, what a job is, the batch systems.
+
+   The farm compares the broker's queue with the jobs it has in a batch system, and submits what is
+   missing. It schedules nothing itself: a job is one `wiremill work`, which leaves by itself when
+   it is idle or its wall time ends. Jobs are known by their name alone (wm-CAMPAIGN-FARM), so a
+   farm that starts again finds those of the one before. Each job leaves a file when it ends
+   (FOLDER/end/JOB: exit code and node) and its log (FOLDER/log/JOB.log). Thread: one.  */
+#ifndef WM_FARM_H
+#define WM_FARM_H
+
+#include "schema/base/wm_fault.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+/* ---- deciding (wm_farm_decide.c, no I/O) ----------------------------------------------------- */
+
+#define WM_FARM_NODE_BYTES 64
+#define WM_FARM_NODES_MAX 256 /* that failures are noted of */
+
+typedef struct {
+    bool is_known;   /* the broker has answered */
+    bool takes_work; /* it is neither paused nor draining nor without disk */
+    int64_t batches; /* waiting, asked for or with workers */
+    double eta_s;    /* until the workers there are have finished; below 0: not known */
+} wm_farm_queue_t;
+
+typedef struct {
+    unsigned pending, running; /* jobs by state */
+    unsigned connected;        /* running ones whose worker has a session with the broker */
+} wm_farm_count_t;
+
+typedef struct {
+    unsigned min, max;
+    unsigned batches_each; /* batches that are worth one more job */
+    unsigned failures_max; /* in a row that stop the farm */
+    unsigned node_max;     /* failures on a node that exclude it; 0: nodes are not excluded */
+    double worth_s;        /* no more jobs for what the connected finish within this time */
+} wm_farm_limits_t;
+
+/* Jobs that ended without having connected. A node counts up to node_max in in_a_row: one bad node
+   that takes job after job does not stop a farm that has others.  */
+typedef struct {
+    unsigned in_a_row; /* since a job last connected */
+    size_t n_node;
+    struct {
+        char name[WM_FARM_NODE_BYTES];
+        unsigned n;
+        bool is_bad;
+    } node[WM_FARM_NODES_MAX];
+} wm_farm_failures_t;
+
+typedef struct {
+    unsigned wanted;
+    unsigned submit, submit_kept; /* new jobs that leave when idle; new ones that stay (min) */
+    unsigned retire;              /* pending jobs that are not needed */
+    bool stop;                    /* too many jobs failed to connect */
+} wm_farm_decision_t;
+
+wm_farm_decision_t wm_farm_decide (const wm_farm_queue_t *queue, const wm_farm_count_t *count,
+                                   const wm_farm_failures_t *failures,
+                                   const wm_farm_limits_t *limits);
+
+/* Notes a job that failed to connect, on a node ("": unknown), with its exit code (-1: unknown).
+   Returns whether the node is bad from now on.  */
+bool wm_farm_failed (wm_farm_failures_t *self, const wm_farm_limits_t *limits, const char *node,
+                     int code);
+
+/* Notes that the worker of a job on this node failed after it had connected, or was sent away by
+   the broker. Returns whether the node is bad from now on.  */
+bool wm_farm_blamed (wm_farm_failures_t *self, const wm_farm_limits_t *limits, const char *node);
+
+/* Notes a job that connected.  */
+void wm_farm_connected (wm_farm_failures_t *self);
+
+/* Reads "90", "90s", "30m", "12h", "2d" or "H:MM:SS" as seconds; -1: it is none of them.  */
+int64_t wm_farm_seconds (const char *text);
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+#define WM_FARM_JOB_BYTES 40
+
+typedef struct {
+    char id[WM_FARM_JOB_BYTES]; /* as the batch system names it, "12_3" */
+    char node[WM_FARM_NODE_BYTES];
+    char reason[64]; /* why it is pending */
+    bool is_running;
+    bool was_connected, was_blamed; /* its worker, while it has been running */
+    int64_t since_ms;               /* it is missing */
+} wm_farm_job_t;
+
+typedef struct {
+    wm_farm_job_t *job;
+    size_t n, capacity;
+} wm_farm_jobs_t;
+
+/* Adds a job and returns it, zeroed but for its id. Without memory the process ends.  */
+wm_farm_job_t *wm_farm_jobs_add (wm_farm_jobs_t *self, const char *id);
+wm_farm_job_t *wm_farm_jobs_find (const wm_farm_jobs_t *self, const char *id);
+void wm_farm_jobs_free (wm_farm_jobs_t *self);
+
+/* ---- the batch systems ----------------------------------------------------------------------- */
+
+#define WM_FARM_OPTIONS_MAX 32
+
+typedef struct {
+    char name[64];         /* of all its jobs */
+    char campaign[33];     /* its id */
+    const char *farm;      /* its own name */
+    char folder[PATH_MAX]; /* shared with the nodes */
+    char program[PATH_MAX];
+    char endpoint[256];       /* what its workers connect to */
+    char join_file[PATH_MAX]; /* their key's; "": they need none */
+    const char *partition, *account, *memory, *cache;
+    const char *prologue; /* shell lines before the worker; NULL: none */
+    unsigned cpus;
+    int64_t wall_s, idle_s, give_up_s;                  /* wall_s 0: no limit */
+    const char *submit_option[WM_FARM_OPTIONS_MAX + 1]; /* NULL ends it */
+    const char *work_option[WM_FARM_OPTIONS_MAX + 1];
+    const wm_farm_failures_t *failures; /* its bad nodes are excluded */
+    int lock;                           /* descriptor; held until a submission is complete */
+} wm_farm_t;
+
+typedef enum {
+    WM_FARM_WITHDRAW, /* those that are still pending leave the queue */
+    WM_FARM_DRAIN,    /* SIGTERM: their workers finish what they compute and leave */
+    WM_FARM_KILL,
+} wm_farm_end_t;
+
+/* A batch system. Functions return WM_EAGAIN where it cannot be asked now, WM_EHOST where it
+   refuses.  */
+typedef struct {
+    const char *name;
+    bool has_nodes;     /* jobs can be kept off bad nodes */
+    const char *whoami; /* shell line that sets job and node */
+    /* Lists the farm's jobs, by their name.  */
+    wm_fault_t (*list) (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t *error);
+    /* Submits n jobs; with `dry` (not NULL) prints there what it would submit, and how.  */
+    wm_fault_t (*submit) (const wm_farm_t *self, unsigned n, bool is_kept, FILE *dry,
+                          wm_error_t *error);
+    /* Ends these jobs.  */
+    wm_fault_t (*end) (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_farm_end_t how,
+                       wm_error_t *error);
+} wm_farm_engine_t;
+
+extern const wm_farm_engine_t wm_farm_local;
+#define WM_FARM_ENGINES "local"
+
+/* Writes the shell script that a job runs; its first argument is the idle time, "" for none.  */
+void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami);
+
+/* Writes FOLDER/worker.sh. */
+wm_fault_t wm_farm_write_script (const wm_farm_t *self, const char *whoami, wm_error_t *error);
+
+/* What --dry-run prints: the command as a shell reads it, then the script.  */
+void wm_farm_print (FILE *out, const wm_farm_t *self, const char *whoami, const char *const argv[]);
+
+/* Prints the names of bad nodes, joined by commas. Returns how many.  */
+size_t wm_farm_bad_nodes (const wm_farm_t *self, char *text, size_t bytes);
+
+/* Runs a command for at most half a minute. *output (the caller's, never NULL with WM_OK) is what
+   it wrote to stdout. WM_EHOST: it ended with an error, whose last line *error has; WM_EAGAIN: it
+   did not end.  */
+wm_fault_t wm_farm_command (const char *const argv[], char **output, wm_error_t *error);
+
+#endif

@@ -1,0 +1,183 @@
+/* test_ops_farm.c - what a farm decides: how many jobs, when it stops, which nodes it avoids.  */
+#include "ops/wm_farm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const wm_farm_limits_t limits = {
+    .min = 0, .max = 30, .batches_each = 4, .failures_max = 3, .node_max = 2, .worth_s = 60
+};
+
+/* Decides for a known queue of `batches` that needs eta_s.  */
+static wm_farm_decision_t decide (int64_t batches, double eta_s, wm_farm_count_t count)
+{
+    const wm_farm_queue_t queue = { true, true, batches, eta_s };
+    const wm_farm_failures_t none = { 0 };
+    return wm_farm_decide (&queue, &count, &none, &limits);
+}
+
+static void test_scale (void **state)
+{
+    (void) state;
+    wm_farm_decision_t it = decide (0, -1, (wm_farm_count_t){ 0 });
+    assert_int_equal (it.submit + it.submit_kept + it.retire, 0);
+    it = decide (1, -1, (wm_farm_count_t){ 0 });
+    assert_int_equal (it.submit, 1);
+    it = decide (9, -1, (wm_farm_count_t){ .pending = 1 });
+    assert_int_equal (it.submit, 2);
+    it = decide (1000000, -1, (wm_farm_count_t){ .pending = 2, .running = 5 });
+    assert_int_equal (it.submit, 23);
+    it = decide (1000000, 9e9, (wm_farm_count_t){ .pending = 2, .running = 28, .connected = 28 });
+    assert_int_equal (it.submit, 0);
+    assert_int_equal (it.retire, 0);
+    assert_int_equal (decide (INT64_MAX, -1, (wm_farm_count_t){ 0 }).submit, 30);
+}
+
+static void test_end (void **state)
+{
+    (void) state;
+    /* Only pending jobs are removed: running ones leave when they are idle.  */
+    wm_farm_decision_t it = decide (0, 0, (wm_farm_count_t){ .pending = 3, .running = 5 });
+    assert_int_equal (it.wanted, 0);
+    assert_int_equal (it.retire, 3);
+    it = decide (8, -1, (wm_farm_count_t){ .pending = 3, .running = 1 });
+    assert_int_equal (it.retire, 2);
+    it = decide (40, 59, (wm_farm_count_t){ .running = 1, .connected = 1 });
+    assert_int_equal (it.submit, 0); /* done before a new job would have begun */
+    it = decide (40, 61, (wm_farm_count_t){ .running = 1, .connected = 1 });
+    assert_int_equal (it.submit, 9);
+    it = decide (40, 59, (wm_farm_count_t){ .running = 1 });
+    assert_int_equal (it.submit, 9); /* nobody of ours works on it */
+}
+
+static void test_least (void **state)
+{
+    (void) state;
+    wm_farm_limits_t least = limits;
+    least.min = 2;
+    const wm_farm_failures_t none = { 0 };
+    wm_farm_queue_t queue = { true, true, 0, 0 };
+    wm_farm_count_t count = { 0 };
+    wm_farm_decision_t it = wm_farm_decide (&queue, &count, &none, &least);
+    assert_int_equal (it.submit_kept, 2);
+    assert_int_equal (it.submit, 0);
+    queue.batches = 20;
+    count.running = 1;
+    it = wm_farm_decide (&queue, &count, &none, &least);
+    assert_int_equal (it.submit_kept, 1);
+    assert_int_equal (it.submit, 3);
+    queue.batches = 0;
+    count = (wm_farm_count_t){ .pending = 4 };
+    assert_int_equal (wm_farm_decide (&queue, &count, &none, &least).retire, 2);
+    queue.takes_work = false; /* a paused campaign would send them away */
+    count = (wm_farm_count_t){ 0 };
+    it = wm_farm_decide (&queue, &count, &none, &least);
+    assert_int_equal (it.submit + it.submit_kept, 0);
+}
+
+static void test_unknown (void **state)
+{
+    (void) state;
+    const wm_farm_failures_t none = { 0 };
+    const wm_farm_queue_t queue = { .is_known = false, .takes_work = true, .batches = 100 };
+    const wm_farm_count_t count = { .pending = 2, .running = 1 };
+    const wm_farm_decision_t it = wm_farm_decide (&queue, &count, &none, &limits);
+    assert_int_equal (it.submit + it.submit_kept + it.retire, 0);
+    assert_int_equal (it.wanted, 3);
+}
+
+/* Whether the farm stops now.  */
+static bool stops (const wm_farm_failures_t *failures)
+{
+    const wm_farm_queue_t queue = { true, true, 100, -1 };
+    const wm_farm_count_t count = { 0 };
+    const wm_farm_decision_t it = wm_farm_decide (&queue, &count, failures, &limits);
+    assert_true (!it.stop || it.submit + it.submit_kept + it.retire == 0);
+    return it.stop;
+}
+
+static void test_failures (void **state)
+{
+    (void) state;
+    wm_farm_failures_t *self = calloc (1, sizeof *self);
+    assert_non_null (self);
+    /* a refused key is every job's failure, and no node's */
+    for (int i = 0; i < 3; i++) {
+        assert_false (stops (self));
+        assert_false (wm_farm_failed (self, &limits, "n1", WM_EXIT_REFUSED));
+    }
+    assert_true (stops (self));
+    wm_farm_connected (self);
+    assert_false (stops (self));
+    assert_int_equal (self->n_node, 0);
+    /* one bad node is avoided and stops nothing, another one's failure does */
+    assert_false (wm_farm_failed (self, &limits, "n1", 1));
+    assert_true (wm_farm_failed (self, &limits, "n1", 1));
+    for (int i = 0; i < 5; i++)
+        assert_false (wm_farm_failed (self, &limits, "n1", 1));
+    assert_false (stops (self));
+    assert_false (wm_farm_failed (self, &limits, "n2", WM_EXIT_UNREACHABLE));
+    assert_true (stops (self));
+    wm_farm_connected (self);
+    assert_true (wm_farm_blamed (self, &limits, "n2"));
+    assert_false (stops (self)); /* it had connected */
+    char text[64];
+    const wm_farm_t farm = { .failures = self };
+    assert_int_equal (wm_farm_bad_nodes (&farm, text, sizeof text), 2);
+    assert_string_equal (text, "n1,n2");
+    free (self);
+}
+
+static void test_no_nodes (void **state)
+{
+    (void) state;
+    wm_farm_limits_t here = limits;
+    here.node_max = 0;
+    wm_farm_failures_t *self = calloc (1, sizeof *self);
+    assert_non_null (self);
+    for (int i = 0; i < 3; i++)
+        assert_false (wm_farm_failed (self, &here, "host", 1));
+    assert_true (stops (self));
+    memset (self, 0, sizeof *self);
+    for (int i = 0; i < 3; i++)
+        assert_false (wm_farm_failed (self, &limits, "", -1)); /* nobody knows where it was */
+    assert_true (stops (self));
+    char name[16];
+    for (int i = 0; i < 2 * WM_FARM_NODES_MAX; i++) {
+        snprintf (name, sizeof name, "m%d", i);
+        wm_farm_failed (self, &limits, name, 1);
+    }
+    assert_int_equal (self->n_node, WM_FARM_NODES_MAX);
+    free (self);
+}
+
+static void test_seconds (void **state)
+{
+    (void) state;
+    assert_int_equal (wm_farm_seconds ("90"), 90);
+    assert_int_equal (wm_farm_seconds ("90s"), 90);
+    assert_int_equal (wm_farm_seconds ("30m"), 1800);
+    assert_int_equal (wm_farm_seconds ("2d"), 172800);
+    assert_int_equal (wm_farm_seconds ("1:30:05"), 5405);
+    static const char *const wrong[] = {
+        "", "x", "-1", "3w", "3hh", "1:2", "1:60:00", "1:00:00x", "1:-2:00", "99999999999999999999"
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal (wm_farm_seconds (wrong[i]), -1);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_scale),    cmocka_unit_test (test_end),
+        cmocka_unit_test (test_least),    cmocka_unit_test (test_unknown),
+        cmocka_unit_test (test_failures), cmocka_unit_test (test_no_nodes),
+        cmocka_unit_test (test_seconds),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
