@@ -119,6 +119,13 @@ ok "the next farm finishes" test $? = 0
 idle () { count 2 && ! grep -q 'idle time' $(jobs_of | sed "s|.*|$folder/log/&.log|"); }
 ok "--min jobs stay when the queue is empty" idle
 kill -TERM $farm_pid && wait $farm_pid
+# Batch systems signal a shell and all below it, and the shell hands the signal on.
+"$bin/wiremill" work "$out" --threads 1 >"$work/twice" 2>&1 &
+worker=$!
+ok "a worker" until_true 60 grep -q 'session with' "$work/twice"
+kill -TERM $worker && kill -TERM $worker
+leaves () { wait $worker; [ $? = 75 ] && grep -q 'leaves .* after' "$work/twice"; }
+ok "takes SIGTERM twice in a moment as once" leaves
 kill $broker && wait $broker
 
 # Jobs that cannot join: the farm stops after three and shows why.
