@@ -267,13 +267,13 @@ prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tes
 
 .PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof check proof soak san tsan sanitized bench
 ##@ test
-test: about-test deps ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
+test: about-test deps deps-slurm ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	-@command -v xrootd xrdcp curl >/dev/null || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED)
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof: all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: deps-slurm all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -334,7 +334,7 @@ ELSEWHERE := xrootd-server xrootd-client curl
 HERE        = this machine has $(shell nproc)
 FETCHES     = $(if $(wildcard $(OPENVINO)),,echo "  it fetches OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI) to build/";)
 DEBIAN      = echo "  it installs Debian packages that are missing, as root or by sudo (make deps does only that)"
-.PHONY: about-run about-test
+.PHONY: about-run about-test deps-slurm
 about-run:
 	@echo "make run: builds wiremill, makes events and a model, scores them: $(if \
 	    $(wildcard $(B)/bin/wiremill),half a minute,about 2 minutes) on 2 cores ($(HERE))$(if \
@@ -356,6 +356,11 @@ deps: ## install the Debian packages that are missing (as root, or by sudo witho
 	if [ "$$(id -u)" = 0 ]; then root=; elif sudo -n true 2>/dev/null; then root='sudo -n'; \
 	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi; \
 	echo "  APT  $$missing"; $$root sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null
+
+# tests/fault/slurm.t runs a Slurm of its own; nothing else needs it.
+deps-slurm:
+	-@command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ] || \
+	    $(MAKE) --no-print-directory deps PACKAGES='slurm-wlm munge'
 
 run: about-run deps ## install what is missing, build, make events and a model, score them
 	@$(AGAIN) all

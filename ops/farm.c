@@ -75,7 +75,7 @@ static const wm_option_t options[] = {
 };
 
 static const char text[] =
-    "  wiremill farm out/ --engine local --max 8 --idle-timeout 300\n"
+    "  wiremill farm out/ --engine slurm --max 200 --partition long --walltime 12h\n"
     "  wiremill farm out/ --engine local --max 4\n\n"
     "The farm submits jobs while the broker has more batches than workers for them; a worker that "
     "is idle leaves, so without work there is none. Ctrl-C or SIGTERM withdraws what is pending "
@@ -111,7 +111,7 @@ static volatile int stops;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const wm_farm_engine_t *const engines[] = { &wm_farm_local };
+static const wm_farm_engine_t *const engines[] = { &wm_farm_local, &wm_farm_slurm };
 
 /* Reads an option with a time. false: refused, and printed.  */
 static bool take_time (const wm_args_t *args, const char *name, int64_t *seconds)

@@ -89,6 +89,7 @@ typedef struct {
     char node[WM_FARM_NODE_BYTES];
     char reason[64]; /* why it is pending */
     bool is_running;
+    bool has_failed;                /* it is over, and the batch system calls it failed */
     bool was_connected, was_blamed; /* its worker, while it has been running */
     int64_t since_ms;               /* it is missing */
 } wm_farm_job_t;
@@ -147,8 +148,8 @@ typedef struct {
                        wm_error_t *error);
 } wm_farm_engine_t;
 
-extern const wm_farm_engine_t wm_farm_local;
-#define WM_FARM_ENGINES "local"
+extern const wm_farm_engine_t wm_farm_local, wm_farm_slurm;
+#define WM_FARM_ENGINES "local|slurm"
 
 /* Writes the shell script that a job runs; its first argument is the idle time, "" for none.  */
 void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami);

@@ -60,6 +60,10 @@ void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami)
     fputs ("\nexport WM_JOB=$job WM_FARM=", out);
     wm_command_word (out, self->name);
     fputs ("\n", out);
+    fputs ("record () { echo \"$1 $node\" >\"$folder/end/$job.part\" && "
+           "mv \"$folder/end/$job.part\" \"$folder/end/$job\"; }\n"
+           "trap 'record $?' EXIT\n",
+           out);
     if (self->prologue)
         fprintf (out, "%s\n", self->prologue);
     print_worker (out, self);
@@ -68,8 +72,8 @@ void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami)
            "until wait $worker; ! kill -0 $worker 2>/dev/null; do :; done # a signal ends a wait\n"
            "wait $worker\n"
            "code=$?\n"
-           "echo \"$code $node\" >\"$folder/end/$job.part\" &&\n"
-           "    mv \"$folder/end/$job.part\" \"$folder/end/$job\"\n"
+           "trap - EXIT\n"
+           "record $code\n"
            "[ $code = 75 ] || exit $code # 75: drained\n",
            out);
 }

@@ -46,6 +46,7 @@ void wm_farm_watch_free (wm_farm_watch_t *self)
 {
     wm_farm_jobs_free (&self->jobs);
     wm_farm_jobs_free (&self->missing);
+    wm_farm_jobs_free (&self->judged);
 }
 
 static void exclude (wm_farm_watch_t *self, const char *node, const char *why)
@@ -177,16 +178,24 @@ static void take_ends (wm_farm_watch_t *self)
             continue;
         wm_log_tame (node);
         forget (&self->missing, name);
-        forget (&self->jobs, name);
         ended (self, name, node, code);
     }
     if (folder)
         closedir (folder);
 }
 
-/* Jobs that were running and are gone are missing; what they left may still appear.  */
+static void miss (wm_farm_watch_t *self, const wm_farm_job_t *job)
+{
+    wm_farm_job_t *copy = wm_farm_jobs_add (&self->missing, job->id);
+    *copy = *job;
+    copy->since_ms = wm_now_ms ();
+}
+
+/* What missing jobs left may still appear. One that was neither seen running nor has a log was
+   removed by somebody before it began.  */
 static void judge_missing (wm_farm_watch_t *self)
 {
+    char path[PATH_MAX + 64];
     const int64_t now_ms = wm_now_ms ();
     for (size_t i = 0; i < self->missing.n;) {
         const wm_farm_job_t job = self->missing.job[i];
@@ -195,30 +204,49 @@ static void judge_missing (wm_farm_watch_t *self)
             continue;
         }
         forget (&self->missing, job.id);
-        if (!has_session (self, job.id))
+        FILE *log = open_log (self, job.id, path);
+        if (log)
+            fclose (log);
+        if (!has_session (self, job.id) && (log || job.is_running || job.has_failed))
             failed (self, job.id, job.node, -1, "it is gone and left no exit code");
     }
 }
 
+/* Takes failed jobs out of the list: each is judged once, not those of an earlier farm.  */
+static void take_failed (wm_farm_watch_t *self, wm_farm_jobs_t *now)
+{
+    for (size_t i = 0; i < now->n;) {
+        const wm_farm_job_t job = now->job[i];
+        if (!job.has_failed) {
+            i++;
+            continue;
+        }
+        if (!wm_farm_jobs_find (&self->judged, job.id)) {
+            wm_farm_jobs_add (&self->judged, job.id);
+            forget (&self->jobs, job.id);
+            if (self->has_begun)
+                miss (self, &job);
+        }
+        forget (now, job.id);
+    }
+    self->has_begun = true;
+}
+
 void wm_farm_watch_jobs (wm_farm_watch_t *self, wm_farm_jobs_t *now)
 {
-    take_ends (self);
+    take_failed (self, now);
     for (size_t i = 0; i < self->jobs.n; i++) {
         const wm_farm_job_t *old = &self->jobs.job[i];
         wm_farm_job_t *job = wm_farm_jobs_find (now, old->id);
         if (job) {
             job->was_connected = old->was_connected && job->is_running;
             job->was_blamed = old->was_blamed && job->is_running;
-            continue;
-        }
-        if (!old->is_running || old->was_connected)
-            continue; /* removed before it ran, or its worker's end is the broker's business */
-        job = wm_farm_jobs_add (&self->missing, old->id);
-        *job = *old;
-        job->since_ms = wm_now_ms ();
+        } else if (!old->was_connected) /* else its end is the broker's business */
+            miss (self, old);
     }
     for (size_t i = 0; i < now->n; i++)
         forget (&self->missing, now->job[i].id);
+    take_ends (self);
     judge_missing (self);
     wm_farm_jobs_free (&self->jobs);
     self->jobs = *now;

@@ -16,6 +16,8 @@ typedef struct {
     const wm_farm_limits_t *limits;
     wm_farm_failures_t failures;
     wm_farm_jobs_t jobs, missing;
+    wm_farm_jobs_t judged; /* failed jobs that the batch system still lists */
+    bool has_begun;
     unsigned failed; /* jobs that did not connect, since the farm began */
     int code;        /* of the last one; -1: unknown */
     bool has_bad;    /* a node became bad: pending jobs are to be submitted again */

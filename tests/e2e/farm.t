@@ -4,7 +4,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10 XDG_CACHE_HOME=$work/cache
 make_model 1 && make_events farms --events 2 --seed 8 --hits 1000 --tpcs 1 || bail "no model or events"
-out=$work/out folder=$work/out/.wiremill/farm/here
+out=$work/out folder=$work/out$beside/farm/here
 unset WM_JOIN_FILE WM_BROKER
 slow=(--work-option=--isa --work-option=c) # the same bits, slowly: jobs meet a campaign that is not over yet
 
@@ -12,7 +12,7 @@ serve () # options...
 {
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --batch-hits 8 "$@" >"$work/broker" 2>&1 &
     broker=$!
-    until_true 60 grep -q "\"pid\": *$broker" "$out/.wiremill/endpoint.json"
+    until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 }
 farm=("$bin/wiremill" farm "$out" --engine local --name here --interval 0.2 --worth 0s "${slow[@]}")
 start () { "${farm[@]}" "$@" >"$work/farm" 2>&1 & farm_pid=$!; } # options...
@@ -119,6 +119,13 @@ ok "the next farm finishes" test $? = 0
 idle () { count 2 && ! grep -q 'idle time' $(jobs_of | sed "s|.*|$folder/log/&.log|"); }
 ok "--min jobs stay when the queue is empty" idle
 kill -TERM $farm_pid && wait $farm_pid
+# Batch systems signal a shell and all below it, and the shell hands the signal on.
+"$bin/wiremill" work "$out" --threads 1 >"$work/twice" 2>&1 &
+worker=$!
+ok "a worker" until_true 60 grep -q 'session with' "$work/twice"
+kill -TERM $worker && kill -TERM $worker
+leaves () { wait $worker; [ $? = 75 ] && grep -q 'leaves .* after' "$work/twice"; }
+ok "takes SIGTERM twice in a moment as once" leaves
 kill $broker && wait $broker
 
 # Jobs that cannot join: the farm stops after three and shows why.
@@ -133,20 +140,20 @@ key ()
 no_key ()
 {
     refused 2 "need a key, too" "$bin/wiremill" farm --engine local --max 1 --broker "tcp://127.0.0.1:$port" \
-            --join-file "$out/.wiremill/join-operator" --folder "$work/f"
+            --join-file "$out$beside/join-operator" --folder "$work/f"
 }
 ok "an operator's key alone does not do" no_key
 by_pipe ()
 {
     refused 2 "cannot read the worker's key" "$bin/wiremill" farm --engine local --max 1 --folder "$work/f" --broker \
-            "tcp://127.0.0.1:$port" --join-file "$out/.wiremill/join-operator" --join-file - <"$out/.wiremill/join-worker"
+            "tcp://127.0.0.1:$port" --join-file "$out$beside/join-operator" --join-file - <"$out$beside/join-worker"
 }
 ok "nor a worker's from standard input" by_pipe
 ok "a key that is revoked" key
 broken ()
 {
     refused 7 "ends: [3-9] jobs in a row failed to connect" "$bin/wiremill" farm --engine local --min 3 --max 5 \
-            --broker "tcp://127.0.0.1:$port" --join-file "$out/.wiremill/join-operator" --join-file "$work/join" \
+            --broker "tcp://127.0.0.1:$port" --join-file "$out$beside/join-operator" --join-file "$work/join" \
             --folder "$work/f" --interval 0.2 &&
         says "  job [0-9]+ on .*: exit code 7 .the broker refused its key.; its log $work/f/log/[0-9]+.log ends with" &&
         says "    wiremill-worker: key refused"
