@@ -423,13 +423,14 @@ static void decide (wm_core_t *self, check_t *check)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* The check that waits for this answer of the worker, which no longer has it; NULL: none.  */
-static check_t *take_back (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+/* The check that waits for this answer of the worker, which no longer has it; NULL: none. An answer
+   may be that to a copy of the batch which the worker had before, so it does not show that the
+   TASK of the check was received: the worker's next HEARTBEAT does.  */
+static check_t *take_back (session_t *worker, const wm_msg_t *msg)
 {
     check_t *check = worker->check;
     if (!check || memcmp (&check->key, &msg->key, sizeof msg->key) != 0)
         return NULL;
-    wm_core_worker_received (self, worker, check->number);
     worker->check = NULL;
     check->worker = NULL;
     return check;
@@ -438,7 +439,7 @@ static check_t *take_back (wm_core_t *self, session_t *worker, const wm_msg_t *m
 bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                            const wm_payload_t *payload)
 {
-    check_t *check = take_back (self, worker, msg);
+    check_t *check = take_back (worker, msg);
     if (!check)
         return false;
     wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
@@ -459,7 +460,7 @@ static void check_lost (wm_core_t *self, check_t *check)
 
 bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
-    check_t *check = take_back (self, worker, msg);
+    check_t *check = take_back (worker, msg);
     if (!check)
         return false;
     if (msg->code != WM_EAGAIN)

@@ -119,6 +119,7 @@ static void test_agrees (void **state)
     assert_int_equal (s.n_check_open, 0);
     assert_int_equal (s.n_named, 0);
     assert_int_equal (s.n_duplicate + s.n_alarm + s.n_late, 0);
+    heartbeat (t, b, (wm_key_t){ 0 }, 0); /* which shows that the TASK was received */
     assert_int_equal (t->handles, 0);
     scores (t, b, &again, 0.25f); /* twice is once */
     assert_int_equal (look (t).n_check_good, 1);
