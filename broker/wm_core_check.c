@@ -540,6 +540,13 @@ static session_t *worker_for (const wm_core_t *self, const check_t *check)
     return far == 1 && has_another_key (self, check) ? NULL : best;
 }
 
+/* Whether the first answer is not on disk yet. An acknowledged answer of any worker is.  */
+static bool is_committing (const wm_core_t *self, const check_t *check)
+{
+    const batch_t *batch = wm_core_batch_find (self, &check->key);
+    return batch && batch->state == BATCH_COMMITTING;
+}
+
 void wm_core_check_dispatch (wm_core_t *self)
 {
     check_t *next;
@@ -547,7 +554,8 @@ void wm_core_check_dispatch (wm_core_t *self)
         return;
     for (check_t *check = self->checks; check && self->eligible; check = next) {
         next = check->next;
-        session_t *worker = check->worker ? NULL : worker_for (self, check);
+        session_t *worker =
+            check->worker || is_committing (self, check) ? NULL : worker_for (self, check);
         if (worker)
             check_send (self, check, worker);
     }

@@ -70,18 +70,28 @@ wm_fault_t wm_produce_confine_calls (const char *broker, wm_error_t *error)
     return WM_OK;
 }
 
+static void spare_folder_of (const char *path)
+{
+    char folder[PATH_MAX];
+    snprintf (folder, sizeof folder, "%s", path);
+    char *slash = strrchr (folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    wm_confine_spare (slash ? folder : ".");
+}
+
 /* The campaign's folder may lie in the folder of an input. Its name is known where it is on this
-   machine: as it was given, by endpoint.json, or as that of the outputs.  */
+   machine: as it was given, by endpoint.json, as that of a key, or as that of the outputs.  */
 static void spare_campaign (const wm_produce_t *self)
 {
     char folder[PATH_MAX];
     if (self->options->folder && *self->options->folder)
         wm_confine_spare (self->options->folder);
-    if (strncmp (self->options->broker, "file://", 7) == 0) {
-        snprintf (folder, sizeof folder, "%s", self->options->broker + 7);
-        *strrchr (folder, '/') = 0;
-        wm_confine_spare (folder);
-    }
+    if (strncmp (self->options->broker, "file://", 7) == 0)
+        spare_folder_of (self->options->broker + 7);
+    for (size_t i = 0; wm_join_path (i); i++)
+        if (!is_inherited (wm_join_path (i)))
+            spare_folder_of (wm_join_path (i));
     if (wm_folder_find (self->pins.output, folder))
         wm_confine_spare (folder);
 }

@@ -38,8 +38,9 @@ void wm_confine_files_write (wm_confine_files_t *self, const char *folder);
 void wm_confine_files_scratch (wm_confine_files_t *self, const char *folder);
 
 /* Names a folder that wm_confine_files_beside does not open from now on, in this process and its
-   forks: the campaign's. At most WM_CONFINE_SPARED_MAX; one that is not there is passed over.  */
-#define WM_CONFINE_SPARED_MAX 4
+   forks: the campaign's. The last WM_CONFINE_SPARED_MAX hold; one that is not there is passed
+   over.  */
+#define WM_CONFINE_SPARED_MAX 16
 void wm_confine_spare (const char *folder);
 
 /* Adds the folder that holds `path`, where inputs are: they may be replaced, and have others beside

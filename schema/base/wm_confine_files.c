@@ -173,14 +173,18 @@ static void each_plain (wm_confine_files_t *self, const char *folder)
         closedir (list);
 }
 
-static char spared[WM_CONFINE_SPARED_MAX][PATH_MAX]; /* real paths */
+static char spared[WM_CONFINE_SPARED_MAX][PATH_MAX]; /* real paths; the last ones, in a ring */
 static size_t n_spared;
 
 void wm_confine_spare (const char *folder)
 {
-    assert (n_spared < WM_CONFINE_SPARED_MAX);
-    if (realpath (folder, spared[n_spared]))
-        n_spared++;
+    char real[PATH_MAX];
+    if (!realpath (folder, real))
+        return;
+    for (size_t i = 0; i < WM_CONFINE_SPARED_MAX; i++)
+        if (strcmp (spared[i], real) == 0)
+            return;
+    strcpy (spared[n_spared++ % WM_CONFINE_SPARED_MAX], real);
 }
 
 void wm_confine_files_beside (wm_confine_files_t *self, const char *path)
@@ -198,7 +202,7 @@ void wm_confine_files_beside (wm_confine_files_t *self, const char *path)
         return;
     if (is_new) {
         bool is_above = holds_home (real), is_in = false;
-        for (size_t i = 0; i < n_spared; i++) {
+        for (size_t i = 0; i < WM_CONFINE_SPARED_MAX && *spared[i]; i++) {
             is_above |= wm_folder_is_in (spared[i], real);
             is_in |= wm_folder_is_in (real, spared[i]);
         }

@@ -95,8 +95,13 @@ static int ask (unsigned char which)
                           .msg_iovlen = 1,
                           .msg_control = control.bytes,
                           .msg_controllen = sizeof control.bytes };
-    if (send (to_courier, &which, 1, MSG_NOSIGNAL) != 1 ||
-        recvmsg (to_courier, &msg, MSG_CMSG_CLOEXEC) != (ssize_t) sizeof failed)
+    ssize_t sent, got = -1;
+    do
+        sent = send (to_courier, &which, 1, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    while (sent == 1 && (got = recvmsg (to_courier, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    if (got != (ssize_t) sizeof failed)
         failed = EPIPE;
     else if (!failed && msg.msg_controllen >= sizeof (struct cmsghdr))
         memcpy (&fd, CMSG_DATA (CMSG_FIRSTHDR (&msg)), sizeof fd);

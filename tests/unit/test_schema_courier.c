@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,11 @@ static void reads (const char *path, const char *want)
     assert_int_equal (fcntl (fd, F_GETFD), FD_CLOEXEC);
     assert_int_equal (fcntl (fd, F_GETFL) & O_ACCMODE, O_RDONLY);
     close (fd);
+}
+
+static void nothing (int signal)
+{
+    (void) signal;
 }
 
 static pid_t only_child (void)
@@ -87,6 +93,23 @@ static void a_courier_has_its_files_only (void **state)
     for (const struct dirent *entry; (entry = readdir (dir));)
         assert_true (entry->d_name[0] == '.' || atoi (entry->d_name) <= STDERR_FILENO + 1);
     closedir (dir);
+
+    /* signals while it is asked: no answer is taken for another's */
+    const struct sigaction interrupts = { .sa_handler = nothing };
+    const struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { { 0, 0 }, { 0, 0 } };
+    assert_int_equal (sigaction (SIGALRM, &interrupts, NULL), 0);
+    assert_int_equal (setitimer (ITIMER_REAL, &often, NULL), 0);
+    int pair[2];
+    for (int i = 0; i < 2000; i++) {
+        for (int k = 0; k < 2; k++)
+            assert_true ((pair[k] = wm_courier_open (list[k], O_RDONLY | O_CLOEXEC)) >= 0);
+        struct stat a, b;
+        assert_int_equal (fstat (pair[0], &a) | fstat (pair[1], &b), 0);
+        assert_true (a.st_size == 3 && b.st_size == 0);
+        close (pair[0]);
+        close (pair[1]);
+    }
+    assert_int_equal (setitimer (ITIMER_REAL, &never, NULL), 0);
 
     assert_int_equal (kill (pid, SIGTERM), 0); /* as a terminal or a batch system sends to all */
     reads ("a", "two");
