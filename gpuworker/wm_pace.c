@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define REST_S_MAX 2.
+#define DEPTH_MAX 3 /* run, the process that copies URLs, the reader and xrdcp */
 
 /* CPU time of a process; 0 where it has ended.  */
 static double cpu_s (pid_t pid)
@@ -38,23 +39,29 @@ static pid_t parent_of (pid_t pid)
     return parent;
 }
 
+/* CPU time of what `pid` started, and of what that started, but not of this worker's engines.  */
+static double below_s (pid_t pid, int depth)
+{
+    char path[64];
+    int child;
+    double sum_s = 0;
+    snprintf (path, sizeof path, "/proc/%d/task/%d/children", (int) pid, (int) pid);
+    FILE *file = fopen (path, "re");
+    while (file && fscanf (file, "%d", &child) == 1) {
+        sum_s += cpu_s (child);
+        if (child != getppid () && depth < DEPTH_MAX)
+            sum_s += below_s (child, depth + 1);
+    }
+    if (file)
+        fclose (file);
+    return sum_s;
+}
+
 double wm_pace_begin (void)
 {
     const char *asked = getenv ("WM_PACE");
     const pid_t above = asked && strcmp (asked, "1") == 0 ? parent_of (getppid ()) : 0;
-    char path[64];
-    int child;
-    if (above <= 1)
-        return -1;
-    snprintf (path, sizeof path, "/proc/%d/task/%d/children", (int) above, (int) above);
-    FILE *file = fopen (path, "re");
-    if (!file)
-        return -1;
-    double sum_s = cpu_s (above);
-    while (fscanf (file, "%d", &child) == 1)
-        sum_s += cpu_s (child);
-    fclose (file);
-    return sum_s;
+    return above > 1 ? cpu_s (above) + below_s (above, 1) : -1;
 }
 
 void wm_pace_end (double begin_s)

@@ -62,13 +62,16 @@ void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami)
     fputs ("\n", out);
     fputs ("record () { echo \"$1 $node\" >\"$folder/end/$job.part\" && "
            "mv \"$folder/end/$job.part\" \"$folder/end/$job\"; }\n"
-           "trap 'record $?' EXIT\n",
+           "worker= ended=\n"
+           "trap 'record $?' EXIT\n"
+           "trap 'ended=1; [ -z \"$worker\" ] || kill -TERM $worker 2>/dev/null' TERM\n",
            out);
     if (self->prologue)
         fprintf (out, "%s\n", self->prologue);
+    fputs ("[ -z \"$ended\" ] || { trap - EXIT; record 75; exit 0; }\n", out);
     print_worker (out, self);
     fputs ("worker=$!\n"
-           "trap 'kill -TERM $worker 2>/dev/null' TERM\n"
+           "[ -z \"$ended\" ] || kill -TERM $worker 2>/dev/null\n"
            "until wait $worker; ! kill -0 $worker 2>/dev/null; do :; done # a signal ends a wait\n"
            "wait $worker\n"
            "code=$?\n"

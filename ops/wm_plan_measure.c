@@ -1,15 +1,16 @@
 /* wm_plan_measure.c - see wm_plan_measure.h.  */
 #include "ops/wm_plan_measure.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_crew.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
+#include "schema/base/wm_allowance.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <math.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,11 +167,15 @@ static void take_counts (measure_t *self, const json_t *point)
 static int measure_engine (measure_t *self)
 {
     char workers[24] = "1", threads[24] = "1", batch[24];
-    cpu_set_t set;
-    const int cpus = sched_getaffinity (0, sizeof set, &set) ? 1 : CPU_COUNT (&set);
-    const int team = (cpus + 3) / 4; /* workers of wiremill run */
+    const int cpus = (int) wm_allowance ()->cpus;
+    const uint64_t memory = wm_allowance ()->memory_bytes;
+    const int fit = memory > WM_CREW_BYTES + WM_CREW_WORKER_BYTES
+                        ? (int) fmin (16, (double) (memory - WM_CREW_BYTES) / WM_CREW_WORKER_BYTES)
+                    : memory ? 1
+                             : 16;
+    const int team = (cpus + 3) / 4 < fit ? (cpus + 3) / 4 : fit; /* workers of wiremill run */
     if (team > 1)
-        snprintf (workers, sizeof workers, "1,%d", team < 16 ? team : 16);
+        snprintf (workers, sizeof workers, "1,%d", team);
     if (cpus > 1)
         snprintf (threads, sizeof threads, "1,%d", cpus / team);
     snprintf (batch, sizeof batch, "%u", self->setup.pins.batch_hits);
