@@ -184,9 +184,11 @@ by_folder ()
         --campaign "$out" --input "$d/one.h5" >"$work/said" 2>&1 &
     pid=$!
     until_true 60 grep -q 'shim: spoil' "$work/said" || return 1
-    producer=$(child $pid wiremill-producer) || return 1
+    until_true 60 child $pid wiremill-producer || { cat "$work/said"; return 1; }
+    producer=$(child $pid wiremill-producer)
     tr '\0' ' ' <"/proc/$producer/cmdline" >"$work/cmdline"
-    grep -q "join-producer" "$work/cmdline" && ! grep -q "join-operator" "$work/cmdline" || { cat "$work/cmdline"; return 1; }
+    grep -q "join-producer" "$work/cmdline" && ! grep -q "join-operator" "$work/cmdline" ||
+        { echo "command of $producer: $(cat "$work/cmdline")"; return 1; }
     # Both files are replaced, and the broker by one at another address: the producer finds it.
     "$bin/wiremill" keys rotate "$out" --role producer && kill $broker && wait $broker
     "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --keys \
