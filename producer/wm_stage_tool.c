@@ -380,6 +380,10 @@ static wm_tool_end_t http_result (wm_tool_t *self, const char *all, int status, 
     if (status)
         return WM_TOOL_AGAIN;
     const char *head = self->resumes ? self->fresh : self->head;
+    char begun[256];
+    if (self->resumes && (!version_read (self->head, begun) || !version_read (self->fresh, value) ||
+                          strcmp (begun, value) != 0))
+        return WM_TOOL_RESTART; /* the rest of another version, by a server without If-Range */
     if (header_read (head, "Content-Range", value, &of_head) && (total = strchr (value, '/')))
         *size = isdigit ((unsigned char) total[1]) ? strtoull (total + 1, NULL, 10) : *size;
     else if (header_read (head, "Content-Length", value, &of_head))

@@ -2,6 +2,7 @@
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_kind.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -26,11 +27,20 @@ static void cut (char *from, const char *to)
     memmove (from, to, strlen (to) + 1);
 }
 
+/* Finds a key; unless `anywhere`, only as a parameter of a URL: behind ? or &.  */
+static char *find (char *text, const char *key, bool anywhere)
+{
+    char *at = text;
+    while ((at = strcasestr (at, key)) && !anywhere && (at == text || !strchr ("?&", at[-1])))
+        at += strlen (key);
+    return at;
+}
+
 /* A parameter goes with the sign before it, or, where it is the first of several, with the one
    behind it. Elsewhere only its value goes.  */
-static void remove_parameter (char *text, const char *key)
+static void remove_parameter (char *text, const char *key, bool anywhere)
 {
-    for (char *at = text; (at = strstr (at, key));) {
+    for (char *at = text; (at = find (at, key, anywhere));) {
         char *end = at + strcspn (at, ENDS);
         if (at > text && at[-1] == '?' && *end == '&')
             cut (at, end + 1);
@@ -48,14 +58,27 @@ static void remove_password (char *text)
         const size_t n = strcspn (host, "/? \t\r\n'\"<>");
         for (size_t i = 0; i < n; i++)
             sign = host[i] == '@' ? host + i : sign;
-        if (sign && memchr (host, ':', (size_t) (sign - host)))
+        const bool is_http =
+            host - text >= 7 && (!memcmp (host - 7, "http://", 7) ||
+                                 (host - text >= 8 && !memcmp (host - 8, "https://", 8)));
+        if (sign && (is_http || memchr (host, ':', (size_t) (sign - host))))
             cut (host, sign + 1);
     }
 }
 
 void wm_url_tame (char *text)
 {
-    remove_parameter (text, "authz=");
-    remove_parameter (text, "access_token=");
+    static const char *const signs[] = { "token=",
+                                         "sig=",
+                                         "signature=",
+                                         "x-amz-signature=",
+                                         "x-amz-security-token=",
+                                         "x-amz-credential=",
+                                         "x-goog-signature=",
+                                         "x-goog-credential=" };
+    remove_parameter (text, "authz=", true);
+    remove_parameter (text, "access_token=", true);
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        remove_parameter (text, signs[i], false);
     remove_password (text);
 }

@@ -14,7 +14,8 @@ typedef enum {
 wm_url_t wm_url_of (const char *name);
 
 /* Removes from every URL in `text`, in place, what opens it for whoever reads it: the parameters
-   authz and access_token, and user:password@. Other text stays as it is.  */
+   authz and access_token, those that sign a URL (token, sig, signature, X-Amz-..., X-Goog-...), and
+   user:password@, of http also user@. Other text stays as it is.  */
 void wm_url_tame (char *text);
 
 #endif

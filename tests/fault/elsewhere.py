@@ -4,7 +4,7 @@ usage: elsewhere.py http PORT FOLDER [CERTIFICATE]    elsewhere.py slow PORT TO_
 
 The HTTP server logs one line a request to FOLDER/log: path, Range, If-Range, Authorization ("-": none). FOLDER/mode has one
 word that it reads at each request: fine; cut (half of what was asked for, then the connection ends); busy (503);
-weak (no ETag, no ranges); digest (Digest: adler32, of other bytes). Both end after two minutes.
+weak (no ETag, no ranges); blind (ranges of whatever file is there now, If-Range is not looked at); digest (Digest: adler32, of other bytes). Both end after two minutes.
 """
 import http.server, os, socket, ssl, sys, threading, time, zlib
 
@@ -30,7 +30,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send_error(404)
         data = open(folder + path, "rb").read()
         tag, first = '"%08x"' % zlib.adler32(data), 0
-        if asked and if_range == tag and mode != "weak":
+        if asked and (if_range == tag or mode == "blind") and mode != "weak":
             first = int(asked.split("=")[1].split("-")[0])
         self.send_response(206 if first else 200)
         if first:

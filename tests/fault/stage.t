@@ -175,6 +175,20 @@ other ()
     ends 0 && mv "$work/other/moving.scores.h5" "$work/other/stage-c.scores.h5" && same other c
 }
 ok "a file that was replaced meanwhile is copied from its start" other
+blind () # a server that sends the rest of whatever is there now, of the same size
+{
+    mkdir "$work/fat" && cp "$made/stage-c.h5" "$work/fat" && truncate -s "$(stat -c %s "$made/stage-a.h5")" "$work/fat/stage-c.h5"
+    run fatter --input "$work/fat/stage-c.h5" || return 1
+    mode cut
+    cp "$work/data/stage-a.h5" "$work/data/blind.h5"
+    "${plain[@]}" --quiet --output "$work/blind" --input "$web/blind.h5" >"$work/blind.words" 2>&1 &
+    pid=$!
+    until_true 20 grep -q blind "$work/data/log" && cp "$work/fat/stage-c.h5" "$work/data/new.h5" &&
+        mv "$work/data/new.h5" "$work/data/blind.h5" && echo blind >"$work/data/mode"
+    ends 0 && mv "$work/blind/blind.scores.h5" "$work/blind/stage-c.scores.h5" &&
+        same_scores stage-c "$work/fatter" "$work/blind"
+}
+ok "... also where the server sends the rest of another version" blind
 weak () { mode weak; exits 5 quick weak --input "$web/stage-a.h5" && says 'tried 8 times' && [ "$(wc -l <"$work/data/log")" = 8 ]; }
 ok "a server without ranges that never sends all: held after 8 tries" weak
 lies () { mode digest; exits 5 quick lies --input "$web/stage-a.h5" && says "adler32 of the copy is [0-9a-f]*, the server's 00000001"; }
