@@ -4,7 +4,7 @@ usage: elsewhere.py http PORT FOLDER [CERTIFICATE]    elsewhere.py slow PORT TO_
 
 The HTTP server logs one line a request to FOLDER/log: path, Range, If-Range, Authorization ("-": none). FOLDER/mode has one
 word that it reads at each request: fine; cut (half of what was asked for, then the connection ends); busy (503);
-weak (no ETag, no ranges); blind (ranges of whatever file is there now, If-Range is not looked at); digest (Digest: adler32, of other bytes). Both end after two minutes.
+weak (no ETag, no ranges); blind (ranges of whatever file is there now, If-Range is not looked at); digest (Digest: adler32, of other bytes). Both end after 15 minutes.
 """
 import http.server, os, socket, ssl, sys, threading, time, zlib
 
@@ -75,7 +75,7 @@ def slow(to, rate):
         threading.Thread(target=pump, args=(b, a, rate), daemon=True).start()
 
 
-threading.Timer(120, lambda: os._exit(1)).start()
+threading.Timer(900, lambda: os._exit(1)).start()
 if kind == "slow":
     slow(int(sys.argv[3]), float(sys.argv[4]))
 server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)

@@ -20,8 +20,8 @@ worker=$!
 produce () { timeout 120 "$bin/wiremill" produce --broker "$slow" --quiet --input "$work/noise.npy"; }
 ok "a campaign over the slow link ends" produce
 ok "with the scores of an undisturbed run" same_scores noise "$work/out" "$work/whole"
-kill $worker $broker
-wait $worker $broker
+kill $worker && wait $worker # before its broker goes
+kill $broker && wait $broker
 once () { ! grep -E 'silent|tries to connect again' "$work/broker" "$work/worker" && [ "$(grep -c 'session with' "$work/worker")" = 1 ]; }
 ok "no session was ended as silent" once
 done_testing

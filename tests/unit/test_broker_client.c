@@ -122,7 +122,7 @@ static void opens_and_exchanges (void **state)
     wm_client_t *client = client_for (broker, NULL);
     assert_false (wm_client_is_open (client));
     assert_int_equal (wm_client_wait (client, 1000), WM_CLIENT_CLOSED);
-    assert_int_equal (wm_client_open (client, "held", 4, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, "held", 4, 20000, &error), WM_OK);
     assert_true (wm_client_is_open (client));
     assert_int_equal (wm_client_epoch (client), 7);
     assert_string_equal (wm_client_pins (client)->precision, "fp32");
