@@ -57,6 +57,27 @@ missing ()
 }
 ok "one that is not there is held with what the server said; the other is scored" missing
 
+# The hits on which split is measured come from copies; "c" measures nothing faster, and stays strict.
+split=(--precision split --isa c)
+as_split () { same_scores "stage-$2" "$work/here" "$work/$1"; } # output, name
+sampled () # answers about some inputs come while others are read: there are many of both
+{
+    local n list=()
+    run here "${split[@]}" --input "$made/stage-?.h5" && mkdir "$work/many" || return 1
+    for n in {1..12}; do cp -p "$work/data/stage-c.h5" "$work/data/many-$n.h5" && list+=(--input "$at/many-$n.h5"); done
+    for n in {1..300}; do head -c 4000 "$made/stage-a.h5" >"$work/many/$n.h5"; done
+    exits 3 run sampled "${split[@]}" --stage-ahead 16 "${list[@]}" --input "$at/stage-b.h5" --input "$work/many/*.h5" &&
+        as_split sampled b
+}
+ok "split is measured while other inputs are asked for" sampled
+head -c 4000 "$made/stage-a.h5" >"$work/data/broken.h5" && chmod 644 "$work/data/broken.h5"
+later ()
+{
+    exits 3 run later "${split[@]}" --stage-ahead 1 --input "$at/broken.h5" --input "$at/stage-b.h5" && as_split later b &&
+        says 'input held: .*broken'
+}
+ok "... on the next input, where the first that is here has no hits" later
+
 # A copy on its way, through a slow link.
 start () # output, inputs...: $pid
 {
