@@ -158,8 +158,8 @@ bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms);
 /* ---- wm_produce_sample.c --------------------------------------------------------------------- */
 
 /* Sends SAMPLE in a session whose broker wants it: of all inputs that are here; where none of them
-   has a hit, of the next one that is `opened` (NULL: nothing that was not here) and has some. Returns
-   whether it read inputs: then messages were answered meanwhile.  */
+   has a hit, of the next one that is `opened` (NULL: none) and has some. Returns whether it read
+   inputs: then messages were answered meanwhile.  */
 bool wm_produce_sample (wm_produce_t *self, const wm_input_t *opened);
 
 /* ---- wm_produce_stage.c ---------------------------------------------------------------------- */

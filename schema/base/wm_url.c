@@ -3,7 +3,10 @@
 #include "schema/base/wm_kind.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ENDS "& \t\r\n'\"<>)]" /* of a parameter's value */
 
@@ -58,4 +61,11 @@ void wm_url_tame (char *text)
     remove_parameter (text, "authz=");
     remove_parameter (text, "access_token=");
     remove_password (text);
+}
+
+void wm_url_scratch (char path[PATH_MAX])
+{
+    const char *folder = getenv ("TMPDIR");
+    snprintf (path, PATH_MAX, "%.4000s/wiremill-staged-%u", folder && *folder ? folder : "/tmp",
+              (unsigned) geteuid ());
 }

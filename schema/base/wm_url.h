@@ -4,6 +4,8 @@
 #ifndef WM_URL_H
 #define WM_URL_H
 
+#include <limits.h>
+
 typedef enum {
     WM_URL_NONE,   /* a path */
     WM_URL_XROOTD, /* root, roots, xroot, xroots: copied by xrdcp */
@@ -16,5 +18,8 @@ wm_url_t wm_url_of (const char *name);
 /* Removes from every URL in `text`, in place, what opens it for whoever reads it: the parameters
    authz and access_token, and user:password@. Other text stays as it is.  */
 void wm_url_tame (char *text);
+
+/* This user's folder for copies of inputs where nobody named one.  */
+void wm_url_scratch (char path[PATH_MAX]);
 
 #endif

@@ -134,6 +134,19 @@ for point in $(grep -ohE '"stager-[a-z]+"' producer/wm_stage.c | tr -d '"' | sor
     ok "killed at $point: run starts both again" died
 done
 
+memory () # pid, word: it is nowhere in the memory of this process
+{
+    python3 - "$@" <<'EOF'
+import sys
+with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as memory:
+    for line in open(f"/proc/{sys.argv[1]}/maps"):
+        first, last = (int(n, 16) for n in line.split()[0].split("-"))
+        if line.split()[1].startswith("rw"):
+            memory.seek(first)
+            if sys.argv[2].encode() in memory.read(last - first):
+                sys.exit(f"{sys.argv[2]} is in {line}")
+EOF
+}
 # What others must not see: environment, logs, campaign and output of a run with a token and a URL that has one.
 secret ()
 {
@@ -143,6 +156,7 @@ secret ()
     unset BEARER_TOKEN
     stager=$(child $pid wiremill-producer) && reader=$(child "$stager" wiremill-producer) && [ $code = 0 ] || return 1
     grep -q SECRET-ENV "/proc/$stager/environ" && ! grep -l SECRET "/proc/$reader/environ" || return 1
+    [ "$(id -u)" != 0 ] || { ! memory "$stager" SECRET-IN-URL && memory "$reader" SECRET-IN-URL; } || return 1 # else nobody may look
     ! grep -l SECRET-ENV "/proc/$(child $pid wiremill-worker)/environ" "/proc/$(child $pid wiremill-broker)/environ" || return 1
     ends 3 && same secret a && ! grep -rl SECRET "$work/secret" "$work/secret$beside" "$work/secret.words" && grep -q "stage-a.h5.*x=1" "$work/secret$beside/command"
 }
@@ -227,4 +241,13 @@ ok "... and one without a path" no 2 'is no URL of a file' root://host
 mkdir "$work/few" && for p in cat grep timeout; do ln -s "$(command -v $p)" "$work/few/$p"; done
 bare () { PATH=$work/few no 1 'needs xrdcp, which is not in PATH here: install the package xrootd-client' root://host//a.h5; }
 ok "... and one that no program here copies" bare
+usual () # without --scratch and a broker
+{
+    echo "$at/stage-a.h5" >"$work/urls" && mkdir "$work/tmp"
+    TMPDIR=$work/tmp refused 4 'broker' "$bin/wiremill-producer" produce --broker "ipc://$work/nobody" --input-list "$work/urls" --give-up 1 &&
+        [ -z "$(ls "$work/tmp")" ]
+}
+ok "wiremill-producer alone copies to a folder of this user" usual
+long () { head -c 70000 /dev/zero | tr '\0' x >"$work/long" && refused 2 'a line is longer than 65536 bytes' "$bin/wiremill-producer" produce --broker "ipc://$work/nobody" --input-list "$work/long"; }
+ok "a line of the list that is too long is refused" long
 done_testing
