@@ -147,6 +147,15 @@ with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as memory:
                 sys.exit(f"{sys.argv[2]} is in {line}")
 EOF
 }
+inherits () { ls -l "/proc/$1/fd" | grep -q memfd:inputs; }
+others () # broker, worker and its engine have no descriptor of the list of inputs, which the stager has
+{
+    local worker pids n=0
+    worker=$(child "$pid" wiremill-worker) && pids="$(child "$pid" wiremill-broker) $worker" && inherits "$stager" || return 1
+    engine () { [ -n "$(cat /proc/"$worker"/task/*/children)" ]; }
+    until_true 20 engine || return 1
+    for n in $pids $(cat /proc/"$worker"/task/*/children); do ! inherits "$n" || { echo "$(readlink "/proc/$n/exe") has the list"; return 1; }; done
+}
 # What others must not see: environment, logs, campaign and output of a run with a token and a URL that has one.
 secret ()
 {
@@ -158,6 +167,7 @@ secret ()
     grep -q SECRET-ENV "/proc/$stager/environ" && ! grep -l SECRET "/proc/$reader/environ" || return 1
     [ "$(id -u)" != 0 ] || { ! memory "$stager" SECRET-IN-URL && memory "$reader" SECRET-IN-URL; } || return 1 # else nobody may look
     ! grep -l SECRET-ENV "/proc/$(child $pid wiremill-worker)/environ" "/proc/$(child $pid wiremill-broker)/environ" || return 1
+    others || return 1
     ends 3 && same secret a && ! grep -rl SECRET "$work/secret" "$work/secret$beside" "$work/secret.words" && grep -q "stage-a.h5.*x=1" "$work/secret$beside/command"
 }
 ok "a token reaches the programs that copy, and neither logs, campaign, outputs nor the process that reads" secret
