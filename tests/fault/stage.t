@@ -201,6 +201,26 @@ mode fine
 until_true 10 curl -sf "$web/mode" || bail "no HTTP server"
 http () { mode fine; run http --input "$web/stage-a.h5" --input "$web/none.h5" --input "$web/stage-c.h5"; [ $? = 3 ] && same http a c && says 'none.h5 cannot be copied.*404' && empty http; }
 ok "over HTTP: the same bytes; one that is not there is held" http
+two ()
+{
+    build/venv/bin/python - "$work/data/both.h5" <<'EOF' || return 1
+import h5py, numpy, sys
+with h5py.File(sys.argv[1], "w") as file:
+    for seed, name in enumerate("ab"):
+        file[name] = numpy.random.default_rng(seed).random((40, 16, 16, 1), "float32")
+EOF
+    chmod 644 "$work/data/both.h5"
+    run pair-here --input "$work/data/both.h5:/a" --input "$work/data/both.h5:/b" || return 1
+    mode fine
+    run pair --input "$web/both.h5:/a" --input "$web/both.h5:/b" && empty pair && [ "$(grep -c ^/both.h5 "$work/data/log")" = 1 ] || return 1
+    for n in pair-here pair; do mv "$work/$n"/both-*.scores.h5 "$work/$n/second.scores.h5" || return 1; done
+    same_scores both "$work/pair-here" "$work/pair" && same_scores second "$work/pair-here" "$work/pair"
+}
+if [ -x build/venv/bin/python ]; then
+    ok "two datasets of one file have one copy, which is there until both are written" two
+else
+    skip "no build/venv (make test makes it)"
+fi
 cut ()
 {
     mode cut
