@@ -454,6 +454,7 @@ static pid_t start_reader (const char *verb, const char *const argv[], int *fd, 
         dup2 (ends[1], STDOUT_FILENO);
         close (ends[0]);
         close (ends[1]);
+        wm_setup_hand_over (argv);
         execv (path, (char *const *) (uintptr_t) argv);
         _exit (127);
     }

@@ -97,6 +97,7 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
     if (CPU_COUNT (cpus)) /* best effort; failure is ignored */
         sched_setaffinity (0, sizeof *cpus, cpus);
     WM_FAILPOINT ("ops-child-exec");
+    wm_setup_hand_over (argv);
     execv (path, (char *const *) (uintptr_t) argv); /* execv takes what it does not change */
     give_up (path);
 }

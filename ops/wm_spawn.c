@@ -35,6 +35,7 @@ pid_t wm_spawn (const char *verb, const char *const argv[], int in, int out)
     sigprocmask (SIG_SETMASK, &none, NULL);
     if (dup2 (in, STDIN_FILENO) < 0 || dup2 (out, STDOUT_FILENO) < 0)
         _exit (WM_EXIT_FAILURE);
+    wm_setup_hand_over (argv);
     execv (path, (char *const *) (uintptr_t) argv);
     fprintf (stderr, "wiremill %s: %s cannot be started: %s\n", verb, path, strerror (errno));
     _exit (127);

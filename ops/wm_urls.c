@@ -58,7 +58,7 @@ wm_fault_t wm_urls_check (const char *given, wm_error_t *error)
 
 void wm_urls_scratch (const wm_args_t *args, const char *campaign, char path[PATH_MAX])
 {
-    const char *given = wm_args_text (args, "scratch"), *folder = getenv ("TMPDIR");
+    const char *given = wm_args_text (args, "scratch");
     char here[PATH_MAX] = "";
     if (given && given[0] != '/' && !getcwd (here, sizeof here))
         here[0] = 0;
@@ -67,6 +67,5 @@ void wm_urls_scratch (const wm_args_t *args, const char *campaign, char path[PAT
     else if (*campaign)
         snprintf (path, PATH_MAX, "%.4000s/staged", campaign);
     else
-        snprintf (path, PATH_MAX, "%.4000s/wiremill-staged-%u", folder && *folder ? folder : "/tmp",
-                  (unsigned) geteuid ());
+        wm_url_scratch (path);
 }

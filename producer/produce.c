@@ -7,6 +7,7 @@
 #include "producer/wm_stage.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_url.h"
 #include "schema/wm_join.h"
 
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#define LINE_BYTES (64u << 10) /* of the list of inputs */
 #define COMMAND_BYTES_MAX 6000 /* in each output; what is longer (many files by name) is cut */
 
 /* clang-format off */
@@ -29,8 +31,9 @@ static const wm_option_t option_table[] = {
      .help = "the campaign's folder and, from the second line on, its command: outputs name both"},
     {.name = "retry-held",
      .help = "score inputs again that are held, or changed since they were added or scored"},
-    {.name = "scratch", .value = "DIR", .fallback = "/tmp",
-     .help = "folder for copies of inputs that lie elsewhere, of this user alone"},
+    {.name = "scratch", .value = "DIR",
+     .help = "folder for copies of inputs that lie elsewhere, of this user alone (default: "
+             "wiremill-staged-UID in TMPDIR or /tmp)"},
     {.name = "stage-ahead", .value = "N", .least = 1, .most = WM_STAGE_AHEAD_MAX,
      .help = "so many copies before they are read (default: 4)"},
     {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50,
@@ -91,39 +94,49 @@ static bool parent_follow (void)
 }
 
 /* Reads the lines of a file. An exit code other than WM_EXIT_OK, after an error is printed: the
-   file cannot be read to its end, or has no lines.  */
+   file cannot be read to its end, or has no lines. Only *lines has what was read when it returns:
+   URLs may have credentials.  */
 static int list_read (const char *name, char ***lines, uint32_t *count)
 {
+    static char buffer[BUFSIZ];
     FILE *file = fopen (name, "re");
-    char **list = NULL, *line = NULL;
-    size_t bytes = 0, room = 0;
+    char **list = NULL, *line = malloc (LINE_BYTES);
+    size_t bytes = LINE_BYTES, room = 0;
+    ssize_t n = -1;
+    bool failed = !line;
     *count = 0;
-    for (ssize_t n; file && (n = getline (&line, &bytes, file)) > 0;) {
+    if (file)
+        setvbuf (file, buffer, _IOFBF, sizeof buffer);
+    while (file && !failed && (n = getline (&line, &bytes, file)) > 0 && bytes == LINE_BYTES) {
         if (line[n - 1] == '\n')
             line[--n] = 0;
         if (!n)
             continue;
-        if (*count == room) {
-            char **grown = realloc (list, (room = room ? 2 * room : 64) * sizeof *list);
-            if (!grown)
-                break;
-            list = grown;
-        }
-        list[(*count)++] = line;
-        line = NULL;
-        bytes = 0;
+        char **grown = list;
+        if (*count == room)
+            grown = realloc (list, (room = room ? 2 * room : 64) * sizeof *list);
+        list = grown ? grown : list;
+        failed = !grown || !(list[*count] = strdup (line));
+        *count += !failed;
     }
+    const bool is_long = bytes != LINE_BYTES;
+    if (line)
+        explicit_bzero (line, bytes);
     free (line);
     *lines = list;
     int code = *count ? WM_EXIT_OK : WM_EXIT_USAGE;
     if (!file || ferror (file))
         code = WM_EXIT_USAGE, fprintf (stderr, "error: %s: cannot be read\n", name);
-    else if (!feof (file))
+    else if (is_long)
+        code = WM_EXIT_USAGE,
+        fprintf (stderr, "error: %s: a line is longer than %u bytes\n", name, LINE_BYTES);
+    else if (failed || !feof (file))
         code = WM_EXIT_FAILURE, fprintf (stderr, "error: %s: no memory to read it\n", name);
     else if (!*count)
         fprintf (stderr, "error: %s: names no inputs\n", name);
     if (file)
         fclose (file);
+    explicit_bzero (buffer, sizeof buffer);
     return code;
 }
 
@@ -148,9 +161,12 @@ static void command_read (const char *name, char text[COMMAND_BYTES_MAX],
 static int stage (const wm_args_t *args, char **list, wm_produce_options_t *options)
 {
     static char folder[PATH_MAX];
+    char usual[PATH_MAX];
+    const char *scratch = wm_args_text (args, "scratch");
+    wm_url_scratch (usual);
     const long ahead = wm_args_number (args, "stage-ahead"),
                most = wm_args_number (args, "stage-bytes");
-    const wm_stage_options_t stage_options = { .scratch = wm_args_text (args, "scratch"),
+    const wm_stage_options_t stage_options = { .scratch = scratch ? scratch : usual,
                                                .bytes_max = most ? (uint64_t) most : WM_STAGE_BYTES,
                                                .line = list,
                                                .n_line = options->n_input };

@@ -500,10 +500,7 @@ static bool input_next (wm_produce_t *self, bool unannounced)
     if (!input || unannounced || self->n_claiming + self->n_active >= open_max (self, input) ||
         (self->n_claiming && input->size > SMALL_INPUT_BYTES))
         return false;
-    if (!self->sampled) { /* all inputs are known now: those that are held are not read */
-        self->sampled = true;
-        wm_produce_sample (self);
-    } else
+    if (!wm_produce_sample (self, NULL)) /* all inputs are known, so that it reads no held one */
         wm_produce_ask (self, input, 1);
     return true;
 }
@@ -554,7 +551,7 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-static void message (wm_produce_t *self)
+void wm_produce_message (wm_produce_t *self)
 {
     const wm_msg_t *msg = wm_client_msg (self->client);
     switch (msg->type) {
@@ -648,6 +645,7 @@ static void session_open (wm_produce_t *self)
     self->n_open = self->n_fetch = self->n_fetching = 0;
     self->fetching_large = false;
     self->sampled = !wm_client_wants_sample (self->client);
+    self->looked = false;
 }
 
 static void run (wm_produce_t *self)
@@ -662,7 +660,7 @@ static void run (wm_produce_t *self)
         if (zsys_interrupted)
             self->exit_code = WM_EXIT_AGAIN;
         else if (event == WM_CLIENT_MESSAGE)
-            message (self);
+            wm_produce_message (self);
         else if (event == WM_CLIENT_CLOSED)
             session_open (self);
         else

@@ -53,6 +53,7 @@ typedef struct wm_produce_t {
     uint32_t n_fetching; /* FETCHes on their way */
     bool fetching_large; /* one of them is of a large batch: it goes alone */
     bool sampled;        /* the broker of this session has its sample, or does not want one */
+    bool looked;         /* all inputs that were here were read for it */
 
     wm_produce_place_t rebuilt_for; /* the last event whose frames had to be made again */
     wm_pack_t *rebuilt;
@@ -90,6 +91,9 @@ void wm_produce_fatal (wm_produce_t *self, int code, const char *text);
 /* Sends; a failure shows as CLOSED at the next wait.  */
 void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes);
 wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch);
+
+/* Answers the message that wm_client_wait returned.  */
+void wm_produce_message (wm_produce_t *self);
 
 /* Sends INPUT: code as schema/wire.abnf has it.  */
 void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code);
@@ -153,8 +157,10 @@ bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms);
 
 /* ---- wm_produce_sample.c --------------------------------------------------------------------- */
 
-/* Sends SAMPLE, of a session whose broker wants it.  */
-void wm_produce_sample (wm_produce_t *self);
+/* Sends SAMPLE in a session whose broker wants it: of all inputs that are here; where none of them
+   has a hit, of the next one that is `opened` (NULL: none) and has some. Returns whether it read
+   inputs: then messages were answered meanwhile.  */
+bool wm_produce_sample (wm_produce_t *self, const wm_input_t *opened);
 
 /* ---- wm_produce_stage.c ---------------------------------------------------------------------- */
 

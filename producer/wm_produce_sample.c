@@ -55,13 +55,12 @@ static void add_event (sample_t *sample, const char *path)
     sample->full |= sample->n_hit >= WM_SAMPLE_HITS;
 }
 
-/* Lets heartbeats out. A DRAIN ends the process as it does elsewhere; the broker sends nothing else
-   to a producer that has claimed nothing.  */
+/* Lets heartbeats out, and answers messages: of inputs that lie elsewhere INPUTs are on their way.
+   */
 static bool stays_open (wm_produce_t *self)
 {
-    if (wm_client_is_open (self->client) && wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE &&
-        wm_client_msg (self->client)->type == WM_MSG_DRAIN)
-        self->exit_code = WM_EXIT_AGAIN;
+    if (wm_client_is_open (self->client) && wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE)
+        wm_produce_message (self);
     return wm_client_is_open (self->client) && self->exit_code < 0 && !zsys_interrupted;
 }
 
@@ -97,8 +96,10 @@ static uint32_t batch_bytes (const wm_pins_t *pins)
     return bytes < pins->batch_bytes ? (uint32_t) bytes : pins->batch_bytes;
 }
 
-void wm_produce_sample (wm_produce_t *self)
+bool wm_produce_sample (wm_produce_t *self, const wm_input_t *opened)
 {
+    if (self->sampled || (self->looked && !opened))
+        return false;
     const wm_pins_t *pins = &self->pins;
     wm_cut_limits_t limits = wm_cut_limits (pins);
     limits.batch_bytes = batch_bytes (pins);
@@ -108,16 +109,22 @@ void wm_produce_sample (wm_produce_t *self)
                         .payload = malloc (WM_RAW_BYTES_MAX) };
     assert (sample.payload);
     sample.bytes = wm_sample_begin (sample.payload);
-    for (uint32_t i = 0; i < self->n_input && !sample.full && stays_open (self); i++)
+    if (self->looked)
+        add_input (&sample, opened);
+    for (uint32_t i = 0; !self->looked && i < self->n_input && !sample.full && stays_open (self);
+         i++)
         if (self->input[i].is != WM_INPUT_IS_HELD)
             add_input (&sample, &self->input[i]);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_SAMPLE);
     msg.n_hit = sample.n_hit;
-    if (sample.n_hit || sample.full) /* else another producer may have hits */
+    self->looked = true;
+    self->sampled = sample.n_hit || sample.full;
+    if (self->sampled) /* else another input, or another producer, may have hits */
         wm_produce_send (self, &msg, sample.payload, sample.bytes);
     free (sample.payload);
     wm_batch_clear (&sample.batch);
     wm_coder_destroy (&sample.coder);
     wm_cut_destroy (&sample.cut);
+    return true;
 }

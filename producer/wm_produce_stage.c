@@ -92,11 +92,9 @@ bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannoun
     count_waiting (self, &n_open);
     if (unannounced || n_open >= OPEN_MAX)
         return false;
-    if (!self->sampled) {
-        self->sampled = true;
-        wm_produce_sample (self);
-    }
-    return true;
+    /* an answer that came while inputs were read for it may have ended this one */
+    return !wm_produce_sample (self, input) ||
+           (self->exit_code < 0 && input->is == WM_INPUT_IS_OURS && input->staged);
 }
 
 bool wm_produce_stage_more (const wm_produce_t *self)

@@ -236,6 +236,31 @@ static job_t *job_of (stage_t *self, uint32_t line)
     return NULL;
 }
 
+/* Another job of the same file: two datasets of one file have their copy in common. NULL: none that
+   is at work on it, or has it.  */
+static job_t *other_of (stage_t *self, const job_t *job)
+{
+    for (uint32_t i = 0; i < JOBS_MAX; i++) {
+        job_t *other = &self->job[i];
+        if (other != job && other->hash == job->hash && other->is != FREE &&
+            (other->is != WAITING || other->since_ms))
+            return other;
+    }
+    return NULL;
+}
+
+/* A job takes the copy that another one of the same file has. false: it has none.  */
+static bool take_other (stage_t *self, job_t *job)
+{
+    const job_t *other = other_of (self, job);
+    if (!other || other->is != READY)
+        return false;
+    snprintf (job->file, sizeof job->file, "%s", other->file);
+    job->size = other->size;
+    job->is = READY;
+    return true;
+}
+
 static void want (stage_t *self, uint32_t line)
 {
     job_t *job = job_of (self, line);
@@ -255,7 +280,10 @@ static void want (stage_t *self, uint32_t line)
         for (int i = 0; i < 3; i++)
             snprintf (path[i], PATH_MAX, "%.3000s/%016" PRIx64 ".%s", self->folder, job->hash,
                       ends[i]);
-        each_file (self, job->hash, take_left, job);
+        if (!other_of (self, job))
+            each_file (self, job->hash, take_left, job);
+        else
+            take_other (self, job);
     }
     if (job->is == READY)
         tell_ready (self, job);
@@ -281,7 +309,9 @@ static bool hear (stage_t *self)
         job_t *job = job_of (self, msg.line);
         if (job)
             drop (job);
-        each_file (self, hash_of (self->options->line[msg.line]), remove_one, NULL);
+        const job_t gone = { .hash = hash_of (self->options->line[msg.line]) };
+        if (!other_of (self, &gone)) /* the last that wants it */
+            each_file (self, gone.hash, remove_one, NULL);
     }
 }
 
@@ -367,6 +397,11 @@ static void copied (stage_t *self, job_t *job, uint64_t size, int64_t said)
             self->full_is_logged = false;
             job->is = READY;
             tell_ready (self, job);
+            for (uint32_t i = 0; i < JOBS_MAX; i++) {
+                job_t *other = &self->job[i];
+                if (other->is == WAITING && other->hash == job->hash && take_other (self, other))
+                    tell_ready (self, other);
+            }
             return;
         }
         snprintf (text, sizeof text, "the copy cannot be renamed: %s", strerror (errno));
@@ -415,7 +450,10 @@ static uint64_t bytes_here (const stage_t *self, int *n_file, int *n_running)
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         const job_t *job = &self->job[i];
         *n_running += job->is == ASKING || job->is == COPYING;
-        if (job->is != READY && job->is != COPYING)
+        bool counted = job->is != READY && job->is != COPYING;
+        for (uint32_t k = 0; k < i && !counted; k++) /* one copy for several datasets */
+            counted = self->job[k].is == READY && self->job[k].hash == job->hash;
+        if (counted)
             continue;
         ++*n_file;
         sum += job->size != UINT64_MAX          ? job->size
@@ -454,7 +492,8 @@ static job_t *next_job (stage_t *self, int64_t now)
     job_t *best = NULL;
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         job_t *job = &self->job[i];
-        if (job->is == WAITING && job->next_ms <= now && (!best || job->order < best->order))
+        if (job->is == WAITING && job->next_ms <= now && (!best || job->order < best->order) &&
+            (job->since_ms || !other_of (self, job)))
             best = job;
     }
     return best;

@@ -4,7 +4,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ENDS "& \t\r\n'\"<>)]" /* of a parameter's value */
 
@@ -81,4 +84,11 @@ void wm_url_tame (char *text)
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
         remove_parameter (text, signs[i], false);
     remove_password (text);
+}
+
+void wm_url_scratch (char path[PATH_MAX])
+{
+    const char *folder = getenv ("TMPDIR");
+    snprintf (path, PATH_MAX, "%.4000s/wiremill-staged-%u", folder && *folder ? folder : "/tmp",
+              (unsigned) geteuid ());
 }

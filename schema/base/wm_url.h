@@ -4,6 +4,8 @@
 #ifndef WM_URL_H
 #define WM_URL_H
 
+#include <limits.h>
+
 typedef enum {
     WM_URL_NONE,   /* a path */
     WM_URL_XROOTD, /* root, roots, xroot, xroots: copied by xrdcp */
@@ -17,5 +19,8 @@ wm_url_t wm_url_of (const char *name);
    authz and access_token, those that sign a URL (token, sig, signature, X-Amz-..., X-Goog-...), and
    user:password@, of http also user@. Other text stays as it is.  */
 void wm_url_tame (char *text);
+
+/* This user's folder for copies of inputs where nobody named one.  */
+void wm_url_scratch (char path[PATH_MAX]);
 
 #endif

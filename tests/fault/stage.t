@@ -57,6 +57,27 @@ missing ()
 }
 ok "one that is not there is held with what the server said; the other is scored" missing
 
+# The hits on which split is measured come from copies; "c" measures nothing faster, and stays strict.
+split=(--precision split --isa c)
+as_split () { same_scores "stage-$2" "$work/here" "$work/$1"; } # output, name
+sampled () # answers about some inputs come while others are read: there are many of both
+{
+    local n list=()
+    run here "${split[@]}" --input "$made/stage-?.h5" && mkdir "$work/many" || return 1
+    for n in {1..12}; do cp -p "$work/data/stage-c.h5" "$work/data/many-$n.h5" && list+=(--input "$at/many-$n.h5"); done
+    for n in {1..300}; do head -c 4000 "$made/stage-a.h5" >"$work/many/$n.h5"; done
+    exits 3 run sampled "${split[@]}" --stage-ahead 16 "${list[@]}" --input "$at/stage-b.h5" --input "$work/many/*.h5" &&
+        as_split sampled b
+}
+ok "split is measured while other inputs are asked for" sampled
+head -c 4000 "$made/stage-a.h5" >"$work/data/broken.h5" && chmod 644 "$work/data/broken.h5"
+later ()
+{
+    exits 3 run later "${split[@]}" --stage-ahead 1 --input "$at/broken.h5" --input "$at/stage-b.h5" && as_split later b &&
+        says 'input held: .*broken'
+}
+ok "... on the next input, where the first that is here has no hits" later
+
 # A copy on its way, through a slow link.
 start () # output, inputs...: $pid
 {
@@ -113,6 +134,28 @@ for point in $(grep -ohE '"stager-[a-z]+"' producer/wm_stage.c | tr -d '"' | sor
     ok "killed at $point: run starts both again" died
 done
 
+memory () # pid, word: it is nowhere in the memory of this process
+{
+    python3 - "$@" <<'EOF'
+import sys
+with open(f"/proc/{sys.argv[1]}/mem", "rb", 0) as memory:
+    for line in open(f"/proc/{sys.argv[1]}/maps"):
+        first, last = (int(n, 16) for n in line.split()[0].split("-"))
+        if line.split()[1].startswith("rw"):
+            memory.seek(first)
+            if sys.argv[2].encode() in memory.read(last - first):
+                sys.exit(f"{sys.argv[2]} is in {line}")
+EOF
+}
+inherits () { ls -l "/proc/$1/fd" | grep -q memfd:inputs; }
+others () # broker, worker and its engine have no descriptor of the list of inputs, which the stager has
+{
+    local worker pids n=0
+    worker=$(child "$pid" wiremill-worker) && pids="$(child "$pid" wiremill-broker) $worker" && inherits "$stager" || return 1
+    engine () { [ -n "$(cat /proc/"$worker"/task/*/children)" ]; }
+    until_true 20 engine || return 1
+    for n in $pids $(cat /proc/"$worker"/task/*/children); do ! inherits "$n" || { echo "$(readlink "/proc/$n/exe") has the list"; return 1; }; done
+}
 # What others must not see: environment, logs, campaign and output of a run with a token and a URL that has one.
 secret ()
 {
@@ -122,7 +165,9 @@ secret ()
     unset BEARER_TOKEN
     stager=$(child $pid wiremill-producer) && reader=$(child "$stager" wiremill-producer) && [ $code = 0 ] || return 1
     grep -q SECRET-ENV "/proc/$stager/environ" && ! grep -l SECRET "/proc/$reader/environ" || return 1
+    [ "$(id -u)" != 0 ] || { ! memory "$stager" SECRET-IN-URL && memory "$reader" SECRET-IN-URL; } || return 1 # else nobody may look
     ! grep -l SECRET-ENV "/proc/$(child $pid wiremill-worker)/environ" "/proc/$(child $pid wiremill-broker)/environ" || return 1
+    others || return 1
     ends 3 && same secret a && ! grep -rl SECRET "$work/secret" "$work/secret$beside" "$work/secret.words" && grep -q "stage-a.h5.*x=1" "$work/secret$beside/command"
 }
 ok "a token reaches the programs that copy, and neither logs, campaign, outputs nor the process that reads" secret
@@ -156,6 +201,26 @@ mode fine
 until_true 10 curl -sf "$web/mode" || bail "no HTTP server"
 http () { mode fine; run http --input "$web/stage-a.h5" --input "$web/none.h5" --input "$web/stage-c.h5"; [ $? = 3 ] && same http a c && says 'none.h5 cannot be copied.*404' && empty http; }
 ok "over HTTP: the same bytes; one that is not there is held" http
+two ()
+{
+    build/venv/bin/python - "$work/data/both.h5" <<'EOF' || return 1
+import h5py, numpy, sys
+with h5py.File(sys.argv[1], "w") as file:
+    for seed, name in enumerate("ab"):
+        file[name] = numpy.random.default_rng(seed).random((40, 16, 16, 1), "float32")
+EOF
+    chmod 644 "$work/data/both.h5"
+    run pair-here --input "$work/data/both.h5:/a" --input "$work/data/both.h5:/b" || return 1
+    mode fine
+    run pair --input "$web/both.h5:/a" --input "$web/both.h5:/b" && empty pair && [ "$(grep -c ^/both.h5 "$work/data/log")" = 1 ] || return 1
+    for n in pair-here pair; do mv "$work/$n"/both-*.scores.h5 "$work/$n/second.scores.h5" || return 1; done
+    same_scores both "$work/pair-here" "$work/pair" && same_scores second "$work/pair-here" "$work/pair"
+}
+if [ -x build/venv/bin/python ]; then
+    ok "two datasets of one file have one copy, which is there until both are written" two
+else
+    skip "no build/venv (make test makes it)"
+fi
 cut ()
 {
     mode cut
@@ -220,4 +285,13 @@ ok "... and one without a path" no 2 'is no URL of a file' root://host
 mkdir "$work/few" && for p in cat grep timeout; do ln -s "$(command -v $p)" "$work/few/$p"; done
 bare () { PATH=$work/few no 1 'needs xrdcp, which is not in PATH here: install the package xrootd-client' root://host//a.h5; }
 ok "... and one that no program here copies" bare
+usual () # without --scratch and a broker
+{
+    echo "$at/stage-a.h5" >"$work/urls" && mkdir "$work/tmp"
+    TMPDIR=$work/tmp refused 4 'broker' "$bin/wiremill-producer" produce --broker "ipc://$work/nobody" --input-list "$work/urls" --give-up 1 &&
+        [ -z "$(ls "$work/tmp")" ]
+}
+ok "wiremill-producer alone copies to a folder of this user" usual
+long () { head -c 70000 /dev/zero | tr '\0' x >"$work/long" && refused 2 'a line is longer than 65536 bytes' "$bin/wiremill-producer" produce --broker "ipc://$work/nobody" --input-list "$work/long"; }
+ok "a line of the list that is too long is refused" long
 done_testing
