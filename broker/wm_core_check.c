@@ -13,7 +13,9 @@
    key is the broker's own knowledge and a label the worker's claim.
 
    Two answers by one engine signature must be equal in every bit (but for OpenVINO); by two
-   signatures, within the error of both. Hits that kill the engine of one of them are left out: that
+   signatures, within the error of both. A signature is the worker's word, so the campaign's own
+   limits bound what any can be allowed: strict fp32's where nothing is measured, else the largest
+   error that the campaign takes. Hits that kill the engine of one of them are left out: that
    depends on its machine (hash_of in wm_core_on_worker.c). Where two differ, a third machine
    decides; where there is none, or it agrees with both or neither, nobody is named, and log and
    status name both. A worker that refuses the batch gives no scores: another is asked, and the
@@ -32,7 +34,7 @@
 
 #define CHECK_LOST_MAX 2
 /* Of a score, where signatures differ: strict fp32 (the widest limit of an engine's self-test), and
-   rounded arithmetic that nobody measured on the sample (the same).  */
+   rounded arithmetic (the same) in a campaign that names no limit.  */
 #define STRICT_ERROR 1e-4
 #define ROUNDED_ERROR 2e-2
 
@@ -137,10 +139,9 @@ static const char *signature_of (const wm_core_t *self, uint16_t number)
 /* The largest error that the scores of an answer may have in this campaign.  */
 static double error_of (const wm_core_t *self, const check_answer_t *answer)
 {
-    const char *text = signature_of (self, answer->signature);
-    if (strstr (text, "/fp32/") || strstr (text, "/double/"))
+    if (!self->config.measures || wm_core_is_strict (signature_of (self, answer->signature)))
         return STRICT_ERROR;
-    return fmax (answer->measured ? STRICT_ERROR : ROUNDED_ERROR, self->config.max_error);
+    return self->config.max_error > 0 ? fmax (STRICT_ERROR, self->config.max_error) : ROUNDED_ERROR;
 }
 
 static float score_at (const uint8_t *scores, size_t i)
@@ -254,9 +255,7 @@ static bool answer_add (wm_core_t *self, check_t *check, const session_t *worker
                         uint16_t signature, const wm_payload_t *payload)
 {
     check_answer_t *answer = &check->answer[check->n_answer];
-    *answer = (check_answer_t){ .machine = worker->machine,
-                                .signature = signature,
-                                .measured = worker->arithmetic.error > 0 };
+    *answer = (check_answer_t){ .machine = worker->machine, .signature = signature };
     memcpy (answer->label, worker->label, sizeof answer->label);
     answer->result = malloc (payload->bytes);
     if (!answer->result)
@@ -443,7 +442,7 @@ bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *m
     if (!check)
         return false;
     wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
-    const uint16_t by = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
+    const uint16_t by = wm_core_result_signature (self, worker, msg);
     if (msg->n_hit == check->n_hit && memcmp (msg->digest, check->digest, 16) == 0 &&
         answer_add (self, check, worker, by, payload))
         decide (self, check);

@@ -38,7 +38,6 @@ typedef struct {
     machine_t *machine;
     char label[64];
     uint16_t signature;
-    bool measured;   /* its worker brought an error that was measured on the sample */
     uint8_t *result; /* wm_result_bytes of it */
 } check_answer_t;
 

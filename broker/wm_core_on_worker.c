@@ -91,7 +91,7 @@ static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
 static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
                              const wm_msg_t *msg, uint64_t hash)
 {
-    const uint16_t by = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
+    const uint16_t by = wm_core_result_signature (self, worker, msg);
     if (!batch->result_hash || !hash || batch->result_hash == hash || !batch->signature ||
         batch->signature != by || batch->flags & BATCH_ALARM)
         return;
@@ -343,7 +343,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     }
     self->n_late += late;
     batch->result_hash = hash;
-    batch->signature = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
+    batch->signature = wm_core_result_signature (self, worker, msg);
     result_append (self, batch, worker, msg, payload);
 }
 

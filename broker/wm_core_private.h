@@ -626,6 +626,11 @@ void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);
 const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key);
 /* Interns an engine signature; 0: no room (and for "").  */
 uint16_t wm_core_signature (wm_core_t *self, const char *text);
+/* Of what scored this RESULT: its text names a strict engine where that scored the batch again; no
+   other is believed.  */
+uint16_t wm_core_result_signature (wm_core_t *self, const session_t *worker, const wm_msg_t *msg);
+/* Whether engines of this signature compute in strict fp32 or better.  */
+bool wm_core_is_strict (const char *signature);
 /* Pauses the campaign until an operator resumes it.  */
 void wm_core_pause (wm_core_t *self, const char *why);
 /* Makes room for every effect of one call; false without memory.  */

@@ -14,6 +14,7 @@ static harness_t *checked (double share, double max_error)
     wm_core_destroy (&t->core);
     t->check_share = share;
     t->max_error = max_error;
+    t->measures = t->has_sample = max_error > 0;
     t->core = core_make (t, 1, 64 * MIB);
     return t;
 }
@@ -382,13 +383,35 @@ static void test_two_signatures (void **state)
     assert_false (agrees (0, cuda, 0.5f, 0.51f));
     assert_true (agrees (5e-3, fast, 0.5f, 0.504f));
     assert_false (agrees (5e-3, fast, 0.5f, 0.51f));
-    assert_true (agrees (5e-3, "openvino-1/avx2/fast/v1", 0.5f, 0.51f)); /* nobody measured it */
-    assert_false (agrees (5e-3, "openvino-1/avx2/fast/v1", 0.5f, 0.53f));
+    const char *rounded = "openvino-1/avx2/fast/v1"; /* nobody measured it: no more is allowed */
+    assert_true (agrees (5e-3, rounded, 0.5f, 0.504f));
+    assert_false (agrees (5e-3, rounded, 0.5f, 0.51f));
+    assert_false (agrees (0, rounded, 0.5f, 0.501f)); /* fp32: whatever its worker calls it */
+    assert_false (agrees_by (0, rounded, "of its own/v1", 0.5f, 0.501f));
     const char *openvino = "openvino-1/avx2/fp32/v1"; /* its bits depend on the machine */
     assert_true (agrees_by (0, openvino, openvino, 0.5f, 0.50001f));
     assert_false (agrees_by (0, openvino, openvino, 0.5f, 0.51f));
     assert_true (agrees (0, cuda, 1000, 1000.1f)); /* of scores above 1 relative to the largest */
     assert_false (agrees (0, cuda, 1000, 1001));
+}
+
+/* A result's own words take it out of the comparison of bits only if they name a strict engine.  */
+static void test_other_words (void **state)
+{
+    (void) state;
+    static const char *const word[] = { "sparse/sloppy/v1", "sparse/fma/fp32/v1" };
+    for (int strict = 0; strict < 2; strict++) {
+        harness_t *t = checked (1, 5e-3);
+        const char *amx = "sparse/amx/bf16/v1";
+        uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", amx, 1);
+        wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+        uint32_t b = joins_by (t, 3, "beta", "", amx, 1);
+        snprintf (task.text, sizeof task.text, "%s", word[strict]);
+        scores (t, b, &task, 0.504f);
+        assert_int_equal (look (t).n_check_good, strict);
+        assert_int_equal (look (t).n_check_differ, !strict);
+        harness_end (t);
+    }
 }
 
 /* A hit that kills an engine is left out, another status is not.  */
@@ -520,6 +543,7 @@ int main (void)
         cmocka_unit_test (test_keys),
         cmocka_unit_test (test_own_key),
         cmocka_unit_test (test_two_signatures),
+        cmocka_unit_test (test_other_words),
         cmocka_unit_test (test_statuses),
         cmocka_unit_test (test_refusals),
         cmocka_unit_test (test_vanishes),
