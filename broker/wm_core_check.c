@@ -8,9 +8,10 @@
    vanish CHECK_LOST_MAX times (the batch may be what kills them). What was sampled and not compared
    is counted.
 
-   Another machine: a worker with another key, where it has one; else one whose label names another
-   host. A worker of another key goes before one of another host while one is connected, because a
-   key is the broker's own knowledge and a label the worker's claim.
+   Another machine: a worker whose label names another host. One that also has another key goes
+   before others while one is connected, because a key is the broker's own knowledge and a label the
+   worker's claim. One host is one machine, whatever its keys: who gets a second key for it must not
+   judge itself.
 
    Two answers by one engine signature must be equal in every bit (but for OpenVINO); by two
    signatures, within the error of both. A signature is the worker's word, so the campaign's own
@@ -112,10 +113,10 @@ machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *lab
     return machine;
 }
 
-/* 0: the same machine; 1: another host, as the workers claim; 2: another key.  */
+/* 0: the same machine; 1: another host, as the workers claim; 2: and another key.  */
 static int apart (const machine_t *a, const machine_t *b)
 {
-    return strcmp (a->key, b->key) != 0 ? 2 : strcmp (a->host, b->host) != 0 ? 1 : 0;
+    return strcmp (a->host, b->host) == 0 ? 0 : strcmp (a->key, b->key) == 0 ? 1 : 2;
 }
 
 /* How far a machine is from all that have answered.  */

@@ -26,6 +26,7 @@ struct machine_t {
     bool named;                    /* its scores were wrong: it gets no work */
     bool is_new;                   /* what follows from that is not carried out yet */
     bool key_named;                /* no other machine had its key: nobody gets work by it */
+    bool host_named;               /* no other key had its host: nobody gets work under that */
     char why[240];                 /* it is named */
     inputs_t touched;              /* it scored batches of them since its last good check */
     inputs_t fresh;                /* ... since the batch of `mark` */

@@ -1,9 +1,12 @@
 /* wm_core_distrust.c - machines whose scores were wrong, as a check found (wm_core_check.c).
 
    Its sessions end, and its next HELLO is refused, until an operator trusts it again: by its key
-   and host, or by its key alone where no other machine has joined by that. The file "distrusted"
-   of the campaign's folder keeps that over restarts; a line of it is host, key, label, signature,
-   reason and whether the key counts alone, with tabs between.
+   and host; by its key alone where no other machine has joined by that; by its host alone where
+   nobody has joined under that by another key (else it would come back with a fresh one). Where
+   somebody has, one of the two claims a host that is not its own, and only the one that was found
+   wrong is refused. The file "distrusted" of the campaign's folder keeps that over restarts; a line
+   of it is host, key, label, signature, reason, whether the key counts alone, and whether the host
+   does (absent: no), with tabs between.
 
    Every input of which it scored a batch since its last good check is begun again, as an operator's
    kick does (wm_core_input_kick), whether its output is written or not: KICK is a record, so that
@@ -43,8 +46,9 @@ static void note (wm_core_t *self)
         put_plain (host, sizeof host, one->host);
         put_plain (signature, sizeof signature, one->signature);
         put_plain (why, sizeof why, one->why);
-        n += (size_t) snprintf (text + n, sizeof text - n, "%s\t%s\t%s\t%s\t%s\t%d\n", host,
-                                *one->key ? one->key : "-", label, signature, why, one->key_named);
+        n += (size_t) snprintf (text + n, sizeof text - n, "%s\t%s\t%s\t%s\t%s\t%d\t%d\n", host,
+                                *one->key ? one->key : "-", label, signature, why, one->key_named,
+                                one->host_named);
     }
     const wm_payload_t body = { NULL, text, n };
     if (self->sink.keep && self->sink.keep (self->sink.context, "distrusted", &body))
@@ -64,9 +68,9 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
     for (const char *at = text + sizeof HEAD - 1; *at;
          at += strcspn (at, "\n"), at += *at == '\n') {
         char host[64], key[64], label[64], signature[64], why[240];
-        int key_named;
-        if (sscanf (at, "%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%239[^\t\n]\t%d", host,
-                    key, label, signature, why, &key_named) != 6)
+        char rest[40] = "";
+        if (sscanf (at, "%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%239[^\t\n]\t%39[^\n]",
+                    host, key, label, signature, why, rest) != 6)
             continue;
         char named[66];
         snprintf (named, sizeof named, "%s:", strcmp (host, "-") == 0 ? "" : host);
@@ -74,7 +78,8 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
         if (!machine)
             return;
         machine->named = true;
-        machine->key_named = key_named == 1;
+        machine->key_named = rest[0] == '1';
+        machine->host_named = rest[0] && rest[1] == '\t' && rest[2] == '1';
         take (machine->label, sizeof machine->label, label);
         take (machine->signature, sizeof machine->signature, signature);
         take (machine->why, sizeof machine->why, why);
@@ -83,12 +88,20 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
 
 /* ---- who may work ---------------------------------------------------------------------------- */
 
-/* The named machine that this key and host belong to, or NULL.  */
+/* Whether a machine is refused because this one was named.  */
+static bool falls_with (const machine_t *named, const machine_t *machine)
+{
+    const bool key = strcmp (named->key, machine->key) == 0,
+               host = strcmp (named->host, machine->host) == 0;
+    return named->named &&
+           ((key && host) || (key && named->key_named) || (host && named->host_named));
+}
+
+/* The named machine with which this one falls, or NULL.  */
 static const machine_t *named_of (const wm_core_t *self, const machine_t *machine)
 {
     for (const machine_t *one = self->machines; one; one = one->next)
-        if (one->named && strcmp (one->key, machine->key) == 0 &&
-            (one->key_named || strcmp (one->host, machine->host) == 0))
+        if (falls_with (one, machine))
             return one;
     return NULL;
 }
@@ -130,6 +143,15 @@ static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
     return false;
 }
 
+/* Whether one that is not named has joined under the host of this machine by another key.  */
+static bool host_is_shared (const wm_core_t *self, const machine_t *machine)
+{
+    for (const machine_t *one = self->machines; one; one = one->next)
+        if (one != machine && !one->named && strcmp (one->host, machine->host) == 0)
+            return true;
+    return false;
+}
+
 /* Leaves in `ever` what will not be begun again; returns how many inputs that are.  */
 static uint32_t keep_earlier (machine_t *machine)
 {
@@ -148,6 +170,7 @@ static void announce (wm_core_t *self, machine_t *machine)
     const uint32_t n_earlier = keep_earlier (machine);
     machine->is_new = false;
     machine->key_named = *machine->key && !key_is_shared (self, machine);
+    machine->host_named = !host_is_shared (self, machine);
     self->suspects[0] = 0;
     wm_core_log (self,
                  "CHECK: worker %s (host %s%s%s, %s) gave %s: it gets no more work, and what it "
@@ -163,8 +186,7 @@ static void announce (wm_core_t *self, machine_t *machine)
     session_t *next;
     for (session_t *session = self->first; session; session = next) {
         next = session->next;
-        const machine_t *its = session->machine;
-        if (its == machine || (its && machine->key_named && !strcmp (its->key, machine->key)))
+        if (session->machine && falls_with (machine, session->machine))
             refuse (self, session, machine);
     }
 }
@@ -208,7 +230,7 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
             (strcmp (machine->host, name) != 0 && strcmp (machine->label, name) != 0 &&
              (!*name || strcmp (machine->key, name) != 0)))
             continue;
-        machine->named = machine->key_named = false;
+        machine->named = machine->key_named = machine->host_named = false;
         if (machine->ever.bits)
             memset (machine->ever.bits, 0, machine->ever.bytes);
         n++;

@@ -297,20 +297,52 @@ static void test_keys (void **state)
     const char *sparse = "sparse/fp32/v1";
     uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
     uint32_t b = joins_by (t, 3, "beta", "11111111", sparse, 0);
-    uint32_t c = joins_by (t, 4, "alpha", "22222222", sparse, 0);
+    uint32_t c = joins_by (t, 4, "gamma", "22222222", sparse, 0);
+    uint32_t d = joins_by (t, 8, "alpha", "33333333", sparse, 0);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    credit (t, d, 1); /* the same host, whatever its key: it does not judge itself */
+    assert_null (take (t, d, WM_MSG_TASK));
     credit (t, b, 1); /* another host by its own word: another key is better, and connected */
     assert_null (take (t, b, WM_MSG_TASK));
     credit (t, c, 1);
     must (t, c, WM_MSG_TASK);
     scores (t, c, &task, 0.25f);
-    must (t, b, WM_MSG_TASK); /* no third key: another host is what there is */
+    must (t, b, WM_MSG_TASK); /* no third key on a third host: another host is what there is */
     scores (t, b, &task, 0.25f);
     refused (t, a, WM_REASON_FAILED);
+    assert_null (take (t, d, WM_MSG_REJECT));
     assert_string_equal (look (t).named[0].key, "11111111");
     is_refused (t, 5, "alpha", "11111111");
     joins_by (t, 6, "delta", "11111111", sparse, 0); /* others have that key too */
-    joins_by (t, 7, "alpha", "22222222", sparse, 0);
+    joins_by (t, 7, "alpha", "22222222", sparse, 0); /* and others call themselves so */
+    harness_end (t);
+}
+
+/* A host that only one key has joined under is refused by any key, also after a restart: a fresh
+   key does not bring it back.  */
+static void test_fresh_key (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    scores (t, joins_by (t, 3, "beta", "22222222", sparse, 1), &task, 0.25f);
+    scores (t, joins_by (t, 4, "gamma", "33333333", sparse, 1), &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    is_refused (t, 5, "alpha", "44444444");
+    is_refused (t, 5, "alpha", "22222222");
+    joins_by (t, 6, "delta", "22222222", sparse, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 2, 64 * MIB);
+    is_refused (t, 5, "alpha", "44444444");
+    wm_core_destroy (&t->core);
+    char *end = strrchr (t->distrusted, '\t'); /* as earlier versions wrote it */
+    assert_string_equal (end, "\t1\n");
+    strcpy (end, "\n");
+    t->core = core_make (t, 3, 64 * MIB);
+    joins_by (t, 5, "alpha", "44444444", sparse, 0);
+    is_refused (t, 5, "alpha", "11111111");
     harness_end (t);
 }
 
@@ -532,23 +564,15 @@ static void test_json (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_agrees),
-        cmocka_unit_test (test_one_machine),
-        cmocka_unit_test (test_off),
-        cmocka_unit_test (test_share),
-        cmocka_unit_test (test_third_decides),
-        cmocka_unit_test (test_second_is_wrong),
-        cmocka_unit_test (test_undecided),
-        cmocka_unit_test (test_since_last_good),
-        cmocka_unit_test (test_keys),
-        cmocka_unit_test (test_own_key),
-        cmocka_unit_test (test_two_signatures),
-        cmocka_unit_test (test_other_words),
-        cmocka_unit_test (test_statuses),
-        cmocka_unit_test (test_refusals),
-        cmocka_unit_test (test_vanishes),
-        cmocka_unit_test (test_budget),
-        cmocka_unit_test (test_json),
+        cmocka_unit_test (test_agrees),        cmocka_unit_test (test_one_machine),
+        cmocka_unit_test (test_off),           cmocka_unit_test (test_share),
+        cmocka_unit_test (test_third_decides), cmocka_unit_test (test_second_is_wrong),
+        cmocka_unit_test (test_undecided),     cmocka_unit_test (test_since_last_good),
+        cmocka_unit_test (test_keys),          cmocka_unit_test (test_fresh_key),
+        cmocka_unit_test (test_own_key),       cmocka_unit_test (test_two_signatures),
+        cmocka_unit_test (test_other_words),   cmocka_unit_test (test_statuses),
+        cmocka_unit_test (test_refusals),      cmocka_unit_test (test_vanishes),
+        cmocka_unit_test (test_budget),        cmocka_unit_test (test_json),
     };
     return cmocka_run_group_tests_name ("broker_checks", tests, NULL, NULL);
 }
