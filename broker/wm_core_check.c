@@ -19,8 +19,9 @@
    error that the campaign takes. Hits that kill the engine of one of them are left out: that
    depends on its machine (hash_of in wm_core_on_worker.c). Where two differ, a third machine
    decides; where there is none, or it agrees with both or neither, nobody is named, and log and
-   status name both. A worker that refuses the batch gives no scores: another is asked, and the
-   circuit breaker counts it.
+   status name both. A worker that refuses the batch gives no scores: another machine is asked, and
+   the circuit breaker counts it. So does one whose answer leaves nothing to compare because all
+   hits kill its engine, as it says: that would agree with anything.
 
    A good check ends what is in doubt of a machine: its batches before that one are not scored again
    when it is found wrong later. While a machine is one of two that differ no check of it counts as
@@ -33,7 +34,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_LOST_MAX 2
 /* Of a score, where signatures differ: strict fp32 (the widest limit of an engine's self-test), and
    rounded arithmetic (the same) in a campaign that names no limit.  */
 #define STRICT_ERROR 1e-4
@@ -119,10 +119,13 @@ static int apart (const machine_t *a, const machine_t *b)
     return strcmp (a->host, b->host) == 0 ? 0 : strcmp (a->key, b->key) == 0 ? 1 : 2;
 }
 
-/* How far a machine is from all that have answered.  */
+/* How far a machine is from all that have answered; 0 too of one that refused.  */
 static int apart_of (const check_t *check, const machine_t *machine)
 {
     int least = 2;
+    for (uint32_t i = 0; i < check->n_refused; i++)
+        if (check->refused_by[i] == machine)
+            return 0;
     for (uint32_t i = 0; i < check->n_answer; i++) {
         const int one = apart (check->answer[i].machine, machine);
         least = one < least ? one : least;
@@ -196,6 +199,15 @@ static bool fixes_bits (const char *signature)
     return *signature && strncmp (signature, "openvino", strlen ("openvino")) != 0;
 }
 
+/* How many hits of two answers are compared.  */
+static uint32_t n_compared (uint32_t n_hit, const check_answer_t *a, const check_answer_t *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_hit; i++)
+        n += a->result[i] != WM_HIT_POISON && b->result[i] != WM_HIT_POISON;
+    return n;
+}
+
 static bool agree (const wm_core_t *self, const check_t *check, const check_answer_t *a,
                    const check_answer_t *b)
 {
@@ -227,6 +239,15 @@ static bool is_sampled (const wm_core_t *self, const wm_key_t *key)
 static size_t result_bytes (const wm_core_t *self, const check_t *check)
 {
     return wm_result_bytes (check->n_hit, self->config.n_output);
+}
+
+/* Takes back the last answer, of a check whose first two do not differ because of it.  */
+static void answer_drop (wm_core_t *self, check_t *check)
+{
+    check_answer_t *answer = &check->answer[--check->n_answer];
+    answer->machine->n_answer--;
+    self->check_bytes -= result_bytes (self, check);
+    free (answer->result);
 }
 
 static void check_end (wm_core_t *self, check_t *check)
@@ -311,7 +332,8 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
     *(check->prev ? &check->prev->next : &self->checks) = check;
     self->checks_last = check;
     self->n_check++;
-    if (!answer_add (self, check, worker, batch->signature, payload)) {
+    if (!answer_add (self, check, worker, batch->signature, payload) ||
+        !n_compared (check->n_hit, check->answer, check->answer)) {
         check_end (self, check);
         return;
     }
@@ -436,6 +458,29 @@ static check_t *take_back (session_t *worker, const wm_msg_t *msg)
     return check;
 }
 
+static void check_lost (wm_core_t *self, check_t *check)
+{
+    if (++check->n_lost > CHECK_LOST_MAX)
+        check_end (self, check);
+}
+
+/* No scores came: another machine is asked.  */
+static void check_refused (wm_core_t *self, check_t *check, const session_t *worker)
+{
+    check->refused_by[check->n_refused++] = worker->machine;
+    check_lost (self, check);
+}
+
+/* Whether the last answer says anything about each of the others.  */
+static bool compares (const check_t *check)
+{
+    const uint32_t last = check->n_answer - 1;
+    for (uint32_t i = 0; i < last; i++)
+        if (!n_compared (check->n_hit, &check->answer[i], &check->answer[last]))
+            return false;
+    return true;
+}
+
 bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                            const wm_payload_t *payload)
 {
@@ -444,18 +489,19 @@ bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *m
         return false;
     wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
     const uint16_t by = wm_core_result_signature (self, worker, msg);
-    if (msg->n_hit == check->n_hit && memcmp (msg->digest, check->digest, 16) == 0 &&
-        answer_add (self, check, worker, by, payload))
+    if (msg->n_hit != check->n_hit || memcmp (msg->digest, check->digest, 16) != 0 ||
+        !answer_add (self, check, worker, by, payload))
+        check_end (self, check);
+    else if (compares (check))
         decide (self, check);
-    else
-        check_end (self, check);
+    else {
+        const check_answer_t *last = &check->answer[check->n_answer - 1];
+        if (!n_compared (check->n_hit, last, last))
+            wm_core_worker_note_outcome (self, worker, "every hit kills its engine");
+        answer_drop (self, check);
+        check_refused (self, check, worker);
+    }
     return true;
-}
-
-static void check_lost (wm_core_t *self, check_t *check)
-{
-    if (++check->n_lost > CHECK_LOST_MAX)
-        check_end (self, check);
 }
 
 bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
@@ -464,7 +510,7 @@ bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg
     if (!check)
         return false;
     if (msg->code != WM_EAGAIN)
-        check_lost (self, check);
+        check_refused (self, check, worker);
     return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "broker/wm_core_private.h"
 
+#define CHECK_LOST_MAX 2                /* workers that vanish or refuse */
 #define CHECKS_MAX 64                   /* open at a time */
 #define CHECK_RESULTS_BYTES (64u << 20) /* answers kept for open checks */
 #define CHECK_PAYLOADS_SHARE 8          /* their payloads: at most one part in 8 of the budget */
@@ -50,6 +51,8 @@ struct check_t {
     payload_t *payload;
     check_answer_t answer[3]; /* the first was committed */
     uint32_t n_answer, n_lost;
+    const machine_t *refused_by[CHECK_LOST_MAX + 1]; /* not asked again; only to compare */
+    uint32_t n_refused;
     bool differs;      /* the first two answers do */
     session_t *worker; /* that is asked for the next answer; NULL: it waits for one */
     uint64_t number;   /* of its TASK in that session */

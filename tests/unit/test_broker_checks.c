@@ -467,6 +467,49 @@ static void test_statuses (void **state)
     }
 }
 
+/* An answer that compares nothing is no good check, and its machine is not asked again.  */
+static void test_compares_nothing (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    uint8_t payload[BYTES] = { 0 };
+    memset (payload, WM_HIT_POISON, 10);
+    wm_msg_t msg = must (t, b, WM_MSG_TASK)->msg;
+    msg.type = WM_MSG_RESULT;
+    say (t, b, &msg, payload, sizeof payload);
+    must (t, b, WM_MSG_RESULT_ACK);
+    assert_int_equal (look (t).n_check_good + look (t).n_check_differ, 0);
+    assert_int_equal (look (t).n_check_open, 1);
+    credit (t, b, 2);
+    assert_null (take (t, b, WM_MSG_TASK));
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.26f); /* the first two that say something */
+    assert_int_equal (look (t).n_check_differ, 1);
+    uint32_t d = joins (t, 5, "delta", 1);
+    say (t, d, &msg, payload, sizeof payload); /* nor does such a third decide */
+    assert_int_equal (look (t).n_check_open, 1);
+    uint32_t e = joins (t, 6, "epsilon", 1);
+    scores (t, e, &task, 0.25f);
+    assert_string_equal (look (t).named[0].label, "gamma:4");
+    assert_int_equal (look (t).n_check_open, 0);
+    harness_end (t);
+    t = checked (1, 0); /* a first answer of that kind begins no check */
+    p = producer (t, 1);
+    a = joins (t, 2, "alpha", 1);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    msg = must (t, a, WM_MSG_TASK)->msg;
+    msg.type = WM_MSG_RESULT;
+    say (t, a, &msg, payload, sizeof payload);
+    assert_int_equal (look (t).n_sampled, 1);
+    assert_int_equal (look (t).n_check_open, 0);
+    harness_end (t);
+}
+
 /* ---- workers that do not answer -------------------------------------------------------------- */
 
 /* A refusal is no score: another worker is asked, and nobody is named.  */
@@ -564,15 +607,25 @@ static void test_json (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_agrees),        cmocka_unit_test (test_one_machine),
-        cmocka_unit_test (test_off),           cmocka_unit_test (test_share),
-        cmocka_unit_test (test_third_decides), cmocka_unit_test (test_second_is_wrong),
-        cmocka_unit_test (test_undecided),     cmocka_unit_test (test_since_last_good),
-        cmocka_unit_test (test_keys),          cmocka_unit_test (test_fresh_key),
-        cmocka_unit_test (test_own_key),       cmocka_unit_test (test_two_signatures),
-        cmocka_unit_test (test_other_words),   cmocka_unit_test (test_statuses),
-        cmocka_unit_test (test_refusals),      cmocka_unit_test (test_vanishes),
-        cmocka_unit_test (test_budget),        cmocka_unit_test (test_json),
+        cmocka_unit_test (test_agrees),
+        cmocka_unit_test (test_one_machine),
+        cmocka_unit_test (test_off),
+        cmocka_unit_test (test_share),
+        cmocka_unit_test (test_third_decides),
+        cmocka_unit_test (test_second_is_wrong),
+        cmocka_unit_test (test_undecided),
+        cmocka_unit_test (test_since_last_good),
+        cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_fresh_key),
+        cmocka_unit_test (test_own_key),
+        cmocka_unit_test (test_two_signatures),
+        cmocka_unit_test (test_other_words),
+        cmocka_unit_test (test_statuses),
+        cmocka_unit_test (test_compares_nothing),
+        cmocka_unit_test (test_refusals),
+        cmocka_unit_test (test_vanishes),
+        cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_json),
     };
     return cmocka_run_group_tests_name ("broker_checks", tests, NULL, NULL);
 }
