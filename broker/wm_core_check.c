@@ -41,7 +41,7 @@
 
 /* ---- sets of inputs -------------------------------------------------------------------------- */
 
-static void inputs_add (inputs_t *self, uint32_t id)
+void wm_core_inputs_add (inputs_t *self, uint32_t id)
 {
     const size_t at = id / 8;
     if (at >= self->bytes) {
@@ -74,6 +74,7 @@ static void machine_free (machine_t *machine)
 {
     free (machine->touched.bits);
     free (machine->fresh.bits);
+    free (machine->owed.bits);
     free (machine->ever.bits);
     free (machine);
 }
@@ -83,7 +84,7 @@ static void machines_trim (wm_core_t *self)
 {
     machine_t **last = NULL;
     for (machine_t **at = &self->machines; *at; at = &(*at)->next)
-        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named)
+        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named && !(*at)->owes)
             last = at;
     if (!last)
         return;
@@ -349,10 +350,10 @@ void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *ba
     machine_t *machine = worker->machine;
     if (!machine || self->config.check_share <= 0)
         return;
-    inputs_add (&machine->ever, msg->key.input);
-    inputs_add (&machine->touched, msg->key.input);
+    wm_core_inputs_add (&machine->ever, msg->key.input);
+    wm_core_inputs_add (&machine->touched, msg->key.input);
     if (machine->mark)
-        inputs_add (&machine->fresh, msg->key.input);
+        wm_core_inputs_add (&machine->fresh, msg->key.input);
     if (is_sampled (self, &msg->key))
         check_begin (self, worker, batch, msg, payload);
 }
@@ -384,7 +385,7 @@ static void name_machine (wm_core_t *self, const check_t *check, uint32_t guilty
     machine_t *machine = answer[guilty].machine;
     self->has_verdict = true;
     if (guilty == 0)
-        inputs_add (&machine->touched, check->key.input);
+        wm_core_inputs_add (&machine->touched, check->key.input);
     if (machine->named)
         return;
     machine->named = machine->is_new = true;
@@ -411,7 +412,7 @@ static void check_good (wm_core_t *self, check_t *check)
 {
     machine_t *machine = check->answer[0].machine;
     self->n_check_good++;
-    if (machine->mark == check && !machine->n_suspect) {
+    if (machine->mark == check && !machine->n_suspect && !machine->named) {
         const inputs_t before = machine->touched;
         machine->touched = machine->fresh;
         machine->fresh = before;

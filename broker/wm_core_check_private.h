@@ -31,6 +31,8 @@ struct machine_t {
     char why[240];                 /* it is named */
     inputs_t touched;              /* it scored batches of them since its last good check */
     inputs_t fresh;                /* ... since the batch of `mark` */
+    inputs_t owed;                 /* are to be begun again, or their KICK is not durable yet */
+    bool owes;                     /* some are; also of one that was trusted again */
     inputs_t ever; /* ... since the broker's start; of one that is named: before that
                                       check, so that they are not begun again */
     check_t *mark; /* if this one is good, `fresh` becomes `touched` */
@@ -77,6 +79,7 @@ void wm_core_check_dispatch (wm_core_t *self);
 /* Ends the check that is missed least, so that its payload leaves the budget; false: none waits. */
 bool wm_core_check_drop (wm_core_t *self);
 void wm_core_check_free_all (wm_core_t *self);
+void wm_core_inputs_add (inputs_t *self, uint32_t id);
 /* The machine of a worker, made if it is new; NULL without memory.  */
 machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label);
 

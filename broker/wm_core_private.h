@@ -344,6 +344,7 @@ struct wm_core_t {
     size_t check_bytes, check_payload_bytes; /* of their answers; of their payloads */
     uint64_t n_sampled, n_check_good, n_check_differ;
     bool has_verdict;   /* a machine was named, and not all that follows is carried out */
+    bool owes_kicks;    /* what was begun again for that is not all durable */
     char suspects[160]; /* two whose scores differed last, while nobody knows which is wrong */
 
     uint32_t duration_ms[DURATIONS];

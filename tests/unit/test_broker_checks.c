@@ -288,6 +288,88 @@ static void test_since_last_good (void **state)
     harness_end (t);
 }
 
+/* A broker that ends between a verdict and its KICKs, which the next one makes, also where an
+   operator has trusted the machine meanwhile.  */
+static void test_ends_over_verdict (void **state)
+{
+    (void) state;
+    for (int trusted = 0; trusted < 2; trusted++) {
+        harness_t *t = checked (1, 0);
+        uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+        scores (t, joins (t, 3, "beta", 1), &task, 0.25f);
+        const uint32_t c = joins (t, 4, "gamma", 1);
+        uint8_t payload[BYTES] = { 0 };
+        memcpy (payload + BYTES - 4, &(float){ 0.25f }, 4);
+        wm_msg_t msg = task;
+        msg.type = WM_MSG_RESULT;
+        say (t, c, &msg, payload, sizeof payload);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1); /* not durable */
+        assert_non_null (strstr (t->distrusted, "\t1\n"));
+        if (trusted) {
+            wm_msg_init (&msg, WM_MSG_CONTROL);
+            strcpy (msg.name, "trust");
+            strcpy (msg.text, "alpha");
+            say (t, hello (t, WM_ROLE_OPERATOR, 9, NULL, 0), &msg, NULL, 0);
+        }
+        wm_core_destroy (&t->core);
+        t->n_appended = t->n_durable = 0;
+        t->core = core_make (t, 2, 64 * MIB);
+        assert_int_equal (look (t).n_named, !trusted);
+        const wm_ledger_input_t row = { .id = task.key.input,
+                                        .state = WM_LEDGER_WRITTEN,
+                                        .path = "/data/a.h5",
+                                        .name = "a.scores.h5",
+                                        .size = 1000,
+                                        .mtime_ns = 1,
+                                        .text = "" };
+        assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1);
+        durable (t);
+        assert_null (strstr (t->distrusted, "\t1\n"));
+        assert_int_equal (strstr (t->distrusted, "alpha") != NULL, !trusted);
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1); /* once */
+        harness_end (t);
+    }
+}
+
+/* The list of inputs in the note: what is damaged of it is left out, ranges are ranges.  */
+static void test_noted_inputs (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *list;
+        uint32_t kicks;
+    } lines[] = { { "-", 0 }, { "1-3", 3 },         { "1,3", 2 }, { "2", 1 },    { "x", 0 },
+                  { "9", 0 }, { "0-2,4000000", 2 }, { "3-1", 0 }, { "1,2,x", 2 } };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        harness_t *t = checked (1, 0);
+        wm_core_destroy (&t->core);
+        snprintf (t->distrusted, sizeof t->distrusted,
+                  "wiremill-distrusted-1\nalpha\t-\talpha:2\tsparse\twhy\t0\t1\t%s\n",
+                  lines[i].list);
+        t->core = core_make (t, 1, 64 * MIB);
+        for (uint32_t id = 1; id <= 3; id++) {
+            char path[20], name[20];
+            snprintf (path, sizeof path, "/data/%u.h5", id);
+            snprintf (name, sizeof name, "%u.scores.h5", id);
+            const wm_ledger_input_t row = { .id = id,
+                                            .state = WM_LEDGER_OPEN,
+                                            .path = path,
+                                            .name = name,
+                                            .size = 1000,
+                                            .mtime_ns = 1 };
+            assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+        }
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), lines[i].kicks);
+        assert_int_equal (look (t).n_named, 1);
+        harness_end (t);
+    }
+}
+
 /* ---- who is another machine ------------------------------------------------------------------ */
 
 static void test_keys (void **state)
@@ -337,8 +419,9 @@ static void test_fresh_key (void **state)
     t->core = core_make (t, 2, 64 * MIB);
     is_refused (t, 5, "alpha", "44444444");
     wm_core_destroy (&t->core);
-    char *end = strrchr (t->distrusted, '\t'); /* as earlier versions wrote it */
-    assert_string_equal (end, "\t1\n");
+    char *end = strstr (t->distrusted, "\t1\t1\t"); /* as earlier versions wrote it */
+    assert_non_null (end);
+    end += 2;
     strcpy (end, "\n");
     t->core = core_make (t, 3, 64 * MIB);
     joins_by (t, 5, "alpha", "44444444", sparse, 0);
@@ -615,6 +698,8 @@ int main (void)
         cmocka_unit_test (test_second_is_wrong),
         cmocka_unit_test (test_undecided),
         cmocka_unit_test (test_since_last_good),
+        cmocka_unit_test (test_ends_over_verdict),
+        cmocka_unit_test (test_noted_inputs),
         cmocka_unit_test (test_keys),
         cmocka_unit_test (test_fresh_key),
         cmocka_unit_test (test_own_key),
