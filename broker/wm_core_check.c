@@ -193,11 +193,10 @@ static bool bits_agree (const wm_core_t *self, uint32_t n_hit, const check_answe
     return true;
 }
 
-/* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
-   size of caches and the number of cores, which its signature does not name.  */
-static bool fixes_bits (const char *signature)
+bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature)
 {
-    return *signature && strncmp (signature, "openvino", strlen ("openvino")) != 0;
+    const char *text = signature_of (self, signature);
+    return *text && strncmp (text, "openvino", strlen ("openvino")) != 0;
 }
 
 /* How many hits of two answers are compared.  */
@@ -217,7 +216,7 @@ static bool agree (const wm_core_t *self, const check_t *check, const check_answ
         if (a->result[i] != b->result[i] && a->result[i] != WM_HIT_POISON &&
             b->result[i] != WM_HIT_POISON)
             return false;
-    return a->signature == b->signature && fixes_bits (signature_of (self, a->signature))
+    return a->signature == b->signature && wm_core_fixes_bits (self, a->signature)
                ? bits_agree (self, n_hit, a, b)
                : scores_agree (self, n_hit, a, b);
 }

@@ -79,6 +79,9 @@ void wm_core_check_dispatch (wm_core_t *self);
 /* Ends the check that is missed least, so that its payload leaves the budget; false: none waits. */
 bool wm_core_check_drop (wm_core_t *self);
 void wm_core_check_free_all (wm_core_t *self);
+/* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
+   size of caches and the number of cores, which its signature does not name.  */
+bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature);
 void wm_core_inputs_add (inputs_t *self, uint32_t id);
 /* The machine of a worker, made if it is new; NULL without memory.  */
 machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label);

@@ -87,13 +87,14 @@ static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
                : XXH3_64bits (payload->data, payload->bytes);
 }
 
-/* Two results of one batch by engines of one signature must be equal in every byte.  */
+/* Two results of one batch by engines of one signature must be equal in every byte, where that
+   fixes them.  */
 static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
                              const wm_msg_t *msg, uint64_t hash)
 {
     const uint16_t by = wm_core_result_signature (self, worker, msg);
-    if (!batch->result_hash || !hash || batch->result_hash == hash || !batch->signature ||
-        batch->signature != by || batch->flags & BATCH_ALARM)
+    if (!batch->result_hash || !hash || batch->result_hash == hash || batch->signature != by ||
+        !wm_core_fixes_bits (self, by) || batch->flags & BATCH_ALARM)
         return;
     char text[200];
     snprintf (text, sizeof text,

@@ -641,6 +641,23 @@ static void test_vanishes (void **state)
     harness_end (t);
 }
 
+/* A second result of a batch by the same signature: an alarm, but not of OpenVINO's, whose bits
+   depend on the machine.  */
+static void test_duplicates (void **state)
+{
+    (void) state;
+    static const char *const signature[] = { "sparse/fp32/v1", "openvino-1/avx2/fp32/v1" };
+    for (uint32_t i = 0; i < 2; i++) {
+        harness_t *t = checked (0, 0);
+        uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", signature[i], 1);
+        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+        scores (t, joins_by (t, 3, "beta", "", signature[i], 0), &task, 0.50001f);
+        assert_int_equal (look (t).n_duplicate, 1);
+        assert_int_equal (look (t).n_alarm, 1 - i);
+        harness_end (t);
+    }
+}
+
 /* Payloads of checks that wait leave the budget when others need it.  */
 static void test_budget (void **state)
 {
@@ -709,6 +726,7 @@ int main (void)
         cmocka_unit_test (test_compares_nothing),
         cmocka_unit_test (test_refusals),
         cmocka_unit_test (test_vanishes),
+        cmocka_unit_test (test_duplicates),
         cmocka_unit_test (test_budget),
         cmocka_unit_test (test_json),
     };
