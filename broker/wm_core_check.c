@@ -4,7 +4,8 @@
    broker's secret cannot tell them from others, and the TASK of a check is like any other. The
    first result is committed and acknowledged as always; a check is beside that, has no lease and
    delays nothing. It keeps the payload, inside the budget, and a copy of the answer; both are
-   bounded, and under pressure the oldest check that waits is given up. So is a check whose workers
+   bounded, and under pressure the oldest check that waits is given up, but none whose answers
+   differ already. So is a check whose workers
    vanish CHECK_LOST_MAX times (the batch may be what kills them). What was sampled and not compared
    is counted.
 
@@ -289,15 +290,27 @@ static bool answer_add (wm_core_t *self, check_t *check, const session_t *worker
     return true;
 }
 
-bool wm_core_check_drop (wm_core_t *self)
+static bool may_drop (const check_t *check, bool frees)
 {
-    check_t *oldest = NULL;
+    return !check->worker && !check->differs && (!frees || check->payload->refs == 1);
+}
+
+bool wm_core_check_drop (wm_core_t *self, bool frees)
+{
     for (check_t *check = self->checks; check; check = check->next)
-        if (!check->worker && (!oldest || check->n_answer < oldest->n_answer))
-            oldest = check;
-    if (oldest)
-        check_end (self, oldest);
-    return oldest != NULL;
+        if (may_drop (check, frees)) {
+            check_end (self, check);
+            return true;
+        }
+    return false;
+}
+
+uint64_t wm_core_check_lent (const wm_core_t *self)
+{
+    uint64_t bytes = 0;
+    for (const check_t *check = self->checks; check; check = check->next)
+        bytes += may_drop (check, true) ? check->payload->bytes : 0;
+    return bytes;
 }
 
 /* Whether there is room for one more, after those that wait were dropped where needed.  */
@@ -306,7 +319,7 @@ static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
     const uint64_t most = self->config.budget_bytes / CHECK_PAYLOADS_SHARE;
     while (self->n_check >= CHECKS_MAX || self->check_bytes + 3 * bytes > CHECK_RESULTS_BYTES ||
            self->check_payload_bytes + payload_bytes > most)
-        if (!wm_core_check_drop (self))
+        if (!wm_core_check_drop (self, false))
             return false;
     return true;
 }

@@ -76,8 +76,11 @@ void wm_core_check_give_back (wm_core_t *self, session_t *worker);
 bool wm_core_check_is_first (const session_t *worker);
 /* Sends checks that wait to workers that suit.  */
 void wm_core_check_dispatch (wm_core_t *self);
-/* Ends the check that is missed least, so that its payload leaves the budget; false: none waits. */
-bool wm_core_check_drop (wm_core_t *self);
+/* Ends the check that is missed least: the oldest that waits and does not differ; with `frees` of
+   those whose payload leaves the budget with it. false: there is none.  */
+bool wm_core_check_drop (wm_core_t *self, bool frees);
+/* Bytes of the budget that leave it when all of the latter end.  */
+uint64_t wm_core_check_lent (const wm_core_t *self);
 void wm_core_check_free_all (wm_core_t *self);
 /* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
    size of caches and the number of cores, which its signature does not name.  */

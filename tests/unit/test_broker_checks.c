@@ -676,6 +676,29 @@ static void test_budget (void **state)
     harness_end (t);
 }
 
+/* A budget that is full, and stays so without them, ends no check; none that differs ends for it.  */
+static void test_full_budget (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 1, 4 * (WM_FRAME_BYTES_MAX));
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 100);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 8; i++)
+        first (t, p, a, input, i, 0.5f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &must (t, b, WM_MSG_TASK)->msg, 0.25f); /* the oldest differs */
+    heartbeat (t, b, (wm_key_t){ 0 }, 0);
+    assert_int_equal (look (t).n_check_differ, 1);
+    submit_raw (t, p, input, 100, 8, WM_RAW_BYTES_MAX - 1000);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 4);
+    assert_int_equal (look (t).n_check_open, 4); /* the fifth finds no room, and ends none */
+    const uint32_t c = joins (t, 4, "gamma", 1);
+    assert_int_equal (must (t, c, WM_MSG_TASK)->msg.key.ordinal, 0);
+    harness_end (t);
+}
+
 /* ---- what people see ------------------------------------------------------------------------- */
 
 static void test_json (void **state)
@@ -728,6 +751,7 @@ int main (void)
         cmocka_unit_test (test_vanishes),
         cmocka_unit_test (test_duplicates),
         cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_full_budget),
         cmocka_unit_test (test_json),
     };
     return cmocka_run_group_tests_name ("broker_checks", tests, NULL, NULL);
