@@ -243,11 +243,10 @@ static size_t result_bytes (const wm_core_t *self, const check_t *check)
 }
 
 /* Takes back the last answer, of a check whose first two do not differ because of it.  */
-static void answer_drop (wm_core_t *self, check_t *check)
+static void answer_drop (check_t *check)
 {
     check_answer_t *answer = &check->answer[--check->n_answer];
     answer->machine->n_answer--;
-    self->check_bytes -= result_bytes (self, check);
     free (answer->result);
 }
 
@@ -267,15 +266,15 @@ static void check_end (wm_core_t *self, check_t *check)
             answer->machine->mark = NULL;
         if (i < 2 && check->differs)
             answer->machine->n_suspect--;
-        self->check_bytes -= result_bytes (self, check);
         free (answer->result);
     }
+    self->check_bytes -= ANSWERS_MAX * result_bytes (self, check);
     free (check);
 }
 
 /* Returns false without memory.  */
-static bool answer_add (wm_core_t *self, check_t *check, const session_t *worker,
-                        uint16_t signature, const wm_payload_t *payload)
+static bool answer_add (check_t *check, const session_t *worker, uint16_t signature,
+                        const wm_payload_t *payload)
 {
     check_answer_t *answer = &check->answer[check->n_answer];
     *answer = (check_answer_t){ .machine = worker->machine, .signature = signature };
@@ -284,7 +283,6 @@ static bool answer_add (wm_core_t *self, check_t *check, const session_t *worker
     if (!answer->result)
         return false;
     memcpy (answer->result, payload->data, payload->bytes);
-    self->check_bytes += payload->bytes;
     answer->machine->n_answer++;
     check->n_answer++;
     return true;
@@ -317,7 +315,8 @@ uint64_t wm_core_check_lent (const wm_core_t *self)
 static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
 {
     const uint64_t most = self->config.budget_bytes / CHECK_PAYLOADS_SHARE;
-    while (self->n_check >= CHECKS_MAX || self->check_bytes + 3 * bytes > CHECK_RESULTS_BYTES ||
+    while (self->n_check >= CHECKS_MAX ||
+           self->check_bytes + ANSWERS_MAX * bytes > CHECK_RESULTS_BYTES ||
            self->check_payload_bytes + payload_bytes > most)
         if (!wm_core_check_drop (self, false))
             return false;
@@ -342,10 +341,11 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
     memcpy (check->digest, msg->digest, 16);
     check->payload->refs++;
     self->check_payload_bytes += check->payload->bytes;
+    self->check_bytes += ANSWERS_MAX * result_bytes (self, check); /* it may come to have so many */
     *(check->prev ? &check->prev->next : &self->checks) = check;
     self->checks_last = check;
     self->n_check++;
-    if (!answer_add (self, check, worker, batch->signature, payload) ||
+    if (!answer_add (check, worker, batch->signature, payload) ||
         !n_compared (check->n_hit, check->answer, check->answer)) {
         check_end (self, check);
         return;
@@ -503,7 +503,7 @@ bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *m
     wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
     const uint16_t by = wm_core_result_signature (self, worker, msg);
     if (msg->n_hit != check->n_hit || memcmp (msg->digest, check->digest, 16) != 0 ||
-        !answer_add (self, check, worker, by, payload))
+        !answer_add (check, worker, by, payload))
         check_end (self, check);
     else if (compares (check))
         decide (self, check);
@@ -511,7 +511,7 @@ bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *m
         const check_answer_t *last = &check->answer[check->n_answer - 1];
         if (!n_compared (check->n_hit, last, last))
             wm_core_worker_note_outcome (self, worker, "every hit kills its engine");
-        answer_drop (self, check);
+        answer_drop (check);
         check_refused (self, check, worker);
     }
     return true;

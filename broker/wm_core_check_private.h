@@ -8,6 +8,7 @@
 #define CHECK_LOST_MAX 2                /* workers that vanish or refuse */
 #define CHECKS_MAX 64                   /* open at a time */
 #define CHECK_RESULTS_BYTES (64u << 20) /* answers kept for open checks */
+#define ANSWERS_MAX 3u                  /* of a check; their bytes are counted when it begins */
 #define CHECK_PAYLOADS_SHARE 8          /* their payloads: at most one part in 8 of the budget */
 #define MACHINES_MAX 4096               /* more than can have a session */
 
@@ -51,7 +52,7 @@ struct check_t {
     uint8_t digest[16];
     uint32_t n_batch, n_hit, attempt;
     payload_t *payload;
-    check_answer_t answer[3]; /* the first was committed */
+    check_answer_t answer[ANSWERS_MAX]; /* the first was committed */
     uint32_t n_answer, n_lost;
     const machine_t *refused_by[CHECK_LOST_MAX + 1]; /* not asked again; only to compare */
     uint32_t n_refused;

@@ -2,6 +2,7 @@
    are wrong.  */
 #include "tests/unit/core_harness.h"
 
+#include "broker/wm_core_check_private.h"
 #include "broker/wm_status.h"
 
 #include <jansson.h>
@@ -699,6 +700,28 @@ static void test_full_budget (void **state)
     harness_end (t);
 }
 
+/* Room for all answers of a check is taken when it begins, and given back when it ends.  */
+static void test_answers_are_bounded (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
+    wm_key_t input = claim (t, p);
+    const wm_msg_t task = first (t, p, a, input, 0, 0.5f);
+    assert_int_equal (t->core->check_bytes, 3 * BYTES);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &task, 0.25f);
+    assert_int_equal (t->core->check_bytes, 3 * BYTES);
+    t->core->check_bytes = CHECK_RESULTS_BYTES - 3 * BYTES + 1; /* as others have it */
+    first (t, p, a, input, 1, 0.5f);
+    assert_int_equal (look (t).n_check_open, 1); /* it began none, and ended none that differs */
+    t->core->check_bytes = 3 * BYTES;
+    scores (t, joins (t, 4, "gamma", 1), &task, 0.25f);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_int_equal (t->core->check_bytes, 0);
+    harness_end (t);
+}
+
 /* ---- what people see ------------------------------------------------------------------------- */
 
 static void test_json (void **state)
@@ -751,6 +774,7 @@ int main (void)
         cmocka_unit_test (test_vanishes),
         cmocka_unit_test (test_duplicates),
         cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_answers_are_bounded),
         cmocka_unit_test (test_full_budget),
         cmocka_unit_test (test_json),
     };
