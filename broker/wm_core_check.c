@@ -46,12 +46,12 @@ void wm_core_inputs_add (inputs_t *self, uint32_t id)
 {
     const size_t at = id / 8;
     if (at >= self->bytes) {
-        uint8_t *grown = realloc (self->bits, 2 * at + 64);
+        uint8_t *grown = realloc (self->bits, at + 64);
         if (!grown)
             return; /* a bookkeeping aid: without memory one input is not begun again */
-        memset (grown + self->bytes, 0, 2 * at + 64 - self->bytes);
+        memset (grown + self->bytes, 0, at + 64 - self->bytes);
         self->bits = grown;
-        self->bytes = 2 * at + 64;
+        self->bytes = at + 64;
     }
     self->bits[at] |= (uint8_t) (1u << id % 8);
 }
@@ -93,6 +93,33 @@ static void machines_trim (wm_core_t *self)
     *last = machine->next;
     machine_free (machine);
     self->n_machine--;
+}
+
+static size_t set_bytes (const machine_t *machine)
+{
+    return machine->touched.bytes + machine->fresh.bytes + machine->ever.bytes;
+}
+
+void wm_core_machine_left (wm_core_t *self, machine_t *machine)
+{
+    size_t bytes = 0;
+    machine->left = ++self->n_machine_left;
+    for (const machine_t *one = self->machines; one; one = one->next)
+        bytes += set_bytes (one);
+    while (bytes > INPUT_SETS_BYTES) {
+        machine_t *first = NULL;
+        for (machine_t *one = self->machines; one; one = one->next)
+            if (!one->n_session && !one->n_suspect && !one->named && set_bytes (one) &&
+                (!first || one->left < first->left))
+                first = one;
+        if (!first)
+            return;
+        bytes -= set_bytes (first);
+        free (first->touched.bits);
+        free (first->fresh.bits);
+        free (first->ever.bits);
+        first->touched = first->fresh = first->ever = (inputs_t){ 0 };
+    }
 }
 
 machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label)

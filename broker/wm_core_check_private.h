@@ -10,6 +10,7 @@
 #define CHECK_RESULTS_BYTES (64u << 20) /* answers kept for open checks */
 #define ANSWERS_MAX 3u                  /* of a check; their bytes are counted when it begins */
 #define CHECK_PAYLOADS_SHARE 8          /* their payloads: at most one part in 8 of the budget */
+#define INPUT_SETS_BYTES (64u << 20)    /* which inputs machines scored, while some are away */
 #define MACHINES_MAX 4096               /* more than can have a session */
 
 /* A set of inputs, by id.  */
@@ -24,6 +25,7 @@ struct machine_t {
     char host[64], key[WM_JOIN_ID_BYTES];
     char label[64], signature[64]; /* of its worker that joined last */
     uint32_t n_session, n_answer;  /* that point to it: sessions; answers of open checks */
+    uint64_t left;                 /* its last session ended: a number that grows; 0: not yet */
     uint32_t n_suspect;            /* open checks in which it is one of two that differ */
     bool named;                    /* its scores were wrong: it gets no work */
     bool is_new;                   /* what follows from that is not carried out yet */
@@ -87,6 +89,9 @@ void wm_core_check_free_all (wm_core_t *self);
    size of caches and the number of cores, which its signature does not name.  */
 bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature);
 void wm_core_inputs_add (inputs_t *self, uint32_t id);
+/* Its last session has ended: what machines that left longest ago scored is forgotten if the sets
+   of all take too much memory.  */
+void wm_core_machine_left (wm_core_t *self, machine_t *machine);
 /* The machine of a worker, made if it is new; NULL without memory.  */
 machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label);
 

@@ -342,7 +342,7 @@ struct wm_core_t {
     check_t *checks, *checks_last; /* open, oldest first */
     uint32_t n_machine, n_machine_live, n_check;
     size_t check_bytes, check_payload_bytes; /* of all answers they may have; of their payloads */
-    uint64_t n_sampled, n_check_good, n_check_differ;
+    uint64_t n_sampled, n_check_good, n_check_differ, n_machine_left;
     bool has_verdict;   /* a machine was named, and not all that follows is carried out */
     bool owes_kicks;    /* what was begun again for that is not all durable */
     char suspects[160]; /* two whose scores differed last, while nobody knows which is wrong */

@@ -722,6 +722,38 @@ static void test_answers_are_bounded (void **state)
     harness_end (t);
 }
 
+static void leaves (harness_t *t, uint32_t session)
+{
+    wm_msg_t bye;
+    wm_msg_init (&bye, WM_MSG_BYE);
+    say (t, session, &bye, NULL, 0);
+}
+
+/* Sets of inputs of machines that left are bounded: the one that left first is forgotten.  */
+static void test_sets_are_bounded (void **state)
+{
+    (void) state;
+    static const char *const host[] = { "alpha", "beta", "gamma" };
+    harness_t *t = checked (1, 0);
+    machine_t *machine[3];
+    uint32_t w[3];
+    for (uint8_t i = 0; i < 3; i++) {
+        w[i] = joins (t, (uint8_t) (2 + i), host[i], 0);
+        machine[i] = t->core->machines;
+        wm_core_inputs_add (&machine[i]->ever, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
+        assert_in_range (machine[i]->ever.bytes, INPUT_SETS_BYTES / 5 * 2,
+                         INPUT_SETS_BYTES / 5 * 2 + 64); /* not twice of it */
+    }
+    leaves (t, w[1]);
+    assert_int_equal (machine[1]->ever.bytes, 0); /* of those here nothing is forgotten */
+    assert_true (machine[0]->ever.bytes && machine[2]->ever.bytes);
+    wm_core_inputs_add (&machine[1]->ever, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
+    leaves (t, w[0]);
+    assert_int_equal (machine[1]->ever.bytes, 0);
+    assert_true (machine[0]->ever.bytes && machine[2]->ever.bytes);
+    harness_end (t);
+}
+
 /* ---- what people see ------------------------------------------------------------------------- */
 
 static void test_json (void **state)
@@ -774,6 +806,7 @@ int main (void)
         cmocka_unit_test (test_vanishes),
         cmocka_unit_test (test_duplicates),
         cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_sets_are_bounded),
         cmocka_unit_test (test_answers_are_bounded),
         cmocka_unit_test (test_full_budget),
         cmocka_unit_test (test_json),
