@@ -293,7 +293,7 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
     if (paused)
         paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (campaign->dir, "arithmetic", 1u << 16, NULL);
-    char *distrusted = wm_note_read (campaign->dir, "distrusted", 1u << 16, NULL);
+    char *distrusted = wm_note_read (campaign->dir, "distrusted", WM_DISTRUSTED_BYTES_MAX, NULL);
     uint64_t epoch, sequence; /* the journal's own is not there in a private copy */
     wm_ledger_position (campaign->ledger, &epoch, &sequence);
     wm_core_config_t config = { .pins = "",

@@ -26,7 +26,7 @@ static void enter (wm_core_t *self, int64_t now_ms)
 /* Sends TASKs and NEEDs as far as the last changes allow.  */
 static void pump (wm_core_t *self)
 {
-    if (self->has_verdict)
+    if (self->has_verdict || self->owes_kicks)
         wm_core_distrust_carry_out (self);
     wm_core_dispatch_tasks (self);
     wm_core_dispatch_needs (self);

@@ -261,6 +261,8 @@ typedef struct {
 } wm_summary_rows_t;
 #define WM_SUMMARY_ROWS_MAX 16
 
+#define WM_DISTRUSTED_BYTES_MAX (1u << 19) /* of the file "distrusted" */
+
 /* A machine whose scores were wrong.  */
 #define WM_SUMMARY_EARLIER_MAX 32
 typedef struct {

@@ -61,6 +61,16 @@ uint16_t wm_core_signature (wm_core_t *self, const char *text)
     return (uint16_t) self->n_signature;
 }
 
+bool wm_core_is_strict (const char *signature)
+{
+    return strstr (signature, "/fp32/") || strstr (signature, "/double/");
+}
+
+uint16_t wm_core_result_signature (wm_core_t *self, const session_t *worker, const wm_msg_t *msg)
+{
+    return wm_core_is_strict (msg->text) ? wm_core_signature (self, msg->text) : worker->signature;
+}
+
 void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text)
 {
     size_t slot = self->n_reason++ % REASONS_MAX;

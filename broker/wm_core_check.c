@@ -4,20 +4,25 @@
    broker's secret cannot tell them from others, and the TASK of a check is like any other. The
    first result is committed and acknowledged as always; a check is beside that, has no lease and
    delays nothing. It keeps the payload, inside the budget, and a copy of the answer; both are
-   bounded, and under pressure the oldest check that waits is given up. So is a check whose workers
+   bounded, and under pressure the oldest check that waits is given up, but none whose answers
+   differ already. So is a check whose workers
    vanish CHECK_LOST_MAX times (the batch may be what kills them). What was sampled and not compared
    is counted.
 
-   Another machine: a worker with another key, where it has one; else one whose label names another
-   host. A worker of another key goes before one of another host while one is connected, because a
-   key is the broker's own knowledge and a label the worker's claim.
+   Another machine: a worker whose label names another host. One that also has another key goes
+   before others while one is connected, because a key is the broker's own knowledge and a label the
+   worker's claim. One host is one machine, whatever its keys: who gets a second key for it must not
+   judge itself.
 
    Two answers by one engine signature must be equal in every bit (but for OpenVINO); by two
-   signatures, within the error of both. Hits that kill the engine of one of them are left out: that
+   signatures, within the error of both. A signature is the worker's word, so the campaign's own
+   limits bound what any can be allowed: strict fp32's where nothing is measured, else the largest
+   error that the campaign takes. Hits that kill the engine of one of them are left out: that
    depends on its machine (hash_of in wm_core_on_worker.c). Where two differ, a third machine
    decides; where there is none, or it agrees with both or neither, nobody is named, and log and
-   status name both. A worker that refuses the batch gives no scores: another is asked, and the
-   circuit breaker counts it.
+   status name both. A worker that refuses the batch gives no scores: another machine is asked, and
+   the circuit breaker counts it. So does one whose answer leaves nothing to compare because all
+   hits kill its engine, as it says: that would agree with anything.
 
    A good check ends what is in doubt of a machine: its batches before that one are not scored again
    when it is found wrong later. While a machine is one of two that differ no check of it counts as
@@ -30,24 +35,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_LOST_MAX 2
 /* Of a score, where signatures differ: strict fp32 (the widest limit of an engine's self-test), and
-   rounded arithmetic that nobody measured on the sample (the same).  */
+   rounded arithmetic (the same) in a campaign that names no limit.  */
 #define STRICT_ERROR 1e-4
 #define ROUNDED_ERROR 2e-2
 
 /* ---- sets of inputs -------------------------------------------------------------------------- */
 
-static void inputs_add (inputs_t *self, uint32_t id)
+void wm_core_inputs_add (inputs_t *self, uint32_t id)
 {
     const size_t at = id / 8;
     if (at >= self->bytes) {
-        uint8_t *grown = realloc (self->bits, 2 * at + 64);
+        uint8_t *grown = realloc (self->bits, at + 64);
         if (!grown)
             return; /* a bookkeeping aid: without memory one input is not begun again */
-        memset (grown + self->bytes, 0, 2 * at + 64 - self->bytes);
+        memset (grown + self->bytes, 0, at + 64 - self->bytes);
         self->bits = grown;
-        self->bytes = 2 * at + 64;
+        self->bytes = at + 64;
     }
     self->bits[at] |= (uint8_t) (1u << id % 8);
 }
@@ -71,6 +75,7 @@ static void machine_free (machine_t *machine)
 {
     free (machine->touched.bits);
     free (machine->fresh.bits);
+    free (machine->owed.bits);
     free (machine->ever.bits);
     free (machine);
 }
@@ -80,7 +85,7 @@ static void machines_trim (wm_core_t *self)
 {
     machine_t **last = NULL;
     for (machine_t **at = &self->machines; *at; at = &(*at)->next)
-        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named)
+        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named && !(*at)->owes)
             last = at;
     if (!last)
         return;
@@ -88,6 +93,33 @@ static void machines_trim (wm_core_t *self)
     *last = machine->next;
     machine_free (machine);
     self->n_machine--;
+}
+
+static size_t set_bytes (const machine_t *machine)
+{
+    return machine->touched.bytes + machine->fresh.bytes + machine->ever.bytes;
+}
+
+void wm_core_machine_left (wm_core_t *self, machine_t *machine)
+{
+    size_t bytes = 0;
+    machine->left = ++self->n_machine_left;
+    for (const machine_t *one = self->machines; one; one = one->next)
+        bytes += set_bytes (one);
+    while (bytes > INPUT_SETS_BYTES) {
+        machine_t *first = NULL;
+        for (machine_t *one = self->machines; one; one = one->next)
+            if (!one->n_session && !one->n_suspect && !one->named && set_bytes (one) &&
+                (!first || one->left < first->left))
+                first = one;
+        if (!first)
+            return;
+        bytes -= set_bytes (first);
+        free (first->touched.bits);
+        free (first->fresh.bits);
+        free (first->ever.bits);
+        first->touched = first->fresh = first->ever = (inputs_t){ 0 };
+    }
 }
 
 machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label)
@@ -110,16 +142,19 @@ machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *lab
     return machine;
 }
 
-/* 0: the same machine; 1: another host, as the workers claim; 2: another key.  */
+/* 0: the same machine; 1: another host, as the workers claim; 2: and another key.  */
 static int apart (const machine_t *a, const machine_t *b)
 {
-    return strcmp (a->key, b->key) != 0 ? 2 : strcmp (a->host, b->host) != 0 ? 1 : 0;
+    return strcmp (a->host, b->host) == 0 ? 0 : strcmp (a->key, b->key) == 0 ? 1 : 2;
 }
 
-/* How far a machine is from all that have answered.  */
+/* How far a machine is from all that have answered; 0 too of one that refused.  */
 static int apart_of (const check_t *check, const machine_t *machine)
 {
     int least = 2;
+    for (uint32_t i = 0; i < check->n_refused; i++)
+        if (check->refused_by[i] == machine)
+            return 0;
     for (uint32_t i = 0; i < check->n_answer; i++) {
         const int one = apart (check->answer[i].machine, machine);
         least = one < least ? one : least;
@@ -137,10 +172,9 @@ static const char *signature_of (const wm_core_t *self, uint16_t number)
 /* The largest error that the scores of an answer may have in this campaign.  */
 static double error_of (const wm_core_t *self, const check_answer_t *answer)
 {
-    const char *text = signature_of (self, answer->signature);
-    if (strstr (text, "/fp32/") || strstr (text, "/double/"))
+    if (!self->config.measures || wm_core_is_strict (signature_of (self, answer->signature)))
         return STRICT_ERROR;
-    return fmax (answer->measured ? STRICT_ERROR : ROUNDED_ERROR, self->config.max_error);
+    return self->config.max_error > 0 ? fmax (STRICT_ERROR, self->config.max_error) : ROUNDED_ERROR;
 }
 
 static float score_at (const uint8_t *scores, size_t i)
@@ -187,11 +221,19 @@ static bool bits_agree (const wm_core_t *self, uint32_t n_hit, const check_answe
     return true;
 }
 
-/* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
-   size of caches and the number of cores, which its signature does not name.  */
-static bool fixes_bits (const char *signature)
+bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature)
 {
-    return *signature && strncmp (signature, "openvino", strlen ("openvino")) != 0;
+    const char *text = signature_of (self, signature);
+    return *text && strncmp (text, "openvino", strlen ("openvino")) != 0;
+}
+
+/* How many hits of two answers are compared.  */
+static uint32_t n_compared (uint32_t n_hit, const check_answer_t *a, const check_answer_t *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < n_hit; i++)
+        n += a->result[i] != WM_HIT_POISON && b->result[i] != WM_HIT_POISON;
+    return n;
 }
 
 static bool agree (const wm_core_t *self, const check_t *check, const check_answer_t *a,
@@ -202,7 +244,7 @@ static bool agree (const wm_core_t *self, const check_t *check, const check_answ
         if (a->result[i] != b->result[i] && a->result[i] != WM_HIT_POISON &&
             b->result[i] != WM_HIT_POISON)
             return false;
-    return a->signature == b->signature && fixes_bits (signature_of (self, a->signature))
+    return a->signature == b->signature && wm_core_fixes_bits (self, a->signature)
                ? bits_agree (self, n_hit, a, b)
                : scores_agree (self, n_hit, a, b);
 }
@@ -227,6 +269,14 @@ static size_t result_bytes (const wm_core_t *self, const check_t *check)
     return wm_result_bytes (check->n_hit, self->config.n_output);
 }
 
+/* Takes back the last answer, of a check whose first two do not differ because of it.  */
+static void answer_drop (check_t *check)
+{
+    check_answer_t *answer = &check->answer[--check->n_answer];
+    answer->machine->n_answer--;
+    free (answer->result);
+}
+
 static void check_end (wm_core_t *self, check_t *check)
 {
     if (check->worker)
@@ -243,49 +293,59 @@ static void check_end (wm_core_t *self, check_t *check)
             answer->machine->mark = NULL;
         if (i < 2 && check->differs)
             answer->machine->n_suspect--;
-        self->check_bytes -= result_bytes (self, check);
         free (answer->result);
     }
+    self->check_bytes -= ANSWERS_MAX * result_bytes (self, check);
     free (check);
 }
 
 /* Returns false without memory.  */
-static bool answer_add (wm_core_t *self, check_t *check, const session_t *worker,
-                        uint16_t signature, const wm_payload_t *payload)
+static bool answer_add (check_t *check, const session_t *worker, uint16_t signature,
+                        const wm_payload_t *payload)
 {
     check_answer_t *answer = &check->answer[check->n_answer];
-    *answer = (check_answer_t){ .machine = worker->machine,
-                                .signature = signature,
-                                .measured = worker->arithmetic.error > 0 };
+    *answer = (check_answer_t){ .machine = worker->machine, .signature = signature };
     memcpy (answer->label, worker->label, sizeof answer->label);
     answer->result = malloc (payload->bytes);
     if (!answer->result)
         return false;
     memcpy (answer->result, payload->data, payload->bytes);
-    self->check_bytes += payload->bytes;
     answer->machine->n_answer++;
     check->n_answer++;
     return true;
 }
 
-bool wm_core_check_drop (wm_core_t *self)
+static bool may_drop (const check_t *check, bool frees)
 {
-    check_t *oldest = NULL;
+    return !check->worker && !check->differs && (!frees || check->payload->refs == 1);
+}
+
+bool wm_core_check_drop (wm_core_t *self, bool frees)
+{
     for (check_t *check = self->checks; check; check = check->next)
-        if (!check->worker && (!oldest || check->n_answer < oldest->n_answer))
-            oldest = check;
-    if (oldest)
-        check_end (self, oldest);
-    return oldest != NULL;
+        if (may_drop (check, frees)) {
+            check_end (self, check);
+            return true;
+        }
+    return false;
+}
+
+uint64_t wm_core_check_lent (const wm_core_t *self)
+{
+    uint64_t bytes = 0;
+    for (const check_t *check = self->checks; check; check = check->next)
+        bytes += may_drop (check, true) ? check->payload->bytes : 0;
+    return bytes;
 }
 
 /* Whether there is room for one more, after those that wait were dropped where needed.  */
 static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
 {
     const uint64_t most = self->config.budget_bytes / CHECK_PAYLOADS_SHARE;
-    while (self->n_check >= CHECKS_MAX || self->check_bytes + 3 * bytes > CHECK_RESULTS_BYTES ||
+    while (self->n_check >= CHECKS_MAX ||
+           self->check_bytes + ANSWERS_MAX * bytes > CHECK_RESULTS_BYTES ||
            self->check_payload_bytes + payload_bytes > most)
-        if (!wm_core_check_drop (self))
+        if (!wm_core_check_drop (self, false))
             return false;
     return true;
 }
@@ -308,10 +368,12 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
     memcpy (check->digest, msg->digest, 16);
     check->payload->refs++;
     self->check_payload_bytes += check->payload->bytes;
+    self->check_bytes += ANSWERS_MAX * result_bytes (self, check); /* it may come to have so many */
     *(check->prev ? &check->prev->next : &self->checks) = check;
     self->checks_last = check;
     self->n_check++;
-    if (!answer_add (self, check, worker, batch->signature, payload)) {
+    if (!answer_add (check, worker, batch->signature, payload) ||
+        !n_compared (check->n_hit, check->answer, check->answer)) {
         check_end (self, check);
         return;
     }
@@ -327,10 +389,10 @@ void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *ba
     machine_t *machine = worker->machine;
     if (!machine || self->config.check_share <= 0)
         return;
-    inputs_add (&machine->ever, msg->key.input);
-    inputs_add (&machine->touched, msg->key.input);
+    wm_core_inputs_add (&machine->ever, msg->key.input);
+    wm_core_inputs_add (&machine->touched, msg->key.input);
     if (machine->mark)
-        inputs_add (&machine->fresh, msg->key.input);
+        wm_core_inputs_add (&machine->fresh, msg->key.input);
     if (is_sampled (self, &msg->key))
         check_begin (self, worker, batch, msg, payload);
 }
@@ -362,7 +424,7 @@ static void name_machine (wm_core_t *self, const check_t *check, uint32_t guilty
     machine_t *machine = answer[guilty].machine;
     self->has_verdict = true;
     if (guilty == 0)
-        inputs_add (&machine->touched, check->key.input);
+        wm_core_inputs_add (&machine->touched, check->key.input);
     if (machine->named)
         return;
     machine->named = machine->is_new = true;
@@ -389,7 +451,7 @@ static void check_good (wm_core_t *self, check_t *check)
 {
     machine_t *machine = check->answer[0].machine;
     self->n_check_good++;
-    if (machine->mark == check && !machine->n_suspect) {
+    if (machine->mark == check && !machine->n_suspect && !machine->named) {
         const inputs_t before = machine->touched;
         machine->touched = machine->fresh;
         machine->fresh = before;
@@ -436,6 +498,29 @@ static check_t *take_back (session_t *worker, const wm_msg_t *msg)
     return check;
 }
 
+static void check_lost (wm_core_t *self, check_t *check)
+{
+    if (++check->n_lost > CHECK_LOST_MAX)
+        check_end (self, check);
+}
+
+/* No scores came: another machine is asked.  */
+static void check_refused (wm_core_t *self, check_t *check, const session_t *worker)
+{
+    check->refused_by[check->n_refused++] = worker->machine;
+    check_lost (self, check);
+}
+
+/* Whether the last answer says anything about each of the others.  */
+static bool compares (const check_t *check)
+{
+    const uint32_t last = check->n_answer - 1;
+    for (uint32_t i = 0; i < last; i++)
+        if (!n_compared (check->n_hit, &check->answer[i], &check->answer[last]))
+            return false;
+    return true;
+}
+
 bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                            const wm_payload_t *payload)
 {
@@ -443,19 +528,20 @@ bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *m
     if (!check)
         return false;
     wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
-    const uint16_t by = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
-    if (msg->n_hit == check->n_hit && memcmp (msg->digest, check->digest, 16) == 0 &&
-        answer_add (self, check, worker, by, payload))
+    const uint16_t by = wm_core_result_signature (self, worker, msg);
+    if (msg->n_hit != check->n_hit || memcmp (msg->digest, check->digest, 16) != 0 ||
+        !answer_add (check, worker, by, payload))
+        check_end (self, check);
+    else if (compares (check))
         decide (self, check);
-    else
-        check_end (self, check);
+    else {
+        const check_answer_t *last = &check->answer[check->n_answer - 1];
+        if (!n_compared (check->n_hit, last, last))
+            wm_core_worker_note_outcome (self, worker, "every hit kills its engine");
+        answer_drop (check);
+        check_refused (self, check, worker);
+    }
     return true;
-}
-
-static void check_lost (wm_core_t *self, check_t *check)
-{
-    if (++check->n_lost > CHECK_LOST_MAX)
-        check_end (self, check);
 }
 
 bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
@@ -464,7 +550,7 @@ bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg
     if (!check)
         return false;
     if (msg->code != WM_EAGAIN)
-        check_lost (self, check);
+        check_refused (self, check, worker);
     return true;
 }
 

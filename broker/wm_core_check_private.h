@@ -5,9 +5,12 @@
 
 #include "broker/wm_core_private.h"
 
+#define CHECK_LOST_MAX 2                /* workers that vanish or refuse */
 #define CHECKS_MAX 64                   /* open at a time */
 #define CHECK_RESULTS_BYTES (64u << 20) /* answers kept for open checks */
+#define ANSWERS_MAX 3u                  /* of a check; their bytes are counted when it begins */
 #define CHECK_PAYLOADS_SHARE 8          /* their payloads: at most one part in 8 of the budget */
+#define INPUT_SETS_BYTES (64u << 20)    /* which inputs machines scored, while some are away */
 #define MACHINES_MAX 4096               /* more than can have a session */
 
 /* A set of inputs, by id.  */
@@ -22,13 +25,17 @@ struct machine_t {
     char host[64], key[WM_JOIN_ID_BYTES];
     char label[64], signature[64]; /* of its worker that joined last */
     uint32_t n_session, n_answer;  /* that point to it: sessions; answers of open checks */
+    uint64_t left;                 /* its last session ended: a number that grows; 0: not yet */
     uint32_t n_suspect;            /* open checks in which it is one of two that differ */
     bool named;                    /* its scores were wrong: it gets no work */
     bool is_new;                   /* what follows from that is not carried out yet */
     bool key_named;                /* no other machine had its key: nobody gets work by it */
+    bool host_named;               /* no other key had its host: nobody gets work under that */
     char why[240];                 /* it is named */
     inputs_t touched;              /* it scored batches of them since its last good check */
     inputs_t fresh;                /* ... since the batch of `mark` */
+    inputs_t owed;                 /* are to be begun again, or their KICK is not durable yet */
+    bool owes;                     /* some are; also of one that was trusted again */
     inputs_t ever; /* ... since the broker's start; of one that is named: before that
                                       check, so that they are not begun again */
     check_t *mark; /* if this one is good, `fresh` becomes `touched` */
@@ -38,7 +45,6 @@ typedef struct {
     machine_t *machine;
     char label[64];
     uint16_t signature;
-    bool measured;   /* its worker brought an error that was measured on the sample */
     uint8_t *result; /* wm_result_bytes of it */
 } check_answer_t;
 
@@ -48,8 +54,10 @@ struct check_t {
     uint8_t digest[16];
     uint32_t n_batch, n_hit, attempt;
     payload_t *payload;
-    check_answer_t answer[3]; /* the first was committed */
+    check_answer_t answer[ANSWERS_MAX]; /* the first was committed */
     uint32_t n_answer, n_lost;
+    const machine_t *refused_by[CHECK_LOST_MAX + 1]; /* not asked again; only to compare */
+    uint32_t n_refused;
     bool differs;      /* the first two answers do */
     session_t *worker; /* that is asked for the next answer; NULL: it waits for one */
     uint64_t number;   /* of its TASK in that session */
@@ -71,9 +79,19 @@ void wm_core_check_give_back (wm_core_t *self, session_t *worker);
 bool wm_core_check_is_first (const session_t *worker);
 /* Sends checks that wait to workers that suit.  */
 void wm_core_check_dispatch (wm_core_t *self);
-/* Ends the check that is missed least, so that its payload leaves the budget; false: none waits. */
-bool wm_core_check_drop (wm_core_t *self);
+/* Ends the check that is missed least: the oldest that waits and does not differ; with `frees` of
+   those whose payload leaves the budget with it. false: there is none.  */
+bool wm_core_check_drop (wm_core_t *self, bool frees);
+/* Bytes of the budget that leave it when all of the latter end.  */
+uint64_t wm_core_check_lent (const wm_core_t *self);
 void wm_core_check_free_all (wm_core_t *self);
+/* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
+   size of caches and the number of cores, which its signature does not name.  */
+bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature);
+void wm_core_inputs_add (inputs_t *self, uint32_t id);
+/* Its last session has ended: what machines that left longest ago scored is forgotten if the sets
+   of all take too much memory.  */
+void wm_core_machine_left (wm_core_t *self, machine_t *machine);
 /* The machine of a worker, made if it is new; NULL without memory.  */
 machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label);
 

@@ -171,14 +171,11 @@ void wm_core_dispatch_tasks (wm_core_t *self)
 
 /* ---- NEED ------------------------------------------------------------------------------------ */
 
-/* Makes room in the budget by giving up checks that wait, then by dropping payloads of running
-   batches, the longest running first, that are no longer in flight and can be asked for again.
-   Returns whether there is room.  */
+/* Makes room in the budget by dropping payloads of running batches, the longest running first, that
+   are no longer in flight and can be asked for again; then by giving up checks that wait, where that
+   is enough. Returns whether there is room.  */
 static bool budget_make_room (wm_core_t *self, uint64_t bytes)
 {
-    while (self->checks && self->budget_used + bytes > self->config.budget_bytes &&
-           wm_core_check_drop (self))
-        ;
     for (int skipped = 0; skipped < SKIP_BATCHES && self->running.head &&
                           self->budget_used + bytes > self->config.budget_bytes;) {
         batch_t *batch = batch_of (self->running.head);
@@ -190,6 +187,11 @@ static bool budget_make_room (wm_core_t *self, uint64_t bytes)
             skipped++;
         }
     }
+    if (self->checks && self->budget_used + bytes > self->config.budget_bytes &&
+        self->budget_used + bytes - wm_core_check_lent (self) <= self->config.budget_bytes)
+        while (self->budget_used + bytes > self->config.budget_bytes &&
+               wm_core_check_drop (self, true))
+            ;
     return self->budget_used + bytes <= self->config.budget_bytes;
 }
 

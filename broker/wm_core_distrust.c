@@ -1,13 +1,19 @@
 /* wm_core_distrust.c - machines whose scores were wrong, as a check found (wm_core_check.c).
 
    Its sessions end, and its next HELLO is refused, until an operator trusts it again: by its key
-   and host, or by its key alone where no other machine has joined by that. The file "distrusted"
-   of the campaign's folder keeps that over restarts; a line of it is host, key, label, signature,
-   reason and whether the key counts alone, with tabs between.
+   and host; by its key alone where no other machine has joined by that; by its host alone where
+   nobody has joined under that by another key (else it would come back with a fresh one). Where
+   somebody has, one of the two claims a host that is not its own, and only the one that was found
+   wrong is refused. The file "distrusted" of the campaign's folder keeps that over restarts; a line
+   of it is host, key, label, signature, reason, whether the key counts alone, and whether the host
+   does (absent: no), and the inputs that are to be begun again ("3,7-90"; "-" or absent: none), with tabs
+   between.
 
    Every input of which it scored a batch since its last good check is begun again, as an operator's
    kick does (wm_core_input_kick), whether its output is written or not: KICK is a record, so that
-   neither a restart nor a rebuilt ledger brings a wrong score back. Before this broker's start
+   neither a restart nor a rebuilt ledger brings a wrong score back. Until the last KICK is durable
+   the note lists them, so that a broker which starts after a crash goes on, also where an operator
+   has trusted the machine meanwhile (host and key are "-" then). Before this broker's start
    nobody noted which worker scored what.  */
 #include "broker/wm_core_check_private.h"
 
@@ -17,7 +23,9 @@
 
 #define HEAD "wiremill-distrusted-1\n"
 #define LINE_BYTES 600
-#define NOTED_MAX 100 /* lines of the file */
+#define INPUT_NOTED_MAX (1u << 24)
+#define LIST_BYTES 4000 /* of a line's inputs; longer: all from the first to the last */
+#define NOTED_MAX 100   /* lines of the file */
 
 /* ---- the note -------------------------------------------------------------------------------- */
 
@@ -29,22 +37,67 @@ static void put_plain (char *to, size_t bytes, const char *from)
             *to = '?';
 }
 
+static bool has_input (const inputs_t *set, uint32_t id)
+{
+    return id / 8 < set->bytes && set->bits[id / 8] & 1u << id % 8;
+}
+
+static void put_inputs (char to[LIST_BYTES], const inputs_t *set)
+{
+    const uint32_t end = (uint32_t) (8 * set->bytes);
+    uint32_t first = 0, last = 0;
+    size_t n = 0;
+    snprintf (to, LIST_BYTES, "-");
+    for (uint32_t id = 1; id < end; id++) {
+        if (!has_input (set, id))
+            continue;
+        const uint32_t from = id;
+        first = first ? first : id;
+        while (has_input (set, id + 1))
+            id++;
+        last = id;
+        if (n + 24 < LIST_BYTES)
+            n += (size_t) snprintf (to + n, LIST_BYTES - n, from < id ? "%s%u-%u" : "%s%u",
+                                    n ? "," : "", from, id);
+        else
+            n = LIST_BYTES;
+    }
+    if (n >= LIST_BYTES)
+        snprintf (to, LIST_BYTES, "%u-%u", first, last);
+}
+
+static void take_inputs (inputs_t *set, const char *from)
+{
+    uint32_t first, last;
+    for (int n; sscanf (from, "%9u%n", &first, &n) == 1; from += *from == ',') {
+        from += n;
+        last = first;
+        if (sscanf (from, "-%9u%n", &last, &n) == 1)
+            from += n;
+        for (uint32_t id = first ? first : 1; id <= last && id <= INPUT_NOTED_MAX; id++)
+            wm_core_inputs_add (set, id);
+    }
+}
+
 static void note (wm_core_t *self)
 {
-    static char text[sizeof HEAD + NOTED_MAX * LINE_BYTES];
+    static char text[WM_DISTRUSTED_BYTES_MAX], list[LIST_BYTES];
+    static_assert (sizeof HEAD + NOTED_MAX * (LINE_BYTES + LIST_BYTES) < sizeof text, "all fit");
     size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
     int lines = 0;
     for (const machine_t *one = self->machines; one && lines < NOTED_MAX; one = one->next) {
         char label[64], host[64], signature[64], why[240];
-        if (!one->named)
+        if (!one->named && !one->owes)
             continue;
         lines++;
         put_plain (label, sizeof label, one->label);
-        put_plain (host, sizeof host, one->host);
+        put_plain (host, sizeof host, one->named ? one->host : "");
         put_plain (signature, sizeof signature, one->signature);
         put_plain (why, sizeof why, one->why);
-        n += (size_t) snprintf (text + n, sizeof text - n, "%s\t%s\t%s\t%s\t%s\t%d\n", host,
-                                *one->key ? one->key : "-", label, signature, why, one->key_named);
+        put_inputs (list, &one->owed);
+        n += (size_t) snprintf (text + n, sizeof text - n, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", host,
+                                one->named && *one->key ? one->key : "-", label, signature, why,
+                                one->key_named, one->host_named, list);
     }
     const wm_payload_t body = { NULL, text, n };
     if (self->sink.keep && self->sink.keep (self->sink.context, "distrusted", &body))
@@ -64,17 +117,22 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
     for (const char *at = text + sizeof HEAD - 1; *at;
          at += strcspn (at, "\n"), at += *at == '\n') {
         char host[64], key[64], label[64], signature[64], why[240];
-        int key_named;
-        if (sscanf (at, "%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%239[^\t\n]\t%d", host,
-                    key, label, signature, why, &key_named) != 6)
+        static char rest[LIST_BYTES + 8];
+        if (sscanf (at, "%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%239[^\t\n]\t%4007[^\n]",
+                    host, key, label, signature, why, rest) != 6)
             continue;
         char named[66];
         snprintf (named, sizeof named, "%s:", strcmp (host, "-") == 0 ? "" : host);
         machine_t *machine = wm_core_machine_of (self, strcmp (key, "-") == 0 ? "" : key, named);
         if (!machine)
             return;
-        machine->named = true;
-        machine->key_named = key_named == 1;
+        machine->named = strcmp (host, "-") != 0 || strcmp (key, "-") != 0;
+        machine->key_named = rest[0] == '1';
+        machine->host_named = rest[0] && rest[1] == '\t' && rest[2] == '1';
+        if (rest[0] && rest[1] && rest[2] && rest[3] == '\t')
+            take_inputs (&machine->owed, rest + 4);
+        machine->owes = machine->owed.bytes > 0;
+        self->has_verdict |= machine->owes;
         take (machine->label, sizeof machine->label, label);
         take (machine->signature, sizeof machine->signature, signature);
         take (machine->why, sizeof machine->why, why);
@@ -83,12 +141,20 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
 
 /* ---- who may work ---------------------------------------------------------------------------- */
 
-/* The named machine that this key and host belong to, or NULL.  */
+/* Whether a machine is refused because this one was named.  */
+static bool falls_with (const machine_t *named, const machine_t *machine)
+{
+    const bool key = strcmp (named->key, machine->key) == 0,
+               host = strcmp (named->host, machine->host) == 0;
+    return named->named &&
+           ((key && host) || (key && named->key_named) || (host && named->host_named));
+}
+
+/* The named machine with which this one falls, or NULL.  */
 static const machine_t *named_of (const wm_core_t *self, const machine_t *machine)
 {
     for (const machine_t *one = self->machines; one; one = one->next)
-        if (one->named && strcmp (one->key, machine->key) == 0 &&
-            (one->key_named || strcmp (one->host, machine->host) == 0))
+        if (falls_with (one, machine))
             return one;
     return NULL;
 }
@@ -130,6 +196,15 @@ static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
     return false;
 }
 
+/* Whether one that is not named has joined under the host of this machine by another key.  */
+static bool host_is_shared (const wm_core_t *self, const machine_t *machine)
+{
+    for (const machine_t *one = self->machines; one; one = one->next)
+        if (one != machine && !one->named && strcmp (one->host, machine->host) == 0)
+            return true;
+    return false;
+}
+
 /* Leaves in `ever` what will not be begun again; returns how many inputs that are.  */
 static uint32_t keep_earlier (machine_t *machine)
 {
@@ -143,11 +218,28 @@ static uint32_t keep_earlier (machine_t *machine)
     return n;
 }
 
+/* What it scored since its last good check is to be begun again; false: nothing is new.  */
+static bool owe (machine_t *machine)
+{
+    inputs_t *set = &machine->touched;
+    bool is_new = false;
+    for (uint32_t id = 1; id < 8 * set->bytes; id++)
+        if (has_input (set, id)) {
+            wm_core_inputs_add (&machine->owed, id);
+            is_new = true;
+        }
+    if (set->bits)
+        memset (set->bits, 0, set->bytes);
+    machine->owes = machine->owed.bytes > 0;
+    return is_new;
+}
+
 static void announce (wm_core_t *self, machine_t *machine)
 {
     const uint32_t n_earlier = keep_earlier (machine);
     machine->is_new = false;
     machine->key_named = *machine->key && !key_is_shared (self, machine);
+    machine->host_named = !host_is_shared (self, machine);
     self->suspects[0] = 0;
     wm_core_log (self,
                  "CHECK: worker %s (host %s%s%s, %s) gave %s: it gets no more work, and what it "
@@ -159,43 +251,57 @@ static void announce (wm_core_t *self, machine_t *machine)
                      "CHECK: %u more inputs hold scores of %s from before that, which nobody "
                      "compared: `wiremill status` names them, `wiremill kick` scores them again",
                      n_earlier, machine->label);
+    owe (machine);
     note (self);
     session_t *next;
     for (session_t *session = self->first; session; session = next) {
         next = session->next;
-        const machine_t *its = session->machine;
-        if (its == machine || (its && machine->key_named && !strcmp (its->key, machine->key)))
+        if (session->machine && falls_with (machine, session->machine))
             refuse (self, session, machine);
     }
 }
 
-/* Begins the inputs of the set again, as many as there is room for; true: all of them.  */
+/* Begins the inputs that it owes again, as many as there is room for, and forgets those whose KICK
+   is durable. True: all are begun.  */
 static bool begin_again (wm_core_t *self, machine_t *machine)
 {
-    inputs_t *set = &machine->touched;
-    for (uint32_t id = 1; id <= self->n_input && id / 8 < set->bytes; id++) {
-        input_t *input = self->input[id - 1];
-        if (!(set->bits[id / 8] & 1u << id % 8))
+    inputs_t *set = &machine->owed;
+    bool all = true, any = false;
+    for (uint32_t id = 1; id < 8 * set->bytes && all; id++) {
+        if (!has_input (set, id))
             continue;
-        if (!wm_core_has_room (self))
-            return false;
-        set->bits[id / 8] &= (uint8_t) ~(1u << id % 8);
-        if ((input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN) &&
-            !input->kicking && !input->unpinned)
+        input_t *input = id <= self->n_input ? self->input[id - 1] : NULL;
+        const bool is_due = input && !input->kicking && !input->unpinned &&
+                            (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN);
+        all = !is_due || wm_core_has_room (self);
+        if (is_due && all)
             wm_core_input_kick (self, input, NULL, -1, 0, "wrong scores of a worker");
+        if (input && (is_due || input->kicking))
+            any = true;
+        else
+            set->bits[id / 8] &= (uint8_t) ~(1u << id % 8);
     }
-    return true;
+    if (all && !any) {
+        free (set->bits);
+        *set = (inputs_t){ 0 };
+        machine->owes = false;
+        note (self);
+    }
+    return all;
 }
 
 void wm_core_distrust_carry_out (wm_core_t *self)
 {
     bool all = true;
+    self->owes_kicks = false;
     for (machine_t *machine = self->machines; machine; machine = machine->next) {
-        if (!machine->named)
-            continue;
         if (machine->is_new)
             announce (self, machine);
-        all &= begin_again (self, machine);
+        else if (machine->named && self->has_verdict && owe (machine))
+            note (self); /* of a later check */
+        if (machine->owes)
+            all &= begin_again (self, machine);
+        self->owes_kicks |= machine->owes;
     }
     self->has_verdict = !all;
 }
@@ -208,7 +314,7 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
             (strcmp (machine->host, name) != 0 && strcmp (machine->label, name) != 0 &&
              (!*name || strcmp (machine->key, name) != 0)))
             continue;
-        machine->named = machine->key_named = false;
+        machine->named = machine->key_named = machine->host_named = false;
         if (machine->ever.bits)
             memset (machine->ever.bits, 0, machine->ever.bytes);
         n++;

@@ -87,13 +87,14 @@ static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
                : XXH3_64bits (payload->data, payload->bytes);
 }
 
-/* Two results of one batch by engines of one signature must be equal in every byte.  */
+/* Two results of one batch by engines of one signature must be equal in every byte, where that
+   fixes them.  */
 static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
                              const wm_msg_t *msg, uint64_t hash)
 {
-    const uint16_t by = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
-    if (!batch->result_hash || !hash || batch->result_hash == hash || !batch->signature ||
-        batch->signature != by || batch->flags & BATCH_ALARM)
+    const uint16_t by = wm_core_result_signature (self, worker, msg);
+    if (!batch->result_hash || !hash || batch->result_hash == hash || batch->signature != by ||
+        !wm_core_fixes_bits (self, by) || batch->flags & BATCH_ALARM)
         return;
     char text[200];
     snprintf (text, sizeof text,
@@ -343,7 +344,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     }
     self->n_late += late;
     batch->result_hash = hash;
-    batch->signature = *msg->text ? wm_core_signature (self, msg->text) : worker->signature;
+    batch->signature = wm_core_result_signature (self, worker, msg);
     result_append (self, batch, worker, msg, payload);
 }
 

@@ -341,9 +341,10 @@ struct wm_core_t {
     machine_t *machines;
     check_t *checks, *checks_last; /* open, oldest first */
     uint32_t n_machine, n_machine_live, n_check;
-    size_t check_bytes, check_payload_bytes; /* of their answers; of their payloads */
-    uint64_t n_sampled, n_check_good, n_check_differ;
+    size_t check_bytes, check_payload_bytes; /* of all answers they may have; of their payloads */
+    uint64_t n_sampled, n_check_good, n_check_differ, n_machine_left;
     bool has_verdict;   /* a machine was named, and not all that follows is carried out */
+    bool owes_kicks;    /* what was begun again for that is not all durable */
     char suspects[160]; /* two whose scores differed last, while nobody knows which is wrong */
 
     uint32_t duration_ms[DURATIONS];
@@ -626,6 +627,11 @@ void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);
 const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key);
 /* Interns an engine signature; 0: no room (and for "").  */
 uint16_t wm_core_signature (wm_core_t *self, const char *text);
+/* Of what scored this RESULT: its text names a strict engine where that scored the batch again; no
+   other is believed.  */
+uint16_t wm_core_result_signature (wm_core_t *self, const session_t *worker, const wm_msg_t *msg);
+/* Whether engines of this signature compute in strict fp32 or better.  */
+bool wm_core_is_strict (const char *signature);
 /* Pauses the campaign until an operator resumes it.  */
 void wm_core_pause (wm_core_t *self, const char *why);
 /* Makes room for every effect of one call; false without memory.  */

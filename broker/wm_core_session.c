@@ -61,8 +61,10 @@ static void session_free (wm_core_t *self, session_t *session)
         wm_core_input_unclaim (self, session->claims);
     if (session->role == WM_ROLE_WORKER)
         wm_core_worker_forget (self, session);
-    if (session->machine && !--session->machine->n_session)
+    if (session->machine && !--session->machine->n_session) {
         self->n_machine_live--;
+        wm_core_machine_left (self, session->machine);
+    }
     if (session->state == SESSION_LOST)
         self->n_lost_worker--;
     else {

@@ -680,7 +680,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
     if (paused)
         paused[strcspn (paused, "\n")] = 0;
     char *arithmetic = wm_note_read (config->dir, "arithmetic", 1u << 16, NULL);
-    char *distrusted = wm_note_read (config->dir, "distrusted", 1u << 16, NULL);
+    char *distrusted = wm_note_read (config->dir, "distrusted", WM_DISTRUSTED_BYTES_MAX, NULL);
     snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 enum {
     TICK_MS = 50, /* the lane notices a signal that another thread took within this time */
@@ -27,6 +28,17 @@ void wm_lane_log (const char *format, ...)
     fprintf (stderr, "wiremill-worker: %s\n", text);
 }
 
+void wm_lane_label (char label[64], const char *host, int pid, const char *job)
+{
+    enum { WHOLE = 24, PREFIX = 15 };
+    const size_t n = strlen (host);
+    char hash[10] = "";
+    if (n > WHOLE)
+        snprintf (hash, sizeof hash, "~%08x", (uint32_t) XXH3_64bits (host, n));
+    snprintf (label, 64, "%.*s%s:%d%s%.24s", n > WHOLE ? PREFIX : WHOLE, host, hash, pid,
+              job ? "/" : "", job ? job : "");
+}
+
 wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_stride_t *stride,
                         unsigned number, _Atomic int64_t *busy_ms)
 {
@@ -38,11 +50,9 @@ wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, 
     self->number = number;
     self->busy_ms = busy_ms;
     self->start_ms = wm_now_ms ();
-    char host[64] = "?";
+    char host[256] = "?";
     gethostname (host, sizeof host - 1);
-    const char *job = getenv ("WM_JOB"); /* of a farm, which finds its workers by it */
-    snprintf (self->label, sizeof self->label, "%.*s:%d%s%.24s", job ? 24 : 63, host,
-              (int) getpid (), job ? "/" : "", job ? job : "");
+    wm_lane_label (self->label, host, (int) getpid (), getenv ("WM_JOB"));
     self->coder = wm_coder_new ();
     wm_credit_init (&self->credit);
     return self;

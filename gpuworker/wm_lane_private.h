@@ -31,7 +31,7 @@ struct wm_lane_t {
     _Atomic int64_t *busy_ms; /* last time there was work, in any lane */
     int64_t round_ms;         /* when the lane's round began; 0: it is not computing */
     uint64_t round_hits;      /* submitted in the round */
-    char label[128];
+    char label[64];
     int64_t start_ms;
 
     wm_pins_t pins; /* the first broker's; a broker with other ones is refused */

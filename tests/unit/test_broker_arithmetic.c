@@ -221,12 +221,12 @@ static void split_and_fast_wait_for_a_sample (void **state)
     wm_msg_t task = takes_one (t, good); /* scored again by strict fp32: its signature */
     uint8_t result[1024] = { 0 };
     task.type = WM_MSG_RESULT;
-    strcpy (task.text, "sparse/strict/v1");
+    strcpy (task.text, "sparse/fma/fp32/v1");
     strcpy (task.name, "hit 3 is off by 0.1");
     say (t, good, &task, result, wm_result_bytes (task.n_hit, N_OUTPUT));
     const wm_summary_t summary = look (t);
     assert_int_equal (summary.n_again, 1);
-    assert_string_equal (t->appended[t->n_appended - 1].text, "sparse/strict/v1");
+    assert_string_equal (t->appended[t->n_appended - 1].text, "sparse/fma/fp32/v1");
     assert_non_null (strstr (summary.logged[0].text, "hit 3 is off by 0.1"));
     memset (credits, 0, sizeof credits);
     harness_end (t);

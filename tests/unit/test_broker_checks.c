@@ -2,6 +2,7 @@
    are wrong.  */
 #include "tests/unit/core_harness.h"
 
+#include "broker/wm_core_check_private.h"
 #include "broker/wm_status.h"
 
 #include <jansson.h>
@@ -14,6 +15,7 @@ static harness_t *checked (double share, double max_error)
     wm_core_destroy (&t->core);
     t->check_share = share;
     t->max_error = max_error;
+    t->measures = t->has_sample = max_error > 0;
     t->core = core_make (t, 1, 64 * MIB);
     return t;
 }
@@ -287,6 +289,88 @@ static void test_since_last_good (void **state)
     harness_end (t);
 }
 
+/* A broker that ends between a verdict and its KICKs, which the next one makes, also where an
+   operator has trusted the machine meanwhile.  */
+static void test_ends_over_verdict (void **state)
+{
+    (void) state;
+    for (int trusted = 0; trusted < 2; trusted++) {
+        harness_t *t = checked (1, 0);
+        uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+        scores (t, joins (t, 3, "beta", 1), &task, 0.25f);
+        const uint32_t c = joins (t, 4, "gamma", 1);
+        uint8_t payload[BYTES] = { 0 };
+        memcpy (payload + BYTES - 4, &(float){ 0.25f }, 4);
+        wm_msg_t msg = task;
+        msg.type = WM_MSG_RESULT;
+        say (t, c, &msg, payload, sizeof payload);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1); /* not durable */
+        assert_non_null (strstr (t->distrusted, "\t1\n"));
+        if (trusted) {
+            wm_msg_init (&msg, WM_MSG_CONTROL);
+            strcpy (msg.name, "trust");
+            strcpy (msg.text, "alpha");
+            say (t, hello (t, WM_ROLE_OPERATOR, 9, NULL, 0), &msg, NULL, 0);
+        }
+        wm_core_destroy (&t->core);
+        t->n_appended = t->n_durable = 0;
+        t->core = core_make (t, 2, 64 * MIB);
+        assert_int_equal (look (t).n_named, !trusted);
+        const wm_ledger_input_t row = { .id = task.key.input,
+                                        .state = WM_LEDGER_WRITTEN,
+                                        .path = "/data/a.h5",
+                                        .name = "a.scores.h5",
+                                        .size = 1000,
+                                        .mtime_ns = 1,
+                                        .text = "" };
+        assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1);
+        durable (t);
+        assert_null (strstr (t->distrusted, "\t1\n"));
+        assert_int_equal (strstr (t->distrusted, "alpha") != NULL, !trusted);
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1); /* once */
+        harness_end (t);
+    }
+}
+
+/* The list of inputs in the note: what is damaged of it is left out, ranges are ranges.  */
+static void test_noted_inputs (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *list;
+        uint32_t kicks;
+    } lines[] = { { "-", 0 }, { "1-3", 3 },         { "1,3", 2 }, { "2", 1 },    { "x", 0 },
+                  { "9", 0 }, { "0-2,4000000", 2 }, { "3-1", 0 }, { "1,2,x", 2 } };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        harness_t *t = checked (1, 0);
+        wm_core_destroy (&t->core);
+        snprintf (t->distrusted, sizeof t->distrusted,
+                  "wiremill-distrusted-1\nalpha\t-\talpha:2\tsparse\twhy\t0\t1\t%s\n",
+                  lines[i].list);
+        t->core = core_make (t, 1, 64 * MIB);
+        for (uint32_t id = 1; id <= 3; id++) {
+            char path[20], name[20];
+            snprintf (path, sizeof path, "/data/%u.h5", id);
+            snprintf (name, sizeof name, "%u.scores.h5", id);
+            const wm_ledger_input_t row = { .id = id,
+                                            .state = WM_LEDGER_OPEN,
+                                            .path = path,
+                                            .name = name,
+                                            .size = 1000,
+                                            .mtime_ns = 1 };
+            assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+        }
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), lines[i].kicks);
+        assert_int_equal (look (t).n_named, 1);
+        harness_end (t);
+    }
+}
+
 /* ---- who is another machine ------------------------------------------------------------------ */
 
 static void test_keys (void **state)
@@ -296,20 +380,53 @@ static void test_keys (void **state)
     const char *sparse = "sparse/fp32/v1";
     uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
     uint32_t b = joins_by (t, 3, "beta", "11111111", sparse, 0);
-    uint32_t c = joins_by (t, 4, "alpha", "22222222", sparse, 0);
+    uint32_t c = joins_by (t, 4, "gamma", "22222222", sparse, 0);
+    uint32_t d = joins_by (t, 8, "alpha", "33333333", sparse, 0);
     const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    credit (t, d, 1); /* the same host, whatever its key: it does not judge itself */
+    assert_null (take (t, d, WM_MSG_TASK));
     credit (t, b, 1); /* another host by its own word: another key is better, and connected */
     assert_null (take (t, b, WM_MSG_TASK));
     credit (t, c, 1);
     must (t, c, WM_MSG_TASK);
     scores (t, c, &task, 0.25f);
-    must (t, b, WM_MSG_TASK); /* no third key: another host is what there is */
+    must (t, b, WM_MSG_TASK); /* no third key on a third host: another host is what there is */
     scores (t, b, &task, 0.25f);
     refused (t, a, WM_REASON_FAILED);
+    assert_null (take (t, d, WM_MSG_REJECT));
     assert_string_equal (look (t).named[0].key, "11111111");
     is_refused (t, 5, "alpha", "11111111");
     joins_by (t, 6, "delta", "11111111", sparse, 0); /* others have that key too */
-    joins_by (t, 7, "alpha", "22222222", sparse, 0);
+    joins_by (t, 7, "alpha", "22222222", sparse, 0); /* and others call themselves so */
+    harness_end (t);
+}
+
+/* A host that only one key has joined under is refused by any key, also after a restart: a fresh
+   key does not bring it back.  */
+static void test_fresh_key (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    scores (t, joins_by (t, 3, "beta", "22222222", sparse, 1), &task, 0.25f);
+    scores (t, joins_by (t, 4, "gamma", "33333333", sparse, 1), &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    is_refused (t, 5, "alpha", "44444444");
+    is_refused (t, 5, "alpha", "22222222");
+    joins_by (t, 6, "delta", "22222222", sparse, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 2, 64 * MIB);
+    is_refused (t, 5, "alpha", "44444444");
+    wm_core_destroy (&t->core);
+    char *end = strstr (t->distrusted, "\t1\t1\t"); /* as earlier versions wrote it */
+    assert_non_null (end);
+    end += 2;
+    strcpy (end, "\n");
+    t->core = core_make (t, 3, 64 * MIB);
+    joins_by (t, 5, "alpha", "44444444", sparse, 0);
+    is_refused (t, 5, "alpha", "11111111");
     harness_end (t);
 }
 
@@ -382,13 +499,35 @@ static void test_two_signatures (void **state)
     assert_false (agrees (0, cuda, 0.5f, 0.51f));
     assert_true (agrees (5e-3, fast, 0.5f, 0.504f));
     assert_false (agrees (5e-3, fast, 0.5f, 0.51f));
-    assert_true (agrees (5e-3, "openvino-1/avx2/fast/v1", 0.5f, 0.51f)); /* nobody measured it */
-    assert_false (agrees (5e-3, "openvino-1/avx2/fast/v1", 0.5f, 0.53f));
+    const char *rounded = "openvino-1/avx2/fast/v1"; /* nobody measured it: no more is allowed */
+    assert_true (agrees (5e-3, rounded, 0.5f, 0.504f));
+    assert_false (agrees (5e-3, rounded, 0.5f, 0.51f));
+    assert_false (agrees (0, rounded, 0.5f, 0.501f)); /* fp32: whatever its worker calls it */
+    assert_false (agrees_by (0, rounded, "of its own/v1", 0.5f, 0.501f));
     const char *openvino = "openvino-1/avx2/fp32/v1"; /* its bits depend on the machine */
     assert_true (agrees_by (0, openvino, openvino, 0.5f, 0.50001f));
     assert_false (agrees_by (0, openvino, openvino, 0.5f, 0.51f));
     assert_true (agrees (0, cuda, 1000, 1000.1f)); /* of scores above 1 relative to the largest */
     assert_false (agrees (0, cuda, 1000, 1001));
+}
+
+/* A result's own words take it out of the comparison of bits only if they name a strict engine.  */
+static void test_other_words (void **state)
+{
+    (void) state;
+    static const char *const word[] = { "sparse/sloppy/v1", "sparse/fma/fp32/v1" };
+    for (int strict = 0; strict < 2; strict++) {
+        harness_t *t = checked (1, 5e-3);
+        const char *amx = "sparse/amx/bf16/v1";
+        uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", amx, 1);
+        wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+        uint32_t b = joins_by (t, 3, "beta", "", amx, 1);
+        snprintf (task.text, sizeof task.text, "%s", word[strict]);
+        scores (t, b, &task, 0.504f);
+        assert_int_equal (look (t).n_check_good, strict);
+        assert_int_equal (look (t).n_check_differ, !strict);
+        harness_end (t);
+    }
 }
 
 /* A hit that kills an engine is left out, another status is not.  */
@@ -410,6 +549,49 @@ static void test_statuses (void **state)
         assert_int_equal (look (t).n_check_differ, status != WM_HIT_POISON);
         harness_end (t);
     }
+}
+
+/* An answer that compares nothing is no good check, and its machine is not asked again.  */
+static void test_compares_nothing (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    uint8_t payload[BYTES] = { 0 };
+    memset (payload, WM_HIT_POISON, 10);
+    wm_msg_t msg = must (t, b, WM_MSG_TASK)->msg;
+    msg.type = WM_MSG_RESULT;
+    say (t, b, &msg, payload, sizeof payload);
+    must (t, b, WM_MSG_RESULT_ACK);
+    assert_int_equal (look (t).n_check_good + look (t).n_check_differ, 0);
+    assert_int_equal (look (t).n_check_open, 1);
+    credit (t, b, 2);
+    assert_null (take (t, b, WM_MSG_TASK));
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.26f); /* the first two that say something */
+    assert_int_equal (look (t).n_check_differ, 1);
+    uint32_t d = joins (t, 5, "delta", 1);
+    say (t, d, &msg, payload, sizeof payload); /* nor does such a third decide */
+    assert_int_equal (look (t).n_check_open, 1);
+    uint32_t e = joins (t, 6, "epsilon", 1);
+    scores (t, e, &task, 0.25f);
+    assert_string_equal (look (t).named[0].label, "gamma:4");
+    assert_int_equal (look (t).n_check_open, 0);
+    harness_end (t);
+    t = checked (1, 0); /* a first answer of that kind begins no check */
+    p = producer (t, 1);
+    a = joins (t, 2, "alpha", 1);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    msg = must (t, a, WM_MSG_TASK)->msg;
+    msg.type = WM_MSG_RESULT;
+    say (t, a, &msg, payload, sizeof payload);
+    assert_int_equal (look (t).n_sampled, 1);
+    assert_int_equal (look (t).n_check_open, 0);
+    harness_end (t);
 }
 
 /* ---- workers that do not answer -------------------------------------------------------------- */
@@ -460,6 +642,23 @@ static void test_vanishes (void **state)
     harness_end (t);
 }
 
+/* A second result of a batch by the same signature: an alarm, but not of OpenVINO's, whose bits
+   depend on the machine.  */
+static void test_duplicates (void **state)
+{
+    (void) state;
+    static const char *const signature[] = { "sparse/fp32/v1", "openvino-1/avx2/fp32/v1" };
+    for (uint32_t i = 0; i < 2; i++) {
+        harness_t *t = checked (0, 0);
+        uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", signature[i], 1);
+        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+        scores (t, joins_by (t, 3, "beta", "", signature[i], 0), &task, 0.50001f);
+        assert_int_equal (look (t).n_duplicate, 1);
+        assert_int_equal (look (t).n_alarm, 1 - i);
+        harness_end (t);
+    }
+}
+
 /* Payloads of checks that wait leave the budget when others need it.  */
 static void test_budget (void **state)
 {
@@ -475,6 +674,83 @@ static void test_budget (void **state)
     submit_raw (t, p, input, 100, 8, WM_RAW_BYTES_MAX - 1000); /* four fit beside four of them */
     assert_int_equal (count (t, p, WM_MSG_NEED), 4);
     assert_int_equal (look (t).n_check_open, 4);
+    harness_end (t);
+}
+
+/* A budget that is full, and stays so without them, ends no check; none that differs ends for it.  */
+static void test_full_budget (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 1, 4 * (WM_FRAME_BYTES_MAX));
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 100);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 8; i++)
+        first (t, p, a, input, i, 0.5f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &must (t, b, WM_MSG_TASK)->msg, 0.25f); /* the oldest differs */
+    heartbeat (t, b, (wm_key_t){ 0 }, 0);
+    assert_int_equal (look (t).n_check_differ, 1);
+    submit_raw (t, p, input, 100, 8, WM_RAW_BYTES_MAX - 1000);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 4);
+    assert_int_equal (look (t).n_check_open, 4); /* the fifth finds no room, and ends none */
+    const uint32_t c = joins (t, 4, "gamma", 1);
+    assert_int_equal (must (t, c, WM_MSG_TASK)->msg.key.ordinal, 0);
+    harness_end (t);
+}
+
+/* Room for all answers of a check is taken when it begins, and given back when it ends.  */
+static void test_answers_are_bounded (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
+    wm_key_t input = claim (t, p);
+    const wm_msg_t task = first (t, p, a, input, 0, 0.5f);
+    assert_int_equal (t->core->check_bytes, 3 * BYTES);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &task, 0.25f);
+    assert_int_equal (t->core->check_bytes, 3 * BYTES);
+    t->core->check_bytes = CHECK_RESULTS_BYTES - 3 * BYTES + 1; /* as others have it */
+    first (t, p, a, input, 1, 0.5f);
+    assert_int_equal (look (t).n_check_open, 1); /* it began none, and ended none that differs */
+    t->core->check_bytes = 3 * BYTES;
+    scores (t, joins (t, 4, "gamma", 1), &task, 0.25f);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_int_equal (t->core->check_bytes, 0);
+    harness_end (t);
+}
+
+static void leaves (harness_t *t, uint32_t session)
+{
+    wm_msg_t bye;
+    wm_msg_init (&bye, WM_MSG_BYE);
+    say (t, session, &bye, NULL, 0);
+}
+
+/* Sets of inputs of machines that left are bounded: the one that left first is forgotten.  */
+static void test_sets_are_bounded (void **state)
+{
+    (void) state;
+    static const char *const host[] = { "alpha", "beta", "gamma" };
+    harness_t *t = checked (1, 0);
+    machine_t *machine[3];
+    uint32_t w[3];
+    for (uint8_t i = 0; i < 3; i++) {
+        w[i] = joins (t, (uint8_t) (2 + i), host[i], 0);
+        machine[i] = t->core->machines;
+        wm_core_inputs_add (&machine[i]->ever, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
+        assert_in_range (machine[i]->ever.bytes, INPUT_SETS_BYTES / 5 * 2,
+                         INPUT_SETS_BYTES / 5 * 2 + 64); /* not twice of it */
+    }
+    leaves (t, w[1]);
+    assert_int_equal (machine[1]->ever.bytes, 0); /* of those here nothing is forgotten */
+    assert_true (machine[0]->ever.bytes && machine[2]->ever.bytes);
+    wm_core_inputs_add (&machine[1]->ever, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
+    leaves (t, w[0]);
+    assert_int_equal (machine[1]->ever.bytes, 0);
+    assert_true (machine[0]->ever.bytes && machine[2]->ever.bytes);
     harness_end (t);
 }
 
@@ -517,13 +793,22 @@ int main (void)
         cmocka_unit_test (test_second_is_wrong),
         cmocka_unit_test (test_undecided),
         cmocka_unit_test (test_since_last_good),
+        cmocka_unit_test (test_ends_over_verdict),
+        cmocka_unit_test (test_noted_inputs),
         cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_fresh_key),
         cmocka_unit_test (test_own_key),
         cmocka_unit_test (test_two_signatures),
+        cmocka_unit_test (test_other_words),
         cmocka_unit_test (test_statuses),
+        cmocka_unit_test (test_compares_nothing),
         cmocka_unit_test (test_refusals),
         cmocka_unit_test (test_vanishes),
+        cmocka_unit_test (test_duplicates),
         cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_sets_are_bounded),
+        cmocka_unit_test (test_answers_are_bounded),
+        cmocka_unit_test (test_full_budget),
         cmocka_unit_test (test_json),
     };
     return cmocka_run_group_tests_name ("broker_checks", tests, NULL, NULL);
