@@ -106,6 +106,7 @@ make_events () { made_once "$made/$1.h5" new_events "$@"; } # name, synth option
 scores () # file, campaign folder
 {
     local id
+    [ -s "$1" ] || { echo "no file $1" >&2; return 1; }
     id=$("$bin/wiremill" status --campaign "$2" --json | sed -n 's/.*"id": *"\([0-9a-f]*\)".*/\1/p')
     [ ${#id} = 32 ] || { echo "no campaign id in $2" >&2; return 1; }
     perl -0777 -pe "s/$id/0 x 32/ge;"'

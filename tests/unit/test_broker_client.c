@@ -144,7 +144,7 @@ static void opens_and_exchanges (void **state)
         zclock_sleep (5);
     assert_int_equal (broker->seen[WM_MSG_BYE], 1);
     /* The same client opens again: a new session of the same instance.  */
-    assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     wm_client_destroy (&client);
     wm_client_destroy (&client);
     fake_destroy (&broker);
@@ -232,7 +232,7 @@ static void broker_ends_it (void **state)
     fake_t *broker = fake_new (folder, welcome, NULL);
     fake_start (broker);
     wm_client_t *client = client_for (broker, NULL);
-    assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_NACK);
     msg.code = WM_MSG_BYE;
@@ -242,7 +242,7 @@ static void broker_ends_it (void **state)
     assert_int_equal (wm_client_error (client)->fault, WM_EAGAIN);
     assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_EAGAIN);
 
-    assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     assert_int_equal (wm_client_reason (client), 0);
     msg.code = WM_MSG_REJECT;
     assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_OK);
@@ -259,7 +259,7 @@ static void broker_dies (void **state)
     fake_t *broker = fake_new (folder, welcome, NULL);
     fake_start (broker);
     wm_client_t *client = client_for (broker, NULL);
-    assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     /* What it said before it died is still handed out.  */
     ask (client, 3);
     zclock_sleep (50);
@@ -300,7 +300,7 @@ static void silence (void **state)
     fake_start (broker);
     wm_client_destroy (&client);
     client = client_for (broker, NULL);
-    assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     int64_t start = wm_now_ms ();
     assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
     assert_in_range (wm_now_ms () - start, 200, 5000); /* 30 s / 100 */
@@ -308,7 +308,7 @@ static void silence (void **state)
     assert_true (broker->seen[WM_MSG_HEARTBEAT] >= 3); /* ours went out meanwhile */
 
     /* A pause of our own is no silence of the broker.  */
-    assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     zclock_sleep (500);
     wm_client_event_t after = wm_client_wait (client, 20);
     if (after != WM_CLIENT_TIMEOUT)
@@ -327,7 +327,7 @@ static void hostile_frames (void **state)
     fake_start (broker);
     wm_client_t *client = client_for (broker, NULL);
     for (what = NOTHING + 1; what < HOSTILE_END; what++) {
-        assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+        assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
         assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_CLOSED);
         assert_int_equal (wm_client_error (client)->fault,
                           what <= HUGE_FRAME ? WM_EAGAIN : WM_EPEER);
@@ -389,7 +389,7 @@ static void extra_is_heard (void **state)
     fake_t *broker = fake_new (folder, flood, NULL);
     fake_start (broker);
     wm_client_t *client = client_for (broker, &extra[0]);
-    assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_OK);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     assert_int_equal (write (extra[1], "1", 1), 1);
     assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_EXTRA);
     assert_int_equal (wm_client_wait (client, 0), WM_CLIENT_EXTRA); /* until it is read */
