@@ -6,8 +6,8 @@
    somebody has, one of the two claims a host that is not its own, and only the one that was found
    wrong is refused. The file "distrusted" of the campaign's folder keeps that over restarts; a line
    of it is host, key, label, signature, reason, whether the key counts alone, whether the host
-   does (absent: no), and the inputs that are to be begun again ("3,7-90"; "-" or absent: none), with
-   tabs between.
+   does (absent: no), and the inputs that are to be begun again ("3,7-90"; "-" or absent: none),
+   with tabs between.
 
    Every input of which it scored a batch since its last good check is begun again, as an operator's
    kick does (wm_core_input_kick), whether its output is written or not: KICK is a record, so that
