@@ -172,8 +172,8 @@ void wm_core_dispatch_tasks (wm_core_t *self)
 /* ---- NEED ------------------------------------------------------------------------------------ */
 
 /* Makes room in the budget by dropping payloads of running batches, the longest running first, that
-   are no longer in flight and can be asked for again; then by giving up checks that wait, where that
-   is enough. Returns whether there is room.  */
+   are no longer in flight and can be asked for again; then by giving up checks that wait, where
+   that is enough. Returns whether there is room.  */
 static bool budget_make_room (wm_core_t *self, uint64_t bytes)
 {
     for (int skipped = 0; skipped < SKIP_BATCHES && self->running.head &&

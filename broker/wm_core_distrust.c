@@ -5,9 +5,9 @@
    nobody has joined under that by another key (else it would come back with a fresh one). Where
    somebody has, one of the two claims a host that is not its own, and only the one that was found
    wrong is refused. The file "distrusted" of the campaign's folder keeps that over restarts; a line
-   of it is host, key, label, signature, reason, whether the key counts alone, and whether the host
-   does (absent: no), and the inputs that are to be begun again ("3,7-90"; "-" or absent: none), with tabs
-   between.
+   of it is host, key, label, signature, reason, whether the key counts alone, whether the host
+   does (absent: no), and the inputs that are to be begun again ("3,7-90"; "-" or absent: none),
+   with tabs between.
 
    Every input of which it scored a batch since its last good check is begun again, as an operator's
    kick does (wm_core_input_kick), whether its output is written or not: KICK is a record, so that

@@ -677,7 +677,7 @@ static void test_budget (void **state)
     harness_end (t);
 }
 
-/* A budget that is full, and stays so without them, ends no check; none that differs ends for it.  */
+/* A budget that is full, and stays so without them, ends no check; none that differs ends.  */
 static void test_full_budget (void **state)
 {
     (void) state;
