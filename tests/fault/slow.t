@@ -11,8 +11,8 @@ export WM_TIME_SCALE=20 # a silence is 1.5 s
 "$bin/wiremill" run --model "$work/model.onnx" --quiet --input "$work/noise.npy" --output "$work/whole" >/dev/null 2>&1 ||
     bail "wiremill run does not work"
 listen=tcp://127.0.0.1:$port slow=tcp://127.0.0.1:$((port + 10)) other=tcp://127.0.0.1:$((port + 20))
-for at in 10 20; do # a link each: 4 MiB take 2.2 s
-    "$proof/chaos_proxy" $((port + at)) "$port" 1 1000 0 1900 >/dev/null &
+for at in 10 20; do # a link each: 4 MiB take longer than a silence
+    "$proof/chaos_proxy" $((port + at)) "$port" 1 1000 0 3000 >/dev/null &
 done
 "$bin/wiremill" broker --model "$work/model.onnx" --output "$work/out" --listen "$listen" >"$work/broker" 2>&1 &
 broker=$!
