@@ -433,8 +433,8 @@ $(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
 $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
-$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(filter-out %.none,$(if \
-    $(filter none,$(OPENVINO)),.none,$(B)/lib/wm_openvino.so))
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made \
+    $(if $(filter none,$(OPENVINO)),,$(B)/lib/wm_openvino.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)
 	$(Q)$(if $(filter none,$(OPENVINO)),rm -rf $(BUNDLE)/installed/lib/wm_openvino.so $(BUNDLE)/installed/lib/openvino)
