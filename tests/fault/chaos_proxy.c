@@ -126,8 +126,8 @@ static size_t may_go (flow_t *flow)
 {
     if (kb_s) {
         const int64_t now = now_ms ();
-        if (now - flow->paid_ms > 20)
-            flow->paid_ms = now - 20;
+        if (now - flow->paid_ms > 100) /* what a machine under load sleeps over */
+            flow->paid_ms = now - 100;
         const size_t most = (size_t) ((now - flow->paid_ms) * kb_s);
         flow->paid_ms = now;
         return flow->bytes < most ? flow->bytes : most;
