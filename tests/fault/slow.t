@@ -1,5 +1,5 @@
 #!/bin/bash
-# slow.t - a campaign over a link on which a batch of 4 MiB takes twice as long as a silence ends a session: its parts
+# slow.t - a campaign over a link on which a batch of 4 MiB takes longer than the silence that ends a session: its parts
 # are not silence, and the campaign ends with the output of an undisturbed run.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
