@@ -44,7 +44,7 @@ serve ()
 }
 find_it ()
 {
-    rm -rf "$out" "$work/cache" "$work"/key.*
+    drop "$out" && rm -rf "$work/cache" "$work"/key.*
     serve || return 1
     machine honest-1 || return 1
     machine liar WM_KILLER_LIES=5 || return 1
