@@ -68,7 +68,7 @@ find_it ()
     state "^WRONG SCORES: worker [^ ]*:$liar" && serve && state "^WRONG SCORES: worker [^ ]*:$liar" || return 1
     "$bin/wiremill" trust "$out" --worker "$(sed -n 's/^WRONG SCORES: worker \([^,]*\),.*/\1/p' "$work/said")" || return 1
     ! state 'WRONG SCORES' >"$work/quiet" || { echo "it is not trusted"; return 1; }
-    again >"$work/words.liar" 2>&1 &
+    timeout 60 "$bin/wiremill" work "${works[@]}" --join-file "$work/key.liar" >"$work/words.liar" 2>&1 &
     until_true 60 grep -q 'session with' "$work/words.liar" && stop_all
 }
 stop_all ()
