@@ -131,7 +131,7 @@ static void opens_and_exchanges (void **state)
         ask (client, i);
     for (uint32_t i = 1; i <= 50; i++) {
         size_t bytes;
-        assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_MESSAGE);
+        assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_MESSAGE);
         assert_int_equal (wm_client_msg (client)->type, WM_MSG_TASK);
         assert_int_equal (wm_client_msg (client)->key.input, i);
         assert_memory_equal (wm_client_payload (client, &bytes), "payload", 7);
@@ -216,7 +216,7 @@ static void refusals (void **state)
     for (code = WM_REASON_DONE; code <= WM_REASON_FAILED; code++) {
         wm_error_t error = { 0 };
         int passes = code == WM_REASON_BUSY || code == WM_REASON_STOPPING;
-        assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error),
+        assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error),
                           passes ? WM_EAGAIN : WM_EPEER);
         assert_non_null (strstr (error.text, "because"));
         assert_int_equal (wm_client_reason (client), code);
@@ -237,7 +237,7 @@ static void broker_ends_it (void **state)
     wm_msg_init (&msg, WM_MSG_NACK);
     msg.code = WM_MSG_BYE;
     assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_OK);
-    assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_CLOSED);
+    assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
     assert_int_equal (wm_client_reason (client), WM_REASON_DONE);
     assert_int_equal (wm_client_error (client)->fault, WM_EAGAIN);
     assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_EAGAIN);
@@ -246,7 +246,7 @@ static void broker_ends_it (void **state)
     assert_int_equal (wm_client_reason (client), 0);
     msg.code = WM_MSG_REJECT;
     assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_OK);
-    assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_CLOSED);
+    assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
     assert_int_equal (wm_client_error (client)->fault, WM_EPEER);
     wm_client_destroy (&client);
     fake_destroy (&broker);
@@ -265,24 +265,24 @@ static void broker_dies (void **state)
     zclock_sleep (50);
     fake_stop (broker);
     zclock_sleep (50);
-    assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_MESSAGE);
+    assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_MESSAGE);
     int64_t start = wm_now_ms ();
     assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
-    assert_true (wm_now_ms () - start < 200); /* at once, not by silence (300 ms here) */
+    assert_true (wm_now_ms () - start < 2000); /* at once, not by silence (3 s here) */
     assert_non_null (strstr (wm_client_error (client)->text, "closed"));
     /* Or a send notices.  */
     fake_start (broker);
-    assert_int_equal (wm_client_open_patiently (client, NULL, 0, 5000, &error), WM_OK);
+    assert_int_equal (wm_client_open_patiently (client, NULL, 0, 20000, &error), WM_OK);
     fake_stop (broker);
     zclock_sleep (50);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_CREDIT);
     assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_EAGAIN);
     assert_false (wm_client_is_open (client));
-    assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_CLOSED);
+    assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
     /* Patience finds the next one.  */
     fake_start (broker);
-    assert_int_equal (wm_client_open_patiently (client, NULL, 0, 5000, &error), WM_OK);
+    assert_int_equal (wm_client_open_patiently (client, NULL, 0, 20000, &error), WM_OK);
     wm_client_destroy (&client);
     fake_destroy (&broker);
 }
@@ -303,13 +303,13 @@ static void silence (void **state)
     assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     int64_t start = wm_now_ms ();
     assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
-    assert_in_range (wm_now_ms () - start, 200, 5000); /* 30 s / 100 */
+    assert_in_range (wm_now_ms () - start, 2900, 15000); /* 30 s / 10 */
     assert_non_null (strstr (wm_client_error (client)->text, "silent"));
     assert_true (broker->seen[WM_MSG_HEARTBEAT] >= 3); /* ours went out meanwhile */
 
     /* A pause of our own is no silence of the broker.  */
     assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
-    zclock_sleep (500);
+    zclock_sleep (3500);
     wm_client_event_t after = wm_client_wait (client, 20);
     if (after != WM_CLIENT_TIMEOUT)
         print_error ("%s\n", wm_client_error (client)->text);
@@ -328,7 +328,7 @@ static void hostile_frames (void **state)
     wm_client_t *client = client_for (broker, NULL);
     for (what = NOTHING + 1; what < HOSTILE_END; what++) {
         assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
-        assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_CLOSED);
+        assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
         assert_int_equal (wm_client_error (client)->fault,
                           what <= HUGE_FRAME ? WM_EAGAIN : WM_EPEER);
     }
@@ -364,7 +364,7 @@ static void wrong_welcomes (void **state)
     wm_client_t *client = client_for (broker, NULL);
     for (what = 0; what < 4; what++) {
         wm_error_t error = { 0 };
-        assert_int_equal (wm_client_open (client, NULL, 0, 2000, &error), WM_EPEER);
+        assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_EPEER);
         assert_false (wm_client_is_open (client));
     }
     wm_client_destroy (&client);
@@ -391,7 +391,7 @@ static void extra_is_heard (void **state)
     wm_client_t *client = client_for (broker, &extra[0]);
     assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
     assert_int_equal (write (extra[1], "1", 1), 1);
-    assert_int_equal (wm_client_wait (client, 2000), WM_CLIENT_EXTRA);
+    assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_EXTRA);
     assert_int_equal (wm_client_wait (client, 0), WM_CLIENT_EXTRA); /* until it is read */
     assert_int_equal (read (extra[0], &byte, 1), 1);
     assert_int_equal (wm_client_wait (client, 1), WM_CLIENT_TIMEOUT);
@@ -400,7 +400,7 @@ static void extra_is_heard (void **state)
     zclock_sleep (50);
     assert_int_equal (write (extra[1], "2", 1), 1);
     int turns = 1;
-    while (wm_client_wait (client, 2000) != WM_CLIENT_EXTRA)
+    while (wm_client_wait (client, 20000) != WM_CLIENT_EXTRA)
         turns++;
     assert_true (turns <= 3);
     wm_client_destroy (&client);
@@ -411,7 +411,7 @@ static void extra_is_heard (void **state)
 
 int main (void)
 {
-    setenv ("WM_TIME_SCALE", "100", 1);
+    setenv ("WM_TIME_SCALE", "10", 1);
     if (!mkdtemp (folder))
         return 1;
     const struct CMUnitTest tests[] = {
