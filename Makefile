@@ -168,7 +168,7 @@ $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 endef
 $(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
 # With the thread sanitizer only those run that have threads.
-UNIT_THREADS := %client %reactor %worker %device %sparse %sparse_engine %hands %together %trial
+UNIT_THREADS := %client %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %trial
 UNIT_RUN     := $(if $(filter thread,$(SAN)),$(filter $(UNIT_THREADS),$(UNIT)),$(UNIT))
 
 # Stand-ins for hardware. That of AMX, on tiles in memory, is linked by unit tests and preloaded by whole campaigns.

@@ -3,7 +3,8 @@
    Jobs are worked on in the order in which the reader wants them, COPIES_MAX at a time. A copy
    begins when it fits under the cap with all that lies here or is on its way; one file alone may
    pass it. A try that failed is repeated after a pause that doubles, TRIES_MAX times while nothing
-   more of the file comes; then the reader is told, and holds the input.
+   more of the file comes; then the stager reports the failure to the reader, which holds the
+   input.
 
    Whatever kills this process kills the reader and the programs that copy (parent-death
    signals).  */

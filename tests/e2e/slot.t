@@ -90,7 +90,7 @@ imported ()
 }
 ok "... also where only the model tells" imported
 unfit () { WM_CGROUP_ROOT=$work/small exits 1 keep "$bin/wiremill" doctor "$work" && says '^FAIL  slot .*needs at least'; }
-ok "doctor says so, too" unfit
+ok "doctor fails in a slot that is too small" unfit
 unset JUSTIN_PROCESSORS NSLOTS WM_CGROUP_ROOT
 
 # Measured: CPU time and most memory of each process come from their traces, which end with both.
@@ -128,7 +128,7 @@ ok "a variable alone keeps them within one CPU, too" variable
 ok "... and the scores are the same" same_scores slot "$work/one" "$work/variable"
 
 # A cgroup with one CPU and hardly more than what is asked for: version 2, or 1 where CPU and memory have trees of
-# their own. `limits` is where each is, `killed` whether the kernel ended a process for want of memory.
+# their own. `limits` writes both limits, `killed` tells whether the kernel ended a process for want of memory.
 group=wiremill-slot-$$ limit=$((288 << 20))
 if mkdir "/sys/fs/cgroup/$group" 2>/dev/null && [ -e "/sys/fs/cgroup/$group/memory.max" ] && [ -e "/sys/fs/cgroup/$group/cpu.max" ]; then
     trees=("/sys/fs/cgroup/$group")

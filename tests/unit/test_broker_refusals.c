@@ -553,7 +553,8 @@ static void test_long_signature (void **state)
         answer_needs (t, p);
         wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
         memset (task.text, 's', length);
-        memcpy (task.text, "made-up/fp32/", 13); /* only a strict one counts, another is the session's */
+        memcpy (task.text, "made-up/fp32/",
+                13); /* only a strict one counts, another is the session's */
         const size_t n = t->n_appended;
         result_of (t, w, &task, 1);
         if (length < 64) {
