@@ -1,4 +1,4 @@
-/* ledger_harness.h - a ledger beside its journal in a folder of its own, and its content as text. */
+/* ledger_harness.h - a ledger beside its journal in a folder, and its content as text.  */
 #ifndef LEDGER_HARNESS_H
 #define LEDGER_HARNESS_H
 
