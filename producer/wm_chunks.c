@@ -1,5 +1,6 @@
 /* wm_chunks.c - see wm_chunks.h.  */
 #include "producer/wm_chunks.h"
+#include "producer/wm_space.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -20,16 +21,6 @@ static struct {
     size_t stored_max, raw_max;
     struct libdeflate_decompressor *inflate;
 } space;
-
-static bool grow (void **memory, size_t *bytes_max, size_t bytes)
-{
-    if (bytes <= *bytes_max)
-        return true;
-    free (*memory);
-    *memory = malloc (bytes);
-    *bytes_max = *memory ? bytes : 0;
-    return *memory != NULL;
-}
 
 static void shrink (void **memory, size_t *bytes_max)
 {
@@ -106,8 +97,8 @@ static wm_fault_t chunk_check (hid_t id, const form_t *form, const hsize_t at[8]
         return WM_OK;
     if (!space.inflate)
         space.inflate = libdeflate_alloc_decompressor ();
-    if (!space.inflate || !grow (&space.stored, &space.stored_max, stored) ||
-        !grow (&space.raw, &space.raw_max, form->chunk_bytes + 32 * SUM_BYTES))
+    if (!space.inflate || !wm_space_grow (&space.stored, &space.stored_max, stored) ||
+        !wm_space_grow (&space.raw, &space.raw_max, form->chunk_bytes + 32 * SUM_BYTES))
         return wm_fault (error, WM_EHOST, "out of memory");
     *is_short = H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) >= 0 &&
                 is_less (form, stored, skipped, form->chunk_bytes);

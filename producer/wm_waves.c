@@ -13,6 +13,7 @@
    reads takes it, and whoever had it reads its rows again. A producer of 16 open files would keep
    6 MB for each.  */
 #include "producer/wm_waves.h"
+#include "producer/wm_space.h"
 
 #include <hdf5.h>
 #include <libdeflate.h>
@@ -140,17 +141,6 @@ void wm_waves_destroy (wm_waves_t **self_p)
     *self_p = NULL;
 }
 
-/* Makes room for `bytes` in place of what is there.  */
-static bool grow (void **memory, size_t *bytes_max, size_t bytes)
-{
-    if (bytes <= *bytes_max)
-        return true;
-    free (*memory);
-    *memory = malloc (bytes);
-    *bytes_max = *memory ? bytes : 0;
-    return *memory != NULL;
-}
-
 /* Takes the work space, and makes it as large as is needed.  */
 static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
 {
@@ -159,11 +149,12 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
     if (space.owner)
         space.owner->count = 0;
     space.owner = self;
-    bool fine = grow (&space.row, &space.row_max, self->row_max * sizeof (float));
+    bool fine = wm_space_grow (&space.row, &space.row_max, self->row_max * sizeof (float));
     if (self->direct && !space.inflate)
         space.inflate = libdeflate_alloc_decompressor ();
     if (self->direct)
-        fine = fine && space.inflate && grow (&space.raw, &space.raw_max, stripe_bytes (self));
+        fine = fine && space.inflate &&
+               wm_space_grow (&space.raw, &space.raw_max, stripe_bytes (self));
     if (fine)
         return WM_OK;
     space_free (); /* nobody's: no owner would free it */
@@ -184,7 +175,7 @@ static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t
         return false;
     /* longer than what any library packs a chunk to: a hostile file's */
     if (stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096 ||
-        !grow (&space.stored, &space.stored_max, stored + stored / 8))
+        !wm_space_grow (&space.stored, &space.stored_max, stored + stored / 8))
         return false;
     *bytes = stored;
     return H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) >= 0 && !skipped;

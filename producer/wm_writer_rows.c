@@ -5,6 +5,7 @@
    zlib takes three times as long. The last chunk of a column is stored whole, as the library does
    it: zeros follow its rows.  */
 #include "producer/wm_writer_private.h"
+#include "producer/wm_space.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 /* Of the one thread of all writers.  */
 static struct {
     struct libdeflate_compressor *compressor;
-    uint8_t *shuffled, *packed;
+    void *shuffled, *packed;
     size_t shuffled_max, packed_max;
 } space;
 
@@ -24,16 +25,6 @@ void wm_writer_packed (hid_t list, hsize_t chunk)
     H5Pset_chunk (list, 1, &chunk);
     H5Pset_shuffle (list);
     H5Pset_deflate (list, GZIP_LEVEL);
-}
-
-static bool grow (uint8_t **memory, size_t *bytes_max, size_t bytes)
-{
-    if (bytes <= *bytes_max)
-        return true;
-    free (*memory);
-    *memory = malloc (bytes);
-    *bytes_max = *memory ? bytes : 0;
-    return *memory != NULL;
 }
 
 /* The rows of a chunk of `dataset`, or 0: its values are not stored as they are in memory, or it is
@@ -56,12 +47,12 @@ static bool chunk_write (hid_t dataset, size_t value_bytes, hsize_t chunk, uint6
     const size_t bytes = chunk * value_bytes;
     if (!space.compressor)
         space.compressor = libdeflate_alloc_compressor (GZIP_LEVEL);
-    if (!space.compressor || !grow (&space.shuffled, &space.shuffled_max, bytes) ||
-        !grow (&space.packed, &space.packed_max,
-               libdeflate_zlib_compress_bound (space.compressor, bytes)))
+    if (!space.compressor || !wm_space_grow (&space.shuffled, &space.shuffled_max, bytes) ||
+        !wm_space_grow (&space.packed, &space.packed_max,
+                        libdeflate_zlib_compress_bound (space.compressor, bytes)))
         return false;
     for (size_t b = 0; b < value_bytes; b++) {
-        uint8_t *to = space.shuffled + b * chunk;
+        uint8_t *to = (uint8_t *) space.shuffled + b * chunk;
         for (uint32_t i = 0; i < count; i++)
             to[i] = from[i * value_bytes + b];
         memset (to + count, 0, chunk - count);

@@ -261,6 +261,16 @@ static inline json_int_t number (const json_t *json, const char *object, const c
     return json_integer_value (value);
 }
 
-/* ---- tests ----------------------------------------------------------------------------------- */
+/* Before the first test of a program.  */
+static inline void harness_begin (void)
+{
+    setenv ("WM_TIME_SCALE", "5", 1);
+    zsys_handler_set (NULL);
+    signal (SIGPIPE, SIG_IGN);
+    ops = wm_storage_posix;
+    ops.allocate = full_allocate;
+    ops.create = full_create;
+    ops.write = full_write;
+}
 
 #endif

@@ -247,18 +247,12 @@ static void test_unread_results (void **state)
 
 int main (void)
 {
-    setenv ("WM_TIME_SCALE", "5", 1);
-    zsys_handler_set (NULL);
-    signal (SIGPIPE, SIG_IGN);
-    ops = wm_storage_posix;
-    ops.allocate = full_allocate;
-    ops.create = full_create;
-    ops.write = full_write;
+    harness_begin ();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_silent_peers),
         cmocka_unit_test (test_hostile_peers),
         cmocka_unit_test (test_unread_answers),
         cmocka_unit_test (test_unread_results),
     };
-    return cmocka_run_group_tests_name ("broker_reactor", tests, NULL, NULL);
+    return cmocka_run_group_tests_name ("broker_hostile", tests, NULL, NULL);
 }

@@ -317,13 +317,7 @@ static void test_status_is_bounded (void **state)
 
 int main (void)
 {
-    setenv ("WM_TIME_SCALE", "5", 1);
-    zsys_handler_set (NULL);
-    signal (SIGPIPE, SIG_IGN);
-    ops = wm_storage_posix;
-    ops.allocate = full_allocate;
-    ops.create = full_create;
-    ops.write = full_write;
+    harness_begin ();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_campaign_and_restart),
         cmocka_unit_test (test_closed_connection),

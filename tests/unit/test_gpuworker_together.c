@@ -2,6 +2,15 @@
    blame (made_worker.h).  */
 #include "made_worker.h"
 
+/* The worker runs to its end, and each batch was scored once.  */
+static void every_batch_is_scored (run_t *run, fake_t *broker, play_t *play)
+{
+    run_start (run, broker);
+    assert_int_equal (run_wait_bye (run, play), WM_EXIT_OK);
+    for (int b = 1; b <= N_BATCH; b++)
+        assert_int_equal (play->got[b], 1);
+}
+
 /* An engine that gains by it gets several batches at once, up to as many hits as fill it; another
    one never.  */
 static void batches_go_together (void **state)
@@ -14,10 +23,7 @@ static void batches_go_together (void **state)
         fake_t *broker = broker_for (&play);
         told->score_ms = 3;
         told->fill = fills[i];
-        run_start (&run, broker);
-        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
-        for (int b = 1; b <= N_BATCH; b++)
-            assert_int_equal (play.got[b], 1);
+        every_batch_is_scored (&run, broker, &play);
         assert_int_equal (told->n_score, N_BATCH);
         assert_int_equal (play.progress, N_BATCH * N_HIT);
         assert_int_equal (told->n_many > 0, i > 0);
@@ -113,10 +119,7 @@ static void two_batches_in_hand (void **state)
         told->score_ms = 3;
         told->hands = 2;
         told->fill = fill;
-        run_start (&run, broker);
-        assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
-        for (int b = 1; b <= N_BATCH; b++)
-            assert_int_equal (play.got[b], 1);
+        every_batch_is_scored (&run, broker, &play);
         assert_int_equal (told->n_score, N_BATCH);
         assert_int_equal (play.progress, N_BATCH * N_HIT);
         assert_int_equal (told->at_once, 2);
@@ -161,10 +164,7 @@ static void one_of_two_hands_hangs (void **state)
     told->fill = 1;
     told->manner = HANGS;
     told->bad[0] = 20003;
-    run_start (&run, broker);
-    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
-    for (int b = 1; b <= N_BATCH; b++)
-        assert_int_equal (play.got[b], 1);
+    every_batch_is_scored (&run, broker, &play);
     assert_true (told->hung > 1);
     assert_false (told->outlived);
     assert_int_equal (play.n_poison, 1); /* 20003: the broker checks which */
@@ -186,10 +186,7 @@ static void one_of_two_hands_fails (void **state)
     told->hands = 2;
     told->fill = 1;
     told->failing = 1 << 20;
-    run_start (&run, broker);
-    assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
-    for (int b = 1; b <= N_BATCH; b++)
-        assert_int_equal (play.got[b], 1);
+    every_batch_is_scored (&run, broker, &play);
     assert_int_equal (told->n_open, 2);
     assert_int_equal (told->n_close, 2); /* the worker has to kill none */
     assert_int_equal (play.n_poison, 0);
