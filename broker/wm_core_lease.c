@@ -73,6 +73,15 @@ void wm_core_worker_received (wm_core_t *self, session_t *worker, uint64_t count
     wm_core_worker_update (self, worker);
 }
 
+void wm_core_worker_answered (wm_core_t *self, session_t *worker, const lease_t *lease)
+{
+    uint64_t number = worker->received + 1;
+    while (number < lease->number &&
+           worker->in_flight[number % WM_CREDIT_MAX] != lease->batch->payload)
+        number++;
+    wm_core_worker_received (self, worker, number < lease->number ? number : lease->number);
+}
+
 /* ---- leases ---------------------------------------------------------------------------------- */
 
 lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker)

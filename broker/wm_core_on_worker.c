@@ -304,7 +304,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;
     const bool late = !lease || lease->expired;
     if (lease)
-        wm_core_worker_received (self, worker, lease->number);
+        wm_core_worker_answered (self, worker, lease);
     if (known && known->event->input->kicking) { /* of the old generation, which ends */
         self->n_late++;
         wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
@@ -371,7 +371,7 @@ static void on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     lease_t *lease = batch ? wm_core_lease_of (batch, worker) : NULL;
     if (!lease)
         return;
-    wm_core_worker_received (self, worker, lease->number);
+    wm_core_worker_answered (self, worker, lease);
     const bool expired = lease->expired; /* it was blamed when it expired */
     wm_core_lease_end (self, lease);
     if (msg->code == WM_EAGAIN) {

@@ -589,6 +589,10 @@ void wm_core_producer_update (wm_core_t *self, session_t *producer);
 void wm_core_worker_update (wm_core_t *self, session_t *worker);
 /* The worker has received so many TASKs: their payloads are no longer in flight.  */
 void wm_core_worker_received (wm_core_t *self, session_t *worker, uint64_t count);
+
+/* The worker has answered this lease of its, so it has received the TASK; where its batch was sent
+   to it twice and none of the two has been shown to have arrived, the first of them.  */
+void wm_core_worker_answered (wm_core_t *self, session_t *worker, const lease_t *lease);
 /* Makes room for one lease, which wm_core_lease_new takes; false without memory.  */
 bool wm_core_lease_reserve (wm_core_t *self);
 void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker);

@@ -193,6 +193,38 @@ static void test_tasks_on_their_way (void **state)
     harness_end (t);
 }
 
+/* A batch that a slow link brings twice: the answer to its first TASK does not show that the second
+   has arrived, and each that arrives gives the worker its time again.  */
+static void test_sent_again_over_a_slow_link (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w = worker (t, 2, 4), alive[] = { p, w, 0 };
+    t->deaf = w;
+    submit (t, p, claim (t, p), 0, 3);
+    answer_needs (t, p);
+    const wm_msg_t one = must (t, w, WM_MSG_TASK)->msg, two = must (t, w, WM_MSG_TASK)->msg;
+    must (t, w, WM_MSG_TASK);
+    pass (t, 35000, alive); /* it stalls: those that wait there are taken back */
+    must (t, w, WM_MSG_REVOKE);
+    result_of (t, w, &one, 1);
+    durable (t);
+    credit (t, w, 6);
+    assert_true (count (t, w, WM_MSG_TASK) >= 1);
+    result_of (t, w, &two, 1);
+    durable (t);
+    wm_msg_t beat;
+    wm_msg_init (&beat, WM_MSG_HEARTBEAT);
+    for (beat.received = 2; beat.received < 4; beat.received++)
+        for (int second = 0; second < 50; second++) {
+            say (t, w, &beat, NULL, 0);
+            alive[1] = 0;
+            pass (t, 1000, alive);
+        }
+    assert_int_equal (look (t).n_worker, 1);
+    harness_end (t);
+}
+
 /* Batches are counted from 0: the one behind the last does not exist.  */
 static void test_result_behind_the_last (void **state)
 {
@@ -287,6 +319,7 @@ int main (void)
         cmocka_unit_test (test_bytes_of_needs),
         cmocka_unit_test (test_share_of_one_that_is_done),
         cmocka_unit_test (test_tasks_on_their_way),
+        cmocka_unit_test (test_sent_again_over_a_slow_link),
         cmocka_unit_test (test_result_behind_the_last),
         cmocka_unit_test (test_failures_of_one_that_comes_back),
         cmocka_unit_test (test_orphans_that_differ),
