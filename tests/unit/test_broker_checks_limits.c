@@ -72,7 +72,8 @@ static void test_duplicates (void **state)
     }
 }
 
-/* A budget of four frames, and eight batches of this producer that wait for their check.  */
+/* A budget of four frames, and eight batches of this producer that wait for their check; their
+   worker shows of no later TASK that it has arrived.  */
 static harness_t *eight_wait (uint32_t *p, wm_key_t *input)
 {
     harness_t *t = checked (1, 0);
@@ -83,6 +84,7 @@ static harness_t *eight_wait (uint32_t *p, wm_key_t *input)
     const uint32_t a = joins (t, 2, "alpha", 100);
     for (uint32_t i = 0; i < 8; i++)
         first (t, *p, a, *input, i, 0.5f);
+    t->deaf = a;
     return t;
 }
 
@@ -100,7 +102,22 @@ static void test_budget (void **state)
     harness_end (t);
 }
 
-/* A budget that is full, and stays so without them, ends no check; none that differs ends.  */
+/* Where all checks together would not make the room, none ends: twenty TASKs are on their way.  */
+static void test_no_check_ends_in_vain (void **state)
+{
+    (void) state;
+    uint32_t p;
+    wm_key_t input;
+    harness_t *t = eight_wait (&p, &input);
+    submit (t, p, input, 50, 20);
+    answer_needs (t, p);
+    submit_raw (t, p, input, 100, 8, WM_RAW_BYTES_MAX - 1000);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 3); /* the fourth finds no room */
+    assert_int_equal (look (t).n_check_open, 8);
+    harness_end (t);
+}
+
+/* A check whose answers differ does not end for want of room.  */
 static void test_full_budget (void **state)
 {
     (void) state;
@@ -113,7 +130,7 @@ static void test_full_budget (void **state)
     assert_int_equal (look (t).n_check_differ, 1);
     submit_raw (t, p, input, 100, 8, WM_RAW_BYTES_MAX - 1000);
     assert_int_equal (count (t, p, WM_MSG_NEED), 4);
-    assert_int_equal (look (t).n_check_open, 4); /* the fifth finds no room, and ends none */
+    assert_int_equal (look (t).n_check_open, 4);
     const uint32_t c = joins (t, 4, "gamma", 1);
     assert_int_equal (must (t, c, WM_MSG_TASK)->msg.key.ordinal, 0);
     harness_end (t);
@@ -204,10 +221,15 @@ static void test_json (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_refusals),         cmocka_unit_test (test_vanishes),
-        cmocka_unit_test (test_duplicates),       cmocka_unit_test (test_budget),
-        cmocka_unit_test (test_sets_are_bounded), cmocka_unit_test (test_answers_are_bounded),
-        cmocka_unit_test (test_full_budget),      cmocka_unit_test (test_json),
+        cmocka_unit_test (test_refusals),
+        cmocka_unit_test (test_vanishes),
+        cmocka_unit_test (test_duplicates),
+        cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_sets_are_bounded),
+        cmocka_unit_test (test_answers_are_bounded),
+        cmocka_unit_test (test_full_budget),
+        cmocka_unit_test (test_no_check_ends_in_vain),
+        cmocka_unit_test (test_json),
     };
     return cmocka_run_group_tests_name ("broker_checks_limits", tests, NULL, NULL);
 }
