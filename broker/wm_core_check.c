@@ -85,7 +85,7 @@ static void machines_trim (wm_core_t *self)
 {
     machine_t **last = NULL;
     for (machine_t **at = &self->machines; *at; at = &(*at)->next)
-        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named && !(*at)->owes)
+        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named && !(*at)->owed.bits)
             last = at;
     if (!last)
         return;

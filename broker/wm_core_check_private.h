@@ -35,10 +35,9 @@ struct machine_t {
     inputs_t touched;              /* it scored batches of them since its last good check */
     inputs_t fresh;                /* ... since the batch of `mark` */
     inputs_t owed;                 /* are to be begun again, or their KICK is not durable yet */
-    bool owes;                     /* some are; also of one that was trusted again */
-    inputs_t ever; /* ... since the broker's start; of one that is named: before that
-                                      check, so that they are not begun again */
-    check_t *mark; /* if this one is good, `fresh` becomes `touched` */
+    inputs_t ever;                 /* ... since the broker's start; of one that is named: before
+                                      that check, so that they are not begun again */
+    check_t *mark;                 /* if this one is good, `fresh` becomes `touched` */
 };
 
 typedef struct {
@@ -103,6 +102,8 @@ bool wm_core_distrust_admit (wm_core_t *self, session_t *worker, const wm_msg_t 
 void wm_core_distrust_carry_out (wm_core_t *self);
 /* Admits what was named by this host, key or label again; returns how many.  */
 uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name);
+/* The KICK of this input is durable: no machine's scores are in it any longer.  */
+void wm_core_distrust_kicked (wm_core_t *self, uint32_t id);
 void wm_core_distrust_restore (wm_core_t *self, const char *text);
 void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary);
 

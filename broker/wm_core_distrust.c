@@ -87,7 +87,7 @@ static void note (wm_core_t *self)
     int lines = 0;
     for (const machine_t *one = self->machines; one && lines < NOTED_MAX; one = one->next) {
         char label[64], host[64], signature[64], why[240];
-        if (!one->named && !one->owes)
+        if (!one->named && !one->owed.bits)
             continue;
         lines++;
         put_plain (label, sizeof label, one->label);
@@ -131,8 +131,7 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
         machine->host_named = rest[0] && rest[1] == '\t' && rest[2] == '1';
         if (rest[0] && rest[1] && rest[2] && rest[3] == '\t')
             take_inputs (&machine->owed, rest + 4);
-        machine->owes = machine->owed.bytes > 0;
-        self->has_verdict |= machine->owes;
+        self->has_verdict |= machine->owed.bits != NULL;
         take (machine->label, sizeof machine->label, label);
         take (machine->signature, sizeof machine->signature, signature);
         take (machine->why, sizeof machine->why, why);
@@ -230,7 +229,6 @@ static bool owe (machine_t *machine)
         }
     if (set->bits)
         memset (set->bits, 0, set->bytes);
-    machine->owes = machine->owed.bytes > 0;
     return is_new;
 }
 
@@ -284,7 +282,6 @@ static bool begin_again (wm_core_t *self, machine_t *machine)
     if (all && !any) {
         free (set->bits);
         *set = (inputs_t){ 0 };
-        machine->owes = false;
         note (self);
     }
     return all;
@@ -299,9 +296,9 @@ void wm_core_distrust_carry_out (wm_core_t *self)
             announce (self, machine);
         else if (machine->named && self->has_verdict && owe (machine))
             note (self); /* of a later check */
-        if (machine->owes)
+        if (machine->owed.bits)
             all &= begin_again (self, machine);
-        self->owes_kicks |= machine->owes;
+        self->owes_kicks |= machine->owed.bits != NULL;
     }
     self->has_verdict = !all;
 }
@@ -324,6 +321,13 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
     return n;
 }
 
+void wm_core_distrust_kicked (wm_core_t *self, uint32_t id)
+{
+    for (machine_t *machine = self->machines; machine; machine = machine->next)
+        if (has_input (&machine->ever, id))
+            machine->ever.bits[id / 8] &= (uint8_t) ~(1u << id % 8);
+}
+
 void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     summary->check_share = self->config.check_share;
@@ -342,7 +346,7 @@ void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
         memcpy (row->signature, one->signature, sizeof row->signature);
         memcpy (row->why, one->why, sizeof row->why);
         for (uint32_t id = 1; id <= self->n_input && id / 8 < one->ever.bytes; id++)
-            if (one->ever.bits[id / 8] & 1u << id % 8 && row->n_earlier++ < WM_SUMMARY_EARLIER_MAX)
+            if (has_input (&one->ever, id) && row->n_earlier++ < WM_SUMMARY_EARLIER_MAX)
                 row->earlier[row->n_earlier - 1] = id;
     }
 }

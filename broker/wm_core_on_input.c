@@ -7,7 +7,7 @@
    that lies elsewhere by the first INPUT that gives its size.
    INPUT_ACK of a new input, ACK, and HELD of a whole input are sent after their record is durable.
  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -310,6 +310,7 @@ static void durable_kick (wm_core_t *self, input_t *input, const session_t *aske
     wm_core_input_reopen (self, input); /* its leases are revoked by their old keys */
     input->generation++;
     input->kicking = false;
+    wm_core_distrust_kicked (self, input->id);
     input->changed = false;
     free (input->text);
     input->text = NULL;

@@ -129,7 +129,7 @@ void wm_account_file (FILE *out, const json_t *status, json_t *file, const char 
 }
 
 /* Inputs that hold scores which nobody compared, of a worker whose scores were wrong.  */
-static void show_earlier (FILE *out, const json_t *named)
+static void show_earlier (FILE *out, const json_t *status, const json_t *named)
 {
     char n[32];
     size_t i;
@@ -138,14 +138,17 @@ static void show_earlier (FILE *out, const json_t *named)
     if (!json_array_size (list))
         return;
     fprintf (out,
-             "  scores of it from before its last good check stay in %s more inputs; to score them "
-             "again:\n  wiremill kick",
-             wm_show_count (total, n));
+             "  its scores from before its last good check stay in %s more inputs; to score them "
+             "again:\n  wiremill kick %s",
+             wm_show_count (total, n), wm_ask_text (status, "campaign.output"));
     json_array_foreach (list, i, one)
     {
         fprintf (out, " %lld", (long long) json_integer_value (one));
     }
-    fputs (total > (int64_t) json_array_size (list) ? " and more (--json)\n" : "\n", out);
+    fputc ('\n', out);
+    if (total > (int64_t) json_array_size (list))
+        fprintf (out, "  (the first %zu of %s; then `wiremill status` lists the next)\n",
+                 json_array_size (list), n);
 }
 
 void wm_account_checks (FILE *out, const json_t *status, const char *head)
@@ -161,18 +164,21 @@ void wm_account_checks (FILE *out, const json_t *status, const char *head)
     if (sampled && wm_ask_int (status, "checks.differ"))
         fprintf (out, "; %s differed", wm_show_count (wm_ask_int (status, "checks.differ"), n));
     if (sampled)
-        fputs (done < sampled ? "; for the others none was free\n" : "\n", out);
+        fputs (done < sampled ? "; the others were not compared\n" : "\n", out);
     if (*wm_ask_text (status, "checks.suspects"))
-        fprintf (out, "SCORES DIFFER: of %s one is wrong: connect a third machine, which decides\n",
+        fprintf (out,
+                 "SCORES DIFFER: %s gave different scores for one batch, and which is wrong is not "
+                 "known; keep workers of at least three machines connected\n",
                  wm_ask_text (status, "checks.suspects"));
     json_array_foreach (named, i, one)
     {
         fprintf (out, "WRONG SCORES: worker %s, %s: %s\n", wm_ask_text (one, "worker"),
                  wm_ask_text (one, "signature"), wm_ask_text (one, "why"));
-        show_earlier (out, one);
+        show_earlier (out, status, one);
         fprintf (out,
-                 "  it gets no work; where its machine is mended: wiremill trust --worker %s\n",
-                 wm_ask_text (one, "worker"));
+                 "  the broker gives it no work; when its machine is repaired:\n"
+                 "  wiremill trust %s --worker %s\n",
+                 wm_ask_text (status, "campaign.output"), wm_ask_text (one, "worker"));
     }
 }
 

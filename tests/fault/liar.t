@@ -50,7 +50,7 @@ find_it ()
     machine liar WM_KILLER_LIES=5 || return 1
     liar=$pid
     produce || [ $? = 3 ] || return 1 # 3: a copy at the end showed a lie first, by an ALARM, which holds the batch
-    until_true 60 state '^SCORES DIFFER: of [^ ]+ and [^ ]+ one is wrong' || return 1
+    until_true 60 state '^SCORES DIFFER: [^ ]+ and [^ ]+ gave different scores' || return 1
     ! state 'WRONG SCORES' >"$work/quiet" || { echo "one of two was named"; return 1; }
     machine honest-2 || return 1
     until_true 60 state "^WRONG SCORES: worker [^ ]*:$liar, [^ ]+: wrong scores for batch 1\.[0-9]+\.[0-9]+ of .*liar.h5" ||

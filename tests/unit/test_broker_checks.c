@@ -193,6 +193,15 @@ static void test_since_last_good (void **state)
     s = look (t);
     assert_int_equal (s.named[0].n_earlier, 1); /* the other one is named, to be kicked by hand */
     assert_int_equal (s.named[0].earlier[0], one.input);
+    const uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, "kick");
+    strcpy (msg.text, "/data/a.h5");
+    say (t, o, &msg, NULL, 0);
+    assert_int_equal (look (t).named[0].n_earlier, 1);
+    durable (t);
+    assert_int_equal (look (t).named[0].n_earlier, 0);
     harness_end (t);
 }
 
