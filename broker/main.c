@@ -194,7 +194,8 @@ static int take_options (const wm_args_t *args, options_t *options)
                                                 : "wmm FILE");
     wm_error_t error;
     if (wm_share_parse (wm_args_text (args, "check-share"), &options->check_share))
-        return wm_args_refuse (args, "--check-share %.40s: it is a share such as 0.1%% or 0.001",
+        return wm_args_refuse (args,
+                               "--check-share %.40s: give 0 to 1, or 0%% to 100%%, such as 0.1%%",
                                wm_args_text (args, "check-share"));
     if (options->keys && options->insecure)
         return wm_args_refuse (args, "--keys and --insecure exclude each other");

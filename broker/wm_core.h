@@ -91,7 +91,7 @@ typedef struct {
     uint8_t campaign[16], pins_digest[16];
     const char *pins; /* canonical text; copied */
     size_t pins_bytes;
-    uint32_t n_output; /* scores a hit */
+    uint32_t n_output; /* scores per hit */
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
     uint32_t peers_max;

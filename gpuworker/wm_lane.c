@@ -367,7 +367,7 @@ static int serve (wm_lane_t *self)
                   100 * wm_scorer_idle (self->scorer));
     wm_lane_log (
         "leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine%s, "
-        "%llu calls of it",
+        "%llu engine calls",
         self->endpoint, seconds, (unsigned long long) self->n_batch,
         (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s, idle,
         (unsigned long long) wm_scorer_calls (self->scorer));

@@ -8,8 +8,9 @@
 #ifndef WM_PACE_H
 #define WM_PACE_H
 
-/* Returns the CPU time, in seconds, of this process's parent, the parent's parent and all below it
-   but the parent's children so far; -1 where nothing is asked for, or it cannot be read.  */
+/* Returns the CPU time, in seconds, of `wiremill run` (this process's grandparent) and of all its
+   descendants but the worker's engine processes; -1 where WM_PACE is not 1, or where it cannot be
+   read.  */
 double wm_pace_begin (void);
 
 /* Sleeps as long as those computed since wm_pace_begin returned begin_s, 2 s at most.  */

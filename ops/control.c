@@ -144,8 +144,8 @@ static int print_effect (const control_t *self, const json_t *status)
         return go;
     }
     if (strcmp (self->order, "trust") == 0) {
-        fprintf (self->effect, "%s %s again\n", self->dry_run ? "would trust" : "trusts",
-                 self->text);
+        fprintf (self->effect, "%s: the broker %s it work again\n", self->text,
+                 self->dry_run ? "would give" : "gives");
         return go;
     }
     if (!*paused && strcmp (state, "draining") != 0) {

@@ -219,16 +219,17 @@ static void show_needs (const plan_t *self)
     puts ("\nNEEDS");
     need ("hits", needs->hits, "to be scored", "");
     need ("engines on cores", needs->core_s / 3600, "core-hours", "--rate");
-    need ("engines on GPUs", needs->gpu_s / 3600, "GPU-hours, in place of these", "--gpu-rate");
+    need ("engines on GPUs", needs->gpu_s / 3600, "GPU-hours, instead of the core-hours",
+          "--gpu-rate");
     need ("producers", needs->producer_s / 3600, "core-hours", "--event-s");
     need_bytes ("through the broker", needs->task_bytes, "of payloads", "--event-bytes");
     need_bytes ("", needs->result_bytes, "of results", "--scores");
     need_bytes ("disk", needs->output_bytes, "of outputs", "--scores");
     need_bytes ("", needs->result_bytes, "of journal at most", "--scores");
     show_memory (&self->given);
-    need ("a GPU keeps busy", needs->producers_gpu, "producers of one core",
+    need ("producers per GPU", needs->producers_gpu, "of one core keep a GPU busy",
           "--gpu-rate and --event-s");
-    need ("a GPU serves", needs->clients_gpu, "clients before they wait",
+    need ("clients per GPU", needs->clients_gpu, "before they wait for it",
           "--gpu-rate and --client-s");
 }
 
@@ -355,18 +356,18 @@ static void show_deadline (plan_t *self)
                        "wall_s", time.wall_s, "limit", wm_plan_limit_name (time.limit)));
     if (n > 0) {
         if (!self->json)
-            printf ("\n  --deadline %s: %.0f %s%s at least, which take%s %s\n",
+            printf ("\n  --deadline %s: at least %.0f %s%s; the campaign then takes %s\n",
                     wm_args_text (self->args, "deadline"), n, is_gpu ? "GPU" : "worker",
-                    n == 1 ? "" : "s", n == 1 ? "s" : "", wm_show_time (time.wall_s, wall));
+                    n == 1 ? "" : "s", wm_show_time (time.wall_s, wall));
         check_broker (self, n, &time);
         return;
     }
-    snprintf (line, sizeof line, "--deadline %.20s: no number of workers ends by then: %s %s %s",
-              wm_args_text (self->args, "deadline"),
+    snprintf (line, sizeof line,
+              "--deadline %.20s cannot be met: with any number of workers the campaign takes %s, "
+              "limited by %s",
+              wm_args_text (self->args, "deadline"), wm_show_time (time.wall_s, wall),
               time.limit == WM_PLAN_BY_WORKERS ? "start and one batch"
-                                               : wm_plan_limit_name (time.limit),
-              time.limit == WM_PLAN_BY_BROKER || time.limit == WM_PLAN_BY_DISK ? "takes" : "take",
-              wm_show_time (time.wall_s, wall));
+                                               : wm_plan_limit_name (time.limit));
     warn (self, line);
 }
 

@@ -42,7 +42,7 @@ static inline bool wm_share_refused (const wm_args_t *args)
 {
     double share;
     return wm_share_parse (wm_args_text (args, "check-share"), &share) &&
-           wm_args_refuse (args, "--check-share %.40s: it is a share such as 0.1%% or 0.001",
+           wm_args_refuse (args, "--check-share %.40s: give 0 to 1, or 0%% to 100%%, such as 0.1%%",
                            wm_args_text (args, "check-share"));
 }
 

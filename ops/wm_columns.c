@@ -48,7 +48,7 @@ wm_fault_t wm_columns_choose (wm_spec_t *spec, const wm_columns_from_t *from,
     const bool own = from->file && from->labelled;
     if (own && spec->n_label && spec->n_label != n_output)
         return wm_fault (error, WM_EBATCH,
-                         "%s names %u labels, the model gives %u scores a hit; change its labels",
+                         "%s names %u labels, the model gives %u scores per hit; change its labels",
                          from->file, spec->n_label, n_output);
     if (own && spec->n_label)
         snprintf (whose, sizeof whose, "labels of %.200s", from->file);

@@ -1,9 +1,9 @@
-/* wm_plan_measure.h - what `wiremill plan` measures on this machine, in some ten seconds.
+/* wm_plan_measure.h - measures on this machine what `wiremill plan` starts from, in half a minute.
 
-   It runs `wiremill bench` twice, in a folder that it removes: engines on the first hits of a few
-   inputs, on one thread and as `wiremill run` would take this machine; and whole campaigns of
-   one patch, for the time that a start and an end take, and of many files of one patch, for what
-   a file adds. Inputs that are not read count by their size.  */
+   It runs `wiremill bench` three times, in a folder that it removes: engines on the first hits of a
+   few inputs, on one thread and as `wiremill run` would take this machine; and whole campaigns of
+   one patch, for the time that a start and an end take, and of many files of one patch, for what a
+   file adds. Inputs that are not read count by their size.  */
 #ifndef WM_PLAN_MEASURE_H
 #define WM_PLAN_MEASURE_H
 

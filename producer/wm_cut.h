@@ -27,8 +27,8 @@
 typedef struct wm_cut_t wm_cut_t;
 
 typedef struct {
-    uint32_t n_output;    /* scores a hit */
-    uint32_t batch_hits;  /* most hits a batch */
+    uint32_t n_output;    /* scores per hit */
+    uint32_t batch_hits;  /* most hits per batch */
     uint32_t batch_bytes; /* most raw bytes a batch */
     bool even;            /* batches of equal size */
 } wm_cut_limits_t;

@@ -22,9 +22,9 @@ typedef struct {
     char model[65];       /* SHA-256 of the model file given, hex: the model's identity */
     char wmm[65];         /* SHA-256 of the imported .wmm that workers fetch */
     char precision[8];    /* "fp32", "split" or "fast" */
-    uint32_t n_output;    /* scores a hit */
+    uint32_t n_output;    /* scores per hit */
     uint32_t n_value;     /* input values a patch (all the model's inputs together) */
-    uint32_t batch_hits;  /* most hits a batch */
+    uint32_t batch_hits;  /* most hits per batch */
     uint32_t batch_bytes; /* most raw bytes a batch */
     char output[1025];    /* absolute folder the output files go to */
     char max_error[16];   /* of split and fast: the largest error of a score, "5e-03"; "": of fp32,

@@ -62,7 +62,7 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N,N",
      .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
     {.name = "batch", .letter = 'b', .value = "N,N",
-     .help = "most hits a batch (default: 64,512,4096,16384; of the pipeline 16384, of a broker "
+     .help = "most hits per batch (default: 64,512,4096,16384; of the pipeline 16384, of a broker "
              "1,1024)"},
     {.name = "task", .value = "N,N", .fallback = "102400", .help = "bytes of a broker's task"},
     {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,

@@ -31,7 +31,7 @@ static const struct {
     {"precision", "precision", TEXT, ENGINE | PIPELINE, "fp32, split or fast"},
     {"workers", "work", COUNT, ALL, "workers in parallel"},
     {"threads", "thr", COUNT, ENGINE | PIPELINE, "threads of each"},
-    {"batch", "batch", COUNT, ALL, "most hits a batch"},
+    {"batch", "batch", COUNT, ALL, "most hits per batch"},
     {"task_bytes", "task B", COUNT, BROKER, "size of a task"},
     {"input_hits", NULL, COUNT, 0, "in all batches"},
     {"hits", NULL, COUNT, ALL, "scored during the measurement"},

@@ -22,7 +22,7 @@ ok "its engine has proved itself" logs plain 'engine cuda/Stand-In.*/v3/.*the se
 together ()
 {
     logs plain 'in the engine, [0-9]+ calls' &&
-        perl -0777 -ne 'exit !(/: (\d+) batches.* (\d+) calls of it/ && $2 * 2 <= $1)' "$work/said"
+        perl -0777 -ne 'exit !(/: (\d+) batches.* (\d+) engine calls/ && $2 * 2 <= $1)' "$work/said"
 }
 ok "its batches went together" together
 ok "the reference agrees" "$bin/wiremill" verify "$work/plain"

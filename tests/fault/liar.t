@@ -14,7 +14,7 @@ unset WM_JOIN_FILE
 campaign=(--model "$made/model-1.wmm" --batch-hits 64)
 ok "an undisturbed campaign" "$bin/wiremill" run "${campaign[@]}" --output "$work/plain" --input "$made/liar.h5" --quiet \
         --check-share 0
-odd_share () { refused 2 "check-share $1: it is a share such as 0.1% or 0.001" "${@:2}"; }
+odd_share () { refused 2 "check-share $1: give 0 to 1, or 0% to 100%, such as 0.1%" "${@:2}"; }
 for share in -1 101% 2 x 1%%; do
     ok "--check-share $share is none of run's" odd_share "$share" "$bin/wiremill" run "${campaign[@]}" --output "$work/no" \
         --input "$made/liar.h5" --check-share="$share"

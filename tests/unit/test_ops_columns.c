@@ -180,7 +180,7 @@ static void a_file_that_names_labels_wins (void **state)
                 "columns a b c d: labels of my.yaml",
                 "columns kind_0 kind_1 kind_2 kind_3: names of the model's outputs (labels: [] "
                 "asks for them)",
-                "my.yaml names 3 labels, the model gives 4 scores a hit; change its labels",
+                "my.yaml names 3 labels, the model gives 4 scores per hit; change its labels",
                 "columns kind_0 kind_1 kind_2 kind_3: names of the model's outputs" FOR_HEADS })
                 [i]);
         if (i == 0)
