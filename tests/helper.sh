@@ -57,11 +57,11 @@ keep () # command...: runs it, and keeps its output for `says`
     cat "$work/said"
     return $code
 }
-refused () # code, pattern, command...: true if the program ends within a minute with this code and message
+refused () # code, pattern, command...: true if the program ends within two minutes with this code and message
 {
     local code=$1 pattern=$2
     shift 2
-    exits "$code" keep timeout 60 "$@" && says "$pattern"
+    exits "$code" keep timeout 120 "$@" && says "$pattern"
 }
 drop () { local out; for out in "$@"; do rm -rf "$out" "$out$beside"; done; } # output folders with their campaigns
 done_testing ()
@@ -88,12 +88,17 @@ made_once () # file, command...
     shift
     mkdir -p "$made" && { flock 8 && { [ -e "$file" ] || "$@"; }; } 8>"$made/lock"
 }
-new_model () # seed
+new_model () # seed or small-seed
 {
-    "$bin/wiremill" model new emtrkmichel --seed "$1" -o "$made/model-$1.onnx" >&2 &&
+    local how=()
+    [[ $1 != small-* ]] || how=(--wire 16 --bin 16)
+    "$bin/wiremill" model new emtrkmichel --seed "${1#small-}" "${how[@]}" -o "$made/model-$1.onnx" >&2 &&
         "$bin/wiremill" import "$made/model-$1.onnx" -o "$made/model-$1.wmm" >&2
 }
-make_model () { made_once "$made/model-$1.wmm" new_model "$1"; } # seed: $made/model-seed.wmm
+make_model () { made_once "$made/model-$1.wmm" new_model "$1"; } # seed or small-seed: $made/model-seed.wmm
+# Of 16 x 16 patches, so that a campaign starts with a fifth of the work: for tests whose subject is not the network, in
+# `make test`; `model-${small}1` is that of 48 x 48 in `make proof`.
+[ "${WM_SIZE:-test}" = test ] && small=${WM_SMALL-small-} || small=
 new_events () # name, synth options...
 {
     local name=$1
@@ -101,6 +106,9 @@ new_events () # name, synth options...
     "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 && mv "$made/$name.part" "$made/$name.h5"
 }
 make_events () { made_once "$made/$1.h5" new_events "$@"; } # name, synth options...: $made/name.h5
+# Afterwards `--engine openvino` is the exact-sparse engine, the same bits; each batch takes WM_KILLER_SLOW_MS longer, of a
+# process that a test signals while it works: the time does not depend on the machine.
+slow_engine () { export WM_OPENVINO_SO=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so; }
 # A file of scores with all that differs between two runs overwritten by zeros: the campaign's id, and
 # where input and campaign lie (attributes of HDF5: name, type with its size, 8 bytes of shape, text).
 scores () # file, campaign folder

@@ -88,7 +88,7 @@ matrix ()
             continue
         }
         echo "# WM_ISA=$isa"
-        WM_SIZE=test WM_ISA=$isa prove --timer tests/e2e/run.t tests/e2e/resume.t tests/e2e/kick.t \
+        WM_SIZE=test WM_SMALL= WM_ISA=$isa prove --timer tests/e2e/run.t tests/e2e/resume.t tests/e2e/kick.t \
                 tests/fault/poison.t || failed=1
     done
     return $failed
@@ -96,7 +96,7 @@ matrix ()
 # The sanitizers slow everything down: they run at the size of `make test`, and their numbers are in no row of the table.
 sanitized ()
 {
-    WM_SIZE=test make --no-print-directory "$1" 2>&1 | sed 's/^proof:/# under sanitizers:/'; return "${PIPESTATUS[0]}"
+    WM_SIZE=test WM_SMALL= make --no-print-directory "$1" 2>&1 | sed 's/^proof:/# under sanitizers:/'; return "${PIPESTATUS[0]}"
 }
 jobs=${JOBS:-$(($(nproc) < 4 ? $(nproc) : 4))}
 run unit make --no-print-directory B="$B" unit

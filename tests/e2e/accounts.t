@@ -2,11 +2,11 @@
 # accounts.t - what is known of a campaign's files and hits is the same wherever it is asked for.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
     make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 out=$work/out
 mkdir "$work/data" && cp "$made/one.h5" "$made/two.h5" "$work/data" && cd "$work" || bail "no files"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input 'data/*.h5' --output "$out")
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input 'data/*.h5' --output "$out")
 
 # ---- where an output comes from ---------------------------------------------------------------------------------
 ok "a campaign of two files" "${run[@]}"
@@ -18,7 +18,7 @@ named ()
     [ "$(attribute "$score" input_given)" = data/one.h5 ] && [ "$(attribute "$score" input)" = "$work/data/one.h5" ] &&
         [ "$(attribute "$score" input_mtime)" = "$mtime" ] &&
         [ "$(attribute "$score" campaign_folder)" = "$out$beside" ] &&
-        attribute "$score" command | grep -F "cd $work && $bin/wiremill run --model $made/model-1.wmm"
+        attribute "$score" command | grep -F "cd $work && $bin/wiremill run --model $made/model-${small}1.wmm"
 }
 ok "an output names its input as it was typed, its real path and time, and the campaign's folder and command" named
 
@@ -66,7 +66,7 @@ several ()
         says "^  1  $work/data/one.h5$" && says "^  3  $work/long.*/one.h5$"
 }
 ok "... or several" several
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 ok "a broker that runs answers the same" files --broker "ipc://$work/b"
@@ -82,16 +82,16 @@ wait $broker
 
 # ---- one account of hits ----------------------------------------------------------------------------------------
 cd "$work" || bail "no folder"
-patches () # count, patches that are zero, first value of the first patch as 32 bits: a .npy of 48 x 48 float32
+patches () # count, patches that are zero, first value of the first patch as 32 bits: a .npy of the model's patches
 {
-    perl -e 'my ($n, $zero, $first) = @ARGV; my $h = "{\x27descr\x27: \x27<f4\x27, \x27fortran_order\x27: False, \x27shape\x27: ($n, 48, 48), }";
+    perl -e 'my ($side, $n, $zero, $first) = @ARGV; my $h = "{\x27descr\x27: \x27<f4\x27, \x27fortran_order\x27: False, \x27shape\x27: ($n, $side, $side), }";
         print "\x93NUMPY\1\0", pack ("v", 118), $h, " " x (117 - length $h), "\n";
-        for my $i (0 .. $n - 1) { print pack ("V", $i ? 0 : hex $first), pack ("f<*", map { $i >= $n - $zero ? 0 : $_ % 7 / 7 } 1 .. 2303) }' "$@"
+        for my $i (0 .. $n - 1) { print pack ("V", $i ? 0 : hex $first), pack ("f<*", map { $i >= $n - $zero ? 0 : $_ % 7 / 7 } 1 .. $side ** 2 - 1) }' "$([ "$small" ] && echo 16 || echo 48)" "$@"
 }
 mkdir mixed && patches 20 0 7fc00000 >mixed/nan.npy && patches 20 3 3f800000 >mixed/zero.npy &&
     patches 0 0 0 >mixed/none.npy &&
     patches 20 0 3f800000 >mixed/good.npy && head -c 3000 mixed/good.npy >mixed/torn.npy || bail "no patches"
-mixed=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input 'mixed/*.npy' --output "$work/m")
+mixed=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input 'mixed/*.npy' --output "$work/m")
 held="^held: 1 hit of $work/mixed/nan.npy: 1 bad pixel; named in the table \"held\" of $work/m/nan.scores.h5$"
 hits='59 scored \(3 of them with an empty patch\), 1 held'
 first ()
@@ -118,7 +118,7 @@ again () { exits 3 keep "${mixed[@]}" && says "^  hits +$hits$" && says "nothing
 ok "a run with nothing else to do does not call it done" again
 lost () { rm "$work"/m$beside/ledger.db* && "$bin/wiremill" rebuild "$work/m" && same "$work/m"; }
 ok "a ledger that is made again from the journal too" lost
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/m" --listen "ipc://$work/m.b" 2>/dev/null &
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/m" --listen "ipc://$work/m.b" 2>/dev/null &
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$work/m$beside/endpoint.json"
 ok "a broker that serves the campaign again has the same account" same --campaign "$work/m"
@@ -223,7 +223,7 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
     }
     ok "... and one that is damaged" broken
     cp ledger "$work/m$beside/ledger.db"
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/m" --listen "ipc://$work/c.b" 2>/dev/null &
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/m" --listen "ipc://$work/c.b" 2>/dev/null &
     broker=$!
     until_true 60 grep -q "\"pid\": *$broker" "$work/m$beside/endpoint.json"
     socket ()
@@ -244,7 +244,7 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
     group=$(getent group 65534 | cut -d: -f1)
     grouped ()
     {
-        (umask 077 && "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/mixed/good.npy" \
+        (umask 077 && "$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$work/mixed/good.npy" \
             --output "$work/g" --group "$group") &&
             [ "$(stat -c %a:%g "$work/g/good.scores.h5" "$work/g$beside/ledger.db" | sort -u)" = 640:65534 ] &&
             keep "${colleague[@]}" env TMPDIR="$work/tmp" "$bin/wiremill" status "$work/g" && says "^g +finished" &&

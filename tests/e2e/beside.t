@@ -4,9 +4,9 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
 wm=$bin/wiremill out=$work/out
-run=("$wm" run --model "$made/model-1.wmm" --quiet --workers 1 --input "$made/one.h5" --output)
+run=("$wm" run --model "$made/model-${small}1.wmm" --quiet --workers 1 --input "$made/one.h5" --output)
 nothing_left () { keep "${run[@]}" "$@" && says "nothing was left" && ! says warning >/dev/null; }
 campaigns () { [ "$(find "$work" -name ledger.db | wc -l)" = "$1" ] || { find "$work" -name ledger.db; return 1; }; }
 
@@ -83,7 +83,7 @@ mkdir -m 755 "$work/theirs" && mkdir -m 777 "$work/theirs/out"
 as=()
 [ "$(id -u)" != 0 ] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 [ "$(id -u)" = 0 ] || chmod a-w "$work/theirs"
-if chmod a+rx "$work" && "${as[@]}" test -r "$made/model-1.wmm" -a -r "$made/one.h5" && "${as[@]}" "$wm" --version; then
+if chmod a+rx "$work" && "${as[@]}" test -r "$made/model-${small}1.wmm" -a -r "$made/one.h5" && "${as[@]}" "$wm" --version; then
     shut () { refused 1 "$work/theirs/out$beside cannot be made: Permission denied; .*--campaign DIR" "${as[@]}" "${run[@]}" "$work/theirs/out"; }
     ok "a folder in which this user may not write" shut
 else

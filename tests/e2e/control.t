@@ -2,12 +2,12 @@
 # control.t - pause, resume, drain: what they print and do, and what a broker that was killed remembers.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 endpoint=ipc://$work/b out=$work/out
 
 serve ()
 {
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
     broker=$!
     ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 }
@@ -45,7 +45,7 @@ mv "$work/paused" "$out$beside/paused"
 
 run ()
 {
-    "$bin/wiremill" run --model "$made/model-1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1
+    "$bin/wiremill" run --model "$made/model-${small}1.wmm" --output "$out" --input "$made/two.h5" --workers 2 >"$work/run" 2>&1
 }
 run &
 run=$!

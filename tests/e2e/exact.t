@@ -7,8 +7,8 @@ cd "$(dirname "$0")/../.." || exit 1
 export WM_TIME_SCALE=10
 RANDOM=${SEED:-1}
 stops=$(size 3 100 1000)
-make_model 1 && make_events some --events 1 --seed 9 --hits 15000 --tpcs 1 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/some.h5" --batch-hits 64 --workers 1)
+make_model "${small}1" && make_events some --events 1 --seed 9 --hits 15000 --tpcs 1 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/some.h5" --batch-hits 64 --workers 1)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 executed ()
 {

@@ -126,7 +126,7 @@ printf '\125' | dd of="$m" bs=1 seek=20000 conv=notrunc status=none && touch -r 
 changed () { drop "$work/eleventh" && run eleventh && [ -e "$(wmm eleventh "$(sha "$m")")" ] && [ ! -e "$(wmm eleventh "$one")" ]; }
 ok "a changed file of the same size and time is another model" changed
 rested () { changed && remembered "$(sha "$m")"; }
-ok "... also when it has rested" until_true 20 rested
+ok "... also when it has rested" until_true 60 rested
 cp "$made/kept-2.onnx" "$m"
 other () { run twelfth && [ -e "$(wmm twelfth "$two")" ] && linked twelfth "$two"; }
 ok "... and so is another file in its place" other

@@ -2,21 +2,21 @@
 # keys.t - a farm with keys: who joins by which file, who is refused and told why, and that scores are the same bits.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 out=$work/out keys=$work/out$beside b=tcp://127.0.0.1:$port
 unset WM_JOIN_FILE
 
-plain=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/plain" --input "$made/two.h5" --workers 1)
+plain=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --output "$work/plain" --input "$made/two.h5" --workers 1)
 ok "a campaign on this machine needs no keys" env WM_JOIN_FILE="$work/absent" "${plain[@]}"
 serves () # what is promised, folder of outputs, address, options...
 {
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$2" --listen "$3" "${@:4}" >"$work/broker" 2>&1 &
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$2" --listen "$3" "${@:4}" >"$work/broker" 2>&1 &
     broker=$!
     ok "$1" until_true 60 grep -q "\"pid\": *$broker" "$2$beside/endpoint.json"
 }
 serve () { serves "a broker serves" "$out" "tcp://0.0.0.0:$port" "$@"; } # options...
 # The group may read the campaign, not join it: of its keys, which were made before, it gets none.
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$b" --keys >"$work/broker" 2>&1 &
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "$b" --keys >"$work/broker" 2>&1 &
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$keys/endpoint.json"
 kill $broker && wait $broker
@@ -128,14 +128,14 @@ told_why ()
 }
 ok "which names key, file, broker and reason" told_why
 ok "the first key is as good as before" "${produce_by[@]}" --join-file "$keys/join-producer"
-ok "a key for two seconds" add monitor short --expires 2s
+ok "a key for five seconds" add monitor short --expires 5s
 ok "is good" "${status_by[@]}" --join-file "$work/short"
 expired ()
 {
     refused 7 "key refused: monitor [0-9a-f]{8} of $work/short, by the broker at $b: it expired" "${status_by[@]}" \
             --join-file "$work/short"
 }
-ok "and expires" until_true 20 expired
+ok "and expires" until_true 60 expired
 cp "$keys/join-worker" "$work/old-worker"
 ok "workers' keys are rotated" "$bin/wiremill" keys rotate "$out" --role worker --grace 0s
 old ()
@@ -143,7 +143,7 @@ old ()
     refused 7 "worker [0-9a-f]{8} of $work/old-worker, .*it was revoked, or has expired" "${work_by[@]}" \
             --join-file "$work/old-worker"
 }
-ok "the old one is over at the end of its grace" until_true 20 old
+ok "the old one is over at the end of its grace" until_true 60 old
 "${work_by[@]}" --join-file "$keys/join-worker" >"$work/worker3" 2>&1 &
 worker3=$!
 again () { grep -q 'session with' "$work/worker3"; }
@@ -159,7 +159,7 @@ kill $worker3
 wait $worker3
 cp "$keys/keys" "$work/table" && echo rubbish >"$keys/keys"
 broken () { grep -q "keys: line 1 is not what .wiremill keys. writes.*the keys read before count" "$work/broker"; }
-ok "a broken table is reported" until_true 20 broken
+ok "a broken table is reported" until_true 60 broken
 ok "and the one before counts" "${status_by[@]}" --join-file "$keys/join-monitor"
 mends () { exits 5 "$bin/wiremill" keys list "$out"; }
 ok "wiremill keys does not go on with it" mends

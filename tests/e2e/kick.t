@@ -2,10 +2,10 @@
 # kick.t - inputs that were held or changed, repaired and retried, have the output of an undisturbed run.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
     make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 cp "$made/one.h5" "$work/one.h5"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/one.h5" --input "$work/two.h5")
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$work/one.h5" --input "$work/two.h5")
 out=$work/out
 look=("$bin/wiremill" status --json "$out")
 
@@ -75,7 +75,7 @@ nobody ()
     exits 4 keep "$bin/wiremill" kick --campaign "$out" "$work/two.h5" && says "the same $1 command with --retry-held"
 }
 ok "with no broker running, kick names the command" nobody "wiremill run"
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 kick=("$bin/wiremill" kick --campaign "$out")
@@ -125,22 +125,23 @@ ok "the next run pins the file as it is and scores it" exits 0 "${run[@]}" --out
 ok "as a fresh campaign does" same_scores two "$out" "$work/fresh"
 
 # During a run: its progress is forgotten, it is scored again and completes.
-make_events big --events 1 --seed 7 --hits 60000 --tpcs 1
-big=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/big.h5" --input "$work/one.h5" --batch-hits 256)
-"${big[@]}" --output "$work/whole" >/dev/null 2>&1
-"${big[@]}" --output "$work/live" >"$work/live.words" 2>&1 &
+slow_engine
+slow=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --batch-hits 64 --engine openvino)
+live=("${slow[@]}" --input "$made/two.h5" --input "$work/one.h5")
+"${live[@]}" --output "$work/whole" >/dev/null 2>&1
+WM_KILLER_SLOW_MS=30 "${live[@]}" --output "$work/live" >"$work/live.words" 2>&1 &
 pid=$!
 half () { "$bin/wiremill" status --campaign "$work/live" --json | grep -Eq '"returned": [1-9][0-9]'; }
 until_true 60 half
-live () { exits 0 "$bin/wiremill" kick --campaign "$work/live" "$made/big.h5" "$work/one.h5" && wait $pid; }
+live () { exits 0 "$bin/wiremill" kick --campaign "$work/live" "$made/two.h5" "$work/one.h5" && wait $pid; }
 ok "inputs that are being worked on are kicked, and the run goes on with them" live
-again () { same_scores big "$work/live" "$work/whole" && same_scores one "$work/live" "$work/whole"; }
+again () { same_scores two "$work/live" "$work/whole" && same_scores one "$work/live" "$work/whole"; }
 ok "with the scores of an undisturbed one" again
 
 # A file that changes while it is worked on.
-cp "$made/big.h5" "$work/changes.h5"
-changes=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$work/changes.h5" --batch-hits 256 --output "$work/changes")
-"${changes[@]}" >"$work/said" 2>&1 &
+cp "$made/two.h5" "$work/changes.h5"
+changes=("${slow[@]}" --input "$work/changes.h5" --output "$work/changes")
+WM_KILLER_SLOW_MS=30 "${changes[@]}" >"$work/said" 2>&1 &
 pid=$!
 half () { "$bin/wiremill" status --campaign "$work/changes" --json | grep -Eq '"returned": [1-9][0-9]'; }
 until_true 60 half

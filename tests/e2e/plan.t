@@ -4,7 +4,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
-make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 mkdir "$work/tmp" && export TMPDIR=$work/tmp
 plan () { keep "$bin/wiremill" plan "$@"; }
 # Runs plan --json and checks what Python expects of its answer d, of its rows t.
@@ -47,7 +47,7 @@ ok "... without keys it carries more" keys
 ok "a disk limits" look 't[-1]["limit"] == "disk"' "${whole[@]}" --disk-rate 0.5 --workers 100
 
 # ---- files of measurements ---------------------------------------------------------------------
-"$bin/wiremill" bench engine --quiet --model "$made/model-1.wmm" --input "$made/two.h5" --hits 600 --judged 0 --seconds 0.1 \
+"$bin/wiremill" bench engine --quiet --model "$made/model-${small}1.wmm" --input "$made/two.h5" --hits 600 --judged 0 --seconds 0.1 \
         --precision fp32 --threads 1 --batch 300 --json "$work/b.json" >/dev/null 2>&1 || bail "no bench"
 rate=$($python -c 'import json, sys; print (json.load (open (sys.argv[1]))["points"][0]["hits_s"])' "$work/b.json")
 from_bench ()
@@ -69,10 +69,10 @@ ok "another file" other
 mkdir "$work/in"
 for i in 1 2 3 4 5 6 7 8; do cp "$made/two.h5" "$work/in/$i.h5"; done
 hits=$($python -c 'import h5py, sys; print (len (h5py.File (sys.argv[1])["hit_table/hit_id" if "hit_table/hit_id" in h5py.File (sys.argv[1]) else "hit_table/key"]))' "$made/two.h5")
-measured=(--quiet --model "$made/model-1.wmm" --seconds 0.1)
+measured=(--quiet --model "$made/model-${small}1.wmm" --seconds 0.1)
 here ()
 {
-    look "g['files']['value'] == 1 and g['events']['value'] == 2 and abs (d['needs']['hits'] / $hits - 1) < 0.001 and g['start_s']['value'] > 0.05 and g['scores']['value'] == 4 and g['batch_hits']['value'] == 16384 and t[0]['on'] == 'here' and t[0]['wall_s'] > g['start_s']['value'] and d['needs']['memory_worker_mb'] > 30" \
+    look "g['files']['value'] == 1 and g['events']['value'] == 2 and abs (d['needs']['hits'] / $hits - 1) < 0.001 and g['start_s']['value'] > 0.05 and g['scores']['value'] == 4 and g['batch_hits']['value'] == 16384 and t[0]['on'] == 'here' and t[0]['wall_s'] > g['start_s']['value'] and d['needs']['memory_worker_mb'] > 10" \
             "${measured[@]}" --input "$made/two.h5"
 }
 ok "measured here: every hit counts, start and end are measured" here
@@ -98,7 +98,7 @@ nowhere () { TMPDIR=$work/none exits 1 plan "${measured[@]}" --input "$made/two.
 ok "no folder for what it makes" nowhere
 interrupted ()
 {
-    "$bin/wiremill" plan --model "$made/model-1.wmm" --input "$made/two.h5" --seconds 60 >"$work/said" 2>&1 &
+    "$bin/wiremill" plan --model "$made/model-${small}1.wmm" --input "$made/two.h5" --seconds 60 >"$work/said" 2>&1 &
     local pid=$!
     until_true 60 compgen -G "$TMPDIR/wiremill-plan-*/wiremill-bench-*" || return 1
     kill -INT $pid
@@ -141,7 +141,7 @@ ok "a row that is too short, by its line" short
 # ---- refusals ----------------------------------------------------------------------------------
 refuses () { exits 2 plan "${@:2}" && says "$1" && [ "$(wc -l <"$work/said")" -le 2 ]; }
 ok "nothing" refuses 'give --input and --model'
-ok "a model alone" refuses '--input GLOB is missing' --model "$made/model-1.wmm"
+ok "a model alone" refuses '--input GLOB is missing' --model "$made/model-${small}1.wmm"
 ok "inputs alone" refuses '--model FILE is missing' --input "$made/two.h5"
 ok "no rate" refuses '--rate HITS/S is missing' --events 1 --hits-per-event 1
 ok "no hits" refuses '--hits-per-event N is missing' --events 1 --rate 1
@@ -153,8 +153,8 @@ ok "no workers" refuses '--workers takes' "${given[@]}" --workers 0
 for time in 3w d -1h 0 1e300d; do
     ok "a deadline of $time" refuses "--deadline takes a time such as 90m, 12h or 3d, not '$time'" "${given[@]}" --deadline=$time
 done
-ok "inputs and a file" refuses 'not both' --bench "$work/b.json" --input "$made/two.h5" --model "$made/model-1.wmm"
+ok "inputs and a file" refuses 'not both' --bench "$work/b.json" --input "$made/two.h5" --model "$made/model-${small}1.wmm"
 ok "a fit without --paper" refuses '--fit is for --paper only' "${given[@]}" --fit "$work/rows.txt"
 ok "a fit and a time" refuses 'give --fit or --t-gpu' --paper --fit "$work/rows.txt" --t-gpu 2
-ok "the published model with inputs" refuses 'measures nothing' --paper --model "$made/model-1.wmm" --input "$made/two.h5"
+ok "the published model with inputs" refuses 'measures nothing' --paper --model "$made/model-${small}1.wmm" --input "$made/two.h5"
 done_testing

@@ -5,22 +5,22 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
-make_model 1 && make_events precise --events 1 --seed 31 --hits 600 --tpcs 1 &&
+make_model 1 && make_model "${small}1" && make_events precise --events 1 --seed 31 --hits 600 --tpcs 1 &&
     make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
-small=(--model "$made/model-1.wmm" --input "$made/precise.h5" --quiet)
+one=(--model "$made/model-1.wmm" --input "$made/precise.h5" --quiet)
 two=(--model "$made/model-1.wmm" --input "$made/two.h5" --quiet --batch-hits 100)
 run () { keep "$bin/wiremill" run "$@"; }
 look () { $python tests/e2e/make.py precision "$@"; }
 
 # ---- fp32 --------------------------------------------------------------------------------------------------
-ok "fp32 by this machine's own instruction set" run "${small[@]}" --output "$work/here"
+ok "fp32 by this machine's own instruction set" run "${one[@]}" --output "$work/here"
 ok "... one signature, whatever the CPU" look "$work/here/precise.scores.h5" sparse/fma/fp32/v1 strict
 for isa in avx512 avx2 c; do
-    if WM_ISA=$isa "$bin/wiremill" bench "${small[@]}" --hits 60 --judged 0 --seconds 0.05 --threads 1 --batch 64 \
+    if WM_ISA=$isa "$bin/wiremill" bench "${one[@]}" --hits 60 --judged 0 --seconds 0.05 --threads 1 --batch 64 \
             --precision fp32 >"$work/said" 2>&1; then
         other ()
         {
-            run "${small[@]}" --isa $isa --output "$work/$isa" && same_scores precise "$work/here" "$work/$isa"
+            run "${one[@]}" --isa $isa --output "$work/$isa" && same_scores precise "$work/here" "$work/$isa"
         }
         ok "fp32 by $isa: the same bytes" other
     else
@@ -28,12 +28,14 @@ for isa in avx512 avx2 c; do
     fi
 done
 n=$(size 5 50 200) same=0
+starts=(--model "$made/model-${small}1.wmm" "${one[@]:2}")
+run "${starts[@]}" --output "$work/first" >/dev/null || bail "no campaign"
 for ((i = 0; i < n; i++)); do # beside something that keeps the CPUs busy
     timeout 60 bash -c 'while :; do :; done' &
     busy=$!
     drop "$work/again"
-    "$bin/wiremill" run "${small[@]}" --threads $((i % 3 + 1)) --output "$work/again" >"$work/said" 2>&1 &&
-        same_scores precise "$work/here" "$work/again" && same=$((same + 1))
+    "$bin/wiremill" run "${starts[@]}" --threads $((i % 3 + 1)) --output "$work/again" >"$work/said" 2>&1 &&
+        same_scores precise "$work/first" "$work/again" && same=$((same + 1))
     kill $busy
 done
 starts () { echo "$same of $n"; [ $same = "$n" ]; }
@@ -80,7 +82,7 @@ isa=avx2 kernel=avx2/int16
 grep -qw avx2 /proc/cpuinfo || export isa=amx-twin kernel=amx-twin/bf16 LD_PRELOAD=$twin
 class=$([ $isa = avx2 ] && echo avx2/int16 || echo amx-twin/bf16,amx-twin/bf16x3)
 by=(--isa $isa)
-fast () { run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast"; }
+fast () { run "${one[@]}" "${by[@]}" --precision fast --output "$work/fast"; }
 ok "fast is measured on the campaign's own hits" fast
 ok "... its summary says by what, and how exact" says \
         "scored by +sparse/$kernel/v1: [0-9,]+ hits; largest error [0-9.e-]+ on"
@@ -98,11 +100,11 @@ ok "... which the programs themselves do not have" exits 6 env -u LD_PRELOAD "$b
         "$made/model-1.wmm" --input "$work/few.npy" --quiet --isa amx-twin --precision split --output "$work/no-twin"
 none ()
 {
-    run "${small[@]}" --isa c --precision split --output "$work/none" &&
+    run "${one[@]}" --isa c --precision split --output "$work/none" &&
         look "$work/none/precise.scores.h5" sparse/fma/fp32/v1 1e-05
 }
 ok "split on a CPU without matrix units is strict fp32" none
-coarse () { run "${small[@]}" "${by[@]}" --precision fast --max-error 1e-6 --output "$work/coarse" &&
+coarse () { run "${one[@]}" "${by[@]}" --precision fast --max-error 1e-6 --output "$work/coarse" &&
     look "$work/coarse/precise.scores.h5" sparse/fma/fp32/v1 1e-06 &&
     grep -q "not precise enough: $kernel " "$work/coarse$beside/log/worker-1"*; }
 ok "--max-error 1e-6: 16 bits are not precise enough, strict fp32 is taken" coarse
@@ -118,14 +120,14 @@ steep () # heads times 8
 ok "a network of steep heads: what is taken keeps the promise" steep
 double () { keep "$bin/wiremill" verify "$work/steep32" --sample 200 --tolerance 1e-5; }
 ok "... and fp32 of it is within 1e-5 of double" double
-ok "... which another --max-error would break: refused by name" exits 5 keep "$bin/wiremill" run "${small[@]}" \
+ok "... which another --max-error would break: refused by name" exits 5 keep "$bin/wiremill" run "${one[@]}" \
         "${by[@]}" --precision fast --max-error 0.1 --output "$work/fast"
 ok "... and said" says "pinned to max_error '0.005', not '0.1'"
 for bad in 0 2 x -1e-5; do
-    ok "--max-error $bad is refused" exits 2 run "${small[@]}" --precision fast --max-error=$bad --output "$work/bad"
+    ok "--max-error $bad is refused" exits 2 run "${one[@]}" --precision fast --max-error=$bad --output "$work/bad"
 done
-ok "--max-error in fp32 is refused" exits 2 run "${small[@]}" --max-error 1e-5 --output "$work/bad"
-ok "an instruction set that is none is refused" exits 6 run "${small[@]}" --isa pentium --output "$work/bad"
+ok "--max-error in fp32 is refused" exits 2 run "${one[@]}" --max-error 1e-5 --output "$work/bad"
+ok "an instruction set that is none is refused" exits 6 run "${one[@]}" --isa pentium --output "$work/bad"
 ok "... with those that there are" says 'avx512-vnni'
 
 early () # a broker without any producer: the engine starts before there are hits to measure on
@@ -182,7 +184,7 @@ ok "... come back with the same arithmetic" killed
 forgotten () # what was measured is lost: it is only measured again
 {
     rm "$work/fast$beside/arithmetic" "$work/fast$beside/sample" "$work/fast/precise.scores.h5"
-    run "${small[@]}" "${by[@]}" --precision fast --output "$work/fast" &&
+    run "${one[@]}" "${by[@]}" --precision fast --output "$work/fast" &&
         look "$work/fast/precise.scores.h5" "sparse/$kernel/v1" 0.005 &&
         cmp "$work/fast$beside/arithmetic" "$work/kept"
 }
@@ -219,16 +221,15 @@ watched ()
 {
     $python tests/e2e/make.py faint "$work/a-faint.npy" 2100 1e-3 && drop "$work/watched" &&
         WM_WATCH_SHARE=1 keep "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/a-faint.npy" \
-            --input "$made/two.h5" --quiet --batch-hits 100 \
+            --input "$made/precise.h5" --quiet --batch-hits 100 \
             "${by[@]}" --precision fast --max-error 2e-5 --output "$work/watched" &&
             says 'batches held a hit beyond the allowed error: strict fp32 scored them'
 }
 ok "hits that are further off than the sample's are found" watched
 again ()
 {
-    run "${two[@]}" --output "$work/strictly" &&
-        $python tests/e2e/make.py near "$work/watched/two.scores.h5" "$work/strictly/two.scores.h5" 2e-5
+    $python tests/e2e/make.py near "$work/watched/precise.scores.h5" "$work/here/precise.scores.h5" 2e-5
 }
 ok "... and their batches scored again: all rows keep the promise" again
-ok "... under strict fp32's signature" look "$work/watched/two.scores.h5" sparse/fma/fp32/v1 2e-05
+ok "... under strict fp32's signature" look "$work/watched/precise.scores.h5" sparse/fma/fp32/v1 2e-05
 done_testing

@@ -2,8 +2,8 @@
 # process.t - mistakes around processes: each ends soon, with a line that names it and what to do.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
-model=(--model "$made/model-1.wmm")
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
+model=(--model "$made/model-${small}1.wmm")
 cp "$made/one.h5" "$work/one.h5"
 
 # Addresses, before anything is made or asked.
@@ -112,7 +112,7 @@ as=()
 tries () # may that user run the programs here?
 {
     "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1 && chmod a+rx "$work" &&
-        "${as[@]}" test -r "$made/model-1.wmm" -a -r "$work/one.h5"
+        "${as[@]}" test -r "$made/model-${small}1.wmm" -a -r "$work/one.h5"
 }
 if tries; then
     chmod a-w "$work/out" "$work/out$beside/log"

@@ -3,9 +3,9 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
     make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/one.h5" --input "$made/two.h5")
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/one.h5" --input "$made/two.h5")
 out=$work/out c=$work/out$beside
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 && "${run[@]}" --output "$out" >/dev/null 2>&1 ||
     bail "wiremill run does not work"
@@ -185,7 +185,7 @@ ok "which is done" copied
 cp -r "$c" "$work/stopped"
 stopped () { keep "${run[@]}" --output "$out" --campaign "$work/stopped" && says "nothing was left"; }
 ok "a copy of a stopped campaign runs as itself" stopped
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$c/endpoint.json"
 ok "while a broker runs there is no rebuild" exits 75 "${rebuild[@]}" "$out"

@@ -2,9 +2,9 @@
 # refuse.t - what a campaign refuses, by name, with the right exit code, losing nothing.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_model 2 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
+make_model "${small}1" && make_model "${small}2" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
     make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/out" --quiet)
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --output "$work/out" --quiet)
 
 ok "an unknown verb names the nearest" refused 2 "did you mean status" "$bin/wiremill" statsu
 ok "an unknown option names the nearest" refused 2 "did you mean --model" "${run[@]}" --modle x
@@ -13,9 +13,9 @@ ok "an engine that nobody knows" refused 2 "engine takes auto.sparse.*not 'spras
         --input "$made/one.h5"
 ok "an empty name" refused 2 "worker is empty, perhaps by an unset variable" "$bin/wiremill" drain "$work" --worker ''
 ok "an empty argument" refused 2 "an argument is empty" "$bin/wiremill" status ''
-ok "an empty folder" refused 2 "output is empty" "$bin/wiremill" import "$made/model-1.onnx" -o ''
-ok "an = behind a letter" refused 2 "type -o x or --output=x" "$bin/wiremill" import "$made/model-1.onnx" -o=x
-ok "a ~ that the shell left" refused 2 'type "\$HOME/o", or \./~/o' "$bin/wiremill" import "$made/model-1.onnx" -o '~/o'
+ok "an empty folder" refused 2 "output is empty" "$bin/wiremill" import "$made/model-${small}1.onnx" -o ''
+ok "an = behind a letter" refused 2 "type -o x or --output=x" "$bin/wiremill" import "$made/model-${small}1.onnx" -o=x
+ok "a ~ that the shell left" refused 2 'type "\$HOME/o", or \./~/o' "$bin/wiremill" import "$made/model-${small}1.onnx" -o '~/o'
 full () { exits 1 "$@" >/dev/full 2>"$work/said" && says "stdout cannot be written: No space left on device"; }
 for program in wiremill wiremill-broker wiremill-producer wiremill-worker; do
     ok "$program: what stdout does not take is an error" full "$bin/$program" --help
@@ -41,10 +41,10 @@ ok "a URL of a model" model 2 "a URL; fetch the file first" http://host/m.onnx
 ok "a folder as a model" model 2 "is a folder; a TensorFlow SavedModel must be converted" "$work"
 ok "a model and an input that are swapped" refused 5 \
     "one.h5: not a model but an HDF5 file, .* give events by --input and the model by --model" \
-    "$bin/wiremill" run --output "$work/o" --model "$made/one.h5" --input "$made/model-1.onnx"
+    "$bin/wiremill" run --output "$work/o" --model "$made/one.h5" --input "$made/model-${small}1.onnx"
 gzip -c "$made/one.h5" >"$work/a.h5.gz" && printf 'PK\3\4zip' >"$work/a.npz" && printf '\200\2pickle' >"$work/a.pt" &&
     : >"$work/a.h5" && printf 'root' >"$work/a.root"
-cp "$made/model-1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt"
+cp "$made/model-${small}1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt"
 printf "\223NUMPY\1\0v\0%-117s\n" "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 48, 48), }" >"$work/a.npy"
 ok "a compressed model" model 5 "a.h5.gz: not a model but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"
 ok "an archive of PyTorch" model 5 "a.npz: not a model but an archive .*torch.onnx.export" "$work/a.npz"
@@ -65,12 +65,12 @@ others () # a line for each, with what to do; the comment and the good one are n
 }
 ok "each file of another kind is held, with what to do about it" others
 folder () { refused 2 "$1 .*(one|link).h5 is not a folder; give a folder" "$bin/wiremill" "${@:2}"; }
-ok "a file where the output's folder belongs" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" \
+ok "a file where the output's folder belongs" folder --output run --model "$made/model-${small}1.wmm" --input "$made/one.h5" \
         --output "$made/one.h5"
-ok "... a link to nothing there" folder --output run --model "$made/model-1.wmm" --input "$made/one.h5" \
+ok "... a link to nothing there" folder --output run --model "$made/model-${small}1.wmm" --input "$made/one.h5" \
         --output "$work/link.h5"
 ok "a dataset without its slash" input "one.h5:a cannot be read; a dataset is named .*one.h5:/DATASET" "$made/one.h5:a"
-ok "... where the campaign's does" folder --campaign broker --model "$made/model-1.wmm" --output "$work/o" \
+ok "... where the campaign's does" folder --campaign broker --model "$made/model-${small}1.wmm" --output "$work/o" \
         --campaign "$made/one.h5"
 ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is not a list of one path a line" "${run[@]}" \
         --input-list "$made/one.h5"
@@ -93,7 +93,7 @@ printf 'labels: [run, em, none, michel]\n' >"$work/labels.yaml"
 early ()
 {
     refused 5 "labels.yaml:1: labels: the output already has a column 'run'" "$bin/wiremill" run \
-            --model "$made/model-1.wmm" --output "$work/early" --spec "$work/labels.yaml" --input "$made/one.h5" &&
+            --model "$made/model-${small}1.wmm" --output "$work/early" --spec "$work/labels.yaml" --input "$made/one.h5" &&
         [ ! -e "$work/early$beside/ledger.db" ]
 }
 ok "a label that is a column already, before anything is pinned" early
@@ -102,7 +102,7 @@ ok "a shell that allows small files only" small "files of 100 KiB, .*ulimit -f u
 ok "... and few" small "allows 24 open files, .*ulimit -n 1024" "-n 24"
 large ()
 {
-    exits 1 bash -c 'ulimit -f 8; exec "$@"' _ "$bin/wiremill" import "$made/model-1.onnx" \
+    exits 1 bash -c 'ulimit -f 8; exec "$@"' _ "$bin/wiremill" import "$made/model-${small}1.onnx" \
             -o "$work/large.wmm" 2>"$work/said" && says 'File too large'
 }
 ok "a file that passes ulimit -f is an error, not a death" large
@@ -120,7 +120,7 @@ ok "... nor a pipe" refused 5 "not a regular file" timeout 20 "$bin/wiremill" im
 printf '\010\001\022\000' >"$work/saved_model.pb"
 ok "a SavedModel is refused, with advice" refused 5 "SavedModel.* tf2onnx" "$bin/wiremill" import \
     "$work/saved_model.pb" -o "$work/no.wmm"
-head -c 100000 "$made/model-1.onnx" >"$work/cut.onnx"
+head -c 100000 "$made/model-${small}1.onnx" >"$work/cut.onnx"
 ok "a damaged model" refused 5 "cut.onnx" "$bin/wiremill" run --model "$work/cut.onnx" \
     --output "$work/o" --input "$made/one.h5"
 ok "no such preset" refused 2 "protodune-2021" "${run[@]}" --spec protodune-2012 --input "$made/one.h5"
@@ -137,9 +137,9 @@ tries ()
 ok "a worker logs that it waits for a broker" tries work --cache "$work/cache"
 ok "a producer too" tries produce --input "$made/one.h5"
 ok "a budget below zero" refused 2 "budget takes a whole number from 17039360" "$bin/wiremill" broker \
-        --model "$made/model-1.wmm" --output "$work/o" --budget -1
+        --model "$made/model-${small}1.wmm" --output "$work/o" --budget -1
 ok "a folder whose name contains a line break" refused 2 "contains a line break" "$bin/wiremill" run \
-    --model "$made/model-1.wmm" \
+    --model "$made/model-${small}1.wmm" \
     --output "$work"/$'a\nb' --input "$made/one.h5"
 ok "no campaign there" refused 5 "holds no campaign" "$bin/wiremill" status "$work"
 
@@ -151,7 +151,7 @@ ok "the rest is there" test -s "$work/out/one.scores.h5"
 ok "and it is still held the next time" truncated
 scores ()
 {
-    refused 5 "one.scores.h5: an output of wiremill, not an input" "$bin/wiremill" run --model "$made/model-1.wmm" \
+    refused 5 "one.scores.h5: an output of wiremill, not an input" "$bin/wiremill" run --model "$made/model-${small}1.wmm" \
             --output "$work/scores" --input "$work/out/one.scores.h5"
 }
 ok "an output as an input" scores
@@ -159,7 +159,7 @@ ok "an output as an input" scores
 mkdir -p "$work/foreign"
 echo "mine" >"$work/foreign/one.scores.h5"
 ok "a file that is not ours is in the way" refused 5 "one.scores.h5 is in the way" "$bin/wiremill" run \
-    --model "$made/model-1.wmm" --output "$work/foreign" --quiet --input "$made/one.h5"
+    --model "$made/model-${small}1.wmm" --output "$work/foreign" --quiet --input "$made/one.h5"
 ok "and it is left alone" grep -q mine "$work/foreign/one.scores.h5"
 
 # Whatever a campaign is pinned to, alone and together. (Another protocol: test_broker_refusals, test_broker_client.)
@@ -173,12 +173,12 @@ printf 'view: own\n' >"$work/own.yaml"
 for model in '' 2; do for spec in '' "$work/own.yaml"; do for precision in '' fast; do for batch in '' 100; do
     what=${model:+|model}${spec:+|view}${precision:+|precision}${batch:+|batch}
     [ -z "$what" ] && continue
-    mismatch "${what:1}" 5 "pinned to .?(${what:1})" "$bin/wiremill" run --model "$made/model-${model:-1}.wmm" \
+    mismatch "${what:1}" 5 "pinned to .?(${what:1})" "$bin/wiremill" run --model "$made/model-$small${model:-1}.wmm" \
         --output "$work/out" --quiet \
         --input "$made/one.h5" ${spec:+--spec $spec} ${precision:+--precision $precision} ${batch:+--batch-hits $batch}
 done; done; done; done
 cp "$made/one.h5" "$work/own.h5"
-own=("$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/own" --quiet --input "$work/own.h5")
+own=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --output "$work/own" --quiet --input "$work/own.h5")
 ok "a campaign of its own" exits 0 "${own[@]}"
 mismatch "folder of outputs" 5 "pinned to output" "${run[@]}" --campaign "$work/own$beside" --input "$made/one.h5"
 # What a person added to an output is nowhere else.
@@ -215,11 +215,11 @@ proved P13 $mismatches $((mismatches - failures + before))
 
 mkdir -p "$work/shut$beside/lock"
 shut () { refused 5 "cannot open $work/shut$beside/lock: Is a directory; .*--campaign" "$bin/wiremill" run \
-    --model "$made/model-1.wmm" \
+    --model "$made/model-${small}1.wmm" \
     --output "$work/shut" --quiet --input "$made/one.h5" && [ "$(grep -c "cannot open" "$work/said")" = 1 ]; }
 ok "a lock that cannot be opened is reported once" shut
 
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --listen "ipc://$work/b" 2>/dev/null &
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/out" --listen "ipc://$work/b" 2>/dev/null &
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$work/out$beside/endpoint.json"
 second () { WM_TIME_SCALE=10 refused 75 "$broker" "${run[@]}" --input "$made/one.h5"; }
@@ -250,7 +250,7 @@ export WM_OPENVINO_SO=$work/none.so
 how="cannot be opened: .*none.so.*make. fetches and builds it .*make OPENVINO="
 ok "doctor prints it too" keep "$bin/wiremill" doctor "$work"
 ok "... with the models that cannot run" says "warn +openvino +no models outside .*$how"
-ok "a model that needs it" "$bin/wiremill" import --general "$made/model-1.onnx" -o "$work/general.wmm"
+ok "a model that needs it" "$bin/wiremill" import --general "$made/model-${small}1.onnx" -o "$work/general.wmm"
 ok "... is refused in one line that explains how to get it" refused 6 "$how" "$bin/wiremill" run \
     --model "$work/general.wmm" \
     --output "$work/general" --quiet --input "$made/one.h5"

@@ -3,15 +3,16 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-make_model 1 && make_events big --events 1 --seed 7 --hits 60000 --tpcs 1 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/big.h5" --batch-hits 256)
+make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+slow_engine
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/two.h5" --batch-hits 64 --engine openvino)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
 # Starts a campaign in $out and waits until some hits are scored; its pid is in $pid.
 start ()
 {
     out=$work/$1
-    "${run[@]}" --output "$out" >"$work/$1.words" 2>&1 &
+    WM_KILLER_SLOW_MS=30 "${run[@]}" --output "$out" >"$work/$1.words" 2>&1 &
     pid=$!
     until_true 60 some_done
 }
@@ -19,7 +20,7 @@ some_done ()
 {
     "$bin/wiremill" status --campaign "$out$beside" --json | grep -Eq '"returned": [1-9]'
 }
-same () { same_scores big "$out" "$work/whole"; }
+same () { same_scores two "$out" "$work/whole"; }
 
 for victim in worker broker producer; do
     start $victim

@@ -3,7 +3,7 @@
 # core has them.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 out=$work/out keys=$work/out$beside b=tcp://127.0.0.1:$port
 ulimit -c unlimited
 mkdir "$work/seen" "$work/there" && cd "$work/there" || exit 1 # where a core file would be
@@ -43,7 +43,7 @@ sys.exit (found > 0)
 EOF
 look () { python3 "$work/look.py" "$keys" "$work"; }
 
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$b" --keys >"$work/broker" 2>&1 &
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "$b" --keys >"$work/broker" 2>&1 &
 broker=$!
 ok "a broker serves" until_true 60 grep -q "\"pid\": *$broker" "$keys/endpoint.json"
 WM_JOIN_FILE=$keys/join-worker "$bin/wiremill" work --broker "$b" >"$work/worker1" 2>&1 &

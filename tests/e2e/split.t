@@ -2,15 +2,15 @@
 # split.t - broker, producer and workers started by hand, over ipc and over tcp, by the lines that the broker prints.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
-"$bin/wiremill" run --model "$made/model-1.wmm" --output "$work/whole" --quiet --input "$made/two.h5" \
+make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+"$bin/wiremill" run --model "$made/model-${small}1.wmm" --output "$work/whole" --quiet --input "$made/two.h5" \
     >/dev/null 2>&1 || bail "wiremill run does not work"
 nvml=$work/libnvidia-ml.so.1 # a GPU's temperature, on machines that have none
 ${CC:-gcc} -shared -fPIC -x c tests/unit/fake_nvml.h -o "$nvml" || bail "no fake NVML"
 
 for endpoint in "ipc://$work/b" "tcp://127.0.0.1:$port"; do
     out=$work/out-${endpoint%%:*}
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
     broker=$!
     ok "a broker serves at ${endpoint%%:*}" until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
     line () { sed -n "s|^.*Z   \($bin/wiremill $1 --broker $endpoint\)|\1|p" "$work/broker"; } # that it prints
@@ -58,7 +58,7 @@ done
 
 # Progress, exit codes and advice of a producer are those of wiremill run.
 head -c 20000 "$made/two.h5" >"$work/short.h5"
-"$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/held" --listen "$endpoint" \
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/held" --listen "$endpoint" \
         --batch-hits 64 >"$work/broker" 2>&1 &
 until_true 60 test -s "$work/held$beside/endpoint.json" || bail "no broker"
 "$bin/wiremill" work --broker "$endpoint" --cache "$work/cache" >"$work/worker" 2>&1 &

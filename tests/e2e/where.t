@@ -5,11 +5,11 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
 unset WM_BROKER
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
 wm=$bin/wiremill out=$work/out file=$work/out$beside/endpoint.json
 serve () # broker's options...
 {
-    "$wm" broker --model "$made/model-1.wmm" --output "$out" "$@" >"$work/broker.words" 2>&1 &
+    "$wm" broker --model "$made/model-${small}1.wmm" --output "$out" "$@" >"$work/broker.words" 2>&1 &
     broker=$!
     until_true 60 grep -q "\"pid\": *$broker" "$file" || bail "no broker: $(cat "$work/broker.words")"
 }
@@ -93,7 +93,7 @@ stop
 
 # A port forward: other ports than the broker's, one of them not in a row (the forward of the proof's bad link, which is calm).
 "$proof/chaos_proxy" $((port + 8)) $port 1 300 0 >/dev/null &
-until_true 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$((port + 8))"
+until_true 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$((port + 8))"
 serve --listen tcp://127.0.0.1:$port --advertise "tcp://localhost:$((port + 8))/$((port + 9))/$((port + 10))"
 ok "--advertise: three ports in a row are printed short" grep -q "work --broker tcp://localhost:$((port + 8))\$" "$work/broker.words"
 if [ ${#elsewhere[@]} -gt 0 ]; then
@@ -111,7 +111,7 @@ ok "... each role's port" grep -q "workers use port 7000, producers 7100, operat
 ok "... also in the status" eval '"$wm" status "$out" --json | tr -d " \n" | grep -q "\"advertise\":\[\"tcp://gate.example:7000/7100/7200\",\"tcp://10.9.8.7:80\"\]"'
 stop
 ok "--advertise of what nobody can connect to" refused 2 "--advertise tcp://\*:5555: \* is an address to listen on" "$wm" broker \
-    --model "$made/model-1.wmm" --output "$out" --advertise 'tcp://*:5555'
+    --model "$made/model-${small}1.wmm" --output "$out" --advertise 'tcp://*:5555'
 
 # IPv6.
 if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then

@@ -3,7 +3,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-make_model 1 && make_model 2 && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_model "${small}2" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 lib=$PWD/${WM_BUILD:-build/release}/tests
 
 mkdir "$work/none" && touch "$work/none/libcuda.so.1" # of a machine that has one, hidden
@@ -32,7 +32,7 @@ ok "the engine's mode is not for people" mode
 
 serve () # number
 {
-    "$bin/wiremill" broker --model "$made/model-$1.wmm" --output "$work/out$1" --batch-hits 256 \
+    "$bin/wiremill" broker --model "$made/model-$small$1.wmm" --output "$work/out$1" --batch-hits 256 \
             --listen "ipc://$work/b$1" >"$work/broker$1" 2>&1 &
     broker[$1]=$!
     until_true 60 grep -q "\"pid\": *${broker[$1]}" "$work/out$1$beside/endpoint.json"
@@ -104,7 +104,7 @@ more () { "$bin/wiremill" kick --broker "ipc://$work/b1" 1 && produce 1; }
 ok "the other goes on while one is gone" more
 ok "which comes back" serve 2
 ok "and is served" produce 2
-"$bin/wiremill" run --model "$made/model-2.wmm" --quiet --input "$made/two.h5" --output "$work/alone" \
+"$bin/wiremill" run --model "$made/model-${small}2.wmm" --quiet --input "$made/two.h5" --output "$work/alone" \
         --batch-hits 256 >"$work/run" 2>&1
 ok "with the same output as by itself" same_scores two "$work/out2" "$work/alone"
 # A broker that is gone, or never was there, keeps nobody awake who serves another one.

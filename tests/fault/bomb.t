@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/fault/crew.sh
 bombs=${BOMBS:-$(size 2000 20000 200000)}
 echo "# BOMBS=$bombs"
+small= # the memory of a large model is what is counted
 make_model 1 || bail "no model"
 crew_new
 environment[broker]='MALLOC_ARENA_MAX=2'

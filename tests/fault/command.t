@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
 RANDOM=${SEED:-1}
-tries=${TRIES:-$(size 3 25 250)} # of each point
+tries=${TRIES:-$(size 2 25 250)} # of each point
 echo "# TRIES=$tries SEED=${SEED:-1} POINTS=${POINTS:-all}"
 crew_model --events 1 --hits 1200
 
@@ -22,7 +22,7 @@ n_killed=0
 
 start () # arguments of env...
 {
-    env "$@" "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --workers 2 --threads 1 --batch-hits 64 \
+    env "$@" "$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --workers 2 --threads 1 --batch-hits 64 \
         --input "$made/crew-[12].h5" --output "$work/out" >"$work/words.run" 2>&1 &
     pid=$!
 }

@@ -2,7 +2,7 @@
 # confine.t - a reader of events or an import of a model that a hostile file has taken over cannot leave its process.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
 "$bin/wiremill" model new emtrkmichel --wire 8 --bin 8 -o "$work/model.onnx" || bail "no ONNX model"
 lacks=$("$bin/wiremill" doctor | sed -n 's/^[a-z]* *confinement *//p')
 export HOME=$work/home
@@ -18,7 +18,7 @@ campaign () # act, variables...
     drop "$work/out"
     rm -rf "$work/mark"
     env "$@" LD_PRELOAD="$shim" WM_SHIM_DO="$act" WM_SHIM_MARK="$work/mark" "$bin/wiremill" run --quiet \
-        --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
+        --model "$made/model-${small}1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
     code=$?
     cat "$work/out$beside"/log/producer* >>"$work/said" 2>/dev/null ||
         find "$work/out" -name 'producer*.log' -exec cat {} + >>"$work/said"
@@ -100,7 +100,7 @@ linked ()
 {
     mkdir -p "$work/out"
     env LD_PRELOAD="$shim" WM_SHIM_DO=link WM_SHIM_MARK="$work/out/link.h5" "$bin/wiremill" run --quiet \
-        --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
+        --model "$made/model-${small}1.wmm" --input "$HOME/one.h5" --output "$work/out" >"$work/said" 2>&1
     cat "$work"/out$beside/log/producer* >>"$work/said"
     says 'shim: link: Permission denied' && [ ! -L "$work/out/link.h5" ]
 }
@@ -113,7 +113,7 @@ else
     ok "a reader of events makes no symbolic links, also in the output folder" linked
 fi
 # The verbs that read files without a broker.
-"$bin/wiremill" run --quiet --model "$made/model-1.wmm" --input "$HOME/one.h5" --output "$work/read" >/dev/null 2>&1 ||
+"$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --input "$HOME/one.h5" --output "$work/read" >/dev/null 2>&1 ||
     bail "wiremill run does not work"
 verb () # act, variables...: each verb in turn, what they print is kept
 {
@@ -176,7 +176,7 @@ by_folder ()
 {
     local pid producer
     drop "$out"
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --keys --listen "tcp://127.0.0.1:$port" \
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --keys --listen "tcp://127.0.0.1:$port" \
         >"$work/broker" 2>&1 &
     broker=$!
     until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json" || return 1
@@ -191,7 +191,7 @@ by_folder ()
         { echo "command of $producer: $(cat "$work/cmdline")"; return 1; }
     # Both files are replaced, and the broker by one at another address: the producer finds it.
     "$bin/wiremill" keys rotate "$out" --role producer && kill $broker && wait $broker
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --keys \
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --keys \
         --listen "tcp://127.0.0.1:$((port + 4))" >"$work/broker" 2>&1 &
     broker=$!
     until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json" || return 1
@@ -206,7 +206,7 @@ by_folder ()
 # Below the output folder it cannot be kept from a producer: earlier versions' place.
 inside ()
 {
-    spoils "$d/one.h5" "$made/model-1.wmm" WM_SHIM_MARK="$out/.wiremill" "$bin/wiremill" run \
+    spoils "$d/one.h5" "$made/model-${small}1.wmm" WM_SHIM_MARK="$out/.wiremill" "$bin/wiremill" run \
         --campaign "$out/.wiremill"
     [ $code = 0 ] && says "opens $out/.wiremill/ledger.db" &&
         says "warning: the campaign $out/.wiremill lies in the output folder.*schema/CONFINEMENT.md" &&

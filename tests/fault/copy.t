@@ -10,7 +10,7 @@ copies=${COPIES:-$(size 2 50 1000)} RANDOM=${SEED:-1}
 echo "# COPIES=$copies SEED=${SEED:-1}"
 crew_model --events 1 --hits 1200
 out=$work/out copy=$work/copy
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --workers 2 --threads 1 --batch-hits 64 --input "$made/crew-[12].h5")
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --workers 2 --threads 1 --batch-hits 64 --input "$made/crew-[12].h5")
 
 # Any moment: before it is begun, while results come, when one output is there.
 moment ()

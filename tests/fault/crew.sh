@@ -2,7 +2,7 @@
 # crew.sh - broker, producer and workers of one small campaign, each started by hand and, when it was
 # killed, started again (`. tests/fault/crew.sh` after helper.sh).
 # shellcheck shell=bash disable=SC2034,SC2154
-export WM_TIME_SCALE=${WM_TIME_SCALE:-20}
+export WM_TIME_SCALE=${WM_TIME_SCALE:-10}
 listen=ipc://$work/b
 declare -A who=() # pid: broker, producer, worker-1, ...
 declare -A preload=() environment=() # of a role: arguments of env for its processes
@@ -12,9 +12,9 @@ crew_workers=2
 crew_inputs=(crew-1 crew-2)
 crew_model () # synth options...
 {
-    make_model 1 || bail "no model"
+    make_model "${small}1" || bail "no model"
     for i in 0 1; do make_events ${crew_inputs[i]} --seed $((i + 1)) --tpcs 1 "$@" || bail "no events"; done
-    "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/${crew_inputs[0]%-1}-[12].h5" \
+    "$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/${crew_inputs[0]%-1}-[12].h5" \
         --batch-hits 64 \
         --output "$work/whole" >"$work/whole.words" 2>&1 ||
         bail "wiremill run does not work: $(cat "$work/whole.words")"
@@ -31,7 +31,7 @@ crew_start () # role, arguments of env (NAME=value)...
     local role=$1 command
     shift
     case $role in
-    broker) command=("$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --batch-hits 64 --listen "$listen") ;;
+    broker) command=("$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/out" --batch-hits 64 --listen "$listen") ;;
     producer) # itself, not below `wiremill produce`, which would start it again
         echo "$made/$crew_input.h5" >"$work/$crew_input.list"
         command=("$bin/wiremill-producer" produce --broker "${connect:-$listen}" --input-list "$work/$crew_input.list" $retry_held) ;;

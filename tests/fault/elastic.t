@@ -7,9 +7,9 @@ joins=${JOINS:-$(size 8 500 20000)} RANDOM=${SEED:-1}
 echo "# JOINS=$joins SEED=${SEED:-1}"
 lib=$PWD/${WM_BUILD:-build/release}/tests
 n=$(size 1 12 40)
-make_model 1 && make_events elastic-$n --events "$n" --seed 11 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 ||
+make_model "${small}1" && make_events elastic-$n --events "$n" --seed 11 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 ||
     bail "no model or events"
-campaign=(--model "$made/model-1.wmm" --batch-hits 256)
+campaign=(--model "$made/model-${small}1.wmm" --batch-hits 256)
 # One worker: two would send each other copies at the tail, and each batch is to be counted once.
 "$bin/wiremill" run "${campaign[@]}" --quiet --workers 1 --input "$made/elastic-$n.h5" \
         --output "$work/whole" >/dev/null 2>&1 ||

@@ -4,8 +4,8 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
-make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/one.h5")
+make_model "${small}1" && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/one.h5")
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 again=': somebody.s kill -9, or the kernel where memory ran out\) and logged nothing; starting it again'
 

@@ -19,7 +19,7 @@ free () { rm -f "$work/disk/ballast"; }
 # status and why report where it waits, and for what.
 mkdir "$work/disk/out"
 fill
-"$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/crew-1.h5" --batch-hits 64 \
+"$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/crew-1.h5" --batch-hits 64 \
     --output "$work/disk/out" \
     --campaign "$work/elsewhere" >"$work/run.words" 2>&1 &
 run=$!

@@ -16,15 +16,15 @@ unshare --uts true 2>/dev/null || leave "no host names of their own"
 trap 'finish; away' EXIT
 echo "# PERIODS=$periods WORKERS=$workers SEED=${SEED:-1}"
 
-make_model 1 && n=$(size 1 80 1600) && make_events hosts-$n --events "$n" --seed 9 --hits 4000 --tpcs 1 || bail "no model or events"
-"$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/hosts-$n.h5" --batch-hits 64 --output "$work/whole" \
+make_model "${small}1" && n=$(size 1 80 1600) && make_events hosts-$n --events "$n" --seed 9 --hits 4000 --tpcs 1 || bail "no model or events"
+"$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/hosts-$n.h5" --batch-hits 64 --output "$work/whole" \
     >/dev/null 2>&1 || bail "wiremill run does not work"
 
 mkfifo "$work/orders" && exec {orders}<>"$work/orders"
 order () { echo "$*" >&$orders; }
 "$proof/bad_link" "${SEED:-1}" w$$-0=10.77.0.1 w$$-1=10.77.0.2 w$$-2=10.77.0.3 w$$-3=10.77.0.4 <"$work/orders" >"$work/link" 2>&1 &
 link=$!
-until_true 20 grep -q ready "$work/link" || leave "TUN devices cannot be made: $(cat "$work/link")"
+until_true 60 grep -q ready "$work/link" || leave "TUN devices cannot be made: $(cat "$work/link")"
 for i in 0 1 2 3; do
     ip link set w$$-$i netns "$net-${hosts[i]}" && ip -n "$net-${hosts[i]}" addr add 10.77.0.$((i + 1))/24 dev w$$-$i &&
         ip -n "$net-${hosts[i]}" link set w$$-$i up && ip -n "$net-${hosts[i]}" link set lo up || bail "no network"
@@ -56,7 +56,7 @@ depart () # one worker drains, or is killed
 }
 nap () { sleep "$(awk "BEGIN { print $1 / $scale }")"; } # seconds of the real world
 
-on broker "$work/broker.words" "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out" --batch-hits 64 \
+on broker "$work/broker.words" "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/out" --batch-hits 64 \
     --listen 'tcp://*:5500-5600' --advertise tcp://10.77.0.1:5500 --insecure &
 broker=$!
 until_true 60 test -s "$work/out$beside/endpoint.json" || bail "no broker: $(cat "$work/broker.words")"

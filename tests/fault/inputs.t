@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/fault/crew.sh
 inputs=${INPUTS:-$(size 10000 100000 1000000)}
 echo "# INPUTS=$inputs"
-make_model 1 || bail "no model"
+make_model "${small}1" || bail "no model"
 crew_new
 fixed=8388608 # what a campaign without inputs may take
 begin ()

@@ -6,8 +6,8 @@ export WM_TIME_SCALE=10
 kills=${KILLS:-$(size 100 1000 5000)} RANDOM=${SEED:-1}
 echo "# KILLS=$kills SEED=${SEED:-1}"
 events=kill-$(size 1 4 4)
-make_model 1 && make_events $events --events $(size 1 4 4) --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/$events.h5" --batch-hits 512)
+make_model "${small}1" && make_events $events --events $(size 1 4 4) --seed 8 --hits 55000 --tpcs 2 || bail "no model or events"
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/$events.h5" --batch-hits 512)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
 clean () { ! grep -E 'assert|Assertion|corrupt' "$work/run.words" "$work"/out$beside/log/*.log; }

@@ -8,10 +8,10 @@ apart=(unshare --uts) && [ "$(id -u)" = 0 ] || apart=(unshare --map-root-user --
 "${apart[@]}" sh -c 'hostname other-machine' 2>/dev/null || { echo "1..0 # SKIP no host names of their own"; exit 0; }
 tries=${TRIES:-$(size 1 10 200)} b=tcp://127.0.0.1:$port out=$work/out keys=$work/out$beside
 echo "# TRIES=$tries"
-make_model 1 && make_events liar --events 2 --seed 9 --hits 3000 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events liar --events 2 --seed 9 --hits 3000 --tpcs 1 || bail "no model or events"
 export WM_TIME_SCALE=10 WM_OPENVINO_SO=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so
 unset WM_JOIN_FILE
-campaign=(--model "$made/model-1.wmm" --batch-hits 64)
+campaign=(--model "$made/model-${small}1.wmm" --batch-hits 64)
 ok "an undisturbed campaign" "$bin/wiremill" run "${campaign[@]}" --output "$work/plain" --input "$made/liar.h5" --quiet \
         --check-share 0
 odd_share () { refused 2 "check-share $1: give 0 to 1, or 0% to 100%, such as 0.1%" "${@:2}"; }

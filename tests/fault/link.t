@@ -18,26 +18,30 @@ ip addr add $net.1/30 dev $near && ip link set $near up && away ip addr add $net
 
 dark=${DARK:-$(size 3 40 5000)} RANDOM=${SEED:-1}
 echo "# DARK=$dark SEED=${SEED:-1}"
-make_model 1 && n=$(size 2 12 200) && make_events farm-$n --events $n --seed 8 --hits 55000 --tpcs 2 ||
+make_model "${small}1" && n=$(size 2 12 200) && make_events dark-$n --events $n --seed 8 --hits $(size 3000 55000 55000) --tpcs 2 ||
     bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/farm-$n.h5" --batch-hits 512)
+batch=$(size 64 512 512)
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --quiet --input "$made/dark-$n.h5" --batch-hits $batch)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
 for c in 1 2; do
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$work/out$c" --batch-hits 512 \
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/out$c" --batch-hits $batch \
         --listen tcp://$net.1:$((5550 + 10 * c)) --insecure >"$work/broker$c.words" 2>&1 &
 done
+slow_engine
+export WM_KILLER_SLOW_MS=$(size 100 0 0) # the campaigns last as long as it takes to be dark a few times
 for c in 1 2; do
     until_true 60 test -s "$work/out$c$beside/endpoint.json"
     # One producer is near, one is far: its inputs and outputs lie on a disk that both see.
     at=; [ $c = 1 ] || at=away
     $at "$bin/wiremill" produce --broker tcp://$net.1:$((5550 + 10 * c)) \
-            --input "$made/farm-$n.h5" >"$work/produce$c.words" 2>&1 &
+            --input "$made/dark-$n.h5" >"$work/produce$c.words" 2>&1 &
     producer[c]=$!
     ip netns exec $far "$bin/wiremill" work --broker tcp://$net.1:$((5550 + 10 * c)) --threads 1 \
-            --cache "$work/cache" >"$work/far$c.words" 2>&1 &
+            --engine openvino --cache "$work/cache" >"$work/far$c.words" 2>&1 &
 done
-"$bin/wiremill" work --broker tcp://$net.1:5560 --threads 1 --cache "$work/cache" >"$work/near.words" 2>&1 &
+"$bin/wiremill" work --broker tcp://$net.1:5560 --threads 1 --engine openvino --cache "$work/cache" \
+        >"$work/near.words" 2>&1 &
 
 busy () { kill -0 "${producer[1]}" 2>/dev/null || kill -0 "${producer[2]}" 2>/dev/null; }
 times=0
@@ -63,7 +67,7 @@ for c in 1 2; do
     wait "${producer[c]}"
     code=$?
     ok "campaign $c ends by itself" test $code = 0
-    ok "its output is that of an undisturbed run" same_scores farm-$n "$work/out$c" "$work/whole"
+    ok "its output is that of an undisturbed run" same_scores dark-$n "$work/out$c" "$work/whole"
 done
 proved P7 $times $((failures ? 0 : times))
 done_testing

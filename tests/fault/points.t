@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/fault/crew.sh
 RANDOM=${SEED:-1}
-tries=${TRIES:-$(size 3 25 250)} # of each point
+tries=${TRIES:-$(size 2 25 250)} # of each point
 echo "# TRIES=$tries SEED=${SEED:-1} POINTS=${POINTS:-all}"
 crew_model --events 1 --hits 1200
 

@@ -6,8 +6,8 @@ python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
 export WM_TIME_SCALE=10 WM_KILLER=$work/cells
 killer=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so
-hits=$(size 20000 1000000 1000000) kills=$(size 4 10 10) bads=$(size 16 90 90)
-events=poison-$(size 1 20 20)
+hits=$(size 6000 1000000 1000000) kills=$(size 4 10 10) bads=$(size 16 90 90)
+events=poisoned-$(size 1 20 20)
 make_model 1 && make_events "$events" --events "$(size 1 20 20)" --seed 9 --hits $((hits / $(size 1 20 20))) --tpcs 1 ||
     bail "no model or events"
 $python tests/fault/poison.py make "$made/$events.h5" "$work/in.h5" "$work/cells" "$bads" "$kills" segv abort fault \

@@ -5,11 +5,12 @@ cd "$(dirname "$0")/../.." || exit 1
 export WM_TIME_SCALE=10
 stops=${STOPS:-$(size 2 100 2000)} RANDOM=${SEED:-1}
 echo "# STOPS=$stops SEED=${SEED:-1}"
-lib=$PWD/${WM_BUILD:-build/release}/tests
 n=$(size 1 8 40)
-make_model 1 && make_events stuck-$n --events "$n" --seed 12 --hits $((n > 1 ? 50000 : 25000)) --tpcs 1 ||
+make_model "${small}1" && make_events frozen-$n --events "$n" --seed 12 --hits $(size 3000 50000 50000) --tpcs 1 ||
     bail "no model or events"
-run=("$bin/wiremill" run --model "$made/model-1.wmm" --batch-hits 256 --quiet --input "$made/stuck-$n.h5")
+slow_engine
+run=("$bin/wiremill" run --model "$made/model-${small}1.wmm" --batch-hits $(size 64 256 256) --quiet --input "$made/frozen-$n.h5"
+    --engine openvino)
 "${run[@]}" --output "$work/whole" >/dev/null 2>&1 || bail "wiremill run does not work"
 
 # Frozen for 1 to 4 s: a lease is 3 s here, an engine hangs after 2 s. One that hangs longer is killed.
@@ -17,7 +18,7 @@ stopped=0 finished=0
 one_campaign ()
 {
     local out=$work/out$finished pid worker victim
-    "${run[@]}" --output "$out" >"$work/run.words" 2>&1 &
+    WM_KILLER_SLOW_MS=$(size 60 0 0) "${run[@]}" --output "$out" >"$work/run.words" 2>&1 &
     pid=$!
     while kill -0 $pid 2>/dev/null; do
         sleep 0.$((RANDOM % 9 + 1))
@@ -30,7 +31,7 @@ one_campaign ()
         sleep $((RANDOM % 4 + 1))
         kill -CONT "$victim" 2>/dev/null
     done
-    wait $pid && same_scores stuck-$n "$out" "$work/whole"
+    wait $pid && same_scores frozen-$n "$out" "$work/whole"
 }
 while [ $failures = 0 ] && [ $stopped -lt "$stops" ]; do
     ok "campaign $finished ends, with the output of an undisturbed run" one_campaign
@@ -42,10 +43,10 @@ proved P8 "$stopped" $((failures ? 0 : stopped))
 # A batch on which the engine never returns: killed, searched, the hit held.
 python=build/venv/bin/python
 [ -x $python ] || { skip "engines that never return: no build/venv (make test makes it)"; done_testing; }
-export WM_KILLER=$work/cells WM_OPENVINO_SO=$lib/wm_killer.so
+export WM_KILLER=$work/cells
 make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no events"
 $python tests/fault/poison.py make "$made/two.h5" "$work/in.h5" "$work/cells" 0 1 hang || bail "no cells"
-hangs () { exits 3 keep "$bin/wiremill" run --model "$made/model-1.wmm" --batch-hits 4 --quiet --workers 1 \
+hangs () { exits 3 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" --batch-hits 4 --quiet --workers 1 \
     --engine openvino \
     --input "$work/in.h5" --output "$work/hang" && says '1 of 4 hits held: 1 kill the engine'; }
 ok "a hit on which the engine never returns is found and held" hangs

@@ -389,7 +389,7 @@ def check(wiremill, work, number, name, engine, graph):
     session = onnxruntime.InferenceSession(f"{folder}/judge.onnx" if graph.judge else path, providers=["CPUExecutionProvider"])
     want = np.concatenate([o.reshape(len(x), -1) for o in session.run(None, {"x": x})], 1)
     said = command(wiremill, "import", path, "-o", f"{folder}/m.wmm")
-    command(wiremill, "run", "--model", path, "--input", f"{folder}/x.npy", "--output", f"{folder}/out", "-w", "1",
+    command(wiremill, "run", "--model", f"{folder}/m.wmm", "--input", f"{folder}/x.npy", "--output", f"{folder}/out", "-w", "1",
             "--quiet")
     difference = np.abs(scores(f"{folder}/out/x.scores.h5") - want).max()
     good = f"{engine} engine:" in said and difference <= LIMIT and want.std(0).max() > 1e-3

@@ -2,7 +2,7 @@
 
 usage: golden.py patches WIREMILL SHARED WORK       stored patches of the golden event, every mode
        golden.py variants WIREMILL SHARED MODEL WORK  patches and scores of the harsher variants
-       golden.py few EVENT.h5 OUT.h5 STEP           the golden event with every STEP-th of its hits
+       golden.py few EVENT.h5 OUT.h5 STEP           a file of events with every STEP-th of their hits
        golden.py scores SCORES.h5 GOLDEN.npz LIMIT [STEP]  scores of every hit, or of every STEP-th
        golden.py patchfile NETWORK MODEL.onnx PATCHES.npy  a network of onnx's own and random patches for it
        golden.py dense MODEL.onnx PATCHES.npy SCORES.h5 LIMIT  dense patches against ONNX Runtime
@@ -93,6 +93,8 @@ def variants(wiremill, shared, model, work):
 
 def few(source, target, step):
     with h5py.File(source) as old, h5py.File(target, "w") as new:
+        for name, value in old.attrs.items():
+            new.attrs[name] = value
         for name in old:
             if name != "hit_table":
                 old.copy(name, new)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # oracle.t - a small synthetic campaign with a seeded model, compared with ONNX Runtime.
 cd "$(dirname "$0")/../.." || exit 1
+case ${WM_SIZE:-test} in test) hits=500 ;; *) hits=3000 ;; esac # the reference takes 10 ms a hit
 bin=${WM_BUILD:-build/release}/bin python=build/venv/bin/python
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 echo 1..3
@@ -14,7 +15,7 @@ check () # number, description, command...
 }
 
 {
-    "$bin/wiremill" synth --events 2 --seed 11 --hits 3000 --tpcs 1 --output "$work/events.h5" &&
+    "$bin/wiremill" synth --events 2 --seed 11 --hits $hits --tpcs 1 --output "$work/events.h5" &&
         "$bin/wiremill" model new emtrkmichel --seed 3 -o "$work/model.onnx"
 } >"$work/made" 2>&1 || { cat "$work/made"; echo "Bail out! cannot make events and a model"; exit 1; }
 

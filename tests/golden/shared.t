@@ -4,7 +4,7 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=${WM_BUILD:-build/release}/bin python=build/venv/bin/python shared=../shared
 [ -r $shared/data/golden/variants.npz ] || { echo "1..0 # SKIP no ../shared with golden data here"; exit 0; }
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-case ${WM_SIZE:-test} in soak) all=1 twin=1 ;; proof) all=1 twin=10 ;; *) all=5 twin=300 ;; esac
+case ${WM_SIZE:-test} in soak) all=1 twin=1 ;; proof) all=1 twin=10 ;; *) all=50 twin=1000 ;; esac
 event=pdhd_run27409_evt40896_apa1 twin_so=$(realpath "${WM_BUILD:-build/release}")/tests/wm_amx_twin.so
 
 tests=0

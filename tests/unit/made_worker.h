@@ -660,7 +660,7 @@ static void broker_gone (fake_t **broker, play_t *play)
 
 static void wait_for (atomic_int *value, int goal)
 {
-    for (int i = 0; i < 2000 && *value < goal; i++)
+    for (int i = 0; i < 15000 && *value < goal; i++) /* 30 s */
         zclock_sleep (2);
     assert_true (*value >= goal);
 }
@@ -715,7 +715,7 @@ static int made_worker_run (int argc, char **argv, const struct CMUnitTest *test
         tell (getenv ("WM_TEST_TOLD"));
         return wm_engine_process_main (argv[2]);
     }
-    setenv ("WM_TIME_SCALE", "100", 1);
+    setenv ("WM_TIME_SCALE", "10", 1); /* a handshake has 0.5 s, a silence is 3 s */
     if (!mkdtemp (folder) || sodium_init () < 0)
         return 1;
     snprintf (path, sizeof path, "%s/told", folder);

@@ -194,7 +194,7 @@ static void one_alone_between_two (void **state)
     take_results (scorer, 3);
     assert_int_equal (told->at_once, 1);
     const double idle_s = 0.1 * 3, share = idle_s / (8 + idle_s);
-    for (int i = 0; i < 2000 && wm_scorer_idle (scorer) != share; i++)
+    for (int i = 0; i < 15000 && wm_scorer_idle (scorer) != share; i++)
         zclock_sleep (2); /* the call ends after its results are there */
     assert_true (wm_scorer_idle (scorer) == share);
     wm_scorer_destroy (&scorer);

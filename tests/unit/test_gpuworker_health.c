@@ -48,7 +48,7 @@ static const char *words_of (const char *path, const char *faults, const char *v
     setenv ("CUDA_VISIBLE_DEVICES", visible, 1);
     wm_health_t *health = wm_health_new (5, why);
     *text = 0;
-    for (int i = 0; health && i < 5000 && !*text; i++) {
+    for (int i = 0; health && i < 30000 && !*text; i++) {
         usleep (1000);
         wm_health_text (health, text);
     }
@@ -107,7 +107,7 @@ static void errors_of_memory_are_counted_from_the_start (void **state)
     FILE *file = fopen (path, "w");
     fputs ("2", file);
     fclose (file);
-    for (int i = 0; i < 5000 && !wm_health_ecc (health); i++)
+    for (int i = 0; i < 30000 && !wm_health_ecc (health); i++)
         usleep (1000);
     assert_true (wm_health_ecc (health) == 2);
     wm_health_destroy (&health);

@@ -11,7 +11,7 @@ static void scores_everything_and_leaves (void **state)
         play_t play = { .n_batch = N_BATCH };
         run_t run;
         fake_t *broker = broker_for (&play);
-        told->score_ms = 5;
+        told->score_ms = 20; /* three heartbeats and more while it works */
         run_start (&run, broker);
         assert_int_equal (run_wait_bye (&run, &play), WM_EXIT_OK);
         for (int b = 1; b <= N_BATCH; b++)
