@@ -23,13 +23,15 @@ tend ()
         if [ "$pid" != 0 ] && ! alive "$pid"; then rm "$job" && rm -f "$job.job"; continue; fi
         [ "$pid" = 0 ] || running=$((running + 1))
     done
-    for job in $(ls | grep -Ex '[0-9]+\.[0-9]+' | sort -t. -k1,1n -k2,2n); do
+    for job in $(find . -maxdepth 1 -name "*.*" -printf "%f\n" | grep -Ex '[0-9]+\.[0-9]+' | sort -t. -k1,1n -k2,2n); do
         [ "$(field "$job" 2)" = 1 ] && [ $running -lt "$(cat slots)" ] || continue
         host=node$((running % 2 + 1)).pool
         if grep -q "TARGET.Machine != \"$host\"" "$job.job"; then host=node$(((running + 1) % 2 + 1)).pool; fi
         printf 'Machine = "%s"\n' "$host" >"$job.ad"
         ( cd "$(sed -n 's/^initialdir = //p' "$job.job")" && eval "set -- $(sed -n 's/^arguments = "\(.*\)"/\1/p' "$CONDOR/$job.job")"
-          exec 9>&- setsid env "_CONDOR_MACHINE_AD=$CONDOR/$job.ad" "WM_CONDOR_JOB=$job" \
+          # as if a daemon started it: without descriptors of whoever called
+          for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-"; done
+          exec setsid env "_CONDOR_MACHINE_AD=$CONDOR/$job.ad" "WM_CONDOR_JOB=$job" \
               "$(sed -n 's/^executable = //p' "$CONDOR/$job.job")" "$@" </dev/null >/dev/null 2>&1 ) &
         put "$job" "$(field "$job" 1)" 2 "slot1_1@$host" $! undefined undefined
         running=$((running + 1))
@@ -58,7 +60,7 @@ condor_q () # -constraint, JobBatchName == "NAME", -autoformat:t, attributes...
     local job name=${2#JobBatchName == \"}
     [ "$1 $3 ${*:4}" = "-constraint -autoformat:t ClusterId ProcId JobStatus RemoteHost LastRemoteHost HoldReason" ] || exit 1
     tend
-    for job in $(ls | grep -Ex '[0-9]+\.[0-9]+'); do
+    for job in $(find . -maxdepth 1 -name "*.*" -printf "%f\n" | grep -Ex '[0-9]+\.[0-9]+'); do
         [ "$(field "$job" 1)" = "${name%\"}" ] || continue
         printf '%s\t%s\t%s\t%s\t%s\t%s\n' "${job%.*}" "${job#*.}" "$(field "$job" 2)" "$(field "$job" 3)" "$(field "$job" 6)" \
             "$(field "$job" 5)"
