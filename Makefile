@@ -277,7 +277,7 @@ test: about-test deps deps-slurm ## everything in minutes: unit, simulated and w
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof: deps-slurm all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: deps-slurm deps-sge all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -367,6 +367,11 @@ deps-farm: $(VENV)/.made
 	-@command -v prometheus >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=prometheus
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
+# tests/fault/sge.t runs a Grid Engine of its own; nothing else needs it.
+.PHONY: deps-sge
+deps-sge:
+	-@[ -x /usr/lib/gridengine/sge_qmaster ] || \
+	    $(MAKE) --no-print-directory deps PACKAGES='gridengine-master gridengine-exec gridengine-client iproute2'
 # tests/fault/slurm.t runs a Slurm of its own; nothing else needs it.
 deps-slurm:
 	-@command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ] || \

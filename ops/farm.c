@@ -116,7 +116,8 @@ static volatile int stops;
 /* ---- options --------------------------------------------------------------------------------- */
 
 static const wm_farm_engine_t *const engines[] = { &wm_farm_local, &wm_farm_slurm,
-                                                   &wm_farm_htcondor, &wm_farm_kubernetes_engine };
+                                                   &wm_farm_htcondor, &wm_farm_sge,
+                                                   &wm_farm_kubernetes_engine };
 
 /* Reads an option with a time. false: refused, and printed.  */
 static bool take_time (const wm_args_t *args, const char *name, int64_t *seconds)

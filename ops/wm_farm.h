@@ -151,8 +151,8 @@ typedef struct {
                        wm_error_t *error);
 } wm_farm_engine_t;
 
-extern const wm_farm_engine_t wm_farm_local, wm_farm_slurm, wm_farm_htcondor;
-#define WM_FARM_ENGINES "local|slurm|htcondor|kubernetes"
+extern const wm_farm_engine_t wm_farm_local, wm_farm_slurm, wm_farm_htcondor, wm_farm_sge;
+#define WM_FARM_ENGINES "local|slurm|htcondor|sge|kubernetes"
 
 /* Kubernetes, where KEDA is the loop: prints what would be applied (`dry`), or applies it and is
    done. The check refuses a name that it does not take, and a broker that pods cannot reach.  */
