@@ -30,8 +30,8 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 ROOMS := schema kernels broker producer gpuworker ops
 PARTS_schema  := base
 PARTS_kernels := import sparse# openvino and cuda are shared objects of their own
-PARTS_ops     := bench
-sources = $(filter-out $(1)/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
+PARTS_ops     := bench serve
+sources = $(filter-out $(1)/main.c $(1)/serve/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).a
 
@@ -41,7 +41,7 @@ PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
 PKG_producer  := libczmq libzmq hdf5 libdeflate libxxhash libsodium yaml-0.1
 PKG_gpuworker := libczmq libzmq libsodium
-PKG_ops       := libczmq libzmq jansson libsodium hdf5
+PKG_ops       := libczmq libzmq jansson libsodium hdf5 libmicrohttpd
 
 # Libraries a room's program links, in order (the arrows of the architecture, checked by make lint).
 USES_schema    := schema
@@ -61,7 +61,7 @@ PROGRAM_producer  := wiremill-producer
 PROGRAM_gpuworker := wiremill-worker
 PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
-PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r)))
+PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve
 
 .DEFAULT_GOAL := all
 .PHONY: all
@@ -83,6 +83,10 @@ $(B)/bin/$(PROGRAM_$(1)): $(B)/obj/$(1)/main.o $(call libs,$(1))
 	$(Q)$(CC) $(LDFLAGS) $$< $(call links,$(1)) -o $$@
 endef
 $(foreach r,$(WITH_PROGRAM),$(eval $(call program,$(r))))
+# A program of its own: nothing else of the room loads libmicrohttpd.
+$(B)/bin/wiremill-serve: $(B)/obj/ops/serve/main.o $(call libs,ops)
+	$(call step,LINK  $@)
+	$(Q)$(CC) $(LDFLAGS) $< $(call links,ops) -o $@
 
 # Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
 # Nothing reads floating-point exception flags. Without them gcc turns loops that select into vectors.
@@ -271,9 +275,9 @@ test: about-test deps deps-slurm ## everything in minutes: unit, simulated and w
 	-@command -v xrootd xrdcp curl >/dev/null || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
-check: all $(NEEDED)
+check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof: deps-slurm all $(NEEDED) ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: deps-slurm deps-sge all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -326,7 +330,7 @@ JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
             libhdf5-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
-            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libcmocka-dev \
+            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 # Inputs that lie elsewhere: tests without them are skipped.
 ELSEWHERE := xrootd-server xrootd-client curl
@@ -357,6 +361,17 @@ deps: ## install the Debian packages that are missing (as root, or by sudo witho
 	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi; \
 	echo "  APT  $$missing"; $$root sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null
 
+# The parsers of other batch systems, Parsl and Prometheus: tests without them are skipped.
+.PHONY: deps-farm
+deps-farm: $(VENV)/.made
+	-@command -v prometheus >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=prometheus
+	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
+	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
+# tests/fault/sge.t runs a Grid Engine of its own; nothing else needs it.
+.PHONY: deps-sge
+deps-sge:
+	-@[ -x /usr/lib/gridengine/sge_qmaster ] || \
+	    $(MAKE) --no-print-directory deps PACKAGES='gridengine-master gridengine-exec gridengine-client iproute2'
 # tests/fault/slurm.t runs a Slurm of its own; nothing else needs it.
 deps-slurm:
 	-@command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ] || \

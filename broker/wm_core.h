@@ -216,6 +216,12 @@ typedef struct {
     double hits_s;
 } wm_summary_worker_t;
 
+/* Workers by state; and the jobs of a batch system whose workers have an engine, which a worker's
+   label names behind its "/": all of them, also of workers that are not listed.  */
+enum { WM_STATE_STARTING, WM_STATE_IDLE, WM_STATE_BUSY, WM_STATE_DRAINING, WM_STATE_LOST };
+#define WM_SUMMARY_STATES 5
+#define WM_SUMMARY_JOB_BYTES 25
+
 typedef struct {
     char label[64];
     const char *input;                 /* path of the input it works on; lent; NULL */
@@ -289,6 +295,8 @@ typedef struct {
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_logged;
+    uint32_t n_state[WM_SUMMARY_STATES], n_job;
+    char job[WM_PEERS_MAX][WM_SUMMARY_JOB_BYTES];
     wm_summary_arithmetic_t arithmetic[WM_CLASSES_MAX];
     wm_summary_rows_t rows[WM_SUMMARY_ROWS_MAX];
     uint32_t n_arithmetic, n_rows;
@@ -307,6 +315,7 @@ typedef struct {
     wm_summary_logged_t logged[WM_SUMMARY_LOGGED_MAX]; /* the latest first */
 } wm_summary_t;
 
+extern const char *const wm_core_states[WM_SUMMARY_STATES];
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);
 
 #endif

@@ -7,20 +7,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *worker_state (const wm_core_t *self, const session_t *worker)
+const char *const wm_core_states[WM_SUMMARY_STATES] = { "starting", "idle", "busy", "draining",
+                                                        "lost" };
+
+static int worker_state (const wm_core_t *self, const session_t *worker)
 {
     if (worker->state == SESSION_LOST)
-        return "lost";
+        return WM_STATE_LOST;
     if (worker->draining || self->draining)
-        return "draining";
+        return WM_STATE_DRAINING;
     if (worker->n_lease)
-        return "busy";
-    return worker->credit ? "idle" : "starting";
+        return WM_STATE_BUSY;
+    return worker->credit ? WM_STATE_IDLE : WM_STATE_STARTING;
 }
 
-static void add_worker (const wm_core_t *self, const session_t *worker, wm_summary_t *summary)
+/* A job's id is of few characters, so that the status stays short whatever workers send.  */
+static void add_job (const session_t *worker, wm_summary_t *summary)
 {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    const char *slash = strrchr (worker->label, '/');
+    if (!slash || !slash[1] || slash[1 + strspn (slash + 1, letters)] ||
+        strlen (slash + 1) >= WM_SUMMARY_JOB_BYTES || summary->n_job == WM_PEERS_MAX)
+        return;
+    strcpy (summary->job[summary->n_job++], slash + 1);
+}
+
+static void count_worker (const wm_core_t *self, const session_t *worker, wm_summary_t *summary)
+{
+    const int state = worker_state (self, worker);
     summary->n_worker++;
+    summary->n_state[state]++;
+    if (state != WM_STATE_STARTING && state != WM_STATE_LOST)
+        add_job (worker, summary);
+}
+
+static void list_worker (const wm_core_t *self, const session_t *worker, wm_summary_t *summary)
+{
     if (summary->n_worker_listed == WM_SUMMARY_PEERS_MAX)
         return;
     wm_summary_worker_t *row = &summary->worker[summary->n_worker_listed++];
@@ -28,7 +51,7 @@ static void add_worker (const wm_core_t *self, const session_t *worker, wm_summa
     snprintf (row->signature, sizeof row->signature, "%.127s",
               worker->signature ? self->signature[worker->signature - 1] : "");
     memcpy (row->health, worker->report, sizeof row->health);
-    row->state = worker_state (self, worker);
+    row->state = wm_core_states[worker_state (self, worker)];
     memcpy (row->why, worker->why, sizeof row->why);
     row->running = worker->n_lease;
     row->credit = worker->credit > worker->sent ? worker->credit - worker->sent : 0;
@@ -229,10 +252,16 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
         if (session->state == SESSION_NEW)
             continue;
         if (session->role == WM_ROLE_WORKER)
-            add_worker (self, session, summary);
+            count_worker (self, session, summary);
         if (session->role == WM_ROLE_PRODUCER)
             add_producer (self, session, summary);
     }
+    /* Those that are sent away first: somebody is to see why.  */
+    for (int pass = 0; pass < 2; pass++)
+        for (const session_t *session = self->first; session; session = session->next)
+            if (session->state != SESSION_NEW && session->role == WM_ROLE_WORKER &&
+                (*session->why != 0) == (pass == 0))
+                list_worker (self, session, summary);
     summary->held_total = summary->batches_held;
     add_held_inputs (self, summary);
     add_held_batches (self, summary);

@@ -199,7 +199,14 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
         json_array_append_new (said, json_pack ("{s:o, s:o}", "ago_s",
                                                 number_or_null (s->logged[i].ago_s), "text",
                                                 text (s->logged[i].text)));
+    json_t *states = json_object (), *jobs = json_array ();
+    for (int i = 0; i < WM_SUMMARY_STATES; i++)
+        json_object_set_new (states, wm_core_states[i], json_integer (s->n_state[i]));
+    for (uint32_t i = 0; i < s->n_job; i++)
+        json_array_append_new (jobs, json_string (s->job[i]));
     json_object_set_new (root, "workers_total", json_integer (s->n_worker));
+    json_object_set_new (root, "workers_by_state", states);
+    json_object_set_new (root, "jobs", jobs);
     json_object_set_new (root, "workers", workers);
     json_object_set_new (root, "producers", producers);
     json_object_set_new (root, "waiting_for", text (s->waiting_for));

@@ -42,12 +42,16 @@ static const wm_option_t options[] = {
      .help = "of a job; its worker computes with as many threads"},
     {.name = "memory", .value = "SIZE", .help = "of a job, as the batch system writes it: 2G"},
     {.name = "submit-option", .value = "WORD",
-     .help = "a further option for the submission, --qos=low; may be repeated"},
+     .help = "a further option for the submission, --qos=low; of htcondor a further line of the "
+             "submit file; may be repeated"},
     {.name = "work-option", .value = "WORD",
      .help = "a further option of wiremill work, --gpus=all; may be repeated"},
     {.name = "prologue", .value = "FILE", .help = "shell lines that a job runs first"},
     {.name = "cache", .value = "DIR", .help = "where nodes keep models (wiremill work --cache)"},
     {.name = "program", .value = "FILE", .help = "the nodes' wiremill (default: this one)"},
+    {.name = "image", .value = "IMAGE", .help = "the pods' image, in Kubernetes"},
+    {.name = "prometheus", .value = "URL",
+     .help = "the server that KEDA asks, and that scrapes wiremill serve"},
 
     {.name = "min", .value = "N", .fallback = "0", .least = 0, .most = 100000,
      .task = "how many", .help = "jobs that stay while the queue is empty"},
@@ -111,7 +115,9 @@ static volatile int stops;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const wm_farm_engine_t *const engines[] = { &wm_farm_local, &wm_farm_slurm };
+static const wm_farm_engine_t *const engines[] = { &wm_farm_local, &wm_farm_slurm,
+                                                   &wm_farm_htcondor, &wm_farm_sge,
+                                                   &wm_farm_kubernetes_engine };
 
 /* Reads an option with a time. false: refused, and printed.  */
 static bool take_time (const wm_args_t *args, const char *name, int64_t *seconds)
@@ -202,6 +208,27 @@ static bool take_words (const wm_args_t *args, const char *name,
     return true;
 }
 
+/* The engine, which takes all the options that were given. false: refused, and printed.  */
+static bool take_engine (const wm_args_t *args, loop_t *self)
+{
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+        if (strcmp (engines[i]->name, wm_args_text (args, "engine")) == 0)
+            self->engine = engines[i];
+    const bool is_kubernetes = self->engine == &wm_farm_kubernetes_engine;
+    static const char *const own[] = { "image", "prometheus" };
+    for (size_t i = 0; i < 2; i++)
+        if (wm_args_given (args, own[i]) != is_kubernetes)
+            return !wm_args_refuse (args,
+                                    is_kubernetes ? "--%s is missing: --engine kubernetes needs it"
+                                                  : "--%s goes with --engine kubernetes only",
+                                    own[i]);
+    for (const char *const *name = self->engine->without; name && *name; name++)
+        if (wm_args_given (args, *name))
+            return !wm_args_refuse (args, "--%s does not go with --engine %s", *name,
+                                    self->engine->name);
+    return true;
+}
+
 /* false: refused, and printed.  */
 static bool take_options (const wm_args_t *args, loop_t *self)
 {
@@ -210,9 +237,8 @@ static bool take_options (const wm_args_t *args, loop_t *self)
     wm_farm_t *farm = &self->farm;
     wm_error_t error;
     int64_t worth_s;
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
-        if (strcmp (engines[i]->name, wm_args_text (args, "engine")) == 0)
-            self->engine = engines[i];
+    if (!take_engine (args, self))
+        return false;
     farm->farm = wm_args_text (args, "name");
     if (strlen (farm->farm) > NAME_BYTES_MAX || farm->farm[strspn (farm->farm, letters)])
         return !wm_args_refuse (args, "--name %.60s: at most %d letters, digits and _ . -",
@@ -223,10 +249,14 @@ static bool take_options (const wm_args_t *args, loop_t *self)
     farm->memory = wm_args_text (args, "memory");
     farm->cache = wm_args_text (args, "cache");
     farm->cpus = (unsigned) wm_args_number (args, "cpus");
+    farm->image = wm_args_text (args, "image");
+    farm->prometheus = wm_args_text (args, "prometheus");
     farm->idle_s = wm_args_number (args, "idle-timeout");
+    farm->drain_s = wm_args_number (args, "drain-time");
     farm->give_up_s = wm_args_number (args, "give-up");
-    self->drain_ms = 1000 * wm_args_number (args, "drain-time");
+    self->drain_ms = 1000 * farm->drain_s;
     self->interval_ms = (int64_t) (1000 * wm_args_real (args, "interval"));
+    farm->interval_s = self->interval_ms < 1000 ? 1 : self->interval_ms / 1000;
     if (!take_time (args, "walltime", &farm->wall_s) || !take_time (args, "worth", &worth_s) ||
         !take_key (args, farm) || !take_prologue (args, farm) || !take_folder (args, self) ||
         !take_words (args, "submit-option", farm->submit_option) ||
@@ -251,29 +281,18 @@ static bool take_options (const wm_args_t *args, loop_t *self)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* The broker's status, the caller's; NULL: it cannot be asked now.  */
 static json_t *ask (loop_t *self, wm_error_t *error)
 {
-    json_t *status = NULL;
-    error->fault = WM_OK;
-    if (wm_ask_open (self->client, self->campaign, error) == WM_OK &&
-        !(status = wm_ask_status (self->client, wm_times ()->answer_ms, NULL)))
-        wm_fault (error, WM_EAGAIN, "the broker did not answer its status");
-    if (wm_client_is_open (self->client))
-        wm_client_close (self->client, WM_REASON_DONE, "");
-    return status;
+    return wm_ask_now (self->client, self->campaign, error);
 }
 
 static wm_farm_queue_t queue_of (const json_t *status)
 {
-    const char *waiting = wm_ask_text (status, "waiting_for");
     const json_t *eta = json_object_get (status, "eta_s");
     return (wm_farm_queue_t){
         .is_known = status != NULL,
-        .takes_work = status && strcmp (waiting, "paused") != 0 &&
-                      strcmp (waiting, "draining") != 0 && strcmp (waiting, "disk full") != 0,
-        .batches = wm_ask_int (status, "batches.queued") + wm_ask_int (status, "batches.asked") +
-                   wm_ask_int (status, "batches.running"),
+        .takes_work = status && wm_ask_takes_work (status),
+        .batches = wm_ask_demand (status),
         .eta_s = json_is_number (eta) ? json_number_value (eta) : -1,
     };
 }
@@ -443,6 +462,15 @@ static void drain (loop_t *self, wm_farm_jobs_t *jobs, wm_farm_jobs_t *told)
     wm_farm_jobs_free (&runs);
 }
 
+/* A batch system may list a job that has failed for a while.  */
+static size_t count_alive (const wm_farm_jobs_t *jobs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < jobs->n; i++)
+        n += !jobs->job[i].has_failed;
+    return n;
+}
+
 /* Ends all jobs: drained, after drain_ms or at a further signal killed.  */
 static void end_jobs (loop_t *self)
 {
@@ -457,13 +485,18 @@ static void end_jobs (loop_t *self)
             wm_crew_nap (self->interval_ms);
             continue;
         }
-        if (!jobs.n)
+        const size_t n_alive = count_alive (&jobs);
+        if (!n_alive) {
+            if (jobs.n) /* a batch system that holds failed jobs forgets them */
+                self->engine->end (&self->farm, &jobs, WM_FARM_WITHDRAW, &error);
+            jobs.n = 0;
             break;
+        }
         if (is_first)
             fprintf (stderr,
                      "wiremill farm: ends its %zu jobs; their workers finish their "
                      "batches, for %lld s at most\n",
-                     jobs.n, (long long) self->drain_ms / 1000);
+                     n_alive, (long long) self->drain_ms / 1000);
         if (stops > signals || wm_now_ms () >= drain_end_ms)
             self->engine->end (&self->farm, &jobs, WM_FARM_KILL, &error);
         else
@@ -499,6 +532,38 @@ static int learn_campaign (loop_t *self, bool is_patient)
               self->farm.farm);
     json_decref (status);
     return GO_ON;
+}
+
+/* What pods connect to: a folder's endpoint.json is not there.  */
+static void take_address (loop_t *self, const json_t *status)
+{
+    const char *first =
+        json_string_value (json_array_get (json_object_get (status, "advertise"), 0));
+    if (*self->campaign)
+        snprintf (self->farm.endpoint, sizeof self->farm.endpoint, "%.255s",
+                  first ? first : wm_ask_text (status, "endpoint"));
+}
+
+/* Prints or applies the manifests. KEDA is the loop from then on.  */
+static int scale_by_keda (loop_t *self, bool is_dry)
+{
+    wm_error_t error = { 0 };
+    json_t *status = ask (self, &error);
+    if (!status)
+        return wm_setup_complain ("farm", &error);
+    take_address (self, status);
+    json_decref (status);
+    if (wm_farm_kubernetes_check (&self->farm, &error) ||
+        (!is_dry && wm_folder_make (self->farm.folder, 0777, &error)) ||
+        wm_farm_kubernetes (&self->farm, &self->limits, is_dry ? stdout : NULL, &error))
+        return wm_setup_complain ("farm", &error);
+    if (!is_dry)
+        fprintf (stderr,
+                 "wiremill farm: applied %s/kubernetes.yaml; KEDA keeps %u to %u workers while "
+                 "`wiremill serve` runs and Prometheus scrapes it. To remove them type\n  kubectl "
+                 "delete scaledobject,deployment,secret %s\n",
+                 self->farm.folder, self->limits.min, self->limits.max, self->farm.name);
+    return WM_EXIT_OK;
 }
 
 static int dry_run (loop_t *self)
@@ -597,7 +662,9 @@ static int farm_main (const wm_args_t *args)
     }
     self.client = wm_client_new (self.farm.endpoint, WM_ROLE_OPERATOR, "wiremill farm", NULL, NULL);
     int code = learn_campaign (&self, !is_dry);
-    if (code == GO_ON)
+    if (code == GO_ON && self.engine == &wm_farm_kubernetes_engine)
+        code = scale_by_keda (&self, is_dry);
+    else if (code == GO_ON)
         code = is_dry ? dry_run (&self) : run (&self);
     wm_client_destroy (&self.client);
     return code;

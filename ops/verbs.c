@@ -120,17 +120,27 @@ static int broker_main (const wm_args_t *args)
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
-/* ---- synth, cut, show ------------------------------------------------------------------------ */
+/* ---- synth, cut, show, serve ----------------------------------------------------------------- */
 
-/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut and show.  */
-static int pass_to_producer (int argc, char **argv)
+static int pass_to (const char *program, int argc, char **argv)
 {
     char **argv_out = calloc ((size_t) argc + 2, sizeof *argv_out);
     if (!argv_out)
         return WM_EXIT_FAILURE;
-    argv_out[0] = (char *) (uintptr_t) "wiremill-producer"; /* execv changes nothing */
+    argv_out[0] = (char *) (uintptr_t) program; /* execv changes nothing */
     memcpy (argv_out + 1, argv, (size_t) argc * sizeof *argv_out);
     return wm_setup_exec (argv_out[0], argv_out);
+}
+
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut and show.  */
+static int pass_to_producer (int argc, char **argv)
+{
+    return pass_to ("wiremill-producer", argc, argv);
+}
+
+static int pass_to_serve (int argc, char **argv)
+{
+    return pass_to ("wiremill-serve", argc, argv);
 }
 
 /* clang-format off */
@@ -141,6 +151,10 @@ const wm_verb_t wm_verb_cut = {
     .name = "cut", .task = FILES_TASK,
     .summary = "cut patches to a .npy file, to train on or to inspect",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_serve = {
+    .name = "serve", .task = INSPECT_TASK,
+    .summary = "the campaign's numbers for Prometheus, over HTTP",
+    .pass = pass_to_serve, .pass_to = "wiremill-serve" };
 const wm_verb_t wm_verb_show = {
     .name = "show", .task = FILES_TASK, .summary = "print the first rows of an output",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };

@@ -17,7 +17,7 @@
     row (run) \
     row (broker) row (produce) row (work) row (farm) \
     row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
-    row (status) row (held) row (why) row (verify) row (plan) row (bench) row (doctor) \
+    row (status) row (serve) row (held) row (why) row (verify) row (plan) row (bench) row (doctor) \
     row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show)
 /* clang-format on */

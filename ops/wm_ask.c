@@ -149,6 +149,13 @@ wm_fault_t wm_ask_open (wm_client_t *client, const char *campaign, wm_error_t *e
                      campaign);
 }
 
+static bool is_monitor;
+
+void wm_ask_monitor (void)
+{
+    is_monitor = true;
+}
+
 void wm_ask_keys (const char *campaign)
 {
     static const wm_role_t order[] = { WM_ROLE_OPERATOR, WM_ROLE_MONITOR, WM_ROLE_PRODUCER,
@@ -158,6 +165,8 @@ void wm_ask_keys (const char *campaign)
     if (read_endpoint (campaign, &file) && !file.has_keys)
         return; /* no broker yet: it will tell, and the client refuses to go on without a key */
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (is_monitor && order[i] != WM_ROLE_MONITOR)
+            continue;
         snprintf (path, sizeof path, "%.4000s/join-%s", campaign, wm_role_name (order[i]));
         wm_join_offer (path);
     }
@@ -315,6 +324,19 @@ const char *wm_ask_text (const json_t *status, const char *path)
     return text ? text : "";
 }
 
+bool wm_ask_takes_work (const json_t *status)
+{
+    const char *waiting = wm_ask_text (status, "waiting_for");
+    return strcmp (waiting, "paused") != 0 && strcmp (waiting, "draining") != 0 &&
+           strcmp (waiting, "disk full") != 0;
+}
+
+int64_t wm_ask_demand (const json_t *status)
+{
+    return wm_ask_int (status, "batches.queued") + wm_ask_int (status, "batches.asked") +
+           wm_ask_int (status, "batches.running");
+}
+
 int64_t wm_ask_settled (const json_t *status)
 {
     return wm_ask_int (status, "hits.done") + wm_ask_int (status, "hits.held");
@@ -391,17 +413,23 @@ static wm_fault_t may_connect (const char *endpoint, wm_error_t *error)
                      path);
 }
 
-static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
+json_t *wm_ask_now (wm_client_t *client, const char *campaign, wm_error_t *error)
 {
     json_t *status = NULL;
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
-    if (wm_ask_open (client, campaign, error) == WM_OK) {
-        status = wm_ask_status (client, wm_times ()->answer_ms, NULL);
-        if (!status)
-            wm_fault (error, WM_EAGAIN, "the broker at %s did not answer within %d s", endpoint,
-                      (int) (wm_times ()->answer_ms / 1000));
+    error->fault = WM_OK;
+    if (wm_ask_open (client, campaign, error) == WM_OK &&
+        !(status = wm_ask_status (client, wm_times ()->answer_ms, NULL)))
+        wm_fault (error, WM_EAGAIN, "the broker did not answer its status within %d s",
+                  (int) (wm_times ()->answer_ms / 1000));
+    if (wm_client_is_open (client))
         wm_client_close (client, WM_REASON_DONE, "");
-    }
+    return status;
+}
+
+static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
+{
+    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    json_t *status = wm_ask_now (client, campaign, error);
     wm_client_destroy (&client);
     return status;
 }

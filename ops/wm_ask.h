@@ -78,6 +78,17 @@ typedef bool wm_ask_take_t (void *argument, const json_t *file);
 int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,
                   wm_ask_take_t *take, void *argument);
 
+/* Opens a session, asks once and closes it: NULL: *error explains, else its fault is WM_OK.  */
+json_t *wm_ask_now (wm_client_t *client, const char *campaign, wm_error_t *error);
+
+/* Of a campaign's own keys this process is to use the monitor's alone. Before wm_ask_lasting.  */
+void wm_ask_monitor (void);
+
+/* Returns whether the broker hands out work: it is neither paused nor draining nor without disk;
+   and how many batches wait, are asked for or run.  */
+bool wm_ask_takes_work (const json_t *status);
+int64_t wm_ask_demand (const json_t *status);
+
 /* A value by its path ("hits.done"); 0, 0.0 or "" if it is not there.  */
 int64_t wm_ask_int (const json_t *status, const char *path);
 double wm_ask_real (const json_t *status, const char *path);

@@ -87,7 +87,7 @@ int64_t wm_farm_seconds (const char *text);
 typedef struct {
     char id[WM_FARM_JOB_BYTES]; /* as the batch system names it, "12_3" */
     char node[WM_FARM_NODE_BYTES];
-    char reason[64]; /* why it is pending */
+    char reason[160]; /* why it has failed, where the batch system explains it; else "" */
     bool is_running;
     bool has_failed;                /* it is over, and the batch system calls it failed */
     bool was_connected, was_blamed; /* its worker, while it has been running */
@@ -117,9 +117,11 @@ typedef struct {
     char endpoint[256];       /* what its workers connect to */
     char join_file[PATH_MAX]; /* their key's; "": they need none */
     const char *partition, *account, *memory, *cache;
-    const char *prologue; /* shell lines before the worker; NULL: none */
+    const char *image, *prometheus; /* of Kubernetes */
+    const char *prologue;           /* shell lines before the worker; NULL: none */
     unsigned cpus;
-    int64_t wall_s, idle_s, give_up_s;                  /* wall_s 0: no limit */
+    int64_t wall_s, idle_s, give_up_s; /* wall_s 0: no limit */
+    int64_t drain_s, interval_s;
     const char *submit_option[WM_FARM_OPTIONS_MAX + 1]; /* NULL ends it */
     const char *work_option[WM_FARM_OPTIONS_MAX + 1];
     const wm_farm_failures_t *failures; /* its bad nodes are excluded */
@@ -136,8 +138,9 @@ typedef enum {
    refuses.  */
 typedef struct {
     const char *name;
-    bool has_nodes;     /* jobs can be kept off bad nodes */
-    const char *whoami; /* shell line that sets job and node */
+    bool has_nodes;             /* jobs can be kept off bad nodes */
+    const char *const *without; /* options that it does not take, NULL ends them; NULL: all do */
+    const char *whoami;         /* shell lines that set job and node */
     /* Lists the farm's jobs, by their name.  */
     wm_fault_t (*list) (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t *error);
     /* Submits n jobs; with `dry` (not NULL) prints there what it would submit, and how.  */
@@ -148,8 +151,15 @@ typedef struct {
                        wm_error_t *error);
 } wm_farm_engine_t;
 
-extern const wm_farm_engine_t wm_farm_local, wm_farm_slurm;
-#define WM_FARM_ENGINES "local|slurm"
+extern const wm_farm_engine_t wm_farm_local, wm_farm_slurm, wm_farm_htcondor, wm_farm_sge;
+#define WM_FARM_ENGINES "local|slurm|htcondor|sge|kubernetes"
+
+/* Kubernetes, where KEDA is the loop: prints what would be applied (`dry`), or applies it and is
+   done. The check refuses a name that it does not take, and a broker that pods cannot reach.  */
+extern const wm_farm_engine_t wm_farm_kubernetes_engine; /* it has no functions */
+wm_fault_t wm_farm_kubernetes_check (const wm_farm_t *self, wm_error_t *error);
+wm_fault_t wm_farm_kubernetes (const wm_farm_t *self, const wm_farm_limits_t *limits, FILE *dry,
+                               wm_error_t *error);
 
 /* Writes the shell script that a job runs; its first argument is the idle time, "" for none.  */
 void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami);

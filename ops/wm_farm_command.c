@@ -28,12 +28,15 @@ static char *read_all (int fd)
     return text;
 }
 
-/* Its last line that is not empty.  */
+/* Its last line that is not empty, nor Grid Engine's last word.  */
 static const char *last_line (char *text)
 {
+    static const char exiting[] = "\nExiting.";
+    const size_t n_exiting = sizeof exiting - 1;
     size_t n = strlen (text);
-    while (n && (text[n - 1] == '\n' || text[n - 1] == ' '))
-        text[--n] = 0;
+    while (n && (text[n - 1] == '\n' || text[n - 1] == ' ' ||
+                 (n > n_exiting && strcmp (text + n - n_exiting, exiting) == 0)))
+        text[n -= text[n - 1] == '.' ? n_exiting : 1] = 0;
     wm_log_tame (strrchr (text, '\n') ? strrchr (text, '\n') + 1 : text);
     return strrchr (text, '\n') ? strrchr (text, '\n') + 1 : text;
 }

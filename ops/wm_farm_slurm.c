@@ -27,36 +27,37 @@ static bool is_one_of (const char *state, const char *const states[])
     return false;
 }
 
-/* One line of squeue: id|state|node|reason. Slurm lists a job for minutes after its end.  */
+/* One line of squeue: id|state|node. Slurm lists a job for minutes after its end.  */
 static void take_line (char *line, wm_farm_jobs_t *jobs)
 {
-    static const char *const failed[] = { "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL",
-                                          NULL };
-    static const char *const over[] = { "COMPLETED", "CANCELLED", "TIMEOUT", "PREEMPTED",
+    static const char *const failed[] = { "FAILED",    "NODE_FAIL", "OUT_OF_MEMORY",
+                                          "BOOT_FAIL", "TIMEOUT",   NULL };
+    static const char *const over[] = { "COMPLETED", "CANCELLED", "PREEMPTED",
                                         "DEADLINE",  "REVOKED",   NULL };
     static const char *const waits[] = { "PENDING",       "CONFIGURING",
                                          "REQUEUED",      "REQUEUE_FED",
                                          "REQUEUE_HOLD",  "SPECIAL_EXIT",
                                          "RESV_DEL_HOLD", NULL };
-    char *field[4];
-    for (int i = 0; i < 4; i++)
+    char *field[3];
+    for (int i = 0; i < 3; i++)
         if (!(field[i] = strsep (&line, "|")))
             return;
     if (!*field[0] || is_one_of (field[1], over))
         return;
     wm_farm_job_t *job = wm_farm_jobs_add (jobs, field[0]);
     job->has_failed = is_one_of (field[1], failed);
+    if (job->has_failed)
+        snprintf (job->reason, sizeof job->reason, "Slurm reports %.30s", field[1]);
     job->is_running = !job->has_failed && !is_one_of (field[1], waits);
     snprintf (job->node, sizeof job->node, "%.63s",
               job->is_running || job->has_failed ? field[2] : "");
-    snprintf (job->reason, sizeof job->reason, "%.63s", field[3]);
 }
 
 static wm_fault_t list (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t *error)
 {
-    const char *const argv[] = {
-        "squeue", "--me", "--name", self->name, "--array", "-h", "--format=%i|%T|%N|%r", NULL
-    };
+    const char *const argv[] = { "squeue",  "--me",         "--name", self->name,
+                                 "--array", "--states=all", "-h",     "--format=%i|%T|%N",
+                                 NULL };
     char *output, *line;
     const wm_fault_t fault = wm_farm_command (argv, &output, error);
     if (fault)

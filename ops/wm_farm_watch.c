@@ -208,7 +208,8 @@ static void judge_missing (wm_farm_watch_t *self)
         if (log)
             fclose (log);
         if (!has_session (self, job.id) && (log || job.is_running || job.has_failed))
-            failed (self, job.id, job.node, -1, "it is gone and left no exit code");
+            failed (self, job.id, job.node, -1,
+                    *job.reason ? job.reason : "it is gone and left no exit code");
     }
 }
 
@@ -255,10 +256,25 @@ void wm_farm_watch_jobs (wm_farm_watch_t *self, wm_farm_jobs_t *now)
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
+/* "jobs" has all, also of workers that are not listed; a broker of before does not have it.  */
+static void take_connected (wm_farm_watch_t *self, const json_t *status)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get (status, "jobs"), i, one)
+    {
+        wm_farm_job_t *job =
+            json_is_string (one) ? wm_farm_jobs_find (&self->jobs, json_string_value (one)) : NULL;
+        if (job && job->is_running && !job->was_connected)
+            connected (self, job);
+    }
+}
+
 void wm_farm_watch_workers (wm_farm_watch_t *self, const json_t *status)
 {
     const json_t *one;
     size_t i;
+    take_connected (self, status);
     json_array_foreach (json_object_get (status, "workers"), i, one)
     {
         const char *label = wm_ask_text (one, "label"), *slash = strrchr (label, '/');

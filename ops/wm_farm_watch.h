@@ -31,7 +31,7 @@ void wm_farm_watch_free (wm_farm_watch_t *self);
 /* Takes the jobs that there are now, and looks after those that are there no more.  */
 void wm_farm_watch_jobs (wm_farm_watch_t *self, wm_farm_jobs_t *now);
 
-/* Takes the broker's list of workers.  */
+/* Takes the broker's list of jobs that are connected, and of workers that it sends away.  */
 void wm_farm_watch_workers (wm_farm_watch_t *self, const json_t *status);
 
 wm_farm_count_t wm_farm_watch_count (const wm_farm_watch_t *self);

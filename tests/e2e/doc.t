@@ -52,7 +52,7 @@ help_of ()
 ok "help VERB is VERB --help" help_of
 versions ()
 {
-    for p in wiremill wiremill-broker wiremill-producer wiremill-worker; do "$bin/$p" -V | grep -q "^$p [0-9]" ||
+    for p in wiremill wiremill-broker wiremill-producer wiremill-worker wiremill-serve; do "$bin/$p" -V | grep -q "^$p [0-9]" ||
         return 1; done; for v in run synth; do "$bin/wiremill" $v -V | grep -q "^wiremill[a-z-]* [0-9]" ||
         return 1; done
 }

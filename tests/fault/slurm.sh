@@ -1,5 +1,5 @@
 #!/bin/bash
-# slurm.sh - a real Slurm on this machine for a test: `slurm_up N`, `slurm_down`; after helper.sh.
+# slurm.sh - a real Slurm on this machine for a test: `slurm_up N`, `slurm_down`, `slurmctld_stop`; after helper.sh.
 #
 # munged, slurmctld and a slurmd for each of N pretended nodes n1..nN, on loopback, with private keys, sockets and
 # state in $work/slurm. They end by their process ids, with the test or by slurm_down. Needs slurm-wlm and munge.
@@ -62,6 +62,13 @@ slurm_up () # nodes (7 at most)
     done
     slurm_idle () { [ "$(sinfo -h -p main -t idle -o %D)" = "$1" ]; }
     until_true 40 slurm_idle "$1" || { tail -n 5 "$s"/*.out "$s"/*.log; return 1; }
+}
+# The controller ends, and comes again with the state that it saved; nodes and jobs go on meanwhile.
+slurmctld_stop () { kill "${slurm_pids[1]}" && wait "${slurm_pids[1]}"; true; }
+slurmctld_start ()
+{
+    slurmctld -D -i -f "$SLURM_CONF" >>"$work/slurm/slurmctld.out" 2>&1 &
+    slurm_pids[1]=$!
 }
 slurm_down ()
 {

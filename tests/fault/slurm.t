@@ -118,6 +118,38 @@ PROLOGUE
     elsewhere () { squeue --me -h --array --states=PENDING,RUNNING --name "wm-$id-bad" -o %i | grep -q . && ! squeue --me -h --array --states=RUNNING --name "wm-$id-bad" -o %N | grep -q n2; }
     ok "and the farm goes on with the others" until_true 60 elsewhere
     kill -TERM $farm_pid && wait $farm_pid
+
+    # Slurm's controller is away for a while.
+    "${farm[@]}" --max 2 --min 2 --name away >"$work/farm" 2>&1 &
+    farm_pid=$!
+    both () { grep -q '"connected": 2' "$out$beside/farm/away/farm.json"; }
+    ok "two jobs that stay" until_true 60 both
+    ids () { squeue --me -h --array --states=PENDING,RUNNING --name "wm-$id-away" -o '%i %T' | sort; }
+    before=$(ids)
+    slurmctld_stop
+    away () { grep -Eq 'squeue (ended by|did not end).*the farm tries again and submits nothing meanwhile' "$work/farm"; }
+    ok "slurmctld is stopped: the farm reports it" until_true 120 away
+    slurmctld_start
+    ok "and when it answers again" until_true 120 grep -q 'slurm answers again' "$work/farm"
+    stayed () { [ -n "$before" ] && [ "$(ids)" = "$before" ] && ! grep -E 'failed|ends:' "$work/farm"; }
+    ok "its jobs are those of before, and none is taken for failed" until_true 60 stayed
+    kill -TERM $farm_pid && wait $farm_pid
+
+    # The wall time: a worker leaves before its end; a job that is still not connected then has failed.
+    "${farm[@]}" --max 1 --min 1 --name wall --walltime 20s >"$work/farm" 2>&1 &
+    farm_pid=$!
+    replaced () { [ "$(grep -l 'session with' "$out$beside"/farm/wall/log/*.log | wc -l)" = 2 ]; }
+    ok "a worker whose wall time nears its end leaves, and another comes" until_true 120 replaced
+    by_itself () { grep -q 'wall time' "$out$beside"/farm/wall/log/*.log && ! grep -E 'failed|ends:' "$work/farm"; }
+    ok "which is no failure" by_itself
+    kill -TERM $farm_pid && wait $farm_pid
+    echo "trap '' TERM; sleep 600" >"$work/hangs"
+    "${farm[@]}" --max 1 --min 1 --name late --walltime 20s --prologue "$work/hangs" --failures 1 >"$work/farm" 2>&1 &
+    farm_pid=$!
+    timed_out () { grep -Eq 'job [0-9_]+ on n[1-3]: Slurm reports TIMEOUT; its log' "$work/farm"; }
+    ok "a job that Slurm ends at its wall time, before it connected, has failed" until_true 240 timed_out
+    gives_up () { wait $farm_pid; [ $? = 1 ] && grep -q 'ends: 1 jobs in a row failed to connect' "$work/farm"; }
+    ok "and ends the farm" gives_up
 fi
 kill -TERM $farm_pid 2>/dev/null && wait $farm_pid
 

@@ -1,5 +1,6 @@
 /* test_ops_farm.c - what a farm decides: how many jobs, when it stops, which nodes it avoids.  */
 #include "ops/wm_farm.h"
+#include "ops/wm_farm_watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,13 +172,44 @@ static void test_seconds (void **state)
         assert_int_equal (wm_farm_seconds (wrong[i]), -1);
 }
 
+/* The broker lists 100 workers at most; "jobs" names all that are connected.  */
+static void test_many_connected (void **state)
+{
+    (void) state;
+    enum { N = 250 };
+    const wm_farm_t farm = { .folder = "/nonexistent" };
+    wm_farm_watch_t self;
+    wm_farm_jobs_t now = { 0 };
+    char id[16];
+    json_t *status = json_pack ("{s:[], s:[]}", "workers", "jobs");
+    wm_farm_watch_init (&self, &farm, &limits);
+    for (int i = 0; i < N; i++) {
+        snprintf (id, sizeof id, "7_%d", i);
+        wm_farm_jobs_add (&now, id)->is_running = i != 3;
+        if (i % 50)
+            json_array_append_new (json_object_get (status, "jobs"), json_string (id));
+    }
+    json_array_append_new (json_object_get (status, "jobs"), json_string ("8_1")); /* not ours */
+    json_array_append_new (json_object_get (status, "jobs"), json_integer (3));
+    wm_farm_watch_jobs (&self, &now);
+    self.failures.in_a_row = 2;
+    wm_farm_watch_workers (&self, status);
+    const wm_farm_count_t count = wm_farm_watch_count (&self);
+    assert_int_equal (count.running, N - 1);
+    assert_int_equal (count.pending, 1);
+    assert_int_equal (count.connected, N - N / 50 - 1);
+    assert_int_equal (self.failures.in_a_row, 0);
+    json_decref (status);
+    wm_farm_watch_free (&self);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_scale),    cmocka_unit_test (test_end),
         cmocka_unit_test (test_least),    cmocka_unit_test (test_unknown),
         cmocka_unit_test (test_failures), cmocka_unit_test (test_no_nodes),
-        cmocka_unit_test (test_seconds),
+        cmocka_unit_test (test_seconds),  cmocka_unit_test (test_many_connected),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,0 +1,229 @@
+/* wm_http.c - see wm_http.h.
+
+   libmicrohttpd's time-out begins anew with each byte, so a connection that sends one now and then
+   would stay: the owner's sweep shuts down what is too old. A descriptor is in the table from the
+   start of its connection until libmicrohttpd is about to close it.  */
+#include "ops/serve/wm_http.h"
+#include "schema/wm_limits.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define IDLE_S 5 /* without a byte */
+#define ADDRESS_BYTES 80
+#define WAITING_MAX 512 /* connections, in the kernel */
+
+struct wm_http_t {
+    struct MHD_Daemon *daemon;
+    const wm_http_page_t *pages;
+    void *context;
+    char address[ADDRESS_BYTES];
+    pthread_mutex_t mutex; /* of what follows */
+    struct {
+        int fd; /* -1: free */
+        int64_t since_ms;
+    } connection[WM_HTTP_CONNECTIONS_MAX];
+};
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void on_connection (void *context, struct MHD_Connection *connection, void **slot,
+                           enum MHD_ConnectionNotificationCode code)
+{
+    wm_http_t *self = context;
+    (void) slot;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info (connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const int fd = info ? info->connect_fd : -1,
+              wanted = code == MHD_CONNECTION_NOTIFY_STARTED ? -1 : fd;
+    pthread_mutex_lock (&self->mutex);
+    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
+        if (self->connection[i].fd == wanted) {
+            self->connection[i].fd = wanted == -1 ? fd : -1;
+            self->connection[i].since_ms = wm_now_ms ();
+            break;
+        }
+    pthread_mutex_unlock (&self->mutex);
+}
+
+void wm_http_sweep (wm_http_t *self)
+{
+    const int64_t now_ms = wm_now_ms ();
+    pthread_mutex_lock (&self->mutex);
+    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
+        if (self->connection[i].fd >= 0 && now_ms - self->connection[i].since_ms > WM_HTTP_LIFE_MS)
+            shutdown (self->connection[i].fd, SHUT_RDWR);
+    pthread_mutex_unlock (&self->mutex);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static enum MHD_Result answer (struct MHD_Connection *connection, unsigned code, const char *type,
+                               char *text, size_t bytes)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer (bytes, text, MHD_RESPMEM_MUST_FREE);
+    if (!response) {
+        free (text);
+        return MHD_NO;
+    }
+    MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header (response, MHD_HTTP_HEADER_CONNECTION, "close");
+    MHD_add_response_header (response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header (response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    const enum MHD_Result result = MHD_queue_response (connection, code, response);
+    MHD_destroy_response (response);
+    return result;
+}
+
+static enum MHD_Result refuse (struct MHD_Connection *connection, unsigned code, const char *text)
+{
+    char *copy = strdup (text);
+    return copy ? answer (connection, code, "text/plain; charset=utf-8", copy, strlen (copy))
+                : MHD_NO;
+}
+
+static enum MHD_Result on_request (void *context, struct MHD_Connection *connection,
+                                   const char *url, const char *method, const char *version,
+                                   const char *upload, size_t *upload_bytes, void **seen)
+{
+    wm_http_t *self = context;
+    size_t bytes = 0;
+    (void) version, (void) upload, (void) upload_bytes;
+    if (strcmp (method, MHD_HTTP_METHOD_GET) != 0 && strcmp (method, MHD_HTTP_METHOD_HEAD) != 0)
+        return refuse (connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    if (!*seen) { /* called for the headers, then again */
+        *seen = self;
+        return MHD_YES;
+    }
+    for (const wm_http_page_t *page = self->pages; page->path; page++)
+        if (strcmp (page->path, url) == 0) {
+            char *text = page->make (self->context, &bytes);
+            return text ? answer (connection, MHD_HTTP_OK, page->type, text, bytes) : MHD_NO;
+        }
+    return refuse (connection, MHD_HTTP_NOT_FOUND, "not found; there is /metrics\n");
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+typedef union {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} address_t;
+
+/* false: it is no "ADDRESS:PORT".  */
+static bool parse (const char *text, address_t *address)
+{
+    char host[ADDRESS_BYTES], *end;
+    const char *colon = strrchr (text, ':');
+    memset (address, 0, sizeof *address);
+    if (!colon || (size_t) (colon - text) >= sizeof host || !colon[1])
+        return false;
+    snprintf (host, sizeof host, "%.*s", (int) (colon - text), text);
+    errno = 0;
+    const unsigned long port = strtoul (colon + 1, &end, 10);
+    if (*end || colon[1] < '0' || colon[1] > '9' || errno || port > 65535)
+        return false;
+    const size_t n = strlen (host);
+    if (n > 2 && host[0] == '[' && host[n - 1] == ']') {
+        host[n - 1] = 0;
+        address->v6.sin6_family = AF_INET6;
+        address->v6.sin6_port = htons ((uint16_t) port);
+        return inet_pton (AF_INET6, host + 1, &address->v6.sin6_addr) == 1;
+    }
+    address->v4.sin_family = AF_INET;
+    address->v4.sin_port = htons ((uint16_t) port);
+    return inet_pton (AF_INET, strcmp (host, "localhost") == 0 ? "127.0.0.1" : host,
+                      &address->v4.sin_addr) == 1;
+}
+
+/* A listening socket, and its address as people write it. -1: errno.  */
+static int listen_at (address_t *address, char text[ADDRESS_BYTES])
+{
+    char host[INET6_ADDRSTRLEN];
+    const bool is_v6 = address->any.sa_family == AF_INET6;
+    socklen_t size = is_v6 ? sizeof address->v6 : sizeof address->v4;
+    const int fd = socket (address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
+    if (fd < 0)
+        return -1;
+    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind (fd, &address->any, size) || listen (fd, WAITING_MAX) ||
+        getsockname (fd, &address->any, &size)) {
+        const int failed = errno;
+        close (fd);
+        errno = failed;
+        return -1;
+    }
+    if (is_v6)
+        snprintf (text, ADDRESS_BYTES, "[%s]:%u",
+                  inet_ntop (AF_INET6, &address->v6.sin6_addr, host, sizeof host),
+                  ntohs (address->v6.sin6_port));
+    else
+        snprintf (text, ADDRESS_BYTES, "%s:%u",
+                  inet_ntop (AF_INET, &address->v4.sin_addr, host, sizeof host),
+                  ntohs (address->v4.sin_port));
+    return fd;
+}
+
+wm_http_t *wm_http_new (const char *listen_text, const wm_http_page_t *pages, void *context,
+                        wm_error_t *error)
+{
+    address_t address;
+    if (!parse (listen_text, &address)) {
+        wm_fault (error, WM_EUSAGE, "--listen %.60s: give an address and a port, 127.0.0.1:9555",
+                  listen_text);
+        return NULL;
+    }
+    wm_http_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->pages = pages;
+    self->context = context;
+    pthread_mutex_init (&self->mutex, NULL);
+    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
+        self->connection[i].fd = -1;
+    const int fd = listen_at (&address, self->address);
+    if (fd >= 0)
+        self->daemon = MHD_start_daemon (
+            MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, self,
+            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+            (unsigned) WM_HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+            (size_t) WM_HTTP_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) IDLE_S,
+            MHD_OPTION_NOTIFY_CONNECTION, on_connection, self, MHD_OPTION_END);
+    if (self->daemon)
+        return self;
+    wm_fault (error, WM_EHOST, "cannot listen at %.60s: %s; choose another --listen", listen_text,
+              strerror (errno));
+    if (fd >= 0)
+        close (fd);
+    wm_http_destroy (&self);
+    return NULL;
+}
+
+void wm_http_destroy (wm_http_t **self_p)
+{
+    wm_http_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->daemon)
+        MHD_stop_daemon (self->daemon);
+    pthread_mutex_destroy (&self->mutex);
+    free (self);
+    *self_p = NULL;
+}
+
+const char *wm_http_address (const wm_http_t *self)
+{
+    return self->address;
+}
