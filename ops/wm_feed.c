@@ -44,9 +44,19 @@ static void report (const wm_feed_t *self, const char *format, ...)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
+/* What tells files apart: the real path, or the URL without what opens it, which may be another each
+   time that the file is offered. NULL: no memory.  */
+static char *identity (const char *pfn)
 {
     char real[PATH_MAX];
+    char *copy = strdup (wm_url_of (pfn) == WM_URL_NONE && realpath (pfn, real) ? real : pfn);
+    if (copy)
+        wm_url_tame (copy);
+    return copy;
+}
+
+static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
+{
     wm_error_t why;
     if (self->n_file == self->room) {
         const size_t room = self->room ? 2 * self->room : 64;
@@ -61,7 +71,7 @@ static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_err
     *file = (wm_feed_file_t){
         .did = strdup (did),
         .pfn = strdup (pfn),
-        .path = strdup (!is_url && realpath (pfn, real) ? real : pfn),
+        .path = identity (pfn),
         .is_bad = self->command && is_url && wm_urls_check (pfn, &why),
     };
     if (!file->did || !file->pfn || !file->path)
@@ -77,13 +87,14 @@ static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_err
 /* The file that has this DID or this path; NULL: none.  */
 static const wm_feed_file_t *find (const wm_feed_t *self, const char *did, const char *pfn)
 {
-    char real[PATH_MAX];
-    const char *path = wm_url_of (pfn) == WM_URL_NONE && realpath (pfn, real) ? real : pfn;
-    for (uint32_t i = 0; i < self->n_file; i++)
+    const wm_feed_file_t *found = NULL;
+    char *path = identity (pfn);
+    for (uint32_t i = 0; path && i < self->n_file && !found; i++)
         if (strcmp (self->file[i].path, path) == 0 ||
             (*did && strcmp (self->file[i].did, did) == 0))
-            return &self->file[i];
-    return NULL;
+            found = &self->file[i];
+    free (path);
+    return found;
 }
 
 wm_fault_t wm_feed_take (wm_feed_t *self, const wm_inputs_t *inputs, wm_error_t *error)
@@ -164,11 +175,11 @@ static const char *parse (char *line, char **did, char **pfn)
 static wm_fault_t record_add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
 {
     char line[2 * NAME_BYTES_MAX + 16];
-    const int n =
-        snprintf (line, sizeof line, "%s%s%s%s\n", did, *did ? " " : "", pfn, *did ? " -" : "");
+    snprintf (line, sizeof line, "%s%s%s%s\n", did, *did ? " " : "", pfn, *did ? " -" : "");
+    wm_url_tame (line); /* after a kill a file is copied without the token that its URL had */
     WM_FAILPOINT ("feed-answered");
     const off_t end = lseek (self->record, 0, SEEK_END);
-    if (end < 0 || wm_file_append (self->record, line, (size_t) n) || fdatasync (self->record)) {
+    if (end < 0 || wm_file_append (self->record, line, strlen (line)) || fdatasync (self->record)) {
         wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "%s cannot be written: %s",
                   self->record_path, strerror (errno));
         if (end >= 0 && ftruncate (self->record, end))
@@ -176,7 +187,9 @@ static wm_fault_t record_add (wm_feed_t *self, const char *did, const char *pfn,
         return error->fault;
     }
     WM_FAILPOINT ("feed-recorded");
-    return WM_OK;
+    return ftruncate (self->answer, 0)
+               ? wm_fault (error, WM_EHOST, "%s: %s", self->answer_path, strerror (errno))
+               : WM_OK;
 }
 
 /* Reads what an earlier process asked for. A last line without an end is a part of what a kill or a

@@ -72,6 +72,7 @@ again ()
 {
     sha256sum "$work"/out/* "$work"/out.[pd]* >"$work/before"
     rm "$work/out/justin-2.scores.h5.json"
+    sed -i 's/"size": ./&1/' "$work/out/justin-3.scores.h5.json" # as of another output
     run out && says 'nothing was left to do' && calls 5 && sha256sum --quiet -c "$work/before"
 }
 ok "the same command again scores nothing, lists nothing twice, and makes up for a sidecar" again
@@ -108,22 +109,26 @@ ask='justin-get-file --seconds-needed 60'
 none () { offer </dev/null; run none && result 'exit=0 files=0' && calls 1 && [ ! -s "$work/none.pfns" ]; }
 ok "no file at all is no failure" none
 
+echo fine >"$work/data/mode"
+python3 tests/fault/elsewhere.py http "$port" "$work/data" &
+web=http://127.0.0.1:$port
+until_true 20 curl -sf "$web/mode" || bail "no HTTP server"
 held ()
 {
-    offer justin-1 broken </dev/null
-    echo "test:far davs://host/far.h5 RSE" >>"$JUSTIN_FILES/files"
-    exits 3 run held && result 'exit=3 files=3 written=1 held=2' && listed held justin-1 && says 'wiremill copies root://'
+    offer broken </dev/null
+    printf 'test:%s RSE\n' "justin-1 $web/justin-1.h5?authz=SECRET" "far davs://host/far.h5" >>"$JUSTIN_FILES/files"
+    exits 3 run held && result 'exit=3 files=3 written=1 held=2' && same held justin-1 && says 'wiremill copies root://' &&
+        [ "$(cat "$work/held.pfns")" = "$web/justin-1.h5" ] && [ "$(cat "$work/held.dids")" = test:justin-1 ] &&
+        ! grep -rl SECRET "$work/held$beside" "$work/held.pfns" "$work/said"
 }
-ok "files that cannot be read are held, and not listed: exit code 3" held
-held_ok () { run held --held-ok && result 'exit=0 files=2 written=1 held=1'; }
-ok "--held-ok makes it 0" held_ok
+ok "files that cannot be read are held, and not listed: exit code 3; a URL is copied" held
 torn () # an unfinished last line of a list
 {
-    printf '%s' "${work:0:3}" >>"$work/held.pfns" && printf 'foreign' >>"$work/held.dids"
-    run held --held-ok && listed_torn
+    printf '%s' "${web:0:3}" >>"$work/held.pfns" && printf 'foreign' >>"$work/held.dids"
+    run held --held-ok && result 'exit=0 files=2 written=1 held=1' && [ "$(cat "$work/held.pfns")" = "$web/justin-1.h5" ] &&
+        [ "$(tail -n 1 "$work/held.dids")" = foreign ]
 }
-listed_torn () { [ "$(cat "$work/held.pfns")" = "$work/data/justin-1.h5" ] && [ "$(tail -n 1 "$work/held.dids")" = foreign ]; }
-ok "a torn line of a list goes, a foreign one stays" torn
+ok "--held-ok makes it 0; a torn line of a list goes, a foreign one stays" torn
 with_input () # of one that is scored already: nothing is computed
 {
     echo '{"core.data_tier": "scores", "core.file_format": "HDF5"}' >"$work/metadata"
@@ -174,8 +179,10 @@ jobscript ()
 ok "the jobscript leaves outputs, sidecars and lists in the workspace" jobscript
 gone () { offer justin-1 <<<$'\nlose\nlose\nlose\nlose\nlose\nlose\nlose\nlose\nlose'; job && says '1 of 1 files are processed'; }
 ok "justIN that does not answer any more after a file: what is done counts" gone
-bad () { offer broken </dev/null; job && says '0 of 1 files' && [ ! -s "$work/job/justin-processed-pfns.txt" ]; }
-ok "a job of bad files lists nothing" bad
+if [ "$(size 1 2 2)" = 2 ]; then
+    bad () { offer broken </dev/null; job && says '0 of 1 files' && [ ! -s "$work/job/justin-processed-pfns.txt" ]; }
+    ok "a job of bad files lists nothing" bad
+fi
 lacks ()
 {
     offer </dev/null

@@ -31,15 +31,15 @@ fresh () # a new job with so many files
 }
 script=$PWD/ops/justin/wiremill.jobscript
 job () { (cd "$work/job" && exec "$script" >>"$work/said" 2>&1); }
-# Each file that the job noted as its own is listed once, with all that belongs to it. A call of justin-get-file that
-# was killed may have lost the file that it took: so many at most.
-whole () # files that may be lost
+# Each file that was printed for the job is listed once, with all that belongs to it. (A call of justin-get-file that
+# was killed before it printed has lost the file that it took.)
+whole ()
 {
     local name n
     cd "$work/job" || return 1
     n=$(wc -l <justin-processed-pfns.txt)
     [ -z "$(sort justin-processed-pfns.txt | uniq -d)" ] && [ "$n" = "$(wc -l <scores.wiremill/files-asked)" ] &&
-        [ "$n" -le "$(wc -l <"$JUSTIN_FILES/given")" ] && [ "$n" -ge $(($(wc -l <"$JUSTIN_FILES/given") - $1)) ] ||
+        ! cut -d ' ' -f 2 "$JUSTIN_FILES/told" | grep -vxFf justin-processed-pfns.txt ||
         { echo "$n listed"; cat scores.wiremill/files-asked "$JUSTIN_FILES/given" justin-processed-pfns.txt; return 1; }
     diff <(sed 's|.*/||; s|.h5$||' justin-processed-pfns.txt) <(sed 's|test:||' justin-processed-dids.txt) || return 1
     python3 - "$plain_id" "$(id_of scores.wiremill)" "$work/plain/justin-1.scores.h5" scores justin-processed-dids.txt <<'PY' || return 1
@@ -80,7 +80,7 @@ points ()
         n_killed=$((n_killed + 1))
     done
     (cd "$work/job" && timeout 60 "${command[@]}" >"$work/said" 2>&1) || { cat "$work/said"; return 1; }
-    (whole "$(wc -w <<<"$points")")
+    (whole)
 }
 for ((i = 1; i <= tries; i++)); do
     ok "killed at each point in some order, the same command goes on ($i)" points
@@ -99,7 +99,7 @@ at () # moment, command...: kills the job when the command is true, and starts i
     wait $! 2>/dev/null
     n_tried=$((n_tried + 1))
     timeout 60 bash -c "cd '$work/job' && exec '$script' >>'$work/said' 2>&1" || { echo "$moment"; cat "$work/said"; return 1; }
-    (whole 1 && for f in scores/*.h5 scores/*.json; do cmp "$f" "${f##*/}" || exit 1; done)
+    (whole && for f in scores/*.h5 scores/*.json; do cmp "$f" "${f##*/}" || exit 1; done)
 }
 lines () { [ "$(wc -l <"$1")" -ge "$2" ]; } # file, number
 for ((i = 1; i <= tries; i++)); do
