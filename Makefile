@@ -41,7 +41,7 @@ PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
 PKG_producer  := libczmq libzmq hdf5 libdeflate libxxhash libsodium yaml-0.1
 PKG_gpuworker := libczmq libzmq libsodium
-PKG_ops       := libczmq libzmq jansson libsodium hdf5 libmicrohttpd
+PKG_ops       := libczmq libzmq jansson libsodium hdf5 libdeflate libmicrohttpd
 
 # Libraries a room's program links, in order (the arrows of the architecture, checked by make lint).
 USES_schema    := schema

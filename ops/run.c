@@ -16,6 +16,7 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "ops/wm_urls.h"
+#include "ops/wm_workflow.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_allowance.h"
 
@@ -39,6 +40,7 @@
 static const wm_option_t options[] = {
     INPUT_OPTIONS,
     RETRY_OPTION,
+    WORKFLOW_OPTIONS,
     CAMPAIGN_OPTIONS,
     {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
      .most = WM_CREW_WORKERS_MAX,
@@ -72,6 +74,7 @@ const wm_verb_t wm_verb_run = {
 
 static const wm_option_t produce_options[] = {
     INPUT_OPTIONS,
+    WORKFLOW_OPTIONS,
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "where to",
      .help = "the broker's base address (default: WM_BROKER, else the campaign here, else "
              WM_ASK_DEFAULT ")"},
@@ -104,6 +107,7 @@ typedef struct {
     wm_setup_t *setup; /* NULL with --broker */
     wm_inputs_t inputs;
     wm_crew_t crew;
+    wm_workflow_t workflow;
     wm_client_t *client; /* operator session, open or not */
     json_t *status;      /* the latest, NULL before */
     unsigned owed;       /* answers that have not come yet */
@@ -206,10 +210,12 @@ static void left_out (const run_t *self)
 static void first_line (const run_t *self)
 {
     char n[32];
+    const char *files =
+        self->workflow.feed.command ? " asked for before, more from the command," : "";
     if (!self->setup) {
-        fprintf (stderr, "wiremill %s: %s file%s to the broker at %s\n", WM_VERSION,
+        fprintf (stderr, "wiremill %s: %s file%s%s to the broker at %s\n", WM_VERSION,
                  wm_show_count ((int64_t) self->inputs.n_file, n),
-                 self->inputs.n_file == 1 ? "" : "s", self->crew.endpoint);
+                 self->inputs.n_file == 1 ? "" : "s", files, self->crew.endpoint);
         wm_allowance_print (wm_allowance (), 0, "");
         if (!wm_join_suffices (WM_ROLE_OPERATOR))
             fputs ("a producer's key shows neither progress nor summary: give a monitor's too, by "
@@ -220,10 +226,10 @@ static void first_line (const run_t *self)
     }
     char promise[80];
     wm_arithmetic_promise (self->setup->pins.precision, self->setup->pins.max_error, promise);
-    fprintf (stderr, "wiremill %s: %s file%s, spec %s, %s, %d worker%s x %s thread%s\n", WM_VERSION,
-             wm_show_count ((int64_t) self->inputs.n_file, n), self->inputs.n_file == 1 ? "" : "s",
-             self->setup->spec_name, promise, self->crew.n_worker,
-             self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
+    fprintf (stderr, "wiremill %s: %s file%s%s spec %s, %s, %d worker%s x %s thread%s\n",
+             WM_VERSION, wm_show_count ((int64_t) self->inputs.n_file, n),
+             self->inputs.n_file == 1 ? "" : "s", *files ? files : ",", self->setup->spec_name,
+             promise, self->crew.n_worker, self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
     wm_allowance_print (wm_allowance (),
                         (int) wm_args_number (self->args, "threads") * self->crew.n_worker, "");
@@ -390,11 +396,11 @@ static void print_table (const run_t *self, int code, double seconds)
 
 static void print_json (const run_t *self, int code, double seconds)
 {
-    json_t *summary =
-        json_pack ("{s:s, s:s, s:i, s:f, s:f, s:f, s:s, s:O?}", "schema", "wiremill-run-1",
-                   "version", WM_VERSION, "exit", code, "seconds", seconds, "hits_s",
-                   hits_per_second (self), "bytes_per_event", bytes_per_event (self), "output",
-                   output_folder (self), "status", self->status);
+    json_t *summary = json_pack ("{s:s, s:s, s:i, s:f, s:f, s:f, s:s, s:O?, s:o*}", "schema",
+                                 "wiremill-run-1", "version", WM_VERSION, "exit", code, "seconds",
+                                 seconds, "hits_s", hits_per_second (self), "bytes_per_event",
+                                 bytes_per_event (self), "output", output_folder (self), "status",
+                                 self->status, "workflow", wm_workflow_json (&self->workflow));
     json_dumpf (summary, stdout, JSON_INDENT (2));
     putchar ('\n');
     json_decref (summary);
@@ -426,13 +432,19 @@ static void print_held (const run_t *self)
                       wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");
 }
 
+/* The exit code for the caller: --held-ok takes what is held for done.  */
+static int last_code (const run_t *self, int code)
+{
+    return code == WM_EXIT_HELD && wm_args_given (self->args, "held-ok") ? WM_EXIT_OK : code;
+}
+
 static int finish (run_t *self, int code)
 {
     const double seconds = (double) (wm_now_ms () - self->started_ms) / 1e3;
     before_message ();
     const bool finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
     if (wm_args_given (self->args, "json"))
-        print_json (self, code, seconds);
+        print_json (self, last_code (self, code), seconds);
     else if (finished && self->status)
         print_table (self, code, seconds);
     if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
@@ -445,6 +457,9 @@ static int finish (run_t *self, int code)
                  code == WM_EXIT_FAILURE ? "correct that, then " : "");
         wm_command_print (stderr, self->args, NULL);
     }
+    code = last_code (self, code);
+    if (!wm_args_given (self->args, "json"))
+        wm_workflow_last_line (&self->workflow, code, self->status, output_folder (self));
     return code;
 }
 
@@ -466,7 +481,8 @@ static int work (run_t *self)
             progress_line (self, wm_progress_width (&progress), line);
             wm_progress_show (&progress, line, wm_now_ms ());
         }
-        code = wm_crew_tend (&self->crew);
+        const int ended = wm_workflow_tend (&self->workflow);
+        code = ended == WM_CREW_WORKING ? wm_crew_tend (&self->crew) : ended;
     }
     if (stops) {
         before_message ();
@@ -525,7 +541,10 @@ static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
     char what[64];
     const long n = count_workers (self);
     snprintf (what, sizeof what, "a run with %ld worker%s", n, n == 1 ? "" : "s");
-    return wm_allowance_check (wm_allowance (), WM_CREW_BYTES + (uint64_t) n * worker_bytes (self),
+    const bool asks = wm_args_given (self->args, "files-from-command");
+    return wm_allowance_check (wm_allowance (),
+                               WM_CREW_BYTES + (asks ? WM_CREW_SENDER_BYTES : 0) +
+                                   (uint64_t) n * worker_bytes (self),
                                what, error);
 }
 
@@ -571,7 +590,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         fault = wm_join_hand_on (&error);
     if (!fault && !broker)
         fault = check_memory (&run, &error);
-    if (!fault)
+    if (!fault && !wm_args_given (args, "files-from-command"))
         fault = wm_setup_inputs (&run.inputs, args, 0, &error);
     if (!fault && !broker) {
         choices = wm_setup_choices (args);
@@ -579,6 +598,9 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         if (!fault)
             fault = check_memory (&run, &error); /* now that the model is known */
     }
+    if (!fault)
+        fault = wm_workflow_open (&run.workflow, args, verb, broker ? "" : setup.campaign,
+                                  &run.inputs, &error);
     if (!fault)
         fault = wm_crew_init (&run.crew, verb, run.setup, &run.inputs, broker, &error);
     if (!fault)
@@ -593,9 +615,10 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     run.crew.retry_held = wm_args_given (args, "retry-held");
     run.crew.stage_ahead = wm_args_text (args, "stage-ahead");
     run.crew.stage_bytes = wm_args_text (args, "stage-bytes");
-    if (run.inputs.n_url)
+    if (run.inputs.n_url || run.workflow.feed.command)
         wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
     run.crew.before_message = before_message;
+    wm_workflow_join (&run.workflow, &run.crew);
     if (!progress.quiet)
         first_line (&run);
     wm_crew_signals (&stops);
@@ -606,6 +629,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     if (run.status && (!run.setup || run.crew.broker.pid))
         wm_account_add (run.status, "run", run.crew.endpoint, run.setup ? run.setup->campaign : "");
     wm_crew_stop (&run.crew, &stops, 2);
+    code = wm_workflow_end (&run.workflow, code);
     code = finish (&run, code);
     wm_client_destroy (&run.client);
     json_decref (run.status);
@@ -651,6 +675,8 @@ static int run_main (const wm_args_t *args)
     const int code = broker ? refuse_useless (args) : -1;
     if (code >= 0)
         return code;
+    if (wm_workflow_refuse (args) >= 0)
+        return WM_EXIT_USAGE;
     take_isa (args);
     return campaign (args, "run", broker);
 }
@@ -661,6 +687,8 @@ static int produce_main (const wm_args_t *args)
     wm_error_t error;
     if (wm_args_given (args, "campaign") && wm_args_given (args, "broker"))
         return wm_args_refuse (args, "give --broker or --campaign, not both");
+    if (wm_workflow_refuse (args) >= 0)
+        return WM_EXIT_USAGE;
     if (wm_ask_lasting (args, wm_args_text (args, "campaign"), endpoint, &error))
         return wm_setup_complain ("produce", &error);
     return campaign (args, "produce", endpoint);

@@ -2,10 +2,9 @@
 
 #include "ops/wm_crew.h"
 #include "ops/wm_ask.h"
-#include "ops/wm_blame.h"
+#include "ops/wm_crew_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
-#include "schema/wm_join.h"
 #include "schema/wm_limits.h"
 #include "schema/base/wm_log.h"
 
@@ -25,13 +24,9 @@
 #define TICK_MS 20
 #define SLOW_TICK_MS 200 /* where something else wakes us */
 #define BROKER_DEATHS_MAX 5
-#define PRODUCER_DEATHS_MAX 3
 #define STOP_MS 60000
-#define LOG_MS 500
 
-static void report (const wm_crew_t *self, const char *format, ...)
-    __attribute__ ((format (printf, 2, 3)));
-static void report (const wm_crew_t *self, const char *format, ...)
+void wm_crew_report (const wm_crew_t *self, const char *format, ...)
 {
     va_list args;
     char time[WM_LOG_TIME_BYTES];
@@ -45,7 +40,7 @@ static void report (const wm_crew_t *self, const char *format, ...)
 }
 
 /* Shows what a child has logged since the last time.  */
-static void show_log (const wm_crew_t *self, wm_child_t *child)
+void wm_crew_show_log (const wm_crew_t *self, wm_child_t *child)
 {
     if (self->before_message)
         self->before_message ();
@@ -53,9 +48,7 @@ static void show_log (const wm_crew_t *self, wm_child_t *child)
 }
 
 /* Reports how a child ended, and what follows from that.  */
-static void report_end (const wm_crew_t *self, const wm_child_t *child, const char *format, ...)
-    __attribute__ ((format (printf, 3, 4)));
-static void report_end (const wm_crew_t *self, const wm_child_t *child, const char *format, ...)
+void wm_crew_report_end (const wm_crew_t *self, const wm_child_t *child, const char *format, ...)
 {
     va_list args;
     char next[PATH_MAX + 256], how[WM_CHILD_HOW_BYTES];
@@ -63,13 +56,13 @@ static void report_end (const wm_crew_t *self, const wm_child_t *child, const ch
     vsnprintf (next, sizeof next, format, args);
     va_end (args);
     const char *log = self->setup ? child->log : ""; /* else it is in memory */
-    report (self, "%s%s ended by %s%s; %s%s%s", strchr (child->name, '-') ? "" : "the ",
-            child->name, wm_child_how (child, how),
-            wm_child_has_logged (child) ? "" : " and logged nothing", next,
-            *log ? "; its log: " : "", log);
+    wm_crew_report (self, "%s%s ended by %s%s; %s%s%s", strchr (child->name, '-') ? "" : "the ",
+                    child->name, wm_child_how (child, how),
+                    wm_child_has_logged (child) ? "" : " and logged nothing", next,
+                    *log ? "; its log: " : "", log);
 }
 
-static int code_of (const wm_child_t *child)
+int wm_crew_code_of (const wm_child_t *child)
 {
     return WIFEXITED (child->status) ? WEXITSTATUS (child->status) : WM_EXIT_AGAIN;
 }
@@ -151,19 +144,13 @@ static wm_fault_t choose_endpoint (wm_crew_t *self, wm_error_t *error)
 wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
                          const wm_inputs_t *inputs, const char *broker, wm_error_t *error)
 {
-    char name[24], memory[32];
-    int fd;
+    char name[24];
     memset (self, 0, sizeof *self);
     self->verb = verb;
     self->setup = setup;
-    self->inputs = inputs;
-    if (!setup) { /* a farm's broker: there is no campaign here to keep a log in */
+    if (!setup) {
         snprintf (self->endpoint, sizeof self->endpoint, "%s", broker);
-        wm_fault_t fault = wm_child_init (&self->producer, "producer", NULL, error);
-        if (!fault)
-            fault = wm_setup_memory ("producer.log", "", 0, &fd, memory, error);
-        strcpy (self->producer.log, fault ? "" : memory);
-        return fault;
+        return wm_crew_sender_init (self, inputs, 0, error);
     }
     if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
@@ -179,7 +166,7 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
     if (!fault)
         fault = wm_child_init (&self->broker, "broker", self->log_folder, error);
     if (!fault)
-        fault = wm_child_init (&self->producer, "producer", self->log_folder, error);
+        fault = wm_crew_sender_init (self, inputs, 0, error);
     for (int i = 0; i < WM_CREW_WORKERS_MAX && !fault; i++) {
         snprintf (name, sizeof name, "worker-%d", i + 1);
         fault = wm_child_init (&self->worker[i], name, self->log_folder, error);
@@ -214,40 +201,6 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
     return wm_child_start (&self->broker, argv[0], argv, error);
 }
 
-static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
-{
-    const char *argv[26 + 2 * WM_JOIN_FILES_MAX] = {
-        "wiremill-producer", "produce",   "--broker",    self->endpoint, "--input-list",
-        self->inputs->path,  "--command", self->command, "--parent"
-    };
-    int n = 9;
-    if (self->retry_held)
-        argv[n++] = "--retry-held";
-    if (self->give_up) {
-        argv[n++] = "--give-up";
-        argv[n++] = self->give_up;
-    }
-    const char *const stage[][2] = { { "--scratch", *self->scratch ? self->scratch : NULL },
-                                     { "--stage-ahead", self->stage_ahead },
-                                     { "--stage-bytes", self->stage_bytes } };
-    for (size_t i = 0; i < sizeof stage / sizeof *stage; i++)
-        if (stage[i][1]) {
-            argv[n++] = stage[i][0];
-            argv[n++] = stage[i][1];
-        }
-    if (!self->setup)
-        argv[n++] = "--summary";
-    const bool has_own = wm_join_suffices (WM_ROLE_PRODUCER);
-    for (size_t i = 0; !self->setup && wm_join_path (i); i++) {
-        if (has_own && !wm_join_fits (i, WM_ROLE_PRODUCER))
-            continue; /* a hostile event file shall not find an operator's key */
-        argv[n++] = "--join-file";
-        argv[n++] = wm_join_give (i);
-    }
-    self->retry_held = false; /* what is held later, because it crashes its reader, stays so */
-    return wm_child_start (&self->producer, argv[0], argv, error);
-}
-
 static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t *error)
 {
     char cache[PATH_MAX + 8], gate[16];
@@ -276,7 +229,7 @@ static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t 
     return wm_child_start (worker, argv[0], argv, error);
 }
 
-static int failed (const wm_crew_t *self, const wm_error_t *error)
+int wm_crew_failed (const wm_crew_t *self, const wm_error_t *error)
 {
     if (self->before_message)
         self->before_message ();
@@ -287,17 +240,17 @@ static int failed (const wm_crew_t *self, const wm_error_t *error)
 static int broker_ended (wm_crew_t *self)
 {
     wm_error_t error;
-    const int code = code_of (&self->broker);
+    const int code = wm_crew_code_of (&self->broker);
     const bool by_itself = WIFEXITED (self->broker.status);
-    show_log (self, &self->broker);
+    wm_crew_show_log (self, &self->broker);
     if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_AGAIN ||
                       (code == WM_EXIT_FAILURE && !self->has_served))) {
         if (!wm_child_has_logged (&self->broker))
-            report_end (self, &self->broker, "it is not started again");
+            wm_crew_report_end (self, &self->broker, "it is not started again");
         return code;
     }
     if (by_itself && code == WM_EXIT_OK) {
-        report (self, "the broker was asked to stop");
+        wm_crew_report (self, "the broker was asked to stop");
         return WM_EXIT_AGAIN;
     }
     const int64_t now = wm_now_ms ();
@@ -306,13 +259,13 @@ static int broker_ended (wm_crew_t *self)
         self->broker_deaths = 0;
     }
     if (++self->broker_deaths > BROKER_DEATHS_MAX) {
-        report_end (self, &self->broker,
-                    "that was %d times within a minute: it is not started again",
-                    self->broker_deaths);
+        wm_crew_report_end (self, &self->broker,
+                            "that was %d times within a minute: it is not started again",
+                            self->broker_deaths);
         return WM_EXIT_FAILURE;
     }
-    report_end (self, &self->broker, "starting it again");
-    return start_broker (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
+    wm_crew_report_end (self, &self->broker, "starting it again");
+    return start_broker (self, &error) ? wm_crew_failed (self, &error) : WM_CREW_WORKING;
 }
 
 /* Waits until the broker serves. `changes` can be read when a file got its name in the campaign;
@@ -334,7 +287,7 @@ static int await_broker (wm_crew_t *self, int changes, const volatile int *stop)
         if (self->has_served)
             return WM_CREW_WORKING;
         if (wm_now_ms () - self->broker.started_ms > 500)
-            show_log (self, &self->broker); /* it waits for the lock, and names the owner */
+            wm_crew_show_log (self, &self->broker); /* it waits for the lock, and names the owner */
         nap (changes, changes < 0 ? TICK_MS : SLOW_TICK_MS);
     }
     return WM_EXIT_AGAIN;
@@ -370,7 +323,7 @@ int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop)
         changes = -1;
     }
     const bool started = !start_broker (self, &error) && !start_workers (self, &error);
-    const int code = started ? await_broker (self, changes, stop) : failed (self, &error);
+    const int code = started ? await_broker (self, changes, stop) : wm_crew_failed (self, &error);
     if (changes >= 0)
         close (changes);
     return code;
@@ -380,7 +333,9 @@ int wm_crew_start_rest (wm_crew_t *self)
 {
     wm_error_t error;
     open_gate (self);
-    return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
+    return self->sender[0].inputs.n_file && wm_crew_start_producer (self, &self->sender[0], &error)
+               ? wm_crew_failed (self, &error)
+               : WM_CREW_WORKING;
 }
 
 /* ---- restarting them ------------------------------------------------------------------------- */
@@ -392,112 +347,43 @@ static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
     for (int i = 0; i < self->n_worker; i++)
         if (self->worker[i].pid || self->worker[i].retry_ms)
             return WM_CREW_WORKING;
-    report (self, "no worker is left%s",
-            code == WM_EXIT_AGAIN ? "; type the same command to continue" : "");
+    wm_crew_report (self, "no worker is left%s",
+                    code == WM_EXIT_AGAIN ? "; type the same command to continue" : "");
     return code;
 }
 
 /* A worker has ended: plans its return. Returns WM_CREW_WORKING unless none is left.  */
 static int worker_ended (wm_crew_t *self, wm_child_t *worker)
 {
-    const int code = code_of (worker);
-    show_log (self, worker);
+    const int code = wm_crew_code_of (worker);
+    wm_crew_show_log (self, worker);
     /* a command line, a model or an engine that is refused here is refused for every worker */
     if (WIFEXITED (worker->status) && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT ||
                                        code == WM_EXIT_ENGINE || code == WM_EXIT_REFUSED)) {
         if (!wm_child_has_logged (worker))
-            report_end (self, worker, "other workers would fail identically");
+            wm_crew_report_end (self, worker, "other workers would fail identically");
         return code;
     }
     if (WIFEXITED (worker->status) && code == WM_EXIT_OK) { /* the broker asked it to leave */
-        report (self, "%s was sent away and is not started again; see %s", worker->name,
-                worker->log);
+        wm_crew_report (self, "%s was sent away and is not started again; see %s", worker->name,
+                        worker->log);
         return one_less (self, worker, WM_EXIT_AGAIN);
     }
     if (!wm_child_plan_return (worker) && WIFEXITED (worker->status)) {
-        report_end (self, worker, "that was %d times in a row: it is not started again",
-                    worker->failures);
+        wm_crew_report_end (self, worker, "that was %d times in a row: it is not started again",
+                            worker->failures);
         return one_less (self, worker, code);
     }
-    report_end (self, worker, "starting it again in %.1f s",
-                (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
+    wm_crew_report_end (self, worker, "starting it again in %.1f s",
+                        (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
     return WM_CREW_WORKING;
-}
-
-/* The producer was ended from outside, or crashed while it read no input: it is started again, but
-   only PRODUCER_DEATHS_MAX times while the campaign makes no progress.  */
-static int producer_killed (wm_crew_t *self)
-{
-    wm_error_t error;
-    if (self->progress != self->producer_progress)
-        self->producer_deaths = 0;
-    self->producer_progress = self->progress;
-    if (++self->producer_deaths > PRODUCER_DEATHS_MAX) {
-        report_end (self, &self->producer,
-                    "that was %d times without progress: it is not started again",
-                    self->producer_deaths);
-        return wm_child_crashed (&self->producer) ? WM_EXIT_FAILURE : WM_EXIT_AGAIN;
-    }
-    report_end (self, &self->producer, "starting it again");
-    return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
-}
-
-/* The producer has ended. WM_CREW_WORKING if it was started again.  */
-static int producer_ended (wm_crew_t *self)
-{
-    char how[WM_CHILD_HOW_BYTES];
-    wm_error_t error;
-    const int code = code_of (&self->producer);
-    show_log (self, &self->producer);
-    if (WIFEXITED (self->producer.status)) {
-        if (!wm_child_has_logged (&self->producer) && code != WM_EXIT_OK && code != WM_EXIT_HELD)
-            report_end (self, &self->producer, "it is not started again");
-        return code;
-    }
-    if (WTERMSIG (self->producer.status) == SIGTERM) { /* before it could take it as a request */
-        report_end (self, &self->producer, "it is not started again");
-        return WM_EXIT_AGAIN;
-    }
-    const bool has_crashed = wm_child_crashed (&self->producer);
-    const char *input = has_crashed ? wm_blame_input (&self->producer) : "";
-    if (!*input)
-        return producer_killed (self);
-    wm_child_how (&self->producer, how);
-    if (strcmp (input, self->crashed) == 0 && self->producer.failures > 8) {
-        report_end (self, &self->producer, "it is not started again");
-        return WM_EXIT_FAILURE;
-    }
-    const bool again = strcmp (input, self->crashed) == 0;
-    self->producer.failures = again ? self->producer.failures + 1 : 1;
-    if (again) {
-        report (self, "the producer crashed a second time on %s (%s): held as bad", input, how);
-        if (wm_blame_hold (self->endpoint, input, how, &error))
-            return failed (self, &error);
-    } else
-        report (self, "the producer crashed by %s on %s; starting it again", how, input);
-    snprintf (self->crashed, sizeof self->crashed, "%s", input);
-    return start_producer (self, &error) ? failed (self, &error) : WM_CREW_WORKING;
-}
-
-/* The producer logs warnings only: held inputs, a full disk. They are shown as they come.  */
-static void show_producer_log (wm_crew_t *self)
-{
-    struct stat st;
-    const int64_t now = wm_now_ms ();
-    if (now < self->log_ms)
-        return;
-    self->log_ms = now + LOG_MS;
-    if (stat (self->producer.log, &st) || st.st_size <= self->producer.shown)
-        return;
-    show_log (self, &self->producer);
 }
 
 int wm_crew_tend (wm_crew_t *self)
 {
     wm_error_t error;
-    int code = WM_CREW_WORKING;
-    show_producer_log (self);
-    if (wm_child_ended (&self->producer) && (code = producer_ended (self)) != WM_CREW_WORKING)
+    int code = wm_crew_tend_producers (self);
+    if (code != WM_CREW_WORKING)
         return code;
     if (self->setup && wm_child_ended (&self->broker) &&
         (code = broker_ended (self)) != WM_CREW_WORKING)
@@ -508,7 +394,7 @@ int wm_crew_tend (wm_crew_t *self)
             return code;
         if (worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
             start_worker (self, worker, &error))
-            return failed (self, &error);
+            return wm_crew_failed (self, &error);
     }
     return WM_CREW_WORKING;
 }
@@ -518,8 +404,10 @@ int wm_crew_tend (wm_crew_t *self)
 static int running (wm_crew_t *self)
 {
     int n = 0;
-    wm_child_ended (&self->producer);
-    n += self->producer.pid != 0;
+    for (int i = 0; i < self->n_sender; i++) {
+        wm_child_ended (&self->sender[i].child);
+        n += self->sender[i].child.pid != 0;
+    }
     for (int i = 0; i < self->n_worker; i++) {
         wm_child_ended (&self->worker[i]);
         n += self->worker[i].pid != 0;
@@ -529,7 +417,8 @@ static int running (wm_crew_t *self)
 
 static void signal_rest (const wm_crew_t *self, int signal)
 {
-    wm_child_signal (&self->producer, signal);
+    for (int i = 0; i < self->n_sender; i++)
+        wm_child_signal (&self->sender[i].child, signal);
     for (int i = 0; i < self->n_worker; i++)
         wm_child_signal (&self->worker[i], signal);
 }
@@ -563,7 +452,7 @@ void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
             wm_child_signal (&self->broker, SIGKILL);
         wm_crew_nap (TICK_MS);
     }
-    show_log (self, &self->producer);
+    wm_crew_hear (self);
     if (self->temporary[0])
         remove_temporary (self);
 }

@@ -1,4 +1,4 @@
-/* wm_crew.h - the broker, the producer and the workers of one `wiremill run`.
+/* wm_crew.h - the broker, the producers and the workers of one `wiremill run`.
 
    Starts them, keeps them alive and stops them in order. Who is restarted, and why:
 
@@ -11,6 +11,11 @@
      producer   after a crash that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second
                 crash on one input holds that input as bad; after any other signal but TERM, at
                 once, at most 3 times without progress of the campaign
+
+   One producer has all inputs that are known at the start. Those that become known later, from
+   --files-from-command, get producers of their own, at most WM_CREW_SENDERS_MAX at a time: a
+   producer may open the folders of its inputs only, which it gives up all others for before it
+   reads the first of them.
 
    Workers are started together with the broker: they load and check the model, and wait until it
    serves (gate) before they reach it, since until then another broker may have the campaign.
@@ -30,12 +35,29 @@
 #define WM_CREW_BYTES (160ull << 20)
 #define WM_CREW_WORKER_BYTES (128ull << 20)
 #define WM_CREW_GENERAL_BYTES (192ull << 20) /* more where OpenVINO scores: measured 174 MiB */
+#define WM_CREW_SENDER_BYTES (64ull << 20)   /* another producer beside the first */
 #define WM_CREW_WORKING (-1)
+#define WM_CREW_SENDERS_MAX 4
+
+/* A producer, and what it tells (producer/wm_produce_tell.c).  */
+typedef struct {
+    wm_child_t child;
+    wm_inputs_t inputs;
+    uint32_t first;         /* number of its first input */
+    int64_t log_ms;         /* when its log is read again */
+    int64_t restart;        /* the campaign's progress when it was started again last */
+    int deaths;             /* by signals, since then */
+    char crashed[PATH_MAX]; /* the input that it last crashed on */
+    int tell[2];            /* pipe: it writes, we read; 0: none */
+    char tell_name[32];
+    char line[4096]; /* what came of the next line */
+    size_t n_line;
+    bool low; /* little is left of its inputs */
+} wm_sender_t;
 
 typedef struct {
     const char *verb;        /* in whose name messages are */
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
-    const wm_inputs_t *inputs;
     const char *engine, *device, *threads;
     bool pin, mixed;
     bool retry_held;         /* for the producer's first start: it kicks before it reads anything */
@@ -49,15 +71,19 @@ typedef struct {
     char command[32];    /* memory file with the command that continues the campaign */
     char temporary[128]; /* made for sockets whose path would be too long, else "" */
     char log_folder[PATH_MAX];
-    wm_child_t broker, producer, worker[WM_CREW_WORKERS_MAX];
-    bool has_served;   /* a broker of ours has */
-    int broker_deaths; /* within the minute that began at broker_minute_ms */
+    wm_child_t broker, worker[WM_CREW_WORKERS_MAX];
+    wm_sender_t sender[WM_CREW_SENDERS_MAX];
+    int n_sender;      /* of those, in use or used before */
+    bool more;         /* more inputs may come, though all producers have ended */
+    uint32_t ended[3]; /* producers by their exit code: 0, 3, 5 */
+    bool tells;        /* producers tell what becomes of each input: */
+    void (*told) (void *argument, uint32_t input, const char *output); /* NULL: it is held */
+    void *told_argument;
+    char output[PATH_MAX]; /* the folder, as the first producer told it before it read anything */
+    bool has_served;       /* a broker of ours has */
+    int broker_deaths;     /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
-    int64_t progress;    /* a number that the caller changes whenever the campaign gets further */
-    int producer_deaths; /* by signals, since producer_progress was the progress */
-    int64_t producer_progress;
-    char crashed[PATH_MAX];        /* the one it last crashed on */
-    int64_t log_ms;                /* when the producer's log is read again */
+    int64_t progress; /* a number that the caller changes whenever the campaign gets further */
     void (*before_message) (void); /* called before anything is printed; may be NULL */
 } wm_crew_t;
 
@@ -66,7 +92,8 @@ void wm_crew_signals (volatile int *stop);
 void wm_crew_nap (int64_t ms);
 
 /* Prepares the crew: its folders, endpoint and command lines. The verb, the setup (may be NULL,
-   then `broker` is the endpoint) and inputs are lent as long as the crew exists.  */
+   then `broker` is the endpoint) are lent as long as the crew exists; of the inputs, which may be
+   none, only the descriptor.  */
 wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
                          const wm_inputs_t *inputs, const char *broker, wm_error_t *error);
 
@@ -75,11 +102,19 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
    75.  */
 int wm_crew_start_broker (wm_crew_t *self, const volatile int *stop);
 
-/* Starts the producer, and lets the workers begin.  */
+/* Starts the producer, if there are inputs, and lets the workers begin.  */
 int wm_crew_start_rest (wm_crew_t *self);
 
-/* Restarts what has ended. Returns WM_CREW_WORKING, or the exit code once the producer has ended
-   for good or nothing can continue.  */
+/* Returns whether another producer can be started and, with `when_low`, all those that run have
+   little left to do.  */
+bool wm_crew_has_room (const wm_crew_t *self, bool when_low);
+
+/* Starts a producer for these inputs, the first of which has the number `first`. Its descriptor
+   becomes the crew's. Returns WM_CREW_WORKING or an exit code.  */
+int wm_crew_add (wm_crew_t *self, const wm_inputs_t *inputs, uint32_t first);
+
+/* Restarts what has ended, and calls `told`. Returns WM_CREW_WORKING, or the exit code once all
+   producers have ended for good and no more inputs may come, or nothing can continue.  */
 int wm_crew_tend (wm_crew_t *self);
 
 /* Drains and ends everybody; kills instead when *stop reaches `kill_at` (a second Ctrl-C) or after

@@ -10,6 +10,7 @@
 #include "schema/base/wm_url.h"
 #include "schema/wm_join.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,8 @@ static const wm_option_t option_table[] = {
      .help = "all copies together, but for one that is larger (default: 20 GiB)"},
     {.name = "give-up", .value = "S", .fallback = "60", .least = 1, .most = 1 << 30,
      .task = "when to end", .help = "after so many seconds without a broker"},
+    {.name = "tell", .value = "PIPE",
+     .help = "open pipe (/proc/self/fd/N) on which each output is reported"},
     {.name = "parent", .help = "with the process that started this one"},
     {.name = "quiet", .task = "messages", .help = "no warnings"},
     {.name = "summary", .help = "log at the end what became of the inputs"},
@@ -181,6 +184,16 @@ static int stage (const wm_args_t *args, char **list, wm_produce_options_t *opti
     return code;
 }
 
+/* The pipe of --tell. 0: none was given. It is ours alone: no program started from here has it.  */
+static int tell_take (const wm_args_t *args)
+{
+    int fd = 0;
+    const char *given = wm_args_text (args, "tell");
+    if (given && sscanf (given, "/proc/self/fd/%d", &fd) == 1 && fd > 2)
+        fcntl (fd, F_SETFD, FD_CLOEXEC);
+    return fd > 2 ? fd : 0;
+}
+
 static int produce_main (const wm_args_t *args)
 {
     static char command[COMMAND_BYTES_MAX];
@@ -191,6 +204,7 @@ static int produce_main (const wm_args_t *args)
                                      .give_up_ms = wm_args_number (args, "give-up") * 1000,
                                      .retry_held = wm_args_given (args, "retry-held"),
                                      .summary = wm_args_given (args, "summary"),
+                                     .tell = tell_take (args),
                                      .quiet = wm_args_given (args, "quiet") };
     if (wm_args_given (args, "parent") && !parent_follow ())
         return WM_EXIT_AGAIN;

@@ -538,6 +538,7 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
             return true;
     }
     wm_produce_active (self);
+    wm_produce_tell_low (self);
     while (self->exit_code < 0 && input_next (self, unannounced))
         done = true;
     wm_produce_stage_report (self, wait_ms);
@@ -604,6 +605,7 @@ static wm_fault_t pins_take (wm_produce_t *self)
         return wm_fault (error, WM_EHOST, "fsync of the folder that holds %s: %s", pins->output,
                          strerror (errno));
     self->packer = wm_packer_new (&self->spec, wm_cut_limits (pins), self->pins_digest);
+    wm_produce_tell_output (self);
     if (self->options->confined)
         wm_produce_confine_files (self);
     return WM_OK;

@@ -32,6 +32,7 @@ typedef struct {
     uint32_t ahead;     /* copies of inputs that lie elsewhere and are not read yet; 0: none does */
     int stager;         /* socket of the stager (wm_stage.h) */
     const char *staged; /* folder where it puts copies */
+    int tell;           /* pipe of whoever wants to know of each output; 0: nobody does */
 } wm_produce_options_t;
 
 /* Runs to the end and returns an exit code: 0 all written; 3 some hits, batches or inputs are held,

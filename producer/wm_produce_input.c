@@ -141,6 +141,7 @@ void wm_produce_set_is (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
     self->n_ended -= is_ended (input->is);
     self->n_ended += is_ended (is);
     input->is = is;
+    wm_produce_tell_end (self, input);
     if (is == WM_INPUT_IS_NEW && index < self->first_new)
         self->first_new = index;
     if (is == WM_INPUT_IS_OPEN && index < self->first_open)

@@ -5,7 +5,8 @@
    wm_produce_write.c  outputs: written one by one, committed together
    wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results
-   wm_produce_stage.c  inputs that lie elsewhere: asked for, pinned, given up  */
+   wm_produce_stage.c  inputs that lie elsewhere: asked for, pinned, given up
+   wm_produce_tell.c   what became of inputs, told to the command that started this process  */
 #ifndef WM_PRODUCE_PRIVATE_H
 #define WM_PRODUCE_PRIVATE_H
 
@@ -68,6 +69,7 @@ typedef struct wm_produce_t {
     char repeat[720];  /* the first of them, for people */
 
     bool waits_for_stage; /* the broker was told so */
+    bool told_low;        /* the command that started this process was */
 
     int64_t full_ms; /* disk full: no try before */
     bool full_is_logged;
@@ -183,6 +185,14 @@ void wm_produce_stage_drop (wm_produce_t *self, wm_input_t *input);
 
 /* Replaces the copy's path in the text by the URL.  */
 void wm_produce_stage_name (const wm_input_t *input, char *text, size_t bytes);
+
+/* ---- wm_produce_tell.c ----------------------------------------------------------------------- */
+
+/* Each tells one thing to whoever wants to know (options->tell), if anybody does: where outputs
+   lie; what an input is that has ended; once, that little is left to do.  */
+void wm_produce_tell_output (const wm_produce_t *self);
+void wm_produce_tell_end (const wm_produce_t *self, const wm_input_t *input);
+void wm_produce_tell_low (wm_produce_t *self);
 
 /* ---- wm_produce_event.c ---------------------------------------------------------------------- */
 

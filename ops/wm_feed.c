@@ -1,0 +1,449 @@
+/* wm_feed.c - see wm_feed.h.  */
+#include "ops/wm_feed.h"
+#include "ops/wm_child.h"
+#include "ops/wm_urls.h"
+#include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_log.h"
+#include "schema/base/wm_url.h"
+#include "schema/wm_limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FEED_TRIES_MAX 3
+#define REPEATS_MAX 10u /* and as many as there are files: a workflow system may offer all again */
+#define ANSWER_BYTES_MAX 4096
+#define NAME_BYTES_MAX 1000u
+
+static void report (const wm_feed_t *self, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
+static void report (const wm_feed_t *self, const char *format, ...)
+{
+    va_list args;
+    char time[WM_LOG_TIME_BYTES], text[2 * NAME_BYTES_MAX + 400];
+    va_start (args, format);
+    vsnprintf (text, sizeof text, format, args);
+    va_end (args);
+    wm_url_tame (text);
+    wm_log_tame (text);
+    if (self->before_message)
+        self->before_message ();
+    fprintf (stderr, "%swiremill %s: %s\n", wm_log_time (time), self->verb, text);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* What tells files apart: the real path, or the URL without what opens it, which may be another each
+   time that the file is offered. NULL: no memory.  */
+static char *identity (const char *pfn)
+{
+    char real[PATH_MAX];
+    char *copy = strdup (wm_url_of (pfn) == WM_URL_NONE && realpath (pfn, real) ? real : pfn);
+    if (copy)
+        wm_url_tame (copy);
+    return copy;
+}
+
+static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
+{
+    wm_error_t why;
+    if (self->n_file == self->room) {
+        const size_t room = self->room ? 2 * self->room : 64;
+        wm_feed_file_t *grown = realloc (self->file, room * sizeof *grown);
+        if (!grown)
+            return wm_fault (error, WM_EHOST, "no memory for the list of files");
+        self->file = grown;
+        self->room = room;
+    }
+    const bool is_url = wm_url_of (pfn) != WM_URL_NONE;
+    wm_feed_file_t *file = &self->file[self->n_file];
+    *file = (wm_feed_file_t){
+        .did = strdup (did),
+        .pfn = strdup (pfn),
+        .path = identity (pfn),
+        .is_bad = self->command && is_url && wm_urls_check (pfn, &why),
+    };
+    if (!file->did || !file->pfn || !file->path)
+        return wm_fault (error, WM_EHOST, "no memory for the list of files");
+    if (file->is_bad) {
+        file->is = WM_FEED_HELD;
+        report (self, "held: %s", why.text);
+    }
+    self->n_file++;
+    return WM_OK;
+}
+
+/* The file that has this DID or this path; NULL: none.  */
+static const wm_feed_file_t *find (const wm_feed_t *self, const char *did, const char *pfn)
+{
+    const wm_feed_file_t *found = NULL;
+    char *path = identity (pfn);
+    for (uint32_t i = 0; path && i < self->n_file && !found; i++)
+        if (strcmp (self->file[i].path, path) == 0 ||
+            (*did && strcmp (self->file[i].did, did) == 0))
+            found = &self->file[i];
+    free (path);
+    return found;
+}
+
+wm_fault_t wm_feed_take (wm_feed_t *self, const wm_inputs_t *inputs, wm_error_t *error)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t n;
+    wm_fault_t fault = WM_OK;
+    FILE *list = fopen (inputs->path, "re");
+    if (!list)
+        return wm_fault (error, WM_EHOST, "the list of inputs: %s", strerror (errno));
+    while (!fault && (n = getline (&line, &room, list)) > 0) {
+        line[n - (line[n - 1] == '\n')] = 0;
+        fault = add (self, "", line, error);
+    }
+    free (line);
+    fclose (list);
+    return fault;
+}
+
+wm_fault_t wm_feed_list (const wm_feed_t *self, uint32_t first, uint32_t n, wm_inputs_t *inputs,
+                         wm_error_t *error)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    *inputs = (wm_inputs_t){ .n_file = 0 };
+    FILE *list = open_memstream (&text, &bytes);
+    if (!list)
+        return wm_fault (error, WM_EHOST, "no memory for the list of inputs");
+    for (uint32_t i = first; i < first + n; i++) {
+        fprintf (list, "%s\n", self->file[i].pfn);
+        inputs->n_file++;
+        inputs->n_url += wm_url_of (self->file[i].pfn) != WM_URL_NONE;
+        if (i == first)
+            snprintf (inputs->first, sizeof inputs->first, "%.4000s", self->file[i].pfn);
+    }
+    wm_url_tame (inputs->first);
+    fclose (list);
+    const wm_fault_t fault =
+        wm_setup_memory ("inputs", text, bytes, &inputs->fd, inputs->path, error);
+    free (text);
+    return fault;
+}
+
+uint32_t wm_feed_count (const wm_feed_t *self, wm_feed_is_t is)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < self->n_file; i++)
+        n += self->file[i].is == is;
+    return n;
+}
+
+/* ---- the record ------------------------------------------------------------------------------ */
+
+/* Takes "DID PFN RSE" or a PFN apart, in place. NULL, or what is wrong with it.  */
+static const char *parse (char *line, char **did, char **pfn)
+{
+    char *field[4] = { NULL }, *rest = line;
+    int n = 0;
+    for (const char *c = line; *c; c++)
+        if (((unsigned char) *c < ' ' && *c != '\t') || *c == 0x7f)
+            return "it has control characters";
+    for (char *word; n < 4 && (word = strsep (&rest, " \t"));)
+        if (*word)
+            field[n++] = word;
+    *did = n > 1 ? field[0] : line + strlen (line);
+    *pfn = n > 1 ? field[1] : field[0];
+    if (n < 1 || n > 3)
+        return "it has more than three words";
+    if (strlen (*did) > NAME_BYTES_MAX || strlen (*pfn) > NAME_BYTES_MAX)
+        return "a name has more than 1,000 bytes";
+    if (!strchr (*pfn, '/') && access (*pfn, F_OK))
+        return "no word of it is a path or a URL";
+    return NULL;
+}
+
+/* Notes a file for good: after that a kill cannot lose it.  */
+static wm_fault_t record_add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
+{
+    char line[2 * NAME_BYTES_MAX + 16];
+    snprintf (line, sizeof line, "%s%s%s%s\n", did, *did ? " " : "", pfn, *did ? " -" : "");
+    wm_url_tame (line); /* after a kill a file is copied without the token that its URL had */
+    WM_FAILPOINT ("feed-answered");
+    const off_t end = lseek (self->record, 0, SEEK_END);
+    if (end < 0 || wm_file_append (self->record, line, strlen (line)) || fdatasync (self->record)) {
+        wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "%s cannot be written: %s",
+                  self->record_path, strerror (errno));
+        if (end >= 0 && ftruncate (self->record, end))
+            return error->fault; /* the next start drops the line's part */
+        return error->fault;
+    }
+    WM_FAILPOINT ("feed-recorded");
+    return ftruncate (self->answer, 0)
+               ? wm_fault (error, WM_EHOST, "%s: %s", self->answer_path, strerror (errno))
+               : WM_OK;
+}
+
+/* Reads what an earlier process asked for. A last line without an end is a part of what a kill or a
+   power cut left; the answer that it was of is there still.  */
+static wm_fault_t record_read (wm_feed_t *self, wm_error_t *error)
+{
+    char line[2 * NAME_BYTES_MAX + 16], *did, *pfn;
+    off_t whole = 0;
+    wm_fault_t fault = WM_OK;
+    FILE *record = fopen (self->record_path, "re");
+    while (record && !fault && fgets (line, sizeof line, record)) {
+        const size_t n = strlen (line);
+        if (line[n - 1] != '\n')
+            break;
+        line[n - 1] = 0;
+        whole += (off_t) n;
+        if (parse (line, &did, &pfn))
+            fault = wm_fault (error, WM_EBATCH,
+                              "%s is no record of files that were asked for; give another "
+                              "--asked-files, or remove it",
+                              self->record_path);
+        else if (!find (self, did, pfn))
+            fault = add (self, did, pfn, error);
+        if (!fault && self->n_file && self->file[self->n_file - 1].is_bad)
+            fault = wm_fault (error, WM_EHOST, "%s cannot be copied here", pfn);
+    }
+    if (record)
+        fclose (record);
+    if (!fault && ftruncate (self->record, whole))
+        fault = wm_fault (error, WM_EHOST, "%s: %s", self->record_path, strerror (errno));
+    return fault;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void give_up (wm_feed_t *self, int code)
+{
+    self->has_ended = true;
+    self->code = code;
+}
+
+/* A call that brought nothing of use. Whole lines that it printed beside are not taken: the
+   workflow system offers again what nobody lists as processed.  */
+static void failed (wm_feed_t *self, const char *how, bool is_final)
+{
+    const int64_t pause_ms = wm_times ()->stage_wait_ms << self->tries;
+    if (++self->tries < FEED_TRIES_MAX && !is_final) {
+        report (self, "--files-from-command %s; it is run again in %.1f s", how,
+                (double) pause_ms / 1e3);
+        self->next_ms = wm_now_ms () + pause_ms;
+        return;
+    }
+    report (self,
+            "--files-from-command %s%s: no more files are asked for, those in hand are finished",
+            how, is_final ? "" : ", three times");
+    give_up (self, is_final ? WM_EXIT_FAILURE : WM_EXIT_AGAIN);
+}
+
+/* A file that it gave before is processed once.  */
+static void repeated (wm_feed_t *self, const wm_feed_file_t *file)
+{
+    report (self, "the command offered a file again that %s: %s",
+            file->is == WM_FEED_WRITTEN ? "is written already"
+            : file->is == WM_FEED_HELD  ? "is held (--retry-held tries it again)"
+                                        : "is in hand",
+            file->pfn);
+    if (++self->n_repeat > REPEATS_MAX + self->n_file)
+        failed (self, "offers nothing but files that it gave before", true);
+    self->next_ms = wm_now_ms () + (self->n_repeat > 1 ? wm_times ()->stage_wait_ms / 4 : 0);
+}
+
+/* Reads what it printed. Returns whether there is a new file.  */
+static bool take_answer (wm_feed_t *self, bool is_left)
+{
+    char text[ANSWER_BYTES_MAX + 1], shown[80], how[240], *did = NULL, *pfn = NULL;
+    wm_error_t error;
+    const ssize_t n = pread (self->answer, text, sizeof text, 0);
+    if (n < 0 || n > ANSWER_BYTES_MAX) {
+        failed (self, n < 0 ? "left no answer" : "printed more than 4,096 bytes", true);
+        return false;
+    }
+    text[n] = 0;
+    char *line = text + strspn (text, " \t\r\n");
+    size_t length = strlen (line);
+    if ((size_t) (line - text) + length != (size_t) n) {
+        failed (self, "printed a NUL, which is no part of a file's name", true);
+        return false;
+    }
+    const bool is_whole = length && line[length - 1] == '\n';
+    while (length && strchr (" \t\r\n", line[length - 1]))
+        line[--length] = 0;
+    if (!length || (is_left && !is_whole)) {
+        self->has_ended |= !is_left;
+        return false;
+    }
+    snprintf (shown, sizeof shown, "%s", line);
+    shown[strcspn (shown, "\n")] = 0;
+    const char *wrong = strchr (line, '\n') ? "it printed several lines" : parse (line, &did, &pfn);
+    if (wrong && is_left) /* it was reported then */
+        return false;
+    if (wrong) {
+        snprintf (how, sizeof how, "printed no file (%s): %s", wrong, shown);
+        failed (self, how, true);
+        return false;
+    }
+    self->tries = 0;
+    const wm_feed_file_t *known = find (self, did, pfn);
+    if (known) {
+        if (!is_left)
+            repeated (self, known);
+        return false;
+    }
+    self->n_repeat = 0;
+    wm_fault_t fault = add (self, did, pfn, &error);
+    if (!fault && self->file[self->n_file - 1].is_bad)
+        return false;
+    if (!fault && record_add (self, did, pfn, &error)) {
+        fault = error.fault;
+        self->n_file--;
+    }
+    if (fault) {
+        report (self, "%s", error.text);
+        give_up (self, fault == WM_EAGAIN ? WM_EXIT_AGAIN : WM_EXIT_FAILURE);
+    }
+    return !fault;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static void start (wm_feed_t *self)
+{
+    const pid_t parent = getpid ();
+    const int null = open ("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0 || ftruncate (self->answer, 0) || lseek (self->answer, 0, SEEK_SET)) {
+        failed (self, "cannot be run", false);
+        return;
+    }
+    fflush (NULL);
+    WM_FAILPOINT ("feed-start");
+    self->began_ms = wm_now_ms ();
+    self->pid = fork ();
+    if (self->pid == 0) {
+        prctl (PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid () != parent)
+            _exit (WM_EXIT_AGAIN);
+        setpgid (0, 0);
+        for (int s = 1; s < NSIG; s++)
+            signal (s, SIG_DFL);
+        sigset_t none;
+        sigemptyset (&none);
+        sigprocmask (SIG_SETMASK, &none, NULL);
+        if (dup2 (null, 0) < 0 || dup2 (self->answer, 1) < 0)
+            _exit (127);
+        execl ("/bin/sh", "sh", "-c", self->command, (char *) NULL);
+        _exit (127);
+    }
+    close (null);
+    if (self->pid > 0)
+        setpgid (self->pid, self->pid); /* whichever of the two is first */
+    else {
+        self->pid = 0;
+        failed (self, "cannot be run: no process can be made", false);
+    }
+}
+
+void wm_feed_stop (wm_feed_t *self)
+{
+    if (!self->pid)
+        return;
+    kill (-self->pid, SIGKILL);
+    while (waitpid (self->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    self->pid = 0;
+}
+
+/* Returns whether it has ended well.  */
+static bool has_answered (wm_feed_t *self)
+{
+    char how[WM_CHILD_HOW_BYTES], text[WM_CHILD_HOW_BYTES + 32];
+    int status;
+    const pid_t ended = waitpid (self->pid, &status, WNOHANG);
+    if (!ended && wm_now_ms () - self->began_ms > self->limit_ms) {
+        wm_feed_stop (self);
+        snprintf (text, sizeof text, "did not end within %lld s (--command-timeout)",
+                  (long long) self->limit_ms / 1000);
+        failed (self, text, false);
+        return false;
+    }
+    if (ended <= 0)
+        return false;
+    self->pid = 0;
+    if (WIFEXITED (status) && !WEXITSTATUS (status))
+        return true;
+    const int code = WIFEXITED (status) ? WEXITSTATUS (status) : 0;
+    if (code) /* whose meaning is not that of ours */
+        snprintf (text, sizeof text, "ended with exit code %d", code);
+    else
+        snprintf (text, sizeof text, "ended by %s", wm_child_how_ended (status, how));
+    failed (self,
+            code == 127 || code == 126 ? "cannot be run: the shell finds no such program" : text,
+            code == 127 || code == 126);
+    return false;
+}
+
+bool wm_feed_tend (wm_feed_t *self, bool wanted)
+{
+    if (!self->command || (self->has_ended && !self->pid))
+        return false;
+    if (self->pid)
+        return has_answered (self) && take_answer (self, false);
+    if (wanted && wm_now_ms () >= self->next_ms)
+        start (self);
+    return false;
+}
+
+/* ---- the start ------------------------------------------------------------------------------- */
+
+static wm_fault_t open_files (wm_feed_t *self, const char *given, const char *campaign,
+                              wm_error_t *error)
+{
+    if (given)
+        snprintf (self->record_path, sizeof self->record_path, "%.4000s", given);
+    else
+        snprintf (self->record_path, sizeof self->record_path, "%.4000s%s", campaign,
+                  *campaign ? "/files-asked" : ".wiremill-files-asked");
+    snprintf (self->answer_path, sizeof self->answer_path, "%s.next", self->record_path);
+    self->record = open (self->record_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    self->answer = open (self->answer_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (self->record < 0 || self->answer < 0)
+        return wm_fault (error, WM_EUSAGE, "the record of files that were asked for, %s: %s",
+                         self->record < 0 ? self->record_path : self->answer_path,
+                         strerror (errno));
+    if (flock (self->record, LOCK_EX | LOCK_NB))
+        return wm_fault (error, WM_EAGAIN,
+                         "another process asks for files with the record %s; wait for its end, or "
+                         "give each its own --asked-files",
+                         self->record_path);
+    return WM_OK;
+}
+
+wm_fault_t wm_feed_open (wm_feed_t *self, const wm_args_t *args, const char *verb,
+                         const char *campaign, wm_error_t *error)
+{
+    self->verb = verb;
+    self->command = wm_args_text (args, "files-from-command");
+    self->limit_ms = 1000 * wm_args_number (args, "command-timeout");
+    if (!self->command) {
+        self->has_ended = true;
+        return WM_OK;
+    }
+    wm_fault_t fault = open_files (self, wm_args_text (args, "asked-files"), campaign, error);
+    if (!fault)
+        fault = record_read (self, error);
+    if (!fault)
+        take_answer (self, true); /* that an earlier process was killed with */
+    return fault;
+}

@@ -1,0 +1,140 @@
+/* wm_sidecar.c - see wm_sidecar.h.
+
+   What is in an output is read by a confined process (producer/facts.c), since a hostile input may
+   have made the process that wrote it write anything.  */
+#include "ops/wm_sidecar.h"
+#include "ops/wm_spawn.h"
+#include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_file.h"
+#include "schema/wm_limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libdeflate.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+wm_fault_t wm_sidecar_metadata (const char *path, json_t **metadata, wm_error_t *error)
+{
+    json_error_t why;
+    *metadata = json_load_file (path, JSON_REJECT_DUPLICATES, &why);
+    if (json_is_object (*metadata))
+        return WM_OK;
+    if (*metadata)
+        snprintf (why.text, sizeof why.text, "it is another value");
+    json_decref (*metadata);
+    *metadata = NULL;
+    return wm_fault (error, WM_EUSAGE, "--sidecar-metadata %.300s is no JSON object: %.100s", path,
+                     why.text);
+}
+
+/* adler32 and status of an output. The last part of its path is no symbolic link.  */
+static wm_fault_t read_bytes (const char *path, struct stat *status, uint32_t *adler,
+                              wm_error_t *error)
+{
+    static uint8_t piece[1u << 18];
+    ssize_t n = -1;
+    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    *adler = 1;
+    if (fd >= 0 && fstat (fd, status) == 0 && S_ISREG (status->st_mode))
+        while ((n = read (fd, piece, sizeof piece)) > 0)
+            *adler = libdeflate_adler32 (*adler, piece, (size_t) n);
+    if (n < 0)
+        wm_fault (error, WM_EHOST, "the output %s cannot be read: %s", path, strerror (errno));
+    if (fd >= 0)
+        close (fd);
+    return n < 0 ? error->fault : WM_OK;
+}
+
+/* Whether the sidecar that is there is of the output as it is.  */
+static bool is_made (const char *path, const struct stat *output, const char *adler,
+                     const char *did)
+{
+    struct stat st;
+    json_t *old = stat (path, &st) == 0 && S_ISREG (st.st_mode) && st.st_size < 1 << 26
+                      ? json_load_file (path, 0, NULL)
+                      : NULL;
+    const char *is =
+        json_string_value (json_object_get (json_object_get (old, "checksums"), "adler32"));
+    const json_t *parent = json_array_get (json_object_get (old, "parents"), 0);
+    const char *of = json_string_value (json_object_get (parent, "did"));
+    const bool yes = is && strcmp (is, adler) == 0 && strcmp (of ? of : "", did) == 0 &&
+                     json_integer_value (json_object_get (old, "size")) == output->st_size;
+    json_decref (old);
+    return yes;
+}
+
+static json_t *read_facts (const char *verb, const char *path)
+{
+    const char *const argv[] = { "wiremill-producer", "facts", path, NULL };
+    int ends[2];
+    if (pipe2 (ends, O_CLOEXEC))
+        return NULL;
+    const pid_t pid = wm_spawn (verb, argv, STDIN_FILENO, ends[1]);
+    close (ends[1]);
+    FILE *from = fdopen (ends[0], "r");
+    json_t *facts = from ? json_loadf (from, 0, NULL) : NULL;
+    if (from)
+        fclose (from);
+    wm_spawn_code (verb, argv[0], pid);
+    return facts;
+}
+
+static json_t *make (const char *name, const struct stat *output, const char *adler,
+                     const char *did, json_t *facts, json_t *more)
+{
+    json_t *core = json_pack (
+        "{s:s, s:s, s:s, s:s, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}",
+        "core.file_format", "hdf5", "core.application.family", "wiremill", "core.application.name",
+        "scores", "core.application.version", WM_VERSION, "core.event_count",
+        json_object_get (facts, "events"), "core.first_event_number",
+        json_object_get (facts, "first"), "core.last_event_number", json_object_get (facts, "last"),
+        "core.runs", json_object_get (facts, "runs"), "core.runs_subruns",
+        json_object_get (facts, "runs_subruns"), "wiremill.hits", json_object_get (facts, "hits"),
+        "wiremill.hits_held", json_object_get (facts, "held"), "wiremill.precision",
+        json_object_get (facts, "precision"), "wiremill.model_sha256",
+        json_object_get (facts, "model"));
+    if (more)
+        json_object_update (core, more);
+    json_t *parents = *did ? json_pack ("[{s:s}]", "did", did) : json_array ();
+    return json_pack ("{s:s, s:I, s:{s:s}, s:o, s:o}", "name", name, "size",
+                      (json_int_t) output->st_size, "checksums", "adler32", adler, "parents",
+                      parents, "metadata", core);
+}
+
+wm_fault_t wm_sidecar_write (const char *verb, const char *folder, const char *name,
+                             const char *did, json_t *metadata, wm_error_t *error)
+{
+    char output[PATH_MAX], path[PATH_MAX + 8], adler[16];
+    struct stat st;
+    uint32_t sum;
+    snprintf (output, sizeof output, "%.3500s/%.255s", folder, name);
+    snprintf (path, sizeof path, "%s.json", output);
+    if (read_bytes (output, &st, &sum, error))
+        return error->fault;
+    snprintf (adler, sizeof adler, "%08x", sum);
+    if (is_made (path, &st, adler, did))
+        return WM_OK;
+    json_t *facts = read_facts (verb, output);
+    if (!json_is_object (facts)) {
+        json_decref (facts);
+        return wm_fault (error, WM_EHOST, "the output %s cannot be read for its sidecar", output);
+    }
+    json_t *sidecar = make (name, &st, adler, did, facts, metadata);
+    char *text = sidecar ? json_dumps (sidecar, JSON_INDENT (1)) : NULL;
+    const wm_part_t part[] = { { text, text ? strlen (text) : 0 }, { "\n", 1 } };
+    WM_FAILPOINT ("sidecar-write");
+    const wm_fault_t fault = text ? wm_file_write (path, part, 2, error)
+                                  : wm_fault (error, WM_EHOST, "no memory for %s", path);
+    WM_FAILPOINT ("sidecar-written");
+    free (text);
+    json_decref (sidecar);
+    json_decref (facts);
+    return fault;
+}

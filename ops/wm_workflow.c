@@ -1,0 +1,158 @@
+/* wm_workflow.c - see wm_workflow.h.  */
+#include "ops/wm_workflow.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_sidecar.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int wm_workflow_refuse (const wm_args_t *args)
+{
+    static const char *const of_command[] = { "files-ahead", "command-timeout", "asked-files" };
+    const bool command = wm_args_given (args, "files-from-command");
+    for (size_t i = 0; i < sizeof of_command / sizeof *of_command && !command; i++)
+        if (wm_args_given (args, of_command[i]))
+            return wm_args_refuse (args, "--%s goes with --files-from-command", of_command[i]);
+    if (command && (wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
+                    wm_args_rest (args, 0)))
+        return wm_args_refuse (args, "give either inputs or --files-from-command, not both");
+    if (wm_args_given (args, "processed-dids") && !command)
+        return wm_args_refuse (args, "--processed-dids goes with --files-from-command, which gives "
+                                     "each file's DID");
+    if (wm_args_given (args, "sidecar-metadata") && !wm_args_given (args, "sidecars"))
+        return wm_args_refuse (args, "--sidecar-metadata goes with --sidecars");
+    return -1;
+}
+
+wm_fault_t wm_workflow_open (wm_workflow_t *self, const wm_args_t *args, const char *verb,
+                             const char *campaign, wm_inputs_t *inputs, wm_error_t *error)
+{
+    const char *more = wm_args_text (args, "sidecar-metadata");
+    self->args = args;
+    self->verb = verb;
+    self->code = WM_CREW_WORKING;
+    self->processed.pfns.fd = self->processed.dids.fd = -1;
+    wm_fault_t fault = wm_feed_open (&self->feed, args, verb, campaign, error);
+    if (!fault && self->feed.command)
+        fault = wm_feed_list (&self->feed, 0, self->feed.n_file, inputs, error);
+    else if (!fault && (wm_args_given (args, "processed-pfns") || wm_args_given (args, "sidecars")))
+        fault = wm_feed_take (&self->feed, inputs, error);
+    if (!fault)
+        fault = wm_processed_open (&self->processed, args, &self->feed, error);
+    if (!fault && more)
+        fault = wm_sidecar_metadata (more, &self->metadata, error);
+    return fault;
+}
+
+/* An input of the crew is written (its output's name) or held (NULL).  */
+static void told (void *argument, uint32_t input, const char *output)
+{
+    wm_workflow_t *self = argument;
+    wm_feed_file_t *file = &self->feed.file[input];
+    wm_error_t error;
+    wm_fault_t fault = WM_OK;
+    file->is = output ? WM_FEED_WRITTEN : WM_FEED_HELD;
+    if (output && wm_args_given (self->args, "sidecars"))
+        fault = wm_sidecar_write (self->verb, self->crew->output, output, file->did, self->metadata,
+                                  &error);
+    if (output && !fault)
+        fault = wm_processed_add (&self->processed, file, &error);
+    if (!fault)
+        return;
+    if (self->crew->before_message)
+        self->crew->before_message ();
+    if (self->code == WM_CREW_WORKING)
+        self->code = wm_setup_complain (self->verb, &error);
+}
+
+void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
+{
+    if (!self->feed.command && !self->feed.n_file)
+        return;
+    self->crew = crew;
+    self->feed.before_message = crew->before_message;
+    crew->tells = true;
+    crew->told = told;
+    crew->told_argument = self;
+    crew->more = !self->feed.has_ended;
+}
+
+int wm_workflow_tend (wm_workflow_t *self)
+{
+    wm_inputs_t inputs;
+    wm_error_t error;
+    if (!self->crew || self->code != WM_CREW_WORKING)
+        return self->code;
+    const long ahead = wm_args_number (self->args, "files-ahead");
+    const bool by_number = wm_args_given (self->args, "files-ahead");
+    const bool wanted =
+        wm_crew_has_room (self->crew, !by_number) &&
+        (!by_number || wm_feed_count (&self->feed, WM_FEED_WAITS) <= (uint32_t) ahead);
+    if (wm_feed_tend (&self->feed, wanted)) {
+        const uint32_t last = self->feed.n_file - 1;
+        if (wm_feed_list (&self->feed, last, 1, &inputs, &error))
+            self->code = wm_setup_complain (self->verb, &error);
+        else
+            self->code = wm_crew_add (self->crew, &inputs, last);
+    }
+    self->crew->more = !self->feed.has_ended || self->feed.pid;
+    return self->code;
+}
+
+int wm_workflow_end (wm_workflow_t *self, int code)
+{
+    uint32_t n_bad = 0;
+    wm_feed_stop (&self->feed);
+    if (code != WM_EXIT_OK && code != WM_EXIT_HELD && code != WM_EXIT_INPUT)
+        return code;
+    if (self->code != WM_CREW_WORKING && self->code != WM_EXIT_OK)
+        return self->code;
+    if (self->feed.code != WM_EXIT_OK)
+        return self->feed.code;
+    for (uint32_t i = 0; i < self->feed.n_file; i++)
+        n_bad += self->feed.file[i].is_bad;
+    if (n_bad && code == WM_EXIT_OK)
+        return n_bad == self->feed.n_file ? WM_EXIT_INPUT : WM_EXIT_HELD;
+    return code;
+}
+
+static const char *asking (const wm_workflow_t *self)
+{
+    return !self->feed.command    ? "none"
+           : self->feed.code      ? "failed"
+           : self->feed.has_ended ? "ended"
+                                  : "stopped";
+}
+
+void wm_workflow_last_line (const wm_workflow_t *self, int code, const json_t *status,
+                            const char *output)
+{
+    printf ("wiremill-result exit=%d", code);
+    if (self->crew)
+        printf (" files=%u written=%u held=%u left=%u asking=%s", self->feed.n_file,
+                wm_feed_count (&self->feed, WM_FEED_WRITTEN),
+                wm_feed_count (&self->feed, WM_FEED_HELD),
+                wm_feed_count (&self->feed, WM_FEED_WAITS), asking (self));
+    else if (status)
+        printf (" files=%lld written=%lld held=%lld left=%lld",
+                (long long) wm_ask_int (status, "inputs.total"),
+                (long long) wm_ask_int (status, "inputs.written"),
+                (long long) wm_ask_int (status, "inputs.held"),
+                (long long) (wm_ask_int (status, "inputs.total") -
+                             wm_ask_int (status, "inputs.written") -
+                             wm_ask_int (status, "inputs.held")));
+    if (status)
+        printf (" hits=%lld hits_held=%lld", (long long) wm_ask_int (status, "hits.done"),
+                (long long) wm_ask_int (status, "hits.held"));
+    printf ("%s%s\n", *output ? " output=" : "", output);
+}
+
+json_t *wm_workflow_json (const wm_workflow_t *self)
+{
+    return self->crew ? json_pack ("{s:i, s:i, s:i, s:i, s:s}", "files", (int) self->feed.n_file,
+                                   "written", (int) wm_feed_count (&self->feed, WM_FEED_WRITTEN),
+                                   "held", (int) wm_feed_count (&self->feed, WM_FEED_HELD), "left",
+                                   (int) wm_feed_count (&self->feed, WM_FEED_WAITS), "asking",
+                                   asking (self))
+                      : NULL;
+}

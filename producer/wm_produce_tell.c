@@ -1,0 +1,64 @@
+/* wm_produce_tell.c - tells the command that started this producer what became of each input.
+
+   Lines on an inherited pipe; N is the place of an input in the list of inputs, from 0:
+
+     output FOLDER   where outputs lie; sent before any input is read, so that a hostile one cannot
+                     choose it
+     written N NAME  the broker has journaled that the output is written
+     held N          no output, or one that a person must look at, as it is reported
+     low             nothing is left to read, and half of the events on their way are done
+
+   Each line is one write of less than PIPE_BUF bytes, so that a kill leaves no part of one. A
+   producer that is started again tells what was told before again.  */
+#include "producer/wm_produce_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void tell (const wm_produce_t *self, const char *format, ...)
+    __attribute__ ((format (printf, 2, 3)));
+static void tell (const wm_produce_t *self, const char *format, ...)
+{
+    char line[2048];
+    va_list arguments;
+    va_start (arguments, format);
+    const int n = vsnprintf (line, sizeof line, format, arguments);
+    va_end (arguments);
+    /* who listens has ended where this fails, and ends this process, too */
+    while (self->options->tell && n > 0 && n < (int) sizeof line &&
+           write (self->options->tell, line, (size_t) n) < 0 && errno == EINTR)
+        ;
+}
+
+void wm_produce_tell_output (const wm_produce_t *self)
+{
+    tell (self, "output %s\n", self->pins.output);
+}
+
+void wm_produce_tell_end (const wm_produce_t *self, const wm_input_t *input)
+{
+    if (input->is == WM_INPUT_IS_WRITTEN && !input->changed)
+        tell (self, "written %u %s\n", input->line, input->name);
+    else if (input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)
+        tell (self, "held %u\n", input->line);
+}
+
+void wm_produce_tell_low (wm_produce_t *self)
+{
+    uint64_t n_event = 0, n_done = 0;
+    if (!self->options->tell || self->told_low || self->n_ended + self->n_active < self->n_input)
+        return;
+    for (uint32_t i = 0; i < self->n_active; i++) {
+        const wm_input_t *input = self->active[i];
+        if (!input->event || input->next < input->n_event)
+            return;
+        n_event += input->n_event;
+        n_done += input->n_done;
+    }
+    if (2 * n_done < n_event)
+        return;
+    self->told_low = true;
+    tell (self, "low\n");
+}
