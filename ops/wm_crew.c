@@ -216,7 +216,7 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
 
 static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
 {
-    const char *argv[26 + 2 * WM_JOIN_FILES_MAX] = {
+    const char *argv[28 + 2 * WM_JOIN_FILES_MAX] = {
         "wiremill-producer", "produce",   "--broker",    self->endpoint, "--input-list",
         self->inputs->path,  "--command", self->command, "--parent"
     };
@@ -229,7 +229,8 @@ static wm_fault_t start_producer (wm_crew_t *self, wm_error_t *error)
     }
     const char *const stage[][2] = { { "--scratch", *self->scratch ? self->scratch : NULL },
                                      { "--stage-ahead", self->stage_ahead },
-                                     { "--stage-bytes", self->stage_bytes } };
+                                     { "--stage-bytes", self->stage_bytes },
+                                     { "--output", self->store } };
     for (size_t i = 0; i < sizeof stage / sizeof *stage; i++)
         if (stage[i][1]) {
             argv[n++] = stage[i][0];
