@@ -192,8 +192,8 @@ void wm_produce_stage_name (const wm_input_t *input, char *text, size_t bytes);
 
 /* ---- wm_produce_store.c: of campaigns whose outputs lie elsewhere ---------------------------- */
 
-/* The pins are known: outputs are written in `spool`, where they go elsewhere. WM_EBATCH: command and
-   campaign do not name the same folder.  */
+/* The pins are known: outputs are written in `spool`, where they go elsewhere. WM_EBATCH: the
+   command and the campaign do not name the same folder.  */
 wm_fault_t wm_produce_store_begin (wm_produce_t *self);
 
 /* Whether an output has this input's name there, as far as is known. *size: UINT64_MAX where this
