@@ -85,7 +85,7 @@ static const wm_option_t option_table[] = {
              "that takes long, print now and then how many bytes were read"},
     {.name = "rebuild", .help = "check journal, ledger and every output, and repair them"},
     {.name = "output", .value = "DIR",
-     .help = "with --rebuild: where the outputs are now; with --outputs: where copies of them are"},
+     .help = "with --rebuild, --outputs: where they are now"},
     {.name = "dry-run", .help = "with --rebuild: only report what is wrong"},
     {.name = "bench", .value = "FOLDER", .task = "measuring",
      .help = "measure a broker on a campaign made in FOLDER; must come first, and --bench --help "
