@@ -13,7 +13,8 @@ empty () { ! find "$work/$1$beside/staged" -type f | grep .; } # output: no copy
 python3 tests/fault/elsewhere.py slow $((port + 1)) "$port" 80000 &
 at=root://127.0.0.1:$port//data crawl=root://127.0.0.1:$((port + 1))//data
 
-all () { run all --input "$at/stage-a.h5" --input "$at/stage-b.h5" --input "$made/stage-c.h5" && same all a b c && empty all; }
+printf '%s\n' "$at/stage-a.h5" "$at/stage-b.h5" >"$work/list" # a list that begins as ROOT files do
+all () { run all --input-list "$work/list" --input "$made/stage-c.h5" && same all a b c && empty all; }
 ok "inputs behind xrootd beside one that lies here: the bytes of a local run, and no copy is left" all
 again () { rm -f "$work/admin/log"; run all --input "$at/stage-a.h5" && says 'nothing was left to do' && empty all; }
 ok "the same command again copies nothing" again
