@@ -84,7 +84,8 @@ static const wm_option_t option_table[] = {
      .help = "read every output and print as JSON whether each byte is as it was written; where "
              "that takes long, print now and then how many bytes were read"},
     {.name = "rebuild", .help = "check journal, ledger and every output, and repair them"},
-    {.name = "output", .value = "DIR", .help = "with --rebuild: where the outputs are now"},
+    {.name = "output", .value = "DIR",
+     .help = "with --rebuild, --outputs: where they are now"},
     {.name = "dry-run", .help = "with --rebuild: only report what is wrong"},
     {.name = "bench", .value = "FOLDER", .task = "measuring",
      .help = "measure a broker on a campaign made in FOLDER; must come first, and --bench --help "
@@ -184,7 +185,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .dry_run = wm_args_given (args, "dry-run") };
     if (wm_args_given (args, "bench"))
         return wm_args_refuse (args, "--bench FOLDER must come first");
-    if (!options->rebuild && (options->dry_run || options->output))
+    if (!options->rebuild && (options->dry_run || (options->output && !options->outputs)))
         return wm_args_refuse (args, "--dry-run and --output go with --rebuild");
     if (!options->status && !options->files && !options->outputs && !options->rebuild &&
         (!options->listen || !options->pins || !options->wmm))
@@ -380,8 +381,7 @@ static void print_progress (uint64_t n_read, uint64_t n_all)
 static wm_fault_t print_outputs (const options_t *options, wm_campaign_t *campaign,
                                  wm_error_t *error)
 {
-    (void) options;
-    char *json = wm_outputs_json (campaign, print_progress, error);
+    char *json = wm_outputs_json (campaign, options->output, print_progress, error);
     if (json)
         puts (json);
     free (json);

@@ -4,6 +4,7 @@
 #include "schema/wm_limits.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -141,7 +142,8 @@ static wm_fault_t load (list_t *self, const wm_campaign_t *campaign, wm_error_t 
 
 /* An output that has changed may have been written again by a run meanwhile: it is compared once
    more with the ledger as it is then, under the lock.  */
-static wm_fault_t compare_again (list_t *self, wm_campaign_t *campaign, wm_error_t *error)
+static wm_fault_t compare_again (list_t *self, wm_campaign_t *campaign, const char *folder,
+                                 wm_error_t *error)
 {
     list_t again = { .progress = self->progress };
     wm_fault_t fault = wm_campaign_lock (campaign, campaign->dir, WM_CAMPAIGN_READ,
@@ -152,7 +154,7 @@ static wm_fault_t compare_again (list_t *self, wm_campaign_t *campaign, wm_error
         fault = load (&again, campaign, error);
     if (!fault) {
         take_over (&again, self);
-        compare (&again, campaign->pins.output);
+        compare (&again, folder ? folder : campaign->pins.output);
     }
     wm_campaign_close (campaign);
     list_free (self);
@@ -194,20 +196,21 @@ static json_t *print_output (const output_t *output, const char *folder)
                       print_why (output), "input_changed", changed);
 }
 
-char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress, wm_error_t *error)
+char *wm_outputs_json (wm_campaign_t *campaign, const char *copies, wm_outputs_progress_t *progress,
+                       wm_error_t *error)
 {
+    const char *folder = copies ? copies : campaign->pins.output;
     static char pins[WM_PINS_BYTES_MAX];
     wm_pins_print (&campaign->pins, pins);
     list_t list = { .progress = progress };
     wm_fault_t fault = load (&list, campaign, error);
     wm_campaign_close (campaign); /* so that a file system that hangs delays no run */
-    if (!fault && compare (&list, campaign->pins.output))
-        fault = compare_again (&list, campaign, error);
+    if (!fault && compare (&list, folder))
+        fault = compare_again (&list, campaign, copies, error);
     json_t *written = json_array ();
     json_int_t n_left_out = 0;
     for (size_t i = 0; i < list.n_output && !fault; i++)
-        n_left_out += json_array_append_new (
-                          written, print_output (&list.output[i], campaign->pins.output)) != 0;
+        n_left_out += json_array_append_new (written, print_output (&list.output[i], folder)) != 0;
     list_free (&list);
     json_t *root = json_pack ("{s:s, s:s, s:I, s:o}", "schema", "wiremill-outputs-1", "pins", pins,
                               "left_out", n_left_out, "written", written);
@@ -250,9 +253,10 @@ void wm_outputs_compare (wm_core_t *core, const char *folder)
     wm_core_known_t input;
     uint64_t size, n_unchecked = 0;
     int64_t mtime_ns;
+    const bool elsewhere = wm_url_of (folder) != WM_URL_NONE; /* producers see these */
     const int unseen = access (folder, R_OK | X_OK) ? errno : 0;
     for (uint32_t id = 1; wm_core_known (core, id, &input); id++) {
-        n_unchecked += unseen && input.is_written;
+        n_unchecked += unseen && !elsewhere && input.is_written;
         if (wm_path_stat (input.path, &size, &mtime_ns) == 0)
             wm_core_compare_input (core, id, size, mtime_ns);
         if (!unseen && input.is_written)

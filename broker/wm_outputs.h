@@ -33,19 +33,21 @@ wm_output_now_t wm_output_compare (const char *path, const wm_ledger_input_t *ro
 /* Reports how many bytes of all outputs were read, and of how many.  */
 typedef void wm_outputs_progress_t (uint64_t n_read, uint64_t n_all);
 
-/* Reads every output and compares it. {"schema": "wiremill-outputs-1", "pins": TEXT, "left_out": N,
-   "written": [{"input": PATH, "output": PATH, "bytes": N, "state": WORD, "why": TEXT,
+/* Reads every output, or in `copies` (may be NULL) what was copied there, and compares it.
+   {"schema": "wiremill-outputs-1", "pins": TEXT, "left_out": N, "written":
+   [{"input": PATH, "output": PATH, "bytes": N, "state": WORD, "why": TEXT,
    "input_changed": BOOL}]}, the caller's. bytes: as written; state: fine, touched, damaged, missing
    or unreadable; why: "" of a fine one; left_out: outputs, not among the others, whose path is no
    UTF-8. NULL with *error: WM_EAGAIN, as of wm_campaign_lock; WM_EHOST. It releases the
    campaign's lock while it reads, and takes it again where an output differs from the ledger: a
    run may have written it again meanwhile. On return the campaign is closed.  */
-char *wm_outputs_json (wm_campaign_t *campaign, wm_outputs_progress_t *progress, wm_error_t *error);
+char *wm_outputs_json (wm_campaign_t *campaign, const char *copies, wm_outputs_progress_t *progress,
+                       wm_error_t *error);
 
 /* Compares the outputs, in `folder`, and the inputs of a core that was restored from a ledger with
    the files, by size and time, as a producer does. A file that cannot be reached from here counts
-   as unchanged; an outputs' folder that cannot be read is logged. Blocks on file systems that hang:
-   release the lock before.  */
+   as unchanged, so do outputs on a server; an outputs' folder that cannot be read is logged.
+   Blocks on file systems that hang: release the lock before.  */
 void wm_outputs_compare (wm_core_t *core, const char *folder);
 
 #endif

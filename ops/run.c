@@ -19,6 +19,7 @@
 #include "ops/wm_workflow.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_allowance.h"
+#include "schema/base/wm_url.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -81,6 +82,8 @@ static const wm_option_t produce_options[] = {
     WM_JOIN_OPTION,
     {.name = "campaign", .letter = 'c', .value = "DIR",
      .help = "or the campaign's folder, or that of its output, if this machine shares it"},
+    {.name = "output", .letter = 'o', .value = "URL",
+     .help = "where the campaign's outputs go, if that is a root:// folder"},
     RETRY_OPTION,
     {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
      .help = "seconds without a broker before giving up (default: 60)"},
@@ -97,7 +100,7 @@ const wm_verb_t wm_verb_produce = {
 
 /* What has no effect with --broker, because others have it.  */
 static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
-                                         "check-share", "batch-hits", "output", "campaign", NULL };
+                                         "check-share", "batch-hits", "campaign", NULL };
 static const char *const of_worker[] = { "workers", "threads", "engine", "device",
                                          "isa", "pin", NULL };
 /* clang-format on */
@@ -441,6 +444,9 @@ static int last_code (const run_t *self, int code)
 static int finish (run_t *self, int code)
 {
     const double seconds = (double) (wm_now_ms () - self->started_ms) / 1e3;
+    /* the producer reads held hits of earlier runs in the outputs, where these lie here */
+    if (code == WM_EXIT_OK && self->crew.store && wm_ask_int (self->status, "hits.held"))
+        code = WM_EXIT_HELD;
     before_message ();
     const bool finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
     if (wm_args_given (self->args, "json"))
@@ -572,6 +578,25 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.pin = wm_args_given (self->args, "pin");
 }
 
+/* The root:// folder that outputs are copied to; NULL: they stay in a folder. error->fault is
+   WM_OK where that is fine. With a farm's broker the producer must have it before it can ask.  */
+static const char *store_of (const wm_args_t *args, const char *broker, const wm_setup_t *setup,
+                             wm_error_t *error)
+{
+    static char url[PATH_MAX];
+    const char *given = broker ? wm_args_text (args, "output") : setup->output;
+    error->fault = WM_OK;
+    if (!given || (!broker && !wm_url_of (given)))
+        return NULL;
+    if (!wm_url_of (given))
+        wm_fault (error, WM_EUSAGE,
+                  "--output has no effect with --broker: leave it out, but where the campaign's "
+                  "outputs go to a root:// folder; then give that");
+    else
+        wm_urls_output (given, url, error);
+    return url;
+}
+
 /* `broker`: of a farm, else NULL.  */
 static int campaign (const wm_args_t *args, const char *verb, const char *broker)
 {
@@ -615,7 +640,13 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     run.crew.retry_held = wm_args_given (args, "retry-held");
     run.crew.stage_ahead = wm_args_text (args, "stage-ahead");
     run.crew.stage_bytes = wm_args_text (args, "stage-bytes");
-    if (run.inputs.n_url || run.workflow.feed.command)
+    run.crew.store = store_of (args, broker, &setup, &error);
+    if (error.fault)
+        return wm_setup_complain (verb, &error);
+    if (run.crew.store && wm_args_given (args, "sidecars"))
+        return wm_args_refuse (args, "--sidecars go beside outputs in a folder of this machine; with "
+                                     "outputs in a root:// folder leave it out");
+    if (run.inputs.n_url || run.workflow.feed.command || run.crew.store)
         wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
     run.crew.before_message = before_message;
     wm_workflow_join (&run.workflow, &run.crew);

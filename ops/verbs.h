@@ -69,10 +69,12 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
              "else 4096)"}, \
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
-     .help = "folder of the <stem>.scores.h5"}, \
+     .help = "folder of the <stem>.scores.h5; one on a server, root://HOST//PATH/NAME, is " \
+             "written by xrdcp"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \
      .help = "folder of the campaign, on a local disk (default: OUTPUT.wiremill, beside the " \
-             "output; one that an earlier version left in OUTPUT/.wiremill goes on there)"}, \
+             "output, of root://HOST//PATH/NAME in this folder; one that an earlier version left " \
+             "in OUTPUT/.wiremill goes on there)"}, \
     {.name = "group", .value = "NAME", \
      .help = "this group may read the campaign, and the outputs that are written from now on"}
 
@@ -96,8 +98,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "input-list", .value = "FILE", \
      .help = "one path a line; lines that begin with # are comments; - is standard input"}, \
     {.name = "scratch", .value = "DIR", \
-     .help = "folder for copies of files given as URLs (default: of run CAMPAIGN/staged, of " \
-             "produce in TMPDIR)"}, \
+     .help = "folder for copies of files given as URLs, and for outputs on their way to a " \
+             "server (default: of run CAMPAIGN/staged, of produce in TMPDIR)"}, \
     {.name = "stage-ahead", .value = "N", .least = 1, .most = 64, \
      .help = "copy so many files before they are read (default: 4)"}, \
     {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50, \

@@ -18,6 +18,7 @@
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +36,8 @@
 static const wm_option_t options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
+    {.name = "output", .letter = 'o', .value = "DIR",
+     .help = "copies of its outputs, where these lie on a server (root://)"},
     {.name = "share", .value = "S", .fallback = "0.001",
      .task = "how many hits; each is as likely as any other",
      .help = "the smallest share of wrong hits that must be found (0.1% is 0.001)"},
@@ -409,6 +412,13 @@ static bool is_folder_gone (const verify_t *self)
     snprintf (folder, sizeof folder, "%.*s", (int) (strrchr (output, '/') - output), output);
     if (access (folder, R_OK | X_OK) == 0)
         return false;
+    if (wm_url_of (folder)) {
+        fprintf (stderr,
+                 "wiremill verify: the outputs lie on a server; copy them, `xrdcp --recursive %s "
+                 "COPIES/`, and give their folder with --output\n",
+                 folder);
+        return true;
+    }
     fprintf (
         stderr,
         "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or give "
@@ -504,7 +514,8 @@ static int verify_main (const wm_args_t *args)
                                                    : wm_args_rest (args, 0),
                    endpoint, campaign, &error))
         return wm_setup_complain ("verify", &error);
-    json_t *outputs = wm_ask_ledger ("verify", "--outputs", campaign, &code);
+    json_t *outputs =
+        wm_ask_ledger ("verify", "--outputs", campaign, wm_args_text (args, "output"), &code);
     if (!outputs)
         return code ? code : WM_EXIT_FAILURE;
     wm_folder_output (campaign, self.folder);

@@ -3,6 +3,7 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
+#include "schema/base/wm_url.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -35,6 +36,8 @@ static void add_reasons (json_t *files, const char *folder, const char *verb)
     json_t *of[FILES_MAX], *file;
     size_t i, n = 0;
     int ends[2];
+    if (wm_url_of (folder)) /* a copy of each would have to be made */
+        return;
     json_array_foreach (files, i, file)
     {
         char *path = NULL;

@@ -501,10 +501,12 @@ static void end_reader (pid_t pid, int *code)
         *code = WEXITSTATUS (status);
 }
 
-json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code)
+json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, const char *output,
+                       int *code)
 {
     int fd;
-    const char *const argv[] = { "wiremill-broker", mode, "--campaign", campaign, NULL };
+    const char *const argv[] = { "wiremill-broker",          mode,   "--campaign", campaign,
+                                 output ? "--output" : NULL, output, NULL };
     const pid_t pid = start_reader (verb, argv, &fd, code);
     if (pid < 0)
         return NULL;
@@ -529,7 +531,7 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
     if (!status && (*endpoint || is_away || *code != WM_EXIT_UNREACHABLE))
         fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
     if (!status && *campaign && !is_away && *code == WM_EXIT_UNREACHABLE)
-        status = wm_ask_ledger (verb, "--status", campaign, code);
+        status = wm_ask_ledger (verb, "--status", campaign, NULL, code);
     if (!status && *code == WM_EXIT_OK)
         *code = WM_EXIT_FAILURE;
     return status;

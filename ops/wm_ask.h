@@ -66,9 +66,10 @@ json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed);
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code);
 
 /* What wiremill-broker prints of a campaign that no broker serves, by its mode "--status" or
-   "--outputs", whose reading is shown on a terminal. NULL: an error was printed, by it or as
-   `verb`'s; *code is the exit code.  */
-json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, int *code);
+   "--outputs", whose reading is shown on a terminal; output: the folder with copies of the outputs,
+   or NULL. NULL: an error was printed, by it or as `verb`'s; *code is the exit code.  */
+json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, const char *output,
+                       int *code);
 
 /* Calls `take` with each input of a campaign that wm_ask_where found, a row of "wiremill-files-1",
    until it returns false: those that `name` names (its path, the last parts of it, or its output),

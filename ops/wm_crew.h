@@ -63,8 +63,9 @@ typedef struct {
     bool retry_held;         /* for the producer's first start: it kicks before it reads anything */
     const char *check_share; /* of the broker */
     const char *stage_ahead, *stage_bytes; /* as they were typed; NULL: the producer's defaults */
-    char scratch[PATH_MAX];                /* for copies of inputs given as URLs; "": none are */
-    const char *give_up; /* seconds that the producer waits for a broker; NULL: its default */
+    char scratch[PATH_MAX]; /* for copies, where inputs or outputs lie elsewhere; "": none do */
+    const char *store;      /* root:// folder of the outputs; NULL: they lie here */
+    const char *give_up;    /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;
     int gate[2]; /* pipe: workers wait until its writing end is closed */
     char endpoint[256];

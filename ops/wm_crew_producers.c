@@ -86,7 +86,8 @@ wm_fault_t wm_crew_start_producer (wm_crew_t *self, wm_sender_t *sender, wm_erro
     }
     const char *const stage[][2] = { { "--scratch", *self->scratch ? self->scratch : NULL },
                                      { "--stage-ahead", self->stage_ahead },
-                                     { "--stage-bytes", self->stage_bytes } };
+                                     { "--stage-bytes", self->stage_bytes },
+                                     { "--output", self->store } };
     for (size_t i = 0; i < sizeof stage / sizeof *stage; i++)
         if (stage[i][1]) {
             argv[n++] = stage[i][0];

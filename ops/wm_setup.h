@@ -17,7 +17,7 @@
 #include <limits.h>
 
 typedef struct {
-    char output[PATH_MAX];             /* absolute */
+    char output[PATH_MAX];             /* absolute, or a root:// folder */
     char campaign[PATH_MAX];           /* absolute */
     char wmm[PATH_MAX];                /* the imported model in the campaign */
     char checked[WM_FILE_STAMP_BYTES]; /* of that file, which is the one pinned; "": not known */

@@ -3,10 +3,12 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_setup_private.h"
+#include "ops/wm_urls.h"
 #include "schema/wm_keys.h"
 #include "schema/base/wm_confine.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_url.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -82,8 +84,9 @@ static wm_fault_t give_to_group (const wm_setup_t *self, const char *name, wm_er
     if (!group)
         return wm_fault (error, WM_EUSAGE, "--group %.100s: this machine has no such group", name);
     wanted_group = group->gr_gid;
-    if (chown (self->output, (uid_t) -1, wanted_group) || stat (self->output, &st) ||
-        chmod (self->output, (st.st_mode | 02050) & 07777))
+    if (!wm_url_of (self->output) &&
+        (chown (self->output, (uid_t) -1, wanted_group) || stat (self->output, &st) ||
+         chmod (self->output, (st.st_mode | 02050) & 07777)))
         return wm_fault (error, WM_EBATCH,
                          "--group %.100s: %s cannot be given to the group: %s; you must own the "
                          "folder and be a member of the group",
@@ -164,9 +167,12 @@ void wm_setup_warn (const wm_setup_t *self)
 
 wm_fault_t wm_setup_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
-    self->had_output = access (choices->output, F_OK) == 0;
+    const bool elsewhere = wm_url_of (choices->output) != WM_URL_NONE;
+    self->had_output = elsewhere || access (choices->output, F_OK) == 0;
     self->had_campaign = true;
-    wm_fault_t fault = make_folder (self->output, choices->output, "--output", "out/", error);
+    wm_fault_t fault = elsewhere
+                           ? wm_urls_output (choices->output, self->output, error)
+                           : make_folder (self->output, choices->output, "--output", "out/", error);
     if (!fault)
         fault = make_campaign (self, choices->campaign, error);
     if (fault)

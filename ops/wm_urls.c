@@ -56,6 +56,36 @@ wm_fault_t wm_urls_check (const char *given, wm_error_t *error)
                      url, needs[kind].program, needs[kind].package);
 }
 
+wm_fault_t wm_urls_output (const char *given, char url[PATH_MAX], wm_error_t *error)
+{
+    const char *host = strstr (given, "://") + strlen ("://");
+    snprintf (url, PATH_MAX, "%s", given);
+    wm_url_tame (url);
+    if (wm_url_of (given) != WM_URL_XROOTD)
+        return wm_fault (error, WM_EUSAGE,
+                         "--output %.300s: outputs are copied to root:// folders only; give one, "
+                         "or a folder of this machine",
+                         url);
+    if (strcmp (url, given) != 0 || strchr (given, '?'))
+        return wm_fault (error, WM_EUSAGE,
+                         "--output %.300s: a token in the URL would be in every log; give it by "
+                         "BEARER_TOKEN_FILE, and the URL without it",
+                         url);
+    for (size_t n = strlen (url); n && url[n - 1] == '/';)
+        url[--n] = 0;
+    const char *path = strchr (url + (host - given), '/');
+    if (strlen (url) > 1000 || strpbrk (url, " \t\r\n*") || *host == '/' || !path ||
+        strlen (strrchr (path, '/')) < 2)
+        return wm_fault (error, WM_EUSAGE,
+                         "--output %.300s is no URL of a folder, root://HOST//PATH/NAME", given);
+    if (is_installed ("xrdcp") && is_installed ("xrdfs"))
+        return WM_OK;
+    return wm_fault (error, WM_EHOST,
+                     "--output %.300s needs xrdcp and xrdfs, which are not in PATH here: install "
+                     "the package xrootd-client",
+                     url);
+}
+
 void wm_urls_scratch (const wm_args_t *args, const char *campaign, char path[PATH_MAX])
 {
     const char *given = wm_args_text (args, "scratch");

@@ -1,5 +1,5 @@
-/* wm_urls.h - inputs that lie elsewhere: refused before a campaign begins where nothing here could
-   copy them, and where their copies go.  */
+/* wm_urls.h - inputs and outputs that lie elsewhere: refused before a campaign begins where nothing
+   here could copy them, and where copies go.  */
 #ifndef WM_URLS_H
 #define WM_URLS_H
 
@@ -10,6 +10,10 @@
 
 /* WM_EUSAGE: no URL of one file that a program here copies; WM_EHOST: that program is missing.  */
 wm_fault_t wm_urls_check (const char *given, wm_error_t *error);
+
+/* A root:// folder for outputs, in the one form in which a campaign has it: no slash at its end.
+   WM_EUSAGE: no URL of such a folder; WM_EHOST: no program here copies to it.  */
+wm_fault_t wm_urls_output (const char *given, char url[PATH_MAX], wm_error_t *error);
 
 /* The folder for copies: --scratch, else CAMPAIGN/staged, else ("" for the campaign) one of this
    user in TMPDIR.  */

@@ -30,11 +30,13 @@ static const wm_option_t option_table[] = {
      .help = "file with one path a line (file.h5:/dataset names a dataset of patches)"},
     {.name = "command", .value = "FILE",
      .help = "the campaign's folder and, from the second line on, its command: outputs name both"},
+    {.name = "output", .value = "URL",
+     .help = "root:// folder of the campaign's outputs, where they lie on a server"},
     {.name = "retry-held",
      .help = "score inputs again that are held, or changed since they were added or scored"},
     {.name = "scratch", .value = "DIR",
-     .help = "folder for copies of inputs that lie elsewhere, of this user alone (default: "
-             "wiremill-staged-UID in TMPDIR or /tmp)"},
+     .help = "folder for copies of inputs that lie elsewhere, and for outputs on their way there, "
+             "of this user alone (default: wiremill-staged-UID in TMPDIR or /tmp)"},
     {.name = "stage-ahead", .value = "N", .least = 1, .most = WM_STAGE_AHEAD_MAX,
      .help = "so many copies before they are read (default: 4)"},
     {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50,
@@ -160,10 +162,12 @@ static void command_read (const char *name, char text[COMMAND_BYTES_MAX],
     options->command = command;
 }
 
-/* Becomes two processes where inputs lie elsewhere (wm_stage.h). -1 in the one that reads.  */
+/* Becomes two processes where inputs or outputs lie elsewhere (wm_stage.h). -1 in the one that
+   reads.  */
 static int stage (const wm_args_t *args, char **list, wm_produce_options_t *options)
 {
-    static char folder[PATH_MAX];
+    static wm_stage_reader_t reader;
+    static char spool[PATH_MAX];
     char usual[PATH_MAX];
     const char *scratch = wm_args_text (args, "scratch");
     wm_url_scratch (usual);
@@ -172,14 +176,21 @@ static int stage (const wm_args_t *args, char **list, wm_produce_options_t *opti
     const wm_stage_options_t stage_options = { .scratch = scratch ? scratch : usual,
                                                .bytes_max = most ? (uint64_t) most : WM_STAGE_BYTES,
                                                .line = list,
-                                               .n_line = options->n_input };
-    const int code = wm_stage_split (&stage_options, &options->stager, folder);
-    if (code < 0 && options->stager >= 0) {
+                                               .n_line = options->n_input,
+                                               .store = wm_args_text (args, "output") };
+    const int code = wm_stage_split (&stage_options, &reader);
+    options->stager = reader.fd;
+    if (code < 0 && reader.fd >= 0) {
         int fd; /* the list has URLs as they were typed, with their credentials */
         if (sscanf (wm_args_text (args, "input-list"), "/proc/self/fd/%d", &fd) == 1)
             close (fd);
         options->ahead = ahead ? (uint32_t) ahead : WM_STAGE_AHEAD;
-        options->staged = folder;
+        options->staged = reader.folder;
+        options->store = stage_options.store;
+        snprintf (spool, sizeof spool, "%.4000s/" WM_STAGE_OUT, reader.folder);
+        options->spool = spool;
+        options->there = reader.there;
+        options->n_there = reader.n_there;
     }
     return code;
 }

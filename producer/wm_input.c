@@ -130,7 +130,7 @@ void wm_input_close (wm_input_t *self)
     self->n_event = self->n_done = self->n_complete = self->next = 0;
     self->n_same_cell = self->n_empty = self->n_bad_channel = 0;
     self->end_sent = self->end_acked = self->placed = self->written_sent = false;
-    self->committing = false;
+    self->committing = self->looking = self->storing = self->stored = false;
 }
 
 wm_fault_t wm_input_repack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,

@@ -50,6 +50,15 @@ typedef struct {
     bool pinning, pinned; /* INPUT with its size is on its way; was answered, in this session */
     bool pin_retried;     /* --retry-held was asked for again, with its size */
 
+    /* where outputs lie elsewhere (wm_produce_store.c) */
+    bool looking, storing; /* the stager was asked what has the name there; to copy the output */
+    bool stored;           /* it is there */
+    bool is_there;         /* an output that this process stored, the last or an earlier one */
+    bool aside;            /* what is there was changed by somebody, and is kept */
+    uint32_t how;          /* wm_stage_how_t: what is done with what has the name there: */
+    uint64_t there_size;
+    uint32_t there_adler;
+
     /* from the claim to the written file */
     wm_reader_t *reader;
     wm_scratch_t scratch;

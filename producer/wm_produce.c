@@ -104,6 +104,7 @@ static void input_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
     self->n_fetch = n;
     if (self->rebuilt_for.input == input)
         wm_pack_destroy (&self->rebuilt);
+    wm_produce_store_drop (self, input);
     wm_input_close (input);
     if (input->remote)
         wm_produce_stage_drop (self, input);
@@ -172,16 +173,19 @@ void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
     wm_produce_send (self, &msg, NULL, 0);
 }
 
+/* The output, where people find it.  */
 static void output_path (const wm_produce_t *self, const wm_input_t *input, char path[1400])
 {
-    snprintf (path, 1400, "%s/%s", self->pins.output, input->name);
+    snprintf (path, 1400, "%s/%s", self->options->store ? self->options->store : self->pins.output,
+              input->name);
 }
 
 bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input)
 {
     char path[1400], text[480];
     output_path (self, input, path);
-    if (access (path, F_OK) || wm_writer_is_ours (path, self->campaign, NULL))
+    if (self->options->store /* looked at when it is claimed */ || access (path, F_OK) ||
+        wm_writer_is_ours (path, self->campaign, NULL))
         return false;
     snprintf (text, sizeof text,
               "%.300s is in the way: it was not written by this campaign; move it, or choose "
@@ -237,6 +241,10 @@ static bool as_written (wm_produce_t *self, wm_input_t *input, bool *there)
     int64_t mtime_ns;
     uint8_t digest[16];
     output_path (self, input, path);
+    if (self->options->store) { /* of its own, this process knows that they are as it stored them */
+        *there = wm_produce_store_has (self, input, &size);
+        return *there && (input->is_there || size == input->result.size);
+    }
     *there = wm_path_stat (path, &size, &mtime_ns) == 0;
     if (!*there || size != input->result.size || mtime_ns == input->result.mtime_ns)
         return *there && size == input->result.size;
@@ -255,7 +263,10 @@ static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *pa
 {
     uint64_t size = 0;
     int64_t mtime_ns = 0;
-    wm_path_stat (path, &size, &mtime_ns);
+    if (self->options->store)
+        wm_produce_store_has (self, input, &size);
+    else
+        wm_path_stat (path, &size, &mtime_ns);
     wm_produce_warn (self,
                      "output %s was changed since it was written: it stays as it is; --retry-held "
                      "keeps it as %s.changed-1 and writes it again",
@@ -284,7 +295,8 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         input_end (self, input, WM_INPUT_IS_WRITTEN);
         return;
     }
-    const bool is_changed = there && wm_writer_is_ours (path, self->campaign, NULL);
+    const bool is_changed =
+        there && (self->options->store || wm_writer_is_ours (path, self->campaign, NULL));
     if (is_changed && !self->options->retry_held) {
         changed_stays (self, input, path);
         return;
@@ -298,7 +310,8 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
-    if (there && !put_aside (self, path, is_changed ? "changed" : "damaged")) {
+    input->aside = there && self->options->store; /* when the new one is stored */
+    if (there && !input->aside && !put_aside (self, path, is_changed ? "changed" : "damaged")) {
         char text[480];
         snprintf (text, sizeof text,
                   "%.300s is not as it was written, and cannot be renamed: %s; move it away", path,
@@ -306,7 +319,12 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
-    if (!there) /* what is there was named when it was put aside */
+    if (input->aside)
+        wm_produce_warn (self,
+                         "output %s was changed since it was written: it is kept as "
+                         "NAME.changed-1, and made again",
+                         path);
+    else if (!there) /* what is there was named when it was put aside */
         wm_produce_warn (self, "output %s is gone: made again", path);
     wm_msg_t lost;
     wm_msg_init (&lost, WM_MSG_FILE_LOST);
@@ -374,8 +392,11 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
         if (wm_produce_active (self) == WM_PRODUCE_ACTIVE_MAX)
             wm_produce_fatal (self, WM_EXIT_FAILURE,
                               "the broker gave this producer inputs that it did not ask for");
-        else if (!wm_produce_in_the_way (self, input))
+        else if (!wm_produce_in_the_way (self, input)) {
             wm_produce_set_is (self, input, WM_INPUT_IS_OURS);
+            if (self->options->store)
+                wm_produce_store_claimed (self, input);
+        }
         input->pinned = input->pinning;
         return;
     case WM_INPUT_BUSY:
@@ -593,6 +614,9 @@ static wm_fault_t pins_take (wm_produce_t *self)
         fault = wm_writer_check (&self->spec, pins->n_output, error);
     if (fault)
         return fault;
+    if (wm_produce_store_begin (self))
+        return error->fault;
+    pins = &self->pins;
     if (mkdir (pins->output, 0777) && errno != EEXIST)
         return wm_fault (error, WM_EBATCH, "output folder %s cannot be made: %s", pins->output,
                          strerror (errno));

@@ -17,6 +17,7 @@
 #ifndef WM_PRODUCE_H
 #define WM_PRODUCE_H
 
+#include "producer/wm_stage.h"
 #include "schema/wm_client.h"
 
 typedef struct {
@@ -33,6 +34,10 @@ typedef struct {
     int stager;         /* socket of the stager (wm_stage.h) */
     const char *staged; /* folder where it puts copies */
     int tell;           /* pipe of whoever wants to know of each output; 0: nobody does */
+    const char *store;  /* root:// folder of outputs; NULL: the campaign's is a folder here */
+    const char *spool;  /* folder here for outputs on their way there */
+    const wm_stage_there_t *there; /* (n_there) what was there at the start */
+    uint32_t n_there;
 } wm_produce_options_t;
 
 /* Runs to the end and returns an exit code: 0 all written; 3 some hits, batches or inputs are held,

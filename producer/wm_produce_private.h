@@ -6,7 +6,8 @@
    wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results
    wm_produce_stage.c  inputs that lie elsewhere: asked for, pinned, given up
-   wm_produce_tell.c   what became of inputs, told to the command that started this process  */
+   wm_produce_tell.c   what became of inputs, told to the command that started this process
+   wm_produce_store.c  outputs that are copied elsewhere  */
 #ifndef WM_PRODUCE_PRIVATE_H
 #define WM_PRODUCE_PRIVATE_H
 
@@ -70,6 +71,8 @@ typedef struct wm_produce_t {
 
     bool waits_for_stage; /* the broker was told so */
     bool told_low;        /* the command that started this process was */
+    bool trouble_is_new;  /* the broker was not told yet: */
+    char trouble[480];    /* why outputs cannot be copied elsewhere; "": they can */
 
     int64_t full_ms; /* disk full: no try before */
     bool full_is_logged;
@@ -169,6 +172,9 @@ bool wm_produce_sample (wm_produce_t *self, const wm_input_t *opened);
 /* Reads what the stager tells.  */
 void wm_produce_stage_hear (wm_produce_t *self);
 
+/* Sends the stager a message.  */
+void wm_produce_stage_send (wm_produce_t *self, const wm_stage_msg_t *msg);
+
 /* Takes the next step of an input of ours that lies elsewhere towards its copy. true: it is here,
    pinned, and its turn. unannounced: an input before it has events to announce.  */
 bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannounced);
@@ -193,6 +199,31 @@ void wm_produce_stage_name (const wm_input_t *input, char *text, size_t bytes);
 void wm_produce_tell_output (const wm_produce_t *self);
 void wm_produce_tell_end (const wm_produce_t *self, const wm_input_t *input);
 void wm_produce_tell_low (wm_produce_t *self);
+/* ---- wm_produce_store.c: of campaigns whose outputs lie elsewhere ---------------------------- */
+
+/* The pins are known: outputs are written in `spool`, where they go elsewhere. WM_EBATCH: the
+   command and the campaign do not name the same folder.  */
+wm_fault_t wm_produce_store_begin (wm_produce_t *self);
+
+/* Whether an output has this input's name there, as far as is known. *size: UINT64_MAX where this
+   process stored it, and nobody looked since.  */
+bool wm_produce_store_has (const wm_produce_t *self, const wm_input_t *input, uint64_t *size);
+
+/* The input was claimed: asks what has its output's name there.  */
+void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input);
+
+/* Takes the next step towards storing a placed output. true: it is stored, and input->result as the
+   server has it.  */
+bool wm_produce_store (wm_produce_t *self, wm_input_t *input);
+
+/* Acts on what the stager tells of outputs.  */
+void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg);
+
+/* The input's output is not to be stored any more.  */
+void wm_produce_store_drop (wm_produce_t *self, wm_input_t *input);
+
+/* Whether the stager is at work on outputs.  */
+bool wm_produce_store_works (const wm_produce_t *self);
 
 /* ---- wm_produce_event.c ---------------------------------------------------------------------- */
 

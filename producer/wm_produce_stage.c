@@ -32,14 +32,19 @@ static uint32_t count_waiting (const wm_produce_t *self, uint32_t *n_other)
     return n;
 }
 
-static void stager_send (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t kind)
+void wm_produce_stage_send (wm_produce_t *self, const wm_stage_msg_t *msg)
 {
-    const wm_stage_msg_t msg = { .kind = kind, .line = input->line };
-    while (send (self->options->stager, &msg, sizeof msg, MSG_NOSIGNAL) < 0)
+    while (send (self->options->stager, msg, sizeof *msg, MSG_NOSIGNAL) < 0)
         if (errno != EINTR) { /* its end is this process's end too */
             self->exit_code = WM_EXIT_AGAIN;
             return;
         }
+}
+
+static void stager_send (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t kind)
+{
+    const wm_stage_msg_t msg = { .kind = kind, .line = input->line };
+    wm_produce_stage_send (self, &msg);
 }
 
 static wm_input_t *by_line (const wm_produce_t *self, uint32_t line)
@@ -66,6 +71,10 @@ void wm_produce_stage_hear (wm_produce_t *self)
     while (self->options->ahead &&
            recv (self->options->stager, &msg, sizeof msg, MSG_DONTWAIT) == (ssize_t) sizeof msg) {
         msg.text[sizeof msg.text - 1] = 0;
+        if (msg.kind >= WM_STAGE_LOOK) {
+            wm_produce_store_told (self, &msg);
+            continue;
+        }
         wm_input_t *input = by_line (self, msg.line);
         if (!input || !is_waiting (input) || !input->wanted)
             continue; /* it was dropped meanwhile */
@@ -110,11 +119,17 @@ void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms)
     uint32_t n_other;
     const uint32_t n = count_waiting (self, &n_other);
     const bool waits = n && !n_other;
-    if (n && *wait_ms > WAIT_MS)
+    if ((n || wm_produce_store_works (self)) && *wait_ms > WAIT_MS)
         *wait_ms = WAIT_MS;
-    if (waits == self->waits_for_stage || (waits && wm_produce_is_full (self)))
+    if ((waits == self->waits_for_stage && !self->trouble_is_new) ||
+        (waits && wm_produce_is_full (self)))
         return;
     self->waits_for_stage = waits;
+    self->trouble_is_new = false;
+    if (*self->trouble) {
+        wm_client_say (self->client, self->trouble);
+        return;
+    }
     const char *url = n ? self->active[0]->path : "";
     const char *host = strstr (url, "://") ? strstr (url, "://") + strlen ("://") : url;
     snprintf (text, sizeof text, "inputs are copied from %.*s", (int) strcspn (host, "/"), host);

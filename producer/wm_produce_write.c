@@ -32,7 +32,7 @@ static bool is_ready (const wm_input_t *input)
 static void file_written_send (wm_produce_t *self, wm_input_t *input)
 {
     char text[480];
-    if (wm_input_changed (input)) {
+    if (!input->stored && wm_input_changed (input)) {
         snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
         unlink (input->output); /* scores of the old content must not pass for the new file's */
         wm_produce_hold (self, input, text);
@@ -96,6 +96,8 @@ bool wm_produce_write (wm_produce_t *self, wm_input_t *input)
         (!input->placed && waits_for_another (self, input)))
         return false;
     if (input->placed) {
+        if (self->options->store && !input->stored && !wm_produce_store (self, input))
+            return false;
         file_written_send (self, input);
         return true;
     }
@@ -111,7 +113,8 @@ bool wm_produce_write (wm_produce_t *self, wm_input_t *input)
         wm_writer_destroy (&input->writer);
         input->placed = true;
         wm_produce_has_room (self);
-        file_written_send (self, input);
+        if (!self->options->store)
+            file_written_send (self, input);
     }
     return true;
 }

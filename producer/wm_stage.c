@@ -6,9 +6,13 @@
    more of the file comes; then the stager reports the failure to the reader, which holds the
    input.
 
+   A whole copy that an earlier stager left is compared with the server's file, by size and, where
+   the server has one, checksum; one that is another version goes, and the file is copied.
+
    Whatever kills this process kills the reader and the programs that copy (parent-death
    signals).  */
 #include "producer/wm_stage_private.h"
+#include "producer/wm_stage_store.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
@@ -42,7 +46,7 @@
 #define JOBS_MAX 256u
 #define TICK_MS 20
 
-typedef enum { FREE, WAITING, ASKING, COPYING, READY } state_t;
+typedef enum { FREE, WAITING, ASKING, SUMMING, COPYING, READY } state_t;
 
 typedef struct {
     state_t is;
@@ -53,6 +57,9 @@ typedef struct {
     int64_t since_ms, next_ms; /* when the first try began; no try before */
     wm_tool_t tool;
     char file[PATH_MAX]; /* of a whole one */
+    bool is_left;        /* by an earlier stager: the server was not asked about it yet */
+    uint32_t left_adler;
+    uint64_t left_size;
 } job_t;
 
 typedef struct {
@@ -64,6 +71,7 @@ typedef struct {
     uint32_t n_wanted;
     uint64_t largest; /* file so far: what one of unknown size is taken for */
     bool full_is_logged;
+    wm_store_t *store; /* NULL: outputs stay here */
 } stage_t;
 
 static volatile sig_atomic_t stop;
@@ -86,8 +94,7 @@ static uint64_t hash_of (const char *line)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* adler32 and size of a file. false: it cannot be read.  */
-static bool adler_of (const char *path, uint32_t *adler, uint64_t *size)
+bool wm_stage_adler (const char *path, uint32_t *adler, uint64_t *size)
 {
     const size_t room = 1u << 20;
     const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -179,7 +186,7 @@ static void sweep (const stage_t *self)
     free (wanted.hash);
 }
 
-/* A whole file that an earlier stager left: taken if it is as its name tells, else removed.  */
+/* A whole file that an earlier stager left: it may do if it is as its name tells, else it goes.  */
 static void take_left (const stage_t *self, uint64_t hash, const char *path, void *argument)
 {
     job_t *job = argument;
@@ -189,14 +196,23 @@ static void take_left (const stage_t *self, uint64_t hash, const char *path, voi
     (void) self, (void) hash;
     if (name[16] != '-')
         return;
-    if (job->is == WAITING && sscanf (name + 17, "%8x-%" SCNu64 "-", &named, &size) == 2 &&
-        adler_of (path, &adler, &is) && adler == named && is == size) {
+    if (!job->is_left && sscanf (name + 17, "%8x-%" SCNu64 "-", &named, &size) == 2 &&
+        wm_stage_adler (path, &adler, &is) && adler == named && is == size) {
         snprintf (job->file, sizeof job->file, "%.4000s", path);
-        job->size = size;
-        job->is = READY;
+        job->is_left = true;
+        job->left_adler = adler;
+        job->left_size = size;
         return;
     }
     unlink (path);
+}
+
+/* What was left is another version than the server's: the file is copied.  */
+static void discard_left (job_t *job)
+{
+    unlink (job->file);
+    job->is_left = false;
+    job->is = WAITING;
 }
 
 /* ---- the reader ------------------------------------------------------------------------------ */
@@ -300,8 +316,12 @@ static bool hear (stage_t *self)
             return true;
         if (n <= 0)
             return false;
-        if (n != sizeof msg || msg.line >= self->options->n_line ||
-            !wm_url_of (self->options->line[msg.line]))
+        if (n != sizeof msg || msg.line >= self->options->n_line)
+            continue;
+        if (self->store && (msg.kind == WM_STAGE_LOOK || msg.kind == WM_STAGE_STORE ||
+                            msg.kind == WM_STAGE_FORGET))
+            wm_store_hear (self->store, self->fd, &msg);
+        if (!wm_url_of (self->options->line[msg.line]))
             continue;
         if (msg.kind == WM_STAGE_WANT)
             want (self, msg.line);
@@ -372,6 +392,16 @@ static void wait_for_room (stage_t *self, job_t *job)
     job->is = WAITING;
 }
 
+/* Other datasets of the same file have its copy too.  */
+static void others_take (stage_t *self, const job_t *job)
+{
+    for (uint32_t i = 0; i < JOBS_MAX; i++) {
+        job_t *other = &self->job[i];
+        if (other->is == WAITING && other->hash == job->hash && take_other (self, other))
+            tell_ready (self, other);
+    }
+}
+
 /* The program that copied says that all went well: its size, its checksum where the server gave
    one; then the file gets its name.  */
 static void copied (stage_t *self, job_t *job, uint64_t size, int64_t said)
@@ -379,7 +409,7 @@ static void copied (stage_t *self, job_t *job, uint64_t size, int64_t said)
     char text[200];
     uint32_t adler;
     uint64_t is;
-    if (!adler_of (job->tool.part, &adler, &is))
+    if (!wm_stage_adler (job->tool.part, &adler, &is))
         snprintf (text, sizeof text, "the copy cannot be read: %s", strerror (errno));
     else if (size != UINT64_MAX && is != size)
         snprintf (text, sizeof text, "%" PRIu64 " bytes came, the server has %" PRIu64, is, size);
@@ -398,11 +428,7 @@ static void copied (stage_t *self, job_t *job, uint64_t size, int64_t said)
             self->full_is_logged = false;
             job->is = READY;
             tell_ready (self, job);
-            for (uint32_t i = 0; i < JOBS_MAX; i++) {
-                job_t *other = &self->job[i];
-                if (other->is == WAITING && other->hash == job->hash && take_other (self, other))
-                    tell_ready (self, other);
-            }
+            others_take (self, job);
             return;
         }
         snprintf (text, sizeof text, "the copy cannot be renamed: %s", strerror (errno));
@@ -413,11 +439,55 @@ static void copied (stage_t *self, job_t *job, uint64_t size, int64_t said)
     again (self, job, text);
 }
 
+/* A copy that was left is the server's file: it is ready.  */
+static void take_it (stage_t *self, job_t *job)
+{
+    unlink (job->tool.head);
+    job->is_left = false;
+    job->size = job->left_size;
+    job->is = READY;
+    tell_ready (self, job);
+    others_take (self, job);
+}
+
+/* The server was asked about a copy that was left: by xrdfs for its size, then for its checksum; by
+   curl for both. Without a size nothing is known of the copy.  */
+static void left_ended (stage_t *self, job_t *job, int status)
+{
+    char text[400] = "";
+    uint64_t size = job->size;
+    int64_t adler = -1;
+    const bool http = wm_url_of (self->options->line[job->line]) == WM_URL_HTTP;
+    const bool sums = job->is == SUMMING;
+    const wm_tool_end_t end = http   ? wm_tool_head_result (&job->tool, status, &size, &adler, text)
+                              : sums ? wm_tool_sum_result (&job->tool, status, &adler, text)
+                                     : wm_tool_stat_result (&job->tool, status, &size, text);
+    if (end == WM_TOOL_RESTART)
+        discard_left (job);
+    else if (end == WM_TOOL_FINAL)
+        fail (self, job, text, true);
+    else if (end != WM_TOOL_DONE)
+        again (self, job, text);
+    else if (size != job->left_size || (adler >= 0 && (uint32_t) adler != job->left_adler)) {
+        discard_left (job);
+        job->size = http ? UINT64_MAX : size;
+    } else if (http || sums)
+        take_it (self, job);
+    else {
+        job->size = size;
+        job->is = WAITING;
+    }
+}
+
 static void job_ended (stage_t *self, job_t *job, int status)
 {
     char text[400] = "";
     uint64_t size = job->size;
     int64_t adler;
+    if (job->is_left) {
+        left_ended (self, job, status);
+        return;
+    }
     const char *url = self->options->line[job->line];
     const bool asked = job->is == ASKING;
     const wm_tool_end_t end =
@@ -450,7 +520,7 @@ static uint64_t bytes_here (const stage_t *self, int *n_file, int *n_running)
     *n_file = *n_running = 0;
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         const job_t *job = &self->job[i];
-        *n_running += job->is == ASKING || job->is == COPYING;
+        *n_running += job->tool.pid != 0;
         bool counted = job->is != READY && job->is != COPYING;
         for (uint32_t k = 0; k < i && !counted; k++) /* one copy for several datasets */
             counted = self->job[k].is == READY && self->job[k].hash == job->hash;
@@ -471,7 +541,8 @@ static bool job_start (stage_t *self, job_t *job)
     const char *url = self->options->line[job->line];
     const uint64_t here = bytes_here (self, &n_file, &n_running);
     const uint64_t bytes = job->size != UINT64_MAX ? job->size : self->largest;
-    const bool asks = wm_url_of (url) == WM_URL_XROOTD && job->size == UINT64_MAX;
+    const bool http = wm_url_of (url) == WM_URL_HTTP;
+    const bool asks = job->is_left || (!http && job->size == UINT64_MAX);
     if (n_running >= COPIES_MAX || (!asks && n_file && here + bytes > self->options->bytes_max))
         return false;
     if (!asks && free_bytes (self) < bytes + SPARE_BYTES) {
@@ -480,9 +551,13 @@ static bool job_start (stage_t *self, job_t *job)
     }
     if (!job->since_ms)
         job->since_ms = wm_now_ms ();
-    job->is = asks ? ASKING : COPYING;
+    job->is = !asks ? COPYING : !http && job->size != UINT64_MAX ? SUMMING : ASKING;
     WM_FAILPOINT ("stager-start");
-    if (asks ? wm_tool_stat (&job->tool, url) : wm_tool_copy (&job->tool, url))
+    wm_tool_t *tool = &job->tool;
+    if (job->is == COPYING   ? wm_tool_copy (tool, url)
+        : http               ? wm_tool_head (tool, url)
+        : job->is == SUMMING ? wm_tool_fs (tool, url, "query", "checksum", NULL)
+                             : wm_tool_fs (tool, url, "stat", NULL, NULL))
         again (self, job, strerror (errno));
     return true;
 }
@@ -506,8 +581,7 @@ static int tend (stage_t *self)
     int status, n_busy = 0;
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         job_t *job = &self->job[i];
-        if ((job->is == ASKING || job->is == COPYING) &&
-            wm_tool_ended (&job->tool, job->size, &status))
+        if (job->tool.pid && wm_tool_ended (&job->tool, job->size, &status))
             job_ended (self, job, status);
     }
     job_t *job;
@@ -515,6 +589,7 @@ static int tend (stage_t *self)
         ;
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         n_busy += self->job[i].is != FREE && self->job[i].is != READY;
+    n_busy += self->store && wm_store_tend (self->store);
     return n_busy ? TICK_MS : 500;
 }
 
@@ -587,6 +662,7 @@ static int run (stage_t *self)
     }
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         wm_tool_kill (&self->job[i].tool);
+    wm_store_destroy (&self->store);
     rmdir (self->folder); /* stays while copies are in it: the same command takes them */
     rmdir (self->options->scratch);
     return follow (status);
@@ -611,14 +687,13 @@ static void forget_credentials (const wm_stage_options_t *options)
         }
 }
 
-int wm_stage_split (const wm_stage_options_t *options, int *fd, char folder[PATH_MAX])
+int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader)
 {
     static stage_t self;
     wm_error_t error;
     int pair[2];
-    bool any = false;
-    *fd = -1;
-    folder[0] = 0;
+    bool any = options->store != NULL;
+    *reader = (wm_stage_reader_t){ .fd = -1 };
     for (uint32_t i = 0; i < options->n_line; i++)
         any |= wm_url_of (options->line[i]) != WM_URL_NONE;
     if (!any) {
@@ -630,7 +705,18 @@ int wm_stage_split (const wm_stage_options_t *options, int *fd, char folder[PATH
         fprintf (stderr, "error: %s\n", error.text);
         return WM_EXIT_FAILURE;
     }
-    snprintf (folder, PATH_MAX, "%s", self.folder);
+    snprintf (reader->folder, sizeof reader->folder, "%s", self.folder);
+    if (options->store) {
+        self.store = wm_store_new (options->store, self.folder);
+        if (wm_store_open (self.store, &error)) {
+            fprintf (stderr, "error: %s\n", error.text);
+            wm_store_destroy (&self.store);
+            rmdir (self.folder);
+            rmdir (options->scratch);
+            return WM_EXIT_FAILURE;
+        }
+        reader->there = wm_store_there (self.store, &reader->n_there);
+    }
     const pid_t parent = getpid ();
     fflush (NULL);
     if (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) ||
@@ -646,7 +732,7 @@ int wm_stage_split (const wm_stage_options_t *options, int *fd, char folder[PATH
         if (getppid () != parent)
             return WM_EXIT_AGAIN;
         forget_credentials (options);
-        *fd = pair[1];
+        reader->fd = pair[1];
         return -1;
     }
     close (pair[1]);

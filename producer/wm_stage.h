@@ -1,7 +1,7 @@
 /* wm_stage.h - copies inputs that lie elsewhere to this machine, ahead of the process that reads
-   them.
+   them, and outputs from here to a server.
 
-   `wiremill-producer produce` with a URL among its inputs becomes two processes:
+   `wiremill-producer produce` with a URL among its inputs or for its outputs becomes two processes:
 
      stager   the one that was started. Never reads an event file; starts xrdfs and xrdcp (root://)
               or curl (http, https) for one file each, checks what they copied, removes it when it
@@ -15,7 +15,8 @@
    way (HASH: XXH3 of the URL), HASH.head an HTTP server's answer about it, and
    HASH-ADLER32-SIZE-NAME a whole one: it got this name when its size was the server's and the
    checksum was checked. A killed stager's files are found by the next one; a whole file is taken if
-   it still has the size and checksum in its name.  */
+   it still has the size and checksum in its name, and the server's file has them too. The folder
+   `out` has outputs that are written and not yet copied (wm_stage_store.h).  */
 #ifndef WM_STAGE_H
 #define WM_STAGE_H
 
@@ -27,31 +28,62 @@
 #define WM_STAGE_AHEAD 4u
 #define WM_STAGE_AHEAD_MAX 64u
 #define WM_STAGE_BYTES (20ull << 30)
+#define WM_STAGE_OUT "out" /* in the stager's folder: outputs on their way */
 
 typedef enum {
     WM_STAGE_WANT = 1,   /* reader: stage this line */
     WM_STAGE_DROP = 2,   /* reader: it is not wanted any more, staged or not */
     WM_STAGE_READY = 3,  /* stager: text is its path here, size and adler its identity */
-    WM_STAGE_FAILED = 4, /* stager: text explains why it cannot be staged */
+    WM_STAGE_FAILED = 4, /* stager: text explains why it cannot be staged, or its output stored */
+    /* outputs; text is the name in their folders */
+    WM_STAGE_LOOK = 5,     /* reader: fetch what has this name there */
+    WM_STAGE_THERE = 6,    /* stager: text is its path here, "" if there is none; size and adler */
+    WM_STAGE_STORE = 7,    /* reader: copy it there; size and adler of what THERE showed */
+    WM_STAGE_STORED = 8,   /* stager: it is there, whole; size and adler its identity */
+    WM_STAGE_FORGET = 9,   /* reader: stop that */
+    WM_STAGE_REFUSED = 10, /* stager: text explains why it can never be stored */
+    WM_STAGE_TROUBLE = 11, /* stager: text explains why none can be stored now; "": it can again */
 } wm_stage_kind_t;
+
+/* What STORE does where a file has the name already.  */
+typedef enum {
+    WM_STAGE_PLAIN,   /* shows it to the reader, unless it is the same */
+    WM_STAGE_REPLACE, /* removes it: this campaign wrote it */
+    WM_STAGE_ASIDE,   /* renames it NAME.changed-N */
+} wm_stage_how_t;
 
 typedef struct {
     uint32_t kind, line; /* line: of the list of inputs, from 0 */
-    uint32_t adler, unused;
+    uint32_t adler, how; /* how: wm_stage_how_t */
     uint64_t size;
     char text[1024];
 } wm_stage_msg_t;
+
+/* A file that the server listed.  */
+typedef struct {
+    const char *name;
+    uint64_t size;
+} wm_stage_there_t;
 
 typedef struct {
     const char *scratch;
     uint64_t bytes_max;
     char **line; /* as they were given; the reader's copies lose their credentials */
     uint32_t n_line;
+    const char *store; /* root:// folder for outputs; NULL: they stay here */
 } wm_stage_options_t;
 
-/* Forks, where a line is a URL. Returns -1 in the reader: *fd is its end of the socket and `folder`
-   where staged files will lie; without a URL there is one process and *fd is -1. In the stager
-   returns an exit code when the reader has ended; it prints errors.  */
-int wm_stage_split (const wm_stage_options_t *options, int *fd, char folder[PATH_MAX]);
+/* What the reader gets.  */
+typedef struct {
+    int fd;                        /* its end of the socket; -1: there is no stager */
+    char folder[PATH_MAX];         /* where staged files will lie */
+    const wm_stage_there_t *there; /* (n_there) in the outputs' folder, in the order of names */
+    uint32_t n_there;
+} wm_stage_reader_t;
+
+/* Forks, where a line is a URL or outputs are stored. Returns -1 in the reader, and where nothing
+   lies elsewhere in the only process. In the stager returns an exit code when the reader has ended;
+   it prints errors.  */
+int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader);
 
 #endif

@@ -82,7 +82,7 @@ static int start (wm_tool_t *self, const char *const argv[], int input)
         close (in);
     self->began_ms = self->grew_ms = wm_now_ms ();
     self->seen = 0;
-    self->stalled = false;
+    self->stalled = self->sends = false;
     if (self->pid > 0)
         return 0;
     if (self->said >= 0)
@@ -98,19 +98,30 @@ static char *file_url (const char *url)
     return strndup (url, wm_path_length (url));
 }
 
-int wm_tool_stat (wm_tool_t *self, const char *url)
+bool wm_tool_path (const char *url, char path[PATH_MAX])
 {
-    char *host = file_url (url);
-    char *path = host ? strchr (strstr (host, "://") + 3, '/') : NULL;
-    char *copy = path ? strdup (path + (path[1] == '/')) : NULL;
-    int failed = -1;
+    const char *at = strchr (strstr (url, "://") + 3, '/');
+    return at && snprintf (path, PATH_MAX, "%.*s", (int) wm_path_length (at + (at[1] == '/')),
+                           at + (at[1] == '/')) < PATH_MAX;
+}
+
+int wm_tool_fs (wm_tool_t *self, const char *url, const char *command, const char *option,
+                const char *to)
+{
+    char path[PATH_MAX];
+    char *host = wm_tool_path (url, path) ? file_url (url) : NULL;
+    int n = 0, failed = -1;
     errno = EINVAL;
-    if (copy) {
-        *path = 0;
-        const char *const argv[] = { "xrdfs", host, "stat", copy, NULL };
+    if (host) {
+        *strchr (strstr (host, "://") + 3, '/') = 0;
+        const char *argv[7] = { "xrdfs", host, command };
+        n = 3;
+        if (option)
+            argv[n++] = option;
+        argv[n++] = path;
+        argv[n++] = to;
         failed = start (self, argv, -1);
     }
-    free (copy);
     free (host);
     return failed;
 }
@@ -192,7 +203,8 @@ static bool version_read (const char *head, char value[256])
     return header_read (head, "Last-Modified", value, &status);
 }
 
-static int curl_start (wm_tool_t *self, const char *url)
+/* Starts curl; asks: about the file only.  */
+static int curl_start (wm_tool_t *self, const char *url, bool asks)
 {
     char text[24], version[256], field[280];
     struct stat st;
@@ -202,13 +214,16 @@ static int curl_start (wm_tool_t *self, const char *url)
     if (!out)
         return -1;
     const bool secret = strncmp (url, "https:", 6) == 0;
-    self->resumes = stat (self->part, &st) == 0 && st.st_size && version_read (self->head, version);
+    self->resumes =
+        !asks && stat (self->part, &st) == 0 && st.st_size && version_read (self->head, version);
     if (!self->resumes) {
         unlink (self->part);
         unlink (self->head);
     }
     put (out, "url", url);
-    put (out, "output", self->part);
+    put (out, "output", asks ? "/dev/null" : self->part);
+    if (asks)
+        fputs ("head\n", out);
     put (out, "dump-header", self->resumes ? self->fresh : self->head);
     put (out, "write-out", MARK "%{http_code}\\n");
     put (out, "user-agent", "wiremill/" WM_VERSION);
@@ -235,7 +250,7 @@ int wm_tool_copy (wm_tool_t *self, const char *url)
     char *file = file_url (url);
     int failed = -1;
     if (file && wm_url_of (url) == WM_URL_HTTP)
-        failed = curl_start (self, file);
+        failed = curl_start (self, file, false);
     else if (file) {
         const char *const argv[] = { "xrdcp",   "--nopbar", "--force",  "--cksum",
                                      "adler32", file,       self->part, NULL };
@@ -245,7 +260,42 @@ int wm_tool_copy (wm_tool_t *self, const char *url)
     return failed;
 }
 
+int wm_tool_head (wm_tool_t *self, const char *url)
+{
+    char *file = file_url (url);
+    const int failed = file ? curl_start (self, file, true) : -1;
+    free (file);
+    return failed;
+}
+
+int wm_tool_send (wm_tool_t *self, const char *file, uint32_t adler, const char *url)
+{
+    char sum[32];
+    snprintf (sum, sizeof sum, "adler32:%08x", adler);
+    const char *const argv[] = { "xrdcp", "--nopbar", "--force", "--cksum", sum, file, url, NULL };
+    const int failed = start (self, argv, -1);
+    self->sends = true;
+    return failed;
+}
+
 /* ---- limits ---------------------------------------------------------------------------------- */
+
+/* Bytes of the file that have come here, or were read to be sent.  */
+static uint64_t bytes_so_far (const wm_tool_t *self)
+{
+    char path[64], line[80];
+    struct stat st;
+    uint64_t bytes = self->seen;
+    if (!self->sends)
+        return stat (self->part, &st) ? self->seen : (uint64_t) st.st_size;
+    snprintf (path, sizeof path, "/proc/%d/io", (int) self->pid);
+    FILE *file = fopen (path, "re");
+    if (!file || !fgets (line, sizeof line, file) || sscanf (line, "rchar: %" SCNu64, &bytes) != 1)
+        bytes = self->seen;
+    if (file)
+        fclose (file);
+    return bytes;
+}
 
 void wm_tool_kill (wm_tool_t *self)
 {
@@ -259,18 +309,18 @@ void wm_tool_kill (wm_tool_t *self)
 
 bool wm_tool_ended (wm_tool_t *self, uint64_t size, int *status)
 {
-    struct stat st;
     if (waitpid (self->pid, status, WNOHANG) == self->pid) {
         self->pid = 0;
         return true;
     }
     const int64_t now = wm_now_ms (), stall_ms = wm_times ()->stage_stall_ms;
-    if (stat (self->part, &st) == 0 && (uint64_t) st.st_size != self->seen) {
-        self->seen = (uint64_t) st.st_size;
+    const uint64_t bytes = bytes_so_far (self);
+    if (bytes != self->seen) {
+        self->seen = bytes;
         self->grew_ms = now;
     }
     /* at its end the server computes the checksum of all of it */
-    const int64_t most_ms = self->seen && self->seen == size ? 10 * stall_ms : stall_ms;
+    const int64_t most_ms = self->seen && self->seen >= size ? 10 * stall_ms : stall_ms;
     if (now - self->grew_ms > most_ms || now - self->began_ms > wm_times ()->stage_wall_ms) {
         self->stalled = true;
         kill (self->pid, SIGKILL);
@@ -335,7 +385,7 @@ static bool was_ended (const wm_tool_t *self, int status, const char *program, c
     if (!WIFSIGNALED (status))
         return false;
     if (self->stalled)
-        snprintf (text, 400, "%s: nothing came for %lld s", program,
+        snprintf (text, 400, "%s: nothing %s for %lld s", program, self->sends ? "went" : "came",
                   (long long) (wm_now_ms () - self->grew_ms) / 1000);
     else
         snprintf (text, 400, "%s: ended by signal %d", program, WTERMSIG (status));
@@ -359,6 +409,62 @@ wm_tool_end_t wm_tool_stat_result (wm_tool_t *self, int status, uint64_t *size, 
     const bool final = is_missing (status) || xrootd_says_no (all);
     what_it_said (all, "xrdfs", text);
     return final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+}
+
+bool wm_tool_is_missing (const char *text)
+{
+    return strstr (text, "[3011]") || strcasestr (text, "No such file");
+}
+
+wm_tool_end_t wm_tool_fs_result (wm_tool_t *self, int status, char text[400])
+{
+    char all[SAID_BYTES + 1];
+    said_read (self, all);
+    if (was_ended (self, status, "xrdfs", text))
+        return WM_TOOL_AGAIN;
+    const bool final = is_missing (status) || xrootd_says_no (all);
+    what_it_said (all, "xrdfs", text);
+    return status == 0 ? WM_TOOL_DONE : final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+}
+
+wm_tool_end_t wm_tool_sum_result (wm_tool_t *self, int status, int64_t *adler, char text[400])
+{
+    /* not supported; of another kind only */
+    static const char *const none[] = { "[3013]", "[3019]", NULL };
+    char all[SAID_BYTES + 1];
+    said_read (self, all);
+    *adler = -1;
+    if (was_ended (self, status, "xrdfs", text))
+        return WM_TOOL_AGAIN;
+    const char *sum = strstr (all, "adler32 ");
+    if (status == 0 && sum)
+        *adler = (int64_t) strtoul (sum + strlen ("adler32 "), NULL, 16);
+    const bool done = status == 0 || has (all, none);
+    const bool final = is_missing (status) || xrootd_says_no (all);
+    what_it_said (all, "xrdfs", text);
+    return done ? WM_TOOL_DONE : final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+}
+
+wm_tool_end_t wm_tool_send_result (wm_tool_t *self, int status, char text[400])
+{
+    char all[SAID_BYTES + 1];
+    said_read (self, all);
+    if (was_ended (self, status, "xrdcp", text))
+        return WM_TOOL_AGAIN;
+    what_it_said (all, "xrdcp", text);
+    return status == 0 ? WM_TOOL_DONE : is_missing (status) ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
+}
+
+char *wm_tool_said (wm_tool_t *self)
+{
+    struct stat st;
+    const size_t bytes = fstat (self->said, &st) ? 0 : (size_t) st.st_size;
+    char *all = malloc (bytes + 1);
+    const ssize_t n = all ? pread (self->said, all, bytes, 0) : 0;
+    if (all)
+        all[n > 0 ? n : 0] = 0;
+    close (self->said);
+    return all;
 }
 
 static wm_tool_end_t http_result (wm_tool_t *self, const char *all, int status, uint64_t *size,
@@ -413,5 +519,25 @@ wm_tool_end_t wm_tool_copy_result (wm_tool_t *self, const char *url, int status,
         end = is_missing (status) || (xrootd_says_no (all) && !has (all, sum)) ? WM_TOOL_FINAL
                                                                                : WM_TOOL_RESTART;
     what_it_said (all, program, text);
+    return end;
+}
+
+wm_tool_end_t wm_tool_head_result (wm_tool_t *self, int status, uint64_t *size, int64_t *adler,
+                                   char text[400])
+{
+    char all[SAID_BYTES + 1];
+    said_read (self, all);
+    *size = UINT64_MAX;
+    *adler = -1;
+    if (was_ended (self, status, "curl", text))
+        return WM_TOOL_AGAIN;
+    wm_tool_end_t end = http_result (self, all, status, size, adler);
+    /* 22: an answer that is an error. Where it is not one of a server in trouble, it may be about
+       the question, not about the file: addresses that are signed are signed for one of both.  */
+    if (end == WM_TOOL_FINAL && WEXITSTATUS (status) == 22)
+        end = WM_TOOL_RESTART;
+    if (end == WM_TOOL_AGAIN && (strstr (all, MARK "501") || strstr (all, MARK "405")))
+        end = WM_TOOL_RESTART;
+    what_it_said (all, "curl", text);
     return end;
 }

@@ -32,8 +32,9 @@ const char *wm_folder_network (const char *path);
 /* Returns whether there is a campaign: a journal or a ledger, since one of them may be lost.  */
 bool wm_folder_has_campaign (const char *folder);
 
-/* Names the folder of a new campaign of this output folder, OUTPUT.wiremill by its real path, or of
-   the one that is there (also in OUTPUT/.wiremill, where earlier versions had it). Makes nothing.
+/* Names the folder of a new campaign of this output folder, OUTPUT.wiremill by its real path (of a
+   URL .../NAME: NAME.wiremill in the current folder), or of the one that is there (also in
+   OUTPUT/.wiremill, where earlier versions had it). Makes nothing.
    WM_EUSAGE: the output folder is the top of a file system, so that nothing lies beside it.  */
 wm_fault_t wm_folder_campaign (const char *output, char campaign[PATH_MAX], wm_error_t *error);
 

@@ -3,8 +3,11 @@
    Not in it: producers write in the output folder, and what reads files of others there must not
    reach the campaign's keys, journal and ledger (schema/CONFINEMENT.md). Earlier versions had
    OUTPUT/.wiremill; a campaign that is there goes on there, unless there is one beside the output
-   too: who takes over a producer could make the one inside.  */
+   too: who takes over a producer could make the one inside.
+   A campaign is on a local disk. That of an output folder on a server, root://HOST//DIR/NAME, lies
+   where the command was typed, NAME.wiremill.  */
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +26,21 @@ static bool join (char to[PATH_MAX], const char *folder, const char *rest)
 }
 
 /* The real path of a folder; of one that is not there, that of the folder it was in, and its name.
- */
+   A folder elsewhere stands for one of its name here.  */
 static bool real_path (const char *folder, char real[PATH_MAX])
 {
     char parent[PATH_MAX], above[PATH_MAX], name[PATH_MAX];
+    if (wm_url_of (folder)) {
+        size_t end = strlen (folder);
+        while (end && folder[end - 1] == '/')
+            end--;
+        size_t first = end;
+        while (first && folder[first - 1] != '/')
+            first--;
+        return first < end && getcwd (above, sizeof above) &&
+               snprintf (real, PATH_MAX, "%s%s%.*s", above, strcmp (above, "/") ? "/" : "",
+                         (int) (end - first), folder + first) < PATH_MAX;
+    }
     if (realpath (folder, real))
         return true;
     if (!join (parent, folder, ""))

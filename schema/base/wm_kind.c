@@ -21,7 +21,7 @@ wm_kind_t wm_kind_of (const char *path)
         wm_kind_t kind;
     } marks[] = { { "\x89HDF\r\n\x1a\n", 8, WM_KIND_HDF5 }, { "\x93NUMPY", 6, WM_KIND_NPY },
                   { "\x1f\x8b", 2, WM_KIND_GZIP },          { "PK\3\4", 4, WM_KIND_ZIP },
-                  { "\x89WMM\r\n\x1a", 7, WM_KIND_MODEL },  { "root", 4, WM_KIND_ROOT } };
+                  { "\x89WMM\r\n\x1a", 7, WM_KIND_MODEL },  { "root\0", 5, WM_KIND_ROOT } };
     struct stat status;
     char head[8] = { 0 };
     if (stat (path, &status))

@@ -43,7 +43,7 @@ ok "a model and an input that are swapped" refused 5 \
     "one.h5: not a model but an HDF5 file, .* give events by --input and the model by --model" \
     "$bin/wiremill" run --output "$work/o" --model "$made/one.h5" --input "$made/model-${small}1.onnx"
 gzip -c "$made/one.h5" >"$work/a.h5.gz" && printf 'PK\3\4zip' >"$work/a.npz" && printf '\200\2pickle' >"$work/a.pt" &&
-    : >"$work/a.h5" && printf 'root' >"$work/a.root"
+    : >"$work/a.h5" && printf 'root\0\0\361' >"$work/a.root"
 cp "$made/model-${small}1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt"
 printf "\223NUMPY\1\0v\0%-117s\n" "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 48, 48), }" >"$work/a.npy"
 ok "a compressed model" model 5 "a.h5.gz: not a model but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"

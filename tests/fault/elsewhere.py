@@ -2,9 +2,10 @@
 
 usage: elsewhere.py http PORT FOLDER [CERTIFICATE]    elsewhere.py slow PORT TO_PORT BYTES_PER_SECOND
 
-The HTTP server logs one line a request to FOLDER/log: path, Range, If-Range, Authorization ("-": none). FOLDER/mode has one
-word that it reads at each request: fine; cut (half of what was asked for, then the connection ends); busy (503);
-weak (no ETag, no ranges); blind (ranges of whatever file is there now, If-Range is not looked at); digest (Digest: adler32, of other bytes). Both end after 15 minutes.
+The proxy slows both ways. The HTTP server logs one line a request to FOLDER/log: path ("HEAD " before it where only that
+is asked), Range, If-Range, Authorization ("-": none). FOLDER/mode has one word that it reads at each request: fine; cut (half
+of what was asked for, then the connection ends); busy (503); weak (no ETag, no ranges); blind (ranges of whatever file is
+there now, If-Range is not looked at); digest (Digest: adler32, of other bytes). Both end after 15 minutes.
 """
 import http.server, os, socket, ssl, sys, threading, time, zlib
 
@@ -17,12 +18,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def do_HEAD(self):
+        self.do_GET()
+
     def do_GET(self):
         folder = sys.argv[3]
         asked, if_range = self.headers.get("Range"), self.headers.get("If-Range")
         path = self.path.split("?")[0]
         with open(folder + "/log", "a") as log:
-            print(path, asked or "-", if_range or "-", self.headers.get("Authorization") or "-", file=log)
+            print(("HEAD " if self.command == "HEAD" else "") + path, asked or "-", if_range or "-", self.headers.get("Authorization") or "-", file=log)
         mode = open(folder + "/mode").read().strip()
         if mode == "busy":
             return self.send_error(503)
@@ -42,6 +46,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         data = data[first:]
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
+        if self.command == "HEAD":
+            return
         self.wfile.write(data[: len(data) // 2] if mode in ("cut", "weak") else data)
         if mode in ("cut", "weak"):
             self.close_connection = True
@@ -71,7 +77,7 @@ def slow(to, rate):
             a.close()
             continue
         b.settimeout(None)
-        threading.Thread(target=pump, args=(a, b, 0), daemon=True).start()
+        threading.Thread(target=pump, args=(a, b, rate), daemon=True).start()
         threading.Thread(target=pump, args=(b, a, rate), daemon=True).start()
 
 

@@ -1,18 +1,7 @@
 #!/bin/bash
 # stage.t - inputs behind xrootd and HTTP servers that stop, die, are slow, lie, or have other files than before.
 cd "$(dirname "$0")/../.." || exit 1
-# xrootd listens on all addresses: where it is allowed, in a network that nobody else sees.
-apart=(unshare --net) && [ "$(id -u)" = 0 ] || apart=(unshare --map-current-user --net)
-if [ -z "$WM_APART" ] && "${apart[@]}" ip link set lo up 2>/dev/null; then
-    WM_APART=1 exec "${apart[@]}" sh -c 'ip link set lo up && exec bash "$0"' tests/fault/stage.t
-fi
-. tests/helper.sh
-export WM_TIME_SCALE=20
-command -v xrootd xrdcp curl >/dev/null || { skip "xrootd-server, xrootd-client or curl is not installed"; done_testing; }
-make_events stage-a --events 2 --seed 7 --hits 600 --tpcs 1 && make_events stage-b --events 1 --seed 8 --hits 600 --tpcs 1 &&
-    make_events stage-c --events 1 --seed 9 --hits 300 --tpcs 1 || bail "no events"
-made_once "$made/stage.onnx" "$bin/wiremill" model new emtrkmichel --seed 1 --wire 16 --bin 16 -o "$made/stage.onnx" || bail "no model"
-chmod 755 "$work" && mkdir -m 755 "$work/data" && mkdir -m 777 "$work/admin" && cp "$made"/stage-?.h5 "$work/data" && chmod 644 "$work"/data/*
+. tests/fault/xrootd.sh tests/fault/stage.t
 plain=("$bin/wiremill" run --model "$made/stage.onnx" --workers 1 --threads 1)
 quick () { WM_TIME_SCALE=200 XRD_CONNECTIONRETRY=1 run "$@"; } # all tries in 2 s, but for those of xrdcp, of 1 s each
 run () { local to=$work/$1; shift; keep timeout 60 "${plain[@]}" --quiet --output "$to" "$@"; } # output, options...
@@ -21,31 +10,11 @@ same () { local to=$1 n; shift; for n; do same_scores "stage-$n" "$work/local" "
 empty () { ! find "$work/$1$beside/staged" -type f | grep .; } # output: no copy is left
 
 # ---- xrootd ----
-cat >"$work/xrootd.cfg" <<EOF
-all.role server
-all.export /data
-oss.localroot $work
-xrd.port $port
-xrd.allow host localhost
-xrd.allow host 127.0.0.1
-xrootd.chksum adler32
-all.adminpath $work/admin
-all.pidpath $work/admin
-EOF
-as=() && [ "$(id -u)" != 0 ] || as=(-R nobody)
-server () # starts it; its pid is in $server
-{
-    xrootd "${as[@]}" -c "$work/xrootd.cfg" -l "$work/admin/log" >/dev/null 2>&1 &
-    server=$!
-    { sleep 300; kill -9 $server; } >/dev/null 2>&1 & # nothing of this test outlives it for long
-    until_true 10 env XRD_CONNECTIONWINDOW=1 XRD_CONNECTIONRETRY=1 xrdfs "root://127.0.0.1:$port" stat /data
-}
-server || { cat "$work"/admin/log; bail "xrootd does not serve"; }
-export XRD_CPCHUNKSIZE=8192 XRD_CPPARALLELCHUNKS=1
 python3 tests/fault/elsewhere.py slow $((port + 1)) "$port" 80000 &
 at=root://127.0.0.1:$port//data crawl=root://127.0.0.1:$((port + 1))//data
 
-all () { run all --input "$at/stage-a.h5" --input "$at/stage-b.h5" --input "$made/stage-c.h5" && same all a b c && empty all; }
+printf '%s\n' "$at/stage-a.h5" "$at/stage-b.h5" >"$work/list" # a list that begins as ROOT files do
+all () { run all --input-list "$work/list" --input "$made/stage-c.h5" && same all a b c && empty all; }
 ok "inputs behind xrootd beside one that lies here: the bytes of a local run, and no copy is left" all
 again () { rm -f "$work/admin/log"; run all --input "$at/stage-a.h5" && says 'nothing was left to do' && empty all; }
 ok "the same command again copies nothing" again
@@ -122,6 +91,15 @@ stager ()
     start stager --input "$crawl/stage-a.h5" && kill -9 "$(child $pid wiremill-producer)" && ends 0 && same stager a && empty stager
 }
 ok "the process that copies is killed: run starts another" stager
+# A whole copy that was left in --scratch: the server is asked before it is taken.
+leave () { WM_FAILPOINT=stager-tell:1 exits 75 run "$1" --scratch "$work/$1.left" --input "$2" && ls "$work/$1.left"/1/*-stage-?.h5; } # output, URL
+replaced ()
+{
+    leave old "$at/stage-b.h5" && cp "$made/stage-a.h5" "$work/data/new" && chmod 644 "$work/data/new" && mv "$work/data/new" "$work/data/stage-b.h5" &&
+        run new --scratch "$work/old.left" --input "$at/stage-b.h5" && mv "$work/new/stage-b.scores.h5" "$work/new/stage-a.scores.h5" && same new a
+}
+ok "a copy that was left of a file that was replaced since is not taken" replaced
+cp "$made/stage-b.h5" "$work/data" && chmod 644 "$work/data/stage-b.h5"
 # Each point of the process that copies kills it, and those around a claim the one that reads.
 for point in $(grep -ohE '"stager-[a-z]+"' producer/wm_stage.c | tr -d '"' | sort -u) producer-claimed:2; do
     died ()
@@ -258,6 +236,16 @@ weak () { mode weak; exits 5 quick weak --input "$web/stage-a.h5" && says 'tried
 ok "a server without ranges that never sends all: held after 8 tries" weak
 lies () { mode digest; exits 5 quick lies --input "$web/stage-a.h5" && says "adler32 of the copy is [0-9a-f]*, the server's 00000001"; }
 ok "a copy that has not the server's checksum is never scored" lies
+
+asked ()
+{
+    mode fine
+    leave kept "$web/stage-a.h5" && run taken --scratch "$work/kept.left" --input "$web/stage-a.h5" && same taken a &&
+        grep -q '^HEAD /stage-a.h5' "$work/data/log" && [ "$(grep -c '^/stage-a.h5' "$work/data/log")" = 1 ] || return 1
+    leave gone "$web/stage-c.h5" && cp "$made/stage-a.h5" "$work/data/stage-c.h5" && run other-now --scratch "$work/gone.left" --input "$web/stage-c.h5" &&
+        cp "$made/stage-c.h5" "$work/data" && mv "$work/other-now/stage-c.scores.h5" "$work/other-now/stage-a.scores.h5" && same other-now a
+}
+[ "$(size 0 1 1)" = 0 ] || ok "a copy that was left is taken if the server's answer fits, and only then" asked
 
 # A token goes over https alone, and to curl alone.
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key" -out "$work/cert" -days 2 -subj /CN=localhost \

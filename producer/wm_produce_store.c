@@ -1,0 +1,184 @@
+/* wm_produce_store.c - outputs that are copied to a root:// folder, as the process that writes them
+   sees them.
+
+   An output is written here, in `spool`, as anywhere; when it is complete and has its name, the
+   stager is asked to copy it (wm_stage.h), and FILE_WRITTEN leaves when the server has all of it:
+   size and adler32 (in place of a time) are the server's. Until then the input stays claimed, so
+   that no more inputs are worked on than usual while the server is away; their results stay with
+   the broker. After a kill an output is made again from those: it is the same bytes, so what the
+   server has of it is recognised.
+   What had the name when this process started is fetched and opened when the input is claimed: a
+   file of another campaign ends the process, one of this campaign will be replaced.  */
+#include "producer/wm_produce_private.h"
+#include "schema/base/wm_url.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+wm_fault_t wm_produce_store_begin (wm_produce_t *self)
+{
+    const char *store = self->options->store, *output = self->pins.output;
+    if (wm_url_of (output) && (!store || strcmp (store, output) != 0))
+        return wm_fault (&self->error, WM_EBATCH,
+                         "this campaign's outputs go to %.300s: give the producer --output with "
+                         "that",
+                         output);
+    if (store && !wm_url_of (output))
+        return wm_fault (&self->error, WM_EBATCH,
+                         "--output %.150s is not where this campaign's outputs go, %.250s: leave "
+                         "it out",
+                         store, output);
+    if (store)
+        snprintf (self->pins.output, sizeof self->pins.output, "%s", self->options->spool);
+    return WM_OK;
+}
+
+static int by_name (const void *key, const void *row)
+{
+    return strcmp (key, ((const wm_stage_there_t *) row)->name);
+}
+
+bool wm_produce_store_has (const wm_produce_t *self, const wm_input_t *input, uint64_t *size)
+{
+    const wm_produce_options_t *options = self->options;
+    *size = UINT64_MAX;
+    if (input->is_there || !options->n_there)
+        return input->is_there;
+    const wm_stage_there_t *found =
+        bsearch (input->name, options->there, options->n_there, sizeof *found, by_name);
+    *size = found ? found->size : 0;
+    return found != NULL;
+}
+
+static void ask (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t kind)
+{
+    wm_stage_msg_t msg = { .kind = kind,
+                           .line = input->line,
+                           .how = input->how,
+                           .adler = input->there_adler,
+                           .size = input->there_size };
+    snprintf (msg.text, sizeof msg.text, "%s", input->name);
+    wm_produce_stage_send (self, &msg);
+}
+
+void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input)
+{
+    uint64_t size;
+    if (input->looking || input->storing || input->stored)
+        return; /* claimed again, in another session */
+    input->there_size = 0;
+    input->how = WM_STAGE_PLAIN;
+    if (input->aside)
+        input->how = WM_STAGE_ASIDE;
+    else if (input->is_there)
+        input->how = WM_STAGE_REPLACE;
+    else if (wm_produce_store_has (self, input, &size)) {
+        input->looking = true;
+        ask (self, input, WM_STAGE_LOOK);
+    }
+}
+
+bool wm_produce_store (wm_produce_t *self, wm_input_t *input)
+{
+    if (input->stored || input->storing || input->looking)
+        return input->stored;
+    if (wm_input_changed (input)) { /* scores of the old content must not pass for the new file's */
+        char text[480];
+        snprintf (text, sizeof text, "%.400s changed while it was worked on", input->path);
+        wm_produce_hold (self, input, text);
+        return false;
+    }
+    input->storing = true;
+    ask (self, input, WM_STAGE_STORE);
+    return false;
+}
+
+void wm_produce_store_drop (wm_produce_t *self, wm_input_t *input)
+{
+    if (input->looking || input->storing)
+        ask (self, input, WM_STAGE_FORGET);
+}
+
+bool wm_produce_store_works (const wm_produce_t *self)
+{
+    for (uint32_t i = 0; self->options->store && i < self->n_active; i++)
+        if (self->active[i]->looking || self->active[i]->storing)
+            return true;
+    return false;
+}
+
+/* ---- what the stager tells ------------------------------------------------------------------- */
+
+/* Another file has the output's name there: it may be replaced if this campaign wrote it.  */
+static void on_there (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_t *msg)
+{
+    char text[480];
+    if (!input->looking && !input->storing)
+        return;
+    input->looking = input->storing = false;
+    if (!*msg->text)
+        return;
+    wm_produce_set_reading (msg->text);
+    const bool ours = wm_writer_is_ours (msg->text, self->campaign, NULL);
+    wm_produce_set_reading ("");
+    unlink (msg->text);
+    if (ours) {
+        input->how = WM_STAGE_REPLACE;
+        input->there_size = msg->size;
+        input->there_adler = msg->adler;
+        return;
+    }
+    snprintf (
+        text, sizeof text,
+        "%.200s/%.100s is in the way: it was not written by this campaign; move it, or choose "
+        "another output folder",
+        self->options->store, input->name);
+    wm_produce_fatal (self, WM_EXIT_INPUT, text);
+}
+
+static void on_trouble (wm_produce_t *self, const char *why)
+{
+    if (*why)
+        wm_produce_warn (self,
+                         "outputs cannot be copied to %s: %s; scores are kept, and it is tried "
+                         "again until that works",
+                         self->options->store, why);
+    else
+        wm_produce_warn (self, "outputs are copied to %s again", self->options->store);
+    self->trouble_is_new = true;
+    self->trouble[0] = 0;
+    if (*why)
+        snprintf (self->trouble, sizeof self->trouble, "%.100s takes no outputs: %.300s",
+                  self->options->store, why);
+}
+
+/* Inputs are in the order of their lines.  */
+static wm_input_t *by_line (const wm_produce_t *self, uint32_t line)
+{
+    uint32_t low = 0, high = self->n_input;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (self->input[middle].line < line)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < self->n_input && self->input[low].line == line ? &self->input[low] : NULL;
+}
+
+void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg)
+{
+    wm_input_t *input = by_line (self, msg->line);
+    if (msg->kind == WM_STAGE_TROUBLE)
+        on_trouble (self, msg->text);
+    else if (input && msg->kind == WM_STAGE_THERE)
+        on_there (self, input, msg);
+    else if (input && input->storing && msg->kind == WM_STAGE_STORED) {
+        input->storing = false;
+        input->stored = input->is_there = true;
+        input->aside = false;
+        input->result.mtime_ns = (int64_t) msg->adler;
+    } else if (input && msg->kind == WM_STAGE_REFUSED && (input->storing || input->looking))
+        wm_produce_hold (self, input, msg->text);
+}

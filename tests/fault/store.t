@@ -1,0 +1,182 @@
+#!/bin/bash
+# store.t - outputs that go to an xrootd server that stops, dies, is slow or full, loses bytes, or has other files than before.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/fault/xrootd.sh tests/fault/store.t
+shopt -s nullglob
+mkdir -m 777 "$work/data/out" && mkdir "$work/tools"
+plain=("$bin/wiremill" run --model "$made/stage.onnx" --workers 1 --threads 1)
+"${plain[@]}" --quiet --output "$work/local" --input "$made/stage-?.h5" >"$work/output" 2>&1 || { cat "$work/output"; bail "wiremill run does not work"; }
+python3 tests/fault/elsewhere.py slow $((port + 1)) "$port" 20000 &
+at=root://127.0.0.1:$port//data/out crawl=root://127.0.0.1:$((port + 1))//data/out
+
+# Every copy to the server is a line of $work/sent; one of a file named in $work/flip loses a bit on its way, once.
+cat >"$work/tools/xrdcp" <<EOF
+#!/bin/bash
+case "\${@: -2:1}" in *://*) exec $(command -v xrdcp) "\$@" ;; esac
+echo "\${@: -2:1}" >>"$work/sent"
+if grep -qsx "\$(basename "\${@: -2:1}")" "$work/flip"; then
+    rm "$work/flip" && perl -0777 -pe 'substr (\$_, 999, 1) ^= "\\x04"' "\${@: -2:1}" >"$work/flipped"
+    exec $(command -v xrdcp) "\${@:1:\$# - 2}" "$work/flipped" "\${@: -1}"
+fi
+exec $(command -v xrdcp) "\$@"
+EOF
+chmod 755 "$work/tools/xrdcp" && export PATH=$work/tools:$PATH
+more () { [ "$(size 0 1 1)" = 0 ] || ok "$@"; } # a test that `make test` leaves out
+cd "$work" || exit 1 # campaigns of outputs elsewhere lie here
+inputs () { local n; for n; do echo "--input=$made/stage-$n.h5"; done; } # names
+run () # folder there, options...
+{
+    local to=$1
+    shift
+    : >sent
+    keep timeout 60 "${plain[@]}" --quiet --output "$at/$to" "$@"
+}
+quick () { WM_TIME_SCALE=200 XRD_CONNECTIONRETRY=1 XRD_CONNECTIONWINDOW=1 run "$@"; }
+sent () { [ "$(wc -l <sent)" = "$1" ] || { echo "$(wc -l <sent) copies were sent, wanted $1:"; cat sent; return 1; }; }
+same () # folder there, names...: what lies there are the bytes of a local run, and nothing else lies there or here
+{
+    local to=$1 n
+    shift
+    rm -rf "got-$to" "got-$to$beside" && cp -r "data/out/$to" "got-$to" && ln -s "$to$beside" "got-$to$beside" || return 1
+    for n; do same_scores "stage-$n" local "got-$to" || return 1; done
+    ! ls "data/out/$to" | grep -v '^stage-[a-c].scores.h5$' && ! find "$to$beside/staged" -type f 2>/dev/null | grep .
+}
+
+all () { run all $(inputs a b c) && same all a b c && sent 3 && says "output  *$at/all" && ! grep -r got all; }
+ok "outputs to xrootd: the bytes of a local run, none is left here" all
+again () { run all $(inputs a b c) && says 'nothing was left to do' && sent 0; }
+more "the same command again copies nothing" again
+asked ()
+{
+    keep "$bin/wiremill" status "$at/all" && says 'finished' && keep "$bin/wiremill" held "$at/all" &&
+        keep "$bin/wiremill" why -c "$at/all" stage-a.h5 && says "$at/all/stage-a.scores.h5 has its hits"
+}
+more "status, held and why find the campaign by the URL, in the folder where it was begun" asked
+verify ()
+{
+    refused 1 'the outputs lie on a server; copy them' "$bin/wiremill" verify "$at/all" && mkdir copies &&
+        xrdcp --nopbar --recursive "$at/all" copies/ && keep "$bin/wiremill" verify "$at/all" --output copies/all --sample 5 &&
+        says 'every digest is as it was written' && printf x >>copies/all/stage-a.scores.h5 &&
+        exits 1 keep "$bin/wiremill" verify "$at/all" --output copies/all --sample 5 && says 'stage-a.scores.h5 has .* bytes, it was written with'
+}
+more "verify says how to copy the outputs, and compares the copies" verify
+rebuild () { keep "$bin/wiremill" rebuild --dry-run "$at/all" && says 'which are not read'; }
+more "rebuild leaves them out" rebuild
+
+lost () { rm -f data/out/all/stage-b.scores.h5 && run all $(inputs a b c) && says 'stage-b.scores.h5 is gone: made again' && sent 1 && same all a b c; }
+more "an output that is gone there is made again, that one only" lost
+changed ()
+{
+    local n=data/out/all/stage-c.scores.h5
+    printf more >>$n && exits 3 run all $(inputs a b c) && sent 0 && says 'stage-c.scores.h5 was changed since it was written: it stays' &&
+        run all $(inputs a b c) --retry-held && sent 1 && [ "$(tail -c 4 $n.changed-1)" = more ] && rm -f $n.changed-1 && same all a b c
+}
+more "one that somebody changed there stays; --retry-held keeps it as NAME.changed-1" changed
+foreign ()
+{
+    mkdir -m 777 data/out/foreign && cp data/out/all/stage-a.scores.h5 data/out/foreign && chmod 666 data/out/foreign/*
+    exits 5 run foreign $(inputs a) && says 'foreign/stage-a.scores.h5 is in the way: it was not written by this campaign' && sent 0 &&
+        cmp data/out/all/stage-a.scores.h5 data/out/foreign/stage-a.scores.h5
+}
+ok "a file of another campaign is not touched" foreign
+flipped () { echo stage-a.scores.h5 >flip && run flipped $(inputs a c) && sent 3 && same flipped a c; }
+more "a copy that loses a bit on its way never gets the name" flipped
+
+# A copy on its way, through a slow link.
+start () # folder there, inputs...: $pid
+{
+    local to=$1
+    shift
+    : >sent
+    "${plain[@]}" --quiet --output "$crawl/$to" "$@" >"$to.words" 2>&1 &
+    pid=$!
+    part=data/out/$to/*.part
+    until_true 20 half || { cat "$to.words" "$to$beside"/log/*; return 1; }
+}
+half () { [ -s "$(echo $part)" ]; } # shellcheck disable=SC2086
+gone () { ! kill -0 $pid; }
+ends () { until_true 40 gone && exits "$1" wait $pid || { cat ./*.words; return 1; }; } # exit code
+stopped () { start stopped $(inputs a) && kill -STOP $server && sleep 0.5 && kill -CONT $server && ends 0 && same stopped a; }
+more "the server is stopped in mid-copy and goes on" stopped
+killed ()
+{
+    start killed $(inputs a c) && kill -9 $server && wait $server
+    until_true 20 grep -q 'outputs cannot be copied to .*; scores are kept' killed.words || { cat killed.words; return 1; }
+    keep "$bin/wiremill" status killed.wiremill && says 'takes no outputs' || return 1
+    server && ends 0 && same killed a c && grep -q 'are copied to .* again' killed.words && ! grep 'input held' killed.words
+}
+ok "the server is killed in mid-copy: no input is held, status has the reason, and all goes on when it is back" killed
+resumed ()
+{
+    start resumed $(inputs a c) && kill -9 $pid && ends 137 || return 1
+    : >sent
+    keep timeout 60 "${plain[@]}" --quiet --output "$crawl/resumed" $(inputs a c) && same resumed a c
+}
+more "run is killed in mid-copy: the same command goes on" resumed
+
+# Each point of the process that copies kills it. What was sent before is not sent again.
+points=($(grep -ohE '"stager-[a-z]+"' "$OLDPWD/producer/wm_stage_store.c" | tr -d '"' | sort -u))
+for point in "${points[@]}"; do
+    died ()
+    {
+        WM_FAILPOINT=$point:1:$work/$point.died run "at-$point" $(inputs a) && [ -e "$point.died" ] && says 'starting it again' &&
+            sent 1 && same "at-$point" a
+    }
+    [ "$point" = stager-cleared ] || more "killed at $point: run starts it again, and no output is copied twice" died
+done
+
+replaced () # ... also between the removal of the old output and the new one's name
+{
+    cp "$made/stage-c.h5" stage-c.h5 && run replaced --input stage-c.h5 && touch stage-c.h5 && exits 3 run replaced --input stage-c.h5 &&
+        WM_FAILPOINT=stager-cleared:1:$work/cleared.died run replaced --input stage-c.h5 --retry-held && [ -e cleared.died ] &&
+        sent 1 && same replaced c
+}
+more "an input that changed: its output there is replaced, once" replaced
+
+full () # the disk there
+{
+    mkdir -m 777 data/out/full && mount -t tmpfs -o size=16k,mode=777 none data/out/full || return 1
+    : >sent
+    "${plain[@]}" --quiet --output "$at/full" $(inputs a) >full.words 2>&1 &
+    pid=$!
+    until_true 20 grep -q 'outputs cannot be copied to .*o space' full.words && mount -o remount,size=1m data/out/full && ends 0 && same full a
+    local code=$?
+    umount data/out/full
+    return $code
+}
+if [ "$(id -u)" = 0 ] && mkdir tried && mount -t tmpfs none tried 2>/dev/null && umount tried; then
+    more "a disk that is full there: it waits for room" full
+else
+    skip "a tmpfs can be mounted by root only"
+fi
+
+# ---- what is refused at once ----
+farm () # a producer elsewhere must be told where the outputs go, before it can ask
+{
+    : >sent
+    "$bin/wiremill" broker --model "$made/stage.onnx" --output "$at/farm" --listen "ipc://$work/b" >farm.words 2>&1 &
+    local broker=$!
+    until_true 20 [ -e farm.wiremill/endpoint.json ] || { cat farm.words; return 1; }
+    refused 5 "outputs go to $at/farm: give the producer --output with that" "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) &&
+        refused 2 'no effect with --broker: leave it out, but' "$bin/wiremill" run -q --broker "ipc://$work/b" --output here $(inputs c) &&
+        { timeout 60 "$bin/wiremill" work farm.wiremill --threads 1 >work.words 2>&1 & } &&
+        keep timeout 60 "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) --output "$at/farm" --scratch spool && sent 1 &&
+        same farm c
+    local code=$?
+    kill $broker
+    return $code
+}
+more "a farm's producer needs the same --output, which is no folder of its machine" farm
+mkdir few && for p in cat grep timeout; do ln -s "$(command -v $p)" "few/$p"; done
+no () { refused "$1" "$2" "${plain[@]}" $(inputs a) --output "$3" && [ ! -e x.wiremill ]; } # exit code, pattern, URL
+ok "a folder of an HTTP server is refused" no 2 'copied to root:// folders only' https://host/x
+ok "... a URL without a folder" no 2 'is no URL of a folder' root://host//
+ok "... one with a token" no 2 'give it by BEARER_TOKEN_FILE' 'root://host//x?authz=SECRET'
+bare () { PATH=$work/few no 1 'needs xrdcp and xrdfs' root://host//x; }
+ok "... and one that no program here copies to" bare
+denied () { mkdir -m 555 data/out/denied && exits 1 quick denied/x $(inputs a) && says "folder $at/denied/x cannot be used: xrdfs: .*" && sent 0; }
+more "a folder that may not be written is refused before anything is scored" denied
+{ kill -9 $server && wait $server; } 2>/dev/null
+dead () { exits 1 quick dead $(inputs a) && says 'dead cannot be used: xrdfs' && says 'correct that, then type this to continue' && sent 0; }
+more "a dead server is reported after a bounded time" dead
+done_testing
