@@ -44,8 +44,8 @@ static void report (const wm_feed_t *self, const char *format, ...)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* What tells files apart: the real path, or the URL without what opens it, which may be another each
-   time that the file is offered. NULL: no memory.  */
+/* What tells files apart: the real path, or the URL without its tokens, which may differ from one
+   offer to the next. NULL: no memory.  */
 static char *identity (const char *pfn)
 {
     char real[PATH_MAX];
