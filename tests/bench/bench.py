@@ -2,7 +2,7 @@
 
 RESULTS.md keeps the numbers.
 
-usage: bench.py [kernels] [broker] [engines] [pipeline]     (all of them)
+usage: bench.py [kernels] [broker] [engines] [pipeline] [elsewhere]     (all of them)
 
 Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
 under the same names: `wiremill bench` itself, `wiremill-broker --bench`, and the programs sparse_bench and core_bench.
@@ -13,7 +13,7 @@ ratios, with the least and the most beside it, so that one slow minute decides n
 batch, streams and threads that a sweep finds best here, just before. Where something fails it is reported once, its
 rows are left out, and the exit code is 1.
 
-EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; ROUNDS=n (5; of whole synthetic campaigns and of
+EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; LINK=n (50e6) bytes/s of a link; ROUNDS=n (5; of whole synthetic campaigns and of
 noise 3); SECONDS_EACH=s (2) for an engine. The last thing printed is one table; build/bench.json has the table and
 more (of a part: build/bench-part.json).
 """
@@ -31,7 +31,8 @@ import numpy as np
 
 BUILD = os.environ.get("WM_BUILD", "build/release")
 BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
-PARTS = ("kernels", "broker", "engines", "pipeline")
+PARTS = ("kernels", "broker", "engines", "pipeline", "elsewhere")
+LINK = int(os.environ.get("LINK", 50e6))    # bytes/s
 EVENTS = int(os.environ.get("EVENTS", 20))
 FILES = int(os.environ.get("FILES", 3000))
 ROUNDS = int(os.environ.get("ROUNDS", 5))
@@ -90,7 +91,7 @@ def bench(name, which, source, spec, *options, env=None):
     points.setdefault(name, []).append(measured(
         f"{BIN}/wiremill", "bench", which, "--quiet", "--json", "-", "--folder", WORK, "--model",
         f"{WORK}/model.{'wmm' if which == 'engine' else 'onnx'}",     # a campaign finds it imported before
-        "--input", source, "--spec", spec, *options, env=env)[0])
+        "--input-list" if source.endswith(".list") else "--input", source, "--spec", spec, *options, env=env)[0])
     return points[name][-1]["hits_s" if which == "engine" else "whole_hits_s"]
 
 
@@ -525,6 +526,77 @@ def layouts():
             profile(f"open_{precision}", typical(f"open_{precision}"), typical(f"open_engine_{precision}"))
 
 
+def elsewhere():
+    """The same files here, and behind an xrootd server on a slow link, copied ahead while others are scored."""
+    print(f"\n== {EVENTS} synthetic events in files of about 5, here and behind xrootd, {LINK / 1e6:.0f} MB/s", flush=True)
+    if not all(map(shutil.which, ("xrootd", "xrdcp", "xrdfs"))):
+        print("no xrootd-server or xrootd-client here: these rows are left out")
+        return
+    port = 16000 + os.getpid() % 1000 * 16
+    data = f"{WORK}/data"
+    os.mkdir(data)
+    os.chmod(WORK, 0o755)
+    n_file = max(2, EVENTS // 5)
+    for i in range(n_file):
+        run(f"{BIN}/wiremill", "synth", "--events", max(1, EVENTS // n_file), "--seed", i + 1, "--output", f"{WORK}/file.h5")
+        run(sys.executable, "tests/bench/front.py", "opensamples", f"{WORK}/file.h5", f"{data}/{i:03}.h5")
+        os.chmod(f"{data}/{i:03}.h5", 0o644)
+    names = sorted(os.listdir(data))
+    for name, where in (("here", data), ("staged", f"root://127.0.0.1:{port + 1}//data")):
+        with open(f"{WORK}/{name}.list", "w") as f:
+            f.writelines(f"{where}/{n}\n" for n in names)
+    with open(f"{WORK}/none.yaml", "w") as f:
+        f.write("lifetime: none\n")
+    os.mkdir(f"{WORK}/admin", 0o777)
+    os.chmod(f"{WORK}/admin", 0o777)
+    with open(f"{WORK}/xrootd.cfg", "w") as f:
+        f.write(f"all.role server\nall.export /data r/o\noss.localroot {WORK}\nxrd.port {port}\n"
+                f"xrd.allow host localhost\nxrd.allow host 127.0.0.1\nxrootd.chksum adler32\n"
+                f"all.adminpath {WORK}/admin\nall.pidpath {WORK}/admin\n")
+    as_user = ["-R", "nobody"] if os.getuid() == 0 else []
+    quiet = dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    servers = [subprocess.Popen(["xrootd", *as_user, "-c", f"{WORK}/xrootd.cfg", "-l", f"{WORK}/admin/log"], **quiet),
+               subprocess.Popen([sys.executable, "tests/fault/elsewhere.py", "slow", str(port + 1), str(port), str(LINK)],
+                                **quiet)]
+    try:
+        until, first = time.time() + 30, f"root://127.0.0.1:{port + 1}//data/{names[0]}"
+        while subprocess.run(["xrdcp", "--nopbar", "--force", first, f"{WORK}/probe"], **quiet,
+                             env={**os.environ, "XRD_CONNECTIONWINDOW": "1", "XRD_CONNECTIONRETRY": "1"}).returncode:
+            if time.time() > until:
+                raise Failed("xrootd does not serve")
+        began = time.time()
+        run("xrdcp", "--nopbar", "--force", first, f"{WORK}/probe")
+        link = os.path.getsize(f"{WORK}/probe") / (time.time() - began)
+        spec, pairs = f"{WORK}/none.yaml", []
+        for name in ("here", "staged"):
+            pairs.append((f"files_{name}", lambda name=name: bench(f"files_{name}", "pipeline", f"{WORK}/{name}.list", spec,
+                                                                   "--precision", "fp32")))
+        alternate(ROUNDS, *pairs)
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+    if known("files_here", "files_staged"):
+        here, staged = points["files_here"], points["files_staged"]
+        for name, what in (("here", "here"), ("staged", f"behind xrootd, {LINK / 1e6:.0f} MB/s")):
+            rate_row(f"OpenSamples in {len(names)} files, {what}", f"files_{name}")
+        ratio("staged_over_here", "files_staged", "files_here")
+        scoring = lambda p: p["seconds"] - p["lead_s"] - p["tail_s"]
+        gaps = [scoring(s) / scoring(h) for s, h in zip(staged, here)]
+        report["staged_while_scoring"] = round(statistics.median(gaps), 3)
+        row("... time from the first hits to the last, staged over here", middle(gaps, 3))
+        cpu = lambda p: sum(p[f"cpu_{who}_s"] for who in ("engine", "producer", "worker", "broker", "run"))
+        used = [cpu(s) / cpu(h) for s, h in zip(staged, here)]
+        report["staged_cpu_over_here"] = round(statistics.median(used), 3)
+        row("... CPU time of all processes of ours, staged over here", middle(used, 3))
+        row("... scoring begins later by", f"{middle([(s['lead_s'] - h['lead_s']) * 1e3 for s, h in zip(staged, here)])} ms")
+        total = sum(os.path.getsize(f"{data}/{n}") for n in names) / 1e6
+        needs = [total / cpu(h) * CPUS for h in here]       # other programs on this machine do not change it much
+        report["staged_link_over_need"] = round(link / 1e6 / statistics.median(needs), 1)
+        row("... what is scored by all CPUs, and what xrdcp copies",
+            f"{middle(needs, 1)} MB/s of CPU time, {link / 1e6:.0f} MB/s for one file with its start; {total:.0f} MB in all")
+
+
 def edges(key, whole, alone):
     """How the whole command starts and ends, and its engine's CPU time for a hit over that of all its processes: other
     programs on this machine change wall times, and CPU times much less."""
@@ -702,6 +774,7 @@ def main(parts):
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
                              (encrypted, wants("pipeline")), (layouts, wants("pipeline")), (small, wants("pipeline")),
+                             (elsewhere, wants("elsewhere")),
                              (real, wants("engines") and has_real), (precision, wants("engines") and has_real)):
             try:
                 wanted and part()

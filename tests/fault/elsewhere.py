@@ -55,9 +55,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def pump(a, b, rate):
     try:
-        while data := a.recv(16384):
+        end = time.monotonic()
+        while data := a.recv(max(16384, int(rate / 200))):
             b.sendall(data)
-            time.sleep(len(data) / rate if rate else 0)
+            end = max(end, time.monotonic() - 0.02) + len(data) / rate  # a pause that took long is not made up for
+            time.sleep(max(0, end - time.monotonic()))
     except OSError:
         pass
     for end in (a, b):
