@@ -44,6 +44,8 @@ same () # folder there, names...: what lies there are the bytes of a local run, 
 
 all () { run all $(inputs a b c) && same all a b c && sent 3 && says "output  *$at/all" && ! grep -r got all; }
 ok "outputs to xrootd: the bytes of a local run, none is left here" all
+ok "sidecars are for outputs here" refused 2 "--sidecars go beside outputs in a folder of this machine" "${plain[@]}" \
+    --output "$at/all" --sidecars $(inputs a)
 again () { run all $(inputs a b c) && says 'nothing was left to do' && sent 0; }
 more "the same command again copies nothing" again
 asked ()
