@@ -155,13 +155,22 @@ offer "${all[@]}" </dev/null
 broker=$!
 serves () { "$bin/wiremill" status --broker "ipc://$work/b"; }
 until_true 30 serves || bail "no broker"
-far () { (cd "$work" && "$bin/wiremill" produce --broker "ipc://$work/b" --quiet --files-from-command "$ask" --processed-pfns far.pfns \
-    --processed-dids far.dids --sidecars >"$work/said" 2>&1); }
+far () # options...; it is the process itself
+{
+    cd "$work" && exec "$bin/wiremill" produce --broker "ipc://$work/b" --quiet --files-from-command "$ask" --processed-pfns far.pfns \
+        --processed-dids far.dids --sidecars "$@" >"$work/said" 2>&1
+}
 far &
 producer=$!
 announced () { "$bin/wiremill" status --broker "ipc://$work/b" --json | grep -Eq '"queued": [1-9]'; }
 waits () { until_true 30 announced && sleep 0.5 && calls 1; }
 ok "while nothing is scored no second file is asked for" waits
+stopped () { kill $producer && exits 75 wait $producer && result 'exit=75 files=1 written=0 held=0 left=1 asking=stopped'; }
+ok "SIGTERM ends it with 75" stopped
+far --files-ahead 1 &
+producer=$!
+ahead () { until_true 30 calls 2 && sleep 0.5 && calls 2; }
+ok "the same command with --files-ahead 1 asks for one more" ahead
 "$bin/wiremill" work --broker "ipc://$work/b" --threads 1 >"$work/worker" 2>&1 &
 produced () { wait $producer && result 'exit=0 files=3 written=3' && same far "${all[@]}" && listed far "${all[@]}" && sidecars far "${all[@]}"; }
 ok "produce: scores, lists and sidecars as those of run" produced
