@@ -77,7 +77,7 @@ more "one that somebody changed there stays; --retry-held keeps it as NAME.chang
 foreign ()
 {
     mkdir -m 777 data/out/foreign && cp data/out/all/stage-a.scores.h5 data/out/foreign && chmod 666 data/out/foreign/*
-    exits 5 run foreign $(inputs a) && says 'foreign/stage-a.scores.h5 is in the way: it was not written by this campaign' && sent 0 &&
+    exits 5 run foreign $(inputs a) && says 'foreign/stage-a.scores.h5 is in the way: it was not written by this campaign' &&
         cmp data/out/all/stage-a.scores.h5 data/out/foreign/stage-a.scores.h5
 }
 ok "a file of another campaign is not touched" foreign
