@@ -5,10 +5,11 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+pair=$(size pair two two)
 make_model 1 && make_model "${small}1" && make_events precise --events 1 --seed 31 --hits 600 --tpcs 1 &&
-    make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+    make_events "$pair" --events 2 --seed 5 --hits "$(size 600 3000 3000)" --tpcs 1 || bail "no model or events"
 one=(--model "$made/model-1.wmm" --input "$made/precise.h5" --quiet)
-two=(--model "$made/model-1.wmm" --input "$made/two.h5" --quiet --batch-hits 100)
+two=(--model "$made/model-1.wmm" --input "$made/$pair.h5" --quiet --batch-hits 100)
 run () { keep "$bin/wiremill" run "$@"; }
 look () { $python tests/e2e/make.py precision "$@"; }
 
@@ -57,7 +58,7 @@ mixed () # folder, how many workers of each, options of `wiremill work`...
         "$bin/wiremill" work --broker "$listen" --threads 1 --cache "$work/cache" $words >>"$work/$to.work" 2>&1 &
         pids+=($!)
     done
-    "$bin/wiremill" produce --broker "$listen" --input "$made/two.h5" >"$work/$to.produce" 2>&1 &
+    "$bin/wiremill" produce --broker "$listen" --input "$made/$pair.h5" >"$work/$to.produce" 2>&1 &
     local producer=$!
     until_true 60 sessions "$to" $# && "${before_work[@]}" && "$bin/wiremill" resume "$work/$to" >"$work/said" 2>&1 &&
         wait $producer
@@ -71,7 +72,7 @@ sessions () { [ "$(grep -c 'session with' "$work/$1.work")" = "$2" ]; } # folder
 campaign=() before_work=(true)
 farm ()
 {
-    mixed farm "" "--isa c" "" && run "${two[@]}" --output "$work/alone" && same_scores two "$work/farm" "$work/alone"
+    mixed farm "" "--isa c" "" && run "${two[@]}" --output "$work/alone" && same_scores $pair "$work/farm" "$work/alone"
 }
 ok "a farm of mixed instruction sets gives the output of one machine" farm
 
@@ -170,8 +171,8 @@ ok "two classes of machines in one campaign: each its own, rows are counted by s
 killed () # the engine process comes back as what it was
 {
     run "${two[@]}" "${by[@]}" --precision fast --output "$work/whole" &&
-        look "$work/classes/two.scores.h5" "sparse/$kernel/v1" 0.005 &&
-        same_scores two "$work/killed" "$work/whole"
+        look "$work/classes/$pair.scores.h5" "sparse/$kernel/v1" 0.005 &&
+        same_scores $pair "$work/killed" "$work/whole"
 }
 kill_engines ()
 {
