@@ -589,9 +589,10 @@ static const char *store_of (const wm_args_t *args, const char *broker, const wm
     if (!given || (!broker && !wm_url_of (given)))
         return NULL;
     if (!wm_url_of (given))
-        wm_fault (error, WM_EUSAGE,
-                  "--output has no effect with --broker: leave it out, but where the campaign's "
-                  "outputs go to a root:// folder; then give that");
+        wm_fault (
+            error, WM_EUSAGE,
+            "--output has no effect with --broker: wiremill broker was given it; repeat it here "
+            "only where it is a root:// folder");
     else
         wm_urls_output (given, url, error);
     return url;

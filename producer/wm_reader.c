@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#define SPARE_BYTES (64u << 20) /* more than reading a chunk takes */
 
 /* Whether patches cut by the specification fit the model; n_value 0: there is none.  */
 static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_value,
@@ -63,6 +66,22 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
     return NULL;
 }
 
+/* A library that had no memory for a sound file reports it as damaged. So where not even SPARE_BYTES
+   of address space are left, this machine is to blame and the input is read another time.  */
+static wm_fault_t blame (wm_fault_t fault, wm_error_t *error)
+{
+    if (fault != WM_EBATCH)
+        return fault;
+    void *spare = mmap (NULL, SPARE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (spare != MAP_FAILED) {
+        munmap (spare, SPARE_BYTES);
+        return fault;
+    }
+    const wm_error_t found = *error;
+    return wm_fault (error, WM_EHOST, "too little memory to tell whether a file is damaged: %.300s",
+                     found.text);
+}
+
 wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
                              wm_error_t *error)
 {
@@ -88,6 +107,8 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
     if (fd >= 0)
         close (fd);
     free (path);
+    if (!self)
+        blame (error->fault, error);
     return self;
 }
 
@@ -178,13 +199,13 @@ wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *eve
                             wm_error_t *error)
 {
     wm_event_reset (event);
-    return self->layout->event (self, ordinal, event, error);
+    return blame (self->layout->event (self, ordinal, event, error), error);
 }
 
 wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
                            const wm_reader_rows_t *rows, wm_error_t *error)
 {
-    return self->layout->rows (self, first, count, rows, error);
+    return blame (self->layout->rows (self, first, count, rows, error), error);
 }
 
 void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event)

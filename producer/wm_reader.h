@@ -44,7 +44,8 @@ uint64_t wm_reader_n_row (const wm_reader_t *self);
 wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char *shape,
                            wm_error_t *error);
 
-/* Reads event `ordinal` into *event, reusing its memory. WM_EBATCH: the file is bad.  */
+/* Reads event `ordinal` into *event, reusing its memory. WM_EBATCH: the file is bad;
+   WM_EHOST: out of memory.  */
 wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
                             wm_error_t *error);
 

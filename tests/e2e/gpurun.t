@@ -25,7 +25,7 @@ ok "a campaign on the stand-in" campaign plain
 ok "its engine has proved itself" logs plain 'engine cuda/Stand-In.*/v3/.*the self-test is passed'
 together ()
 {
-    logs plain 'in the engine, [0-9]+ calls' &&
+    logs plain 'in the engine, [0-9]+ engine calls' &&
         perl -0777 -ne 'exit !(/: (\d+) batches.* (\d+) engine calls/ && $2 * 2 <= $1)' "$work/said"
 }
 ok "its batches went together" together

@@ -16,6 +16,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -559,6 +560,37 @@ static int teardown (void **state)
     return 0;
 }
 
+#if BOUNDS
+/* Where next to no address space is left, no file is to blame for what cannot be read.  */
+static void no_memory_is_no_damage (void **state)
+{
+    (void) state;
+    char path[] = "/tmp/wm-memory-XXXXXX";
+    wm_spec_t spec;
+    struct rlimit before, tight;
+    unsigned long pages = 0;
+    const int fd = mkstemp (path);
+    assert_int_equal (write (fd, "no events", 9), 9);
+    close (fd);
+    assert_int_equal (wm_spec_preset (&spec, "protodune-2021", NULL), WM_OK);
+    FILE *statm = fopen ("/proc/self/statm", "re");
+    assert_int_equal (fscanf (statm, "%lu", &pages), 1);
+    fclose (statm);
+    assert_int_equal (getrlimit (RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = pages * (rlim_t) sysconf (_SC_PAGESIZE) + (16u << 20);
+    wm_error_t error = { 0 };
+    for (int is_tight = 0; is_tight < 2; is_tight++) {
+        assert_int_equal (setrlimit (RLIMIT_AS, is_tight ? &tight : &before), 0);
+        assert_null (wm_reader_open (path, &spec, 0, &error));
+        assert_int_equal (error.fault, is_tight ? WM_EHOST : WM_EBATCH);
+    }
+    assert_int_equal (setrlimit (RLIMIT_AS, &before), 0);
+    assert_non_null (strstr (error.text, "too little memory to tell"));
+    unlink (path);
+}
+#endif
+
 int main (void)
 {
     setenv ("WM_TIME_SCALE", "3", 1);
@@ -569,6 +601,9 @@ int main (void)
         cmocka_unit_test (a_long_file),
         cmocka_unit_test (payloads_that_wait),
         cmocka_unit_test (events_of_a_large_file),
+#if BOUNDS
+        cmocka_unit_test (no_memory_is_no_damage),
+#endif
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("producer memory", tests, NULL, teardown);
