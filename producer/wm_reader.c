@@ -66,8 +66,9 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
     return NULL;
 }
 
-/* A library that had no memory for a sound file reports it as damaged. So where not even SPARE_BYTES
-   of address space are left, this machine is to blame and the input is read another time.  */
+/* A library that had no memory for a sound file reports it as damaged. So where not even
+   SPARE_BYTES of address space are left, this machine is to blame and the input is read another
+   time.  */
 static wm_fault_t blame (wm_fault_t fault, wm_error_t *error)
 {
     if (fault != WM_EBATCH)
