@@ -193,6 +193,12 @@ static bool take_folder (const wm_args_t *args, loop_t *self)
                                 "--folder %.60s: too long, or a character that batch systems "
                                 "do not take",
                                 given);
+    if (!folder && self->engine->has_nodes) /* a campaign lies on a disk of this machine */
+        fprintf (stderr,
+                 "wiremill farm: the nodes must see %s at this path; where they do not, give "
+                 "--broker tcp://HOST:PORT, and --folder and --join-file in a folder that they "
+                 "share\n",
+                 self->campaign);
     return true;
 }
 
@@ -479,12 +485,17 @@ static void end_jobs (loop_t *self)
     const int64_t drain_end_ms = wm_now_ms () + self->drain_ms;
     const int64_t end_ms = drain_end_ms + wm_times ()->answer_ms * 2;
     const int signals = stops;
-    for (bool is_first = true; wm_now_ms () < end_ms; is_first = false) {
-        wm_farm_jobs_free (&jobs);
-        if (self->engine->list (&self->farm, &jobs, &error)) {
+    bool is_known = false, is_said = false;
+    while (wm_now_ms () < end_ms) {
+        wm_farm_jobs_t now = { 0 };
+        is_known = !self->engine->list (&self->farm, &now, &error);
+        if (!is_known) {
+            wm_farm_jobs_free (&now);
             wm_crew_nap (self->interval_ms);
             continue;
         }
+        wm_farm_jobs_free (&jobs);
+        jobs = now;
         const size_t n_alive = count_alive (&jobs);
         if (!n_alive) {
             if (jobs.n) /* a batch system that holds failed jobs forgets them */
@@ -492,19 +503,25 @@ static void end_jobs (loop_t *self)
             jobs.n = 0;
             break;
         }
-        if (is_first)
+        if (!is_said)
             fprintf (stderr,
-                     "wiremill farm: ends its %zu jobs; their workers finish their "
-                     "batches, for %lld s at most\n",
+                     "wiremill farm: draining %zu jobs: each worker finishes its batches within "
+                     "%lld s\n",
                      n_alive, (long long) self->drain_ms / 1000);
+        is_said = true;
         if (stops > signals || wm_now_ms () >= drain_end_ms)
             self->engine->end (&self->farm, &jobs, WM_FARM_KILL, &error);
         else
             drain (self, &jobs, &told);
         wm_crew_nap (self->interval_ms < 1000 ? self->interval_ms : 1000);
     }
-    if (jobs.n)
-        fprintf (stderr, "wiremill farm: %zu jobs called %s are left; remove them by hand\n",
+    if (!is_known)
+        fprintf (stderr,
+                 "wiremill farm: %s; jobs called %s may still run: look for them, and remove them "
+                 "by hand\n",
+                 error.text, self->farm.name);
+    else if (jobs.n)
+        fprintf (stderr, "wiremill farm: %zu jobs called %s still run: remove them by hand\n",
                  jobs.n, self->farm.name);
     wm_farm_jobs_free (&jobs);
     wm_farm_jobs_free (&told);

@@ -47,13 +47,20 @@ static bool is_everybodys (int code)
     return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_REFUSED;
 }
 
+/* Names come to stand in submit files and patterns of batch systems.  */
+static bool is_node_name (const char *node)
+{
+    return node[strspn (node,
+                        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")] == 0;
+}
+
 /* Counts a failure of a node; NULL where nodes are not told apart, or too many have failed.  */
 static unsigned *count_node (wm_farm_failures_t *self, const wm_farm_limits_t *limits,
                              const char *node, bool *is_newly_bad)
 {
     size_t i = 0;
     *is_newly_bad = false;
-    if (!*node || !limits->node_max)
+    if (!*node || !is_node_name (node) || !limits->node_max)
         return NULL;
     while (i < self->n_node && strcmp (self->node[i].name, node) != 0)
         i++;

@@ -33,7 +33,7 @@ static void print_number (FILE *out, const char *name, int64_t value)
 static void print_worker (FILE *out, const wm_farm_t *self)
 {
     const int64_t drain_s = self->wall_s / 4 < DRAIN_S ? self->wall_s / 4 : DRAIN_S;
-    fputs ("( trap '' USR2; exec ", out); /* Grid Engine sends it to all processes of a job */
+    fputs ("( trap '' USR2; exec ", out); /* Grid Engine sends both to all processes of a job */
     wm_command_word (out, self->program);
     fputs (" work", out);
     print_option (out, "--broker", self->endpoint);
@@ -64,6 +64,7 @@ void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami)
     fputs ("record () { echo \"$1 $node\" >\"$folder/end/$job.part\" && "
            "mv \"$folder/end/$job.part\" \"$folder/end/$job\"; }\n"
            "worker= ended=\n"
+           "trap '' USR1 # Grid Engine: the job will be suspended\n"
            "trap 'record $?' EXIT\n"
            "trap 'ended=1; [ -z \"$worker\" ] || kill -TERM $worker 2>/dev/null' TERM USR2\n",
            out);

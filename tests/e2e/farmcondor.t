@@ -57,6 +57,8 @@ dry ()
         --submit-option='requirements = TARGET.HasAVX2' --submit-option='+ProjectName = "dune"' --dry-run >"$work/dry" &&
         cp "$work/dry" "$work/said"
 }
+shared () { keep "${farm[@]}" --max 3 --dry-run && says 'the nodes must see .* at this path; where they do not, give --broker'; }
+ok "nodes that do not see the campaign's folder are spoken of" shared
 ok "--dry-run prints the whole submission" dry
 lines ()
 {

@@ -125,6 +125,9 @@ static void test_failures (void **state)
     assert_false (wm_farm_failed (self, &limits, "n2", WM_EXIT_UNREACHABLE));
     assert_true (stops (self));
     wm_farm_connected (self);
+    static const char *const odd[] = { "n1,n3", "n\"3", "n3|*", "n 3" };
+    for (int i = 0; i < 8; i++) /* no names of nodes: they would spoil each submission */
+        assert_false (wm_farm_blamed (self, &limits, odd[i / 2]));
     assert_true (wm_farm_blamed (self, &limits, "n2"));
     assert_false (stops (self)); /* it had connected */
     char text[64];
