@@ -77,6 +77,13 @@ bool wm_farm_blamed (wm_farm_failures_t *self, const wm_farm_limits_t *limits, c
 /* Notes a job that connected.  */
 void wm_farm_connected (wm_farm_failures_t *self);
 
+/* The wall time's last part, in seconds, in which a worker finishes its batch and leaves.  */
+#define WM_FARM_DRAIN_S 120
+static inline int64_t wm_farm_drain_s (int64_t wall_s)
+{
+    return wall_s / 4 < WM_FARM_DRAIN_S ? wall_s / 4 : WM_FARM_DRAIN_S;
+}
+
 /* Reads "90", "90s", "30m", "12h", "2d" or "H:MM:SS" as seconds; -1: it is none of them.  */
 int64_t wm_farm_seconds (const char *text);
 

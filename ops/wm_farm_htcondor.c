@@ -16,8 +16,7 @@
 #include <strings.h>
 
 #define IDS_MAX 100 /* of a condor_rm */
-#define DRAIN_S 120
-#define HELD_S 600 /* HTCondor removes a job that it has held for so long */
+#define HELD_S 600  /* HTCondor removes a job that it has held for so long */
 
 static const char whoami[] = "job=$WM_CONDOR_JOB node=$(sed -n 's/^Machine = \"\\(.*\\)\"$/\\1/p' "
                              "\"${_CONDOR_MACHINE_AD:-/dev/null}\")\n"
@@ -154,7 +153,7 @@ static void print_submission (FILE *out, const wm_farm_t *self, unsigned n, bool
              "remove_kill_sig = SIGTERM\n"
              "want_graceful_removal = true\n"
              "job_max_vacate_time = %lld\n",
-             (long long) (wall_s && wall_s / 4 < DRAIN_S ? wall_s / 4 : DRAIN_S));
+             (long long) (wall_s ? wm_farm_drain_s (wall_s) : WM_FARM_DRAIN_S));
     if (wall_s)
         fprintf (out, "allowed_job_duration = %lld\n", (long long) wall_s);
     fprintf (out, "periodic_remove = JobStatus == %d && time() - EnteredCurrentStatus > %d\n", HELD,

@@ -13,9 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The walltime's last part, in which a worker finishes its batch and leaves.  */
-#define DRAIN_S 120
-
 static void print_option (FILE *out, const char *name, const char *value)
 {
     if (!value || !*value)
@@ -32,7 +29,6 @@ static void print_number (FILE *out, const char *name, int64_t value)
 
 static void print_worker (FILE *out, const wm_farm_t *self)
 {
-    const int64_t drain_s = self->wall_s / 4 < DRAIN_S ? self->wall_s / 4 : DRAIN_S;
     fputs ("( trap '' USR2; exec ", out); /* Grid Engine sends both to all processes of a job */
     wm_command_word (out, self->program);
     fputs (" work", out);
@@ -40,7 +36,7 @@ static void print_worker (FILE *out, const wm_farm_t *self)
     print_option (out, "--join-file", self->join_file);
     print_option (out, "--cache", self->cache);
     print_number (out, "--threads", self->cpus);
-    print_number (out, "--wall-time", self->wall_s - drain_s);
+    print_number (out, "--wall-time", self->wall_s - wm_farm_drain_s (self->wall_s));
     print_number (out, "--give-up", self->give_up_s);
     for (int i = 0; self->work_option[i]; i++) {
         fputs (" \\\n    ", out);

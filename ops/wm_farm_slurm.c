@@ -11,7 +11,6 @@
 #define WORDS_MAX (32 + WM_FARM_OPTIONS_MAX)
 #define TASKS_MAX 500u /* of an array: MaxArraySize is 1001 unless a site changed it */
 #define IDS_MAX 200    /* of a scancel */
-#define DRAIN_S 120
 
 static const char whoami[] =
     "job=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID} "
@@ -117,7 +116,7 @@ static wm_fault_t submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE 
     const long long wall_s = self->wall_s;
     snprintf (wall, sizeof wall, "%lld:%02lld:%02lld", wall_s / 3600, wall_s / 60 % 60,
               wall_s % 60);
-    snprintf (signal, sizeof signal, "B:TERM@%lld", wall_s / 4 < DRAIN_S ? wall_s / 4 : DRAIN_S);
+    snprintf (signal, sizeof signal, "B:TERM@%lld", (long long) wm_farm_drain_s (wall_s));
     snprintf (script, sizeof script, "%s/worker.sh", self->folder);
     if (!is_kept)
         snprintf (idle, sizeof idle, "%lld", (long long) self->idle_s);
