@@ -96,7 +96,7 @@ bool wm_produce_store (wm_produce_t *self, wm_input_t *input)
 
 void wm_produce_store_drop (wm_produce_t *self, wm_input_t *input)
 {
-    if (input->looking || input->storing)
+    if (self->options->store) /* the stager may also have an answered question of it */
         ask (self, input, WM_STAGE_FORGET);
 }
 
@@ -179,6 +179,11 @@ void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg)
         input->stored = input->is_there = true;
         input->aside = false;
         input->result.mtime_ns = (int64_t) msg->adler;
+    } else if (input && input->storing && msg->kind == WM_STAGE_GONE) {
+        wm_produce_warn (self,
+                         "output %s vanished from %s before it was copied: it is written again",
+                         input->name, self->pins.output);
+        input->storing = input->placed = false;
     } else if (input && msg->kind == WM_STAGE_REFUSED && (input->storing || input->looking))
         wm_produce_hold (self, input, msg->text);
 }

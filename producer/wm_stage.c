@@ -331,7 +331,7 @@ static bool hear (stage_t *self)
         if (job)
             drop (job);
         const job_t gone = { .hash = hash_of (self->options->line[msg.line]) };
-        if (!other_of (self, &gone)) /* the last that wants it */
+        if (gone.hash && !other_of (self, &gone)) /* the last that wants it; 0: no memory */
             each_file (self, gone.hash, remove_one, NULL);
     }
 }

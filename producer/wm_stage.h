@@ -43,6 +43,7 @@ typedef enum {
     WM_STAGE_FORGET = 9,   /* reader: stop that */
     WM_STAGE_REFUSED = 10, /* stager: text explains why it can never be stored */
     WM_STAGE_TROUBLE = 11, /* stager: text explains why none can be stored now; "": it can again */
+    WM_STAGE_GONE = 12,    /* stager: what was to be stored is no longer here: write it again */
 } wm_stage_kind_t;
 
 /* What STORE does where a file has the name already.  */

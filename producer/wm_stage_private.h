@@ -60,7 +60,7 @@ wm_tool_end_t wm_tool_head_result (wm_tool_t *self, int status, uint64_t *size, 
 /* WM_TOOL_FINAL only where the program is missing: everything else may be put right there.  */
 wm_tool_end_t wm_tool_send_result (wm_tool_t *self, int status, char text[400]);
 
-/* Whether `text` of a result states that there is no such file.  */
+/* Whether `text` of a result has the server's word that there is no such file.  */
 bool wm_tool_is_missing (const char *text);
 
 /* All that it printed, the caller's; closes the memory file, in place of one of the functions

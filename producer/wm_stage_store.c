@@ -43,7 +43,7 @@
 #define NAME_BYTES 300
 #define ENDING ".scores.h5"
 
-typedef enum { FREE, LOOK, CHECK, CHECK_PART, SEND, ASIDE, CLEAR, NAME, TOLD } step_t;
+typedef enum { FREE, BEGIN, LOOK, CHECK, CHECK_PART, SEND, ASIDE, CLEAR, NAME, TOLD } step_t;
 
 typedef struct {
     step_t step;
@@ -136,6 +136,15 @@ static void tell (wm_store_t *self, wm_stage_kind_t kind, const job_t *job, cons
         ;
 }
 
+static void forget (wm_store_t *self, job_t *job)
+{
+    char path[PATH_MAX];
+    wm_tool_kill (&job->tool);
+    file_of (self, job, ".there", path);
+    unlink (path);
+    memset (job, 0, sizeof *job);
+}
+
 static void works (wm_store_t *self, job_t *job)
 {
     job->tries = 0;
@@ -144,11 +153,19 @@ static void works (wm_store_t *self, job_t *job)
     self->is_told = false;
 }
 
-/* A step has failed: plans the next try, which begins with what is there.  */
+/* A step has failed: plans the next try, which begins with what is there. An output that is no
+   longer here has to be written again.  */
 static void again (wm_store_t *self, job_t *job, const char *why)
 {
+    char path[PATH_MAX];
     const int64_t wait_ms = wm_times ()->stage_wait_ms;
-    if (job->step != LOOK)
+    file_of (self, job, "", path);
+    if (job->step != LOOK && access (path, F_OK) && errno == ENOENT) {
+        tell (self, WM_STAGE_GONE, job, "");
+        forget (self, job);
+        return;
+    }
+    if (job->step != LOOK && job->step != BEGIN)
         job->step = CHECK;
     job->has = UINT64_MAX;
     if (++job->tries >= TROUBLE_TRIES && !self->is_told) {
@@ -156,15 +173,6 @@ static void again (wm_store_t *self, job_t *job, const char *why)
         self->is_told = true;
     }
     job->next_ms = wm_now_ms () + (job->tries < 6 ? wait_ms << (job->tries - 1) : 60 * wait_ms);
-}
-
-static void forget (wm_store_t *self, job_t *job)
-{
-    char path[PATH_MAX];
-    wm_tool_kill (&job->tool);
-    file_of (self, job, ".there", path);
-    unlink (path);
-    memset (job, 0, sizeof *job);
 }
 
 static void stored (wm_store_t *self, job_t *job)
@@ -178,12 +186,13 @@ static void stored (wm_store_t *self, job_t *job)
     forget (self, job);
 }
 
-/* Another file has the name.  */
+/* Another file has the name. Where it may go, it goes when the partial file is found whole.  */
 static void conflict (job_t *job)
 {
-    job->step = job->how == WM_STAGE_REPLACE ? CLEAR : job->how == WM_STAGE_ASIDE ? ASIDE : LOOK;
+    job->step = job->how == WM_STAGE_PLAIN ? LOOK : CHECK_PART;
 }
 
+/* Reads what is to be stored.  */
 static void begin (wm_store_t *self, job_t *job)
 {
     char path[PATH_MAX], part[NAME_BYTES + 24];
@@ -218,7 +227,7 @@ void wm_store_hear (wm_store_t *self, int fd, const wm_stage_msg_t *msg)
             job = &self->job[i];
     if (!job) /* the reader works on fewer at a time */
         return;
-    *job = (job_t){ .step = msg->kind == WM_STAGE_LOOK ? LOOK : CHECK,
+    *job = (job_t){ .step = msg->kind == WM_STAGE_LOOK ? LOOK : BEGIN,
                     .line = msg->line,
                     .how = msg->how,
                     .seen_adler = msg->adler,
@@ -229,8 +238,7 @@ void wm_store_hear (wm_store_t *self, int fd, const wm_stage_msg_t *msg)
         tell (self, WM_STAGE_REFUSED, job,
               "its output's name has a '?', which no root:// URL can have: rename the input");
         forget (self, job);
-    } else if (job->step != LOOK)
-        begin (self, job);
+    }
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -373,7 +381,9 @@ bool wm_store_tend (wm_store_t *self)
         job_t *job = &self->job[i];
         if (job->step == FREE || job->step == TOLD || job->tool.pid || job->next_ms > now)
             continue;
-        if (step_start (self, job))
+        if (job->step == BEGIN)
+            begin (self, job);
+        else if (step_start (self, job))
             again (self, job, strerror (errno));
         n_running += job->tool.pid != 0;
     }

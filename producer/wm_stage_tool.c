@@ -384,9 +384,13 @@ static bool was_ended (const wm_tool_t *self, int status, const char *program, c
 {
     if (!WIFSIGNALED (status))
         return false;
-    if (self->stalled)
-        snprintf (text, 400, "%s: nothing %s for %lld s", program, self->sends ? "went" : "came",
-                  (long long) (wm_now_ms () - self->grew_ms) / 1000);
+    const int64_t now = wm_now_ms ();
+    if (self->stalled && now - self->began_ms > wm_times ()->stage_wall_ms)
+        snprintf (text, 400, "%s: the copy took longer than %lld s", program,
+                  (long long) wm_times ()->stage_wall_ms / 1000);
+    else if (self->stalled)
+        snprintf (text, 400, "%s: the file did not grow for %lld s", program,
+                  (long long) (now - self->grew_ms) / 1000);
     else
         snprintf (text, 400, "%s: ended by signal %d", program, WTERMSIG (status));
     return true;
@@ -413,7 +417,7 @@ wm_tool_end_t wm_tool_stat_result (wm_tool_t *self, int status, uint64_t *size, 
 
 bool wm_tool_is_missing (const char *text)
 {
-    return strstr (text, "[3011]") || strcasestr (text, "No such file");
+    return strstr (text, ": [3011] ");
 }
 
 wm_tool_end_t wm_tool_fs_result (wm_tool_t *self, int status, char text[400])

@@ -10,9 +10,10 @@ python3 tests/fault/elsewhere.py slow $((port + 1)) "$port" 20000 &
 at=root://127.0.0.1:$port//data/out crawl=root://127.0.0.1:$((port + 1))//data/out
 
 # Every copy to the server is a line of $work/sent; one of a file named in $work/flip loses a bit on its way, once.
+# Where $work/none is, one copy from the server finds no program.
 cat >"$work/tools/xrdcp" <<EOF
 #!/bin/bash
-case "\${@: -2:1}" in *://*) exec $(command -v xrdcp) "\$@" ;; esac
+case "\${@: -2:1}" in *://*) [ ! -e "$work/none" ] || { rm "$work/none"; echo "xrdcp: No such file or directory"; exit 127; }; exec $(command -v xrdcp) "\$@" ;; esac
 echo "\${@: -2:1}" >>"$work/sent"
 if grep -qsx "\$(basename "\${@: -2:1}")" "$work/flip"; then
     rm "$work/flip" && perl -0777 -pe 'substr (\$_, 999, 1) ^= "\\x04"' "\${@: -2:1}" >"$work/flipped"
@@ -33,6 +34,7 @@ run () # folder there, options...
 }
 quick () { WM_TIME_SCALE=200 XRD_CONNECTIONRETRY=1 XRD_CONNECTIONWINDOW=1 run "$@"; }
 sent () { [ "$(wc -l <sent)" = "$1" ] || { echo "$(wc -l <sent) copies were sent, wanted $1:"; cat sent; return 1; }; }
+sent_at_least () { [ "$(wc -l <sent)" -ge "$1" ] || sent "$1"; } # a server may know a file's old checksum for another second
 same () # folder there, names...: what lies there are the bytes of a local run, and nothing else lies there or here
 {
     local to=$1 n
@@ -81,7 +83,9 @@ foreign ()
         cmp data/out/all/stage-a.scores.h5 data/out/foreign/stage-a.scores.h5
 }
 ok "a file of another campaign is not touched" foreign
-flipped () { echo stage-a.scores.h5 >flip && run flipped $(inputs a c) && sent 3 && same flipped a c; }
+unseen () { : >none && exits 5 run foreign $(inputs a) && [ ! -e none ] && says 'foreign/stage-a.scores.h5 is in the way' && sent 0; }
+more "... also where the program that shows it is missing for a moment" unseen
+flipped () { echo stage-a.scores.h5 >flip && run flipped $(inputs a c) && sent_at_least 3 && same flipped a c; }
 more "a copy that loses a bit on its way never gets the name" flipped
 
 # A copy on its way, through a slow link.
@@ -100,6 +104,13 @@ gone () { ! kill -0 $pid; }
 ends () { until_true 40 gone && exits "$1" wait $pid || { cat ./*.words; return 1; }; } # exit code
 stopped () { start stopped $(inputs a) && kill -STOP $server && sleep 0.5 && kill -CONT $server && ends 0 && same stopped a; }
 more "the server is stopped in mid-copy and goes on" stopped
+cleaned () # the folder of outputs on their way
+{
+    start cleaned $(inputs a) && kill -9 $server && wait $server
+    until_true 20 grep -q 'outputs cannot be copied to .*; scores are kept' cleaned.words || { cat cleaned.words; return 1; }
+    rm cleaned.wiremill/staged/*/out/*.scores.h5 && server && ends 0 && same cleaned a
+}
+more "an output that vanishes here before the server has it is written again" cleaned
 killed ()
 {
     start killed $(inputs a c) && kill -9 $server && wait $server
@@ -134,6 +145,12 @@ replaced () # ... also between the removal of the old output and the new one's n
         sent 1 && same replaced c
 }
 more "an input that changed: its output there is replaced, once" replaced
+whole () # ... by a copy that is whole
+{
+    touch stage-c.h5 && exits 3 run replaced --input stage-c.h5 && echo stage-c.scores.h5 >flip &&
+        run replaced --input stage-c.h5 --retry-held && [ ! -e flip ] && sent_at_least 2 && same replaced c
+}
+more "... by a copy that is whole, where the first one loses a bit" whole
 
 full () # the disk there
 {
@@ -160,7 +177,7 @@ farm () # a producer elsewhere must be told where the outputs go, before it can 
     local broker=$!
     until_true 20 [ -e farm.wiremill/endpoint.json ] || { cat farm.words; return 1; }
     refused 5 "outputs go to $at/farm: give the producer --output with that" "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) &&
-        refused 2 'no effect with --broker: leave it out, but' "$bin/wiremill" run -q --broker "ipc://$work/b" --output here $(inputs c) &&
+        refused 2 'no effect with --broker: wiremill broker was given it' "$bin/wiremill" run -q --broker "ipc://$work/b" --output here $(inputs c) &&
         { timeout 60 "$bin/wiremill" work farm.wiremill --threads 1 >work.words 2>&1 & } &&
         keep timeout 60 "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) --output "$at/farm" --scratch spool && sent 1 &&
         same farm c
