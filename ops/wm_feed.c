@@ -202,11 +202,13 @@ static wm_fault_t record_read (wm_feed_t *self, wm_error_t *error)
     FILE *record = fopen (self->record_path, "re");
     while (record && !fault && fgets (line, sizeof line, record)) {
         const size_t n = strlen (line);
-        if (line[n - 1] != '\n')
+        const bool is_whole = n && line[n - 1] == '\n';
+        if (!is_whole && feof (record))
             break;
-        line[n - 1] = 0;
+        if (is_whole)
+            line[n - 1] = 0;
         whole += (off_t) n;
-        if (parse (line, &did, &pfn))
+        if (!is_whole || parse (line, &did, &pfn)) /* too long, or with a NUL */
             fault = wm_fault (error, WM_EBATCH,
                               "%s is no record of files that were asked for; give another "
                               "--asked-files, or remove it",

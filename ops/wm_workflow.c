@@ -99,6 +99,26 @@ int wm_workflow_tend (wm_workflow_t *self)
     return self->code;
 }
 
+/* A producer that cannot go on tells nothing of its inputs: nobody has tried those.  */
+static int code_of_rest (const wm_workflow_t *self, int code)
+{
+    const wm_feed_t *feed = &self->feed;
+    const uint32_t n_left = feed->command ? wm_feed_count (feed, WM_FEED_WAITS) : 0;
+    uint32_t first = 0;
+    if (!n_left)
+        return code;
+    while (feed->file[first].is != WM_FEED_WAITS)
+        first++;
+    if (self->crew && self->crew->before_message)
+        self->crew->before_message ();
+    fprintf (stderr,
+             "wiremill %s: %u of %u files that the command gave were not tried; the messages of\n"
+             "the producer above say why. Correct that, then type the same command. The first:\n"
+             "  %s\n",
+             self->verb, n_left, feed->n_file, feed->file[first].path);
+    return WM_EXIT_INPUT;
+}
+
 int wm_workflow_end (wm_workflow_t *self, int code)
 {
     uint32_t n_bad = 0;
@@ -112,8 +132,8 @@ int wm_workflow_end (wm_workflow_t *self, int code)
     for (uint32_t i = 0; i < self->feed.n_file; i++)
         n_bad += self->feed.file[i].is_bad;
     if (n_bad && code == WM_EXIT_OK)
-        return n_bad == self->feed.n_file ? WM_EXIT_INPUT : WM_EXIT_HELD;
-    return code;
+        code = n_bad == self->feed.n_file ? WM_EXIT_INPUT : WM_EXIT_HELD;
+    return code == WM_EXIT_INPUT ? code : code_of_rest (self, code);
 }
 
 static const char *asking (const wm_workflow_t *self)

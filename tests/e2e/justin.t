@@ -122,6 +122,14 @@ held ()
         ! grep -rl SECRET "$work/held$beside" "$work/held.pfns" "$work/said"
 }
 ok "files that cannot be read are held, and not listed: exit code 3; a URL is copied" held
+untried () # something is in the way of an output: its producer ends with 5
+{
+    offer justin-1 justin-2 </dev/null
+    mkdir "$work/untried" && echo mine >"$work/untried/justin-2.scores.h5"
+    exits 5 run untried --held-ok && result 'exit=5 files=2 written=1 held=0 left=1' && same untried justin-1 &&
+        listed untried justin-1 && says '1 of 2 files .*not tried' && says "^  $work/data/justin-2.h5"
+}
+ok "a file that is never tried: exit code 5, with --held-ok, too, and it is named" untried
 torn () # an unfinished last line of a list
 {
     printf '%s' "${web:0:3}" >>"$work/held.pfns" && printf 'foreign' >>"$work/held.dids"
@@ -148,6 +156,14 @@ wrong ()
         no 'nowhere/record' --files-from-command true --asked-files /nowhere/record
 }
 ok "options that do not go" wrong
+foreign () # text...: a file of it is refused, and left as it is
+{
+    printf "$1" >"$work/foreign" && cp "$work/foreign" "$work/before" &&
+        refused 5 'no record of files' "$bin/wiremill" run --model "$made/stage.onnx" --output "$work/no" \
+            --files-from-command true --asked-files "$work/foreign" && cmp "$work/before" "$work/foreign"
+}
+foreigns () { foreign "$(printf '%03000d' 1)" && foreign '\0\n' && foreign 'test:a /a.h5 -\na\0b\n'; }
+ok "a file that is no record of files is left as it is" foreigns
 
 # A broker elsewhere; nobody scores at first.
 offer "${all[@]}" </dev/null
